@@ -13,6 +13,8 @@ mod failing;
 mod flows;
 #[path = "recorded/life.rs"]
 mod life;
+#[path = "switched/looked.rs"]
+mod looked;
 #[path = "switched/losses.rs"]
 mod losses;
 #[path = "lab/tests/support/needs.rs"]
@@ -38,6 +40,7 @@ use libtest_mimic::Arguments;
 fn main() -> ExitCode {
     let tests = [
         flows::tests(),
+        looked::tests(),
         losses::tests(),
         troubles::tests(),
         drained::tests(),

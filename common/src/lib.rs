@@ -30,7 +30,7 @@ mod nanos;
 pub mod observations;
 pub mod operator;
 pub mod plan;
-mod printable;
+pub mod printable;
 pub mod probing;
 pub mod rdma;
 pub mod recorded;

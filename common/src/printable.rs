@@ -19,11 +19,18 @@ pub(crate) fn optional_text<'de, D: Deserializer<'de>>(
 }
 
 fn printable(text: &str) -> String {
-    let shown = |c: char| match c.is_control() || is_invisible(c) {
+    shown(&text.chars().take(LONGEST_TEXT).collect::<String>(), |_| {
+        false
+    })
+}
+
+/// What steers is replaced, but for what may stay.
+pub fn shown(text: &str, may_stay: impl Fn(char) -> bool) -> String {
+    let shown = |c: char| match (c.is_control() || is_invisible(c)) && !may_stay(c) {
         true => char::REPLACEMENT_CHARACTER,
         false => c,
     };
-    text.chars().take(LONGEST_TEXT).map(shown).collect()
+    text.chars().map(shown).collect()
 }
 
 /// What separates lines or turns the direction of writing without being a control character.

@@ -35,6 +35,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use reweave_common::error::told;
+use reweave_common::printable::shown;
 
 use config::Settings;
 
@@ -99,7 +100,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", told(&error));
+            // Words of files and of the command line may be in it.
+            eprintln!("error: {}", shown(&told(&error), |_| false));
             ExitCode::from(error.exit_code())
         }
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Subject};
+use crate::plan::Generation;
 use crate::units::Rate;
 
 /// From what a job does, by its slowest collective, to the slowest pair of its hosts, their way, the link
@@ -31,6 +32,38 @@ pub struct Explanation {
     pub cause: Option<Cause>,
     /// What is not known, and was not guessed.
     pub doubts: Vec<String>,
+}
+
+/// Hosts that exchange large flows, directly or through others. What was not measured is absent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct JobStatus {
+    /// After its hosts: nobody tells of jobs.
+    pub job: String,
+    pub hosts: Vec<String>,
+    /// Its large flows, and how many of them send now.
+    pub flows: usize,
+    pub sending: usize,
+    /// Of these together, and the slowest of them.
+    pub rate_bits_per_s: Rate,
+    pub slowest_bits_per_s: Option<Rate>,
+    /// How long an iteration takes, and in which part of it wires rest.
+    pub iteration_ms: Option<f64>,
+    pub rest_share: Option<f64>,
+    /// Since the first of its flows sent much, as far as whoever leads has seen.
+    pub seen_for_ms: u64,
+    pub promise: Option<Promise>,
+}
+
+/// What the last plan that was kept promised flows of a job that send now, and what they have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Promise {
+    pub generation: Generation,
+    pub flows: usize,
+    /// The slowest of these: least and most of what was predicted, and what the slowest has now.
+    pub predicted_bits_per_s: [Rate; 2],
+    pub achieved_bits_per_s: Rate,
 }
 
 /// Pairs of hosts between which bandwidth was measured, each direction by itself.

@@ -12,6 +12,7 @@ use crate::circuit::{CircuitSet, OpticalName};
 use crate::member::{Digest, Member, Role};
 use crate::plan::Generation;
 
+mod discovered;
 mod finding;
 mod history;
 mod imbalance;
@@ -26,10 +27,11 @@ mod resolve;
 mod status;
 mod trace;
 
+pub use discovered::{Discovered, DiscoveredLink, DiscoveredNode, LinkEnd, LooseEnd};
 pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, Outcome, Record};
 pub use imbalance::{FlowImbalance, GroupImbalance, Imbalances, LayerImbalance};
-pub use job::{Explanation, MeasuredPair, MeasuredPairs};
+pub use job::{Explanation, JobStatus, MeasuredPair, MeasuredPairs, Promise};
 pub use line::{Joint, Line, Tag, What};
 pub use matrix::{Matrix, MatrixCell};
 pub use membership::{
@@ -131,6 +133,12 @@ pub enum Request {
     TakeBack {
         generation: Option<Generation>,
     },
+    /// The fabric as agents see it; of its links, those from this one on.
+    Discover {
+        from_link: u32,
+    },
+    /// Which hosts work together now, as their traffic shows.
+    Jobs,
 }
 
 impl Request {
@@ -149,6 +157,8 @@ impl Request {
             | Self::Pairs { .. }
             | Self::Trace { anew: false, .. }
             | Self::Imbalance
+            | Self::Discover { .. }
+            | Self::Jobs
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Trace { anew: true, .. }
@@ -189,6 +199,8 @@ impl Request {
             | Self::Pairs { .. }
             | Self::Trace { .. }
             | Self::Imbalance
+            | Self::Discover { .. }
+            | Self::Jobs
             | Self::Renew { .. } => false,
         }
     }
@@ -237,6 +249,9 @@ pub enum Response {
     /// As many as fit into one answer.
     Traced(Vec<TracedFlow>),
     Imbalances(Imbalances),
+    Discovered(Discovered),
+    /// Those that send most first; not all of a large cluster.
+    Jobs(Vec<JobStatus>),
 }
 
 /// Why a request led to nothing.

@@ -10,6 +10,7 @@ use reweave_common::plan::Generation;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
+use crate::page::tell;
 use crate::{Output, print, show};
 
 const GLANCE: Duration = Duration::from_millis(100);
@@ -101,7 +102,7 @@ impl Follower<'_> {
         let words = change.filter(|change| change.generation == self.generation);
         let words = words.map(|change| show::phase(&change));
         if words.is_some() && words != self.told {
-            eprintln!("{}", words.as_deref().unwrap_or_default());
+            tell(words.as_deref().unwrap_or_default());
             self.told = words;
         }
         Ok(record)
@@ -109,7 +110,7 @@ impl Follower<'_> {
 
     /// A coordinator that was started again goes on with what it had begun.
     fn reach_again(&mut self, lost: &CliError) -> Result<(), CliError> {
-        eprintln!("{}; trying again", lost.told());
+        tell(&format!("{}; trying again", lost.told()));
         let generation = self.generation;
         let end = Instant::now() + LONGEST_AWAY;
         loop {

@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::error::CliError;
+use crate::page::tell;
 use crate::parting;
 
 /// A coordinator answers in milliseconds, unless its disk or its network is in trouble.
@@ -141,7 +142,10 @@ impl Coordinator {
         if coordinator.identity.validity().is_due(SystemTime::now())
             && let Err(error) = coordinator.renew(&folder)
         {
-            eprintln!("warning: this certificate is not renewed: {}", error.told());
+            tell(&format!(
+                "warning: this certificate is not renewed: {}",
+                error.told()
+            ));
         }
         Ok(coordinator)
     }

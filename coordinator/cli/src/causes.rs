@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
-use crate::page::Page;
+use crate::page::{Page, tell};
 use crate::sim::input;
 use crate::{Output, print, show};
 
@@ -66,7 +66,7 @@ impl Diagnose {
         let findings = causes::diagnose(&evidence, &fabric);
         let findings = findings.map_err(|source| unfit(file, source))?;
         let doubts = evidence.doubts(&fabric);
-        doubts.iter().for_each(|doubt| eprintln!("{doubt}"));
+        doubts.iter().for_each(|doubt| tell(doubt));
         let answer = Answer { findings, doubts };
         print(output, &answer, |page| lay_out(page, &answer.findings))
     }
@@ -78,7 +78,7 @@ impl Explain {
             (Some(file), Some(fabric)) => self.by_file(file, &input::fabric(fabric)?)?,
             _ => self.by_traffic(reach)?,
         };
-        print(output, &told, |page| tell(page, &told))
+        print(output, &told, |page| lay_out_told(page, &told))
     }
 
     fn by_file(&self, file: &Path, fabric: &Fabric) -> Result<Explanation, CliError> {
@@ -128,7 +128,7 @@ fn lay_out(page: &mut Page, findings: &[Cause]) {
     findings.iter().for_each(|cause| show::cause(page, cause));
 }
 
-fn tell(page: &mut Page, told: &Explanation) {
+fn lay_out_told(page: &mut Page, told: &Explanation) {
     page.heading(&format!("job {}", told.job));
     if let Some(ms) = told.iteration_ms {
         page.line(&format!("iteration: {ms:.1} ms"));

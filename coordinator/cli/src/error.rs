@@ -203,6 +203,8 @@ pub(crate) enum CliError {
         "{panel} is no panel: write it as in h0..h7=4, with so many ports for each of these hosts"
     )]
     BadPanel { panel: String },
+    #[error("{} is there already; --force writes over it", path.display())]
+    IsThere { path: PathBuf },
     #[error("cannot write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("{}", path.display())]
@@ -338,6 +340,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::On { source, .. } => source.exit_code(),
+            Self::Refused(refused) if names_nothing(refused) => 2,
             Self::NoIdentity
             | Self::NotForPeople { .. }
             | Self::Identity { .. }
@@ -388,6 +391,7 @@ impl CliError {
             | Self::UnfitEvidence { .. }
             | Self::NoSuchJob { .. }
             | Self::NoFlow { .. }
+            | Self::IsThere { .. }
             | Self::NoPayload
             | Self::BadSpan { .. }
             | Self::NotInFabric { .. }
@@ -403,6 +407,19 @@ impl CliError {
             _ => 1,
         }
     }
+}
+
+/// Whether what was given is nothing that the cluster has.
+fn names_nothing(refused: &Refused) -> bool {
+    matches!(
+        refused,
+        Refused::NoSuchSwitch { .. }
+            | Refused::NoSuchHost { .. }
+            | Refused::NoSuchLink { .. }
+            | Refused::NoSuchMember { .. }
+            | Refused::WhichAddress { .. }
+            | Refused::TooLong { .. }
+    )
 }
 
 /// Whether what was given cannot be simulated.

@@ -12,9 +12,11 @@ mod config;
 mod coordinators;
 mod dashboard;
 mod dev;
+mod discover;
 mod error;
 mod export;
 mod fim;
+mod jobs;
 mod join;
 mod look;
 mod manual;
@@ -32,6 +34,7 @@ mod trace;
 mod watch;
 mod work;
 
+use std::env;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -92,6 +95,7 @@ enum Command {
     Paths(look::Paths),
     Trace(trace::Trace),
     Fim(fim::Fim),
+    Jobs(jobs::Jobs),
     Pairs(pairs::Pairs),
     Watch(watch::Watch),
     /// Where a browser shows the cluster: a link that is good for hours
@@ -122,6 +126,7 @@ enum Command {
         )]
         most: usize,
     },
+    Discover(discover::Discover),
     /// What would be: workloads and flows on fabrics that need not exist
     Sim(sim::Simulation),
     Export(export::Export),
@@ -130,12 +135,24 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => return refuse(&error),
+        Err(error) => error.exit(),
+    };
     let outcome = run(&arguments);
     outcome.unwrap_or_else(|error| {
-        eprintln!("error: {}", error.told());
+        eprintln!("error: {}", page::in_a_line(&error.told()));
         ExitCode::from(error.exit_code())
     })
+}
+
+/// What is wrong with the words that were given. They are quoted: such that steer a terminal are not.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let plain = env::args_os().map(|word| page::in_a_line(&word.to_string_lossy()));
+    let again = Arguments::try_parse_from(plain).err();
+    eprint!("{}", again.as_ref().unwrap_or(error).render());
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
@@ -148,6 +165,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Links(links) => links.run(reach, *output),
         Command::Paths(paths) => paths.run(reach, *output),
         Command::Trace(trace) => trace.run(reach, *output),
+        Command::Jobs(jobs) => jobs.run(reach, *output),
         Command::Fim(fim) => fim.run(reach, *output),
         Command::Pairs(pairs) => pairs.run(reach, *output),
         Command::Watch(watch) => watch.run(reach, *output),
@@ -163,6 +181,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::History { generation, most } => {
             show_history(reach, *output, *most, generation.map(Generation))
         }
+        Command::Discover(discover) => discover.run(reach, *output),
         Command::Sim(command) => command.run(*output),
         Command::Export(export) => export.run(),
         Command::Manual(manual) => manual.run(),
@@ -240,7 +259,7 @@ fn print(
         Output::Table => {
             let mut page = Page::for_stdout();
             lay_out(&mut page);
-            page.text
+            page.shown()
         }
         Output::Hostfile => return Err(CliError::NoHostfile),
     };

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::net::IpAddr;
 
+use reweave_common::printable::shown;
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ink {
     Bold = 1,
@@ -13,6 +15,9 @@ pub(crate) enum Ink {
     Yellow = 33,
     Grey = 90,
 }
+
+/// All that ink makes of an escape.
+const INKS: [&str; 6] = ["[0m", "[1m", "[31m", "[32m", "[33m", "[90m"];
 
 #[derive(Debug, Default)]
 pub(crate) struct Page {
@@ -27,6 +32,24 @@ impl Page {
             text: String::new(),
             colour: io::stdout().is_terminal() && !plain,
         }
+    }
+
+    /// Names, and what files say, are text whatever stands in them: nothing steers a terminal but the colour
+    /// that this page put on.
+    pub(crate) fn shown(&self) -> String {
+        let lines = |part: &str| shown(part, |c| c == '\n');
+        let mut parts = self.text.split('\x1b');
+        let mut text = lines(parts.next().unwrap_or_default());
+        for part in parts {
+            let is_ink = self.colour && INKS.iter().any(|ink| part.starts_with(ink));
+            text.push(if is_ink {
+                '\x1b'
+            } else {
+                char::REPLACEMENT_CHARACTER
+            });
+            text += &lines(part);
+        }
+        text
     }
 
     pub(crate) fn line(&mut self, line: &str) {
@@ -83,6 +106,16 @@ impl Column {
             figures: !rows.is_empty() && cells().all(is_figure),
         }
     }
+}
+
+/// What went wrong, in one line, whoever's words are in it.
+pub(crate) fn in_a_line(words: &str) -> String {
+    shown(words, |_| false)
+}
+
+/// Says it beside the data.
+pub(crate) fn tell(words: &str) {
+    eprintln!("{}", in_a_line(words));
 }
 
 /// An address is a name, though it begins as figures do.
@@ -168,6 +201,26 @@ mod tests {
     #[test]
     fn without_colour_there_are_no_escapes() {
         assert_eq!(Page::default().ink(Ink::Red, "down"), "down");
+    }
+
+    #[test]
+    fn what_stands_in_names_is_text_and_colour_is_colour() {
+        for colour in [false, true] {
+            let mut page = Page {
+                colour,
+                ..Page::default()
+            };
+            let red = page.ink(Ink::Red, "down");
+            page.line(&format!("\x1b]0;mine\x07 \x1b[2J{red}\u{202e}"));
+            let ink = if colour {
+                "\x1b[31mdown\x1b[0m"
+            } else {
+                "down"
+            };
+            let expected = format!("\u{fffd}]0;mine\u{fffd} \u{fffd}[2J{ink}\u{fffd}\n");
+            assert_eq!(page.shown(), expected);
+        }
+        assert_eq!(in_a_line("a\nb\x1b"), "a\u{fffd}b\u{fffd}");
     }
 
     #[test]

@@ -84,12 +84,12 @@ impl Job {
     }
 
     /// The beat of its traffic that is surest.
-    fn beat(&self, known: Known<'_>) -> Option<Beat> {
+    pub(crate) fn beat(&self, known: Known<'_>) -> Option<Beat> {
         let beats = self.hosts.iter().filter_map(|&host| beat(known, host));
         beats.max_by_key(|beat| beat.confidence_percent)
     }
 
-    fn rest_share(&self, known: Known<'_>) -> Option<f64> {
+    pub(crate) fn rest_share(&self, known: Known<'_>) -> Option<f64> {
         let beat = self.beat(known)?;
         let period = Some(beat.period.as_secs_f64()).filter(|period| *period > 0.0)?;
         Some((beat.gap.as_secs_f64() / period).min(1.0))

@@ -15,6 +15,7 @@ mod command;
 mod core;
 mod course;
 mod diff;
+mod discovery;
 mod effect;
 mod evidence;
 mod failing;

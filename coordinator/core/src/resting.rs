@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
+use reweave_common::moment::Moment;
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_planner::causes::{Demand, JobFacts};
 
@@ -19,6 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Resting {
     looks: Pace,
     last: BTreeMap<FlowKey, FlowState>,
+    /// When each was first seen to be large.
+    since: BTreeMap<FlowKey, Moment>,
 }
 
 impl Resting {
@@ -29,9 +32,33 @@ impl Resting {
         }
         self.last
             .retain(|flow, _| known.ingest.flow(flow).is_some());
-        let flows = picture.flows().into_iter();
-        let large = flows.filter(|state| is_measured(known, state) && state.path.is_some());
+        let last = &self.last;
+        let is_here = |flow: &FlowKey| last.contains_key(flow) || known.ingest.flow(flow).is_some();
+        self.since.retain(|flow, _| is_here(flow));
+        let flows = picture.flows();
+        let elephants = flows.iter().filter(|state| known.is_elephant(state.rate));
+        for state in elephants {
+            self.since.entry(state.flow).or_insert(known.now);
+        }
+        let large = flows
+            .into_iter()
+            .filter(|state| is_measured(known, state) && state.path.is_some());
         self.last.extend(large.map(|state| (state.flow, state)));
+    }
+
+    /// All jobs whose flows send now, or have sent and rest, in the order of their first hosts.
+    pub(crate) fn all_jobs(&self, picture: &Picture<'_>) -> Vec<Job> {
+        let mut flows = self.last.clone();
+        let now = picture.flows().into_iter();
+        let large = now.filter(|state| picture.known.is_elephant(state.rate));
+        flows.extend(large.map(|state| (state.flow, state)));
+        together(picture, flows.into_values().collect())
+    }
+
+    /// When the first of these flows was seen to be large.
+    pub(crate) fn first(&self, job: &Job) -> Option<Moment> {
+        let since = job.flows.iter().filter_map(|it| self.since.get(&it.flow));
+        since.min().copied()
     }
 
     /// What jobs that rest will bring to links between switches where others send now. Alone on a link

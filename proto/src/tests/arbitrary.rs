@@ -1,5 +1,6 @@
 //! Any message at all.
 
+mod discovered;
 mod driver;
 mod jobs;
 mod probes;
@@ -295,6 +296,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         members::request(),
         jobs::request(),
         traces::request(),
+        discovered::request(),
     ]
 }
 
@@ -692,5 +694,6 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         refused().prop_map(Response::Refused),
         jobs::response(),
         traces::response(),
+        discovered::response(),
     ]
 }

@@ -18,7 +18,7 @@ use reweave_planner::sim::ecmp::Ecmp;
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::page::Page;
+use crate::page::{Page, tell};
 use crate::sim::costs::Hashing;
 use crate::sim::input;
 use crate::{Output, print};
@@ -192,7 +192,7 @@ impl Balance {
         };
         let plan = rebalance(&mut atlas, &table.flows, &ecmp, &options);
         let answer = Answer::new(&mut atlas, &table, &plan);
-        answer.doubts.iter().for_each(|doubt| eprintln!("{doubt}"));
+        answer.doubts.iter().for_each(|doubt| tell(doubt));
         print(output, &answer, |page| {
             lay_out(page, &answer, &table, &fabric);
         })

@@ -12,7 +12,7 @@ use reweave_planner::tuning::{
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::page::Page;
+use crate::page::{Page, tell};
 use crate::sim::input;
 use crate::sim::replay::rate;
 use crate::{Output, print};
@@ -155,7 +155,7 @@ impl Tuner {
         let found = tuning::calibrate(sweep, &printed.lines, only).map_err(CliError::Collective)?;
         let found = found.ok_or_else(|| CliError::NothingMeasured { path: path.clone() })?;
         for doubt in doubts(sweep, &printed, &found) {
-            eprintln!("{}: {doubt}", path.display());
+            tell(&format!("{}: {doubt}", path.display()));
         }
         match only {
             Some(only) => sweep.calibrations.of.push((only, found)),

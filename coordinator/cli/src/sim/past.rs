@@ -6,6 +6,7 @@ use reweave_common::moment::Moment;
 use reweave_history::{Kind, Past, Question, Window, moment_of};
 
 use crate::error::CliError;
+use crate::page::tell;
 
 /// `FROM/SPAN`
 pub(super) fn span(text: &str) -> Result<[Moment; 2], CliError> {
@@ -35,7 +36,7 @@ pub(super) fn window(
     let window = past.look(&question);
     let window = window.map_err(|error| CliError::Past(Box::new(error)))?;
     for warning in &window.warnings {
-        eprintln!("{warning}");
+        tell(&warning.to_string());
     }
     Ok(window)
 }

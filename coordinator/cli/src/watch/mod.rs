@@ -100,5 +100,5 @@ fn plain(time: &str, news: &News) -> String {
         "{time}  {}",
         words.as_ref().unwrap_or(&news.words)
     ));
-    page.text
+    page.shown()
 }

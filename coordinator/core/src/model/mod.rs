@@ -30,6 +30,7 @@ mod path;
 mod wiring;
 
 pub(crate) use path::Passed;
+pub(crate) use wiring::other_of_two;
 pub use wiring::{End, Reporting, Wiring};
 
 /// All there is to know by, at one moment.
@@ -277,6 +278,11 @@ impl Picture<'_> {
         let traced = self.nodes.get(&from)?.paths.get(flow)?;
         let passed = self.wiring.passed(self.fabric(), from, &traced.value);
         Some((traced, passed))
+    }
+
+    /// Whoever has reported lately, and what.
+    pub(crate) fn reporting(&self) -> impl Iterator<Item = (NodeId, &NodeObservations)> {
+        self.nodes.iter().map(|(&node, observed)| (node, *observed))
     }
 
     /// All that this node's agent sends, or has traced.

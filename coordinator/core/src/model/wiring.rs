@@ -164,7 +164,7 @@ fn pairs(nodes: &Reporting<'_>, seats: &BTreeMap<Ipv4Addr, Seat>) -> Pairs {
 }
 
 /// The other address of a /31.
-fn other_of_two(address: Ipv4Addr) -> Ipv4Addr {
+pub(crate) fn other_of_two(address: Ipv4Addr) -> Ipv4Addr {
     Ipv4Addr::from_bits(address.to_bits() ^ 1)
 }
 

@@ -1,11 +1,15 @@
 //! Why a job is slow, and how quick the ways between hosts are beside each other.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::{Fabric, Role};
+use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
-use reweave_common::operator::{Explanation, MeasuredPair, MeasuredPairs, Refused};
+use reweave_common::operator::{
+    Explanation, JobStatus, MeasuredPair, MeasuredPairs, Promise, Refused,
+};
 use reweave_common::units::Rate;
 use reweave_planner::causes::{BesidePeers, PairFacts, beside_peers};
 
@@ -15,7 +19,10 @@ use crate::evidence::measured;
 use crate::jobs::{Job, job_of, jobs};
 use crate::model::Picture;
 use crate::planning;
-use crate::state::InForce;
+use crate::state::{InForce, Outcome, State};
+
+/// An answer has to fit into one message, however large the cluster is.
+const MOST_JOBS: usize = 1000;
 
 /// Nothing when the hosts exchange nothing large now.
 pub(super) fn explain(
@@ -43,6 +50,69 @@ pub(super) fn explain(
         why: unfit.to_string(),
     })?;
     Ok(told.map(Box::new))
+}
+
+/// Those first that send most. One that rests is among them as long as its sessions are open.
+pub(super) fn statuses(picture: &Picture<'_>, state: &State) -> Vec<JobStatus> {
+    let now: BTreeMap<_, _> = picture
+        .flows()
+        .into_iter()
+        .map(|flow| (flow.flow, flow.rate))
+        .collect();
+    let jobs = picture.known.resting.all_jobs(picture).into_iter();
+    let mut told: Vec<_> = jobs
+        .map(|job| job_status(picture, state, &job, &now))
+        .collect();
+    told.sort_by_key(|job| Reverse(job.rate_bits_per_s));
+    told.truncate(MOST_JOBS);
+    told
+}
+
+type Rates = BTreeMap<FlowKey, Rate>;
+
+fn job_status(picture: &Picture<'_>, state: &State, job: &Job, now: &Rates) -> JobStatus {
+    let (known, fabric) = (picture.known, picture.fabric());
+    let sending: Rates = job
+        .flows
+        .iter()
+        .filter_map(|it| Some((it.flow, *now.get(&it.flow)?)))
+        .collect();
+    let bits = sending.values().map(|rate| rate.bits_per_s()).sum();
+    let first = known.resting.first(job).unwrap_or(known.now);
+    JobStatus {
+        job: job.name(fabric),
+        hosts: job
+            .hosts
+            .iter()
+            .map(|&it| fabric.name(it).to_owned())
+            .collect(),
+        flows: job.flows.len(),
+        sending: sending.len(),
+        rate_bits_per_s: Rate::from_bits_per_s(bits),
+        slowest_bits_per_s: sending.values().min().copied(),
+        iteration_ms: job.beat(known).map(|beat| beat.period.as_secs_f64() * 1e3),
+        rest_share: job.rest_share(known),
+        seen_for_ms: millis(known.now.since(first)),
+        promise: promise(state, &sending),
+    }
+}
+
+/// By the last plan that was kept and spoke of any of these flows.
+fn promise(state: &State, sending: &Rates) -> Option<Promise> {
+    let kept = state.history().rev();
+    let kept = kept.filter(|ended| ended.outcome == Outcome::Committed);
+    kept.map(|ended| &ended.plan).find_map(|plan| {
+        let all = plan.predictions.iter();
+        let predicted: Vec<_> = all.filter(|it| sending.contains_key(&it.flow)).collect();
+        let slowest = predicted.iter().min_by_key(|it| it.after)?;
+        let achieved = predicted.iter().map(|it| sending[&it.flow]).min()?;
+        Some(Promise {
+            generation: plan.generation,
+            flows: predicted.len(),
+            predicted_bits_per_s: [slowest.low, slowest.high],
+            achieved_bits_per_s: achieved,
+        })
+    })
 }
 
 fn job_on(picture: &Picture<'_>, host: NodeId) -> Job {

@@ -8,6 +8,7 @@ use crate::arrivals::Arrivals;
 use crate::auto::Waits;
 use crate::command::{Author, Change};
 use crate::diff;
+use crate::discovery::discover;
 use crate::planning;
 use crate::reason::Reason;
 use crate::rollout::{Hindrance, Turn, first_step};
@@ -76,6 +77,11 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             Ok(flows) => Response::Traced(flows),
             Err(refused) => Response::Refused(refused),
         },
+        Request::Discover { from_link } => {
+            let found = discover(&turn.known.picture(), from_link as usize);
+            Response::Discovered(found)
+        }
+        Request::Jobs => Response::Jobs(jobs::statuses(&turn.known.picture(), turn.state)),
         Request::Imbalance => {
             let (picture, in_force) = (turn.known.picture(), turn.state.in_force());
             Response::Imbalances(imbalance::imbalances(turn.known, &picture, in_force))

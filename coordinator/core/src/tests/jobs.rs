@@ -6,7 +6,7 @@ use reweave_common::cause::Class;
 use reweave_common::health::Signal;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
-    Explanation, Finding, MeasuredPair, Mode, Refused, Request, Response,
+    Explanation, Finding, JobStatus, MeasuredPair, Mode, Refused, Request, Response,
 };
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Reading};
@@ -15,7 +15,7 @@ use reweave_common::units::{Bytes, Rate};
 use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, health, measured, say};
 use super::network::Network;
-use super::scene::{A_WHILE, collision};
+use super::scene::{A_WHILE, collision, planned};
 
 fn ask(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
     cluster.ask(Request::Explain {
@@ -245,4 +245,54 @@ fn where_others_send_meanwhile_a_job_that_rests_is_foreseen_to_fill_the_link() {
     cluster.network.end(rests);
     cluster.run_for(2 * A_WHILE);
     assert_eq!(foreseen(&mut cluster), []);
+}
+
+fn listed(cluster: &mut Cluster) -> Vec<JobStatus> {
+    match cluster.ask(Request::Jobs) {
+        Response::Jobs(jobs) => jobs,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn jobs_are_listed_with_what_they_have_beside_what_was_promised() {
+    let (mut cluster, _, plan) = planned();
+    let before = listed(&mut cluster);
+    let names: Vec<_> = before.iter().map(|job| &job.job[..]).collect();
+    assert_eq!(names, ["h0 and h3", "h1 and h4"]);
+    assert!(
+        before
+            .iter()
+            .all(|job| job.promise.is_none() && job.sending == 1)
+    );
+    cluster.apply(plan);
+    cluster.run_until_ended(1);
+    cluster.run_for(A_WHILE);
+    for job in listed(&mut cluster) {
+        let promise = job.promise.unwrap();
+        let [low, high] = promise.predicted_bits_per_s;
+        assert_eq!((promise.generation, promise.flows), (plan, 1));
+        assert!(
+            (low..=high).contains(&promise.achieved_bits_per_s),
+            "{promise:?}"
+        );
+        assert_eq!(Some(promise.achieved_bits_per_s), job.slowest_bits_per_s);
+        assert!(job.seen_for_ms >= 3000, "{}", job.seen_for_ms);
+    }
+}
+
+#[test]
+fn a_job_that_rests_is_listed_until_its_sessions_end() {
+    let (mut cluster, [first, second]) = collision(Mode::Manual);
+    cluster.run_for(2 * A_WHILE);
+    cluster.network.pause(first);
+    cluster.run_for(2 * A_WHILE);
+    let jobs = listed(&mut cluster);
+    assert_eq!((jobs[0].job.as_str(), jobs[0].sending), ("h1 and h4", 1));
+    assert_eq!((jobs[1].job.as_str(), jobs[1].sending), ("h0 and h3", 0));
+    assert!(jobs[1].seen_for_ms > 4000 && jobs[1].slowest_bits_per_s.is_none());
+    cluster.network.end(first);
+    cluster.network.end(second);
+    cluster.run_for(2 * A_WHILE);
+    assert_eq!(listed(&mut cluster), []);
 }

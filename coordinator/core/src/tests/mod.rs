@@ -4,6 +4,7 @@ mod auto;
 mod back;
 mod cluster;
 mod diagnosis;
+mod discovered;
 mod drained;
 mod failing;
 mod jobs;

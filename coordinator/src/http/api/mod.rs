@@ -64,6 +64,7 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(reading::findings))
         .routes(routes!(reading::matrix))
         .routes(routes!(reading::pairs))
+        .routes(routes!(reading::jobs))
         .routes(routes!(reading::imbalance))
         .routes(routes!(reading::traces))
         .routes(routes!(reading::explanation))

@@ -8,8 +8,8 @@ use axum::response::IntoResponse;
 use reweave_common::flow::Protocol;
 use reweave_common::member::Member;
 use reweave_common::operator::{
-    Between, Explanation, Findings, FlowEnd, Imbalances, Matrix, MeasuredPairs, Record, Request,
-    Response as Answer, Status, TracedFlow,
+    Between, Explanation, Findings, FlowEnd, Imbalances, JobStatus, Matrix, MeasuredPairs, Record,
+    Request, Response as Answer, Status, TracedFlow,
 };
 use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
@@ -85,6 +85,21 @@ pub(super) async fn pairs(served: State<Served>, visitor: Visitor, headers: Head
     let asked = Request::Pairs { most: u32::MAX };
     match visitor.ask(&served.house, asked).await? {
         Answer::Pairs(pairs) => tagged(&headers, &pairs),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// Which hosts work together, those that send most first.
+#[derive(Debug, Serialize, ToSchema)]
+struct Jobs {
+    jobs: Vec<JobStatus>,
+}
+
+/// Which hosts work together now, as their traffic shows, with what was promised them and what they have.
+#[utoipa::path(get, path = "/jobs", responses((status = 200, description = "The jobs", body = Jobs)))]
+pub(super) async fn jobs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
+    match visitor.ask(&served.house, Request::Jobs).await? {
+        Answer::Jobs(jobs) => tagged(&headers, &Jobs { jobs }),
         _ => Err(Problem::unexpected()),
     }
 }

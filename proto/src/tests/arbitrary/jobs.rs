@@ -3,20 +3,48 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use reweave_common::operator::{Explanation, MeasuredPair, MeasuredPairs, Request, Response};
+use reweave_common::operator::{
+    Explanation, JobStatus, MeasuredPair, MeasuredPairs, Promise, Request, Response,
+};
 
-use super::{MANY, cause, finite, rate, subject, text, texts};
+use super::{MANY, cause, finite, generation, rate, subject, text, texts};
 
 pub(super) fn request() -> impl Strategy<Value = Request> {
     let explain = (text(), texts()).prop_map(|(job, hosts)| Request::Explain { job, hosts });
     let pairs = any::<u32>().prop_map(|most| Request::Pairs { most });
-    prop_oneof![explain, pairs]
+    prop_oneof![explain, pairs, Just(Request::Jobs)]
 }
 
 pub(super) fn response() -> impl Strategy<Value = Response> {
     let told = option::of(explanation().prop_map(Box::new)).prop_map(Response::Explanation);
     let pairs = vec(pair(), 0..MANY).prop_map(|pairs| Response::Pairs(MeasuredPairs { pairs }));
-    prop_oneof![told, pairs]
+    let jobs = vec(job(), 0..MANY).prop_map(Response::Jobs);
+    prop_oneof![told, pairs, jobs]
+}
+
+fn job() -> impl Strategy<Value = JobStatus> {
+    let promise = (generation(), any::<usize>(), [rate(), rate()], rate());
+    let promise = promise.prop_map(|(generation, flows, predicted, achieved)| Promise {
+        generation,
+        flows,
+        predicted_bits_per_s: predicted,
+        achieved_bits_per_s: achieved,
+    });
+    let names = (text(), texts(), any::<(usize, usize, u64)>());
+    let beat = (option::of(finite()), option::of(finite()));
+    let parts = (names, rate(), option::of(rate()), beat, option::of(promise));
+    parts.prop_map(|(names, rate, slowest, beat, promise)| JobStatus {
+        job: names.0,
+        hosts: names.1,
+        flows: names.2.0,
+        sending: names.2.1,
+        rate_bits_per_s: rate,
+        slowest_bits_per_s: slowest,
+        iteration_ms: beat.0,
+        rest_share: beat.1,
+        seen_for_ms: names.2.2,
+        promise,
+    })
 }
 
 fn explanation() -> impl Strategy<Value = Explanation> {

@@ -1,0 +1,379 @@
+//! `reweave discover`: writes the file of a fabric from what its agents see.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::names::{LONGEST_NAME, is_plain};
+use reweave_common::operator::{
+    Discovered, DiscoveredLink, DiscoveredNode, LinkEnd, Request, Response,
+};
+use serde::Serialize;
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::page::Page;
+use crate::{Output, print, say};
+
+/// The fabric as its agents see it, as a file: interfaces and their speeds, LLDP, routes and traces
+///
+/// A coordinator whose file lists the nodes alone is enough to begin with. What is not sure says so in a
+/// comment, and what cannot be believed is a comment altogether. Nothing is changed by it: look at the file,
+/// and start coordinators with it, in a new data folder.
+#[derive(Debug, Args)]
+pub(crate) struct Discover {
+    /// Write it there, and say in short what was found
+    #[arg(short = 'o', long = "out", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Though the file is there already
+    #[arg(long, requires = "file")]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Written<'w> {
+    file: &'w Path,
+    nodes: usize,
+    links: usize,
+    unsure: Vec<String>,
+}
+
+impl Discover {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        if let Some(path) = self
+            .file
+            .as_ref()
+            .filter(|path| path.exists() && !self.force)
+        {
+            return Err(CliError::IsThere { path: path.clone() });
+        }
+        let found = ask(&mut Coordinator::reach(reach)?)?;
+        let text = text(&found);
+        let fabric = Fabric::parse("the fabric", &text).map_err(CliError::Input)?;
+        match (&self.file, output) {
+            (Some(file), _) => keep(file, &text, (&found, &fabric), output),
+            (None, Output::Table) => say(&text),
+            (None, _) => print(output, &found, |_| {}),
+        }
+    }
+}
+
+fn ask(coordinator: &mut Coordinator) -> Result<Discovered, CliError> {
+    let mut found = part(coordinator, 0)?;
+    while found.links.len() < found.all_links {
+        let more = part(coordinator, found.links.len())?.links;
+        if more.is_empty() {
+            break;
+        }
+        found.links.extend(more);
+    }
+    Ok(found)
+}
+
+fn part(coordinator: &mut Coordinator, from_link: usize) -> Result<Discovered, CliError> {
+    let from_link = u32::try_from(from_link).unwrap_or(u32::MAX);
+    match coordinator.ask(&Request::Discover { from_link })? {
+        Response::Discovered(found) => Ok(found),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+/// As a whole or not at all.
+fn keep(
+    file: &Path,
+    text: &str,
+    (found, fabric): (&Discovered, &Fabric),
+    output: Output,
+) -> Result<ExitCode, CliError> {
+    let failed = |source| CliError::Write {
+        path: file.to_owned(),
+        source,
+    };
+    let beside = file.with_extension("part");
+    fs::write(&beside, text).map_err(failed)?;
+    fs::rename(&beside, file).map_err(failed)?;
+    let written = Written {
+        file,
+        nodes: fabric.nodes().len(),
+        links: fabric.links().len(),
+        unsure: unsure(found),
+    };
+    print(output, &written, |page| lay_out(page, &written))
+}
+
+fn lay_out(page: &mut Page, written: &Written<'_>) {
+    page.line(&format!(
+        "{} has {} nodes and {} links; check it with `reweave config check` when a coordinator's settings name it",
+        written.file.display(),
+        written.nodes,
+        written.links
+    ));
+    if !written.unsure.is_empty() {
+        page.heading("Not sure");
+    }
+    for doubt in &written.unsure {
+        page.line(&format!("  {doubt}"));
+    }
+}
+
+/// A line for each thing that a person has to look at.
+fn unsure(found: &Discovered) -> Vec<String> {
+    let nodes = found.nodes.iter().filter(|node| !node.doubts.is_empty());
+    let nodes = nodes.map(|node| {
+        format!(
+            "{}: {}",
+            plainly(&node.name),
+            plainly(&node.doubts.join("; "))
+        )
+    });
+    let links = found.links.iter().filter(|link| !link.doubts.is_empty());
+    let links = links.map(|link| format!("{}: {}", ends(link), plainly(&link.doubts.join("; "))));
+    let loose = found.loose.iter().map(|end| {
+        let rate = end.rate_bits_per_s;
+        let rate = rate.map_or(String::new(), |rate| format!(" ({rate})"));
+        let (interface, node) = (plainly(&end.interface), plainly(&end.node));
+        format!("{interface} of {node}{rate} is up, and nobody is known at its other end")
+    });
+    let doubts = found.doubts.iter().map(|doubt| plainly(doubt));
+    nodes.chain(links).chain(loose).chain(doubts).collect()
+}
+
+/// What others call themselves stays within its line.
+fn plainly(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+fn ends(link: &DiscoveredLink) -> String {
+    let end = |LinkEnd { node, interface }: &LinkEnd| match interface {
+        Some(interface) => format!("{} of {}", plainly(interface), plainly(node)),
+        None => plainly(node),
+    };
+    link.ends.each_ref().map(end).join(" to ")
+}
+
+/// The file. Everything that is not a comment in it was seen.
+fn text(found: &Discovered) -> String {
+    let mut text = String::from("# As agents see it.\nkind = \"graph\"\n");
+    let (nodes, unfit): (Vec<_>, Vec<_>) = found
+        .nodes
+        .iter()
+        .partition(|node| is_plain(&node.name, LONGEST_NAME));
+    for node in &nodes {
+        write_node(&mut text, node);
+    }
+    let is_sound = |link: &&DiscoveredLink| {
+        let unfit = unfit.iter().map(|node| &node.name);
+        let strange = unfit.filter(|name| link.ends.iter().any(|end| end.node == **name));
+        link.rate_bits_per_s.is_some() && !link.is_guess && strange.count() == 0
+    };
+    let (sound, unsound): (Vec<_>, Vec<_>) = found.links.iter().partition(is_sound);
+    cables(&sound).for_each(|cables| write_cables(&mut text, &cables));
+    unsound
+        .iter()
+        .for_each(|link| write_unsound(&mut text, link));
+    text.push('\n');
+    let unfit = unfit.iter().map(|node| {
+        let name = plainly(&node.name);
+        format!("{name:?}: {}", plainly(&node.doubts.join("; ")))
+    });
+    let loose = Discovered {
+        nodes: vec![],
+        links: vec![],
+        ..found.clone()
+    };
+    for doubt in unfit.chain(unsure(&loose)) {
+        let _ = writeln!(text, "# {doubt}");
+    }
+    text
+}
+
+fn write_node(text: &mut String, node: &DiscoveredNode) {
+    let role = match node.role {
+        Role::Host => "host",
+        Role::Switch => "switch",
+        Role::Relay => "relay",
+    };
+    let _ = writeln!(text, "\n[[node]]{}", comment(&node.doubts));
+    let _ = writeln!(text, "name = \"{}\"\nrole = \"{role}\"", node.name);
+}
+
+/// Parallel links stand together, as the file has them.
+fn cables<'l>(links: &[&'l DiscoveredLink]) -> impl Iterator<Item = Vec<&'l DiscoveredLink>> {
+    let mut cables: BTreeMap<[&str; 2], Vec<_>> = BTreeMap::new();
+    for &link in links {
+        let mut ends = link.ends.each_ref().map(|end| &end.node[..]);
+        ends.sort_unstable();
+        cables.entry(ends).or_default().push(link);
+    }
+    cables.into_values()
+}
+
+/// All of them between the same two nodes, and as fast as the slowest.
+fn write_cables(text: &mut String, cables: &[&DiscoveredLink]) {
+    text.push('\n');
+    cables.iter().for_each(|link| write_because(text, link));
+    let rates = cables.iter().filter_map(|link| link.rate_bits_per_s);
+    let rates: BTreeSet<_> = rates.collect();
+    let doubts = cables.iter().flat_map(|link| link.doubts.clone());
+    let mut doubts: Vec<_> = doubts.collect();
+    doubts.dedup();
+    if rates.len() > 1 {
+        doubts.push("not all of these say to be as fast".to_owned());
+    }
+    let (Some(first), Some(rate)) = (cables.first(), rates.first()) else {
+        return;
+    };
+    let _ = writeln!(text, "[[link]]{}", comment(&doubts));
+    for (key, end) in ["a", "b"].into_iter().zip(&first.ends) {
+        let _ = writeln!(text, "{key} = \"{}\"", end.node);
+    }
+    let _ = writeln!(text, "gbps = {:?}", rate.gbps());
+    if cables.len() > 1 {
+        let _ = writeln!(text, "count = {}", cables.len());
+    }
+}
+
+fn write_because(text: &mut String, link: &DiscoveredLink) {
+    let because = plainly(&link.because.join(", "));
+    let _ = writeln!(text, "# {}: {because}", ends(link));
+}
+
+/// To be mended by whoever knows.
+fn write_unsound(text: &mut String, link: &DiscoveredLink) {
+    text.push('\n');
+    write_because(text, link);
+    let _ = writeln!(text, "# [[link]]{}", comment(&link.doubts));
+    for (key, end) in ["a", "b"].into_iter().zip(&link.ends) {
+        let _ = writeln!(text, "# {key} = \"{}\"", plainly(&end.node));
+    }
+    let gbps = link
+        .rate_bits_per_s
+        .map(|rate| format!("{:?}", rate.gbps()));
+    let _ = writeln!(text, "# gbps = {}", gbps.unwrap_or_default());
+}
+
+fn comment(doubts: &[String]) -> String {
+    match doubts {
+        [] => String::new(),
+        doubts => format!("  # unsure: {}", plainly(&doubts.join("; "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::operator::LooseEnd;
+    use reweave_common::units::Rate;
+
+    use super::*;
+
+    fn end(node: &str, interface: &str) -> LinkEnd {
+        LinkEnd {
+            node: node.to_owned(),
+            interface: Some(interface.to_owned()),
+        }
+    }
+
+    fn link(ends: [LinkEnd; 2], gbps: Option<f64>) -> DiscoveredLink {
+        DiscoveredLink {
+            ends,
+            rate_bits_per_s: gbps.and_then(Rate::from_gbps),
+            because: vec!["LLDP at h0".to_owned()],
+            doubts: vec![],
+            is_guess: false,
+        }
+    }
+
+    fn node(name: &str, role: Role) -> DiscoveredNode {
+        DiscoveredNode {
+            name: name.to_owned(),
+            role,
+            doubts: vec![],
+        }
+    }
+
+    fn found(links: Vec<DiscoveredLink>) -> Discovered {
+        Discovered {
+            nodes: vec![
+                node("h0", Role::Host),
+                node("h1", Role::Host),
+                node("leaf0", Role::Switch),
+            ],
+            all_links: links.len(),
+            links,
+            loose: vec![],
+            doubts: vec![],
+        }
+    }
+
+    fn read(found: &Discovered) -> Fabric {
+        let text = text(found);
+        Fabric::parse("f.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    #[test]
+    fn what_is_sure_is_read_back_as_it_was_seen() {
+        let links = vec![
+            link([end("h0", "eth0"), end("leaf0", "swp1")], Some(400.0)),
+            link([end("h0", "eth1"), end("leaf0", "swp2")], Some(400.0)),
+            link([end("h1", "eth0"), end("leaf0", "swp3")], Some(0.1)),
+        ];
+        let fabric = read(&found(links));
+        let names: Vec<_> = fabric
+            .links()
+            .map(|(link, _)| fabric.link_name(link))
+            .collect();
+        assert_eq!(names, ["h0-leaf0", "h0-leaf0.1", "h1-leaf0"]);
+        let rates: Vec<_> = fabric.links().map(|(_, link)| link.rate.gbps()).collect();
+        assert_eq!(rates, [400.0, 400.0, 0.1]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_a_comment_and_the_rest_can_be_read() {
+        let guess = DiscoveredLink {
+            is_guess: true,
+            doubts: vec!["as much speaks for another end".to_owned()],
+            ..link([end("h1", "eth0"), end("leaf0", "swp3")], Some(1.0))
+        };
+        let slow = link([end("h0", "eth0"), end("leaf0", "swp1")], None);
+        let found = found(vec![guess, slow]);
+        assert_eq!(read(&found).links().len(), 0);
+        let text = text(&found);
+        assert!(
+            text.contains("# [[link]]  # unsure: as much speaks"),
+            "{text}"
+        );
+        assert!(text.contains("\n# gbps = \n"), "{text}");
+    }
+
+    /// What calls itself so is on the wire, and anybody can be.
+    #[test]
+    fn names_from_the_wire_stay_within_their_lines() {
+        let evil = "x\"\n[[node]]\nname = \"y\u{1b}[2J";
+        let mut found = found(vec![DiscoveredLink {
+            because: vec![format!("LLDP at {evil}")],
+            doubts: vec![format!("no agent speaks for {evil}")],
+            ..link([end("h0", evil), end(evil, evil)], Some(1.0))
+        }]);
+        found.nodes.push(DiscoveredNode {
+            doubts: vec!["what it calls itself is no name for a node".to_owned()],
+            ..node(evil, Role::Switch)
+        });
+        found.loose.push(LooseEnd {
+            node: "h0".to_owned(),
+            interface: evil.to_owned(),
+            rate_bits_per_s: None,
+        });
+        found.doubts.push(evil.to_owned());
+        let fabric = read(&found);
+        assert_eq!((fabric.nodes().len(), fabric.links().len()), (3, 0));
+        let text = text(&found);
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+}

@@ -1,0 +1,149 @@
+//! `reweave jobs`: which hosts work together, and how that goes.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::operator::{JobStatus, Promise, Request, Response};
+use reweave_common::units::Rate;
+use serde::Serialize;
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::page::{Ink, Page, age};
+use crate::{Output, print};
+
+/// Which hosts work together, as their traffic shows: iteration, rates, and what plans promised beside what there is
+#[derive(Debug, Args)]
+pub(crate) struct Jobs {
+    /// Only jobs that these hosts work for
+    #[arg(value_name = "HOST")]
+    hosts: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    jobs: Vec<JobStatus>,
+}
+
+impl Jobs {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let mut coordinator = Coordinator::reach(reach)?;
+        let known = coordinator.status()?.agents;
+        let is_unknown = |host: &&String| !known.iter().any(|agent| agent.node == **host);
+        if let Some(node) = self.hosts.iter().find(is_unknown).cloned() {
+            return Err(CliError::NoSuchNode { node });
+        }
+        let mut jobs = match coordinator.ask(&Request::Jobs)? {
+            Response::Jobs(jobs) => jobs,
+            Response::Refused(refused) => return Err(CliError::Refused(refused)),
+            other => return Err(CliError::unexpected(&other)),
+        };
+        jobs.retain(|job| {
+            self.hosts.is_empty() || self.hosts.iter().any(|it| job.hosts.contains(it))
+        });
+        let answer = Answer { jobs };
+        print(output, &answer, |page| lay_out(page, &answer.jobs))
+    }
+}
+
+fn lay_out(page: &mut Page, jobs: &[JobStatus]) {
+    if jobs.is_empty() {
+        return page.line("nobody exchanges large flows now, as far as is seen");
+    }
+    let rows: Vec<_> = jobs.iter().map(|job| row(page, job)).collect();
+    let headings = [
+        "job",
+        "hosts",
+        "iteration",
+        "rests",
+        "rate",
+        "slowest",
+        "promised",
+        "seen for",
+    ];
+    page.table(headings, rows);
+}
+
+fn row(page: &Page, job: &JobStatus) -> [String; 8] {
+    let or_dash = |words: Option<String>| words.unwrap_or_else(|| "-".to_owned());
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    [
+        job.job.clone(),
+        job.hosts.len().to_string(),
+        or_dash(job.iteration_ms.map(|ms| format!("{ms:.0} ms"))),
+        match job.sending {
+            0 => "now".to_owned(),
+            _ => or_dash(job.rest_share.map(percent)),
+        },
+        job.rate_bits_per_s.to_string(),
+        or_dash(job.slowest_bits_per_s.map(|rate| rate.to_string())),
+        or_dash(job.promise.as_ref().map(|promise| promised(page, promise))),
+        age(job.seen_for_ms),
+    ]
+}
+
+/// Red where it is not kept.
+fn promised(page: &Page, promise: &Promise) -> String {
+    let [low, high]: [Rate; 2] = promise.predicted_bits_per_s;
+    let words = format!("{low} .. {high}");
+    match promise.achieved_bits_per_s < low {
+        true => page.ink(
+            Ink::Red,
+            &format!("{words}, has {}", promise.achieved_bits_per_s),
+        ),
+        false => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::plan::Generation;
+
+    use super::*;
+
+    fn mbps(rate: u64) -> Rate {
+        Rate::from_bits_per_s(rate * 1_000_000)
+    }
+
+    #[test]
+    fn a_job_is_told_beside_what_was_promised_and_one_that_rests_as_such() {
+        let promise = Promise {
+            generation: Generation(3),
+            flows: 2,
+            predicted_bits_per_s: [mbps(190), mbps(200)],
+            achieved_bits_per_s: mbps(99),
+        };
+        let busy = JobStatus {
+            job: "h0 and h4".to_owned(),
+            hosts: ["h0", "h4"].map(str::to_owned).to_vec(),
+            flows: 2,
+            sending: 2,
+            rate_bits_per_s: mbps(198),
+            slowest_bits_per_s: Some(mbps(99)),
+            iteration_ms: Some(420.4),
+            rest_share: Some(0.25),
+            seen_for_ms: 61_000,
+            promise: Some(promise),
+        };
+        let rests = JobStatus {
+            job: "h1 and 2 others".to_owned(),
+            hosts: ["h1", "h2", "h3"].map(str::to_owned).to_vec(),
+            flows: 3,
+            sending: 0,
+            rate_bits_per_s: mbps(0),
+            slowest_bits_per_s: None,
+            iteration_ms: None,
+            rest_share: None,
+            seen_for_ms: 0,
+            promise: None,
+        };
+        let mut page = Page::default();
+        lay_out(&mut page, &[busy, rests]);
+        let rows = [
+            "  job              hosts  iteration  rests        rate    slowest                                 promised  seen for",
+            "  h0 and h4            2     420 ms  25 %   198.0 Mb/s  99.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s, has 99.0 Mb/s      61 s",
+            "  h1 and 2 others      3          -  now        0 kb/s          -                                        -     0.0 s",
+        ];
+        assert_eq!(page.text.lines().collect::<Vec<_>>(), rows);
+    }
+}
