@@ -43,8 +43,17 @@ pub(crate) fn is_problem(answer: &Answer, code: u16, kind: &str) {
     assert!(!json["detail"].as_str().unwrap().is_empty());
 }
 
-const READ: [&str; 8] = [
-    "me", "status", "fabric", "findings", "matrix", "pairs", "history", "events",
+const READ: [&str; 10] = [
+    "me",
+    "status",
+    "fabric",
+    "findings",
+    "matrix",
+    "pairs",
+    "jobs",
+    "imbalance",
+    "history",
+    "events",
 ];
 
 #[tokio::test]
@@ -76,7 +85,7 @@ async fn a_token_asks_what_its_maker_may_ask() {
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let me = send(&house, "GET", "/api/v1/me", &viewer).json();
     assert_eq!(me, serde_json::json!({ "role": "viewer", "name": "vic" }));
-    for path in &READ[..7] {
+    for path in &READ[..9] {
         let answer = send(&house, "GET", &format!("/api/v1/{path}"), &viewer);
         assert_eq!(answer.code, 200, "{path}: {}", answer.body);
     }
@@ -90,6 +99,13 @@ async fn a_token_asks_what_its_maker_may_ask() {
     );
     let approval = "/api/v1/plans/1/approval";
     is_problem(&send(&house, "POST", approval, &viewer), 403, "not-allowed");
+    let back = "/api/v1/history/1/taking-back";
+    is_problem(&send(&house, "POST", back, &viewer), 403, "not-allowed");
+    let anew = "/api/v1/traces?from=h0&to=h1&anew=true";
+    is_problem(&send(&house, "GET", anew, &viewer), 403, "not-allowed");
+    let last = "/api/v1/traces?from=h0&to=h1";
+    let nothing = serde_json::json!({ "flows": [] });
+    assert_eq!(send(&house, "GET", last, &viewer).json(), nothing);
     let planned = send(&house, "POST", "/api/v1/plans", &operator);
     assert_eq!(planned.json()["plan"], serde_json::Value::Null);
     is_problem(&send(&house, "POST", approval, &operator), 404, "no-plan");
@@ -108,6 +124,10 @@ async fn what_is_not_there_is_a_problem_that_says_so() {
         "nothing-there",
     );
     is_problem(&asked("GET", "/api/v1/explanations/x"), 404, "no-such-host");
+    let no_host = "/api/v1/traces?from=h0&to=h99";
+    is_problem(&asked("GET", no_host), 404, "no-such-host");
+    let never = "/api/v1/history/7/taking-back";
+    is_problem(&asked("POST", never), 409, "no-way-back");
     is_problem(&asked("DELETE", "/api/v1/status"), 405, "no-such-method");
     for path in [
         "history/x",
@@ -115,6 +135,11 @@ async fn what_is_not_there_is_a_problem_that_says_so() {
         "history/99999999999999999999999",
         "history?before=x",
         "history?after=1",
+        "traces",
+        "traces?from=h0",
+        "traces?from=h0&to=h1&port=65536",
+        "traces?from=h0&to=h1&protocol=sctp",
+        "traces?from=h0&to=h1&else=1",
     ] {
         is_problem(
             &asked("GET", &format!("/api/v1/{path}")),

@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_plan_that_takes_another_back_is_shown_with_the_pins_it_moves() {
-        let apply = "\ncarry it out with  reweave apply 5\n";
+        let apply =
+            "\ncarry it out with  reweave apply 5  (--force where flows become slower by it)\n";
         assert_eq!(shown(Outcome::Offered), format!("{PLAN}{apply}"));
         let came_of_it = "\nPlan 5: kept\n  proposed by ada, 12 s ago\n  takes plan 3 back\n";
         assert_eq!(shown(Outcome::Committed), format!("{PLAN}{came_of_it}"));

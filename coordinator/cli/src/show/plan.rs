@@ -21,7 +21,10 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     };
     body(page, plan, names);
     let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
-    page.line(&format!("\ncarry it out with  {apply}"));
+    let force = plan
+        .takes_back
+        .map_or("", |_| "  (--force where flows become slower by it)");
+    page.line(&format!("\ncarry it out with  {apply}{force}"));
 }
 
 /// Whatever became of it.
