@@ -81,7 +81,7 @@ fn pages() -> Vec<Page> {
     }
     let names: Vec<_> = pages.keys().cloned().collect();
     let is_leaf = |name: &String| !names.iter().any(|it| it.starts_with(&format!("{name}-")));
-    pages.retain(|name, page| is_leaf(name) || name == "reweave-plan");
+    pages.retain(|name, _| is_leaf(name) || name == "reweave-plan");
     pages.retain(|_, page| {
         page.words
             .first()
