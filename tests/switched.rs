@@ -17,6 +17,8 @@ mod life;
 mod looked;
 #[path = "switched/losses.rs"]
 mod losses;
+#[path = "switched/maintained.rs"]
+mod maintained;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 #[path = "switched/pairs.rs"]
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         daemons::tests(),
         failing::tests(),
         weighed::tests(),
+        maintained::tests(),
         clean::tests(),
         ranks::tests(),
         pairs::tests(),

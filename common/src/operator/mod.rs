@@ -42,8 +42,9 @@ pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report, Via};
 pub use resolve::Unknown;
 pub use status::{
-    AgentState, AgentStatus, FlowStatus, LackStatus, LinkStatus, Mode, OpticalStatus, PairStatus,
-    PathBandwidth, Phase, ProbeStatus, RdmaStatus, RunningChange, Status,
+    AgentState, AgentStatus, FlowStatus, LackStatus, LinkStatus, MaintenanceStage,
+    MaintenanceStatus, Mode, OpticalStatus, PairStatus, PathBandwidth, Phase, ProbeStatus,
+    RdmaStatus, RunningChange, Status,
 };
 pub use trace::{Between, FlowEnd, TracedFlow, TracedStep, TracedWay};
 
@@ -109,8 +110,8 @@ pub enum Request {
     Pairs {
         most: u32,
     },
-    /// A plan by which switches send nothing over these links, and over all others as they would by
-    /// themselves.
+    /// A plan by which nothing is sent over these links, those of these switches, or those through these
+    /// optical switches, and over all others what would go there by itself.
     Drain {
         links: Vec<String>,
     },
@@ -139,6 +140,12 @@ pub enum Request {
     },
     /// Which hosts work together now, as their traffic shows.
     Jobs,
+    /// Work on a switch or an optical switch comes to this stage, or to its end; a plan for it where routes
+    /// have to change.
+    Maintain {
+        name: String,
+        stage: Option<MaintenanceStage>,
+    },
 }
 
 impl Request {
@@ -168,6 +175,7 @@ impl Request {
             | Self::TakeBack { .. }
             | Self::Apply { .. }
             | Self::ApplyAnyway { .. }
+            | Self::Maintain { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
             | Self::ChangeMembers(_) => role == Role::Operator,
@@ -184,6 +192,7 @@ impl Request {
             | Self::TakeBack { .. }
             | Self::Apply { .. }
             | Self::ApplyAnyway { .. }
+            | Self::Maintain { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
             | Self::ChangeMembers(_)
@@ -300,7 +309,7 @@ pub enum Refused {
     TooManyVisitors { most: usize },
     /// The log has no room for it, at the coordinator that leads or at too many others.
     DiskFull,
-    /// The fabric has no link of this name between two nodes.
+    /// The fabric has no link, node or optical switch of this name.
     NoSuchLink { name: String },
     /// Without these links one node would not reach another as directly as now, or not at all.
     CutOff { from: String, to: String },
@@ -308,6 +317,14 @@ pub enum Refused {
     WhichAddress { host: String, has: Vec<Ipv4Addr> },
     /// The change stays, for that reason.
     NoWayBack(NoWayBack),
+    /// No routes that are told to anybody lead around this link.
+    NotAround { link: String },
+    /// The fabric has no node or optical switch of this name.
+    NotToMaintain { name: String },
+    /// Nobody has begun to work on it.
+    NotUnderMaintenance { name: String },
+    /// It is not proven that nothing passes it.
+    NotEmpty { reasons: Vec<String> },
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
@@ -363,7 +380,15 @@ impl fmt::Display for Refused {
                  and apply that"
             ),
             Self::NoSuchSwitch { name } => no_such(f, "optical switch", name),
-            Self::NoSuchLink { name } => no_such(f, "link", name),
+            Self::NoSuchLink { name } => no_such(f, "link or switch", name),
+            Self::NotToMaintain { name } => no_such(f, "switch", name),
+            Self::NotUnderMaintenance { name } => write!(f, "{name} is not under maintenance"),
+            Self::NotEmpty { reasons } => {
+                write!(f, "it may still carry something: {}", reasons.join("; "))
+            }
+            Self::NotAround { link } => {
+                write!(f, "nobody can be told to lead packets around {link}")
+            }
             Self::CutOff { from, to } => cut_off(f, [from, to]),
             Self::NoSuchHost { name } => no_such_host(f, name),
             Self::NoWayBack(why) => why.fmt(f),

@@ -65,6 +65,35 @@ pub struct Status {
     pub rdma: Vec<RdmaStatus>,
     /// What some agents cannot measure, those first that most of them lack; not all of a large cluster.
     pub lacks: Vec<LackStatus>,
+    pub maintenance: Vec<MaintenanceStatus>,
+}
+
+/// A switch or an optical switch that is being worked on, and that nothing shall pass meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct MaintenanceStatus {
+    pub name: String,
+    pub stage: MaintenanceStage,
+    /// Who has brought it to this stage.
+    pub by: String,
+    pub age_ms: u64,
+    /// By the circuits in force.
+    pub links: Vec<String>,
+    /// Why it is not sure that nothing passes it; empty when that is proven.
+    pub not_empty: Vec<String>,
+}
+
+/// How far work on a switch has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum MaintenanceStage {
+    /// Nothing shall pass it.
+    Draining,
+    /// It was proven that nothing does, and work may have begun.
+    Working,
+    /// The work is done, and it may carry again.
+    Returning,
 }
 
 /// What these nodes cannot measure, all for the same reason.

@@ -43,28 +43,14 @@ impl Apply {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
         let generation = Generation(self.generation);
-        let request = match self.force {
-            true => Request::ApplyAnyway { generation },
-            false => Request::Apply { generation },
-        };
-        match coordinator.ask(&request)? {
-            Response::ApplyStarted { .. } => {}
-            Response::Refused(refused) => return Err(CliError::Refused(refused)),
-            other => return Err(CliError::unexpected(&other)),
-        }
         if self.no_wait {
+            begin(&mut coordinator, generation, self.force)?;
             let started = serde_json::json!({ "started": generation });
             return print(output, &started, |page| {
                 page.line(&format!("plan {generation} is being carried out"));
             });
         }
-        let follower = Follower {
-            reach,
-            coordinator,
-            generation,
-            told: None,
-        };
-        let (record, mut coordinator) = follower.follow()?;
+        let (record, mut coordinator) = carry_out(reach, coordinator, generation, self.force)?;
         let names = Names::of(&coordinator.status()?);
         print(output, &record, |page| show::record(page, &record, &names))?;
         Ok(match record.outcome {
@@ -72,6 +58,39 @@ impl Apply {
             _ => ExitCode::FAILURE,
         })
     }
+}
+
+fn begin(
+    coordinator: &mut Coordinator,
+    generation: Generation,
+    force: bool,
+) -> Result<(), CliError> {
+    let request = match force {
+        true => Request::ApplyAnyway { generation },
+        false => Request::Apply { generation },
+    };
+    match coordinator.ask(&request)? {
+        Response::ApplyStarted { .. } => Ok(()),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+/// Has it carried out, and follows it to its end.
+pub(crate) fn carry_out(
+    reach: &Reach,
+    mut coordinator: Coordinator,
+    generation: Generation,
+    force: bool,
+) -> Result<(Record, Coordinator), CliError> {
+    begin(&mut coordinator, generation, force)?;
+    let follower = Follower {
+        reach,
+        coordinator,
+        generation,
+        told: None,
+    };
+    follower.follow()
 }
 
 /// Follows a change to its end, one way or another, and tells what happens meanwhile.

@@ -68,6 +68,14 @@ pub(crate) enum CliError {
     Token(TokenError),
     #[error("cannot join")]
     Join { source: Box<JoinError> },
+    #[error(
+        "nothing to run on {node}: say the command after `--`, or --finish when the work is done"
+    )]
+    NothingToRun { node: String },
+    #[error(
+        "the driver of {node} does not say its version, so it cannot be compared with {version}"
+    )]
+    NoVersion { node: String, version: String },
     #[error("the coordinator did not answer")]
     Ask(#[source] Box<LinkError>),
     #[error("the coordinator did not answer within {} s", ask::PATIENCE.as_secs())]
@@ -314,6 +322,11 @@ impl CliError {
         matches!(self, Self::Ask(_) | Self::NoAnswer)
     }
 
+    /// Whether it is worth asking again: coordinators come and go.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.is_of_the_session() || matches!(self, Self::Reach { .. })
+    }
+
     /// With all that led to it.
     pub(crate) fn told(&self) -> String {
         told(self)
@@ -366,6 +379,8 @@ impl CliError {
             | Self::NoSuchLink { .. }
             | Self::LinkTwice { .. }
             | Self::NoSuchNode { .. }
+            | Self::NothingToRun { .. }
+            | Self::NoVersion { .. }
             | Self::NoTree(_)
             | Self::Slurm(_)
             | Self::Kubernetes(_)

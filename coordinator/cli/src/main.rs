@@ -19,6 +19,7 @@ mod fim;
 mod jobs;
 mod join;
 mod look;
+mod maintenance;
 mod manual;
 mod membership;
 mod names;
@@ -108,6 +109,7 @@ enum Command {
     Plan(plan::Plan),
     /// Carry out the plan that makes this generation, and see what comes of it
     Apply(apply::Apply),
+    Maintenance(maintenance::Maintenance),
     Check(check::Check),
     /// The cluster live in this terminal: links by trouble, hosts against hosts, flows and changes
     Top(top::Top),
@@ -175,6 +177,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Explain(explain) => explain.run(reach, *output),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
+        Command::Maintenance(maintenance) => maintenance.run(reach, *output),
         Command::Check(check) => check.run(*output),
         Command::Top(top) => top.run(reach),
         Command::Rollback(rollback) => rollback.run(reach, *output),

@@ -4,9 +4,10 @@
 //! Sessions live on a runtime that never ends, so that one can be closed whatever this program is busy
 //! with when it is told to end.
 
-use std::fs;
-use std::process;
+use std::process::{self, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
+use std::{fs, io, mem, thread};
 
 use reweave_common::lock::lock;
 use reweave_link::{Parting, Session};
@@ -21,6 +22,11 @@ const BY_SIGNAL: i32 = 128;
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// A program asks over one session at a time.
 static OPEN: Mutex<Option<Parting>> = Mutex::new(None);
+/// What is said when a signal ends this program.
+static LAST_WORD: Mutex<Option<String>> = Mutex::new(None);
+/// Held while another program runs that must not be left alone, and by whoever ends this one.
+static ATTENDED: Mutex<()> = Mutex::new(());
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn runtime() -> Result<&'static Runtime, CliError> {
     if let Some(runtime) = RUNTIME.get() {
@@ -45,6 +51,23 @@ pub(crate) async fn part(why: &str) {
     if let Some(open) = open {
         open.say(why).await;
     }
+}
+
+/// Said should a signal end this program, until another is left.
+pub(crate) fn leave_word(word: String) {
+    *lock(&LAST_WORD) = Some(word);
+}
+
+/// Runs a program to its end. A signal that is to end this one does so afterwards: nobody shall believe it
+/// over while it goes on. Ctrl-C reaches both.
+pub(crate) fn attend(program: &mut process::Command) -> io::Result<ExitStatus> {
+    let attended = lock(&ATTENDED);
+    let ended = program.status();
+    drop(attended);
+    while ENDING.load(Ordering::SeqCst) {
+        thread::park();
+    }
+    ended
 }
 
 /// From now on a signal that ends this program ends its session first.
@@ -79,6 +102,12 @@ fn is_ignored(kind: SignalKind) -> bool {
 
 async fn end_by(mut ending: Signal, number: i32) {
     ending.recv().await;
+    ENDING.store(true, Ordering::SeqCst);
     part("told to end").await;
+    // Never given back: nothing else is begun.
+    let _ended = tokio::task::spawn_blocking(|| mem::forget(lock(&ATTENDED))).await;
+    if let Some(word) = lock(&LAST_WORD).take() {
+        eprintln!("{word}");
+    }
     process::exit(BY_SIGNAL + number);
 }

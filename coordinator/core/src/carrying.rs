@@ -15,7 +15,9 @@ use reweave_common::routes::Routes;
 use reweave_planner::paths::drained;
 
 use crate::model::Picture;
+use crate::rewiring;
 use crate::state::State;
+use crate::upkeep;
 use crate::weights::Worths;
 
 /// Hosts at this switch would reach that one by a longer way, or by none.
@@ -34,12 +36,15 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// What the tables of switches come from.
-    pub(crate) fn in_force(fabric: &Fabric, tables: &Tables) -> Self {
+    /// What the tables of switches come from, and what is under maintenance in any case.
+    pub(crate) fn in_force(fabric: &Fabric, state: &State) -> Self {
+        let tables = &state.in_force().tables;
         let mut hops = of_switches(fabric, tables).flat_map(|table| table.towards.values());
         let is_uneven = |hops: &Vec<NextHop>| hops.iter().any(|it| it.weight != hops[0].weight);
+        let mut drained = drained(fabric, tables);
+        drained.extend(upkeep::closed(fabric, state));
         Self {
-            drained: drained(fabric, tables),
+            drained,
             by_worth: hops.any(is_uneven),
         }
     }
@@ -60,12 +65,64 @@ pub(crate) fn plan(picture: &Picture<'_>, state: &State, wish: &Wish) -> Result<
     })
 }
 
+/// The same, where relays keep away from these links too: nobody else tells them.
+pub(crate) fn plan_with_relays(
+    picture: &Picture<'_>,
+    state: &State,
+    wish: &Wish,
+) -> Result<Plan, CutOff> {
+    let mut plan = plan(picture, state, wish)?;
+    if rewiring::concerns(picture.fabric(), state, &wish.drained) {
+        plan.tables
+            .extend(rewiring::tables_without(picture, state, &wish.drained)?);
+    }
+    Ok(plan)
+}
+
+/// The links of these that some host's packets may pass on their way by these tables, now or when links
+/// that are down come up.
+pub(crate) fn crossed(
+    picture: &Picture<'_>,
+    tables: &Tables,
+    links: &BTreeSet<LinkId>,
+) -> BTreeSet<LinkId> {
+    let fabric = picture.fabric();
+    let down = picture.down().difference(links).copied().collect();
+    let own = Routes::around(fabric, &down);
+    let towards = |to| {
+        let mut seen: BTreeSet<NodeId> = fabric.endpoints().filter(|from| *from != to).collect();
+        let mut open: Vec<_> = seen.iter().copied().collect();
+        let mut passed = BTreeSet::new();
+        while let Some(at) = open.pop() {
+            for link in hops(tables, &own, at, to) {
+                passed.insert(link);
+                let next = fabric.link(link).far(at).node;
+                if next != to && seen.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        passed
+    };
+    let passed: BTreeSet<_> = fabric.endpoints().flat_map(towards).collect();
+    passed.intersection(links).copied().collect()
+}
+
+/// By its table, or where that says nothing by the network's own routes.
+fn hops(tables: &Tables, own: &Routes, at: NodeId, to: NodeId) -> Vec<LinkId> {
+    let told = tables.get(&at).and_then(|table| table.towards.get(&to));
+    match told {
+        Some(hops) => hops.iter().map(|hop| hop.link).collect(),
+        None => own.next_hops(at, to).to_vec(),
+    }
+}
+
 /// The same wish anew, where links are down that its routes lead over: nobody but us takes them away. When
 /// there is no other way as short, the network's own routes are all that is left.
 pub(crate) fn renewed(picture: &Picture<'_>, state: &State) -> Option<Plan> {
     let (fabric, tables) = (picture.fabric(), &state.in_force().tables);
     of_switches(fabric, tables).next()?;
-    let wish = Wish::in_force(fabric, tables);
+    let wish = Wish::in_force(fabric, state);
     let closed = |link: &LinkId| wish.drained.contains(link);
     if wish == Wish::default() || picture.down().iter().all(closed) {
         return None;
@@ -102,9 +159,11 @@ fn carrying(picture: &Picture<'_>, wish: &Wish) -> Result<Tables, CutOff> {
     }
     let (fabric, down) = (picture.fabric(), picture.down());
     let around = Routes::around(fabric, &down.union(&wish.drained).copied().collect());
+    let may_come_up = down.difference(&wish.drained).copied().collect();
     let ways = Ways {
         fabric,
         own: Routes::around(fabric, &down),
+        soon: Routes::around(fabric, &may_come_up),
         worths: wish.by_worth.then(|| Worths::new(picture, &around)),
         around: &around,
     };
@@ -118,6 +177,8 @@ fn carrying(picture: &Picture<'_>, wish: &Wish) -> Result<Tables, CutOff> {
 struct Ways<'f> {
     fabric: &'f Fabric,
     own: Routes,
+    /// What the network does by itself when drained links that are down come up.
+    soon: Routes,
     around: &'f Routes,
     worths: Option<Worths<'f>>,
 }
@@ -148,8 +209,10 @@ impl Ways<'_> {
             Some(worths) => worths.weighed(at, to, links),
             None => evenly(links),
         };
-        let differs = hops != evenly(self.own.next_hops(at, to));
-        Ok((is_as_short && differs).then_some(hops))
+        let by_itself = |own: &Routes| hops == evenly(own.next_hops(at, to));
+        let differs = !by_itself(&self.own) || !by_itself(&self.soon);
+        let leads_there = is_as_short && !links.is_empty();
+        Ok((leads_there && differs).then_some(hops))
     }
 
     fn has_hosts(&self, at: NodeId) -> bool {

@@ -3,7 +3,7 @@
 //! A command says what was decided and never how: applying it makes no choice and plans nothing.
 //! Measurements are not replicated, except for the few that a decision rests on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use std::{fmt, mem, slice};
 
@@ -12,13 +12,15 @@ use reweave_common::course::Course;
 use reweave_common::fabric::Circuits;
 use reweave_common::flow::FlowKey;
 use reweave_common::holding::Holding;
-use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::instruction::Ack;
 use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
+use reweave_common::operator::MaintenanceStage;
 use reweave_common::plan::{Generation, Plan};
 use serde::{Deserialize, Serialize};
 
+use crate::places::Place;
 use crate::reason::Reason;
 use crate::spread::Spread;
 use crate::verify::Verdict;
@@ -124,6 +126,14 @@ pub enum Change {
     Revoked {
         member: Member,
         by: Author,
+    },
+    /// Work on something has come to this stage; none is its end.
+    Maintained {
+        place: Place,
+        stage: Option<MaintenanceStage>,
+        by: Author,
+        /// Links of it that were drained before.
+        kept: BTreeSet<LinkId>,
     },
     /// Several at once, none of which asks what came of the others: those who waited while the entry
     /// before was written share one.

@@ -37,6 +37,7 @@ use crate::rules::rerouted;
 use crate::standings::Standings;
 use crate::state::{Stage, State};
 use crate::trends::Trends;
+use crate::upkeep::Upkeep;
 use crate::watch::Watching;
 use crate::ways::Ways;
 
@@ -50,6 +51,7 @@ pub struct Core {
     arrivals: Arrivals,
     standings: Standings,
     probing: Probing,
+    upkeep: Upkeep,
     asked: VecDeque<Asked>,
     outbox: Outbox,
     /// Of the last input; none until this core leads.
@@ -142,6 +144,7 @@ impl Core {
             arrivals: Arrivals::default(),
             standings: Standings::default(),
             probing: Probing::default(),
+            upkeep: Upkeep::default(),
             asked: VecDeque::new(),
             outbox: Outbox::default(),
             now: None,
@@ -237,6 +240,7 @@ impl Core {
         self.watching.advance(self.senses.at(now), &mut self.outbox);
         self.probing.advance(self.senses.at(now), &mut self.outbox);
         self.standings.handle_time(self.senses.at(now));
+        self.upkeep.handle_time(self.senses.at(now), &self.state);
         self.stirred = true;
     }
 
@@ -341,6 +345,7 @@ impl Core {
                 waits: self.autopilot.waits(),
                 arrivals: &self.arrivals,
                 standings: &self.standings,
+                upkeep: &self.upkeep,
                 disk_is_full: self.disk_is_full,
             };
             operator::answer(&mut turn, asked, seen);

@@ -144,7 +144,7 @@ fn was_tried(picture: &Picture<'_>, state: &State, tried: LinkId) -> bool {
 fn drain(picture: &Picture<'_>, state: &State, link: LinkId, cause: &Cause) -> Result<Plan, Kept> {
     let fabric = picture.fabric();
     let name = |node| fabric.name(node).to_owned();
-    let mut wish = Wish::in_force(fabric, &state.in_force().tables);
+    let mut wish = Wish::in_force(fabric, state);
     wish.drained.insert(link);
     let called = fabric.link_name(link);
     if let Some(at) = left_with_too_little(picture, &wish, link) {

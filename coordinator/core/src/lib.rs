@@ -27,6 +27,7 @@ mod office;
 mod operator;
 mod pace;
 mod pins;
+mod places;
 mod planning;
 mod policy;
 mod probing;
@@ -42,6 +43,7 @@ mod standings;
 mod state;
 mod trends;
 mod turns;
+mod upkeep;
 mod verify;
 mod watch;
 mod ways;
@@ -56,6 +58,7 @@ pub use effect::{Effect, Input};
 pub use ingest::Ingest;
 pub use model::{End, Reporting, Wiring};
 pub use office::Office;
+pub use places::Place;
 pub use policy::Policy;
 pub use reason::Reason;
 pub use recording::{Recorded, Recording};
@@ -64,4 +67,5 @@ pub use state::{
     Answer, Ended, Heading, InForce, Invitation, Journey, Membership, Moving, NoEntry, Outcome,
     Pass, Phase, Rollout, Signed, Stage, State, Step, Target, Undo,
 };
+pub use upkeep::Maintenance;
 pub use verify::{Decision, Judged, Verdict};

@@ -78,6 +78,16 @@ pub enum Reason {
     Silent {
         node: NodeId,
     },
+    /// By the routes in force packets pass a link that shall carry nothing.
+    NotAround {
+        link: LinkId,
+    },
+    /// Nobody at either end of a link tells what passes it.
+    Unwatched {
+        link: LinkId,
+    },
+    /// By these routes ports have not been watched for long enough.
+    NotWatched,
     TooLittleGain {
         before: Rate,
         after: Rate,
@@ -138,6 +148,14 @@ impl Reason {
                 )
             }
             Self::Silent { node } => format!("{} did not answer in time", name(node)),
+            Self::NotAround { link } => {
+                format!("routes lead over {}", fabric.link_name(*link))
+            }
+            Self::Unwatched { link } => format!(
+                "nobody at either end of {} tells what passes it",
+                fabric.link_name(*link)
+            ),
+            Self::NotWatched => "its ports have not been watched for long enough".to_owned(),
             Self::TooLittleGain {
                 before,
                 after,

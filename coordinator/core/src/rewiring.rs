@@ -3,15 +3,19 @@
 use std::collections::BTreeSet;
 
 use reweave_common::course::Tables;
-use reweave_common::fabric::{Circuits, Fabric};
-use reweave_common::ids::LinkId;
+use reweave_common::fabric::{Circuits, Fabric, Role};
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::Plan;
+use reweave_common::routes::Routes;
 use reweave_planner::routing::Ground;
 
+use crate::carrying::CutOff;
 use crate::model::Picture;
 use crate::state::State;
+use crate::upkeep;
 
-/// Optical switches that are not named stay as they are. It promises nothing: whoever wants it knows
+/// Switches keep their routes, and what is under maintenance carries nothing by these either. Optical
+/// switches that are not named stay as they are. It promises nothing: whoever wants it knows
 /// what for.
 pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> Plan {
     let (fabric, in_force) = (picture.fabric(), state.in_force());
@@ -19,11 +23,48 @@ pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> P
     circuits.extend(wanted.clone());
     let mut closed = fabric.dark(&circuits);
     closed.extend(picture.down());
+    closed.extend(upkeep::closed(fabric, state));
+    let of_switches = in_force.tables.iter();
+    let of_switches = of_switches.filter(|(node, _)| fabric.node(**node).role == Role::Switch);
+    let mut tables = tables(fabric, &closed);
+    tables.extend(of_switches.map(|(node, table)| (*node, table.clone())));
     Plan {
         pins: in_force.pins.clone(),
-        tables: tables(fabric, &closed),
+        tables,
         circuits,
         ..Plan::empty(state.next_generation(), in_force.generation)
+    }
+}
+
+/// Whether nodes with fibres are to be told about these links, or that they may be used again.
+pub(crate) fn concerns(fabric: &Fabric, state: &State, links: &BTreeSet<LinkId>) -> bool {
+    let tables = &state.in_force().tables;
+    fabric.fibres().any(|fibre| {
+        let mut own = fabric.links_of(fibre.node).iter();
+        tables.contains_key(&fibre.node) || own.any(|link| links.contains(link))
+    })
+}
+
+/// What nodes with fibres hold so that they do without some links, by the circuits there are.
+pub(crate) fn tables_without(
+    picture: &Picture<'_>,
+    state: &State,
+    links: &BTreeSet<LinkId>,
+) -> Result<Tables, CutOff> {
+    let fabric = picture.fabric();
+    let mut closed = fabric.dark(&state.in_force().circuits_of(fabric));
+    closed.extend(picture.down());
+    let before = Routes::around(fabric, &closed);
+    closed.extend(links);
+    let after = Routes::around(fabric, &closed);
+    let ways = |from| fabric.endpoints().map(move |to| (from, to));
+    let mut ways = fabric.endpoints().flat_map(ways);
+    let is_lost = |(from, to): &(NodeId, NodeId)| {
+        before.hops(*from, *to).is_some() && after.hops(*from, *to).is_none()
+    };
+    match ways.find(is_lost) {
+        Some((from, to)) => Err(CutOff { from, to }),
+        None => Ok(tables(fabric, &closed)),
     }
 }
 

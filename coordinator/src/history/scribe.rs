@@ -18,7 +18,7 @@ use reweave_common::rhythm::Rhythm;
 use reweave_common::sample::{HostReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
 use reweave_common::traffic::{PeerTraffic, Traffic};
-use reweave_core::{Change, Command, Ingest, Wiring};
+use reweave_core::{Change, Command, Ingest, Place, Wiring};
 use reweave_history::{Chronicle, Entry, Far, KeeperError, Probed, Told};
 use serde::Serialize;
 
@@ -491,6 +491,13 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::Admitted { .. } => ("admitted", None, Generation::default()),
         Change::Visited { .. } => ("visited", None, Generation::default()),
         Change::Revoked { .. } => ("revoked", None, Generation::default()),
+        Change::Maintained { place, .. } => {
+            let node = match place {
+                Place::Node(node) => Some(*node),
+                Place::Optical(_) => None,
+            };
+            ("maintained", node, Generation::default())
+        }
         Change::RolledBack { generation } => ("rolled-back", None, *generation),
         Change::Together(_) => ("together", None, Generation::default()),
     }

@@ -293,6 +293,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         any::<bool>().prop_map(|by_worth| Request::Weigh { by_worth }),
         generation().prop_map(|generation| Request::ApplyAnyway { generation }),
         option::of(generation()).prop_map(|generation| Request::TakeBack { generation }),
+        rewiring::maintain(),
         members::request(),
         jobs::request(),
         traces::request(),
@@ -409,6 +410,7 @@ fn status() -> impl Strategy<Value = Status> {
             vec(rdma::status(), 0..MANY),
             vec(rewiring::optical_status(), 0..MANY),
             vec(hosts::lack_status(), 0..MANY),
+            vec(rewiring::maintenance(), 0..MANY),
         ),
     );
     let peers = (
@@ -442,6 +444,7 @@ fn status() -> impl Strategy<Value = Status> {
         rdma: seen.6.2,
         opticals: seen.6.3,
         lacks: seen.6.4,
+        maintenance: seen.6.5,
         warnings: peers.0,
         coordinators: peers.1,
         refused: peers.2,

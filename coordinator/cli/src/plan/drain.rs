@@ -9,13 +9,13 @@ use crate::Output;
 use crate::ask::Reach;
 use crate::error::CliError;
 
-/// Which links switches shall send nothing over, and no others; with --none, none any more
+/// Which links and switches shall carry nothing, and no others; with --none, none any more
 ///
 /// It is judged, shown, and carried out by `reweave apply`, while jobs run.
 #[derive(Debug, Args)]
 pub(crate) struct Drain {
-    /// All links that shall carry nothing, such as leaf0-spine1
-    #[arg(required_unless_present = "none", value_name = "LINK")]
+    /// All links that shall carry nothing, such as leaf0-spine1; a switch or an optical switch for all of its own
+    #[arg(required_unless_present = "none", value_name = "LINK|NODE")]
     links: Vec<String>,
     /// All links carry again what the network sends over them by itself
     #[arg(long, conflicts_with = "links")]

@@ -4,6 +4,7 @@ use reweave_common::operator::{AgentState, Mode, OpticalStatus, Phase, RunningCh
 
 use super::{flows, hosts, links, measured, peers};
 use crate::Detail;
+use crate::maintenance;
 use crate::names::Names;
 use crate::page::{Ink, Page};
 
@@ -21,6 +22,10 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names, detail: De
     measured::bandwidths(page, &status.bandwidths);
     measured::rdma(page, &status.rdma);
     opticals(page, &status.opticals);
+    if !status.maintenance.is_empty() {
+        page.heading("Under maintenance");
+        maintenance::table(page, &status.maintenance);
+    }
     peers::coordinators(page, &status.coordinators);
     peers::refused(page, &status.refused);
     peers::invitations(page, &status.invitations);

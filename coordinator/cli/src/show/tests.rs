@@ -409,6 +409,7 @@ pub(crate) fn status() -> Status {
         rdma: vec![over_rdma()],
         opticals: vec![],
         lacks: lacks(),
+        maintenance: vec![],
     }
 }
 

@@ -14,6 +14,7 @@ use crate::reason::Reason;
 use crate::rollout::{Hindrance, Turn, first_step};
 use crate::standings::Standings;
 use crate::state::{Phase, Rollout};
+use crate::upkeep::Upkeep;
 
 mod bandwidths;
 mod drain;
@@ -21,6 +22,7 @@ mod history;
 mod imbalance;
 mod jobs;
 mod lacks;
+mod maintenance;
 mod matrix;
 mod membership;
 mod probes;
@@ -44,11 +46,13 @@ pub(crate) struct Seen<'a> {
     pub(crate) waits: Option<&'a Waits>,
     pub(crate) arrivals: &'a Arrivals,
     pub(crate) standings: &'a Standings,
+    pub(crate) upkeep: &'a Upkeep,
     pub(crate) disk_is_full: bool,
 }
 
 pub(crate) use membership::no_visit;
 pub(crate) use trace::flows as meant;
+pub(crate) use status::millis;
 
 pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
     let Asked {
@@ -93,6 +97,9 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Drain { links } => drain::drain(turn, principal, &links),
         Request::Weigh { by_worth } => drain::weigh(turn, principal, by_worth),
         Request::TakeBack { generation } => rewire::take_back(turn, principal, generation),
+        Request::Maintain { name, stage } => {
+            maintenance::maintain(turn, principal, name, stage, seen)
+        }
         Request::Apply { generation } => apply(turn, principal, generation, false),
         Request::ApplyAnyway { generation } => apply(turn, principal, generation, true),
         Request::History { before } => {

@@ -82,6 +82,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         bandwidths: bandwidths(&picture),
         rdma: rdma(known),
         lacks: lacks(known),
+        maintenance: seen.upkeep.status(known, state),
     }
 }
 
@@ -328,6 +329,6 @@ fn flow_status(picture: &Picture<'_>, state: &FlowState) -> FlowStatus {
     }
 }
 
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

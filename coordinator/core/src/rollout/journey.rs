@@ -17,7 +17,7 @@ use reweave_common::moment::Moment;
 use reweave_common::plan::Plan;
 
 use super::begin::{Hindrance, all_connected};
-use super::quiet::Quietness;
+use super::quiet::{Port, Quietness};
 use super::{Driver, Turn, failure, measure};
 use crate::command::{Aim, Change, Departure, Move, Quiet, StepIntent};
 use crate::course::{From, NoCourse, course};
@@ -253,7 +253,7 @@ impl Driver {
     ) -> Result<Vec<Quiet>, Vec<Reason>> {
         let since = self.since;
         let quietness = self.quietness.get_or_insert_with(|| Quietness::new(since));
-        quietness.handle_observations(known, &leaving(known, journey, moved));
+        quietness.handle_observations(known, leaving(known, journey, moved));
         quietness.proof()
     }
 
@@ -483,7 +483,7 @@ fn way_back(turn: &Turn<'_>, journey: &Journey) -> Option<Course> {
 }
 
 /// The ports of circuits that will be gone.
-fn leaving<'a>(known: Known<'a>, journey: &Journey, moved: &Circuits) -> Vec<&'a Fibre> {
+fn leaving(known: Known<'_>, journey: &Journey, moved: &Circuits) -> Vec<Port> {
     let gone = moved.iter().flat_map(|(&optical, after)| {
         let before = journey
             .circuits
@@ -493,6 +493,7 @@ fn leaving<'a>(known: Known<'a>, journey: &Journey, moved: &Circuits) -> Vec<&'a
         let gone = before.filter(|&circuit| !after.contains(circuit));
         gone.flat_map(move |circuit| circuit.ports().map(|port| (optical, port)))
     });
-    gone.filter_map(|(optical, port)| known.fabric.fibre(optical, port))
-        .collect()
+    let fibres = gone.filter_map(|(optical, port)| known.fabric.fibre(optical, port));
+    let ports = fibres.map(|fibre| (fibre.node, fibre.interface.clone()));
+    ports.collect()
 }

@@ -27,10 +27,9 @@ mod journey;
 mod measure;
 mod quiet;
 
-use quiet::Quietness;
-
 pub(crate) use begin::{Hindrance, first_step};
 pub(crate) use journey::is_needed;
+pub(crate) use quiet::{Port, Quietness};
 
 /// What the leader may look at, and where it puts what it decides.
 pub(crate) struct Turn<'a> {

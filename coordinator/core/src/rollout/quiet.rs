@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_common::fabric::Fibre;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 
@@ -16,10 +15,13 @@ const QUIET_FOR: Duration = Duration::from_millis(200);
 /// Neighbours go on greeting each other.
 const MOST_BYTES_PER_S: f64 = 125_000.0;
 
+/// What a node calls one of its ends of links.
+pub(crate) type Port = (NodeId, String);
+
 #[derive(Debug, Clone)]
-pub(super) struct Quietness {
+pub(crate) struct Quietness {
     since: Moment,
-    ports: BTreeMap<(NodeId, String), Watched>,
+    ports: BTreeMap<Port, Watched>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,7 +33,7 @@ struct Watched {
 
 impl Quietness {
     /// Readings that came before count for nothing.
-    pub(super) fn new(since: Moment) -> Self {
+    pub(crate) fn new(since: Moment) -> Self {
         Self {
             since,
             ports: BTreeMap::new(),
@@ -39,14 +41,17 @@ impl Quietness {
     }
 
     /// Of these, and no others that mattered before.
-    pub(super) fn handle_observations(&mut self, known: Known<'_>, fibres: &[&Fibre]) {
+    pub(crate) fn handle_observations(
+        &mut self,
+        known: Known<'_>,
+        ports: impl IntoIterator<Item = Port>,
+    ) {
         let before = std::mem::take(&mut self.ports);
-        for fibre in fibres {
-            let port = (fibre.node, fibre.interface.clone());
+        for port in ports {
+            let observed = known.ingest.observations().node(port.0);
+            let counters = observed.and_then(|it| it.counters.get(&port.1));
             let watched = before.get(&port).copied().unwrap_or_default();
             let watched = self.ports.entry(port).or_insert(watched);
-            let observed = known.ingest.observations().node(fibre.node);
-            let counters = observed.and_then(|it| it.counters.get(&fibre.interface));
             if let Some(counters) = counters.filter(|it| it.at > self.since) {
                 let passed = counters.value.sent.count() + counters.value.received.count();
                 watched.see(counters.at, passed);
@@ -55,7 +60,7 @@ impl Quietness {
     }
 
     /// Of every port, or those that are not known to be quiet.
-    pub(super) fn proof(&self) -> Result<Vec<Quiet>, Vec<Reason>> {
+    pub(crate) fn proof(&self) -> Result<Vec<Quiet>, Vec<Reason>> {
         let (mut proof, mut loud) = (Vec::new(), Vec::new());
         for ((node, interface), watched) in &self.ports {
             let (node, interface) = (*node, interface.clone());

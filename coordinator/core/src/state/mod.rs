@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{Aim, Change, Command, Departure, Move, StepIntent};
 use crate::reason::Reason;
+use crate::upkeep::Maintenance;
 use crate::verify::{Decision, Verdict};
 
 mod journey;
@@ -48,6 +49,7 @@ pub struct State {
     ended: u64,
     history: VecDeque<Ended>,
     membership: Membership,
+    maintenance: Vec<Maintenance>,
 }
 
 /// The routes that were committed, or put back.
@@ -105,6 +107,11 @@ impl State {
     /// Who is invited, and who is shut out.
     pub fn membership(&self) -> &Membership {
         &self.membership
+    }
+
+    /// What is under maintenance, in the order of their places.
+    pub fn maintenance(&self) -> &[Maintenance] {
+        &self.maintenance
     }
 
     /// What a switch was told last, by the step under way or before it.
@@ -199,6 +206,22 @@ impl State {
                 expires,
             } => self.membership.let_visit(at, token, member, expires),
             Change::Revoked { member, .. } => self.membership.revoke(at, member),
+            Change::Maintained {
+                place,
+                stage,
+                by,
+                kept,
+            } => {
+                self.maintenance.retain(|it| it.place != place);
+                self.maintenance.extend(stage.map(|stage| Maintenance {
+                    place,
+                    stage,
+                    by,
+                    since: at,
+                    kept,
+                }));
+                self.maintenance.sort_by_key(|it| it.place);
+            }
             Change::Together(parts) => {
                 parts
                     .into_iter()

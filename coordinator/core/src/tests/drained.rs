@@ -63,6 +63,23 @@ fn flows_leave_a_drained_link_new_ones_keep_away_and_all_may_come_back() {
 }
 
 #[test]
+fn a_switch_is_drained_with_all_its_links_and_may_carry_again() {
+    let mut cluster = cluster();
+    let flow = cluster.network.start("h1", "h5", 1001, 1);
+    let back = cluster.network.start("h6", "h2", 1002, 1);
+    cluster.run_for(A_WHILE);
+    drain(&mut cluster, &["spine1"]);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    let uplinks = [flow, back].map(|flow| cluster.network.uplink(&flow));
+    assert!(
+        uplinks.iter().all(|it| !it.ends_with("spine1")),
+        "{uplinks:?}"
+    );
+    drain(&mut cluster, &[]);
+    assert_eq!(cluster.network.uplink(&flow), "leaf0-spine1");
+}
+
+#[test]
 fn no_plan_sends_a_flow_over_a_drained_link() {
     let mut cluster = cluster();
     drain(&mut cluster, &["leaf0-spine1"]);

@@ -9,6 +9,7 @@ mod drained;
 mod failing;
 mod jobs;
 mod liars;
+mod maintenance;
 mod measured;
 mod membership;
 mod network;

@@ -169,7 +169,7 @@ impl Network {
     /// What the agent of a node has to say at this moment.
     pub(crate) fn sample(&mut self, node: NodeId, now: Moment) -> Sample {
         let mut readings = self.interfaces(node);
-        readings.extend(self.counters(node));
+        readings.extend(self.counters(node, now));
         readings.extend(self.flow_readings(node, now));
         let own = |flow: &FlowKey| *flow.source.ip() == host_address(node);
         let ended: Vec<_> = self.ended.extract_if(.., |flow| own(flow)).collect();
@@ -200,20 +200,25 @@ impl Network {
         links.enumerate().map(interface).collect()
     }
 
-    fn counters(&self, node: NodeId) -> Vec<Reading> {
+    /// Counts are as if all had always been as it is now.
+    fn counters(&self, node: NodeId, now: Moment) -> Vec<Reading> {
         let loads = self.loads();
         let rate = |hop| {
             Some(Rate::from_bits_per_s(
                 loads.get(&hop).copied().unwrap_or(0.0) as u64,
             ))
         };
+        let count = |hop| {
+            let bits_per_us = loads.get(&hop).copied().unwrap_or(0.0) / 1e6;
+            Bytes::new((bits_per_us * now.as_micros() as f64 / 8.0) as u64)
+        };
         let of_link = |(index, &link): (usize, &LinkId)| {
             let far = self.fabric.link(link).far(node).node;
             Reading::Counters(Counters {
                 interface: interface_name(&self.fabric, node, index),
                 up: !self.down.contains(&link),
-                sent: Bytes::ZERO,
-                received: Bytes::ZERO,
+                sent: count(Hop { from: node, link }),
+                received: count(Hop { from: far, link }),
                 dropped_packets: 0,
                 send_rate: rate(Hop { from: node, link }),
                 receive_rate: rate(Hop { from: far, link }),

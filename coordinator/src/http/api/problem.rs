@@ -88,6 +88,14 @@ impl From<Refused> for Problem {
             Refused::WhichAddress { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:which-address"),
             Refused::NoWayBack(_) => (StatusCode::CONFLICT, "urn:reweave:no-way-back"),
             Refused::CutOff { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:cut-off"),
+            Refused::NotAround { .. } => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:not-around")
+            }
+            Refused::NotToMaintain { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-switch"),
+            Refused::NotUnderMaintenance { .. } => {
+                (StatusCode::NOT_FOUND, "urn:reweave:not-under-maintenance")
+            }
+            Refused::NotEmpty { .. } => (StatusCode::CONFLICT, "urn:reweave:not-empty"),
             Refused::Contradicted { .. } => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")
             }

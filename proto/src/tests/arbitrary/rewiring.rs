@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use reweave_common::circuit::{CircuitSet, OpticalName};
-use reweave_common::operator::{Joint, Line, OpticalStatus, Tag, Via, What};
+use reweave_common::operator::{
+    Joint, Line, MaintenanceStage, MaintenanceStatus, OpticalStatus, Request, Tag, Via, What,
+};
 
 use super::driver::{circuits, name};
 use super::{MANY, pin, text};
@@ -33,6 +35,34 @@ pub(crate) fn optical_status() -> impl Strategy<Value = OpticalStatus> {
         is_driven,
         circuits,
     })
+}
+
+fn stage() -> impl Strategy<Value = MaintenanceStage> {
+    prop_oneof![
+        Just(MaintenanceStage::Draining),
+        Just(MaintenanceStage::Working),
+        Just(MaintenanceStage::Returning)
+    ]
+}
+
+pub(crate) fn maintain() -> impl Strategy<Value = Request> {
+    let parts = (text(), proptest::option::of(stage()));
+    parts.prop_map(|(name, stage)| Request::Maintain { name, stage })
+}
+
+pub(crate) fn maintenance() -> impl Strategy<Value = MaintenanceStatus> {
+    let texts = || vec(text(), 0..MANY);
+    let parts = (text(), stage(), text(), any::<u64>(), texts(), texts());
+    parts.prop_map(
+        |(name, stage, by, age_ms, links, not_empty)| MaintenanceStatus {
+            name,
+            stage,
+            by,
+            age_ms,
+            links,
+            not_empty,
+        },
+    )
 }
 
 fn line() -> impl Strategy<Value = Line> {

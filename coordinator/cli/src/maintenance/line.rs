@@ -1,0 +1,92 @@
+//! A line to whoever leads, for hours: the session need not last.
+
+use std::time::{Duration, Instant};
+
+use reweave_common::operator::{Record, Request, Response, Status};
+use reweave_common::plan::Generation;
+
+use crate::apply;
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+
+/// How long coordinators may be away.
+const LONGEST_AWAY: Duration = Duration::from_secs(30);
+const GLANCE: Duration = Duration::from_millis(200);
+
+pub(super) struct Line<'r> {
+    reach: &'r Reach,
+    session: Option<Coordinator>,
+}
+
+impl<'r> Line<'r> {
+    pub(super) fn new(reach: &'r Reach) -> Self {
+        let session = None;
+        Self { reach, session }
+    }
+
+    /// While nothing is asked for long.
+    pub(super) fn hang_up(&mut self) {
+        self.session = None;
+    }
+
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {
+        let end = Instant::now() + LONGEST_AWAY;
+        loop {
+            let answer = self.session().and_then(|session| session.ask(request));
+            match answer {
+                Ok(Response::Refused(refused)) => return Err(CliError::Refused(refused)),
+                Err(error) if error.may_pass() && Instant::now() < end => {
+                    self.hang_up();
+                    std::thread::sleep(GLANCE);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn session(&mut self) -> Result<&mut Coordinator, CliError> {
+        let session = match self.session.take() {
+            Some(session) => session,
+            None => Coordinator::reach(self.reach)?,
+        };
+        Ok(self.session.insert(session))
+    }
+
+    pub(super) fn status(&mut self) -> Result<Status, CliError> {
+        match self.ask(&Request::Status)? {
+            Response::Status(status) => Ok(*status),
+            other => Err(CliError::unexpected(&other)),
+        }
+    }
+
+    /// Has a plan carried out, and sees what comes of it.
+    pub(super) fn carry_out(
+        &mut self,
+        generation: Generation,
+        force: bool,
+    ) -> Result<Record, CliError> {
+        let session = match self.session.take() {
+            Some(session) => session,
+            None => Coordinator::reach(self.reach)?,
+        };
+        let (record, session) = apply::carry_out(self.reach, session, generation, force)?;
+        self.session = Some(session);
+        Ok(record)
+    }
+
+    /// Looks until it is so, or until the time is over: then the last answer.
+    pub(super) fn wait<T>(
+        &mut self,
+        within: Duration,
+        mut look: impl FnMut(&Status) -> Result<(), T>,
+    ) -> Result<Result<(), T>, CliError> {
+        let end = Instant::now() + within;
+        loop {
+            let seen = look(&self.status()?);
+            if seen.is_ok() || Instant::now() >= end {
+                return Ok(seen);
+            }
+            std::thread::sleep(GLANCE);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! One piece of work, step by step. Every step leaves the switch drained, or carrying as before.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+
+use reweave_common::cause::Cause;
+use reweave_common::operator::{
+    Finding, MaintenanceStage, MaintenanceStatus, Outcome, Record, Refused, Request, Response,
+    Status,
+};
+use serde::Serialize;
+
+use super::Maintenance;
+use super::health::Patient;
+use super::line::Line;
+use crate::ask::Reach;
+use crate::error::CliError;
+use crate::parting;
+
+/// Packets that were under way have come through by then, and counters were read twice.
+const EMPTY_WITHIN: Duration = Duration::from_secs(30);
+/// What tells the command which switch is meant.
+const NODE: &str = "REWEAVE_NODE";
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) node: String,
+    steps: Vec<Done>,
+    pub(super) stopped_because: Option<String>,
+    pub(super) what_to_do: Option<String>,
+}
+
+impl Report {
+    pub(super) fn is_done(&self) -> bool {
+        self.stopped_because.is_none()
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Done {
+    step: &'static str,
+    took_ms: u64,
+}
+
+/// Why it goes no further.
+struct Stop {
+    why: String,
+    /// It carries as before: nothing has begun.
+    is_untouched: bool,
+}
+
+impl Stop {
+    fn drained(why: impl fmt::Display) -> Self {
+        Self {
+            why: why.to_string(),
+            is_untouched: false,
+        }
+    }
+
+    fn untouched(why: impl fmt::Display) -> Self {
+        Self {
+            is_untouched: true,
+            ..Self::drained(why)
+        }
+    }
+}
+
+impl From<CliError> for Stop {
+    fn from(error: CliError) -> Self {
+        Self::drained(error.told())
+    }
+}
+
+type Step = Result<(), Stop>;
+
+pub(super) struct Work<'w> {
+    asked: &'w Maintenance,
+    node: &'w str,
+    line: Line<'w>,
+    steps: Vec<Done>,
+    links: Vec<String>,
+    /// Since when what is heard of the switch counts.
+    since: Instant,
+}
+
+impl<'w> Work<'w> {
+    pub(super) fn new(asked: &'w Maintenance, node: &'w str, reach: &'w Reach) -> Self {
+        Self {
+            asked,
+            node,
+            line: Line::new(reach),
+            steps: Vec::new(),
+            links: Vec::new(),
+            since: Instant::now(),
+        }
+    }
+
+    /// What can be refused from the beginning is an error of its own; everything later is told.
+    pub(super) fn run(mut self) -> Result<Report, CliError> {
+        let found = self.mark()?;
+        if let Some(version) = &self.asked.expect_version {
+            self.expect_an_agent(version)?;
+        }
+        let stopped = self.all_steps(found).err();
+        let what_to_do = stopped.as_ref().map(|stop| self.what_to_do(stop));
+        Ok(Report {
+            node: self.node.to_owned(),
+            steps: self.steps,
+            stopped_because: stopped.map(|stop| stop.why),
+            what_to_do,
+        })
+    }
+
+    fn expect_an_agent(&mut self, version: &str) -> Result<(), CliError> {
+        let status = self.line.status()?;
+        match status.opticals.iter().any(|it| it.optical == self.node) {
+            true => Err(CliError::NoVersion {
+                node: self.node.to_owned(),
+                version: version.to_owned(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn all_steps(&mut self, found: Option<MaintenanceStatus>) -> Step {
+        let is_open = found.is_some_and(|it| it.stage == MaintenanceStage::Working);
+        if !self.asked.finish {
+            if !is_open {
+                self.step("drain", Self::drain)?;
+            }
+            self.step("prove that nothing passes it", Self::prove)?;
+            self.step("run the command", Self::run_command)?;
+        }
+        self.step("look whether it is well", Self::look)?;
+        self.step("let it carry again", Self::give_back)?;
+        self.step("watch it", Self::watch)?;
+        Ok(self.bring(None).map(|_| ())?)
+    }
+
+    /// A person who waits sees what is done, and who interrupts it what to do then.
+    fn step(&mut self, name: &'static str, act: impl FnOnce(&mut Self) -> Step) -> Step {
+        eprintln!("{}: {name}", self.node);
+        let stop = Stop::drained("");
+        parting::leave_word(format!("interrupted: {}", self.what_to_do(&stop)));
+        let begun = Instant::now();
+        act(self)?;
+        let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.steps.push(Done {
+            step: name,
+            took_ms,
+        });
+        Ok(())
+    }
+
+    fn what_to_do(&self, stop: &Stop) -> String {
+        let node = self.node;
+        match stop.is_untouched {
+            true => format!("{node} carries as before, and nothing was run"),
+            false => format!(
+                "what was drained of {node} stays so; put right what is wrong, then run this again to go on \
+                 from there, or `reweave maintenance {node} --finish` to let it carry again without \
+                 running anything"
+            ),
+        }
+    }
+
+    fn mark(&mut self) -> Result<Option<MaintenanceStatus>, CliError> {
+        let all = self.line.status()?.maintenance;
+        Ok(all.into_iter().find(|it| it.name == self.node))
+    }
+
+    /// The plan that it takes, if it takes one.
+    fn bring(&mut self, stage: Option<MaintenanceStage>) -> Result<Response, CliError> {
+        let name = self.node.to_owned();
+        self.line.ask(&Request::Maintain { name, stage })
+    }
+
+    fn drain(&mut self) -> Step {
+        let answer = self.bring(Some(MaintenanceStage::Draining));
+        let answer = answer.map_err(|error| Stop::untouched(error.told()))?;
+        let Some(record) = self.carried_out(answer, self.asked.force)? else {
+            return Ok(());
+        };
+        if record.outcome == Outcome::Committed {
+            return Ok(());
+        }
+        self.bring(None)?;
+        let why = told(&record);
+        Err(Stop::untouched(format!(
+            "it was not drained: {why}; --force drains it though flows become slower"
+        )))
+    }
+
+    fn carried_out(&mut self, answer: Response, force: bool) -> Result<Option<Record>, CliError> {
+        match answer {
+            Response::Plan {
+                plan: Some(plan), ..
+            } => self.line.carry_out(plan.generation, force).map(Some),
+            Response::Plan { plan: None, .. } => Ok(None),
+            other => Err(CliError::unexpected(&other)),
+        }
+    }
+
+    /// The coordinator says whether it is proven, and writes down that work may begin.
+    fn prove(&mut self) -> Step {
+        let node = self.node;
+        let is_empty = |status: &Status| {
+            let mark = status.maintenance.iter().find(|it| it.name == node);
+            match mark.map(|mark| &mark.not_empty[..]) {
+                Some([]) => Ok(()),
+                Some(why) => Err(why.join("; ")),
+                None => Err("somebody else has ended it".to_owned()),
+            }
+        };
+        let seen = self.line.wait(EMPTY_WITHIN, is_empty)?;
+        seen.map_err(|why| Stop::drained(format!("it may still carry something: {why}")))?;
+        self.bring(Some(MaintenanceStage::Working))?;
+        Ok(())
+    }
+
+    fn run_command(&mut self) -> Step {
+        self.links = self.mark()?.map(|it| it.links).unwrap_or_default();
+        self.line.hang_up();
+        let [program, words @ ..] = &self.asked.command[..] else {
+            return Ok(());
+        };
+        let mut command = Command::new(program);
+        command.args(words).env(NODE, self.node);
+        command.stdout(Stdio::from(io::stderr()));
+        let ended = parting::attend(&mut command);
+        let ended =
+            ended.map_err(|error| Stop::drained(format!("cannot run {program}: {error}")))?;
+        self.since = Instant::now();
+        match ended.success() {
+            true => Ok(()),
+            false => Err(Stop::drained(format!("{program} has failed: {ended}"))),
+        }
+    }
+
+    fn look(&mut self) -> Step {
+        let Some(mark) = self.mark()? else {
+            let refused = Refused::NotUnderMaintenance {
+                name: self.node.to_owned(),
+            };
+            return Err(Stop::untouched(refused));
+        };
+        self.links = mark.links;
+        let since = self.since;
+        let patient = patient(self.asked, self.node, &self.links);
+        let is_well = |status: &Status| {
+            let troubles = patient.troubles(status, since.elapsed());
+            if troubles.is_empty() {
+                Ok(())
+            } else {
+                Err(troubles.join("; "))
+            }
+        };
+        let seen = self.line.wait(self.asked.within(), is_well)?;
+        seen.map_err(|why| Stop::drained(format!("it is not well: {why}")))
+    }
+
+    /// Where jobs are worse off with it, the coordinator takes that back by itself.
+    fn give_back(&mut self) -> Step {
+        let answer = self.bring(Some(MaintenanceStage::Returning))?;
+        let record = self.carried_out(answer, false)?;
+        match record.filter(|record| record.outcome != Outcome::Committed) {
+            None => Ok(()),
+            Some(record) => {
+                self.bring(Some(MaintenanceStage::Draining))?;
+                let why = told(&record);
+                Err(Stop::drained(format!("jobs are worse off with it: {why}")))
+            }
+        }
+    }
+
+    /// Probes pass it again now. What was found of it before says nothing of now.
+    fn watch(&mut self) -> Step {
+        let before: Vec<_> = self.causes()?;
+        let end = Instant::now() + self.asked.watch();
+        while Instant::now() < end {
+            let is_new = |cause: &Cause| !before.iter().any(|it| is_same(it, cause));
+            if let Some(cause) = self.causes()?.into_iter().find(is_new) {
+                return Err(self.drain_again(&cause)?);
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        Ok(())
+    }
+
+    fn drain_again(&mut self, cause: &Cause) -> Result<Stop, CliError> {
+        let answer = self.bring(Some(MaintenanceStage::Draining))?;
+        let record = self.carried_out(answer, true)?;
+        let is_drained = record.is_none_or(|record| record.outcome == Outcome::Committed);
+        let then = match is_drained {
+            true => "it is drained again",
+            false => "and it could not be drained again",
+        };
+        Ok(Stop::drained(format!("{cause}: {then}")))
+    }
+
+    fn causes(&mut self) -> Result<Vec<Cause>, CliError> {
+        let findings = match self.line.ask(&Request::Diagnose)? {
+            Response::Findings(findings) => findings.findings,
+            other => return Err(CliError::unexpected(&other)),
+        };
+        let patient = patient(self.asked, self.node, &self.links);
+        let causes = findings.into_iter().filter_map(|finding| match finding {
+            Finding::Cause(cause) => Some(cause),
+            _ => None,
+        });
+        Ok(causes.filter(|it| patient.is_concerned(it)).collect())
+    }
+}
+
+fn patient<'p>(asked: &'p Maintenance, node: &'p str, links: &'p [String]) -> Patient<'p> {
+    Patient {
+        node,
+        links,
+        has_agent: !asked.no_agent,
+        version: asked.expect_version.as_deref(),
+    }
+}
+
+fn is_same(one: &Cause, other: &Cause) -> bool {
+    (one.class, &one.subject) == (other.class, &other.subject)
+}
+
+fn told(record: &Record) -> String {
+    match &record.outcome {
+        Outcome::RolledBack { reasons, .. }
+        | Outcome::Abandoned { reasons }
+        | Outcome::Held { reasons } => reasons.join("; "),
+        Outcome::Offered | Outcome::Running | Outcome::Committed => String::new(),
+    }
+}

@@ -1,0 +1,127 @@
+//! Work on a switch: how far it has come is written into the log, and the routes for it are put on offer.
+
+use std::collections::BTreeSet;
+
+use reweave_common::operator::{MaintenanceStage, Refused, Response};
+
+use super::drain::{Wished, wish};
+use super::{Seen, running};
+use crate::carrying::Wish;
+use crate::command::{Author, Change};
+use crate::places::Place;
+use crate::rollout::Turn;
+use crate::upkeep::Maintenance;
+
+/// None is the end of it.
+pub(super) fn maintain(
+    turn: &mut Turn<'_>,
+    principal: String,
+    name: String,
+    stage: Option<MaintenanceStage>,
+    seen: Seen<'_>,
+) -> Response {
+    let Some(place) = Place::find(turn.known.fabric, &name) else {
+        return Response::Refused(Refused::NotToMaintain { name });
+    };
+    let now = turn.state.maintenance().iter().find(|it| it.place == place);
+    if now.is_none() && stage != Some(MaintenanceStage::Draining) {
+        return Response::Refused(Refused::NotUnderMaintenance { name });
+    }
+    let mut work = Work {
+        place,
+        now,
+        by: principal,
+    };
+    match stage {
+        Some(MaintenanceStage::Draining) => work.drain(turn),
+        Some(MaintenanceStage::Working) => work.begin(turn, seen),
+        Some(MaintenanceStage::Returning) => work.give_back(turn),
+        None => work.note(turn, None),
+    }
+}
+
+struct Work<'s> {
+    place: Place,
+    now: Option<&'s Maintenance>,
+    by: String,
+}
+
+impl Work<'_> {
+    fn drain(&mut self, turn: &mut Turn<'_>) -> Response {
+        let links = self.place.links(turn.known.fabric);
+        let drained = |now: Wish| {
+            let drained = now.drained.union(&links).copied().collect();
+            Wish { drained, ..now }
+        };
+        let response = wish(turn, self.by.clone(), Wished::Drained, drained);
+        self.note_if_done(turn, MaintenanceStage::Draining, response)
+    }
+
+    /// Whatever else is drained stays so.
+    fn give_back(&mut self, turn: &mut Turn<'_>) -> Response {
+        let fabric = turn.known.fabric;
+        let kept = self.now.map(|it| it.kept.clone()).unwrap_or_default();
+        let others = turn.state.maintenance().iter();
+        let others = others.filter(|it| it.place != self.place && it.is_closed());
+        let others = others.flat_map(|it| it.place.links(fabric));
+        let kept: BTreeSet<_> = kept.into_iter().chain(others).collect();
+        let links = self.place.links(fabric);
+        let without = |now: Wish| {
+            let stays = |link: &_| !links.contains(link) || kept.contains(link);
+            let drained = now.drained.into_iter().filter(stays).collect();
+            Wish { drained, ..now }
+        };
+        let response = wish(turn, self.by.clone(), Wished::Drained, without);
+        self.note_if_done(turn, MaintenanceStage::Returning, response)
+    }
+
+    fn begin(&mut self, turn: &mut Turn<'_>, seen: Seen<'_>) -> Response {
+        if let Some(running) = running(turn) {
+            return Response::Refused(Refused::Busy { running });
+        }
+        let picture = turn.known.picture();
+        let objections = seen.upkeep.objections(&picture, turn.state, self.place);
+        match objections.as_slice() {
+            [] => self.note(turn, Some(MaintenanceStage::Working)),
+            loud => Response::Refused(Refused::NotEmpty {
+                reasons: turn.words(loud),
+            }),
+        }
+    }
+
+    /// Where the routes for it are there already, that is all there is to do.
+    fn note_if_done(
+        &self,
+        turn: &mut Turn<'_>,
+        stage: MaintenanceStage,
+        response: Response,
+    ) -> Response {
+        match response {
+            Response::Plan { .. } => {
+                self.note(turn, Some(stage));
+                response
+            }
+            Response::Refused(Refused::NothingToChange) => self.note(turn, Some(stage)),
+            other => other,
+        }
+    }
+
+    fn note(&self, turn: &mut Turn<'_>, stage: Option<MaintenanceStage>) -> Response {
+        let before = || {
+            let drained = Wish::in_force(turn.known.fabric, turn.state).drained;
+            let links = self.place.links(turn.known.fabric);
+            drained.intersection(&links).copied().collect()
+        };
+        let kept = self.now.map_or_else(before, |it| it.kept.clone());
+        turn.decide(Change::Maintained {
+            place: self.place,
+            stage,
+            by: Author::Operator(self.by.clone()),
+            kept,
+        });
+        Response::Plan {
+            plan: None,
+            not_seen: turn.known.picture().not_seen(),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Work on a switch: what is drained for it, and what keeps it so.
+
+use reweave_common::ids::NodeId;
+use reweave_common::operator::{
+    MaintenanceStage::{self, Draining, Returning, Working},
+    MaintenanceStatus, Mode, Refused, Request, Response,
+};
+use reweave_common::plan::Generation;
+
+use super::cluster::Cluster;
+use super::network::Network;
+use super::scene::{A_WHILE, status};
+use crate::Outcome;
+
+const THREE_LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 3\nspines = 3\nhosts_per_leaf = 4\n\
+    host_gbps = 0.2\nuplink_gbps = 0.1";
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::on(Network::of(THREE_LEAVES), Mode::Manual);
+    cluster.network.start("h1", "h5", 1001, 1);
+    cluster.run_for(A_WHILE);
+    cluster
+}
+
+fn bring(cluster: &mut Cluster, name: &str, stage: Option<MaintenanceStage>) -> Response {
+    let name = name.to_owned();
+    cluster.ask(Request::Maintain { name, stage })
+}
+
+#[track_caller]
+fn planned(response: Response) -> Generation {
+    match response {
+        Response::Plan {
+            plan: Some(plan), ..
+        } => plan.generation,
+        other => panic!("no plan: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn noted(response: &Response) {
+    assert!(
+        matches!(response, Response::Plan { plan: None, .. }),
+        "{response:?}"
+    );
+}
+
+#[track_caller]
+fn refused(response: Response) -> Refused {
+    match response {
+        Response::Refused(refused) => refused,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn carry_out(cluster: &mut Cluster, generation: Generation) {
+    cluster.apply(generation);
+    cluster.run_until("ended", |it| it.core.state().rollout().is_none());
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+}
+
+#[track_caller]
+fn under_maintenance(cluster: &mut Cluster) -> MaintenanceStatus {
+    let [only] = <[_; 1]>::try_from(status(cluster).maintenance).unwrap();
+    only
+}
+
+fn drained(cluster: &mut Cluster) {
+    let generation = planned(bring(cluster, "spine1", Some(Draining)));
+    carry_out(cluster, generation);
+    cluster.run_for(A_WHILE);
+}
+
+fn goes_over(cluster: &Cluster, spine: &str) -> usize {
+    let uplinks = cluster.network.flows.keys();
+    let uplinks = uplinks.map(|flow| cluster.network.uplink(flow));
+    uplinks.filter(|it| it.ends_with(spine)).count()
+}
+
+#[test]
+fn a_switch_is_drained_worked_on_and_carries_again() {
+    let mut cluster = cluster();
+    let early = planned(bring(&mut cluster, "spine1", Some(Draining)));
+    let Refused::NotEmpty { reasons } = refused(bring(&mut cluster, "spine1", Some(Working)))
+    else {
+        panic!("it carries something");
+    };
+    let led = ["leaf0", "leaf1", "leaf2"].map(|leaf| format!("routes lead over {leaf}-spine1"));
+    assert_eq!(reasons, led);
+    carry_out(&mut cluster, early);
+    cluster.run_for(A_WHILE);
+    assert_eq!(goes_over(&cluster, "spine1"), 0);
+    let now = under_maintenance(&mut cluster);
+    assert_eq!(
+        (&now.name[..], now.stage, &now.by[..]),
+        ("spine1", Draining, "ada")
+    );
+    assert_eq!(now.links, ["leaf0-spine1", "leaf1-spine1", "leaf2-spine1"]);
+    assert!(now.not_empty.is_empty(), "{now:?}");
+    noted(&bring(&mut cluster, "spine1", Some(Working)));
+    let back = planned(bring(&mut cluster, "spine1", Some(Returning)));
+    carry_out(&mut cluster, back);
+    noted(&bring(&mut cluster, "spine1", None));
+    assert!(status(&mut cluster).maintenance.is_empty());
+    assert_eq!(goes_over(&cluster, "spine1"), 1);
+    assert!(
+        cluster
+            .network
+            .switches
+            .values()
+            .all(|it| it.routes.is_empty())
+    );
+}
+
+/// Whoever leads next, and whatever is drained besides.
+#[test]
+fn nobody_lets_it_carry_by_the_way() {
+    let mut cluster = cluster();
+    drained(&mut cluster);
+    cluster.start_anew();
+    cluster.reconnect();
+    cluster.run_for(A_WHILE);
+    assert_eq!(under_maintenance(&mut cluster).stage, Draining);
+    let none = cluster.ask(Request::Drain { links: vec![] });
+    assert_eq!(refused(none), Refused::NothingToChange);
+    let links = vec!["leaf0-spine0".to_owned()];
+    let besides = planned(cluster.ask(Request::Drain { links }));
+    carry_out(&mut cluster, besides);
+    assert_eq!(goes_over(&cluster, "spine1"), 0);
+    let links = vec![];
+    let alone = planned(cluster.ask(Request::Drain { links }));
+    carry_out(&mut cluster, alone);
+    assert_eq!(goes_over(&cluster, "spine1"), 0);
+}
+
+/// Whatever routes are made for, they keep to it.
+#[test]
+fn a_plan_for_something_else_drains_it_too() {
+    let mut cluster = cluster();
+    planned(bring(&mut cluster, "spine1", Some(Draining)));
+    let other = planned(bring(&mut cluster, "spine2", Some(Draining)));
+    carry_out(&mut cluster, other);
+    assert_eq!(goes_over(&cluster, "spine0"), 1);
+}
+
+/// Routes stay with those that know of none over it, so that it may come and go as it likes.
+#[test]
+fn it_may_go_down_and_come_up_meanwhile() {
+    let mut cluster = cluster();
+    drained(&mut cluster);
+    noted(&bring(&mut cluster, "spine1", Some(Working)));
+    let spine: NodeId = cluster.network.node("spine1");
+    for leaf in ["leaf0", "leaf1", "leaf2"] {
+        cluster.network.fail(leaf, "spine1");
+    }
+    cluster.run_for(A_WHILE);
+    // Something else fails, and new routes are made while it is down.
+    cluster.network.fail("leaf0", "spine0");
+    cluster.run_for(A_WHILE);
+    let around = cluster.plan();
+    carry_out(&mut cluster, around);
+    cluster.disconnect(spine);
+    for leaf in ["leaf0", "leaf1", "leaf2"] {
+        cluster.network.mend(leaf, "spine1");
+    }
+    cluster.run_for(A_WHILE);
+    assert_eq!(goes_over(&cluster, "spine1"), 0);
+    let now = under_maintenance(&mut cluster);
+    assert!(
+        now.not_empty.is_empty(),
+        "the other ends tell it: {:?}",
+        now.not_empty
+    );
+}
+
+/// It is proven by counters, and not by what routes say.
+#[test]
+fn what_sends_all_the_same_is_seen() {
+    let mut cluster = cluster();
+    drained(&mut cluster);
+    let defiant = cluster.network.start("h2", "h6", 1002, 1);
+    cluster.network.switch("leaf0").routes.clear();
+    cluster.network.switch("leaf1").routes.clear();
+    cluster.run_for(A_WHILE);
+    assert_eq!(cluster.network.uplink(&defiant), "leaf0-spine1");
+    let Refused::NotEmpty { reasons } = refused(bring(&mut cluster, "spine1", Some(Working)))
+    else {
+        panic!("packets pass it");
+    };
+    assert!(
+        reasons.iter().any(|it| it.contains("packets went on")),
+        "{reasons:?}"
+    );
+}
+
+#[test]
+fn what_was_drained_before_stays_so_afterwards() {
+    let mut cluster = cluster();
+    let links = vec!["leaf0-spine1".to_owned()];
+    let first = planned(cluster.ask(Request::Drain { links }));
+    carry_out(&mut cluster, first);
+    drained(&mut cluster);
+    let back = planned(bring(&mut cluster, "spine1", Some(Returning)));
+    carry_out(&mut cluster, back);
+    noted(&bring(&mut cluster, "spine1", None));
+    let drained = status(&mut cluster).links.into_iter();
+    let mut drained: Vec<_> = drained
+        .filter(|it| it.drained)
+        .map(|it| it.hop.link)
+        .collect();
+    drained.dedup();
+    assert_eq!(drained, ["leaf0-spine1"]);
+}
+
+#[test]
+fn what_cannot_be_done_without_is_refused_by_name() {
+    let mut cluster = cluster();
+    let mut said = |name: &str, stage| refused(bring(&mut cluster, name, stage)).to_string();
+    let leaf = said("leaf1", Some(Draining));
+    assert_eq!(
+        leaf,
+        "without these links leaf0 has no way to h4 that is as short as now"
+    );
+    assert!(said("h0", Some(Draining)).contains("no way to h0"));
+    assert_eq!(
+        said("spine9", Some(Draining)),
+        "the fabric has no switch called \"spine9\""
+    );
+    for stage in [Some(Working), Some(Returning), None] {
+        assert_eq!(said("spine1", stage), "spine1 is not under maintenance");
+    }
+    assert!(status(&mut cluster).maintenance.is_empty());
+}
+
+/// A second one may be worked on, but not the last.
+#[test]
+fn several_are_under_maintenance_while_somebody_is_left() {
+    let mut cluster = cluster();
+    drained(&mut cluster);
+    let second = planned(bring(&mut cluster, "spine0", Some(Draining)));
+    carry_out(&mut cluster, second);
+    assert_eq!(goes_over(&cluster, "spine2"), 1);
+    let last = refused(bring(&mut cluster, "spine2", Some(Draining)));
+    assert!(matches!(last, Refused::CutOff { .. }), "{last:?}");
+    let back = planned(bring(&mut cluster, "spine0", Some(Returning)));
+    carry_out(&mut cluster, back);
+    assert_eq!(goes_over(&cluster, "spine1"), 0);
+}

@@ -1,0 +1,307 @@
+//! Work on a spine under a running job: its routing daemon is exchanged, and nobody notices. Where the new
+//! one does not come up, the spine stays out of use, and nobody notices either.
+
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reweave_common::operator::{MaintenanceStage, MaintenanceStatus};
+use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
+use serde::Deserialize;
+
+use crate::needs::{Need, trial};
+use crate::play::{LONGEST_STALL_MS, must};
+use crate::scene::{leaf_spine, led, port};
+
+const SPINE: &str = "spine1";
+const DAEMONS: [&str; 2] = ["zebra", "staticd"];
+/// Probes would be more.
+const AS_GOOD_AS_NOTHING_BYTES: u64 = 10_000;
+const A_LOOK: Duration = Duration::from_secs(2);
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let needs = &[Need::Lab, Need::Root, Need::Program("vtysh")];
+    let name = "a_spines_routing_daemon_is_exchanged_under_a_job";
+    vec![trial(name, needs, exchanged)]
+}
+
+/// Both flows have room on one spine.
+fn job() -> String {
+    "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
+     pairs = [[0, 2], [1, 3]]\nbytes = 50_000\ncompute_ms = 30\niterations = 1_000_000\n\
+     paths = \"spread\"\n"
+        .to_owned()
+}
+
+/// FRR in the place of the routes that the lab has given the spine.
+struct Frr<'s> {
+    stage: &'s Stage,
+    routes: Vec<String>,
+}
+
+impl<'s> Frr<'s> {
+    fn in_charge(stage: &'s Stage) -> Self {
+        let shown = must(stage.output(SPINE, &["ip", "-4", "route", "show"]));
+        let of_ports = |line: &&str| line.contains("swp");
+        let lines: Vec<_> = shown.lines().filter(of_ports).collect();
+        let frr = Self {
+            stage,
+            routes: lines
+                .iter()
+                .filter_map(|line| in_frrs_words(line))
+                .collect(),
+        };
+        assert_eq!(frr.routes.len(), 4, "to each host: {shown}");
+        fs::create_dir_all(frr.folder()).expect("a folder");
+        let owned = Command::new("chown")
+            .args(["frr:frr", &frr.folder()])
+            .status();
+        assert!(owned.is_ok_and(|it| it.success()), "a user frr");
+        frr.start(&frr.routes.join("\n"));
+        for line in lines {
+            let route: Vec<_> = line.split_whitespace().take(5).collect();
+            must(stage.output(SPINE, &[&["ip", "route", "del"], &route[..]].concat()));
+        }
+        frr.wait_for_routes();
+        frr
+    }
+
+    fn folder(&self) -> String {
+        self.stage.path("frr").display().to_string()
+    }
+
+    fn start(&self, configuration: &str) {
+        let folder = self.folder();
+        let file = format!("{folder}/frr.conf");
+        fs::write(&file, configuration.to_owned() + "\n").expect("a file");
+        for daemon in DAEMONS {
+            let program = format!("/usr/lib/frr/{daemon}");
+            let api = format!("{folder}/zserv.api");
+            let number = format!("{folder}/{daemon}.pid");
+            let words = ["-d", "-u", "frr", "-g", "frr", "--vty_socket", &folder];
+            let files = ["-f", &file, "-z", &api, "-i", &number];
+            must(
+                self.stage
+                    .output(SPINE, &[&[&program[..]], &words[..], &files[..]].concat()),
+            );
+        }
+    }
+
+    /// In good order: routes go with it.
+    fn stop(&self) {
+        for daemon in ["staticd", "zebra"] {
+            let kill = format!("kill $(cat {}/{daemon}.pid)", self.folder());
+            must(self.stage.output(SPINE, &["sh", "-c", &kill]));
+        }
+        must(wait_for("FRR's routes are gone", PATIENCE, || {
+            Ok((self.held()? == 0).then_some(()))
+        }));
+    }
+
+    fn wait_for_routes(&self) {
+        must(wait_for("FRR's routes", PATIENCE, || {
+            Ok((self.held()? == self.routes.len()).then_some(()))
+        }));
+    }
+
+    fn held(&self) -> Result<usize, reweave_tests::StageError> {
+        let words = ["ip", "-4", "route", "show", "proto", "static"];
+        Ok(self.stage.output(SPINE, &words)?.lines().count())
+    }
+}
+
+/// `10.0.0.1 via 10.0.0.1 dev swp1 ...`, or without `via` where the host is a neighbour.
+fn in_frrs_words(line: &str) -> Option<String> {
+    let mut words = line.split_whitespace();
+    let to = words.next()?;
+    let words: Vec<_> = words.collect();
+    let after = |key: &str| {
+        let place = words.iter().position(|word| *word == key)?;
+        words.get(place + 1)
+    };
+    let (gateway, port) = (after("via")?, after("dev")?);
+    Some(format!("ip route {to}/32 {gateway} {port} onlink"))
+}
+
+#[derive(Debug, Deserialize)]
+struct Report {
+    stopped_because: Option<String>,
+    what_to_do: Option<String>,
+}
+
+/// `reweave maintenance`, whose command waits until the test has done the work.
+struct Work<'s> {
+    stage: &'s Stage,
+    program: Child,
+}
+
+impl<'s> Work<'s> {
+    fn begin(stage: &'s Stage, options: &[&str]) -> Self {
+        let [begun, done] = files(stage);
+        for file in [&begun, &done] {
+            let _ = fs::remove_file(file);
+        }
+        let script = format!(
+            "test \"$REWEAVE_NODE\" = {SPINE} || exit 9; touch {begun}; \
+             until test -s {done}; do sleep 0.05; done; exit $(cat {done})"
+        );
+        let words = ["--output", "json", "maintenance", SPINE];
+        let mut command = stage
+            .operator()
+            .command(&[&words[..], options, &["--", "sh", "-c", &script]].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let program = command.spawn().expect("it starts");
+        let work = Self { stage, program };
+        must(wait_for("work begins", PATIENCE, || {
+            Ok(fs::exists(&begun).unwrap_or(false).then_some(()))
+        }));
+        work
+    }
+
+    fn end(self, code: u8) -> (Option<i32>, Report) {
+        self.tell(code);
+        let output = self.finish();
+        let report = serde_json::from_slice(&output.stdout);
+        let report = report.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        (output.status.code(), report)
+    }
+
+    fn tell(&self, code: u8) {
+        let [_, done] = files(self.stage);
+        fs::write(done, code.to_string()).expect("a file");
+    }
+
+    fn finish(self) -> Output {
+        let output = self.program.wait_with_output().expect("it ends");
+        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+        output
+    }
+}
+
+fn files(stage: &Stage) -> [String; 2] {
+    ["begun", "done"].map(|name| stage.path(name).display().to_string())
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    maintenance: Vec<MaintenanceStatus>,
+}
+
+fn stage_of_work(stage: &Stage) -> Option<MaintenanceStage> {
+    let listed: Listed = must(stage.operator().ask(&["maintenance"]));
+    listed.maintenance.first().map(|it| it.stage)
+}
+
+/// How many bytes the spine has sent meanwhile.
+fn carried(stage: &Stage, job: &mut Job) -> u64 {
+    let count = |leaf: &str| {
+        let port = port(stage, SPINE, leaf);
+        let file = format!("/sys/class/net/{port}/statistics/tx_bytes");
+        let said = must(stage.output(SPINE, &["cat", &file]));
+        said.trim().parse::<u64>().expect("a count")
+    };
+    let sum = || count("leaf0") + count("leaf1");
+    let before = sum();
+    must(job.watch(A_LOOK));
+    sum() - before
+}
+
+fn exchanged() {
+    let mut stage = led(&leaf_spine(2, 2, 2), &job(), &Leadership::default());
+    let frr = Frr::in_charge(&stage);
+    let mut job = must(stage.job("train"));
+    must(job.wait_until("it sends", |progress| progress.iterations >= 2));
+    assert!(carried(&stage, &mut job) > AS_GOOD_AS_NOTHING_BYTES);
+    let routes = frr.routes.clone();
+    does_not_come_up(&stage, &frr, &mut job);
+    drop(frr);
+    is_interrupted_and_its_leader_dies(&mut stage, &mut job);
+    let frr = Frr {
+        stage: &stage,
+        routes,
+    };
+    is_exchanged(&stage, &frr, &mut job);
+    let report = must(job.stop());
+    eprintln!("longest stall: {:?} ms", report.longest_stall_ms());
+    assert!(report.kept_all_sessions(), "{report:#?}");
+    let stall = report.longest_stall_ms().expect("it is known");
+    assert!(stall <= LONGEST_STALL_MS, "{stall} ms");
+}
+
+/// The new configuration is refused, and the routes are gone.
+fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
+    let work = Work::begin(stage, &[]);
+    frr.stop();
+    let left = carried(stage, job);
+    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    let (code, report) = work.end(1);
+    assert_eq!(code, Some(1), "{report:?}");
+    assert!(
+        report
+            .stopped_because
+            .is_some_and(|it| it.contains("has failed"))
+    );
+    assert!(report.what_to_do.is_some_and(|it| it.contains("--finish")));
+    assert_eq!(stage_of_work(stage), Some(MaintenanceStage::Working));
+    let left = carried(stage, job);
+    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+}
+
+/// The program waits for its command, and then ends; whoever leads next knows all of it.
+fn is_interrupted_and_its_leader_dies(stage: &mut Stage, job: &mut Job) {
+    let mut work = Work::begin(stage, &[]);
+    let pid = Pid::from_raw(work.program.id().cast_signed());
+    kill(pid, Signal::SIGTERM).expect("it runs");
+    must(job.watch(A_LOOK));
+    assert!(
+        matches!(work.program.try_wait(), Ok(None)),
+        "its command runs"
+    );
+    work.tell(0);
+    let output = work.finish();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && said.contains("interrupted: "),
+        "{said}"
+    );
+    must(stage.coordinator()).kill();
+    must(stage.lead(&Leadership::default()));
+    must(stage.wait_until_known());
+    assert_eq!(stage_of_work(stage), Some(MaintenanceStage::Working));
+    let left = carried(stage, job);
+    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+}
+
+/// First as nobody would want it: the daemon is there and its agent is not.
+fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
+    let work = Work::begin(stage, &["--expect-version", "0.0.0", "--within-s", "2"]);
+    // The same routes, in other words: the next configuration.
+    let other = frr.routes.iter().rev().map(|it| format!("{it} 7"));
+    frr.start(&other.collect::<Vec<_>>().join("\n"));
+    frr.wait_for_routes();
+    let (code, report) = work.end(0);
+    let why = report.stopped_because.unwrap_or_default();
+    assert!(code == Some(1) && why.contains("and not 0.0.0"), "{why}");
+    let left = carried(stage, job);
+    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    let words = [
+        "--output",
+        "json",
+        "maintenance",
+        SPINE,
+        "--finish",
+        "--watch-s",
+        "3",
+    ];
+    let output = stage.operator().command(&words).output().expect("it runs");
+    eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(stage_of_work(stage), None);
+    assert!(
+        carried(stage, job) > AS_GOOD_AS_NOTHING_BYTES,
+        "it carries again"
+    );
+}
