@@ -140,6 +140,11 @@ pub enum Request {
     },
     /// Which hosts work together now, as their traffic shows.
     Jobs,
+    /// Carry it out at once, whatever hours there are for changes; anyway as with [`Request::ApplyAnyway`].
+    ApplyNow {
+        generation: Generation,
+        anyway: bool,
+    },
     /// Work on a switch or an optical switch comes to this stage, or to its end; a plan for it where routes
     /// have to change.
     Maintain {
@@ -175,6 +180,7 @@ impl Request {
             | Self::TakeBack { .. }
             | Self::Apply { .. }
             | Self::ApplyAnyway { .. }
+            | Self::ApplyNow { .. }
             | Self::Maintain { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -192,6 +198,7 @@ impl Request {
             | Self::TakeBack { .. }
             | Self::Apply { .. }
             | Self::ApplyAnyway { .. }
+            | Self::ApplyNow { .. }
             | Self::Maintain { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -323,6 +330,8 @@ pub enum Refused {
     NotToMaintain { name: String },
     /// Nobody has begun to work on it.
     NotUnderMaintenance { name: String },
+    /// Changes are made at other hours.
+    OutOfHours { hours: String, opens_in_s: u64 },
     /// It is not proven that nothing passes it.
     NotEmpty { reasons: Vec<String> },
 }
@@ -386,6 +395,11 @@ impl fmt::Display for Refused {
             Self::NotEmpty { reasons } => {
                 write!(f, "it may still carry something: {}", reasons.join("; "))
             }
+            Self::OutOfHours { hours, opens_in_s } => write!(
+                f,
+                "changes are made {hours} (UTC) alone, which is in {} min; --now makes this one at once",
+                opens_in_s.div_ceil(60)
+            ),
             Self::NotAround { link } => {
                 write!(f, "nobody can be told to lead packets around {link}")
             }

@@ -29,6 +29,9 @@ pub(crate) struct Apply {
     /// Keep the change though flows become slower by it; what is unsound is refused all the same
     #[arg(long)]
     force: bool,
+    /// Make it at once, whatever hours the policy has for changes
+    #[arg(long)]
+    now: bool,
     /// Return as soon as the coordinator has taken it over
     #[arg(long)]
     no_wait: bool,
@@ -39,18 +42,32 @@ pub(crate) fn number(text: &str) -> Result<u64, &'static str> {
         .map_err(|_| "no number of a plan; `reweave plan` tells it")
 }
 
+/// What is not waited for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct How {
+    /// It is kept though flows become slower.
+    pub(crate) force: bool,
+    /// Hours for changes do not count.
+    pub(crate) now: bool,
+}
+
 impl Apply {
+    fn how(&self) -> How {
+        let (force, now) = (self.force, self.now);
+        How { force, now }
+    }
+
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
         let generation = Generation(self.generation);
         if self.no_wait {
-            begin(&mut coordinator, generation, self.force)?;
+            begin(&mut coordinator, generation, self.how())?;
             let started = serde_json::json!({ "started": generation });
             return print(output, &started, |page| {
                 page.line(&format!("plan {generation} is being carried out"));
             });
         }
-        let (record, mut coordinator) = carry_out(reach, coordinator, generation, self.force)?;
+        let (record, mut coordinator) = carry_out(reach, coordinator, generation, self.how())?;
         let names = Names::of(&coordinator.status()?);
         print(output, &record, |page| show::record(page, &record, &names))?;
         Ok(match record.outcome {
@@ -60,14 +77,12 @@ impl Apply {
     }
 }
 
-fn begin(
-    coordinator: &mut Coordinator,
-    generation: Generation,
-    force: bool,
-) -> Result<(), CliError> {
-    let request = match force {
-        true => Request::ApplyAnyway { generation },
-        false => Request::Apply { generation },
+fn begin(coordinator: &mut Coordinator, generation: Generation, how: How) -> Result<(), CliError> {
+    let anyway = how.force;
+    let request = match how {
+        How { now: true, .. } => Request::ApplyNow { generation, anyway },
+        How { force: true, .. } => Request::ApplyAnyway { generation },
+        How { .. } => Request::Apply { generation },
     };
     match coordinator.ask(&request)? {
         Response::ApplyStarted { .. } => Ok(()),
@@ -81,9 +96,9 @@ pub(crate) fn carry_out(
     reach: &Reach,
     mut coordinator: Coordinator,
     generation: Generation,
-    force: bool,
+    how: How,
 ) -> Result<(Record, Coordinator), CliError> {
-    begin(&mut coordinator, generation, force)?;
+    begin(&mut coordinator, generation, how)?;
     let follower = Follower {
         reach,
         coordinator,

@@ -49,6 +49,11 @@ pub(crate) enum Waits {
     NotDrained {
         kept: Kept,
     },
+    /// The plan is there, and it is not the time for it.
+    OutOfHours {
+        hours: String,
+        rest: Duration,
+    },
     /// The plan is there and cannot begin yet.
     NotReady {
         reasons: Vec<String>,
@@ -74,6 +79,12 @@ impl fmt::Display for Waits {
             Self::TooLittleToGain => f.write_str("the best plan would gain too little"),
             Self::TooFewReadings { flow } => write!(f, "{flow} has not been measured long enough"),
             Self::NotDrained { kept } => kept.fmt(f),
+            Self::OutOfHours { hours, rest } => write!(
+                f,
+                "changes are made {hours} (UTC) alone, which is in {} min; `reweave apply --now` makes one \
+                 at once",
+                rest.as_secs().div_ceil(60)
+            ),
             Self::NotReady { reasons } => f.write_str(&reasons.join("; ")),
         }
     }
@@ -195,14 +206,21 @@ fn withdraw(turn: &mut Turn<'_>, proposed: &Plan) {
     });
 }
 
-fn approve(turn: &mut Turn<'_>, proposed: &Plan, anyway: bool) -> Option<Waits> {
+/// What cannot wait does not.
+fn approve(turn: &mut Turn<'_>, proposed: &Plan, is_urgent: bool) -> Option<Waits> {
+    let policy = turn.known.policy;
+    let rest = policy.opens_in(turn.known.now).filter(|_| !is_urgent);
+    if let Some(rest) = rest {
+        let hours = policy.hours();
+        return Some(Waits::OutOfHours { hours, rest });
+    }
     let generation = proposed.generation;
     let by = Author::Policy;
     match first_step(turn, proposed) {
         Ok(_) => turn.decide(Change::PlanApproved {
             generation,
             by,
-            anyway,
+            anyway: is_urgent,
         }),
         Err(Hindrance::Wrong(reasons)) => turn.decide(Change::PlanRefused {
             generation,

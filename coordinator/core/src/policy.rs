@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use reweave_common::moment::Moment;
 use reweave_common::observations::Recent;
 use reweave_common::operator::Mode;
 use reweave_common::plan::Report;
 use serde::{Deserialize, Serialize};
 
+use crate::hours::{Hours, opens_in};
 use crate::spread::scaled;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +55,9 @@ pub struct Policy {
     pub look_every: Duration,
     /// The path of an elephant is traced anew when it is older than this. Default 5 s.
     pub trace_every: Duration,
+    /// When changes may be made, by the time of day in UTC. Default none: at any time. What leads nowhere
+    /// is mended at any time all the same, and so is what a person wants done now.
+    pub changes_only: Vec<Hours>,
     /// The way between two hosts is measured by a train of packets so often, where their wires rest and
     /// the trains' share of the links lasts. Default 1 min.
     pub trains_every: Duration,
@@ -77,6 +82,7 @@ impl Default for Policy {
             cool_down: Duration::from_secs(10),
             look_every: Duration::from_millis(500),
             trace_every: Duration::from_secs(5),
+            changes_only: Vec::new(),
             trains_every: Duration::from_mins(1),
         }
     }
@@ -106,6 +112,17 @@ impl Policy {
 
     pub(crate) fn promises_enough(&self, report: &Report) -> bool {
         report.slowest_after >= scaled(report.slowest_before, 1.0 + self.margin())
+    }
+
+    /// How long until changes may be made again, where they may not be made now.
+    pub(crate) fn opens_in(&self, now: Moment) -> Option<Duration> {
+        opens_in(&self.changes_only, now).filter(|rest| !rest.is_zero())
+    }
+
+    /// The hours for changes, for a person.
+    pub(crate) fn hours(&self) -> String {
+        let hours: Vec<_> = self.changes_only.iter().map(ToString::to_string).collect();
+        hours.join(", ")
     }
 
     /// How long to let things be after so many failures in a row.

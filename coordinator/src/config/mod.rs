@@ -338,6 +338,9 @@ mod tests {
         assert_eq!(value(settings.listen), Some("10.0.0.1:9".parse().unwrap()));
         assert_eq!(settings.policy.mode, Mode::Auto);
         assert_eq!(settings.policy.settle, Duration::from_millis(20));
+        let hours = "[policy]\nchanges_only = [\"Mon-Fri 02:00-05:00\"]\n";
+        let hours = parse(hours).unwrap().policy.changes_only;
+        assert_eq!(hours, ["Mon-Fri 02:00-05:00".parse().unwrap()]);
     }
 
     #[test]
@@ -357,6 +360,11 @@ mod tests {
         assert_eq!(
             said("least_gain = -0.5"),
             "c.toml:3: least_gain: -0.5 is not a share between 0 and 1"
+        );
+        assert_eq!(
+            said("changes_only = [\"Mon 02:00-05:00\", \"Mo 2-5\"]"),
+            "c.toml:3: changes_only: \"Mo 2-5\" is no stretch of the week: write `Mon-Fri 02:00-05:00` or \
+             `Sat 22:00-06:00`, in UTC"
         );
         assert!(said("look_every_ms = 0").ends_with("look_every_ms: a time of 0 is none"));
         let history = error_of("[history]\nwrite_every_s = 0\n");

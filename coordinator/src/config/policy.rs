@@ -5,7 +5,7 @@ use std::time::Duration;
 use reweave_common::input::{Document, InputError, Number, Table};
 use reweave_common::observations::Recent;
 use reweave_common::operator::Mode;
-use reweave_core::Policy;
+use reweave_core::{Hours, NoHours, Policy};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -15,7 +15,7 @@ const MOST_EVALUATIONS: i64 = 1_000_000;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 22;
+pub(super) const SETTINGS: usize = 23;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +42,7 @@ struct PolicyFile {
     look_every_ms: Option<Spanned<f64>>,
     trace_every_ms: Option<Spanned<f64>>,
     trains_every_ms: Option<Spanned<f64>>,
+    changes_only: Option<Vec<Spanned<String>>>,
 }
 
 pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
@@ -66,6 +67,7 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
         cool_down: reader.millis(&file.cool_down_ms, default.cool_down)?,
         look_every: reader.period(&file.look_every_ms, default.look_every)?,
         trace_every: reader.period(&file.trace_every_ms, default.trace_every)?,
+        changes_only: reader.hours(&file.changes_only)?,
         trains_every: reader.period(&file.trains_every_ms, default.trains_every)?,
     };
     reader.can_commit(&file, &policy)?;
@@ -112,6 +114,15 @@ impl Reader<'_> {
             }
             None => Ok(()),
         }
+    }
+
+    fn hours(&self, stretches: &Option<Vec<Spanned<String>>>) -> Result<Vec<Hours>, InputError> {
+        let one = |text: &Spanned<String>| {
+            let parsed = text.get_ref().parse();
+            parsed.map_err(|error: NoHours| self.0.error(text.span(), error.to_string()))
+        };
+        let stretches = stretches.as_ref().filter(|it| !it.is_empty());
+        stretches.map_or(Ok(Vec::new()), |all| all.iter().map(one).collect())
     }
 
     fn share(&self, value: &Option<Spanned<f64>>, default: f64) -> Result<f64, InputError> {

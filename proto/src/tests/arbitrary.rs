@@ -293,6 +293,8 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         any::<bool>().prop_map(|by_worth| Request::Weigh { by_worth }),
         generation().prop_map(|generation| Request::ApplyAnyway { generation }),
         option::of(generation()).prop_map(|generation| Request::TakeBack { generation }),
+        (generation(), any::<bool>())
+            .prop_map(|(generation, anyway)| Request::ApplyNow { generation, anyway }),
         rewiring::maintain(),
         members::request(),
         jobs::request(),

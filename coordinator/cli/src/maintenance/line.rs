@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use reweave_common::operator::{Record, Request, Response, Status};
 use reweave_common::plan::Generation;
 
-use crate::apply;
+use crate::apply::{self, How};
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 
@@ -63,13 +63,13 @@ impl<'r> Line<'r> {
     pub(super) fn carry_out(
         &mut self,
         generation: Generation,
-        force: bool,
+        how: How,
     ) -> Result<Record, CliError> {
         let session = match self.session.take() {
             Some(session) => session,
             None => Coordinator::reach(self.reach)?,
         };
-        let (record, session) = apply::carry_out(self.reach, session, generation, force)?;
+        let (record, session) = apply::carry_out(self.reach, session, generation, how)?;
         self.session = Some(session);
         Ok(record)
     }

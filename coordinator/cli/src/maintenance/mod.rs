@@ -37,6 +37,9 @@ pub(crate) struct Maintenance {
     /// Drain it though flows become slower by it
     #[arg(long, requires = "node")]
     force: bool,
+    /// Make the changes at once, whatever hours the policy has for them
+    #[arg(long, requires = "node")]
+    now: bool,
     /// The version that its agent must have afterwards
     #[arg(long, value_name = "VERSION", requires = "node")]
     expect_version: Option<String>,

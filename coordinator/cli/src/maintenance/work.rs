@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::Maintenance;
 use super::health::Patient;
 use super::line::Line;
+use crate::apply::How;
 use crate::ask::Reach;
 use crate::error::CliError;
 use crate::parting;
@@ -180,7 +181,7 @@ impl<'w> Work<'w> {
     fn drain(&mut self) -> Step {
         let answer = self.bring(Some(MaintenanceStage::Draining));
         let answer = answer.map_err(|error| Stop::untouched(error.told()))?;
-        let Some(record) = self.carried_out(answer, self.asked.force)? else {
+        let Some(record) = self.drained_by(answer)? else {
             return Ok(());
         };
         if record.outcome == Outcome::Committed {
@@ -193,11 +194,27 @@ impl<'w> Work<'w> {
         )))
     }
 
-    fn carried_out(&mut self, answer: Response, force: bool) -> Result<Option<Record>, CliError> {
+    /// What is refused leaves nothing behind.
+    fn drained_by(&mut self, answer: Response) -> Result<Option<Record>, Stop> {
+        let how = self.how(self.asked.force);
+        let record = self.carried_out(answer, how);
+        if let Err(CliError::Refused(refused)) = record {
+            self.bring(None)?;
+            return Err(Stop::untouched(refused));
+        }
+        Ok(record?)
+    }
+
+    fn how(&self, force: bool) -> How {
+        let now = self.asked.now;
+        How { force, now }
+    }
+
+    fn carried_out(&mut self, answer: Response, how: How) -> Result<Option<Record>, CliError> {
         match answer {
             Response::Plan {
                 plan: Some(plan), ..
-            } => self.line.carry_out(plan.generation, force).map(Some),
+            } => self.line.carry_out(plan.generation, how).map(Some),
             Response::Plan { plan: None, .. } => Ok(None),
             other => Err(CliError::unexpected(&other)),
         }
@@ -264,7 +281,7 @@ impl<'w> Work<'w> {
     /// Where jobs are worse off with it, the coordinator takes that back by itself.
     fn give_back(&mut self) -> Step {
         let answer = self.bring(Some(MaintenanceStage::Returning))?;
-        let record = self.carried_out(answer, false)?;
+        let record = self.carried_out(answer, self.how(false))?;
         match record.filter(|record| record.outcome != Outcome::Committed) {
             None => Ok(()),
             Some(record) => {
@@ -291,7 +308,11 @@ impl<'w> Work<'w> {
 
     fn drain_again(&mut self, cause: &Cause) -> Result<Stop, CliError> {
         let answer = self.bring(Some(MaintenanceStage::Draining))?;
-        let record = self.carried_out(answer, true)?;
+        let at_once = How {
+            force: true,
+            now: true,
+        };
+        let record = self.carried_out(answer, at_once)?;
         let is_drained = record.is_none_or(|record| record.outcome == Outcome::Committed);
         let then = match is_drained {
             true => "it is drained again",

@@ -100,8 +100,9 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Maintain { name, stage } => {
             maintenance::maintain(turn, principal, name, stage, seen)
         }
-        Request::Apply { generation } => apply(turn, principal, generation, false),
-        Request::ApplyAnyway { generation } => apply(turn, principal, generation, true),
+        Request::Apply { generation } => apply_in_hours(turn, principal, generation, false),
+        Request::ApplyAnyway { generation } => apply_in_hours(turn, principal, generation, true),
+        Request::ApplyNow { generation, anyway } => apply(turn, principal, generation, anyway),
         Request::History { before } => {
             Response::History(history::page(turn.known, turn.state, before))
         }
@@ -179,6 +180,22 @@ fn plan(turn: &mut Turn<'_>, principal: String) -> Response {
 fn running(turn: &Turn<'_>) -> Option<Generation> {
     let rollout = turn.state.rollout()?;
     (rollout.phase != Phase::Proposed).then_some(rollout.plan.generation)
+}
+
+fn apply_in_hours(
+    turn: &mut Turn<'_>,
+    principal: String,
+    generation: Generation,
+    anyway: bool,
+) -> Response {
+    let policy = turn.known.policy;
+    match policy.opens_in(turn.known.now) {
+        None => apply(turn, principal, generation, anyway),
+        Some(rest) => Response::Refused(Refused::OutOfHours {
+            hours: policy.hours(),
+            opens_in_s: rest.as_secs(),
+        }),
+    }
 }
 
 /// A plan that is not ready stays proposed; one that is wrong does not.

@@ -95,6 +95,7 @@ impl From<Refused> for Problem {
             Refused::NotUnderMaintenance { .. } => {
                 (StatusCode::NOT_FOUND, "urn:reweave:not-under-maintenance")
             }
+            Refused::OutOfHours { .. } => (StatusCode::CONFLICT, "urn:reweave:out-of-hours"),
             Refused::NotEmpty { .. } => (StatusCode::CONFLICT, "urn:reweave:not-empty"),
             Refused::Contradicted { .. } => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")
