@@ -45,8 +45,8 @@ struct Frr<'s> {
 impl<'s> Frr<'s> {
     fn in_charge(stage: &'s Stage) -> Self {
         let shown = must(stage.output(SPINE, &["ip", "-4", "route", "show"]));
-        let of_ports = |line: &&str| line.contains("swp");
-        let lines: Vec<_> = shown.lines().filter(of_ports).collect();
+        let is_to_host = |line: &&str| line.starts_with("10.0.0.");
+        let lines: Vec<_> = shown.lines().filter(is_to_host).collect();
         let frr = Self {
             stage,
             routes: lines
@@ -108,12 +108,13 @@ impl<'s> Frr<'s> {
     }
 
     fn held(&self) -> Result<usize, reweave_tests::StageError> {
-        let words = ["ip", "-4", "route", "show", "proto", "static"];
-        Ok(self.stage.output(SPINE, &words)?.lines().count())
+        let shown = self.stage.output(SPINE, &["ip", "-4", "route", "show"])?;
+        let by_frr = |line: &&str| line.contains("proto static");
+        Ok(shown.lines().filter(by_frr).count())
     }
 }
 
-/// `10.0.0.1 via 10.0.0.1 dev swp1 ...`, or without `via` where the host is a neighbour.
+/// `10.0.0.1 via 10.192.0.10 dev swp1 ...`
 fn in_frrs_words(line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     let to = words.next()?;
@@ -231,12 +232,14 @@ fn exchanged() {
     assert!(stall <= LONGEST_STALL_MS, "{stall} ms");
 }
 
-/// The new configuration is refused, and the routes are gone.
+/// The daemon can make nothing of its new configuration, and leads nowhere.
 fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     let work = Work::begin(stage, &[]);
     frr.stop();
+    frr.start("ip root to nowhere");
     let left = carried(stage, job);
     assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    assert_eq!(must(frr.held()), 0);
     let (code, report) = work.end(1);
     assert_eq!(code, Some(1), "{report:?}");
     assert!(
@@ -278,6 +281,7 @@ fn is_interrupted_and_its_leader_dies(stage: &mut Stage, job: &mut Job) {
 /// First as nobody would want it: the daemon is there and its agent is not.
 fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     let work = Work::begin(stage, &["--expect-version", "0.0.0", "--within-s", "2"]);
+    frr.stop();
     // The same routes, in other words: the next configuration.
     let other = frr.routes.iter().rev().map(|it| format!("{it} 7"));
     frr.start(&other.collect::<Vec<_>>().join("\n"));
