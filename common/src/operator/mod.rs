@@ -42,7 +42,7 @@ pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report, Via};
 pub use resolve::Unknown;
 pub use status::{
-    AgentState, AgentStatus, FlowStatus, LackStatus, LinkStatus, MaintenanceStage,
+    AgentState, AgentStatus, FlowStatus, FrozenStatus, LackStatus, LinkStatus, MaintenanceStage,
     MaintenanceStatus, Mode, OpticalStatus, PairStatus, PathBandwidth, Phase, ProbeStatus,
     RdmaStatus, RunningChange, Status,
 };
@@ -145,6 +145,14 @@ pub enum Request {
         generation: Generation,
         anyway: bool,
     },
+    /// Nothing is to be changed under the job that this host works for, or that of these hosts.
+    Freeze {
+        hosts: Vec<String>,
+    },
+    /// It may be again.
+    Thaw {
+        hosts: Vec<String>,
+    },
     /// Work on a switch or an optical switch comes to this stage, or to its end; a plan for it where routes
     /// have to change.
     Maintain {
@@ -181,6 +189,8 @@ impl Request {
             | Self::Apply { .. }
             | Self::ApplyAnyway { .. }
             | Self::ApplyNow { .. }
+            | Self::Freeze { .. }
+            | Self::Thaw { .. }
             | Self::Maintain { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -199,6 +209,8 @@ impl Request {
             | Self::Apply { .. }
             | Self::ApplyAnyway { .. }
             | Self::ApplyNow { .. }
+            | Self::Freeze { .. }
+            | Self::Thaw { .. }
             | Self::Maintain { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -268,6 +280,10 @@ pub enum Response {
     Discovered(Discovered),
     /// Those that send most first; not all of a large cluster.
     Jobs(Vec<JobStatus>),
+    /// Whose job was frozen or thawed.
+    Froze {
+        hosts: Vec<String>,
+    },
 }
 
 /// Why a request led to nothing.
@@ -330,6 +346,8 @@ pub enum Refused {
     NotToMaintain { name: String },
     /// Nobody has begun to work on it.
     NotUnderMaintenance { name: String },
+    /// This host exchanges nothing large now.
+    NoJob { host: String },
     /// Changes are made at other hours.
     OutOfHours { hours: String, opens_in_s: u64 },
     /// It is not proven that nothing passes it.
@@ -342,6 +360,24 @@ const NO_VISITOR: &str =
     "nobody may ask with this token, or not any more; `reweave dashboard` makes another";
 const NOBODY_LEADS: &str = "no coordinator leads now; ask again when most of them are there and \
                             reach each other";
+
+const SHUT_OUT: &str = "members are shut out, which is all that are remembered; found the cluster anew with \
+                        `reweave cluster init`";
+const NO_JOB: &str =
+    "works for no job now, as far as traffic shows; name all hosts of the one that is meant";
+const NOT_AROUND: &str = "nobody can be told to lead packets around";
+
+fn out_of_hours(f: &mut fmt::Formatter<'_>, hours: &str, opens_in_s: u64) -> fmt::Result {
+    let minutes = opens_in_s.div_ceil(60);
+    write!(
+        f,
+        "changes are made {hours} (UTC) alone, which is in {minutes} min; --now makes this one at once"
+    )
+}
+
+fn not_empty(f: &mut fmt::Formatter<'_>, reasons: &[String]) -> fmt::Result {
+    write!(f, "it may still carry something: {}", reasons.join("; "))
+}
 
 fn no_such(f: &mut fmt::Formatter<'_>, what: &str, name: &str) -> fmt::Result {
     write!(f, "the fabric has no {what} called {name:?}")
@@ -392,17 +428,10 @@ impl fmt::Display for Refused {
             Self::NoSuchLink { name } => no_such(f, "link or switch", name),
             Self::NotToMaintain { name } => no_such(f, "switch", name),
             Self::NotUnderMaintenance { name } => write!(f, "{name} is not under maintenance"),
-            Self::NotEmpty { reasons } => {
-                write!(f, "it may still carry something: {}", reasons.join("; "))
-            }
-            Self::OutOfHours { hours, opens_in_s } => write!(
-                f,
-                "changes are made {hours} (UTC) alone, which is in {} min; --now makes this one at once",
-                opens_in_s.div_ceil(60)
-            ),
-            Self::NotAround { link } => {
-                write!(f, "nobody can be told to lead packets around {link}")
-            }
+            Self::NotEmpty { reasons } => not_empty(f, reasons),
+            Self::NoJob { host } => write!(f, "{host} {NO_JOB}"),
+            Self::OutOfHours { hours, opens_in_s } => out_of_hours(f, hours, *opens_in_s),
+            Self::NotAround { link } => write!(f, "{NOT_AROUND} {link}"),
             Self::CutOff { from, to } => cut_off(f, [from, to]),
             Self::NoSuchHost { name } => no_such_host(f, name),
             Self::NoWayBack(why) => why.fmt(f),
@@ -428,11 +457,7 @@ impl fmt::Display for Refused {
                 f,
                 "{most} tokens are out and not used; wait until some have expired"
             ),
-            Self::TooManyShutOut { most } => write!(
-                f,
-                "{most} members are shut out, which is all that are remembered; found the cluster \
-                 anew with `reweave cluster init`"
-            ),
+            Self::TooManyShutOut { most } => write!(f, "{most} {SHUT_OUT}"),
             Self::Oneself => f.write_str("nobody shuts itself out: have another operator do it"),
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")

@@ -32,6 +32,8 @@ pub struct Plan {
     pub circuits: BTreeMap<String, CircuitSet>,
     /// What differs from its parent, where that is in force.
     pub changes: Vec<Line>,
+    /// Why it cannot be carried out just now, as far as jobs are frozen.
+    pub hindered_by: Vec<String>,
     pub moves: Vec<Move>,
     pub predictions: Vec<Prediction>,
     pub report: Report,
@@ -108,6 +110,7 @@ impl Plan {
                 .map(|(&optical, set)| (fabric.optical(optical).name.clone(), set.clone()))
                 .collect(),
             changes: Vec::new(),
+            hindered_by: Vec::new(),
             moves: moves(&plan.moves, fabric),
             predictions: plan.predictions.iter().map(Prediction::from).collect(),
             report: Report::named(&plan.report, fabric),

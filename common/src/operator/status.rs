@@ -66,6 +66,17 @@ pub struct Status {
     /// What some agents cannot measure, those first that most of them lack; not all of a large cluster.
     pub lacks: Vec<LackStatus>,
     pub maintenance: Vec<MaintenanceStatus>,
+    pub frozen: Vec<FrozenStatus>,
+}
+
+/// A job that nothing is to be changed under.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct FrozenStatus {
+    pub hosts: Vec<String>,
+    /// Who has frozen it.
+    pub by: String,
+    pub age_ms: u64,
 }
 
 /// A switch or an optical switch that is being worked on, and that nothing shall pass meanwhile.

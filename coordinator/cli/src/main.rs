@@ -17,6 +17,7 @@ mod error;
 mod export;
 mod fim;
 mod jobs;
+mod job;
 mod join;
 mod look;
 mod maintenance;
@@ -110,6 +111,9 @@ enum Command {
     /// Carry out the plan that makes this generation, and see what comes of it
     Apply(apply::Apply),
     Maintenance(maintenance::Maintenance),
+    /// Jobs that nothing is to be changed under
+    #[command(subcommand)]
+    Job(job::Job),
     Check(check::Check),
     /// The cluster live in this terminal: links by trouble, hosts against hosts, flows and changes
     Top(top::Top),
@@ -177,6 +181,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Explain(explain) => explain.run(reach, *output),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
+        Command::Job(job) => job.run(reach, *output),
         Command::Maintenance(maintenance) => maintenance.run(reach, *output),
         Command::Check(check) => check.run(*output),
         Command::Top(top) => top.run(reach),

@@ -86,34 +86,65 @@ pub(crate) fn crossed(
     tables: &Tables,
     links: &BTreeSet<LinkId>,
 ) -> BTreeSet<LinkId> {
-    let fabric = picture.fabric();
     let down = picture.down().difference(links).copied().collect();
-    let own = Routes::around(fabric, &down);
+    let network = Network::without(picture, tables, &down);
     let towards = |to| {
-        let mut seen: BTreeSet<NodeId> = fabric.endpoints().filter(|from| *from != to).collect();
+        let others = picture.fabric().endpoints().filter(|from| *from != to);
+        network.passed(others, to)
+    };
+    let passed: BTreeSet<_> = picture.fabric().endpoints().flat_map(towards).collect();
+    passed.intersection(links).copied().collect()
+}
+
+/// Who sends what where: by tables, or where those say nothing by the network's own routes.
+pub(crate) struct Network<'n> {
+    fabric: &'n Fabric,
+    tables: &'n Tables,
+    own: Routes,
+}
+
+impl<'n> Network<'n> {
+    /// With these tables, and what is down now.
+    pub(crate) fn now(picture: &'n Picture<'_>, tables: &'n Tables) -> Self {
+        Self::without(picture, tables, &picture.down())
+    }
+
+    fn without(picture: &'n Picture<'_>, tables: &'n Tables, down: &BTreeSet<LinkId>) -> Self {
+        let fabric = picture.fabric();
+        Self {
+            fabric,
+            tables,
+            own: Routes::around(fabric, down),
+        }
+    }
+
+    /// All links that packets from these nodes may pass.
+    pub(crate) fn passed(
+        &self,
+        from: impl IntoIterator<Item = NodeId>,
+        to: NodeId,
+    ) -> BTreeSet<LinkId> {
+        let mut seen: BTreeSet<NodeId> = from.into_iter().collect();
         let mut open: Vec<_> = seen.iter().copied().collect();
         let mut passed = BTreeSet::new();
         while let Some(at) = open.pop() {
-            for link in hops(tables, &own, at, to) {
+            for link in self.hops(at, to) {
                 passed.insert(link);
-                let next = fabric.link(link).far(at).node;
+                let next = self.fabric.link(link).far(at).node;
                 if next != to && seen.insert(next) {
                     open.push(next);
                 }
             }
         }
         passed
-    };
-    let passed: BTreeSet<_> = fabric.endpoints().flat_map(towards).collect();
-    passed.intersection(links).copied().collect()
-}
+    }
 
-/// By its table, or where that says nothing by the network's own routes.
-fn hops(tables: &Tables, own: &Routes, at: NodeId, to: NodeId) -> Vec<LinkId> {
-    let told = tables.get(&at).and_then(|table| table.towards.get(&to));
-    match told {
-        Some(hops) => hops.iter().map(|hop| hop.link).collect(),
-        None => own.next_hops(at, to).to_vec(),
+    fn hops(&self, at: NodeId, to: NodeId) -> Vec<LinkId> {
+        let told = self.tables.get(&at);
+        match told.and_then(|table| table.towards.get(&to)) {
+            Some(hops) => hops.iter().map(|hop| hop.link).collect(),
+            None => self.own.next_hops(at, to).to_vec(),
+        }
     }
 }
 

@@ -135,6 +135,12 @@ pub enum Change {
         /// Links of it that were drained before.
         kept: BTreeSet<LinkId>,
     },
+    /// Nothing is to be changed under the job of these hosts, or it may be again.
+    Froze {
+        hosts: BTreeSet<NodeId>,
+        is_frozen: bool,
+        by: Author,
+    },
     /// Several at once, none of which asks what came of the others: those who waited while the entry
     /// before was written share one.
     Together(Vec<Self>),

@@ -78,6 +78,11 @@ pub enum Reason {
     Silent {
         node: NodeId,
     },
+    /// It would touch a link that the frozen job of this host uses.
+    Frozen {
+        host: NodeId,
+        link: LinkId,
+    },
     /// By the routes in force packets pass a link that shall carry nothing.
     NotAround {
         link: LinkId,
@@ -148,13 +153,11 @@ impl Reason {
                 )
             }
             Self::Silent { node } => format!("{} did not answer in time", name(node)),
+            Self::Frozen { host, link } => frozen(fabric, *host, *link),
             Self::NotAround { link } => {
                 format!("routes lead over {}", fabric.link_name(*link))
             }
-            Self::Unwatched { link } => format!(
-                "nobody at either end of {} tells what passes it",
-                fabric.link_name(*link)
-            ),
+            Self::Unwatched { link } => unwatched(fabric, *link),
             Self::NotWatched => "its ports have not been watched for long enough".to_owned(),
             Self::TooLittleGain {
                 before,
@@ -174,4 +177,16 @@ impl Reason {
             Self::Vanished { flow } => format!("{flow} was not seen any more"),
         }
     }
+}
+
+fn frozen(fabric: &Fabric, host: NodeId, link: LinkId) -> String {
+    let (host, link) = (fabric.name(host), fabric.link_name(link));
+    format!(
+        "it would touch {link}, which the frozen job of {host} uses; `reweave job thaw {host}` lets it"
+    )
+}
+
+fn unwatched(fabric: &Fabric, link: LinkId) -> String {
+    let link = fabric.link_name(link);
+    format!("nobody at either end of {link} tells what passes it")
 }

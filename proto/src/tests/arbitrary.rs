@@ -295,6 +295,8 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         option::of(generation()).prop_map(|generation| Request::TakeBack { generation }),
         (generation(), any::<bool>())
             .prop_map(|(generation, anyway)| Request::ApplyNow { generation, anyway }),
+        texts().prop_map(|hosts| Request::Freeze { hosts }),
+        texts().prop_map(|hosts| Request::Thaw { hosts }),
         rewiring::maintain(),
         members::request(),
         jobs::request(),
@@ -413,6 +415,7 @@ fn status() -> impl Strategy<Value = Status> {
             vec(rewiring::optical_status(), 0..MANY),
             vec(hosts::lack_status(), 0..MANY),
             vec(rewiring::maintenance(), 0..MANY),
+            vec(rewiring::frozen(), 0..MANY),
         ),
     );
     let peers = (
@@ -447,6 +450,7 @@ fn status() -> impl Strategy<Value = Status> {
         opticals: seen.6.3,
         lacks: seen.6.4,
         maintenance: seen.6.5,
+        frozen: seen.6.6,
         warnings: peers.0,
         coordinators: peers.1,
         refused: peers.2,
@@ -592,6 +596,8 @@ fn plan() -> impl Strategy<Value = Plan> {
     let parts = (
         (generation(), generation(), option::of(generation())),
         (vec(pin(), 0..MANY), rewiring::rewired()),
+        (generation(), generation()),
+        (vec(pin(), 0..MANY), rewiring::rewired(), texts()),
         moves(),
         vec(prediction, 0..MANY),
         report(),
@@ -605,6 +611,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             tables: pins.1.0,
             circuits: pins.1.1,
             changes: pins.1.2,
+            hindered_by: pins.2,
             moves,
             predictions,
             report,
@@ -694,6 +701,7 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         (option::of(plan().prop_map(Box::new)), not_seen())
             .prop_map(|(plan, not_seen)| Response::Plan { plan, not_seen }),
         generation().prop_map(|generation| Response::ApplyStarted { generation }),
+        texts().prop_map(|hosts| Response::Froze { hosts }),
         vec(record(), 0..MANY).prop_map(Response::History),
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),
         refused().prop_map(Response::Refused),

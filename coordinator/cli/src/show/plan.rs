@@ -64,6 +64,12 @@ pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
         ));
         alternatives(page, plan, &flows);
     }
+    for why in &plan.hindered_by {
+        let why = page.ink(Ink::Yellow, &format!("\nnot now: {why}"));
+        page.line(&why);
+    }
+    let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
+    page.line(&format!("\ncarry it out with  {apply}"));
 }
 
 /// What is switched and routed; pins are told of by the flows that they move.

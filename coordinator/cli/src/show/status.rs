@@ -22,6 +22,13 @@ pub(crate) fn status(page: &mut Page, status: &Status, names: &Names, detail: De
     measured::bandwidths(page, &status.bandwidths);
     measured::rdma(page, &status.rdma);
     opticals(page, &status.opticals);
+    for job in &status.frozen {
+        let hosts = job.hosts.join(", ");
+        page.line(&format!(
+            "nothing is changed under the job of {hosts}: {} has frozen it",
+            job.by
+        ));
+    }
     if !status.maintenance.is_empty() {
         page.heading("Under maintenance");
         maintenance::table(page, &status.maintenance);

@@ -93,6 +93,7 @@ fn plan() -> Plan {
         }],
         tables: BTreeMap::new(),
         circuits: BTreeMap::new(),
+        hindered_by: vec![],
         changes: vec![],
         moves: vec![moved(first)],
         predictions: flows().map(prediction).to_vec(),
@@ -410,6 +411,7 @@ pub(crate) fn status() -> Status {
         opticals: vec![],
         lacks: lacks(),
         maintenance: vec![],
+        frozen: vec![],
     }
 }
 

@@ -18,6 +18,7 @@ use crate::upkeep::Upkeep;
 
 mod bandwidths;
 mod drain;
+mod frozen;
 mod history;
 mod imbalance;
 mod jobs;
@@ -97,6 +98,8 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Drain { links } => drain::drain(turn, principal, &links),
         Request::Weigh { by_worth } => drain::weigh(turn, principal, by_worth),
         Request::TakeBack { generation } => rewire::take_back(turn, principal, generation),
+        Request::Freeze { hosts } => frozen::freeze(turn, principal, &hosts),
+        Request::Thaw { hosts } => frozen::thaw(turn, principal, &hosts),
         Request::Maintain { name, stage } => {
             maintenance::maintain(turn, principal, name, stage, seen)
         }
@@ -250,8 +253,14 @@ impl Turn<'_> {
     fn shown(&self, plan: &Plan, not_seen: NotSeen) -> Response {
         let fabric = self.known.fabric;
         let changes = diff::changes(fabric, self.state.in_force(), plan);
+        let touched = crate::frozen::objections(&self.known.picture(), self.state, plan);
+        let hindered_by = self.words(&touched);
         let named = NamedPlan::named(plan, fabric);
-        let plan = Some(Box::new(NamedPlan { changes, ..named }));
+        let plan = Some(Box::new(NamedPlan {
+            changes,
+            hindered_by,
+            ..named
+        }));
         Response::Plan { plan, not_seen }
     }
 

@@ -22,6 +22,7 @@ use super::probes::probes;
 use super::rdma::rdma;
 use super::warnings::warnings;
 use crate::arrivals::Arrivals;
+use crate::frozen;
 use crate::model::{Known, Picture};
 use crate::pins;
 use crate::state::{self, Heading, InForce, Journey, Rollout, State, Step};
@@ -82,6 +83,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         bandwidths: bandwidths(&picture),
         rdma: rdma(known),
         lacks: lacks(known),
+        frozen: frozen::status(known, state),
         maintenance: seen.upkeep.status(known, state),
     }
 }

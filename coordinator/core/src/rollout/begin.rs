@@ -9,6 +9,7 @@ use reweave_common::plan::Plan;
 
 use super::{Turn, journey, measure};
 use crate::command::{Aim, Change, StepIntent};
+use crate::frozen;
 use crate::model::{Known, Picture};
 use crate::pins;
 use crate::reason::Reason;
@@ -27,6 +28,10 @@ pub(crate) enum Hindrance {
 /// The first entry of a plan, if it may be carried out.
 pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<Change, Hindrance> {
     let in_force = turn.state.in_force();
+    let touched = frozen::objections(&turn.known.picture(), turn.state, plan);
+    if !touched.is_empty() {
+        return Err(Hindrance::Unready(touched));
+    }
     if journey::is_needed(turn.known, in_force, plan) {
         return journey::departure(turn, plan).map(Change::Departed);
     }

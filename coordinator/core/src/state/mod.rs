@@ -16,6 +16,7 @@ use reweave_common::plan::{Generation, Pin, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Aim, Change, Command, Departure, Move, StepIntent};
+use crate::frozen::Frozen;
 use crate::reason::Reason;
 use crate::upkeep::Maintenance;
 use crate::verify::{Decision, Verdict};
@@ -50,6 +51,7 @@ pub struct State {
     history: VecDeque<Ended>,
     membership: Membership,
     maintenance: Vec<Maintenance>,
+    frozen: Vec<Frozen>,
 }
 
 /// The routes that were committed, or put back.
@@ -112,6 +114,11 @@ impl State {
     /// What is under maintenance, in the order of their places.
     pub fn maintenance(&self) -> &[Maintenance] {
         &self.maintenance
+    }
+
+    /// Jobs that nothing is to be changed under.
+    pub fn frozen(&self) -> &[Frozen] {
+        &self.frozen
     }
 
     /// What a switch was told last, by the step under way or before it.
@@ -188,6 +195,23 @@ impl State {
                 reasons,
             } => self.hold(generation, reasons),
             Change::RolledBack { generation } => self.roll_back(at, generation),
+            Change::Invited { .. }
+            | Change::Admitted { .. }
+            | Change::Visited { .. }
+            | Change::Revoked { .. }
+            | Change::Maintained { .. }
+            | Change::Froze { .. } => self.obey(at, change),
+            Change::Together(parts) => {
+                parts
+                    .into_iter()
+                    .for_each(|part| self.take(at, token, part));
+            }
+        }
+    }
+
+    /// What people decide of members, switches and jobs, whatever plans there are.
+    fn obey(&mut self, at: Moment, change: Change) {
+        match change {
             Change::Invited {
                 token,
                 member,
@@ -222,11 +246,19 @@ impl State {
                 }));
                 self.maintenance.sort_by_key(|it| it.place);
             }
-            Change::Together(parts) => {
-                parts
-                    .into_iter()
-                    .for_each(|part| self.take(at, token, part));
+            Change::Froze {
+                hosts,
+                is_frozen,
+                by,
+            } => {
+                self.frozen.retain(|job| !job.hosts.is_subset(&hosts));
+                if is_frozen {
+                    let since = at;
+                    self.frozen.push(Frozen { hosts, by, since });
+                }
             }
+            // All others are of plans.
+            _ => {}
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::member::{Member, Role};
@@ -11,7 +12,7 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{Mode, Request, Response};
 use reweave_common::plan::Generation;
 
-use super::network::Network;
+use super::network::{Network, host_address};
 use crate::{Change, Command, Core, Effect, Input, Outcome, Policy, Recorded, Recording};
 
 /// Time goes on in steps of this.
@@ -273,6 +274,14 @@ impl Cluster {
             .next_back()
             .expect("a plan has ended")
             .outcome
+    }
+
+    /// What this host sends.
+    pub(crate) fn flow(&self, from: &str) -> FlowKey {
+        let node = self.network.node(from);
+        let mut flows = self.network.flows.keys();
+        let found = flows.find(|flow| *flow.source.ip() == host_address(node));
+        *found.expect("it sends something")
     }
 
     /// The spine that no flow goes by.

@@ -7,6 +7,7 @@ mod diagnosis;
 mod discovered;
 mod drained;
 mod failing;
+mod frozen;
 mod hours;
 mod jobs;
 mod liars;

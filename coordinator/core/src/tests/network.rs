@@ -119,6 +119,18 @@ impl Network {
         key
     }
 
+    /// What the receiver sends back, hashed to that spine.
+    pub(crate) fn answer(&mut self, key: FlowKey, spine: usize) {
+        let Flow { from, to, .. } = self.flows[&key];
+        let flow = Flow {
+            from: to,
+            to: from,
+            spine,
+            idle: false,
+        };
+        self.flows.insert(key.reversed(), flow);
+    }
+
     pub(crate) fn fail(&mut self, a: &str, b: &str) {
         let link = self.link(a, b);
         self.down.insert(link);

@@ -96,6 +96,7 @@ impl From<Refused> for Problem {
                 (StatusCode::NOT_FOUND, "urn:reweave:not-under-maintenance")
             }
             Refused::OutOfHours { .. } => (StatusCode::CONFLICT, "urn:reweave:out-of-hours"),
+            Refused::NoJob { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-job"),
             Refused::NotEmpty { .. } => (StatusCode::CONFLICT, "urn:reweave:not-empty"),
             Refused::Contradicted { .. } => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")

@@ -6,7 +6,8 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::operator::{
-    Joint, Line, MaintenanceStage, MaintenanceStatus, OpticalStatus, Request, Tag, Via, What,
+    FrozenStatus, Joint, Line, MaintenanceStage, MaintenanceStatus, OpticalStatus, Request, Tag,
+    Via, What,
 };
 
 use super::driver::{circuits, name};
@@ -35,6 +36,11 @@ pub(crate) fn optical_status() -> impl Strategy<Value = OpticalStatus> {
         is_driven,
         circuits,
     })
+}
+
+pub(crate) fn frozen() -> impl Strategy<Value = FrozenStatus> {
+    let parts = (vec(text(), 0..MANY), text(), any::<u64>());
+    parts.prop_map(|(hosts, by, age_ms)| FrozenStatus { hosts, by, age_ms })
 }
 
 fn stage() -> impl Strategy<Value = MaintenanceStage> {
