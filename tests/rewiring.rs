@@ -19,6 +19,8 @@ mod faults;
 mod laws;
 #[path = "rewiring/light.rs"]
 mod light;
+#[path = "rewiring/maintained.rs"]
+mod maintained;
 #[path = "rewiring/model/mod.rs"]
 mod model;
 #[path = "rewiring/node.rs"]

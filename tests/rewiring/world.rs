@@ -185,7 +185,7 @@ impl World {
         self.look();
     }
 
-    fn ask(&mut self, request: Request) -> Option<Response> {
+    pub(crate) fn ask(&mut self, request: Request) -> Option<Response> {
         let now = self.now();
         let (asked, outputs) = self.cluster.coordinator.ask(now, request);
         let mut answer = None;

@@ -83,17 +83,24 @@ pub(crate) fn plan_with_relays(
 /// that are down come up.
 pub(crate) fn crossed(
     picture: &Picture<'_>,
+    state: &State,
     tables: &Tables,
     links: &BTreeSet<LinkId>,
 ) -> BTreeSet<LinkId> {
-    let down = picture.down().difference(links).copied().collect();
-    let network = Network::without(picture, tables, &down);
+    let mut closed: BTreeSet<_> = picture.down().difference(links).copied().collect();
+    closed.extend(dark(picture, state));
+    let network = Network::without(picture, tables, &closed);
     let towards = |to| {
         let others = picture.fabric().endpoints().filter(|from| *from != to);
         network.passed(others, to)
     };
     let passed: BTreeSet<_> = picture.fabric().endpoints().flat_map(towards).collect();
     passed.intersection(links).copied().collect()
+}
+
+fn dark(picture: &Picture<'_>, state: &State) -> BTreeSet<LinkId> {
+    let fabric = picture.fabric();
+    fabric.dark(&state.in_force().circuits_of(fabric))
 }
 
 /// Who sends what where: by tables, or where those say nothing by the network's own routes.
@@ -105,16 +112,18 @@ pub(crate) struct Network<'n> {
 
 impl<'n> Network<'n> {
     /// With these tables, and what is down now.
-    pub(crate) fn now(picture: &'n Picture<'_>, tables: &'n Tables) -> Self {
-        Self::without(picture, tables, &picture.down())
+    pub(crate) fn now(picture: &'n Picture<'_>, state: &State, tables: &'n Tables) -> Self {
+        let mut closed = picture.down();
+        closed.extend(dark(picture, state));
+        Self::without(picture, tables, &closed)
     }
 
-    fn without(picture: &'n Picture<'_>, tables: &'n Tables, down: &BTreeSet<LinkId>) -> Self {
+    fn without(picture: &'n Picture<'_>, tables: &'n Tables, closed: &BTreeSet<LinkId>) -> Self {
         let fabric = picture.fabric();
         Self {
             fabric,
             tables,
-            own: Routes::around(fabric, down),
+            own: Routes::around(fabric, closed),
         }
     }
 

@@ -59,7 +59,7 @@ pub(crate) fn names(known: Known<'_>, hosts: &BTreeSet<NodeId>) -> Vec<String> {
 
 /// All links that flows between these hosts go over; where that is not known, that they may go over.
 fn used(picture: &Picture<'_>, state: &State, hosts: &BTreeSet<NodeId>) -> BTreeSet<LinkId> {
-    let network = Network::now(picture, &state.in_force().tables);
+    let network = Network::now(picture, state, &state.in_force().tables);
     let is_inside = |flow: &FlowState| hosts.contains(&flow.from) && hosts.contains(&flow.to);
     let flows = picture.flows().into_iter().filter(is_inside);
     let links = flows.flat_map(|flow| {
@@ -84,7 +84,7 @@ fn touched(picture: &Picture<'_>, state: &State, plan: &Plan) -> BTreeSet<LinkId
     let (old, new) = (&in_force.tables, &plan.tables);
     let mut touched: BTreeSet<_> = [old, new]
         .into_iter()
-        .flat_map(|tables| behind_tables(picture, tables, [old, new]))
+        .flat_map(|tables| behind_tables((picture, state), tables, [old, new]))
         .collect();
     let is_in_both = |pin: &&Pin| in_force.pins.contains(pin) && plan.pins.contains(pin);
     let pins = in_force.pins.iter().chain(&plan.pins);
@@ -92,7 +92,7 @@ fn touched(picture: &Picture<'_>, state: &State, plan: &Plan) -> BTreeSet<LinkId
         touched.insert(pin.link);
         let to = picture.wiring.node(*pin.flow.destination.ip());
         let next = picture.fabric().link(pin.link).far(pin.at).node;
-        let network = Network::now(picture, new);
+        let network = Network::now(picture, state, new);
         touched.extend(to.map(|to| network.passed([next], to)).unwrap_or_default());
     }
     let fabric = picture.fabric();
@@ -106,11 +106,11 @@ fn touched(picture: &Picture<'_>, state: &State, plan: &Plan) -> BTreeSet<LinkId
 
 /// The links that packets pass by one of two tables from where these differ.
 fn behind_tables(
-    picture: &Picture<'_>,
+    (picture, state): (&Picture<'_>, &State),
     tables: &Tables,
     [old, new]: [&Tables; 2],
 ) -> BTreeSet<LinkId> {
-    let network = Network::now(picture, tables);
+    let network = Network::now(picture, state, tables);
     let nodes: BTreeSet<_> = old.keys().chain(new.keys()).copied().collect();
     let entry = |tables: &Tables, at, to| tables.get(&at)?.towards.get(&to).cloned();
     let behind = |to: NodeId| {

@@ -83,7 +83,12 @@ impl Upkeep {
         place: Place,
     ) -> Vec<Reason> {
         let fabric = picture.fabric();
-        let led = crossed(picture, &state.in_force().tables, &place.links(fabric));
+        let led = crossed(
+            picture,
+            state,
+            &state.in_force().tables,
+            &place.links(fabric),
+        );
         if !led.is_empty() {
             let led = led.into_iter();
             return led.map(|link| Reason::NotAround { link }).collect();

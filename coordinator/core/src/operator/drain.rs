@@ -56,7 +56,7 @@ pub(super) fn wish(
     };
     match plan {
         Ok(plan) => {
-            let left = carrying::crossed(&picture, &plan.tables, &wish.drained);
+            let left = carrying::crossed(&picture, turn.state, &plan.tables, &wish.drained);
             match left.first() {
                 Some(link) => Response::Refused(Refused::NotAround {
                     link: fabric.link_name(*link),
