@@ -155,10 +155,15 @@ impl<'s> Work<'s> {
             .command(&[&words[..], options, &["--", "sh", "-c", &script]].concat());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = command.spawn().expect("it starts");
-        let work = Self { stage, program };
-        must(wait_for("work begins", PATIENCE, || {
-            Ok(fs::exists(&begun).unwrap_or(false).then_some(()))
+        let mut work = Self { stage, program };
+        let has_ended = must(wait_for("work begins, or ends", PATIENCE, || {
+            let has_ended = matches!(work.program.try_wait(), Ok(Some(_)));
+            let has_begun = fs::exists(&begun).unwrap_or(false);
+            Ok((has_begun || has_ended).then_some(has_ended))
         }));
+        if has_ended {
+            panic!("it did not begin: {:?}", work.finish());
+        }
         work
     }
 
@@ -234,7 +239,8 @@ fn exchanged() {
 
 /// The daemon can make nothing of its new configuration, and leads nowhere.
 fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
-    let work = Work::begin(stage, &[]);
+    // Rates wander where a machine is busy, and that is not what is looked at here.
+    let work = Work::begin(stage, &["--force"]);
     frr.stop();
     frr.start("ip root to nowhere");
     let left = carried(stage, job);
@@ -291,21 +297,23 @@ fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     assert!(code == Some(1) && why.contains("and not 0.0.0"), "{why}");
     let left = carried(stage, job);
     assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
-    let words = [
-        "--output",
-        "json",
-        "maintenance",
-        SPINE,
-        "--finish",
-        "--watch-s",
-        "3",
-    ];
-    let output = stage.operator().command(&words).output().expect("it runs");
-    eprintln!("{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{output:?}");
+    assert!((0..3).any(|_| finished(stage)), "it may carry again");
     assert_eq!(stage_of_work(stage), None);
     assert!(
         carried(stage, job) > AS_GOOD_AS_NOTHING_BYTES,
         "it carries again"
     );
+}
+
+/// Where rates wander it is taken back, and stays drained: then it is done once more.
+fn finished(stage: &Stage) -> bool {
+    let words = ["--output", "json", "maintenance", SPINE, "--finish"];
+    let mut command = stage
+        .operator()
+        .command(&[&words[..], &["--watch-s", "3"]].concat());
+    let output = command.output().expect("it runs");
+    eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+    let is_done = output.status.success();
+    assert_eq!(stage_of_work(stage).is_none(), is_done, "{output:?}");
+    is_done
 }
