@@ -145,8 +145,8 @@ mod tests {
     fn opened(fabric: &Fabric, optical: &str, to_h2: &str) -> Plan {
         let via = |circuit: &str| json!([{ "link": over(fabric, circuit), "weight": 1 }]);
         let plan = json!({
-            "generation": 1, "parent": 0, "takes_back": null, "pins": [], "changes": [], "moves": [], "predictions": [],
-            "generation": 1, "parent": 0, "pins": [], "changes": [], "hindered_by": [], "moves": [], "predictions": [],
+            "generation": 1, "parent": 0, "takes_back": null, "pins": [], "changes": [], "hindered_by": [],
+            "moves": [], "predictions": [],
             "circuits": { optical: [[1, 2], [3, 4]] },
             "tables": {
                 "h0": { "h1": via("1-2"), "h2": via("1-2") },

@@ -595,8 +595,6 @@ fn plan() -> impl Strategy<Value = Plan> {
     });
     let parts = (
         (generation(), generation(), option::of(generation())),
-        (vec(pin(), 0..MANY), rewiring::rewired()),
-        (generation(), generation()),
         (vec(pin(), 0..MANY), rewiring::rewired(), texts()),
         moves(),
         vec(prediction, 0..MANY),

@@ -15,7 +15,8 @@ use reweave_common::holding::Holding;
 use reweave_common::instruction::Refusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{
-    AgentState, CoordinatorState, Finding, FlowChange, MaintenanceStage, MemberOrder, Mode, NoWayBack, Outcome, Phase, Refused, Request, Response, Tag, Useless, What,
+    AgentState, CoordinatorState, Finding, FlowChange, MaintenanceStage, MemberOrder, Mode,
+    NoWayBack, Outcome, Phase, Refused, Request, Response, Tag, Useless, What,
 };
 use reweave_common::plan::LostBecause;
 use reweave_common::probing::Stamps;

@@ -146,6 +146,7 @@ mod tests {
                     what: What::Unpin(pin),
                     tag: Tag::LiveSafe,
                 }],
+                hindered_by: vec![],
                 moves: vec![],
                 predictions: vec![],
                 report: Report {

@@ -20,6 +20,10 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
         return page.line("there is nothing to mend, or no way to mend it");
     };
     body(page, plan, names);
+    for why in &plan.hindered_by {
+        let why = page.ink(Ink::Yellow, &format!("\nnot now: {why}"));
+        page.line(&why);
+    }
     let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
     let force = plan
         .takes_back
@@ -64,12 +68,6 @@ pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
         ));
         alternatives(page, plan, &flows);
     }
-    for why in &plan.hindered_by {
-        let why = page.ink(Ink::Yellow, &format!("\nnot now: {why}"));
-        page.line(&why);
-    }
-    let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
-    page.line(&format!("\ncarry it out with  {apply}"));
 }
 
 /// What is switched and routed; pins are told of by the flows that they move.

@@ -115,7 +115,6 @@ fn promise(state: &State, sending: &Rates) -> Option<Promise> {
     })
 }
 
-fn job_on(picture: &Picture<'_>, host: NodeId) -> Job {
 pub(super) fn job_on(picture: &Picture<'_>, host: NodeId) -> Job {
     let mut jobs = jobs(picture).into_iter();
     jobs.find(|job| job.hosts.contains(&host))

@@ -52,8 +52,8 @@ pub(crate) struct Seen<'a> {
 }
 
 pub(crate) use membership::no_visit;
-pub(crate) use trace::flows as meant;
 pub(crate) use status::millis;
+pub(crate) use trace::flows as meant;
 
 pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
     let Asked {

@@ -157,7 +157,7 @@ async fn keep_up<D: Dialect>(
             Some(Ending::Called(there)) => {
                 // Who is gone hears nothing of it, and who calls does not wait for that.
                 tokio::spawn(session.close("another coordinator leads"));
-                reserves.go_to(there);
+                reserves.go_to(*there);
             }
             None => return session.close("this program ends").await,
         }
@@ -189,7 +189,7 @@ enum Ending {
     /// Another coordinator leads, there if that is known.
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
-    Called(Session),
+    Called(Box<Session>),
 }
 
 /// Serves both directions until one of them fails, or there is nothing to be had here.
@@ -206,7 +206,7 @@ async fn serve<D: Dialect>(
     let error = tokio::select! {
         ending = listen::<D>(session, tell, &renewed, shut_out) => return ending,
         () = silence::<D>(session), if has_others => return Ending::Silent,
-        there = reserves.called() => return Ending::Called(there),
+        there = reserves.called() => return Ending::Called(Box::new(there)),
         error = answer(session, &mut outgoing.answers) => error,
         error = report::<D>(session, &mut outgoing.measured) => error,
         error = certificate.keep_good::<D>(session, heard) => error,
