@@ -360,19 +360,6 @@ impl CliError {
             | Self::NoSuchAddress { .. }
             | Self::Token(_)
             | Self::Pki(_)
-            | Self::Read { .. }
-            | Self::TooLarge { .. }
-            | Self::InputTwice
-            | Self::NotText { .. }
-            | Self::Input(_)
-            | Self::Profile { .. }
-            | Self::Operators { .. }
-            | Self::Preset { .. }
-            | Self::TaskGraph { .. }
-            | Self::Chakra(_)
-            | Self::FlightRecorder { .. }
-            | Self::Inspector(_)
-            | Self::Recorded(_)
             | Self::BadOption { .. }
             | Self::NoKey
             | Self::BadPrice { .. }
@@ -419,8 +406,29 @@ impl CliError {
             Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
             Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
+            _ if self.is_of_a_file() => 2,
             _ => 1,
         }
+    }
+
+    /// Whether a file that was given cannot be read, or is not what it has to be.
+    fn is_of_a_file(&self) -> bool {
+        matches!(
+            self,
+            Self::Read { .. }
+                | Self::TooLarge { .. }
+                | Self::InputTwice
+                | Self::NotText { .. }
+                | Self::Input(_)
+                | Self::Profile { .. }
+                | Self::Operators { .. }
+                | Self::Preset { .. }
+                | Self::TaskGraph { .. }
+                | Self::Chakra(_)
+                | Self::FlightRecorder { .. }
+                | Self::Inspector(_)
+                | Self::Recorded(_)
+        )
     }
 }
 

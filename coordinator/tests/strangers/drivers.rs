@@ -60,6 +60,8 @@ async fn a_driver_speaks_for_what_it_reaches_for_as_long_as_it_is_there() {
 async fn whoever_reaches_nothing_has_nothing_to_stay_for() {
     let house = house();
     let session = driver(&house, "d0", &["nowhere"]).await;
+    let led = soon(session.receive::<DriverOrder>(Channel::Commands)).await;
+    assert_eq!(led.unwrap(), DriverOrder::Here);
     let ended = soon(session.receive::<DriverOrder>(Channel::Commands)).await;
     assert!(ended.is_err(), "{ended:?}");
 }

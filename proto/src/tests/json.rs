@@ -152,6 +152,7 @@ fn a_plan_names_its_places() {
         "generation": 4,
         "parent": 3,
         "takes_back": null,
+        "hindered_by": [],
         "pins": [{"flow": flow_json(), "hop": to}],
         "tables": {},
         "circuits": {},

@@ -72,19 +72,14 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Explain { job, hosts } => {
             let (picture, in_force) = (turn.known.picture(), turn.state.in_force());
-            match jobs::explain(&picture, in_force, seen, (job, hosts)) {
-                Ok(told) => Response::Explanation(told),
-                Err(refused) => Response::Refused(refused),
-            }
+            let told = jobs::explain(&picture, in_force, seen, (job, hosts));
+            told.map_or_else(Response::Refused, Response::Explanation)
         }
         Request::Pairs { most } => Response::Pairs(jobs::pairs(&turn.known.picture(), most)),
-        Request::Trace { between, .. } => match trace::trace(&turn.known.picture(), &between) {
-            Ok(flows) => Response::Traced(flows),
-            Err(refused) => Response::Refused(refused),
-        },
+        Request::Trace { between, .. } => trace::trace(&turn.known.picture(), &between)
+            .map_or_else(Response::Refused, Response::Traced),
         Request::Discover { from_link } => {
-            let found = discover(&turn.known.picture(), from_link as usize);
-            Response::Discovered(found)
+            Response::Discovered(discover(&turn.known.picture(), from_link as usize))
         }
         Request::Jobs => Response::Jobs(jobs::statuses(&turn.known.picture(), turn.state)),
         Request::Imbalance => {
@@ -110,8 +105,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             Response::History(history::page(turn.known, turn.state, before))
         }
         Request::Record { generation } => {
-            let record = history::find(turn.known, turn.state, generation);
-            Response::Record(record.map(Box::new))
+            Response::Record(history::find(turn.known, turn.state, generation).map(Box::new))
         }
         Request::Invite {
             member,
