@@ -53,13 +53,14 @@ impl Light {
         self.tell(Tool::Ip, &down)
     }
 
-    /// Light comes from both ends of a circuit, or from none.
+    /// Light comes from both ends of a circuit, or from none, and nobody sees it before it gets
+    /// through.
     pub(super) fn join(&mut self, a: u16, b: u16) -> Result<(), LabError> {
         if ![a, b].iter().all(|port| self.plugged.contains(port)) {
             return Ok(());
         }
-        self.tell(Tool::Ip, &(carrier(a, true) + &carrier(b, true)))?;
         self.tell(Tool::Tc, &(redirect(a, b) + &redirect(b, a)))?;
+        self.tell(Tool::Ip, &(carrier(a, true) + &carrier(b, true)))?;
         self.lit.extend([a, b]);
         Ok(())
     }
