@@ -160,11 +160,11 @@ impl Reader<'_> {
     }
 
     fn memory(&self, gb: Option<&Spanned<f64>>) -> Result<Option<Bytes>, InputError> {
-        let bytes = |gb: &Spanned<f64>| match (0.0..=MOST_MEMORY_GB).contains(gb.get_ref()) {
-            true => Ok(Bytes::new((gb.get_ref() * 1e9) as u64)),
-            false => {
-                let gb_told = Number(*gb.get_ref());
-                let problem = format!("{gb_told} is not between 0 and {MOST_MEMORY_GB}");
+        let bytes = |gb: &Spanned<f64>| match *gb.get_ref() {
+            some if some > 0.0 && some <= MOST_MEMORY_GB => Ok(Bytes::new((some * 1e9) as u64)),
+            other => {
+                let told = Number(other);
+                let problem = format!("{told} is not above 0, and at most {MOST_MEMORY_GB}");
                 Err(self.0.error(gb.span(), problem))
             }
         };

@@ -276,15 +276,22 @@ impl Forming {
 
     /// Those that circuits lie on which stay.
     fn ports(&self, servers: &[Server], kept: usize) -> Ports {
-        let stay = |server: Server| self.ground.ports(server).count().saturating_sub(kept);
-        self.chosen_ports(servers, |server, nth| nth < stay(server))
+        self.chosen_ports(servers, |server, nth| {
+            nth < self.ports_that_stay(server, kept)
+        })
+    }
+
+    /// How many of a server's ports circuits lie on which stay.
+    pub(super) fn ports_that_stay(&self, server: Server, kept: usize) -> usize {
+        self.ground.ports(server).count().saturating_sub(kept)
     }
 
     /// Those that the training keeps for circuits that change with every iteration.
     pub fn kept_ports(&self, training: &dyn Training, servers: &[Server]) -> Ports {
         let kept = training.kept_ports();
-        let stay = |server: Server| self.ground.ports(server).count().saturating_sub(kept);
-        self.chosen_ports(servers, |server, nth| nth >= stay(server))
+        self.chosen_ports(servers, |server, nth| {
+            nth >= self.ports_that_stay(server, kept)
+        })
     }
 
     fn chosen_ports(&self, servers: &[Server], is_it: impl Fn(Server, usize) -> bool) -> Ports {
@@ -458,7 +465,12 @@ impl Bare<'_> {
         let (job, request) = (self.job(), self.request(parallel));
         let failed: Vec<_> = missing.iter().map(|&ends| Failed::Cable(ends)).collect();
         let repaired = topology::repair(design, None, &job, &request, &failed)?;
-        Ok(self.formed(parallel, repaired.proposal(&job, &request)?))
+        // What is missing finds no ports that go together: these work, and stay dark.
+        let proposal = Proposal {
+            ports: request.limits.ports.clone(),
+            ..repaired.proposal(&job, &request)?
+        };
+        Ok(self.formed(parallel, proposal))
     }
 
     /// Puts the wiring on ports.

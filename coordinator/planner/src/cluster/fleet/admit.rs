@@ -6,8 +6,9 @@ use super::super::circuits::{Circuit, Lying, Touched};
 use super::super::ground::{Ground, Server};
 use super::super::seating;
 use super::super::shard::Shard;
-use super::{Fleet, Job, Next, Running, Step, What, moment};
+use super::{Fleet, Job, Next, Running, Step, Waiting, What};
 use crate::gain::span;
+use crate::topology::counted;
 
 impl Fleet {
     /// Why a job can never run here, however empty the cluster is.
@@ -16,11 +17,7 @@ impl Fleet {
         if self.all_jobs().any(|it| it.name == job.name) {
             return Some("there is a job of that name already; give it another".to_owned());
         }
-        let joined = |block| -> usize {
-            let blocks = ground.joined_to(block).into_iter();
-            blocks.map(|it| ground.servers_of_block(it)).sum()
-        };
-        let largest = (0..ground.blocks.len()).map(joined).max().unwrap_or(0);
+        let largest = self.most_joined();
         let least = job.servers[0];
         if least > largest {
             return Some(format!(
@@ -35,6 +32,16 @@ impl Fleet {
             false => self.sized(job, &everywhere, [least, most]),
         };
         tried.err()
+    }
+
+    /// So many servers can be one shard.
+    pub(super) fn most_joined(&self) -> usize {
+        let ground = &self.forming.ground;
+        let joined = |block| -> usize {
+            let blocks = ground.joined_to(block).into_iter();
+            blocks.map(|it| ground.servers_of_block(it)).sum()
+        };
+        (0..ground.blocks.len()).map(joined).max().unwrap_or(0)
     }
 
     fn all_jobs(&self) -> impl Iterator<Item = &Job> {
@@ -209,12 +216,10 @@ impl Fleet {
 
     fn start_of(&self, job: &str, shard: &Shard, prepared: bool) -> Step {
         let why = format!(
-            "on {} of {} with {}{}, {}; an iteration takes {:.2} ms, {:.2} ms on an ideal switch",
+            "on {} of {} with {}; an iteration takes {:.2} ms, {:.2} ms on an ideal switch",
             self.names(&shard.servers),
             blocks(&self.forming.ground, &shard.servers),
-            Self::count(&shard.circuits),
-            if prepared { " that lay ready" } else { "" },
-            moment(self.set_ms(shard, prepared)),
+            self.circuits_and_time(shard, prepared),
             shard.estimate.ms,
             shard.ideal_ms,
         );
@@ -226,6 +231,19 @@ impl Fleet {
             servers: shard.servers.len(),
             touched: Touched::between(&[], &shard.circuits),
             gain: None,
+        }
+    }
+
+    /// `8 circuits, in 10.0 ms`; who is alone has nothing to wait for.
+    fn circuits_and_time(&self, shard: &Shard, prepared: bool) -> String {
+        let circuits = counted(shard.circuits.len(), "circuit");
+        let ready = if prepared { " that lay ready" } else { "" };
+        match shard.circuits.is_empty() {
+            true => "no circuits".to_owned(),
+            false => format!(
+                "{circuits}{ready}, in {}",
+                span(self.set_ms(shard, prepared))
+            ),
         }
     }
 
@@ -253,7 +271,13 @@ impl Fleet {
 
     pub(super) fn say_why_it_waits(&mut self, nth: usize) {
         let waiting = &self.waiting[nth];
-        let why = match &waiting.next {
+        let (name, why) = (waiting.job.name.clone(), self.why_it_waits(waiting));
+        self.say(&name, What::Waits, why);
+    }
+
+    /// What for, and when its turn comes on which servers.
+    pub fn why_it_waits(&self, waiting: &Waiting) -> String {
+        match &waiting.next {
             None => waiting.why.clone(),
             Some(next) => format!(
                 "{}; {}, it gets {}",
@@ -261,9 +285,7 @@ impl Fleet {
                 self.when(next),
                 self.names(&next.servers)
             ),
-        };
-        let name = waiting.job.name.clone();
-        self.say(&name, What::Waits, why);
+        }
     }
 
     /// Who takes longer than was predicted may end at any time.

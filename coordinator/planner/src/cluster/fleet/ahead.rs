@@ -7,6 +7,7 @@ use super::super::ground::Server;
 use super::super::seating;
 use super::{Fleet, Next, Step, What};
 use crate::gain::span;
+use crate::topology::counted;
 
 impl Fleet {
     /// When a job that waits gets which servers, as those before it leave it. Where ports have a second
@@ -80,15 +81,23 @@ impl Fleet {
         let shard = self
             .forming
             .shard(&*waiting.job.training, &next.servers, lying);
-        let Ok(shard) = shard else { return };
+        // Whoever is alone has nothing to prepare.
+        let Some(shard) = shard.ok().filter(|it| !it.circuits.is_empty()) else {
+            return;
+        };
         let set_ms = ground.switching.time_ms(shard.circuits.len());
+        let lie = if shard.circuits.len() == 1 {
+            "lies"
+        } else {
+            "lie"
+        };
         let step = Step {
             at_ms: self.now_ms,
             job: waiting.job.name.clone(),
             what: What::Prepared,
             why: format!(
-                "{} lie on the second plane of {}; when its turn comes it begins after {} instead of {}",
-                Self::count(&shard.circuits),
+                "{} {lie} on the second plane of {}; when its turn comes it begins after {} instead of {}",
+                counted(shard.circuits.len(), "circuit"),
                 self.names(&shard.servers),
                 span(flip_ms),
                 span(set_ms)

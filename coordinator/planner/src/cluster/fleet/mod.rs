@@ -19,7 +19,8 @@ use serde::Serialize;
 use super::circuits::{Circuit, Lying, Touched};
 use super::ground::Server;
 use super::shard::{Forming, Shard, Training, Unfit};
-use crate::gain::{Gain, span};
+use crate::gain::Gain;
+use crate::topology::counted;
 
 /// A job that is to run.
 #[derive(Debug, Clone)]
@@ -214,10 +215,14 @@ impl Fleet {
     /// What is done when all these happen at once.
     pub fn handle_all(&mut self, at_ms: f64, events: Vec<Event>) -> Vec<Step> {
         self.now_ms = self.now_ms.max(at_ms);
+        let mut asked = Vec::new();
         for event in events {
             match event {
                 Event::Arrive(job) => self.arrive(job),
-                Event::Resize { job, servers } => self.ask(&job, servers),
+                Event::Resize { job, servers } => {
+                    self.ask(&job, servers);
+                    asked.push(job);
+                }
                 Event::End(name) => self.end(&name),
             }
         }
@@ -226,6 +231,7 @@ impl Fleet {
             self.gather_all();
             self.grow_all();
         }
+        asked.iter().for_each(|name| self.say_if_it_lacks(name));
         std::mem::take(&mut self.steps)
     }
 
@@ -246,11 +252,11 @@ impl Fleet {
         let nth = self.running.iter().position(|it| it.job.name == name);
         let Some(nth) = nth else { return };
         let ended = self.running.remove(nth);
-        let servers = ended.size();
-        let why = format!(
-            "{servers} servers and {} circuits are free",
-            ended.shard.circuits.len()
-        );
+        let [servers, circuits] = [
+            counted(ended.size(), "server"),
+            counted(ended.shard.circuits.len(), "circuit"),
+        ];
+        let why = format!("{servers} and {circuits} are free");
         self.say(name, What::Ends, why);
     }
 
@@ -337,18 +343,6 @@ impl Fleet {
         let runs: Vec<_> = runs.filter_map(words).collect();
         format!("{} servers, {}", servers.len(), runs.join(" and "))
     }
-
-    fn count(circuits: &[Circuit]) -> String {
-        match circuits.len() {
-            0 => "no circuits".to_owned(),
-            1 => "1 circuit".to_owned(),
-            many => format!("{many} circuits"),
-        }
-    }
 }
 
 const MOST_NAMED: usize = 8;
-
-fn moment(ms: f64) -> String {
-    format!("in {}", span(ms))
-}

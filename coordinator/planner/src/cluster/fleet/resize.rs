@@ -9,6 +9,7 @@ use super::super::shard::{Shard, hosts};
 use super::super::splice;
 use super::{Fleet, Job, Running, What};
 use crate::gain::Gain;
+use crate::topology::counted;
 
 impl Fleet {
     /// A job asks for another range; what runs outside of it is changed at once.
@@ -24,6 +25,28 @@ impl Fleet {
             let kept = self.running[nth].shard.servers[..servers[1]].to_vec();
             self.shrink(nth, &kept, "as it asked for fewer");
         }
+    }
+
+    /// Who asked for more servers than it could get, and runs on as it is.
+    pub(super) fn say_if_it_lacks(&mut self, name: &str) {
+        let lacks = |it: &&Running| it.job.name == name && it.size() < it.job.servers[0];
+        let Some(running) = self.running.iter().find(lacks) else {
+            return;
+        };
+        let (least, most) = (running.job.servers[0], self.most_joined());
+        let why = match least > most {
+            true => format!("circuits join no more than {most}; ask for {most}"),
+            false => match self.free().len() {
+                1 => "1 more is free".to_owned(),
+                free => format!("{free} more are free"),
+            },
+        };
+        let has = counted(running.size(), "server");
+        self.say(
+            name,
+            What::Stays,
+            format!("on {has}: it asks for {least}, and {why}"),
+        );
     }
 
     /// Takes servers from elastic jobs of one block until another job fits; whether it does now.
@@ -94,8 +117,8 @@ impl Fleet {
         let mut gone = running.shard.servers.clone();
         gone.retain(|it| !kept.contains(it));
         let why = format!(
-            "to {} servers {because}, without {}; {}",
-            kept.len(),
+            "to {} {because}, without {}; {}",
+            counted(kept.len(), "server"),
             self.names(&gone),
             way.words(&running.shard, &shard)
         );
@@ -208,6 +231,7 @@ impl Fleet {
         {
             return None;
         }
+        let kept = running.job.training.kept_ports();
         let mut design = shard.design().clone();
         let mut order = before;
         while let Some(place) = order.iter().position(|host| !after.contains(host)) {
@@ -220,7 +244,7 @@ impl Fleet {
             .collect::<Vec<_>>()
         {
             let own = servers.iter().filter(|it| it.host == *host);
-            let ports: usize = own.map(|&it| self.forming.ground.ports(it).count()).sum();
+            let ports: usize = own.map(|&it| self.forming.ports_that_stay(it, kept)).sum();
             design = splice::insert(&design, ports / shard.parallel);
             order.push(*host);
         }

@@ -213,6 +213,9 @@ struct Lane {
 
 const ROUNDING: f64 = 1e-12;
 
+/// Of fewer iterations nothing is learned.
+pub const FEWEST: usize = 3;
+
 /// Whether laying circuits anew in every iteration pays.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
@@ -227,7 +230,8 @@ pub struct Advice {
     pub gain_ms: f64,
     pub uncertain_ms: f64,
     pub pays: bool,
-    /// A switch that takes no longer than this would pay; none does where it is not above zero.
+    /// A switch that takes no longer than this whenever circuits move would pay; none does where it is not
+    /// above zero.
     pub pays_below_ms: f64,
     /// How many ports for circuits would do as well without laying anything anew.
     pub ports_instead: Option<usize>,
@@ -235,16 +239,16 @@ pub struct Advice {
 }
 
 impl Region {
-    /// By the counts of iterations one after another: `reconfigure_ms` to move circuits, of which so much
-    /// is hidden behind computing. Nothing with fewer than three iterations: there is nothing to learn
-    /// from.
+    /// By the counts of iterations one after another: `time_ms` to move so many circuits, of which
+    /// `hidden_ms` are hidden behind computing. Nothing with fewer than [`FEWEST`] iterations: there is
+    /// nothing to learn from.
     pub fn advice(
         &self,
         past: &[Counts],
         time_ms: impl Fn(usize) -> f64,
         hidden_ms: f64,
     ) -> Option<Advice> {
-        if past.len() < 3 {
+        if past.len() < FEWEST {
             return None;
         }
         let fixed = self.circuits(&Counts::mean(past));
@@ -257,10 +261,15 @@ impl Region {
             .iter()
             .map(|counts| self.time_ms(counts, &fixed))
             .collect();
-        let moves = planned
+        let moved: Vec<_> = planned
             .windows(2)
-            .map(|two| (time_ms(two[0].moved(&two[1])) - hidden_ms).max(0.0));
-        let reconfigure_ms = mean(&moves.collect::<Vec<_>>());
+            .map(|two| two[0].moved(&two[1]))
+            .collect();
+        let waits = moved.iter().map(|&moved| match moved {
+            0 => 0.0,
+            _ => (time_ms(moved) - hidden_ms).max(0.0),
+        });
+        let reconfigure_ms = mean(&waits.collect::<Vec<_>>());
         let gains: Vec<_> = still
             .iter()
             .zip(&regional)
@@ -278,7 +287,7 @@ impl Region {
             gain_ms: mean(&gains) - reconfigure_ms,
             uncertain_ms,
             pays: mean(&gains) - reconfigure_ms > uncertain_ms,
-            pays_below_ms: mean(&gains) - uncertain_ms + hidden_ms,
+            pays_below_ms: (mean(&gains) - uncertain_ms) / often(&moved) + hidden_ms,
             ports_instead: self.ports_instead(past, regional_ms),
             why: String::new(),
         };
@@ -299,6 +308,14 @@ impl Region {
             mean(&times.collect::<Vec<_>>()) <= enough_ms
         };
         (1..=self.ports * MOST_TIMES_WIDER).find(does)
+    }
+}
+
+/// In which part of the iterations circuits are moved; all where none ever is, and nothing is gained.
+fn often(moved: &[usize]) -> f64 {
+    match moved.iter().filter(|&&circuits| circuits > 0).count() {
+        0 => 1.0,
+        times => times as f64 / moved.len() as f64,
     }
 }
 

@@ -65,7 +65,11 @@ fn bad_files_name_the_line_and_what_is_possible() {
         ),
         (
             "memory_gb = 1e300\n[[block]]\nname = \"a\"\nhosts = 2\nports = 2\n",
-            "c.toml:3: memory_gb: 1e300 is not between 0 and 1000000",
+            "c.toml:3: memory_gb: 1e300 is not above 0, and at most 1000000",
+        ),
+        (
+            "memory_gb = 0\n[[block]]\nname = \"a\"\nhosts = 2\nports = 2\n",
+            "c.toml:3: memory_gb: 0 is not above 0, and at most 1000000",
         ),
         (
             "colour = 1\n[[block]]\nname = \"a\"\nhosts = 2\nports = 2\n",

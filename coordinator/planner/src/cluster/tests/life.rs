@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::training::{Reduces, forming, ground};
+use crate::cluster::circuits::Touched;
 use crate::cluster::{Event, Fleet, Job, Step, Waiting, What};
 
 fn job(name: &str, servers: [usize; 2], iterations: u64) -> Event {
@@ -173,6 +174,58 @@ fn jobs_that_are_late_are_waited_for() {
     let late = why(&fleet.handle(1e9, job("late", [6, 6], 1_000)));
     let said = "when one and two have ended, which was to be 277.7 h ago, it gets";
     assert!(late.contains(said), "{late}");
+}
+
+#[test]
+fn whoever_asks_for_more_than_there_is_is_told_so() {
+    let mut fleet = Fleet::new(forming(ground(&[8])));
+    fleet.handle(0.0, job("one", [4, 4], 1_000));
+    fleet.handle(0.0, job("two", [3, 3], 1_000));
+    let mut ask = |least: usize| {
+        let job = "one".to_owned();
+        let steps = fleet.handle(
+            1.0,
+            Event::Resize {
+                job,
+                servers: [least, least],
+            },
+        );
+        steps.iter().map(Step::to_string).collect::<Vec<_>>()
+    };
+    let asked = ask(6);
+    assert!(asked[0].starts_with("one grows: to 5 servers"), "{asked:?}");
+    assert_eq!(
+        asked[1..],
+        ["one stays: on 5 servers: it asks for 6, and 0 more are free"]
+    );
+    let never =
+        "one stays: on 5 servers: it asks for 9, and circuits join no more than 8; ask for 8";
+    assert_eq!(ask(9), [never]);
+    assert!(ask(5).is_empty());
+}
+
+/// One port of four is for circuits by gates: a host with three comes in between two others, and not
+/// between two more whose circuits it would have no port for.
+#[test]
+fn who_comes_into_a_wiring_leaves_the_ports_for_gates_alone() {
+    let mut fleet = Fleet::new(forming(ground(&[9])));
+    let gated = |name: &str, servers| {
+        Event::Arrive(Job {
+            name: name.to_owned(),
+            training: Rc::new(Reduces {
+                kept: 1,
+                ..Reduces::new(50, 2_000_000_000)
+            }),
+            servers,
+            iterations: 1_000_000,
+        })
+    };
+    let both = vec![gated("elastic", [8, 9]), gated("other", [1, 1])];
+    fleet.handle_all(0.0, both);
+    let steps = fleet.handle(1.0, end("other"));
+    assert!(steps[1].why.contains("spliced"), "{}", steps[1]);
+    let Touched { torn, set, kept } = steps[1].touched;
+    assert_eq!((torn, set, kept), (1, 2, 11));
 }
 
 /// A job that was told to wait is told again only when something has changed for it, and what was

@@ -171,6 +171,18 @@ fn it_is_said_when_they_do_not_pay() {
     assert_eq!(region(2).advice(&gates(10)[..2], |_| 0.0, 0.0), None);
 }
 
+/// Circuits move in every tenth iteration only, so that a switch may take ten times as long as one that moves
+/// them in each.
+#[test]
+fn what_a_switch_may_take_is_told_by_how_often_circuits_move() {
+    let with = |ms: f64| region(2).advice(&gates(10), |_| ms, 0.0).unwrap();
+    let most_ms = with(50.0).pays_below_ms;
+    assert!(
+        with(most_ms * 0.99).pays && !with(most_ms * 1.01).pays,
+        "{most_ms}"
+    );
+}
+
 /// Each host favours two others, whoever these are: six ports for circuits reach all seven nearly.
 #[test]
 fn more_ports_do_as_well_as_circuits_laid_anew() {

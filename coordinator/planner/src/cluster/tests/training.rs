@@ -14,7 +14,9 @@ use crate::workload::Settings;
 pub(super) struct Reduces {
     pub(super) compute_ms: u64,
     pub(super) bytes: u64,
-    key: String,
+    /// Of a server's ports, those for circuits by gates.
+    pub(super) kept: usize,
+    pub(super) key: String,
 }
 
 impl Reduces {
@@ -22,6 +24,7 @@ impl Reduces {
         Self {
             compute_ms,
             bytes,
+            kept: 0,
             key: format!("{compute_ms} {bytes}"),
         }
     }
@@ -30,6 +33,10 @@ impl Reduces {
 impl Training for Reduces {
     fn key(&self) -> &str {
         &self.key
+    }
+
+    fn kept_ports(&self) -> usize {
+        self.kept
     }
 
     fn on(&self, servers: usize) -> Result<Spread, Unfit> {
