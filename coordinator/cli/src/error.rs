@@ -257,12 +257,6 @@ pub(crate) enum CliError {
     Inspector(InspectorError),
     #[error("{0}")]
     Recorded(RecordedError),
-    #[error("{}: {part} = {price} is no price that anything can be bought for", path.display())]
-    BadPrice {
-        path: PathBuf,
-        part: &'static str,
-        price: f64,
-    },
     #[error("{option} {value:?} is out of its range")]
     BadOption { option: &'static str, value: f64 },
     #[error(
@@ -362,7 +356,6 @@ impl CliError {
             | Self::Pki(_)
             | Self::BadOption { .. }
             | Self::NoKey
-            | Self::BadPrice { .. }
             | Self::NoSuchLink { .. }
             | Self::LinkTwice { .. }
             | Self::NoSuchNode { .. }

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use reweave_common::input::{Document, Table};
+use reweave_common::input::{Document, InputError, Number};
 use reweave_planner::topology::prices::Prices;
+use serde::Deserialize;
+use toml::Spanned;
 
 use crate::error::CliError;
 use crate::sim::input;
@@ -11,23 +13,46 @@ use crate::sim::input;
 /// No part is dearer.
 const DEAREST: f64 = 1e9;
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parts {
+    transceiver: Spanned<f64>,
+    switch_port: Spanned<f64>,
+    panel_port: Spanned<f64>,
+    optical_port: Spanned<f64>,
+    card_port: Option<Spanned<f64>>,
+    fibre: Option<Spanned<f64>>,
+}
+
 pub(super) fn read(path: &Path) -> Result<Prices, CliError> {
     let (name, text) = (path.display().to_string(), input::text(path)?);
-    let prices: Prices = Document::new(&name, &text)
-        .table()
-        .and_then(Table::finish)
-        .map_err(CliError::Input)?;
-    let bad = prices
-        .named()
-        .into_iter()
-        .find(|(_, price)| !(0.0..DEAREST).contains(price));
-    let free = prices.bill(1).patch_panels == 0.0;
-    match bad.or(free.then_some(("panel_port", 0.0))) {
-        Some((part, price)) => Err(CliError::BadPrice {
-            path: path.to_owned(),
-            part,
-            price,
-        }),
-        None => Ok(prices),
+    parsed(&name, &text).map_err(CliError::Input)
+}
+
+/// `file` is the name that errors call it by.
+fn parsed(file: &str, text: &str) -> Result<Prices, InputError> {
+    let table = Document::new(file, text).table()?;
+    let document = table.document();
+    let parts: Parts = table.finish()?;
+    let price = |part: &Spanned<f64>| match *part.get_ref() {
+        price if (0.0..DEAREST).contains(&price) => Ok(price),
+        other => {
+            let problem = format!("{} is no price of a part", Number(other));
+            Err(document.error(part.span(), problem))
+        }
+    };
+    let if_any = |part: &Option<Spanned<f64>>| part.as_ref().map_or(Ok(0.0), price);
+    let prices = Prices {
+        transceiver: price(&parts.transceiver)?,
+        switch_port: price(&parts.switch_port)?,
+        panel_port: price(&parts.panel_port)?,
+        optical_port: price(&parts.optical_port)?,
+        card_port: if_any(&parts.card_port)?,
+        fibre: if_any(&parts.fibre)?,
+    };
+    if prices.bill(1).patch_panels > 0.0 {
+        return Ok(prices);
     }
+    let problem = "all that circuits need is free, and nothing can be weighed against that";
+    Err(document.error(parts.panel_port.span(), problem))
 }

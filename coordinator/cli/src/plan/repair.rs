@@ -40,7 +40,7 @@ pub(crate) struct Repair {
     #[arg(long, required = true, value_name = "WHAT")]
     failed: Vec<String>,
     /// How many iterations the job still has: circuits are moved only where that saves more than it costs
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     iterations: Option<u64>,
     /// What moves circuits: patch-panel, 3d-mems, 2d-mems or silicon-photonic
     #[arg(long, value_name = "WHAT", default_value = "patch-panel", value_parser = switching)]
@@ -95,7 +95,7 @@ impl Repair {
         let proposal = repaired.proposal(&broken.job(), &broken.request);
         let mut proposal = proposal.map_err(CliError::Topology)?;
         let at_once = AtOnce {
-            failed: self.failed.clone(),
+            failed: self.each_once(),
             before_ms: given.iteration_ms,
             planning_ms,
             changed: repaired.changed.iter().copied().map(tables::name).collect(),
@@ -109,6 +109,13 @@ impl Repair {
         print(output, &at_once, |page| show(page, &at_once))?;
         let rewired = self.rewired(&broken, &mut proposal, &repaired.iteration)?;
         print(output, &rewired, |page| rewired.show(page))
+    }
+
+    /// What somebody names twice fails once.
+    fn each_once(&self) -> Vec<String> {
+        let mut known = BTreeSet::new();
+        let failed = self.failed.iter().filter(|name| known.insert(*name));
+        failed.cloned().collect()
     }
 
     fn broken<'b>(&self, given: &'b Given) -> Result<Broken<'b>, CliError> {
@@ -205,8 +212,11 @@ fn show(page: &mut Page, answer: &AtOnce) {
         page.line(&format!("  {losses}"));
     }
     page.line(&format!(
-        "  {} hosts need another table; found in {:.1} ms",
-        answer.changed.len(),
+        "  {} another table; found in {:.1} ms",
+        match answer.changed.len() {
+            1 => "1 host needs".to_owned(),
+            many => format!("{many} hosts need"),
+        },
         answer.planning_ms
     ));
     answer.summary.show(page);

@@ -5,6 +5,7 @@ use reweave_common::units::{Bytes, Rate};
 use reweave_planner::topology::{Limits, Pair, Panel, Reach, Request, TopologyError, pair};
 use serde::{Deserialize, Serialize};
 
+use super::tables;
 use crate::error::CliError;
 use crate::sim::MOST_WORK;
 use crate::sim::replay::rate;
@@ -15,16 +16,21 @@ const MOST_HOSTS: usize = 1 << 14;
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(crate) struct Ports {
     /// How many hosts the job has, called h0, h1, ...
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) hosts: usize,
     /// How many ports of a host are for its circuits; those for storage and control do not count
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
     pub(crate) degree: usize,
     /// The rate of a port
     #[arg(long, value_name = "B", value_parser = rate, allow_negative_numbers = true)]
     pub(crate) gbps: Rate,
     /// Another seed may find another topology that is as good
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 1,
+        allow_negative_numbers = true
+    )]
     pub(crate) seed: u64,
     /// A port of this host does not work; may be repeated
     #[arg(long, value_name = "HOST")]
@@ -118,13 +124,13 @@ impl Ports {
         })
     }
 
-    /// `h3`
+    /// `h3`, and neither `h03` nor `h+3`.
     pub(crate) fn host(&self, name: &str) -> Result<u32, CliError> {
         let number = name
             .strip_prefix('h')
             .and_then(|digits| digits.parse::<u32>().ok());
-        let known = number.filter(|&host| (host as usize) < self.hosts);
-        known.ok_or_else(|| CliError::NoSuchHost {
+        let is_there = |&host: &u32| (host as usize) < self.hosts && tables::name(host) == name;
+        number.filter(is_there).ok_or_else(|| CliError::NoSuchHost {
             name: name.to_owned(),
             hosts: self.hosts,
         })
@@ -132,14 +138,14 @@ impl Ports {
 
     /// `h3-h7`
     pub(crate) fn cable(&self, ends: &str) -> Result<Pair, CliError> {
-        let (a, b) = ends.split_once('-').unwrap_or((ends, ""));
-        let [a, b] = [self.host(a)?, self.host(b)?];
-        match a == b {
-            true => Err(CliError::BadCable {
-                cable: ends.to_owned(),
-            }),
-            false => Ok(pair(a, b)),
+        let bad = || CliError::BadCable {
+            cable: ends.to_owned(),
+        };
+        let (a, b) = ends.split_once('-').ok_or_else(bad)?;
+        if a == b || a.is_empty() || b.is_empty() {
+            return Err(bad());
         }
+        Ok(pair(self.host(a)?, self.host(b)?))
     }
 
     /// `h0..h7=4`

@@ -1,5 +1,7 @@
 //! What is to be known of any topology, whatever it was made for.
 
+use std::collections::BTreeSet;
+
 use reweave_planner::routing::Order;
 use reweave_planner::topology::{Altered, Family, Lost, Pair, Patch, Proposal, counted, pair};
 use reweave_planner::workload::effects::Interval;
@@ -150,6 +152,22 @@ impl Summary {
             let links: Vec<_> = links.iter().map(|[a, b]| format!("h{a}-h{b}")).collect();
             page.line(&format!("  {}", links.join(" ")));
         }
+        if !self.patches.is_empty() {
+            page.heading("Ports of panels that are joined");
+            let panels: BTreeSet<_> = self.patches.iter().map(|it| it.panel).collect();
+            panels.into_iter().for_each(|it| self.show_panel(page, it));
+        }
+    }
+
+    fn show_panel(&self, page: &mut Page, panel: usize) {
+        let on = self.patches.iter().filter(|it| it.panel == panel);
+        let joined = on.map(|it| {
+            let [[a, b], [at_a, at_b]] = [it.link.map(|host| host as usize), it.ports];
+            format!("h{a} {at_a} - h{b} {at_b}")
+        });
+        for line in joined.collect::<Vec<_>>().chunks(PATCHES_OF_A_LINE) {
+            page.line(&format!("  panel{panel}: {}", line.join(", ")));
+        }
     }
 }
 
@@ -206,40 +224,43 @@ fn report(proposal: &Proposal) -> Vec<String> {
             .lost
             .iter()
             .take(MOST_LOST)
-            .map(|lost| why_lost(lost, took)),
+            .map(|lost| why_lost(lost, took, proposal.distances.mean())),
     );
     report
 }
 
 fn between(proposal: &Proposal) -> String {
     match &proposal.interval {
-        None => "how far that is off is not known: it takes too much time, or work, to find out"
-            .to_owned(),
+        None => "how far that is off was not found out, which takes time and much work".to_owned(),
         Some(Interval {
             low_ms, high_ms, ..
         }) => format!("with what exact shares leave out, between {low_ms:.2} and {high_ms:.2} ms"),
     }
 }
 
-/// Where ports have no partner.
+/// Where ports that work have no partner.
 fn dark(proposal: &Proposal) -> Option<String> {
-    let wiring = &proposal.design.wiring;
-    let [least, most] = wiring.degrees();
-    let hosts = wiring.hosts();
-    let dark = most * hosts - 2 * wiring.cables();
-    (least < most).then(|| match hosts * most % 2 {
-        1 => format!(
-            "{dark} ports stay dark: {hosts} hosts of {most} ports have an odd number of ends; {} hosts, \
-             or a degree of {}, would use all",
+    let (ports, hosts) = (&proposal.ports, proposal.ports.len());
+    let ends: usize = ports.iter().sum();
+    let dark = ends.saturating_sub(2 * proposal.design.wiring.cables());
+    let stay = if dark == 1 { "stays" } else { "stay" };
+    let alike = ports.iter().min() == ports.iter().max();
+    let each = ports.first().copied().unwrap_or(0);
+    let why = match (dark, ends % 2 == 1) {
+        (0, _) => return None,
+        (1, true) if alike => format!(
+            ": {hosts} hosts of {each} ports have an odd number of ends; {} hosts, or a degree of {}, \
+             would use all",
             hosts + 1,
-            most - 1
+            each - 1
         ),
-        _ => format!(
-            "{dark} ports stay dark, as what has failed or cannot be joined leaves them no partner"
-        ),
-    })
+        (1, true) => ", as hosts have an odd number of ports that work".to_owned(),
+        _ => ", as what has failed or cannot be joined leaves them no partner".to_owned(),
+    };
+    Some(format!("{} {stay} dark{why}", counted(dark, "port")))
 }
 
+const PATCHES_OF_A_LINE: usize = 5;
 /// More of what lost tells nobody anything.
 const MOST_LOST: usize = 4;
 
@@ -254,18 +275,56 @@ fn what_bounds(proposal: &Proposal) -> &'static str {
     }
 }
 
-fn why_lost(lost: &Lost, best_ms: f64) -> String {
+/// Mean hops that are spelled alike.
+const AS_NEAR: f64 = 0.005;
+
+fn why_lost(lost: &Lost, best_ms: f64, best_hops: f64) -> String {
+    let nearer = best_hops - lost.mean_hops;
     match lost.iteration_ms {
         Some(ms) if ms > best_ms * 1.001 => {
             format!("not {}: an iteration would take {ms:.2} ms", lost.what)
         }
-        Some(_) => format!(
+        Some(_) if nearer < -AS_NEAR => format!(
             "not {}: as fast, and hosts {:.2} links apart",
+            lost.what, lost.mean_hops
+        ),
+        Some(_) if nearer < AS_NEAR => {
+            format!("not {}: as fast, and hosts no nearer", lost.what)
+        }
+        // Only where groups alone reduce, to which hops do not matter.
+        Some(_) => format!(
+            "not {}: as fast, and harder to lay, though hosts are {:.2} links apart",
             lost.what, lost.mean_hops
         ),
         None => format!(
             "not {}: its fullest link needs {:.2} ms, and others were more promising",
             lost.what, lost.screened_ms
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lost_is_told_with_what_it_lost_by() {
+        let told = |ms: f64, mean_hops: f64| {
+            let lost = Lost {
+                what: "it".to_owned(),
+                screened_ms: 1.0,
+                mean_hops,
+                iteration_ms: Some(ms),
+            };
+            why_lost(&lost, 10.0, 2.0)
+        };
+        assert_eq!(told(11.0, 1.5), "not it: an iteration would take 11.00 ms");
+        assert_eq!(
+            told(10.0, 2.5),
+            "not it: as fast, and hosts 2.50 links apart"
+        );
+        assert_eq!(told(10.0, 2.0), "not it: as fast, and hosts no nearer");
+        let harder = "not it: as fast, and harder to lay, though hosts are 1.50 links apart";
+        assert_eq!(told(10.0, 1.5), harder);
     }
 }

@@ -98,9 +98,10 @@ impl Topology {
         print(output, &answer, |page| show::proposal(page, &answer))
     }
 
-    /// What the job's ports cost, wired in one way or another.
+    /// What the job's ports cost, wired in one way or another. More of them than can be counted are
+    /// refused later.
     fn bill(&self, request: &Request) -> Result<Bill, CliError> {
-        let ports = request.degree * request.limits.hosts();
+        let ports = request.degree.saturating_mul(request.limits.hosts());
         let prices = self.prices.as_deref().map(prices::read).transpose()?;
         Ok(prices.map_or(PUBLISHED, |prices| prices.bill(ports)))
     }

@@ -25,12 +25,13 @@ pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
     })
 }
 
-fn plan(job: &Path, hosts: u32, degree: u32, more: &[&str]) -> Result<Output, Failed> {
-    let numbers = [hosts, degree].map(|it| it.to_string());
+fn plan(job: &Path, hosts: u32, degree: u64, more: &[&str]) -> Result<Output, Failed> {
+    let numbers = [hosts.into(), degree].map(|it: u64| it.to_string());
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
-    command.args([
-        "plan", "topology", "--output", "json", "--gbps", "100", "--job",
-    ]);
+    if !more.contains(&"--output") {
+        command.args(["--output", "json"]);
+    }
+    command.args(["plan", "topology", "--gbps", "100", "--job"]);
     command
         .arg(job)
         .args(["--hosts", &numbers[0], "--degree", &numbers[1]]);
@@ -68,7 +69,13 @@ fn is_as_fast(data: &Path, model: &str, most_ms: f64) -> Result<(), Failed> {
 type Check = fn() -> Result<(), Failed>;
 
 /// Hosts, degree, what is said of them, and the hosts and degree that are named instead.
-const REFUSED: [(u32, u32, &str, [u32; 2]); 5] = [
+const REFUSED: [(u32, u64, &str, [u32; 2]); 6] = [
+    (
+        12,
+        u64::MAX,
+        "a host has only 11 others to be wired to",
+        [0, 0],
+    ),
     (
         12,
         12,
@@ -95,7 +102,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         let name = format!("plans::refused: {}", options.join(" "));
         Trial::test(name, move || is_wrong(options, said))
     });
-    let others: [(&str, Check); 16] = [
+    let others: [(&str, Check); 17] = [
         (
             "plans::what is named instead of too little memory",
             little_memory,
@@ -107,6 +114,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         ("plans::two hosts", two_hosts),
         ("plans::senseless options", senseless_options),
         ("plans::an odd end", an_odd_end),
+        ("plans::an even end", an_even_end),
         ("plans::repair", repair),
         ("plans::repair without a host", repair_without_a_host),
         (
@@ -142,7 +150,10 @@ const DEAD_PORTS: [&str; 10] = [
 ];
 
 /// Options for twelve hosts of four ports, and what is said of them.
-const WRONG: [(&[&str], &str); 16] = [
+const WRONG: [(&[&str], &str); 19] = [
+    (&["--dead-port", "h03"], "there is no host h03"),
+    (&["--cut", "h3"], "h3 joins nothing: write two hosts"),
+    (&["--cut", "h3-"], "h3- joins nothing: write two hosts"),
     (
         &["--cut", "h0-h12"],
         "there is no host h12: there are h0 to h11",
@@ -192,7 +203,8 @@ const WRONG: [(&[&str], &str); 16] = [
 ];
 
 /// Options that mean nothing, or nothing beside each other.
-const SENSELESS: [(&[&str], &str); 5] = [
+const SENSELESS: [(&[&str], &str); 6] = [
+    (&["--seed", "-1"], "invalid value '-1' for '--seed <S>'"),
     (
         &["--reach-m", "nan", "--spacing-m", "2"],
         "invalid value 'nan' for '--reach-m <M>': not a length",
@@ -246,12 +258,12 @@ fn job() -> Result<NamedTempFile, Failed> {
     Ok(job)
 }
 
-fn is_refused(hosts: u32, degree: u32, said: &str, instead: [u32; 2]) -> Result<(), Failed> {
+fn is_refused(hosts: u32, degree: u64, said: &str, instead: [u32; 2]) -> Result<(), Failed> {
     let job = job()?;
     says(&plan(job.path(), hosts, degree, &[])?, said)?;
     let [hosts, degree] = instead;
     if hosts > 0 {
-        answer(&plan(job.path(), hosts, degree, &[])?)?;
+        answer(&plan(job.path(), hosts, degree.into(), &[])?)?;
     }
     Ok(())
 }
@@ -411,12 +423,28 @@ fn backups_lead_around(answer: &Value) -> bool {
     backups.len() == 24 && backups.iter().all(around)
 }
 
+/// What does not work needs no partner; of what works, one port may be left.
+fn an_even_end() -> Result<(), Failed> {
+    for (degree, dark) in [
+        (3, ""),
+        (4, "1 port stays dark, as hosts have an odd number"),
+    ] {
+        let answer = answer(&plan(job()?.path(), 5, degree, &["--dead-port", "h0"])?)?;
+        let said = answer["report"].to_string();
+        if said.contains("dark") == dark.is_empty() || !said.contains(dark) {
+            return Err(said.into());
+        }
+    }
+    Ok(())
+}
+
 /// Thirteen hosts of three ports have one end too many, which is said with what would do.
 fn an_odd_end() -> Result<(), Failed> {
     let answer = answer(&plan(job()?.path(), 13, 3, &[])?)?;
     let links = answer["links"].as_array().map_or(0, Vec::len);
     let said = answer["report"].to_string();
-    match links == 19 && said.contains("14 hosts, or a degree of 2, would use all") {
+    let odd = "1 port stays dark: 13 hosts of 3 ports have an odd number of ends; 14 hosts, or a degree of 2";
+    match links == 19 && said.contains(odd) {
         true => Ok(()),
         false => Err(answer.to_string().into()),
     }
@@ -464,11 +492,13 @@ fn repair() -> Result<(), Failed> {
     let job = job()?;
     let planned = plan(job.path(), 12, 4, &[])?;
     let (file, whole) = (written(&planned)?, answer(&planned)?);
-    let [found, later] = repaired(file.path(), "h0-h1", &["--explain"])?;
+    let twice = ["--explain", "--failed", "h0-h1"];
+    let [found, later] = repaired(file.path(), "h0-h1", &twice)?;
     let ms = |key: &str| found[key].as_f64().unwrap_or(f64::NAN);
     let left = found["links"].as_array().map_or(0, Vec::len);
     let told = found["tables"].as_object().map_or(0, serde_json::Map::len);
     let good = found["before_ms"] == whole["iteration_ms"]
+        && found["failed"] == serde_json::json!(["h0-h1"])
         && (ms("before_ms")..=ms("before_ms") * 4.0 / 3.0).contains(&ms("iteration_ms"))
         && left == 23
         && found["changed"].as_array().map(Vec::len) == Some(told)
@@ -492,6 +522,7 @@ fn repair() -> Result<(), Failed> {
     }
     let refused = repairing(file.path(), "h0-h2", &[])?;
     says(&refused, "the plan has no link h0-h2; h0 has h0-h1")?;
+    says(&repairing(file.path(), "h0:", &[])?, "h0: joins nothing")?;
     says(&repairing(file.path(), "panel0", &[])?, "it has no panels")
 }
 
@@ -512,7 +543,10 @@ fn repair_without_a_host() -> Result<(), Failed> {
         let links = it["links"].as_array().cloned().unwrap_or_default();
         links.is_empty() || links.iter().any(|link| link[0] == 3 || link[1] == 3)
     };
+    let changed = found["changed"].as_array().cloned().unwrap_or_default();
     let good = (lost - 1.0 / 12.0).abs() < 1e-9
+        && changed.len() == 11
+        && !changed.contains(&Value::from("h3"))
         && first["how"] == "mended"
         && [&first["kept"], &first["torn"], &first["set"]] == [20, 0, 2]
         && !names_h3(&found)
@@ -634,6 +668,19 @@ fn panels() -> Result<(), Failed> {
             .is_some_and(|links| links.len() <= 18)
     };
     let patched = links == patches.len() && (0..4).all(|it| on(it) <= 6);
+    let shown = plan(
+        job.path(),
+        12,
+        4,
+        &[&four[..], &["--output", "table"]].concat(),
+    )?;
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    for (nth, patch) in patches.iter().enumerate() {
+        let [a, b] = [0, 1].map(|end| format!("h{} {}", patch["link"][end], patch["ports"][end]));
+        if !shown.contains(&format!("{a} - {b}")) {
+            return Err(format!("patch {nth} is not among {shown}").into());
+        }
+    }
     match patched && !anew.is_empty() && anew.iter().all(few) {
         true => Ok(()),
         false => Err(format!("{found} {later}").into()),
@@ -669,7 +716,15 @@ fn prices() -> Result<(), Failed> {
     let wrong = [
         (
             format!("{parts}panel_port = -1\n"),
-            "panel_port = -1 is no price",
+            ":4: panel_port: -1 is no price",
+        ),
+        (
+            format!("{parts}panel_port = 1e308\n"),
+            ":4: panel_port: 1e308 is no price",
+        ),
+        (
+            "transceiver = 0\nswitch_port = 1\npanel_port = 0\noptical_port = 1\n".to_owned(),
+            ":3: panel_port: all that circuits need is free",
         ),
         (parts.to_owned(), "panel_port"),
     ];

@@ -14,11 +14,12 @@ const HEAD: &str = "gbps = 100\nswitching = \"3d-mems\"\nflip_ms = 0.1\n\
 type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let checks: [(&str, Check); 9] = [
+    let checks: [(&str, Check); 10] = [
         ("shards::a cluster goes on", a_cluster_goes_on),
         ("shards::over two blocks", over_two_blocks),
         ("shards::shared links", shared_links),
         ("shards::experts", experts),
+        ("shards::young experts", young_experts),
         ("shards::a spread of its own", spread_in_a_shard),
         ("shards::little memory", little_memory_in_a_shard),
         ("shards::all come at once", all_come_at_once),
@@ -54,7 +55,10 @@ fn plan(folder: &Path, jobs: &str, more: &[&str]) -> Result<Output, Failed> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
     command
         .current_dir(folder)
-        .args(["plan", "shard", "c.toml", "--output", "json"]);
+        .args(["plan", "shard", "c.toml"]);
+    if !more.contains(&"--output") {
+        command.args(["--output", "json"]);
+    }
     Ok(command.args(more).output()?)
 }
 
@@ -114,6 +118,13 @@ fn a_cluster_goes_on() -> Result<(), Failed> {
         same["shards"][0]["circuits"] == shard["circuits"] && words(&same).is_empty(),
         &same,
     )?;
+    let table = [&after[..], &["--output", "table"]].concat();
+    let table = plan(folder.path(), &format!("{first}{second}"), &table)?;
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    let waits = "second still waits: it needs 4 servers, and 2 are free; ";
+    if !table.contains(waits) || table.contains("nothing: all stays") {
+        return Err(table.into());
+    }
     let left = |it: &Value| it["shards"][0]["samples_left"].as_f64().unwrap_or(0.0);
     is(left(&same) < left(&began), &same)?;
     let next = answer(&plan(folder.path(), &second, &after)?)?;
@@ -212,6 +223,32 @@ fn experts() -> Result<(), Failed> {
             && degree["fat_tree_ms"].is_f64(),
         &answer,
     )
+}
+
+/// Where nothing can be learned from gates, that is said, and circuits are laid by those there are.
+fn young_experts() -> Result<(), Failed> {
+    let folder = folder()?;
+    let path = folder.path().join("gates.csv");
+    let jobs = job("moe", "servers = 4\ngates = \"gates.csv\"");
+    for (gates, count, laid) in [
+        ("", "0 iterations", false),
+        ("0,0,1,1e6\n", "1 iteration", true),
+    ] {
+        fs::write(&path, gates)?;
+        let answer = answer(&plan(folder.path(), &jobs, &[])?)?;
+        let experts = &answer["experts"][0];
+        let why = experts["why"].as_str().unwrap_or("");
+        let circuits = experts["circuits"].as_array().map_or(0, Vec::len);
+        is(
+            experts["advice"].is_null()
+                && why.ends_with(&format!(
+                    "by 3 iterations or more, and its gates count {count}"
+                ))
+                && (circuits > 0) == laid,
+            &answer,
+        )?;
+    }
+    Ok(())
 }
 
 /// A shard's job is spread as one of its own servers would be, and says all that a topology does.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cycles;
 use super::demand::{Demand, Group};
+use super::distances::Distances;
 use super::error::counted;
 use super::fill;
 use super::limits::Limits;
@@ -76,7 +77,7 @@ impl Family {
     }
 
     /// How hard it is to say what is wired to what.
-    pub(super) fn intricacy(&self) -> f64 {
+    fn intricacy(&self) -> f64 {
         match self {
             Self::Totient { .. } => 0.0,
             Self::BestStrides { .. } => 1.0,
@@ -104,16 +105,21 @@ impl fmt::Display for Family {
             Self::Random => f.write_str("random rings"),
             Self::Matched { rings, matchings } => write!(
                 f,
-                "{rings} rings by strides and {matchings} matchings of those that send each other most"
+                "{} by strides and {} of those that send each other most",
+                counted(*rings, "ring"),
+                counted(*matchings, "matching")
             ),
             Self::Heavy { heavy, random } => write!(
                 f,
-                "{heavy} rings along those that send each other most and {random} random rings"
+                "{} along those that send each other most and {}",
+                counted(*heavy, "ring"),
+                counted(*random, "random ring")
             ),
             Self::Grouped { rings, matchings } => write!(
                 f,
-                "{rings} rings within each group that reduces and {matchings} matchings of those that \
-                 send each other most"
+                "{} within each group that reduces and {} of those that send each other most",
+                counted(*rings, "ring"),
+                counted(*matchings, "matching")
             ),
             Self::Kautz { fan } => write!(f, "a generalized Kautz graph of fan {fan}"),
             Self::DeBruijn { fan } => write!(f, "a generalized de Bruijn graph of fan {fan}"),
@@ -161,6 +167,15 @@ impl Design {
         self.altered == Altered::default()
     }
 
+    /// How hard it is to say what is wired to what; of those that no rule describes, the one in which hosts
+    /// are nearer comes first.
+    pub(super) fn intricacy(&self, distances: &Distances) -> f64 {
+        match self.is_as_named() {
+            true => self.family.intricacy(),
+            false => BEYOND_RULES + distances.mean(),
+        }
+    }
+
     /// What it is, as a report says it.
     pub fn words(&self) -> String {
         let Altered { lacking, more } = self.altered;
@@ -196,6 +211,8 @@ impl Design {
     }
 }
 
+/// More than the most intricate family.
+const BEYOND_RULES: f64 = 6.0;
 /// How many sets of strides may be looked at.
 const STRIDE_SETS: usize = 20_000;
 /// How many words of 64 pairs may be looked at to shorten random rings.

@@ -85,6 +85,8 @@ pub struct Proposal {
     /// With this spread, no wiring of these ports is faster, and no way to reduce.
     pub bound_ms: f64,
     pub bandwidth_tax: f64,
+    /// By host, how many of its ports work, whether anything lies on them or not.
+    pub ports: Vec<usize>,
     /// The best first.
     pub lost: Vec<Lost>,
 }
@@ -543,7 +545,7 @@ fn choose(
     let fastest = times.fold(f64::INFINITY, f64::min);
     // Where only groups reduce, hops do not matter, and what is simplest comes first.
     let hops = |it: &Played| match demand.pairs.is_empty() {
-        true => it.draft.design.family.intricacy(),
+        true => it.draft.design.intricacy(&it.draft.distances),
         false => it.draft.distances.mean(),
     };
     let merit = |it: &Played| {
@@ -575,6 +577,7 @@ impl Played {
             interval: None,
             bound_ms: bound_ms(job, &ideal, demand, request),
             bandwidth_tax: tax(&self.draft, demand),
+            ports: request.limits.ports.clone(),
             design: self.draft.design,
             routes: self.draft.routes,
             distances: self.draft.distances,

@@ -1,10 +1,9 @@
 //! What it costs to wire hosts, part by part.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Of one part each, in whatever currency.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
     /// At either end of a cable.
     pub transceiver: f64,
@@ -14,10 +13,8 @@ pub struct Prices {
     /// Of an optical circuit switch.
     pub optical_port: f64,
     /// Of a network card.
-    #[serde(default)]
     pub card_port: f64,
     /// A fibre from a host, or from a switch, to the next panel or switch.
-    #[serde(default)]
     pub fibre: f64,
 }
 
@@ -44,18 +41,6 @@ pub const TREE_CABLES: usize = 3;
 pub const TREE_SWITCH_PORTS: usize = 5;
 
 impl Prices {
-    /// All of them by their names, for whoever has to look at each.
-    pub fn named(&self) -> [(&'static str, f64); 6] {
-        [
-            ("transceiver", self.transceiver),
-            ("switch_port", self.switch_port),
-            ("panel_port", self.panel_port),
-            ("optical_port", self.optical_port),
-            ("card_port", self.card_port),
-            ("fibre", self.fibre),
-        ]
-    }
-
     /// For so many ports of hosts. Each is joined to a port of its own of a panel or optical switch,
     /// through which light goes on; a packet switch has a transceiver of its own.
     pub fn bill(&self, ports: usize) -> Bill {

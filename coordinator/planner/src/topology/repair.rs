@@ -13,6 +13,7 @@ use super::demand::Demand;
 use super::distances::Distances;
 use super::error::TopologyError;
 use super::plan::{Draft, Job, Proposal, Request, places};
+use super::rewire::without;
 use super::survivors;
 use super::wiring::{Pair, Wiring, pair};
 use crate::crew::{AT_LEISURE, InTime};
@@ -32,6 +33,8 @@ pub struct Repair {
     pub changed: Vec<u32>,
     /// What those do that are left.
     pub iteration: Iteration,
+    /// By host, how many of its ports still work.
+    pub ports: Vec<usize>,
 }
 
 /// What has failed.
@@ -99,12 +102,22 @@ pub fn repair(
     };
     let carriage = carriage(wired, job.iteration, job.place, &demand, MOST_SPREAD_PAIRS);
     Ok(Repair {
-        changed: changed(before, &routes),
+        changed: changed(before, &routes, &lost),
+        ports: ports_left(request, design, failed),
         design: left,
         routes,
         carriage,
         iteration,
     })
+}
+
+/// By host, the ports that still work.
+fn ports_left(request: &Request, design: &Design, failed: &[Failed]) -> Vec<usize> {
+    let mut ports = without(&request.limits, design, failed).ports;
+    for host in lost_hosts(failed) {
+        ports[host as usize] = 0;
+    }
+    ports
 }
 
 /// The cables that still lie.
@@ -154,9 +167,10 @@ fn reachable(wiring: &Wiring, demand: &Demand) -> Result<(), TopologyError> {
     }
 }
 
-/// Lanes are numbered anew when one has gone, so that hosts are compared by where they send.
-fn changed(before: Option<&Routes>, after: &Routes) -> Vec<u32> {
-    let hosts = 0..after.lanes().hosts() as u32;
+/// Lanes are numbered anew when one has gone, so that hosts are compared by where they send. Those that
+/// have failed cannot be told anything.
+fn changed(before: Option<&Routes>, after: &Routes, lost: &BTreeSet<u32>) -> Vec<u32> {
+    let hosts = (0..after.lanes().hosts() as u32).filter(|host| !lost.contains(host));
     let sends = |routes: &Routes, at: u32| -> Vec<(u32, u32, u8)> {
         let to = 0..routes.lanes().hosts() as u32;
         let next = to.flat_map(|to| {
@@ -201,6 +215,10 @@ impl Repair {
         let distances = Distances::of(&self.design.wiring);
         let (design, routes) = (self.design.clone(), self.routes.clone());
         let draft = Draft::along(design, routes, distances, &demand, request);
-        draft.proposed(&job, &demand, request)
+        let proposal = draft.proposed(&job, &demand, request)?;
+        Ok(Proposal {
+            ports: self.ports.clone(),
+            ..proposal
+        })
     }
 }

@@ -75,10 +75,7 @@ pub fn rewire(
     worth: Worth<'_>,
     crew: &dyn Crew,
 ) -> Result<Rewiring, TopologyError> {
-    let mut limits = request.limits.clone();
-    failed
-        .iter()
-        .for_each(|&failed| without(&mut limits, before, failed));
+    let mut limits = without(&request.limits, before, failed);
     limits.laid.clone_from(&repaired.design.patches);
     let dead = lost_hosts(failed);
     let iteration = survivors::iteration(job, &dead)?;
@@ -187,29 +184,41 @@ fn circuits(design: &Design, name: impl Fn(u32) -> u32) -> BTreeSet<(Pair, Optio
     }
 }
 
-/// Takes what has failed out of what new circuits may use.
-fn without(limits: &mut Limits, design: &Design, failed: Failed) {
-    match failed {
-        Failed::Cable(cable) => {
-            for end in cable {
-                darken(limits, design, end, cable);
+/// What new circuits may use without all that has failed. What is named twice fails once, and a port goes
+/// before the panel that it leads to.
+pub(super) fn without(limits: &Limits, design: &Design, failed: &[Failed]) -> Limits {
+    let mut left = limits.clone();
+    let (mut ends, mut panels) = (BTreeSet::new(), BTreeSet::new());
+    for &failed in failed {
+        match failed {
+            Failed::Cable(cable) => {
+                ends.extend(cable.map(|end| (end, cable)));
+                left.cut.insert(cable);
             }
-            limits.cut.insert(cable);
+            Failed::Port { of, towards } => {
+                ends.insert((of, pair(of, towards)));
+            }
+            Failed::Panel(nth) => {
+                panels.insert(nth);
+            }
+            Failed::Host(_) => {}
         }
-        Failed::Port { of, towards } => darken(limits, design, of, pair(of, towards)),
-        Failed::Host(_) => {}
-        Failed::Panel(nth) => {
-            let Limits { ports, panels, .. } = limits;
-            let on_panel = panels
-                .get_mut(nth)
-                .map(|panel| std::mem::take(&mut panel.ports));
-            for (ports, on_panel) in ports.iter_mut().zip(on_panel.iter().flatten()) {
-                *ports = ports.saturating_sub(on_panel.len());
-            }
-            if let Some(panel) = panels.get_mut(nth) {
-                panel.ports = vec![Vec::new(); ports.len()];
-            }
-        }
+    }
+    let dark = ends.into_iter();
+    dark.for_each(|(host, cable)| darken(&mut left, design, host, cable));
+    panels.into_iter().for_each(|nth| empty(&mut left, nth));
+    left
+}
+
+/// No port of a panel works any more.
+fn empty(limits: &mut Limits, nth: usize) {
+    let Limits { ports, panels, .. } = limits;
+    let Some(panel) = panels.get_mut(nth) else {
+        return;
+    };
+    for (ports, on_panel) in ports.iter_mut().zip(&mut panel.ports) {
+        *ports = ports.saturating_sub(on_panel.len());
+        on_panel.clear();
     }
 }
 

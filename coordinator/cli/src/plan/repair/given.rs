@@ -101,6 +101,10 @@ impl Given {
             return panel.map(Failed::Panel).ok_or_else(|| self.no_panel(name));
         }
         if let Some((of, towards)) = name.split_once(':') {
+            if of.is_empty() || towards.is_empty() {
+                let cable = name.to_owned();
+                return Err(CliError::BadCable { cable });
+            }
             let [of, towards] = [ports.host(of)?, ports.host(towards)?];
             self.laid(pair(of, towards), name)?;
             return Ok(Failed::Port { of, towards });

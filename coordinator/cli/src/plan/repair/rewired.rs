@@ -47,6 +47,11 @@ impl Rewired {
 
     pub(super) fn show(&self, page: &mut Page) {
         page.heading("Other circuits");
+        if let Some([low, high]) = self.interval_ms {
+            page.line(&format!(
+                "  without any, an iteration takes {low:.2} to {high:.2} ms"
+            ));
+        }
         for it in &self.rewired {
             page.line(&format!(
                 "  {}: {} circuits stay, {} go and {} come; an iteration takes {:.2} ms: {}",

@@ -9,7 +9,7 @@ use reweave_planner::cluster::regional::{self, Advice, Region};
 use reweave_planner::cluster::{
     Circuit, Degree, Fleet, JobEntry, Room, Running, Server, Spread, Unfit, lay,
 };
-use reweave_planner::topology::{Pair, pair};
+use reweave_planner::topology::{Pair, counted, pair};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -19,11 +19,27 @@ use crate::sim::{MOST_WORK, input};
 #[derive(Debug, Serialize)]
 pub(super) struct Experts {
     pub(super) job: String,
-    pub(super) advice: Advice,
+    /// Nothing where too few iterations were counted, or there is nothing to lay circuits on.
+    advice: Option<Advice>,
+    /// Why circuits laid anew pay or do not, or why that cannot be told.
+    pub(super) why: String,
     /// For the next iteration, by the last counts, on the ports that are kept for it.
     circuits: Vec<Circuit>,
     /// Hosts that were to be joined and have no ports on one switch.
     unlaid: Vec<Pair>,
+}
+
+impl Experts {
+    /// Nothing is laid for them.
+    fn without(running: &Running, why: String) -> Self {
+        Self {
+            job: running.job.name.clone(),
+            advice: None,
+            why,
+            circuits: Vec::new(),
+            unlaid: Vec::new(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -41,30 +57,34 @@ pub(super) struct Sharing {
 
 impl Sharing {
     pub(super) fn why(&self) -> String {
-        let Together {
-            shared,
-            phases,
-            at_once_ms,
-            shifted_ms,
-            ..
-        } = &self.together;
-        let sum = |all: &[f64]| all.iter().sum::<f64>();
+        let Together { shared, phases, .. } = &self.together;
         match phases {
             _ if shared.is_empty() => "they share no link".to_owned(),
             None => "their iterations do not fit together: they drift past each other, and no shift holds"
                 .to_owned(),
-            Some(_) if sum(shifted_ms) >= sum(at_once_ms) * NOT_WORTH_IT => {
+            Some(_) if !self.is_worth_it() => {
                 "shifting them would gain nothing: leave them as they are".to_owned()
             }
             Some(phases) => format!(
-                "of {} shared links, {:.0} ms of each {:.1} ms are asked for twice when all begin at once, \
-                 and {:.0} ms when shifted",
-                shared.len(),
-                phases.excess_before_mbit,
+                "in each {:.1} ms, {:.0} Mbit more are asked of {} than they carry when all begin at \
+                 once, and {:.0} Mbit when shifted",
                 phases.circle_us as f64 / 1e3,
+                phases.excess_before_mbit,
+                counted(shared.len(), "shared link"),
                 phases.excess_after_mbit
             ),
         }
+    }
+
+    /// Whether anything is to be shifted.
+    pub(super) fn is_worth_it(&self) -> bool {
+        let sum = |all: &[f64]| all.iter().sum::<f64>();
+        let Together {
+            at_once_ms,
+            shifted_ms,
+            ..
+        } = &self.together;
+        sum(shifted_ms) < sum(at_once_ms) * NOT_WORTH_IT
     }
 }
 
@@ -86,50 +106,64 @@ impl Besides<'_> {
         let mut all = Vec::new();
         for entry in self.entries {
             if let (Some(gates), Some(running)) = (&entry.gates, self.running(&entry.name)) {
-                all.extend(self.of_gates(&self.folder.join(gates), running)?);
+                all.push(self.of_gates(&self.folder.join(gates), running)?);
             }
         }
         Ok(all)
     }
 
-    fn of_gates(&self, path: &Path, running: &Running) -> Result<Option<Experts>, CliError> {
+    fn of_gates(&self, path: &Path, running: &Running) -> Result<Experts, CliError> {
         let ground = &self.fleet.forming.ground;
-        let (shard, hosts) = (&running.shard, running.shard.hosts());
+        let hosts = running.shard.hosts();
         let past = regional::parse(
             &path.display().to_string(),
             &input::text(path)?,
             hosts.len(),
         );
         let past = past.map_err(CliError::Input)?;
-        let server = shard.servers[0];
         let room = self.kept_room(running);
-        let ports = room.ports.values().map(Vec::len).min().unwrap_or(0);
-        let switched = ground.blocks[ground.block_of(server)].switched;
-        let Some(switched) = switched.filter(|_| ports > 0) else {
-            return Ok(None);
-        };
-        let region = Region {
-            ports,
-            circuit_gbps: ground.rate.gbps(),
-            switched_gbps: switched.gbps(),
+        let region = match self.region(running, &room) {
+            Ok(region) => region,
+            Err(why) => return Ok(Experts::without(running, why)),
         };
         let advice = region.advice(&past, |moved| ground.switching.time_ms(moved), 0.0);
-        let Some((advice, last)) = advice.zip(past.last()) else {
-            return Ok(None);
-        };
         let named = |[a, b]: Pair| pair(hosts[a as usize], hosts[b as usize]);
-        let pairs = region.circuits(last).pairs();
-        let laid = lay(
-            &room,
-            &pairs.into_iter().map(named).collect::<Vec<_>>(),
-            &[],
-        );
-        Ok(Some(Experts {
-            job: running.job.name.clone(),
+        let pairs = past.last().map(|last| region.circuits(last).pairs());
+        let pairs: Vec<_> = pairs.into_iter().flatten().map(named).collect();
+        let laid = lay(&room, &pairs, &[]);
+        let too_few = || {
+            let counted = counted(past.len(), "iteration");
+            format!(
+                "whether circuits laid anew pay is told by {} iterations or more, and its gates count {counted}",
+                regional::FEWEST
+            )
+        };
+        Ok(Experts {
+            why: advice.as_ref().map_or_else(too_few, |it| it.why.clone()),
             advice,
             circuits: laid.circuits,
             unlaid: laid.unlaid,
-        }))
+            ..Experts::without(running, String::new())
+        })
+    }
+
+    /// Where a job's experts are; else why circuits cannot follow its gates.
+    fn region(&self, running: &Running, room: &Room) -> Result<Region, String> {
+        let ground = &self.fleet.forming.ground;
+        let ports = room.ports.values().map(Vec::len).min().unwrap_or(0);
+        let block = &ground.blocks[ground.block_of(running.shard.servers[0])];
+        match (block.switched, ports) {
+            (None, _) => Err(format!(
+                "what finds no circuit goes over packet switches, and block {} has none (switched_gbps)",
+                block.name
+            )),
+            (_, 0) => Err("no ports are left for circuits by its gates".to_owned()),
+            (Some(switched), _) => Ok(Region {
+                ports,
+                circuit_gbps: ground.rate.gbps(),
+                switched_gbps: switched.gbps(),
+            }),
+        }
     }
 
     /// Ports that none of the circuits lies on which stay, and fibres that are free.

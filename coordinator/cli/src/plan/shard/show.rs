@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use reweave_planner::cluster::phases::Together;
 use reweave_planner::cluster::{Circuit, Fleet, Running, Server, Step, Unfit, Waiting};
 use reweave_planner::crew::AT_LEISURE;
+use reweave_planner::topology::counted;
 use reweave_planner::topology::prices::PUBLISHED;
 use serde::Serialize;
 
@@ -61,6 +62,9 @@ struct Shard {
 struct Queued {
     job: String,
     why: String,
+    /// With when its turn comes, and where.
+    #[serde(skip)]
+    words: String,
     servers: Vec<String>,
     /// Jobs that must end before.
     after: Vec<String>,
@@ -160,6 +164,7 @@ fn queued(fleet: &Fleet, waiting: &Waiting) -> Queued {
     Queued {
         job: waiting.job.name.clone(),
         why: waiting.why.clone(),
+        words: fleet.why_it_waits(waiting),
         servers: next.map_or(Vec::new(), |next| {
             next.servers.iter().map(|&it| ground.name(it)).collect()
         }),
@@ -194,7 +199,11 @@ pub(super) fn answer(page: &mut Page, answer: &Answer) {
         "ends in s",
     ];
     page.table(headings, answer.shards.iter().map(row));
-    page.line(&format!("  {} servers are free", answer.free.len()));
+    let are = if answer.free.len() == 1 { "is" } else { "are" };
+    page.line(&format!(
+        "  {} {are} free",
+        counted(answer.free.len(), "server")
+    ));
     page.heading("What is done");
     for job in &answer.ended {
         page.line(&format!("  {job} has ended"));
@@ -202,11 +211,15 @@ pub(super) fn answer(page: &mut Page, answer: &Answer) {
     for step in &answer.steps {
         page.line(&format!("  {step}"));
     }
-    if answer.ended.is_empty() && answer.steps.is_empty() {
+    let is_told = |it: &&Queued| answer.steps.iter().any(|step| step.job == it.job);
+    for it in answer.waiting.iter().filter(|it| !is_told(it)) {
+        page.line(&format!("  {} still waits: {}", it.job, it.words));
+    }
+    if answer.ended.is_empty() && answer.steps.is_empty() && answer.waiting.is_empty() {
         page.line("  nothing: all stays as it is");
     }
     for it in &answer.experts {
-        page.line(&format!("  {}: {}", it.job, it.advice.why));
+        page.line(&format!("  {}: {}", it.job, it.why));
     }
     if !answer.together.is_empty() {
         shifts(page, &answer.together);
@@ -233,7 +246,8 @@ fn shifts(page: &mut Page, groups: &[Sharing]) {
             ..
         } = &sharing.together;
         let row = move |(nth, job): (usize, &String)| {
-            let shift = phases.as_ref().map_or("-".to_owned(), |phases| {
+            let phases = phases.as_ref().filter(|_| sharing.is_worth_it());
+            let shift = phases.map_or("-".to_owned(), |phases| {
                 format!("{:.2}", phases.shifts_us[nth] as f64 / 1e3)
             });
             let [alone, at_once, shifted] =

@@ -96,6 +96,23 @@ fn groups_that_reduce_at_once_have_rings_of_their_own() {
     assert!(took < ideal * 1.35, "{took} ms, on a switch {ideal}");
 }
 
+/// A ring with links besides that no rule describes may be as fast as a cube, and falls apart sooner.
+#[test]
+fn what_a_rule_describes_comes_before_what_none_does() {
+    let training = Training::of(together(8, &[(0..8).collect()], Operation::AllReduce));
+    let proposal = plan(&training.job(), &request(8, 3)).unwrap();
+    assert_eq!(proposal.design.words(), "the product of K2 and K2 and K2");
+}
+
+#[test]
+fn few_of_something_are_told_as_few() {
+    let (rings, matchings) = (1, 1);
+    let family = Family::Grouped { rings, matchings };
+    let said =
+        "1 ring within each group that reduces and 1 matching of those that send each other most";
+    assert_eq!(family.to_string(), said);
+}
+
 #[test]
 fn an_iteration_lies_within_its_interval() {
     let iteration = together(12, &[(0..12).collect()], Operation::AllReduce);

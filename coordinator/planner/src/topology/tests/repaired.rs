@@ -150,6 +150,9 @@ fn when_a_host_fails_the_others_go_on() {
     assert_eq!(left.groups[0].members.len(), HOSTS - 1);
     let after = repaired.iteration_ms(&job, &request).unwrap();
     assert!(after < proposal.evaluation.iteration_ms * 1.6, "{after}");
+    assert!(!repaired.changed.contains(&5), "it hears nothing any more");
+    let ports = repaired.proposal(&job, &request).unwrap().ports;
+    assert_eq!((ports[5], ports.iter().sum::<usize>()), (0, 60));
 }
 
 #[test]

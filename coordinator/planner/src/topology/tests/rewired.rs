@@ -3,6 +3,7 @@
 use super::repaired::{HOSTS, request, training};
 use super::*;
 use crate::crew::Alone;
+use crate::topology::rewire::without;
 
 /// What comes of a failure with so many iterations left and so long for each circuit.
 fn after(
@@ -107,6 +108,22 @@ fn the_other_end_of_a_failed_port_may_be_used_again() {
     assert_eq!(port.0[0], 3);
     let (cable, joined) = degrees(Failed::Cable([a, b]));
     assert!(cable.iter().all(|&ports| ports <= 3) && !joined);
+}
+
+/// A port that is named for itself, with its cable and with its panel is one port.
+#[test]
+fn what_is_named_twice_fails_once() {
+    let request = with_panels();
+    let design = plan(&training().job(), &request).unwrap().design;
+    let Patch { cable, panel, .. } = design.patches[0];
+    let [of, towards] = cable;
+    let (port, cable) = (Failed::Port { of, towards }, Failed::Cable(cable));
+    let left = |failed: &[Failed]| without(&request.limits, &design, failed);
+    assert_eq!(left(&[port, cable, cable]), left(&[cable]));
+    assert_eq!(left(&[cable]).ports[of as usize], 3);
+    let panel = Failed::Panel(panel);
+    assert_eq!(left(&[panel, cable, panel]).ports, left(&[panel]).ports);
+    assert_eq!(left(&[panel]).ports, [3; HOSTS]);
 }
 
 fn with_panels() -> Request {
