@@ -137,7 +137,39 @@ fn no_two_candidates_are_the_same_and_each_is_called_what_it_is() {
     assert_eq!(joined, 24, "{words}");
 }
 
-/// Ten hosts in pairs that send each other ever more: no others weigh more together.
+/// The heaviest pairs without a host in common, by trying all.
+fn most_matched(free: &[(Pair, f64)]) -> f64 {
+    let Some((&([a, b], bytes), rest)) = free.split_first() else {
+        return 0.0;
+    };
+    let apart = |&&(ends, _): &&(Pair, f64)| !ends.contains(&a) && !ends.contains(&b);
+    let left: Vec<_> = rest.iter().filter(apart).copied().collect();
+    most_matched(rest).max(bytes + most_matched(&left))
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_pairs_weigh_more_than_a_matching(
+        bytes in proptest::collection::vec(0..40u32, 21),
+        ports in proptest::collection::vec(0..4usize, 7),
+        hosts in 2..8usize,
+    ) {
+        let pairs = (0..hosts as u32).flat_map(|a| (a + 1..hosts as u32).map(move |b| [a, b]));
+        let weights: matching::Weights = pairs.zip(bytes.into_iter().map(f64::from)).collect();
+        let mut limits = Limits::plain(hosts, 1);
+        limits.ports = ports[..hosts].to_vec();
+        let fits = |[a, b]: Pair| [a, b].iter().all(|&end| limits.ports[end as usize] > 0);
+        let free: Vec<_> = weights.clone().into_iter().filter(|it| fits(it.0)).collect();
+        let found = matching::heaviest(&weights, &Wiring::new(hosts), &limits);
+        proptest::prop_assert!(found.iter().all(|&ends| fits(ends)));
+        let ends: std::collections::BTreeSet<_> = found.iter().flatten().collect();
+        proptest::prop_assert_eq!(ends.len(), found.len() * 2);
+        let sum: f64 = found.iter().map(|ends| weights[ends]).sum();
+        proptest::prop_assert_eq!(sum, most_matched(&free));
+    }
+}
+
+/// Five hosts in a row: the heaviest pair alone would leave out two that weigh more together.
 #[test]
 fn a_matching_is_the_heaviest_there_is() {
     let weights: matching::Weights = [
@@ -148,7 +180,6 @@ fn a_matching_is_the_heaviest_there_is() {
     ]
     .into();
     let (empty, limits) = (Wiring::new(5), Limits::plain(5, 1));
-    // The heaviest pair alone would leave out two that weigh more together.
     assert_eq!(
         matching::heaviest(&weights, &empty, &limits),
         [[0, 1], [2, 3]]
