@@ -145,23 +145,28 @@ impl Source {
 
     /// A model of operators on these hosts, split so.
     pub(crate) fn split(&self, hosts: Vec<NodeId>, splits: &[Split]) -> Result<Work, CliError> {
-        let Kind::Operators {
-            model,
-            timings,
-            choices,
-        } = &self.kind
-        else {
+        let Kind::Operators { model, timings, .. } = &self.kind else {
             return self.work(hosts);
         };
         let iteration = model.iteration(timings, splits, hosts.len());
         Ok(Work {
             iteration: iteration.map_err(|source| self.bad_operators(source))?,
             placement: hosts,
-            settings: Settings {
-                choices: choices.clone(),
-                ..Settings::default()
-            },
+            settings: self.settings(),
         })
+    }
+
+    /// How its collectives go, and how fast GPUs of a host reach each other.
+    pub(crate) fn settings(&self) -> Settings {
+        let (inside, choices) = match &self.kind {
+            Kind::Operators { choices, .. } => (None, choices),
+            Kind::Preset(job) => (job.inside, &job.choices),
+        };
+        Settings {
+            inside,
+            choices: choices.clone(),
+            ..Settings::default()
+        }
     }
 
     fn preset(&self, job: &PresetJob, hosts: &[NodeId]) -> Result<Work, CliError> {
@@ -175,11 +180,7 @@ impl Source {
         Ok(Work {
             iteration,
             placement,
-            settings: Settings {
-                inside: job.inside,
-                choices: job.choices.clone(),
-                ..Settings::default()
-            },
+            settings: self.settings(),
         })
     }
 

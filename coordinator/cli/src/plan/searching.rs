@@ -91,16 +91,54 @@ impl Default for Said {
 
 impl Said {
     fn show(&mut self, took: Duration) {
-        let is_time = match self.shown {
-            None => took > PATIENCE,
-            Some(at) => at.elapsed() > INTERVAL,
-        };
-        if !is_time {
+        let ago = self.shown.map(|at| at.elapsed());
+        if !is_due(took, ago) {
             return;
         }
         self.shown = Some(Instant::now());
-        let line = format!("{}, {:.0} s", self.words, took.as_secs_f64());
         // Whoever does not see it misses nothing.
-        let _ = write!(io::stderr(), "\r{line:COLUMNS$}");
+        let _ = write!(io::stderr(), "\r{:COLUMNS$}", self.line(took));
+    }
+
+    fn line(&self, took: Duration) -> String {
+        format!("{}, {:.0} s", self.words, took.as_secs_f64())
+    }
+}
+
+/// Whether to say something, where the last was said so long ago.
+fn is_due(took: Duration, ago: Option<Duration>) -> bool {
+    ago.map_or(took > PATIENCE, |ago| ago > INTERVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_sees_how_far_a_search_is() {
+        let mut searching = Searching::begin(None);
+        searching.visible = true;
+        assert_eq!(
+            searching.said().line(Duration::from_secs(2)),
+            "searching, 2 s"
+        );
+        let best_ms = 19.666;
+        assert!(searching.go_on(&Progress { tried: 36, best_ms }));
+        let line = searching.said().line(Duration::from_secs(3));
+        assert_eq!(line, "36 ways tried, 19.67 ms so far, 3 s");
+        assert!(line.len() < COLUMNS);
+    }
+
+    #[test]
+    fn nobody_is_told_of_a_short_wait_or_too_often() {
+        let ms = Duration::from_millis;
+        assert!(!is_due(ms(900), None) && is_due(ms(1100), None));
+        assert!(!is_due(ms(5000), Some(ms(200))) && is_due(ms(5000), Some(ms(300))));
+    }
+
+    #[test]
+    fn when_the_time_is_up_it_is_up() {
+        assert!(!Searching::begin(Some(Duration::ZERO)).in_time());
+        assert!(Searching::begin(Some(Duration::MAX)).in_time());
     }
 }

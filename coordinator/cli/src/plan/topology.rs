@@ -10,12 +10,13 @@ use reweave_common::ids::NodeId;
 use reweave_common::timings::Timings;
 use reweave_common::units::Bytes;
 use reweave_planner::crew::InTime;
+use reweave_planner::parallel::together::{Dealing, Pairing};
 use reweave_planner::parallel::{Help, operators, others, presets, together};
 use reweave_planner::topology::prices::{Bill, PUBLISHED};
 use reweave_planner::topology::{self, Job, Proposal, Request, TopologyError, picture};
-use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::PresetJob;
 use reweave_planner::workload::job::operators::Model;
+use reweave_planner::workload::job::preset::Parallelism;
 
 use super::crew::Cores;
 use super::explained::{Explained, Market, Other, Subject};
@@ -25,7 +26,7 @@ use super::searching::Searching;
 use super::show::{self, Answer, Asked, Spread};
 use super::summary::Summary;
 use crate::error::CliError;
-use crate::work::{Kind, Source, Work};
+use crate::work::{Deal, Kind, Source, Work};
 use crate::{Output, print};
 
 /// Which hosts to wire to which for a job, and how its traffic goes there
@@ -144,22 +145,8 @@ impl Topology {
         searching: &Searching,
     ) -> Result<Found, CliError> {
         match &source.kind {
-            Kind::Operators {
-                model,
-                timings,
-                choices,
-            } if !self.keep => {
-                let settings = Settings {
-                    choices: choices.clone(),
-                    ..Settings::default()
-                };
-                self.split(
-                    source,
-                    (model, timings),
-                    &settings,
-                    (request, bill),
-                    searching,
-                )
+            Kind::Operators { model, timings, .. } if !self.keep => {
+                self.split(source, (model, timings), (request, bill), searching)
             }
             Kind::Preset(job) if !self.keep => self.spread(source, job, (request, bill), searching),
             _ => {
@@ -218,8 +205,7 @@ impl Topology {
         &self,
         source: &Source,
         (model, timings): (&Model, &Timings),
-        settings: &Settings,
-        (request, bill): (&Request, &Bill),
+        terms: (&Request, &Bill),
         searching: &Searching,
     ) -> Result<Found, CliError> {
         let search = self.operators(model, timings)?;
@@ -227,25 +213,13 @@ impl Topology {
         let start = start.map_err(|error| source.bad_operators(error))?;
         let start = search.with_room(start);
         let start = start.map_err(|crowded| CliError::Topology(TopologyError::Crowded(crowded)))?;
-        let (go_on, in_time) = (|it: &_| searching.go_on(it), || searching.in_time());
-        let help = Help {
-            crew: &Cores,
-            go_on: &go_on,
-            in_time: &in_time,
-        };
-        let found = together::search(&search, start, settings, request, help);
-        let mut found = found.map_err(CliError::Topology)?;
-        let work = source.split(hosts(self.ports.hosts), &found.deal)?;
-        tell_interval(&mut found.proposal, &work, request, searching)?;
-        let terms = (request, bill.times(bill.fat_tree));
-        let others = self.others(searching, || {
-            others::at_their_best(&search, &found.deal, settings, terms, help)
-        });
+        let deal = |splits: &Vec<_>| Deal::Splits(splits.clone());
+        let best = self.searched(&search, start, (source, deal), terms, searching)?;
         Ok(Found {
-            others: of_each(others?, |_| None),
-            spread: Spread::of_operators(model, &found),
-            work,
-            proposal: found.proposal,
+            others: of_each(best.others, |_| None),
+            spread: Spread::of_operators(model, &best.found),
+            work: best.work,
+            proposal: best.found.proposal,
         })
     }
 
@@ -254,35 +228,50 @@ impl Topology {
         &self,
         source: &Source,
         job: &PresetJob,
-        (request, bill): (&Request, &Bill),
+        terms: (&Request, &Bill),
         searching: &Searching,
     ) -> Result<Found, CliError> {
         let search = self.presets(job)?;
         let start = search.start().map_err(CliError::Topology)?;
-        let settings = Settings {
-            inside: job.inside,
-            choices: job.choices.clone(),
-            ..Settings::default()
-        };
+        let deal = |spread: &Parallelism| Deal::Spread(*spread);
+        let best = self.searched(&search, start, (source, deal), terms, searching)?;
+        let words = |spread: &Parallelism| Some(presets::Words(*spread).to_string());
+        Ok(Found {
+            others: of_each(best.others, words),
+            spread: Spread::of_preset(&search, &best.found),
+            work: best.work,
+            proposal: best.found.proposal,
+        })
+    }
+
+    /// The best way to deal a job out, how sure that is, and what else could be built for it.
+    fn searched<M: Dealing>(
+        &self,
+        model: &M,
+        start: M::Deal,
+        (source, deal): (&Source, impl Fn(&M::Deal) -> Deal),
+        (request, bill): (&Request, &Bill),
+        searching: &Searching,
+    ) -> Result<Searched<M::Deal>, CliError> {
+        let settings = source.settings();
         let (go_on, in_time) = (|it: &_| searching.go_on(it), || searching.in_time());
         let help = Help {
             crew: &Cores,
             go_on: &go_on,
             in_time: &in_time,
         };
-        let found = together::search(&search, start, &settings, request, help);
+        let found = together::search(model, start, &settings, request, help);
         let mut found = found.map_err(CliError::Topology)?;
-        let work = source.spread(hosts(self.ports.hosts), found.deal)?;
+        let work = source.dealt(hosts(self.ports.hosts), &deal(&found.deal))?;
         tell_interval(&mut found.proposal, &work, request, searching)?;
         let terms = (request, bill.times(bill.fat_tree));
         let others = self.others(searching, || {
-            others::at_their_best(&search, &found.deal, &settings, terms, help)
-        });
-        Ok(Found {
-            others: of_each(others?, |deal| Some(presets::Words(*deal).to_string())),
-            spread: Spread::of_preset(&search, &found),
+            others::at_their_best(model, &found.deal, &settings, terms, help)
+        })?;
+        Ok(Searched {
+            found,
             work,
-            proposal: found.proposal,
+            others,
         })
     }
 
@@ -347,6 +336,13 @@ struct Found {
     /// What an iteration takes elsewhere; nothing where nobody asks.
     others: Vec<Other>,
     work: Work,
+}
+
+/// What a search has found for a job.
+struct Searched<D> {
+    found: Pairing<D>,
+    work: Work,
+    others: Vec<others::Other<D>>,
 }
 
 fn of_each<D>(others: Vec<others::Other<D>>, words: impl Fn(&D) -> Option<String>) -> Vec<Other> {

@@ -175,49 +175,8 @@ fn queued(fleet: &Fleet, waiting: &Waiting) -> Queued {
 }
 
 pub(super) fn answer(page: &mut Page, answer: &Answer) {
-    page.heading("Shards");
-    let row = |shard: &Shard| {
-        [
-            shard.job.clone(),
-            shard.blocks.join(" and "),
-            shard.servers.len().to_string(),
-            shard.circuits.len().to_string(),
-            format!("{:.2}", shard.summary.iteration_ms),
-            shard.summary.between(),
-            format!("{:.2}", shard.summary.ideal_switch_ms),
-            format!("{:.0}", shard.ends_s),
-        ]
-    };
-    let headings = [
-        "job",
-        "block",
-        "servers",
-        "circuits",
-        "iteration ms",
-        "between ms",
-        "ideal switch ms",
-        "ends in s",
-    ];
-    page.table(headings, answer.shards.iter().map(row));
-    let are = if answer.free.len() == 1 { "is" } else { "are" };
-    page.line(&format!(
-        "  {} {are} free",
-        counted(answer.free.len(), "server")
-    ));
-    page.heading("What is done");
-    for job in &answer.ended {
-        page.line(&format!("  {job} has ended"));
-    }
-    for step in &answer.steps {
-        page.line(&format!("  {step}"));
-    }
-    let is_told = |it: &&Queued| answer.steps.iter().any(|step| step.job == it.job);
-    for it in answer.waiting.iter().filter(|it| !is_told(it)) {
-        page.line(&format!("  {} still waits: {}", it.job, it.words));
-    }
-    if answer.ended.is_empty() && answer.steps.is_empty() && answer.waiting.is_empty() {
-        page.line("  nothing: all stays as it is");
-    }
+    shards(page, answer);
+    done(page, answer);
     for it in &answer.experts {
         page.line(&format!("  {}: {}", it.job, it.why));
     }
@@ -232,6 +191,55 @@ pub(super) fn answer(page: &mut Page, answer: &Answer) {
     }
     if answer.explain {
         answer.shards.iter().for_each(|shard| explain(page, shard));
+    }
+}
+
+const OF_A_SHARD: [&str; 8] = [
+    "job",
+    "block",
+    "servers",
+    "circuits",
+    "iteration ms",
+    "between ms",
+    "ideal switch ms",
+    "ends in s",
+];
+
+fn shards(page: &mut Page, answer: &Answer) {
+    page.heading("Shards");
+    let row = |shard: &Shard| {
+        [
+            shard.job.clone(),
+            shard.blocks.join(" and "),
+            shard.servers.len().to_string(),
+            shard.circuits.len().to_string(),
+            format!("{:.2}", shard.summary.iteration_ms),
+            shard.summary.between(),
+            format!("{:.2}", shard.summary.ideal_switch_ms),
+            format!("{:.0}", shard.ends_s),
+        ]
+    };
+    page.table(OF_A_SHARD, answer.shards.iter().map(row));
+    let free = answer.free.len();
+    let are = if free == 1 { "is" } else { "are" };
+    page.line(&format!("  {} {are} free", counted(free, "server")));
+}
+
+/// What is done, and who still waits though nothing is done about it.
+fn done(page: &mut Page, answer: &Answer) {
+    page.heading("What is done");
+    for job in &answer.ended {
+        page.line(&format!("  {job} has ended"));
+    }
+    for step in &answer.steps {
+        page.line(&format!("  {step}"));
+    }
+    let is_told = |it: &&Queued| answer.steps.iter().any(|step| step.job == it.job);
+    for it in answer.waiting.iter().filter(|it| !is_told(it)) {
+        page.line(&format!("  {} still waits: {}", it.job, it.words));
+    }
+    if answer.ended.is_empty() && answer.steps.is_empty() && answer.waiting.is_empty() {
+        page.line("  nothing: all stays as it is");
     }
 }
 

@@ -78,13 +78,9 @@ impl Trained {
     }
 
     fn searched(&self, servers: usize) -> Result<Deal, Unfit> {
-        let offer = &self.offer;
+        let (offer, settings) = (&self.offer, self.source.settings());
         match &self.source.kind {
-            Kind::Operators {
-                model,
-                timings,
-                choices,
-            } => {
+            Kind::Operators { model, timings, .. } => {
                 let search = operators::Search {
                     model,
                     timings,
@@ -97,10 +93,6 @@ impl Trained {
                 let start = start.map_err(|error| Unfit(error.to_string()))?;
                 let start = search.with_room(start);
                 let start = start.map_err(|crowded| Unfit(crowded.to_string()))?;
-                let settings = Settings {
-                    choices: choices.clone(),
-                    ..Settings::default()
-                };
                 let best = offer.best(&search, start, &settings, servers)?;
                 Ok(Deal::Splits(best))
             }
@@ -109,11 +101,6 @@ impl Trained {
                 let memory = Some(offer.memory.unwrap_or(own));
                 let search = presets::Search::new(&job.preset, servers, memory);
                 let start = search.start()?;
-                let settings = Settings {
-                    inside: job.inside,
-                    choices: job.choices.clone(),
-                    ..Settings::default()
-                };
                 let best = offer.best(&search, start, &settings, servers)?;
                 Ok(Deal::Spread(best))
             }

@@ -251,48 +251,42 @@ impl Region {
         if past.len() < FEWEST {
             return None;
         }
-        let fixed = self.circuits(&Counts::mean(past));
+        let (fixed, none) = (
+            self.circuits(&Counts::mean(past)),
+            Circuits::new(past[0].hosts),
+        );
         let planned: Vec<_> = past.iter().map(|counts| self.circuits(counts)).collect();
-        let follow = past[1..].iter().zip(&planned);
-        let regional: Vec<_> = follow
-            .map(|(counts, circuits)| self.time_ms(counts, circuits))
-            .collect();
-        let still: Vec<_> = past[1..]
-            .iter()
-            .map(|counts| self.time_ms(counts, &fixed))
-            .collect();
-        let moved: Vec<_> = planned
-            .windows(2)
-            .map(|two| two[0].moved(&two[1]))
-            .collect();
+        let still = self.times(past, |_| &fixed);
+        let regional = self.times(past, |nth| &planned[nth]);
+        let gains: Vec<_> = still.iter().zip(&regional).map(|(a, b)| a - b).collect();
+        let moved: Vec<_> = planned.windows(2).map(|it| it[0].moved(&it[1])).collect();
         let waits = moved.iter().map(|&moved| match moved {
             0 => 0.0,
             _ => (time_ms(moved) - hidden_ms).max(0.0),
         });
-        let reconfigure_ms = mean(&waits.collect::<Vec<_>>());
-        let gains: Vec<_> = still
-            .iter()
-            .zip(&regional)
-            .map(|(still, it)| still - it)
-            .collect();
-        let none = Circuits::new(past[0].hosts);
-        let switched = past[1..].iter().map(|counts| self.time_ms(counts, &none));
-        let uncertain_ms = 2.0 * standard_error(&gains);
-        let regional_ms = mean(&regional);
+        let (gains_ms, reconfigure_ms) = (mean(&gains), mean(&waits.collect::<Vec<_>>()));
+        let (regional_ms, uncertain_ms) = (mean(&regional), 2.0 * standard_error(&gains));
         let mut advice = Advice {
-            switched_ms: mean(&switched.collect::<Vec<_>>()),
+            switched_ms: mean(&self.times(past, |_| &none)),
             static_ms: mean(&still),
             regional_ms,
             reconfigure_ms,
-            gain_ms: mean(&gains) - reconfigure_ms,
+            gain_ms: gains_ms - reconfigure_ms,
             uncertain_ms,
-            pays: mean(&gains) - reconfigure_ms > uncertain_ms,
-            pays_below_ms: (mean(&gains) - uncertain_ms) / often(&moved) + hidden_ms,
+            pays: gains_ms - reconfigure_ms > uncertain_ms,
+            pays_below_ms: (gains_ms - uncertain_ms) / often(&moved) + hidden_ms,
             ports_instead: self.ports_instead(past, regional_ms),
             why: String::new(),
         };
         advice.why = advice.words();
         Some(advice)
+    }
+
+    /// Of each iteration but the first, by the circuits that there are before it.
+    fn times<'c>(&self, past: &[Counts], before: impl Fn(usize) -> &'c Circuits) -> Vec<f64> {
+        let each = past[1..].iter().enumerate();
+        each.map(|(nth, counts)| self.time_ms(counts, before(nth)))
+            .collect()
     }
 
     /// How few ports make circuits that stay as fast as those that are laid anew.
@@ -304,8 +298,7 @@ impl Region {
                 ..*self
             };
             let fixed = wider.circuits(&mean_counts);
-            let times = past[1..].iter().map(|counts| wider.time_ms(counts, &fixed));
-            mean(&times.collect::<Vec<_>>()) <= enough_ms
+            mean(&wider.times(past, |_| &fixed)) <= enough_ms
         };
         (1..=self.ports * MOST_TIMES_WIDER).find(does)
     }
