@@ -125,20 +125,27 @@ const BACK_ACROSS_0: &[Option<[u8; 4]>] = &[Some([10, 192, 0, 3]), Some([10, 192
 
 impl Site {
     fn new() -> Self {
-        let (fabric, ingest, policy) = (fabric(), Ingest::default(), Policy::default());
+        let mut site = Self::on(fabric());
+        for (name, readings) in introductions() {
+            site.hear(name, readings);
+        }
+        site
+    }
+
+    /// Agents are there, and have said nothing.
+    fn on(fabric: Arc<Fabric>) -> Self {
         let mut site = Self {
-            fabric,
-            ingest,
+            fabric: Arc::clone(&fabric),
+            ingest: Ingest::default(),
             trends: Trends::default(),
             latencies: Latencies::default(),
             ways: Ways::default(),
             resting: Resting::default(),
-            policy,
+            policy: Policy::default(),
             now: Moment::from_micros(10_000_000),
         };
-        for (name, readings) in introductions() {
-            site.ingest.handle_connected(site.node(name));
-            site.hear(name, readings);
+        for (node, _) in fabric.nodes() {
+            site.ingest.handle_connected(node);
         }
         site
     }
@@ -236,21 +243,7 @@ fn each_nic_of_a_host_has_a_link_of_its_own() {
     for ends in [[host, leaves[0]], [host, leaves[1]], [other, leaves[1]]] {
         builder.connect(ends, 1, GIG, Duration::ZERO).unwrap();
     }
-    let (ingest, policy) = (Ingest::default(), Policy::default());
-    let now = Moment::from_micros(10_000_000);
-    let mut site = Site {
-        fabric: Arc::new(builder.build()),
-        ingest,
-        trends: Trends::default(),
-        latencies: Latencies::default(),
-        ways: Ways::default(),
-        resting: Resting::default(),
-        policy,
-        now,
-    };
-    ["h0", "h1", "leaf0", "leaf1"].into_iter().for_each(|name| {
-        site.ingest.handle_connected(site.node(name));
-    });
+    let mut site = Site::on(Arc::new(builder.build()));
     let second = interface("eth1", [10, 0, 0, 0], Some([10, 192, 0, 3]));
     site.hear(
         "h0",
@@ -278,6 +271,88 @@ fn each_nic_of_a_host_has_a_link_of_its_own() {
         picture.wiring.end(site.hop("h0", 0)).unwrap().interface,
         "eth0"
     );
+}
+
+/// As labs number them: three leaves' loopbacks, and then those of the spines.
+#[test]
+fn loopbacks_that_look_like_the_two_of_one_31_are_no_ends_of_a_link() {
+    let text = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 1\n\
+                host_gbps = 1\nuplink_gbps = 1";
+    let mut site = Site::on(Arc::new(Fabric::parse("fabric.toml", text).unwrap()));
+    let fabric = Arc::clone(&site.fabric);
+    for (node, readings) in fabric
+        .nodes()
+        .map(|(node, _)| (node, as_in_a_lab(&fabric, node)))
+    {
+        site.hear(fabric.name(node), readings);
+    }
+    assert_eq!(
+        faces(&site, "leaf2-spine0"),
+        ["swp1 of leaf2", "swp2 of spine0"]
+    );
+    for (link, _) in fabric.links() {
+        assert_eq!(faces(&site, &fabric.link_name(link)).len(), 2);
+    }
+}
+
+/// Which ends of a link are known.
+fn faces(site: &Site, name: &str) -> Vec<String> {
+    let fabric = &site.fabric;
+    let mut links = fabric.links();
+    let (link, between) = links
+        .find(|(link, _)| fabric.link_name(*link) == name)
+        .unwrap();
+    let wiring = site.known().picture().wiring;
+    let ends = between.ports().into_iter().filter_map(|port| {
+        let from = port.node;
+        let end = wiring.end(Hop { from, link })?;
+        Some(format!("{} of {}", end.interface, fabric.name(from)))
+    });
+    ends.collect()
+}
+
+/// Its loopback and its ports, of which each has an address of one /31 and routes to the other end.
+fn as_in_a_lab(fabric: &Fabric, node: NodeId) -> Vec<Reading> {
+    let on_link = |link: LinkId, at: NodeId| {
+        let end = usize::from(fabric.link(link).b.node == at);
+        [10, 192, 0, (2 * link.index() + end) as u8]
+    };
+    let switches = fabric.nodes().filter(|(_, it)| it.role == Role::Switch);
+    let place = switches.map(|(id, _)| id).position(|id| id == node);
+    let own = place.map(|place| interface("lo", [10, 128, 0, place as u8], None));
+    let ports = fabric
+        .links_of(node)
+        .iter()
+        .enumerate()
+        .map(|(port, &link)| {
+            let far = fabric.link(link).far(node).node;
+            interface(
+                &format!("swp{port}"),
+                on_link(link, node),
+                Some(on_link(link, far)),
+            )
+        });
+    own.into_iter().chain(ports).collect()
+}
+
+/// Hosts that forward for one another, each with an address of its own beside those of its links.
+#[test]
+fn hosts_that_are_numbered_one_after_the_other_face_whom_their_routes_lead_to() {
+    let text = "kind = \"direct\"\nhosts = 4\nlink_gbps = 1\nstrides = [1]";
+    let mut site = Site::on(Arc::new(Fabric::parse("fabric.toml", text).unwrap()));
+    let fabric = Arc::clone(&site.fabric);
+    for (node, _) in fabric.nodes() {
+        let mut readings = as_in_a_lab(&fabric, node);
+        let Reading::Interface(first) = &mut readings[0] else {
+            panic!("its first port comes first");
+        };
+        first.addresses.push([10, 0, 0, node.index() as u8].into());
+        site.hear(fabric.name(node), readings);
+    }
+    assert_eq!(faces(&site, "h1-h2"), ["swp1 of h1", "swp0 of h2"]);
+    for (link, _) in fabric.links() {
+        assert_eq!(faces(&site, &fabric.link_name(link)).len(), 2);
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Which interface is which end of which link.
 //!
 //! Two interfaces are joined when their addresses lie in one /31, or when the gateway of one is an
-//! address of the other, and the fabric has a link between their nodes. Whatever is ambiguous is
-//! left out.
+//! address of the other, and the fabric has a link between their nodes. Addresses alone say less than
+//! routes: loopbacks that were numbered one after the other look like the two of one /31. Whatever is
+//! ambiguous is left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use reweave_common::fabric::Fabric;
@@ -34,9 +35,17 @@ pub struct End {
 pub type Reporting<'o> = BTreeMap<NodeId, &'o NodeObservations>;
 /// An interface of a node.
 type Seat = (NodeId, String);
-/// Two interfaces that face each other, with the addresses they face each other by.
-type Pairs = BTreeMap<[Seat; 2], [Ipv4Addr; 2]>;
-type Pair<'p> = (&'p [Seat; 2], &'p [Ipv4Addr; 2]);
+/// Two interfaces that face each other, and how that is known.
+type Pairs = BTreeMap<[Seat; 2], Facing>;
+type Pair<'p> = (&'p [Seat; 2], &'p Facing);
+
+/// How two interfaces face each other.
+#[derive(Debug, Clone, Copy)]
+struct Facing {
+    addresses: [Ipv4Addr; 2],
+    /// Whether one of them has routes over the other, or their addresses alone say so.
+    is_routed: bool,
+}
 
 impl Wiring {
     pub fn new(fabric: &Fabric, nodes: &Reporting<'_>) -> Self {
@@ -47,6 +56,7 @@ impl Wiring {
             seats,
             ..Self::default()
         };
+        drop_contradicted(&mut pairs);
         for (nodes, pairs) in by_nodes(unambiguous(&pairs)) {
             wiring.join(fabric, nodes, pairs);
         }
@@ -97,12 +107,15 @@ impl Wiring {
     /// all of them are known.
     fn join(&mut self, fabric: &Fabric, nodes: [NodeId; 2], mut pairs: Vec<Pair<'_>>) {
         let links: Vec<_> = cables(fabric, nodes[0], nodes[1]).collect();
+        if pairs.len() > links.len() {
+            pairs.retain(|(_, facing)| facing.is_routed);
+        }
         if links.len() != pairs.len() {
             return;
         }
-        pairs.sort_by_key(|(_, addresses)| addresses.iter().min());
-        for (link, (seats, addresses)) in links.into_iter().zip(pairs) {
-            for (seat, &address) in seats.iter().zip(addresses) {
+        pairs.sort_by_key(|(_, facing)| facing.addresses.iter().min());
+        for (link, (seats, facing)) in links.into_iter().zip(pairs) {
+            for (seat, address) in seats.iter().zip(facing.addresses) {
                 let (node, interface) = seat.clone();
                 self.ends
                     .insert(Hop { from: node, link }, End { interface, address });
@@ -134,12 +147,15 @@ fn interfaces<'o>(nodes: &Reporting<'o>) -> impl Iterator<Item = (Seat, &'o Inte
 /// All interfaces that face each other. Those in one /31 go by the addresses that put them there.
 fn pairs(nodes: &Reporting<'_>, seats: &BTreeMap<Ipv4Addr, Seat>) -> Pairs {
     let mut pairs = Pairs::new();
-    let mut face = |[a, b]: [(&Seat, Ipv4Addr); 2]| {
+    let mut face = |[a, b]: [(&Seat, Ipv4Addr); 2], is_routed| {
         if a.0.0 != b.0.0 {
             let [a, b] = if a.0 < b.0 { [a, b] } else { [b, a] };
-            pairs
-                .entry([a.0.clone(), b.0.clone()])
-                .or_insert([a.1, b.1]);
+            let addresses = [a.1, b.1];
+            let facing = pairs.entry([a.0.clone(), b.0.clone()]).or_insert(Facing {
+                addresses,
+                is_routed,
+            });
+            facing.is_routed |= is_routed;
         }
     };
     for (&address, seat) in seats {
@@ -147,7 +163,7 @@ fn pairs(nodes: &Reporting<'_>, seats: &BTreeMap<Ipv4Addr, Seat>) -> Pairs {
         seats
             .get(&peer)
             .into_iter()
-            .for_each(|other| face([(seat, address), (other, peer)]));
+            .for_each(|other| face([(seat, address), (other, peer)], false));
     }
     for (seat, interface) in interfaces(nodes) {
         let Some(&own) = interface.addresses.first() else {
@@ -157,10 +173,19 @@ fn pairs(nodes: &Reporting<'_>, seats: &BTreeMap<Ipv4Addr, Seat>) -> Pairs {
             seats
                 .get(&gateway)
                 .into_iter()
-                .for_each(|other| face([(&seat, own), (other, gateway)]));
+                .for_each(|other| face([(&seat, own), (other, gateway)], true));
         }
     }
     pairs
+}
+
+/// An interface whose routes say whom it faces does not face another one for its address's sake.
+fn drop_contradicted(pairs: &mut Pairs) {
+    let routed = pairs.iter().filter(|(_, facing)| facing.is_routed);
+    let routed: BTreeSet<_> = routed.flat_map(|(seats, _)| seats.clone()).collect();
+    pairs.retain(|seats, facing| {
+        facing.is_routed || !seats.iter().any(|seat| routed.contains(seat))
+    });
 }
 
 /// The other address of a /31.
