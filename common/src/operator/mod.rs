@@ -161,6 +161,29 @@ pub enum Request {
     },
 }
 
+/// How a plan is carried out that somebody approves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Approval {
+    /// It is kept though flows become slower.
+    pub force: bool,
+    /// Hours for changes do not count.
+    pub now: bool,
+}
+
+impl Approval {
+    /// What is asked for it.
+    pub fn of(self, generation: Generation) -> Request {
+        match self {
+            Self { now: true, force } => Request::ApplyNow {
+                generation,
+                anyway: force,
+            },
+            Self { force: true, .. } => Request::ApplyAnyway { generation },
+            Self { .. } => Request::Apply { generation },
+        }
+    }
+}
+
 impl Request {
     /// Whether a certificate of this role is enough to ask it.
     pub fn may_be_asked_by(&self, role: Role) -> bool {

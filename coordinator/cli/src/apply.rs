@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use reweave_common::operator::{Outcome, Record, Request, Response};
+use reweave_common::operator::{Approval, Outcome, Record, Response};
 use reweave_common::plan::Generation;
 
 use crate::ask::{Coordinator, Reach};
@@ -42,32 +42,23 @@ pub(crate) fn number(text: &str) -> Result<u64, &'static str> {
         .map_err(|_| "no number of a plan; `reweave plan` tells it")
 }
 
-/// What is not waited for.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct How {
-    /// It is kept though flows become slower.
-    pub(crate) force: bool,
-    /// Hours for changes do not count.
-    pub(crate) now: bool,
-}
-
 impl Apply {
-    fn how(&self) -> How {
+    fn approval(&self) -> Approval {
         let (force, now) = (self.force, self.now);
-        How { force, now }
+        Approval { force, now }
     }
 
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
         let generation = Generation(self.generation);
         if self.no_wait {
-            begin(&mut coordinator, generation, self.how())?;
+            begin(&mut coordinator, generation, self.approval())?;
             let started = serde_json::json!({ "started": generation });
             return print(output, &started, |page| {
                 page.line(&format!("plan {generation} is being carried out"));
             });
         }
-        let (record, mut coordinator) = carry_out(reach, coordinator, generation, self.how())?;
+        let (record, mut coordinator) = carry_out(reach, coordinator, generation, self.approval())?;
         let names = Names::of(&coordinator.status()?);
         print(output, &record, |page| show::record(page, &record, &names))?;
         Ok(match record.outcome {
@@ -77,14 +68,12 @@ impl Apply {
     }
 }
 
-fn begin(coordinator: &mut Coordinator, generation: Generation, how: How) -> Result<(), CliError> {
-    let anyway = how.force;
-    let request = match how {
-        How { now: true, .. } => Request::ApplyNow { generation, anyway },
-        How { force: true, .. } => Request::ApplyAnyway { generation },
-        How { .. } => Request::Apply { generation },
-    };
-    match coordinator.ask(&request)? {
+fn begin(
+    coordinator: &mut Coordinator,
+    generation: Generation,
+    approval: Approval,
+) -> Result<(), CliError> {
+    match coordinator.ask(&approval.of(generation))? {
         Response::ApplyStarted { .. } => Ok(()),
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
@@ -96,9 +85,9 @@ pub(crate) fn carry_out(
     reach: &Reach,
     mut coordinator: Coordinator,
     generation: Generation,
-    how: How,
+    approval: Approval,
 ) -> Result<(Record, Coordinator), CliError> {
-    begin(&mut coordinator, generation, how)?;
+    begin(&mut coordinator, generation, approval)?;
     let follower = Follower {
         reach,
         coordinator,

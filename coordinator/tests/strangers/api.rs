@@ -154,6 +154,37 @@ async fn what_is_not_there_is_a_problem_that_says_so() {
     );
 }
 
+/// As `reweave apply` asks it with the same words.
+#[tokio::test]
+async fn an_approval_may_insist() {
+    let house = House::overheard();
+    let token = operators(&house).await;
+    let approve = |number: u32, query: &str| {
+        let path = format!("/api/v1/plans/{number}/approval{query}");
+        send(&house, "POST", &path, &token)
+    };
+    let asked = [
+        ("", "{\"apply\":{\"generation\":1}}"),
+        ("?force=false&now=false", "{\"apply\":{\"generation\":2}}"),
+        ("?force=true", "{\"apply-anyway\":{\"generation\":3}}"),
+        (
+            "?now=true",
+            "{\"apply-now\":{\"generation\":4,\"anyway\":false}}",
+        ),
+        (
+            "?force=true&now=true",
+            "{\"apply-now\":{\"generation\":5,\"anyway\":true}}",
+        ),
+    ];
+    for (number, (query, told)) in (1..).zip(asked) {
+        is_problem(&approve(number, query), 404, "no-plan");
+        house.told(told);
+    }
+    for query in ["?force=perhaps", "?force", "?now=1", "?anyway=true"] {
+        is_problem(&approve(1, query), 400, "bad-request");
+    }
+}
+
 #[tokio::test]
 async fn whoever_has_the_same_answer_is_sent_nothing() {
     let house = House::new();

@@ -55,6 +55,10 @@ async fn what_can_be_asked_is_described_to_whoever_wants_to_know() {
             assert!(!absent, "{method} {path}: {}", answer.body);
         }
     }
+    let approval = &paths["/plans/{generation}/approval"]["post"];
+    let parameters = approval["parameters"].as_array().unwrap().iter();
+    let names: Vec<_> = parameters.map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["generation", "force", "now", "Idempotency-Key"]);
     let mut pointed_at = BTreeSet::new();
     references(&document, &mut pointed_at);
     assert!(pointed_at.len() > 40, "{pointed_at:?}");

@@ -1,5 +1,6 @@
 //! A coordinator that runs, and what its cluster looks like from outside.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,27 @@ impl House {
         Self::over(FABRIC, coordinator)
     }
 
+    /// What its core is told can be read, where [`House::told`] says.
+    pub(crate) fn overheard() -> Self {
+        let mut house = Self::new();
+        let recording = house.path("recording");
+        house.start_again(&["--record".as_ref(), recording.as_os_str()]);
+        house
+    }
+
+    /// Once the core has been told something of these words.
+    pub(crate) fn told(&self, words: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let recorded = fs::read_to_string(self.path("recording")).unwrap();
+            if let Some(line) = recorded.lines().find(|line| line.contains(words)) {
+                return line.to_owned();
+            }
+            assert!(Instant::now() < deadline, "nobody says {words}");
+            thread::park_timeout(Duration::from_millis(10));
+        }
+    }
+
     /// The same over this fabric.
     pub(crate) fn over(fabric: &str, coordinator: Validity) -> Self {
         let home = tempfile::tempdir().unwrap();
@@ -71,7 +93,7 @@ impl House {
             .issue(Role::Operator, "ann", Validity::day(), &ann)
             .unwrap();
         fs::write(home.path().join("fabric.toml"), fabric).unwrap();
-        let (child, places) = start(home.path(), 0);
+        let (child, places) = start(home.path(), 0, &[]);
         Self {
             operator: Identity::load(&ann).unwrap(),
             home,
@@ -86,9 +108,13 @@ impl House {
 
     /// Killed, and started again on the same data.
     pub(crate) fn restart(&mut self) {
+        self.start_again(&[]);
+    }
+
+    fn start_again(&mut self, more: &[&OsStr]) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let (child, places) = start(self.home.path(), self.runs);
+        let (child, places) = start(self.home.path(), self.runs, more);
         self.child = child;
         self.runs += 1;
         [self.address, self.door, self.http] = places;
@@ -191,7 +217,7 @@ pub(crate) async fn status(session: &Session) -> Status {
 }
 
 /// The program, and where it listens, is joined and serves HTTP.
-fn start(home: &Path, run: u32) -> (Child, [SocketAddr; 3]) {
+fn start(home: &Path, run: u32, more: &[&OsStr]) -> (Child, [SocketAddr; 3]) {
     let log = home.join(format!("log-{run}"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-coordinator"));
     command.current_dir(home).arg("run");
@@ -207,6 +233,7 @@ fn start(home: &Path, run: u32) -> (Child, [SocketAddr; 3]) {
         command.args([place, "127.0.0.1:0"]);
     }
     let child = command
+        .args(more)
         .stdin(Stdio::null())
         .stderr(File::create(&log).unwrap())
         .spawn()

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use reweave_common::operator::{Record, Request, Response, Status};
+use reweave_common::operator::{Approval, Record, Request, Response, Status};
 use reweave_common::plan::Generation;
 
-use crate::apply::{self, How};
+use crate::apply;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 
@@ -63,13 +63,13 @@ impl<'r> Line<'r> {
     pub(super) fn carry_out(
         &mut self,
         generation: Generation,
-        how: How,
+        approval: Approval,
     ) -> Result<Record, CliError> {
         let session = match self.session.take() {
             Some(session) => session,
             None => Coordinator::reach(self.reach)?,
         };
-        let (record, session) = apply::carry_out(self.reach, session, generation, how)?;
+        let (record, session) = apply::carry_out(self.reach, session, generation, approval)?;
         self.session = Some(session);
         Ok(record)
     }

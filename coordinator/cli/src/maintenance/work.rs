@@ -6,15 +6,14 @@ use std::{fmt, io};
 
 use reweave_common::cause::Cause;
 use reweave_common::operator::{
-    Finding, MaintenanceStage, MaintenanceStatus, Outcome, Record, Refused, Request, Response,
-    Status,
+    Approval, Finding, MaintenanceStage, MaintenanceStatus, Outcome, Record, Refused, Request,
+    Response, Status,
 };
 use serde::Serialize;
 
 use super::Maintenance;
 use super::health::Patient;
 use super::line::Line;
-use crate::apply::How;
 use crate::ask::Reach;
 use crate::error::CliError;
 use crate::parting;
@@ -196,8 +195,8 @@ impl<'w> Work<'w> {
 
     /// What is refused leaves nothing behind.
     fn drained_by(&mut self, answer: Response) -> Result<Option<Record>, Stop> {
-        let how = self.how(self.asked.force);
-        let record = self.carried_out(answer, how);
+        let approval = self.approval(self.asked.force);
+        let record = self.carried_out(answer, approval);
         if let Err(CliError::Refused(refused)) = record {
             self.bring(None)?;
             return Err(Stop::untouched(refused));
@@ -205,16 +204,20 @@ impl<'w> Work<'w> {
         Ok(record?)
     }
 
-    fn how(&self, force: bool) -> How {
+    fn approval(&self, force: bool) -> Approval {
         let now = self.asked.now;
-        How { force, now }
+        Approval { force, now }
     }
 
-    fn carried_out(&mut self, answer: Response, how: How) -> Result<Option<Record>, CliError> {
+    fn carried_out(
+        &mut self,
+        answer: Response,
+        approval: Approval,
+    ) -> Result<Option<Record>, CliError> {
         match answer {
             Response::Plan {
                 plan: Some(plan), ..
-            } => self.line.carry_out(plan.generation, how).map(Some),
+            } => self.line.carry_out(plan.generation, approval).map(Some),
             Response::Plan { plan: None, .. } => Ok(None),
             other => Err(CliError::unexpected(&other)),
         }
@@ -281,7 +284,7 @@ impl<'w> Work<'w> {
     /// Where jobs are worse off with it, the coordinator takes that back by itself.
     fn give_back(&mut self) -> Step {
         let answer = self.bring(Some(MaintenanceStage::Returning))?;
-        let record = self.carried_out(answer, self.how(false))?;
+        let record = self.carried_out(answer, self.approval(false))?;
         match record.filter(|record| record.outcome != Outcome::Committed) {
             None => Ok(()),
             Some(record) => {
@@ -308,7 +311,7 @@ impl<'w> Work<'w> {
 
     fn drain_again(&mut self, cause: &Cause) -> Result<Stop, CliError> {
         let answer = self.bring(Some(MaintenanceStage::Draining))?;
-        let at_once = How {
+        let at_once = Approval {
             force: true,
             now: true,
         };

@@ -1,13 +1,14 @@
 //! What operators ask for that changes something, or may.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
-use reweave_common::operator::{NotSeen, Plan, Refused, Request, Response as Answer};
+use reweave_common::operator::{Approval, NotSeen, Plan, Refused, Request, Response as Answer};
 use reweave_common::plan::Generation;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::once::{Key, Once};
 use super::problem::Problem;
@@ -60,6 +61,18 @@ async fn planned(served: &Served, visitor: Visitor, asked: Request) -> Answered 
     }
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Insistence {
+    /// Keep the change though flows become slower by it; what is unsound is refused all the same.
+    #[serde(default)]
+    force: bool,
+    /// Make it at once, whatever hours the policy has for changes.
+    #[serde(default)]
+    now: bool,
+}
+
 /// A change that has begun.
 #[derive(Debug, Serialize, ToSchema)]
 struct Begun {
@@ -69,11 +82,11 @@ struct Begun {
 }
 
 /// Has a plan carried out. Its record tells what comes of it; approved once more while it is
-/// carried out, nothing changes. For operators.
+/// carried out, nothing changes, and `force` and `now` come too late. For operators.
 #[utoipa::path(
     post,
     path = "/plans/{generation}/approval",
-    params(("generation" = u64, Path, description = "The plan's number"), Key),
+    params(("generation" = u64, Path, description = "The plan's number"), Insistence, Key),
     responses((
         status = 202,
         description = "It has begun",
@@ -86,15 +99,25 @@ pub(super) async fn approve(
     visitor: Visitor,
     headers: HeaderMap,
     path: Number,
+    insistence: Result<Query<Insistence>, QueryRejection>,
 ) -> Answered {
     let generation = number(path)?;
-    let once = Once::asked(&headers, visitor, &format!("approval of {generation}"))?;
-    let asked = begin(&served, visitor, generation);
+    let insistence = insistence.map_err(|error| Problem::bad_request(error.to_string()));
+    let Query(Insistence { force, now }) = insistence?;
+    let approval = Approval { force, now };
+    let what = format!("approval of {generation}, {approval:?}");
+    let once = Once::asked(&headers, visitor, &what)?;
+    let asked = begin(&served, visitor, generation, approval);
     served.answers.answer(once, asked).await
 }
 
-async fn begin(served: &Served, visitor: Visitor, generation: Generation) -> Answered {
-    let asked = Request::Apply { generation };
+async fn begin(
+    served: &Served,
+    visitor: Visitor,
+    generation: Generation,
+    approval: Approval,
+) -> Answered {
+    let asked = approval.of(generation);
     match crate::http::ask(&served.house, visitor.asker(), asked).await {
         Some(Answer::ApplyStarted { .. }) => {}
         Some(Answer::Refused(Refused::Busy { running })) if running == generation => {}
