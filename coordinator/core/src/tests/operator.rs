@@ -10,6 +10,8 @@ use reweave_common::plan::Generation;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
+use super::network::Network;
+use super::scene::status;
 use super::switch::Mood;
 use crate::Input;
 
@@ -240,6 +242,43 @@ fn status_tells_how_unevenly_flows_are_spread() {
     assert_eq!(imbalance.worst.fim_percent, 100.0);
     let over: Vec<_> = imbalance.worst_over.iter().map(|hop| &hop.to[..]).collect();
     assert_eq!(over, ["spine0", "spine1"]);
+}
+
+/// How far the metric is above its floor, in percent.
+fn above_floor(cluster: &mut Cluster) -> f64 {
+    let worst = status(cluster).flow_imbalance.unwrap().worst;
+    worst.fim_percent - worst.floor_percent
+}
+
+#[test]
+fn once_a_plan_was_kept_flows_are_spread_as_evenly_as_so_many_can_be() {
+    // By the spines that the hash picks for what one leaf sends.
+    let cases: [&[usize]; 5] = [
+        &[0, 0, 2, 3],
+        &[1, 1, 1, 1, 0],
+        &[2; 6],
+        &[0, 0, 0, 1, 1, 1, 2],
+        &[3; 8],
+    ];
+    for spines in cases {
+        let mut cluster = Cluster::on(Network::new(4, 8), Mode::Manual);
+        for (host, &spine) in spines.iter().enumerate() {
+            let [from, to] = [host, 8 + host].map(|it| format!("h{it}"));
+            cluster.network.start(&from, &to, 1000 + host as u16, spine);
+        }
+        cluster.run_for(A_WHILE);
+        assert!(above_floor(&mut cluster) > 20.0, "{spines:?}");
+        let plan = cluster.plan();
+        cluster.apply(plan);
+        cluster.run_until_ended(1);
+        cluster.run_for(A_WHILE);
+        assert_eq!(
+            *cluster.last_outcome(),
+            crate::Outcome::Committed,
+            "{spines:?}"
+        );
+        assert!(above_floor(&mut cluster).abs() < 1e-9, "{spines:?}");
+    }
 }
 
 #[test]
