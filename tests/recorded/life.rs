@@ -7,7 +7,7 @@ use std::time::Duration;
 use reweave_common::fabric::Fabric;
 use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
-use reweave_common::operator::{Request, Response};
+use reweave_common::operator::{AgentState, Request, Response};
 use reweave_core::{Core, Effect, Input, Policy, Recorded};
 use serde_json::Value;
 
@@ -40,13 +40,20 @@ impl Run {
     }
 }
 
-/// How often was looked in the hour.
+/// How often was looked in the hour. Who sees nothing raises no alarm either: nearly always all links were
+/// known and probed, and flows were seen while the job was there.
 pub(crate) fn live_an_hour(run: &Run) -> usize {
     let mut life = Life::on(&run.fabric);
     while life.lived < AN_HOUR {
         life.live(&run.inputs);
     }
-    life.looks
+    let Life {
+        looks, clear, busy, ..
+    } = life;
+    println!("{looks} looks: {clear} saw everything, {busy} large flows");
+    assert!(clear * 10 >= looks * 9, "{clear} of {looks} saw everything");
+    assert!(busy * 2 >= looks, "{busy} of {looks} saw flows");
+    looks
 }
 
 struct Life {
@@ -55,6 +62,10 @@ struct Life {
     lived: Duration,
     looked: Moment,
     looks: usize,
+    /// Of these, those that saw all links, and probes.
+    clear: usize,
+    /// Those that saw flows, and where they go.
+    busy: usize,
 }
 
 impl Life {
@@ -65,6 +76,8 @@ impl Life {
             lived: Duration::ZERO,
             looked: Moment::default(),
             looks: 0,
+            clear: 0,
+            busy: 0,
         }
     }
 
@@ -97,17 +110,26 @@ impl Life {
     fn look(&mut self) {
         self.looked = self.now;
         self.looks += 1;
-        let said = self.hand_in(Input::Operator {
+        let Response::Findings(found) = self.ask(Request::Diagnose) else {
+            panic!("no findings");
+        };
+        assert_eq!(found.findings, [], "after {:?}", self.now);
+        assert_eq!(found.not_seen.unfit, None);
+        let Response::Status(status) = self.ask(Request::Status) else {
+            panic!("no status");
+        };
+        let mut agents = status.agents.iter();
+        let all_known = agents.all(|it| it.state == AgentState::Up && it.known_links == it.links);
+        self.clear += usize::from(all_known && status.probes.all.is_some());
+        self.busy += usize::from(status.flows.iter().any(|flow| flow.path.is_some()));
+    }
+
+    fn ask(&mut self, request: Request) -> Response {
+        let mut said = self.hand_in(Input::Operator {
             id: 1,
             principal: Member::new(Role::Operator, "ada"),
-            request: Request::Diagnose,
+            request,
         });
-        for response in said {
-            let Response::Findings(found) = response else {
-                panic!("{response:?}")
-            };
-            assert_eq!(found.findings, [], "after {:?}", self.now);
-            assert_eq!(found.not_seen.unfit, None);
-        }
+        said.pop().expect("it is answered at once")
     }
 }
