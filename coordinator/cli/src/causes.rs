@@ -10,6 +10,7 @@ use reweave_common::operator::{Explanation, Request, Response};
 use reweave_common::units::Rate;
 use reweave_planner::causes::{self, Evidence};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
@@ -68,7 +69,7 @@ impl Diagnose {
         let doubts = evidence.doubts(&fabric);
         doubts.iter().for_each(|doubt| tell(doubt));
         let answer = Answer { findings, doubts };
-        print(output, &answer, |page| lay_out(page, &answer.findings))
+        print(output, &answer, |page| lay_out(page, &answer))
     }
 }
 
@@ -107,7 +108,10 @@ impl Explain {
 }
 
 fn read(file: &Path) -> Result<Evidence, CliError> {
-    let evidence = serde_json::from_slice(&input::bytes(file)?);
+    let bytes = input::bytes(file)?;
+    // A list would do for the fields in their order, and an empty one for none.
+    let object = serde_json::from_slice::<Map<String, Value>>(&bytes);
+    let evidence = object.and_then(|_| serde_json::from_slice(&bytes));
     evidence.map_err(|source| CliError::BadEvidence {
         path: file.to_owned(),
         source,
@@ -121,9 +125,13 @@ fn unfit(file: &Path, source: causes::EvidenceError) -> CliError {
     }
 }
 
-fn lay_out(page: &mut Page, findings: &[Cause]) {
-    if findings.is_empty() {
-        page.line("nothing is wrong, as far as this evidence goes");
+fn lay_out(page: &mut Page, Answer { findings, doubts }: &Answer) {
+    match (findings.is_empty(), doubts.is_empty()) {
+        (true, true) => page.line("nothing is wrong, as far as this evidence goes"),
+        (true, false) => {
+            page.line("no cause is found, and not all of this evidence says something");
+        }
+        _ => {}
     }
     findings.iter().for_each(|cause| show::cause(page, cause));
 }

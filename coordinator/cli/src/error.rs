@@ -257,8 +257,10 @@ pub(crate) enum CliError {
     Inspector(InspectorError),
     #[error("{0}")]
     Recorded(RecordedError),
-    #[error("{option} {value:?} is out of its range")]
+    #[error("{option} {} is out of its range", figure(*value))]
     BadOption { option: &'static str, value: f64 },
+    #[error("--lossy {text} names no link with the share that it loses, as in leaf0-spine1=0.01")]
+    BadLoss { text: String },
     #[error(
         "--linux needs --seed, the routers' net.ipv4.fib_multipath_hash_seed: with 0 they draw a key that nobody knows"
     )]
@@ -355,6 +357,7 @@ impl CliError {
             | Self::Token(_)
             | Self::Pki(_)
             | Self::BadOption { .. }
+            | Self::BadLoss { .. }
             | Self::NoKey
             | Self::NoSuchLink { .. }
             | Self::LinkTwice { .. }
@@ -439,6 +442,11 @@ fn names_nothing(refused: &Refused) -> bool {
 }
 
 /// Whether what was given cannot be simulated.
+/// In as few characters as say it.
+fn figure(value: f64) -> String {
+    format!("{value:?}").trim_end_matches(".0").to_owned()
+}
+
 fn is_bad_network(error: &SimulationError) -> bool {
     matches!(
         error,

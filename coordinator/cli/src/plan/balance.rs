@@ -9,7 +9,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::LinkId;
 use reweave_common::snapshot::Hop;
 use reweave_planner::assign::Work;
-use reweave_planner::fim::{self, Headline, LayerSpread};
+use reweave_planner::fim::{self, Group, Headline, LayerSpread};
 use reweave_planner::paths::linux::HashPolicy;
 use reweave_planner::paths::listed::{self, Listed, Table};
 use reweave_planner::paths::{Atlas, Learned};
@@ -85,6 +85,8 @@ impl From<Policy> for HashPolicy {
 struct Answer {
     before: Figures,
     after: Figures,
+    /// Where FIM is largest as it is.
+    largest_fim: Option<Equals>,
     pins: Vec<Pin>,
     ports: Vec<Port>,
     weights: Vec<Weight>,
@@ -105,6 +107,13 @@ struct Answer {
     /// So many flows were not traced: their ways are a prediction, by the hash.
     predicted: usize,
     doubts: Vec<String>,
+}
+
+/// Links of a switch that stand for one another.
+#[derive(Serialize)]
+struct Equals {
+    at: String,
+    links: Vec<String>,
 }
 
 /// As it is, as it will be, and what no choice of ways gets below.
@@ -202,7 +211,8 @@ impl Balance {
         let mut lossy = BTreeMap::new();
         for text in &self.lossy {
             let (name, share) = text.split_once('=').unwrap_or((text, ""));
-            let share = self.share("--lossy", share.parse().unwrap_or(f64::NAN))?;
+            let bad = || CliError::BadLoss { text: text.clone() };
+            let share = self.share("--lossy", share.parse().map_err(|_| bad())?)?;
             if lossy.insert(link(fabric, name)?, share).is_some() {
                 return Err(CliError::LinkTwice {
                     name: name.to_owned(),
@@ -255,6 +265,10 @@ impl Answer {
         Self {
             before: Figures::of(plan.before.headline()),
             after: Figures::of(plan.after.headline()),
+            largest_fim: plan
+                .before
+                .largest()
+                .map(|it| Equals::of(fabric, &it.group)),
             pins: plan
                 .moves
                 .iter()
@@ -334,6 +348,24 @@ fn weights(fabric: &Fabric, plan: &Rebalanced) -> Vec<Weight> {
     of_switch.collect()
 }
 
+impl Equals {
+    fn of(fabric: &Fabric, group: &Group) -> Self {
+        let links = group.links.iter();
+        Self {
+            at: fabric.name(group.at).to_owned(),
+            links: links.map(|link| fabric.link_name(*link)).collect(),
+        }
+    }
+
+    fn words(&self) -> String {
+        let Self { at, links } = self;
+        match links.as_slice() {
+            few @ [..] if few.len() <= MOST_NAMED => format!("at {at}: {}", few.join(", ")),
+            many => format!("at {at}: {} links, {} first", many.len(), many[0]),
+        }
+    }
+}
+
 impl Figures {
     /// Where no flow has a choice, all is even.
     fn of(headline: Option<Headline>) -> Self {
@@ -389,12 +421,28 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
         ["", "FIM", "floor", "above floor", "max/mean"],
         rows.into_iter().chain(jobs),
     );
+    if let Some(largest) = &answer.largest_fim {
+        page.line(&format!("FIM is largest {}", largest.words()));
+    }
+    if let Some(course) = &answer.over_time {
+        let OverTime {
+            mean_fim,
+            worst_fim,
+            worst_since_us,
+        } = course;
+        page.line(&format!(
+            "over time FIM is {mean_fim:.1} % as it is, and {worst_fim:.1} % from {worst_since_us} us on"
+        ));
+    }
     page.line(&verdict(answer));
     if answer.predicted > 0 {
         let predicted = answer.predicted;
-        page.line(&format!(
-            "{predicted} flows were not traced: their ways are a prediction, by the hash"
-        ));
+        page.line(&match predicted {
+            1 => "1 flow was not traced: its way is a prediction, by the hash".to_owned(),
+            _ => format!(
+                "{predicted} flows were not traced: their ways are a prediction, by the hash"
+            ),
+        });
     }
     let name = |flow: usize| {
         let listed = table.flows.iter().find(|it| it.id == flow);
@@ -427,16 +475,18 @@ fn verdict(answer: &Answer) -> String {
         ..
     } = answer;
     let verdict = match (needed, answer.proven) {
-        (0, _) if *levelling > 0 => return format!("{levelling} moves {LEVELLING}"),
+        (0, _) if *levelling > 0 => return format!("{} {LEVELLING}", moves(*levelling)),
         (0, _) if *gap_percent < NO_GAP_PERCENT => "no flow needs to move".to_owned(),
         (0, true) => "what could be gained is not worth a move".to_owned(),
         (0, false) => format!("nothing better was found; {}", at_most(*gap_percent)),
         (_, true) => {
-            format!("{needed} moves: nothing is better, and nothing as good moves fewer")
+            let needed = moves(needed);
+            format!("{needed}: nothing is better, and nothing as good moves fewer")
         }
         (_, false) => {
             let gap = at_most(*gap_percent);
-            format!("{needed} moves, of which {least_moves} are needed; {gap}")
+            let needed = moves(needed);
+            format!("{needed}, at least {least_moves} needed; {gap}")
         }
     };
     match levelling {
@@ -445,7 +495,16 @@ fn verdict(answer: &Answer) -> String {
     }
 }
 
+fn moves(count: usize) -> String {
+    match count {
+        1 => "1 move".to_owned(),
+        _ => format!("{count} moves"),
+    }
+}
+
 const LEVELLING: &str = "so that fewer share a link, though the fullest stays as full";
+/// Of more links, one is named.
+const MOST_NAMED: usize = 8;
 /// Rounding leaves more.
 const NO_GAP_PERCENT: f64 = 1e-6;
 

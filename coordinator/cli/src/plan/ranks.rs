@@ -52,6 +52,8 @@ struct Answer {
     gain_percent: f64,
     /// Between the worst of this order against the best of the other, and the other way round.
     gain_interval_percent: Option<[f64; 2]>,
+    #[serde(skip)]
+    is_by_name: bool,
     judged_by: &'static str,
     crossing_bytes: [f64; 2],
     /// Whether all orders were judged by their fullest links.
@@ -132,8 +134,14 @@ impl Answer {
             false => [placed.before_s * 1e3, placed.after_s * 1e3],
         };
         let percent = |before: f64, after: f64| 100.0 * (1.0 - after / before);
-        let interval = match works[0].iteration.ranks() <= MOST_IN_INTERVALS {
-            true => Some([interval(fabric, works[0])?, interval(fabric, works[1])?]),
+        let is_by_name = works[0].placement == works[1].placement;
+        let gains = match works[0].iteration.ranks() <= MOST_IN_INTERVALS {
+            // Whatever is otherwise is so for both.
+            true if is_by_name => Some([0.0, 0.0]),
+            true => {
+                let [before, after] = [interval(fabric, works[0])?, interval(fabric, works[1])?];
+                Some([percent(before[0], after[1]), percent(before[1], after[0])])
+            }
             false => None,
         };
         Ok(Self {
@@ -145,9 +153,8 @@ impl Answer {
             before_ms,
             after_ms,
             gain_percent: percent(before_ms, after_ms),
-            gain_interval_percent: interval.map(|[before, after]| {
-                [percent(before[0], after[1]), percent(before[1], after[0])]
-            }),
+            gain_interval_percent: gains,
+            is_by_name,
             judged_by: if simulated {
                 "iteration"
             } else {
@@ -192,14 +199,22 @@ fn lay_out(page: &mut Page, answer: &Answer) {
         ..
     } = answer;
     let gain = answer.gain_percent;
-    page.line(&format!(
-        "{judged_by}: {before_ms:.3} ms by name, {after_ms:.3} ms so, {gain:.1} % less"
-    ));
-    if let Some([least, most]) = answer.gain_interval_percent {
+    page.line(&match answer.is_by_name {
+        true => {
+            format!("{judged_by}: {before_ms:.3} ms; no order that was tried is faster than names")
+        }
+        false => {
+            format!("{judged_by}: {before_ms:.3} ms by name, {after_ms:.3} ms so, {gain:.1} % less")
+        }
+    });
+    if let Some([least, most]) = answer.gain_interval_percent.filter(|_| !answer.is_by_name) {
         page.line(&format!(
             "between {least:.1} % and {most:.1} % less, whatever switches hash"
         ));
     }
     let groups = answer.groups.len();
-    page.line(&format!("{groups} groups reduce among themselves first"));
+    page.line(&match groups {
+        1 => "all hang on the same switches".to_owned(),
+        _ => format!("{groups} groups reduce among themselves first"),
+    });
 }

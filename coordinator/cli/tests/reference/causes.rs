@@ -8,10 +8,11 @@ use crate::switched::{Desk, holds, leaf_spine};
 type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let checks: [(&str, Check); 4] = [
+    let checks: [(&str, Check); 5] = [
         ("what is wrong", what_is_wrong),
         ("unknown hops", unknown_hops),
         ("contradictions", contradictions),
+        ("lost somewhere", lost_somewhere),
         ("a job that nobody speaks of", unknown_job),
     ];
     let trial = |(name, check): (&str, Check)| Trial::test(format!("causes::{name}"), check);
@@ -101,10 +102,35 @@ fn contradictions() -> Result<(), Failed> {
             "the number not sent of probes to h3 cannot be 3",
         ),
         (r#"{"proves": []}"#, "proves"),
+        ("[]", "invalid type: sequence, expected a map"),
+        (
+            r#"{"traces": [{"from": "h0", "to": "h0", "hops_there": 4, "hops_back": 4}]}"#,
+            "the number of hops of h0 to h0 cannot be 4",
+        ),
         (r#"{"hosts": "#, "evidence.json"),
     ];
     let refused = |(evidence, told): &(&str, &str)| desk(evidence)?.says_no(DIAGNOSE, told);
     cases.iter().try_for_each(refused)
+}
+
+/// What is said on the page of losses that nothing lays to anybody.
+fn lost_somewhere() -> Result<(), Failed> {
+    let probes = r#"{"probes": [{"path": ["h0", "leaf0", "spine0", "leaf1", "h2"], "sent": 100, "lost": 60}]}"#;
+    let output = desk(probes)?.run(DIAGNOSE)?;
+    let [page, said] =
+        [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    let is_said = said == "60 of 100 probes got lost, and nothing tells where\n";
+    holds(
+        is_said && page.starts_with("no cause is found"),
+        &format!("{page}{said}"),
+    )?;
+    let bus = r#"{"hosts": [{"host": "h0", "pcie_gts": 8, "pcie_most_gts": 16}]}"#;
+    let answer = desk(bus)?.answer(DIAGNOSE)?;
+    let said = &answer["findings"][0]["evidence"][0];
+    holds(
+        *said == "its NIC runs at 8 GT/s and could at 16 GT/s",
+        &answer.to_string(),
+    )
 }
 
 fn unknown_job() -> Result<(), Failed> {

@@ -187,7 +187,7 @@ const WRONG: [(&[&str], &str); 19] = [
         &["--memory-gb", "0.02"],
         "no spread fits into 20.0 MB of a processor",
     ),
-    (&["--memory-gb", "0"], "--memory-gb 0.0 is out of its range"),
+    (&["--memory-gb", "0"], "--memory-gb 0 is out of its range"),
     (
         &["--memory-gb", "3.2", "--keep"],
         "spread as the job's file says, the fullest must hold",
@@ -217,10 +217,7 @@ const SENSELESS: [(&[&str], &str); 6] = [
         &["--relay-gbps", "-5"],
         "invalid value '-5' for '--relay-gbps <G>': not a rate a link can have",
     ),
-    (
-        &["--memory-gb", "-1"],
-        "--memory-gb -1.0 is out of its range",
-    ),
+    (&["--memory-gb", "-1"], "--memory-gb -1 is out of its range"),
     (
         &["--tries", "30", "--keep"],
         "'--tries <N>' cannot be used with '--keep'",

@@ -10,13 +10,16 @@ use tempfile::TempDir;
 type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let checks: [(&str, Check); 15] = [
+    let checks: [(&str, Check); 18] = [
         ("a missing cable", a_missing_cable),
         ("small gains", small_gains),
         ("drained links", drained_links),
         ("beside the fullest link", beside_the_fullest_link),
         ("figures", figures),
         ("bad flows", bad_flows),
+        ("words and figures", words_and_figures),
+        ("names in order already", names_in_order),
+        ("a table that is empty", an_empty_table),
         ("known hash", known_hash),
         ("doubtful flows", doubtful_flows),
         ("ranks on rails", ranks_on_rails),
@@ -309,6 +312,77 @@ fn bad_flows() -> Result<(), Failed> {
     desk.refuses(&format!("{BALANCE} --drain leaf9"), "leaf9")
 }
 
+/// Where the group is that the figures are of, and what becomes of it over time.
+fn words_and_figures() -> Result<(), Failed> {
+    let table = "src,dst,bytes,path,start_us,end_us\n\
+                 h0,h4,100,h0>leaf0>spine0>leaf1>h4,0,10\n\
+                 h1,h5,100,h1>leaf0>spine0>leaf1>h5,5,20\n";
+    let desk = Desk::with(&[
+        ("fabric.toml", &leaf_spine(2, 2, 4)),
+        ("flows.csv", table),
+        ("late.csv", &table.replace(",0,10", ",nan,10")),
+        ("early.csv", &table.replace(",0,10", ",-5,10")),
+        ("endless.csv", &table.replace(",0,10", ",0,inf")),
+    ])?;
+    let answer = desk.json(BALANCE)?;
+    let group = serde_json::json!({ "at": "leaf0", "links": ["leaf0-spine0", "leaf0-spine1"] });
+    holds(answer["largest_fim"] == group, &answer.to_string())?;
+    let page = desk.plan(BALANCE)?;
+    let page = String::from_utf8(page.stdout)?;
+    for words in [
+        "FIM is largest at leaf0: leaf0-spine0, leaf0-spine1\n",
+        "over time FIM is 100.0 % as it is, and 100.0 % from 0 us on\n",
+        "1 move: nothing is better",
+    ] {
+        holds(page.contains(words), &page)?;
+    }
+    for (file, key) in [
+        ("late", "start_us: NaN"),
+        ("early", "start_us: -5"),
+        ("endless", "end_us: inf"),
+    ] {
+        let words = format!("balance --fabric fabric.toml --flows {file}.csv");
+        desk.refuses(&words, &format!("{file}.csv:2: {key}"))?;
+    }
+    desk.refuses(
+        &format!("{BALANCE} --lossy leaf0-spine0"),
+        "--lossy leaf0-spine0 names no link with the share that it loses",
+    )?;
+    desk.refuses(
+        &format!("{BALANCE} --lossy leaf0-spine0=2"),
+        "--lossy 2 is out of its range",
+    )
+}
+
+fn an_empty_table() -> Result<(), Failed> {
+    let desk = Desk::with(&[
+        ("fabric.toml", &leaf_spine(2, 2, 4)),
+        ("flows.csv", "# none\n\n"),
+    ])?;
+    desk.refuses(
+        BALANCE,
+        "flows.csv:1: it is empty: the first line names the columns",
+    )
+}
+
+/// Whatever is otherwise is so before and after: nothing is gained, and nothing lost.
+fn names_in_order() -> Result<(), Failed> {
+    let job = JOB.replace("data = 16", "data = 8");
+    let desk = Desk::with(&[("fabric.toml", &leaf_spine(2, 2, 4)), ("job.toml", &job)])?;
+    let words = "ranks --fabric fabric.toml --job job.toml";
+    let answer = desk.json(words)?;
+    let names: Vec<_> = (0..8).map(|host| format!("h{host}")).collect();
+    let is_by_name = answer["order"] == serde_json::json!(names);
+    let nothing = answer["gain_interval_percent"] == serde_json::json!([0.0, 0.0]);
+    holds(is_by_name && nothing, &answer.to_string())?;
+    let page = desk.plan(words)?;
+    let page = String::from_utf8(page.stdout)?;
+    holds(
+        page.contains("no order that was tried is faster than names"),
+        &page,
+    )
+}
+
 const JOB: &str = "model = \"gpt\"\nsize = \"125m\"\nbatch = 16\n[parallelism]\ndata = 16\n";
 
 /// Hosts of two blocks, each with two ports; names go by blocks, or from one to the other.
@@ -361,11 +435,16 @@ fn bad_pairs() -> Result<(), Failed> {
         ("job.toml", JOB),
         ("twice.csv", "from,to,gbps\nh0,h1,1\nh0,h1,90\n"),
         ("switch.csv", "from,to,gbps\nh0,leaf0,1\n"),
+        ("itself.csv", "from,to,gbps\nh0,h0,1\n"),
     ])?;
     let ranks = "ranks --fabric fabric.toml --job job.toml --pairs";
     desk.refuses(
         &format!("{ranks} twice.csv"),
         "twice.csv:3: to: this pair was listed before",
+    )?;
+    desk.refuses(
+        &format!("{ranks} itself.csv"),
+        "itself.csv:2: to: it is from",
     )?;
     desk.refuses(
         &format!("{ranks} switch.csv"),

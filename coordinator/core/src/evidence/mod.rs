@@ -158,7 +158,7 @@ fn hosts(picture: &Picture<'_>, arrivals: &Arrivals) -> Vec<HostFacts> {
         HostFacts {
             host: name(known, host),
             clock_skew_ms: skew_us.map(|us| us as f64 / 1e3),
-            cpu_busy_share: busy.map(|percent| f64::from(percent) / 100.0),
+            cpu_busy_share: busy.map(|percent| f64::from(percent.min(100)) / 100.0),
             unsent: observed.map(|it| unsent(known, it)).unwrap_or_default(),
             settings: settings(machine.map(|it| &it.value), nics.settings),
             ..nics

@@ -125,7 +125,7 @@ const BACK_ACROSS_0: &[Option<[u8; 4]>] = &[Some([10, 192, 0, 3]), Some([10, 192
 
 impl Site {
     fn new() -> Self {
-        let mut site = Self::on(fabric());
+        let mut site = Self::on(&fabric());
         for (name, readings) in introductions() {
             site.hear(name, readings);
         }
@@ -133,9 +133,9 @@ impl Site {
     }
 
     /// Agents are there, and have said nothing.
-    fn on(fabric: Arc<Fabric>) -> Self {
+    fn on(fabric: &Arc<Fabric>) -> Self {
         let mut site = Self {
-            fabric: Arc::clone(&fabric),
+            fabric: Arc::clone(fabric),
             ingest: Ingest::default(),
             trends: Trends::default(),
             latencies: Latencies::default(),
@@ -243,7 +243,7 @@ fn each_nic_of_a_host_has_a_link_of_its_own() {
     for ends in [[host, leaves[0]], [host, leaves[1]], [other, leaves[1]]] {
         builder.connect(ends, 1, GIG, Duration::ZERO).unwrap();
     }
-    let mut site = Site::on(Arc::new(builder.build()));
+    let mut site = Site::on(&Arc::new(builder.build()));
     let second = interface("eth1", [10, 0, 0, 0], Some([10, 192, 0, 3]));
     site.hear(
         "h0",
@@ -278,7 +278,7 @@ fn each_nic_of_a_host_has_a_link_of_its_own() {
 fn loopbacks_that_look_like_the_two_of_one_31_are_no_ends_of_a_link() {
     let text = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 1\n\
                 host_gbps = 1\nuplink_gbps = 1";
-    let mut site = Site::on(Arc::new(Fabric::parse("fabric.toml", text).unwrap()));
+    let mut site = Site::on(&Arc::new(Fabric::parse("fabric.toml", text).unwrap()));
     let fabric = Arc::clone(&site.fabric);
     for (node, readings) in fabric
         .nodes()
@@ -339,7 +339,7 @@ fn as_in_a_lab(fabric: &Fabric, node: NodeId) -> Vec<Reading> {
 #[test]
 fn hosts_that_are_numbered_one_after_the_other_face_whom_their_routes_lead_to() {
     let text = "kind = \"direct\"\nhosts = 4\nlink_gbps = 1\nstrides = [1]";
-    let mut site = Site::on(Arc::new(Fabric::parse("fabric.toml", text).unwrap()));
+    let mut site = Site::on(&Arc::new(Fabric::parse("fabric.toml", text).unwrap()));
     let fabric = Arc::clone(&site.fabric);
     for (node, _) in fabric.nodes() {
         let mut readings = as_in_a_lab(&fabric, node);

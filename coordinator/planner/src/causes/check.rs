@@ -6,9 +6,10 @@ use reweave_common::fabric::Fabric;
 
 use super::change::LEARNING;
 use super::evidence::{
-    Evidence, EvidenceError, JobFacts, KNOWN_SERIES, PairFacts, PortFacts, Probed, Series, UNKNOWN,
-    UnsentFacts, hops, node,
+    Evidence, EvidenceError, HostFacts, JobFacts, KNOWN_SERIES, PairFacts, PortFacts, Probed,
+    Series, Trace, UNKNOWN, UnsentFacts, hops, node,
 };
+use super::localise::scattered;
 use super::vanished::is_lost_from_sight;
 
 type Checked = Result<(), EvidenceError>;
@@ -20,14 +21,8 @@ impl Evidence {
         self.pairs.iter().try_for_each(|pair| pair.check(fabric))?;
         self.series.iter().try_for_each(|it| it.check(fabric))?;
         self.jobs.iter().try_for_each(|job| job.check(fabric))?;
-        for host in &self.hosts {
-            node(fabric, &host.host)?;
-            host.unsent.iter().try_for_each(|it| it.check(fabric))?;
-        }
-        for trace in &self.traces {
-            node(fabric, &trace.from)?;
-            node(fabric, &trace.to)?;
-        }
+        self.hosts.iter().try_for_each(|host| host.check(fabric))?;
+        self.traces.iter().try_for_each(|it| it.check(fabric))?;
         for flow in &self.flows {
             hops(fabric, &flow.path)?;
             at_least_nothing("the rate", || flow.path.join(">"), flow.gbps)?;
@@ -38,28 +33,22 @@ impl Evidence {
     /// Nothing is said twice, and otherwise.
     fn check_unity(&self) -> Checked {
         let hosts = self.hosts.iter();
-        said_once("what", hosts.map(|it| (it.host.clone(), &it.settings)))?;
-        let pairs = self.pairs.iter();
-        let pairs = pairs.map(|it| {
+        said_once(hosts.map(|it| (it.host.clone(), &it.settings)))?;
+        let pairs = self.pairs.iter().map(|it| {
+            let PairFacts { from, to, rail, .. } = it;
             (
-                format!("{} to {} on rail {}", it.from, it.to, it.rail),
+                format!("the bandwidth of {from} to {to} on rail {rail}"),
                 it.gbps,
             )
         });
-        said_once("the bandwidth", pairs)?;
-        let traces = self.traces.iter();
-        let traces = traces.map(|it| {
-            (
-                format!("{} to {}", it.from, it.to),
-                (it.hops_there, it.hops_back),
-            )
+        said_once(pairs)?;
+        let traces = self.traces.iter().map(|it| {
+            let hops = (it.hops_there, it.hops_back);
+            (format!("the way of {} to {}", it.from, it.to), hops)
         });
-        said_once("the way", traces)?;
+        said_once(traces)?;
         let jobs = self.jobs.iter();
-        said_once(
-            "the ranks",
-            jobs.map(|it| (format!("job {}", it.job), &it.ranks)),
-        )
+        said_once(jobs.map(|it| (format!("job {}", it.job), &it.ranks)))
     }
 
     /// What is left out, and why.
@@ -90,7 +79,13 @@ impl Evidence {
             let (of, at) = (&it.of, it.at.join("-"));
             format!("the series of {of} at {at} left out: less than {LEARNING} values show nothing")
         });
-        unknown.chain(parallel).chain(short).collect()
+        let hosts = self.hosts.iter().filter(|it| it.runs_beyond_itself());
+        let hosts = hosts.map(|it| {
+            let host = &it.host;
+            format!("the bus of {host} left out: it runs at more than it could")
+        });
+        let said = unknown.chain(parallel).chain(short).chain(hosts);
+        said.chain(scattered(self, fabric)).collect()
     }
 }
 
@@ -103,13 +98,13 @@ pub(super) fn has_parallel(fabric: &Fabric, path: &[String]) -> bool {
     path.windows(2).any(is_several)
 }
 
-fn said_once<T: PartialEq>(what: &'static str, all: impl Iterator<Item = (String, T)>) -> Checked {
+fn said_once<T: PartialEq>(all: impl Iterator<Item = (String, T)>) -> Checked {
     let mut said = BTreeMap::new();
     for (of, value) in all {
         if let Some(before) = said.insert(of.clone(), value)
             && Some(&before) != said.get(&of)
         {
-            return Err(EvidenceError::Contradiction { what, of });
+            return Err(EvidenceError::Contradiction { of });
         }
     }
     Ok(())
@@ -164,6 +159,37 @@ impl Probed {
     }
 }
 
+impl HostFacts {
+    fn check(&self, fabric: &Fabric) -> Checked {
+        node(fabric, &self.host)?;
+        self.unsent.iter().try_for_each(|it| it.check(fabric))?;
+        let of = || self.host.clone();
+        let busy = self.cpu_busy_share.unwrap_or(0.0);
+        within("the share of time that is busy", of, busy, 1.0)?;
+        for gts in [self.pcie_gts, self.pcie_most_gts] {
+            at_least_nothing("the speed of the bus", of, gts.unwrap_or(0.0))?;
+        }
+        Ok(())
+    }
+
+    fn runs_beyond_itself(&self) -> bool {
+        let is_more = |now: Option<f64>, most: Option<f64>| now > most && most.is_some();
+        let lanes = [self.pcie_lanes, self.pcie_most_lanes].map(|it| it.map(f64::from));
+        is_more(self.pcie_gts, self.pcie_most_gts) || is_more(lanes[0], lanes[1])
+    }
+}
+
+impl Trace {
+    /// Nobody is so many hops from itself.
+    fn check(&self, fabric: &Fabric) -> Checked {
+        let ends = [node(fabric, &self.from)?, node(fabric, &self.to)?];
+        let of = || format!("{} to {}", self.from, self.to);
+        let most = if ends[0] == ends[1] { 0.0 } else { f64::MAX };
+        let hops = self.hops_there.max(self.hops_back);
+        within("the number of hops", of, hops.into(), most)
+    }
+}
+
 impl UnsentFacts {
     fn check(&self, fabric: &Fabric) -> Checked {
         node(fabric, &self.to)?;
@@ -203,12 +229,27 @@ impl Series {
 }
 
 impl JobFacts {
+    fn check_figures(&self, fabric: &Fabric) -> Checked {
+        let of = || format!("job {}", self.job);
+        within("the share of rest", of, self.rest_share.unwrap_or(0.0), 1.0)?;
+        for demand in &self.will_send {
+            hops(fabric, &demand.path)?;
+            at_least_nothing("what is to come", of, demand.gbps)?;
+        }
+        let collectives = self.collectives.iter();
+        let pairs = collectives.clone().flat_map(|it| &it.pairs);
+        let sizes = self.allreduce_ms.iter().flat_map(|(size, ms)| [*size, *ms]);
+        let own = self.compute_ms.iter().chain(&self.communicate_ms).copied();
+        let times = collectives.map(|it| it.ms).chain(pairs.map(|it| it.ms));
+        let mut all = times.chain(sizes).chain(own);
+        all.try_for_each(|ms| at_least_nothing("a time", of, ms))
+    }
+
     fn check(&self, fabric: &Fabric) -> Checked {
         for host in &self.ranks {
             node(fabric, host)?;
         }
-        let of = || format!("job {}", self.job);
-        within("the share of rest", of, self.rest_share.unwrap_or(0.0), 1.0)?;
+        self.check_figures(fabric)?;
         let groups = self.tensor_groups.iter().chain(&self.pipeline_stages);
         let ring = self.ring.iter().copied();
         let pairs = self.collectives.iter().flat_map(|it| &it.pairs);

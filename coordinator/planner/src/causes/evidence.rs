@@ -216,7 +216,6 @@ pub enum EvidenceError {
     },
     /// Two that speak of the same, and say other things.
     Contradiction {
-        what: &'static str,
         of: String,
     },
 }
@@ -246,9 +245,7 @@ impl fmt::Display for EvidenceError {
                     "{of:?} is nothing that a series is of: there are {known}"
                 )
             }
-            Self::Contradiction { what, of } => {
-                write!(f, "{what} of {of} is given twice, and not the same")
-            }
+            Self::Contradiction { of } => write!(f, "{of} is given twice, and not the same"),
         }
     }
 }

@@ -27,12 +27,17 @@ fn downgrade(host: &HostFacts) -> Option<Cause> {
     let speed = below(host.pcie_gts, host.pcie_most_gts);
     let narrow = below(lanes(host.pcie_lanes), lanes(host.pcie_most_lanes));
     speed.or(narrow)?;
+    let bus = |gts: Option<f64>, lanes: Option<u32>| {
+        let known = [
+            gts.map(|it| format!("{it} GT/s")),
+            lanes.map(|it| format!("x{it}")),
+        ];
+        known.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    };
     let said = format!(
-        "its NIC runs at {} GT/s x{} and could at {} GT/s x{}",
-        host.pcie_gts.unwrap_or(0.0),
-        host.pcie_lanes.unwrap_or(0),
-        host.pcie_most_gts.unwrap_or(0.0),
-        host.pcie_most_lanes.unwrap_or(0),
+        "its NIC runs at {} and could at {}",
+        bus(host.pcie_gts, host.pcie_lanes),
+        bus(host.pcie_most_gts, host.pcie_most_lanes),
     );
     Some(Class::PcieDowngrade.cause(Subject::Host(host.host.clone()), 0.95, said))
 }

@@ -61,6 +61,8 @@ const CLEARS_HOST: f64 = 8.0;
 const CLEARS_SWITCH: f64 = 8.0;
 /// Of two directions of one cable.
 const CLEARLY_MORE: f64 = 4.0;
+/// A share of lost probes that nobody can be told to live with.
+const WORTH_A_WORD: f64 = 0.01;
 const MOST_CULPRITS: usize = 16;
 
 pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {
@@ -296,11 +298,25 @@ pub fn losses(
     Ok(losses)
 }
 
+/// What is said where many probes got lost, and nothing tells where.
+pub(super) fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> {
+    let lost = Lost::of(evidence, fabric).ok()?;
+    let is_named = !lost.culprits.is_empty() || !lost.vanished.findings(fabric).is_empty();
+    let mut all = Votes::default();
+    lost.probes.iter().for_each(|probe| all.add(probe));
+    let is_much = all.lost >= FEWEST_LOST && all.share() >= WORTH_A_WORD;
+    (is_much && !is_named).then(|| {
+        let Votes { sent, lost } = all;
+        format!("{lost} of {sent} probes got lost, and nothing tells where")
+    })
+}
+
 /// Who loses probes, and of whom it is said.
 type Named = Vec<(Culprit, Vec<Subject>)>;
 
 /// Where probes get lost, those too whose ways are not known to their ends.
 struct Lost {
+    probes: Vec<Probe>,
     ground: Ground,
     culprits: Named,
     vanished: Vanished,
@@ -315,6 +331,7 @@ impl Lost {
         let ground = Ground::of(&atlas);
         Ok(Self {
             culprits: named(&atlas, &ground, &probes),
+            probes,
             ground,
             vanished,
         })

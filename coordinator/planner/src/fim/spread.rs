@@ -288,10 +288,17 @@ impl Tallied {
 }
 
 impl Spread {
+    /// Where a switch chose, and FIM is largest.
+    pub fn largest(&self) -> Option<&GroupSpread> {
+        let fim = |it: &GroupSpread| it.imbalance.fim_percent;
+        let chosen = self.groups.iter().filter(|it| it.chosen);
+        chosen.max_by(|a, b| fim(a).total_cmp(&fim(b)))
+    }
+
     /// None where no switch had a choice.
     pub fn headline(&self) -> Option<Headline> {
         let chosen: Vec<_> = self.groups.iter().filter(|it| it.chosen).collect();
-        let worst = worst(&chosen)?;
+        let worst = self.largest()?.imbalance;
         Some(Headline {
             fim_percent: worst.fim_percent,
             floor_percent: worst.floor_percent,

@@ -249,10 +249,18 @@ fn no_route(fabric: &Fabric, nodes: &[NodeId]) -> Option<NodeId> {
 }
 
 fn during_us(row: &Row<'_>) -> Result<[Option<f64>; 2], InputError> {
-    let during: [Option<f64>; 2] = [row.parsed("start_us")?, row.parsed("end_us")?];
+    let during: [Option<f64>; 2] = [moment_us(row, "start_us")?, moment_us(row, "end_us")?];
     match during[1].is_some_and(|end| end < during[0].unwrap_or(0.0)) {
         true => Err(row.error("end_us", "it ends before it starts")),
         false => Ok(during),
+    }
+}
+
+fn moment_us(row: &Row<'_>, key: &str) -> Result<Option<f64>, InputError> {
+    let moment: Option<f64> = row.parsed(key)?;
+    match moment.filter(|us| !(us.is_finite() && *us >= 0.0)) {
+        Some(us) => Err(row.error(key, format!("{us:?} is no time"))),
+        None => Ok(moment),
     }
 }
 

@@ -76,7 +76,9 @@ impl Judge {
         let crossing = self
             .sent()
             .filter(|([from, to], _)| spot(*from) != spot(*to));
-        crossing.map(|(_, bytes)| bytes).sum()
+        crossing
+            .map(|(_, bytes)| bytes)
+            .fold(0.0, |sum, bytes| sum + bytes)
     }
 
     pub(super) fn loads(&self, order: &[usize]) -> Loads {

@@ -21,6 +21,9 @@ pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, Inpu
     for row in columns.rows(text) {
         let row = row?;
         let ends = (host(&row, "from", fabric)?, host(&row, "to", fabric)?);
+        if ends.0 == ends.1 {
+            return Err(row.error("to", "it is from: a host measures others"));
+        }
         let gbps: f64 = row.require("gbps")?;
         if !(gbps > 0.0 && gbps.is_finite()) {
             return Err(row.error("gbps", format!("{gbps:?} is no rate")));

@@ -28,7 +28,10 @@ impl<'f> Columns<'f> {
         known: &[&str],
         required: &[&str],
     ) -> Result<Self, InputError> {
-        let (heading, line) = lines(text).next().unwrap_or((1, ""));
+        let Some((heading, line)) = lines(text).next() else {
+            let problem = "it is empty: the first line names the columns";
+            return Err(error(file, 1, "", problem.to_owned()));
+        };
         let names: Vec<_> = line.split(',').map(str::trim).collect();
         let columns = Self {
             file,

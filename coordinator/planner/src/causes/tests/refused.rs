@@ -32,7 +32,7 @@ type Spoil = fn(&mut Evidence);
 
 #[test]
 fn what_cannot_be_is_refused_by_name() {
-    let cases: [(Spoil, &str); 12] = [
+    let cases: [(Spoil, &str); 18] = [
         (
             |it| it.ports[0].peer = "*".to_owned(),
             "the fabric has no node named \"*\"",
@@ -87,6 +87,45 @@ fn what_cannot_be_is_refused_by_name() {
             |it| it.jobs[0].first = vec![1; 9],
             "job train has no rank 8",
         ),
+        (
+            |it| {
+                it.traces.push(Trace {
+                    to: "h0".to_owned(),
+                    ..trace("h0", 6)
+                });
+            },
+            "the number of hops of h0 to h0 cannot be 6",
+        ),
+        (
+            |it| it.hosts[0].cpu_busy_share = Some(7.0),
+            "the share of time that is busy of h0 cannot be 7",
+        ),
+        (
+            |it| it.hosts[0].pcie_gts = Some(-8.0),
+            "the speed of the bus of h0 cannot be -8",
+        ),
+        (
+            |it| {
+                it.jobs[0].will_send = vec![Demand {
+                    path: names("h0>leaf0"),
+                    gbps: -1.0,
+                }];
+            },
+            "what is to come of job train cannot be -1",
+        ),
+        (
+            |it| it.jobs[0].compute_ms = vec![-1.0],
+            "a time of job train cannot be -1",
+        ),
+        (
+            |it| {
+                it.jobs.push(JobFacts {
+                    job: "train".to_owned(),
+                    ..JobFacts::default()
+                });
+            },
+            "job train is given twice, and not the same",
+        ),
     ];
     for (spoil, words) in cases {
         let mut evidence = clean();
@@ -127,6 +166,45 @@ fn what_is_left_out_is_said() {
     ]) {
         assert!(doubt.contains(word), "{doubt}");
     }
+}
+
+/// Of one way alone, or of all alike, nobody knows which part it is.
+#[test]
+fn probes_that_get_lost_without_a_culprit_are_said() {
+    let probe = |sent, lost| Probed {
+        path: names("h0>leaf0>spine0>leaf1>h4"),
+        sent,
+        lost,
+        large_sent: 0,
+        large_lost: 0,
+    };
+    let of = |probes: Vec<Probed>| Evidence {
+        probes,
+        ..Evidence::default()
+    };
+    let evidence = of(vec![probe(100, 60)]);
+    assert_eq!(found(&evidence), []);
+    let doubts = evidence.doubts(&fabric());
+    assert_eq!(
+        doubts,
+        ["60 of 100 probes got lost, and nothing tells where"]
+    );
+    for little in [probe(100, 2), probe(100_000, 20)] {
+        assert_eq!(of(vec![little]).doubts(&fabric()), [""; 0]);
+    }
+}
+
+#[test]
+fn a_bus_that_is_faster_than_it_could_be_is_left_out_and_said() {
+    let mut evidence = clean();
+    evidence.hosts[2].pcie_gts = Some(64.0);
+    evidence.hosts[2].pcie_most_gts = Some(16.0);
+    assert_eq!(found(&evidence), []);
+    let doubts = evidence.doubts(&fabric());
+    assert_eq!(
+        doubts,
+        ["the bus of h2 left out: it runs at more than it could"]
+    );
 }
 
 /// Which of two cables a flow takes, its path does not say.
