@@ -225,8 +225,9 @@ fn taking_back(stage: &Stage, number: &str) -> Plan {
     answer.plan.expect("there is a plan")
 }
 
-/// As fast as interfaces of the lab say that they are.
-const AS_THEY_SAY: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 3\n\
+/// As fast as interfaces of the lab say that they are. The loopbacks of the third leaf and the first spine
+/// have the addresses of one /31, and are not what joins them.
+const AS_THEY_SAY: &str = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 2\n\
     host_gbps = 10.0\nuplink_gbps = 10.0\n";
 
 /// Who is there, and not who is joined to whom.

@@ -19,21 +19,56 @@ pub(crate) fn tests() -> Vec<Trial> {
     let name = "what_is_wrong_is_found_by_what_agents_tell_and_nothing_else_is";
     vec![
         trial(name, STAGE, each_is_named_alone),
-        trial("many_senders_to_one_receiver_are_an_incast", STAGE, incast),
+        trial(
+            "an_incast_is_named_and_where_a_job_that_rests_will_fill_links",
+            STAGE,
+            of_traffic,
+        ),
     ]
 }
 
-/// Uplinks have room for all that four hosts send to a fifth one, and its own link has not.
-fn incast() {
+/// Streams from host to host, by their places in the list.
+fn streams(name: &str, hosts: &str, pairs: &str, more: &str) -> String {
+    format!(
+        "[[job]]\nname = \"{name}\"\npattern = \"streams\"\nhosts = [{hosts}]\npairs = [{pairs}]\n\
+         iterations = 1_000_000\n{more}\n"
+    )
+}
+
+/// Uplinks have room for all that four hosts send to a fifth one, and its own link has not. Four that send
+/// past one spine fill its links, and three do not: the fourth one rests most of the time, and is foreseen.
+fn of_traffic() {
     const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
         host_gbps = 0.1\nuplink_gbps = 0.4\n";
-    const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\n\
-        hosts = [\"h0\", \"h4\", \"h5\", \"h6\", \"h7\"]\npairs = [[1, 0], [2, 0], [3, 0], [4, 0]]\n\
-        bytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"spread\"\n";
-    let stage = led(FABRIC, JOB, &Leadership::default());
-    let job = must(stage.job("train"));
+    const OFTEN: &str = "bytes = 4_000_000\ncompute_ms = 5\n";
+    const SELDOM: &str = "bytes = 50_000_000\ncompute_ms = 8_000\nvia = \"spine0\"";
+    let to_one = r#""h0", "h4", "h5", "h6", "h7""#;
+    let others = r#""h0", "h2", "h3", "h5", "h6", "h7""#;
+    let jobs = [
+        streams(
+            "train",
+            to_one,
+            "[1, 0], [2, 0], [3, 0], [4, 0]",
+            &format!("{OFTEN}paths = \"spread\""),
+        ),
+        streams("seldom", r#""h1", "h4""#, "[0, 1]", SELDOM),
+        streams(
+            "others",
+            others,
+            "[0, 3], [1, 4], [2, 5]",
+            &format!("{OFTEN}via = \"spine0\""),
+        ),
+    ];
+    let stage = led(FABRIC, &jobs.concat(), &Leadership::default());
+    let [train, seldom] = ["train", "seldom"].map(|name| must(stage.job(name)));
     are_found(&stage, &[(Class::Incast, "h0")]);
-    must(job.stop());
+    must(train.stop());
+    let others = must(stage.job("others"));
+    let full = ["leaf0-spine0 from leaf0", "leaf1-spine0 from spine0"];
+    are_found(&stage, &full.map(|link| (Class::Saturation, link)));
+    for job in [seldom, others] {
+        must(job.stop());
+    }
 }
 
 /// Four leaves and two spines, or a spine could not be told from its links.
