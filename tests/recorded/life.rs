@@ -1,5 +1,6 @@
 //! A core that lives through what was recorded of a clean cluster, again and again, each time from where
-//! its clock stands, until an hour is over: it must find nothing wrong.
+//! its clock stands, until an hour is over: it must find nothing wrong. In the second half of it single
+//! probes get lost, here and there, as they do anywhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +9,14 @@ use reweave_common::fabric::Fabric;
 use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{AgentState, Request, Response};
+use reweave_common::sample::Reading;
 use reweave_core::{Core, Effect, Input, Policy, Recorded};
 use serde_json::Value;
 
 const AN_HOUR: Duration = Duration::from_secs(3600);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// One probe of so many, whichever way it goes.
+const STRAYS: u64 = 500;
 
 /// What the coordinator wrote down of a run, but for what it was asked. What was being written at its
 /// end counts no more.
@@ -48,9 +52,14 @@ pub(crate) fn live_an_hour(run: &Run) -> usize {
         life.live(&run.inputs);
     }
     let Life {
-        looks, clear, busy, ..
+        looks,
+        clear,
+        busy,
+        strays,
+        ..
     } = life;
-    println!("{looks} looks: {clear} saw everything, {busy} large flows");
+    println!("{looks} looks: {clear} saw everything, {busy} large flows; {strays} probes got lost");
+    assert!(strays > 100, "{strays} probes got lost");
     assert!(clear * 10 >= looks * 9, "{clear} of {looks} saw everything");
     assert!(busy * 2 >= looks, "{busy} of {looks} saw flows");
     looks
@@ -66,6 +75,8 @@ struct Life {
     clear: usize,
     /// Those that saw flows, and where they go.
     busy: usize,
+    dice: u64,
+    strays: u32,
 }
 
 impl Life {
@@ -78,6 +89,8 @@ impl Life {
             looks: 0,
             clear: 0,
             busy: 0,
+            dice: 1,
+            strays: 0,
         }
     }
 
@@ -86,12 +99,33 @@ impl Life {
         let (began, first) = (self.now, inputs[0].at);
         for Recorded { at, input } in inputs {
             self.now = began + at.since(first);
-            self.hand_in(input.clone());
+            let mut input = input.clone();
+            if self.lived >= AN_HOUR / 2 {
+                self.stray(&mut input);
+            }
+            self.hand_in(input);
             if self.now.since(self.looked) >= LOOK_EVERY {
                 self.look();
             }
         }
         self.lived += self.now.since(began);
+    }
+
+    /// Of what an agent tells of its probes, some were lost instead.
+    fn stray(&mut self, input: &mut Input) {
+        let Input::Sample { sample, .. } = input else {
+            return;
+        };
+        for reading in &mut sample.readings {
+            if let Reading::Probes(probes) = reading {
+                let tally = &mut probes.tally;
+                let rolled = (0..tally.answered).filter(|_| is_rolled(&mut self.dice));
+                let lost = rolled.count() as u32;
+                tally.answered -= lost;
+                tally.lost.there += lost;
+                self.strays += lost;
+            }
+        }
     }
 
     fn hand_in(&mut self, input: Input) -> Vec<Response> {
@@ -132,4 +166,12 @@ impl Life {
         });
         said.pop().expect("it is answered at once")
     }
+}
+
+/// Marsaglia's xorshift.
+fn is_rolled(dice: &mut u64) -> bool {
+    *dice ^= *dice << 13;
+    *dice ^= *dice >> 7;
+    *dice ^= *dice << 17;
+    dice.is_multiple_of(STRAYS)
 }
