@@ -10,7 +10,7 @@ use reweave_link::visit::Visit;
 use reweave_link::{Identity, Role};
 
 use super::house::{HOUR, House, ask, soon};
-use super::http::{Answer, send};
+use super::http::{Answer, send, send_json};
 
 /// The header of a token that `who` made.
 async fn visit(house: &House, who: &Identity, lasting: Duration) -> (String, Response) {
@@ -183,6 +183,54 @@ async fn an_approval_may_insist() {
     for query in ["?force=perhaps", "?force", "?now=1", "?anyway=true"] {
         is_problem(&approve(1, query), 400, "bad-request");
     }
+}
+
+#[tokio::test]
+async fn a_switch_is_worked_on_stage_by_stage_and_by_operators_only() {
+    let house = House::new();
+    let (operator, viewer) = (operators(&house).await, viewers(&house).await);
+    let spine = "/api/v1/maintenance/spine0";
+    let brought = |who: &str, path: &str, json: &str| send_json(&house, "PUT", path, who, json);
+    let draining = r#"{ "stage": "draining" }"#;
+    is_problem(&brought(&viewer, spine, draining), 403, "not-allowed");
+    let end = send(&house, "DELETE", spine, &operator);
+    is_problem(&end, 404, "not-under-maintenance");
+    let nowhere = "/api/v1/maintenance/spine9";
+    let nobody = brought(&operator, nowhere, draining);
+    is_problem(&nobody, 404, "no-such-switch");
+    for wrong in [
+        "",
+        "{",
+        "{}",
+        r#"{ "stage": "over" }"#,
+        r#"{ "stage": "draining", "else": 1 }"#,
+    ] {
+        is_problem(&brought(&operator, spine, wrong), 400, "bad-request");
+    }
+    let planned = brought(&operator, spine, draining);
+    assert_eq!(planned.code, 200, "{}", planned.body);
+    let status = send(&house, "GET", "/api/v1/status", &operator).json();
+    assert_eq!(status["maintenance"][0]["name"], "spine0");
+    assert_eq!(status["maintenance"][0]["stage"], "draining");
+    let end = send(&house, "DELETE", spine, &operator);
+    assert_eq!(end.code, 204, "{}", end.body);
+    let status = send(&house, "GET", "/api/v1/status", &operator).json();
+    assert_eq!(status["maintenance"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn whoever_has_no_job_cannot_be_left_alone_for_it() {
+    let house = House::new();
+    let (operator, viewer) = (operators(&house).await, viewers(&house).await);
+    let h0 = "/api/v1/frozen/h0";
+    for method in ["PUT", "DELETE"] {
+        is_problem(&send(&house, method, h0, &viewer), 403, "not-allowed");
+    }
+    is_problem(&send(&house, "PUT", h0, &operator), 404, "no-job");
+    let thawed = send(&house, "DELETE", h0, &operator);
+    is_problem(&thawed, 409, "nothing-to-change");
+    let nobody = send(&house, "PUT", "/api/v1/frozen/h99", &operator);
+    is_problem(&nobody, 404, "no-such-host");
 }
 
 #[tokio::test]

@@ -28,9 +28,27 @@ impl Answer {
 
 /// Sends a request without a body, with these headers, and reads all that comes back.
 pub(crate) fn send(house: &House, method: &str, path: &str, headers: &str) -> Answer {
+    send_body(house, method, path, headers, "")
+}
+
+/// The same with JSON, or what is taken for it.
+pub(crate) fn send_json(
+    house: &House,
+    method: &str,
+    path: &str,
+    headers: &str,
+    json: &str,
+) -> Answer {
+    let length = json.len();
+    let headers =
+        format!("{headers}Content-Type: application/json\r\nContent-Length: {length}\r\n");
+    send_body(house, method, path, &headers, json)
+}
+
+fn send_body(house: &House, method: &str, path: &str, headers: &str, body: &str) -> Answer {
     let mut stream = TcpStream::connect(house.http).unwrap();
     let request =
-        format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+        format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n{body}");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -17,7 +17,7 @@ use super::{Answered, Number, Served, document, number};
 
 /// What would mend the cluster.
 #[derive(Debug, Serialize, ToSchema)]
-struct Planned {
+pub(super) struct Planned {
     /// Null when nothing would.
     plan: Option<Plan>,
     not_seen: NotSeen,
@@ -51,7 +51,7 @@ pub(super) async fn take_back(
     served.answers.answer(once, asked).await
 }
 
-async fn planned(served: &Served, visitor: Visitor, asked: Request) -> Answered {
+pub(super) async fn planned(served: &Served, visitor: Visitor, asked: Request) -> Answered {
     match visitor.ask(&served.house, asked).await? {
         Answer::Plan { plan, not_seen } => {
             let plan = plan.map(|plan| *plan);

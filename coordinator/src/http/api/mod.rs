@@ -12,6 +12,7 @@ mod once;
 mod problem;
 mod reading;
 mod tagged;
+mod upkeep;
 mod visitor;
 
 use axum::extract::Path;
@@ -74,6 +75,8 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(changing::plan))
         .routes(routes!(changing::approve))
         .routes(routes!(changing::take_back))
+        .routes(routes!(upkeep::maintain, upkeep::end))
+        .routes(routes!(upkeep::freeze, upkeep::thaw))
 }
 
 async fn nothing_there(uri: Uri) -> Problem {

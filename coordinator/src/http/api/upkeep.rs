@@ -1,0 +1,111 @@
+//! Work on switches, and jobs that nothing is to be changed under.
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use reweave_common::operator::{MaintenanceStage, Request, Response as Answer};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::changing::planned;
+use super::problem::Problem;
+use super::visitor::Visitor;
+use super::{Answered, Served};
+
+/// How far the work shall come.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Work {
+    stage: MaintenanceStage,
+}
+
+/// Begins work on a switch or an optical switch, or brings it to its next stage; the answer has the plan
+/// by which nothing passes it, or by which it carries again, where routes have to change for that. Work
+/// may begin only where it is proven that nothing passes. For operators.
+#[utoipa::path(
+    put,
+    path = "/maintenance/{name}",
+    params(("name" = String, Path, description = "The name of the switch")),
+    request_body = Work,
+    responses((status = 200, description = "A plan, or none", body = super::changing::Planned))
+)]
+pub(super) async fn maintain(
+    served: State<Served>,
+    visitor: Visitor,
+    path: Result<Path<String>, PathRejection>,
+    work: Result<Json<Work>, JsonRejection>,
+) -> Answered {
+    let name = name(path)?;
+    let Json(Work { stage }) = work.map_err(|error| Problem::bad_request(error.body_text()))?;
+    let stage = Some(stage);
+    planned(&served, visitor, Request::Maintain { name, stage }).await
+}
+
+/// Ends the work on a switch. For operators.
+#[utoipa::path(
+    delete,
+    path = "/maintenance/{name}",
+    params(("name" = String, Path, description = "The name of the switch")),
+    responses((status = 204, description = "It is ended"))
+)]
+pub(super) async fn end(
+    served: State<Served>,
+    visitor: Visitor,
+    path: Result<Path<String>, PathRejection>,
+) -> Answered {
+    let (name, stage) = (name(path)?, None);
+    planned(&served, visitor, Request::Maintain { name, stage }).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// The hosts of a job.
+#[derive(Debug, Serialize, ToSchema)]
+struct Hosts {
+    hosts: Vec<String>,
+}
+
+/// No plan may touch a link that flows of this host's job use. For operators.
+#[utoipa::path(
+    put,
+    path = "/frozen/{host}",
+    params(("host" = String, Path, description = "One host of the job")),
+    responses((status = 200, description = "All hosts of the job", body = Hosts))
+)]
+pub(super) async fn freeze(
+    served: State<Served>,
+    visitor: Visitor,
+    path: Result<Path<String>, PathRejection>,
+) -> Answered {
+    let hosts = vec![name(path)?];
+    froze(&served, visitor, Request::Freeze { hosts }).await
+}
+
+/// Plans may touch its links again. For operators.
+#[utoipa::path(
+    delete,
+    path = "/frozen/{host}",
+    params(("host" = String, Path, description = "One host of the job")),
+    responses((status = 200, description = "All hosts of the job", body = Hosts))
+)]
+pub(super) async fn thaw(
+    served: State<Served>,
+    visitor: Visitor,
+    path: Result<Path<String>, PathRejection>,
+) -> Answered {
+    let hosts = vec![name(path)?];
+    froze(&served, visitor, Request::Thaw { hosts }).await
+}
+
+async fn froze(served: &Served, visitor: Visitor, asked: Request) -> Answered {
+    match visitor.ask(&served.house, asked).await? {
+        Answer::Froze { hosts } => Ok(Json(Hosts { hosts }).into_response()),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+fn name(path: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
+    let Path(name) = path.map_err(|error| Problem::bad_request(error.to_string()))?;
+    Ok(name)
+}
