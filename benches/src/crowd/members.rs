@@ -1,6 +1,7 @@
 //! A cluster with certificates for everybody, on this machine's loopback.
 
 use std::fs::{self, File};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,6 +12,8 @@ use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, Role, Session, connect};
 use reweave_tests::{Programs, settings_of, term_led};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// As many coordinators as were asked for, and what they are given.
 pub(crate) struct Members {
@@ -118,9 +121,28 @@ impl Members {
 
     /// Whoever said last that it leads.
     pub(crate) fn leader(&self) -> Option<usize> {
-        let running = (0..self.running.len()).filter(|place| self.running[*place].is_some());
-        let lead = running.filter_map(|place| Some((term_led(&self.said(place))?, place)));
+        let lead = self
+            .who_run()
+            .filter_map(|place| Some((term_led(&self.said(place))?, place)));
         lead.max().map(|(_, place)| place)
+    }
+
+    pub(crate) fn who_run(&self) -> impl Iterator<Item = usize> {
+        (0..self.running.len()).filter(|place| self.running[*place].is_some())
+    }
+
+    /// How many agents have a session with this one, as it tells whoever watches it.
+    pub(crate) async fn agents_of(&self, place: usize) -> Option<usize> {
+        let page = get(self.watched_at(place)?, "/metrics").await.ok()?;
+        let mut lines = page.lines();
+        let count = lines.find_map(|line| line.strip_prefix("reweave_sessions{role=\"agent\"} "));
+        count?.trim().parse().ok()
+    }
+
+    fn watched_at(&self, place: usize) -> Option<SocketAddr> {
+        let said = self.said(place);
+        let line = said.lines().find(|line| line.contains("metrics on "))?;
+        line.rsplit(' ').next()?.parse().ok()
     }
 
     pub(crate) fn identity(&self, name: &str) -> Identity {
@@ -138,6 +160,15 @@ impl Members {
             session: None,
         }
     }
+}
+
+async fn get(address: SocketAddr, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    let asked = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n");
+    stream.write_all(asked.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
 }
 
 /// Somebody who asks this coordinator.

@@ -14,6 +14,8 @@ use crate::process::core_s;
 
 const ROUNDS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(120);
+/// What letting them in leaves to do is done by then.
+const REST: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) fn measure(agents: usize) {
@@ -34,8 +36,8 @@ async fn run(members: &mut Members, agents: usize) {
     all_report(members, &crowd, agents, None).await;
     println!("agents led_after_s all_report_after_s sessions_each leader_core_s crowd_core_s");
     for _ in 0..ROUNDS {
-        // All are together and at rest.
-        sleep(Duration::from_secs(10)).await;
+        let rest = timeout(PATIENCE, all_wait(members, agents)).await;
+        rest.expect("all come to wait with everybody");
         let first = members.leader().expect("somebody leads");
         let (began, before) = (Instant::now(), Effort::of(members, &crowd, first));
         members.kill(first);
@@ -48,6 +50,21 @@ async fn run(members: &mut Members, agents: usize) {
         members.start(first);
     }
     println!("# goal: all within 5 s after the leader is lost");
+}
+
+/// Until everybody has a session with each coordinator: with the one that leads, and in reserve with
+/// those that follow. Whoever is lost sooner finds some who have to be let in anew.
+async fn all_wait(members: &Members, agents: usize) {
+    for place in members.who_run() {
+        while members
+            .agents_of(place)
+            .await
+            .is_none_or(|here| here < agents)
+        {
+            sleep(LOOK_EVERY * 5).await;
+        }
+    }
+    sleep(REST).await;
 }
 
 /// What it took those who are left.
