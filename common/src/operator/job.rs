@@ -38,7 +38,7 @@ pub struct Explanation {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobStatus {
-    /// After its hosts: nobody tells of jobs.
+    /// After its hosts.
     pub job: String,
     pub hosts: Vec<String>,
     /// Its large flows, and how many of them send now.

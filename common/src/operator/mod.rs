@@ -21,6 +21,7 @@ mod line;
 mod matrix;
 mod membership;
 mod no_way_back;
+mod order;
 mod place;
 mod plan;
 mod resolve;
@@ -38,6 +39,7 @@ pub use membership::{
     About, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation, RefusedPeer,
 };
 pub use no_way_back::NoWayBack;
+pub use order::{Allocation, JobOrder, JobPhase, RegisteredJob, StartedJob};
 pub use place::{Hop, hops};
 pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report, Via};
 pub use resolve::Unknown;
@@ -159,6 +161,17 @@ pub enum Request {
         name: String,
         stage: Option<MaintenanceStage>,
     },
+    /// What an orchestrator tells of one of its jobs.
+    Job {
+        job: String,
+        order: JobOrder,
+    },
+    /// The jobs that orchestrators have told of.
+    Registered,
+    /// Whether these hosts are good for a job, and in which order.
+    Gate {
+        hosts: Vec<String>,
+    },
 }
 
 /// How a plan is carried out that somebody approves.
@@ -202,6 +215,8 @@ impl Request {
             | Self::Imbalance
             | Self::Discover { .. }
             | Self::Jobs
+            | Self::Registered
+            | Self::Gate { .. }
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Trace { anew: true, .. }
@@ -215,6 +230,7 @@ impl Request {
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Maintain { .. }
+            | Self::Job { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
             | Self::ChangeMembers(_) => role == Role::Operator,
@@ -235,6 +251,7 @@ impl Request {
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Maintain { .. }
+            | Self::Job { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
             | Self::ChangeMembers(_)
@@ -252,6 +269,8 @@ impl Request {
             | Self::Imbalance
             | Self::Discover { .. }
             | Self::Jobs
+            | Self::Registered
+            | Self::Gate { .. }
             | Self::Renew { .. } => false,
         }
     }
@@ -307,6 +326,10 @@ pub enum Response {
     Froze {
         hosts: Vec<String>,
     },
+    /// All of them, or the one that was told of; none when that one is over.
+    Registered(Vec<RegisteredJob>),
+    Started(Box<StartedJob>),
+    Allocation(Box<Allocation>),
 }
 
 /// Why a request led to nothing.
@@ -375,6 +398,18 @@ pub enum Refused {
     OutOfHours { hours: String, opens_in_s: u64 },
     /// It is not proven that nothing passes it.
     NotEmpty { reasons: Vec<String> },
+    /// Another job is registered under this name.
+    OtherJob {
+        job: String,
+        has: Vec<String>,
+        wanted: Vec<String>,
+    },
+    /// Nobody has told of a job of this name, or it is over.
+    NotRegistered { job: String },
+    /// So many jobs are registered.
+    TooManyJobs { most: usize },
+    /// No job is called so, or works on such hosts.
+    NoSuchJob { why: String },
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
@@ -400,6 +435,15 @@ fn out_of_hours(f: &mut fmt::Formatter<'_>, hours: &str, opens_in_s: u64) -> fmt
 
 fn not_empty(f: &mut fmt::Formatter<'_>, reasons: &[String]) -> fmt::Result {
     write!(f, "it may still carry something: {}", reasons.join("; "))
+}
+
+fn other_job(f: &mut fmt::Formatter<'_>, job: &str, [has, wanted]: [&[String]; 2]) -> fmt::Result {
+    write!(
+        f,
+        "{job} is registered on {}, not on {}; end that one first, or take another name",
+        has.join(", "),
+        wanted.join(", ")
+    )
 }
 
 fn no_such(f: &mut fmt::Formatter<'_>, what: &str, name: &str) -> fmt::Result {
@@ -452,6 +496,12 @@ impl fmt::Display for Refused {
             Self::NotToMaintain { name } => no_such(f, "switch", name),
             Self::NotUnderMaintenance { name } => write!(f, "{name} is not under maintenance"),
             Self::NotEmpty { reasons } => not_empty(f, reasons),
+            Self::OtherJob { job, has, wanted } => other_job(f, job, [has, wanted]),
+            Self::NotRegistered { job } => write!(f, "no job {job} is registered"),
+            Self::TooManyJobs { most } => {
+                write!(f, "{most} jobs are registered, which is the most")
+            }
+            Self::NoSuchJob { why } => f.write_str(why),
             Self::NoJob { host } => write!(f, "{host} {NO_JOB}"),
             Self::OutOfHours { hours, opens_in_s } => out_of_hours(f, hours, *opens_in_s),
             Self::NotAround { link } => write!(f, "{NOT_AROUND} {link}"),

@@ -161,7 +161,7 @@ impl Autopilot {
         None
     }
 
-    fn rest_of_cool_down(&self, known: Known<'_>, state: &State) -> Duration {
+    pub(crate) fn rest_of_cool_down(&self, known: Known<'_>, state: &State) -> Duration {
         let plans = state.history().rev().filter(|plan| !plan.plan.only_lifts());
         let outcomes = plans.map(|ended| &ended.outcome);
         let since_success = outcomes.take_while(|outcome| **outcome != Outcome::Committed);

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::places::Place;
 use crate::reason::Reason;
+use crate::registry::Registered;
 use crate::spread::Spread;
 use crate::verify::Verdict;
 
@@ -141,6 +142,12 @@ pub enum Change {
         is_frozen: bool,
         by: Author,
     },
+    /// An orchestrator has told of a job, or it is over.
+    Registered {
+        job: String,
+        told: Option<Registered>,
+        by: Author,
+    },
     /// Several at once, none of which asks what came of the others: those who waited while the entry
     /// before was written share one.
     Together(Vec<Self>),
@@ -159,6 +166,12 @@ impl Change {
     pub(crate) fn is_of_members(&self) -> bool {
         let one = |part: &Self| matches!(part, Self::Invited { .. } | Self::Revoked { .. });
         self.parts().iter().all(one)
+    }
+
+    /// Whether an orchestrator has told of a job, whatever else there is.
+    pub(crate) fn tells_of_jobs(&self) -> bool {
+        let one = |part: &Self| matches!(part, Self::Registered { .. });
+        self.parts().iter().any(one)
     }
 
     pub(crate) fn join(&mut self, other: Self) {

@@ -31,6 +31,7 @@ use crate::operator::{self, Asked, Seen};
 use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::probing::Probing;
+use crate::registry::Registry;
 use crate::resting::Resting;
 use crate::rollout::{Driver, Turn};
 use crate::rules::rerouted;
@@ -52,6 +53,7 @@ pub struct Core {
     standings: Standings,
     probing: Probing,
     upkeep: Upkeep,
+    registry: Registry,
     asked: VecDeque<Asked>,
     outbox: Outbox,
     /// Of the last input; none until this core leads.
@@ -101,6 +103,11 @@ impl Senses {
         self.ingest.handle_sample(node, now, sample);
     }
 
+    /// What jobs are told to send.
+    fn expect(&mut self, state: &State) {
+        self.resting.handle_jobs(&self.fabric, state.registered());
+    }
+
     fn handle_time(&mut self, now: Moment) {
         self.latencies.handle_time(now, &self.fabric, &self.ways);
         if self.looks.is_due(now, self.policy.look_every) {
@@ -125,7 +132,7 @@ impl Core {
     /// Goes on from where whoever led before has come, knowing nothing yet of how things are.
     pub fn resume(policy: Policy, fabric: Arc<Fabric>, state: State) -> Self {
         let least_elephant = least_elephant(&fabric, &policy);
-        Self {
+        let mut core = Self {
             state,
             senses: Senses {
                 ingest: Ingest::of(&fabric),
@@ -145,12 +152,15 @@ impl Core {
             standings: Standings::default(),
             probing: Probing::default(),
             upkeep: Upkeep::default(),
+            registry: Registry::default(),
             asked: VecDeque::new(),
             outbox: Outbox::default(),
             now: None,
             stirred: false,
             disk_is_full: false,
-        }
+        };
+        core.senses.expect(&core.state);
+        core
     }
 
     /// For whoever does not lead any more, and goes on applying what another leader decides.
@@ -165,7 +175,11 @@ impl Core {
     /// Takes an entry of the log, an old one or one just made durable.
     pub fn apply(&mut self, command: Command) {
         self.outbox.handle_applied();
+        let tells_of_jobs = command.change.tells_of_jobs();
         self.state.apply(command);
+        if tells_of_jobs {
+            self.senses.expect(&self.state);
+        }
         self.stirred = true;
     }
 
@@ -337,15 +351,21 @@ impl Core {
             if turn.out.is_settled() {
                 self.autopilot.advance(&mut turn, &self.arrivals);
             }
+            if turn.out.is_settled() {
+                self.registry.advance(&mut turn);
+            }
         }
         self.arrivals.advance(&mut turn, self.disk_is_full);
         while let Some(asked) = next(&mut self.asked, turn.out) {
             look_first(&asked, known, (&mut self.standings, &mut self.watching));
+            self.registry.handle_asked(now, &asked);
             let seen = Seen {
                 waits: self.autopilot.waits(),
                 arrivals: &self.arrivals,
                 standings: &self.standings,
                 upkeep: &self.upkeep,
+                registry: &self.registry,
+                cool_down: self.autopilot.rest_of_cool_down(known, &self.state),
                 disk_is_full: self.disk_is_full,
             };
             operator::answer(&mut turn, asked, seen);

@@ -1,4 +1,4 @@
-//! Which hosts work together, as their traffic shows it: nobody tells the coordinator of jobs.
+//! Which hosts work together, as their traffic shows it, whatever orchestrators tell of jobs.
 //!
 //! Whoever exchanges large flows, directly or through others, works for one job. It is called after its
 //! hosts.

@@ -35,6 +35,7 @@ mod policy;
 mod probing;
 mod reason;
 mod recording;
+mod registry;
 mod resting;
 mod rewiring;
 mod rollout;
@@ -66,6 +67,7 @@ pub use places::Place;
 pub use policy::Policy;
 pub use reason::Reason;
 pub use recording::{Recorded, Recording};
+pub use registry::{Phase as JobPhase, Registered};
 pub use spread::Spread;
 pub use state::{
     Answer, Ended, Heading, InForce, Invitation, Journey, Membership, Moving, NoEntry, Outcome,

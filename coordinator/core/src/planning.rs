@@ -113,6 +113,15 @@ pub(crate) fn urgent(picture: &Picture<'_>, state: &State) -> Option<Plan> {
     lift(state, pins::dead(picture, state.in_force())).or_else(|| renewed(picture, state))
 }
 
+/// Without those of these pins whose flows have ended.
+pub(crate) fn without_left_over(
+    picture: &Picture<'_>,
+    state: &State,
+    pins: &[Pin],
+) -> Option<Plan> {
+    lift(state, pins::left_over(picture.known, pins))
+}
+
 fn mend(picture: &Picture<'_>, state: &State) -> Option<Plan> {
     let in_force = state.in_force();
     let (snapshot, findings) = looked_at(picture, in_force);

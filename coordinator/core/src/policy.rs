@@ -61,6 +61,9 @@ pub struct Policy {
     /// The way between two hosts is measured by a train of packets so often, where their wires rest and
     /// the trains' share of the links lasts. Default 1 min.
     pub trains_every: Duration,
+    /// A registered job of which nothing was heard for so long is over: nobody has told of it, and its hosts
+    /// have no sessions with each other that ever sent much. Default 10 min.
+    pub end_silent_jobs_after: Duration,
 }
 
 impl Default for Policy {
@@ -84,6 +87,7 @@ impl Default for Policy {
             trace_every: Duration::from_secs(5),
             changes_only: Vec::new(),
             trains_every: Duration::from_mins(1),
+            end_silent_jobs_after: Duration::from_mins(10),
         }
     }
 }

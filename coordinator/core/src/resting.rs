@@ -1,17 +1,25 @@
-//! What flows sent that rest now: whoever keeps a session open will send as much again.
+//! What will be sent: by flows that rest, since whoever keeps a session open will send as much again, and by
+//! jobs that are told to come to a phase of so much traffic.
+
+mod ring;
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::time::Duration;
 
+use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
+use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::snapshot::{FlowState, Hop};
+use reweave_common::units::Rate;
 use reweave_planner::causes::{Demand, JobFacts};
 
 use crate::evidence::name;
-use crate::jobs::{Job, together};
+use crate::jobs::{Job, job_of, together};
 use crate::model::{Known, Picture};
 use crate::pace::Pace;
+use crate::registry::Registered;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -22,6 +30,15 @@ pub(crate) struct Resting {
     last: BTreeMap<FlowKey, FlowState>,
     /// When each was first seen to be large.
     since: BTreeMap<FlowKey, Moment>,
+    told: BTreeMap<String, Told>,
+}
+
+/// What a job is told to bring to each hop between switches.
+#[derive(Debug, Clone)]
+struct Told {
+    ranks: Vec<NodeId>,
+    ring: Rate,
+    loads: BTreeMap<Hop, f64>,
 }
 
 impl Resting {
@@ -44,6 +61,43 @@ impl Resting {
             .into_iter()
             .filter(|state| is_measured(known, state) && state.path.is_some());
         self.last.extend(large.map(|state| (state.flow, state)));
+    }
+
+    /// What registered jobs are told to send, over the shortest ways there are.
+    pub(crate) fn handle_jobs(&mut self, fabric: &Fabric, jobs: &BTreeMap<String, Registered>) {
+        let mut before = mem::take(&mut self.told);
+        for (job, it) in jobs {
+            let Some(ring) = it.phase.as_ref().and_then(|phase| phase.ring) else {
+                continue;
+            };
+            let same = before.remove(job);
+            let same = same.filter(|told| told.ring == ring && told.ranks == it.hosts);
+            let told = same.unwrap_or_else(|| Told {
+                ranks: it.hosts.clone(),
+                ring,
+                loads: ring::loads(fabric, &it.hosts, ring),
+            });
+            self.told.insert(job.clone(), told);
+        }
+    }
+
+    /// Those of which nothing is seen yet: what is seen is counted as it is.
+    pub(crate) fn told(&self, picture: &Picture<'_>) -> Vec<JobFacts> {
+        let known = picture.known;
+        let is_to_come = |(_, told): &(&String, &Told)| {
+            let hosts = told.ranks.iter().copied().collect();
+            job_of(picture, hosts).flows.is_empty()
+        };
+        let facts = |(job, told): (&String, &Told)| JobFacts {
+            job: job.clone(),
+            will_send: told
+                .loads
+                .iter()
+                .filter_map(|(hop, gbps)| demand(known, *hop, *gbps))
+                .collect(),
+            ..JobFacts::default()
+        };
+        self.told.iter().filter(is_to_come).map(facts).collect()
     }
 
     /// All jobs whose flows send now, or have sent and rest, in the order of their first hosts.
@@ -89,7 +143,7 @@ fn facts(known: Known<'_>, job: &Job, taken: &[Hop]) -> JobFacts {
     let demands = job.flows.iter().flat_map(|flow| {
         let hops = flow.path.iter().flatten();
         let met = hops.filter(|hop| taken.contains(hop));
-        met.filter_map(|hop| demand(known, *hop, flow))
+        met.filter_map(|hop| demand(known, *hop, flow.rate_range[1].gbps()))
     });
     JobFacts {
         job: job.name(known.fabric),
@@ -98,10 +152,10 @@ fn facts(known: Known<'_>, job: &Job, taken: &[Hop]) -> JobFacts {
     }
 }
 
-fn demand(known: Known<'_>, hop: Hop, flow: &FlowState) -> Option<Demand> {
+fn demand(known: Known<'_>, hop: Hop, gbps: f64) -> Option<Demand> {
     let ends = [hop.from, known.fabric.link(hop.link).far(hop.from).node];
     known.fabric.is_between_switches(hop.link).then(|| Demand {
         path: ends.map(|end| name(known, end)).to_vec(),
-        gbps: flow.rate_range[1].gbps(),
+        gbps,
     })
 }

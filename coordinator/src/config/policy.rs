@@ -15,7 +15,7 @@ const MOST_EVALUATIONS: i64 = 1_000_000;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 23;
+pub(super) const SETTINGS: usize = 24;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +42,7 @@ struct PolicyFile {
     look_every_ms: Option<Spanned<f64>>,
     trace_every_ms: Option<Spanned<f64>>,
     trains_every_ms: Option<Spanned<f64>>,
+    end_silent_jobs_after_ms: Option<Spanned<f64>>,
     changes_only: Option<Vec<Spanned<String>>>,
 }
 
@@ -69,6 +70,10 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
         trace_every: reader.period(&file.trace_every_ms, default.trace_every)?,
         changes_only: reader.hours(&file.changes_only)?,
         trains_every: reader.period(&file.trains_every_ms, default.trains_every)?,
+        end_silent_jobs_after: reader.period(
+            &file.end_silent_jobs_after_ms,
+            default.end_silent_jobs_after,
+        )?,
     };
     reader.can_commit(&file, &policy)?;
     Ok(policy)

@@ -498,6 +498,7 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
             };
             ("maintained", node, Generation::default())
         }
+        Change::Registered { .. } => ("registered", None, Generation::default()),
         Change::Froze { .. } => ("froze", None, Generation::default()),
         Change::RolledBack { generation } => ("rolled-back", None, *generation),
         Change::Together(_) => ("together", None, Generation::default()),

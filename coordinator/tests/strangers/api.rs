@@ -234,6 +234,51 @@ async fn whoever_has_no_job_cannot_be_left_alone_for_it() {
 }
 
 #[tokio::test]
+async fn orchestrators_tell_of_jobs_and_ask_of_hosts() {
+    let house = House::new();
+    let (operator, viewer) = (operators(&house).await, viewers(&house).await);
+    let asked = |method, path: &str| send(&house, method, &format!("/api/v1/{path}"), &operator);
+    let gate = asked("GET", "gate?hosts=h[0,2,1]").json();
+    assert_eq!(gate["is_good"], false, "no agent is there: {gate}");
+    assert_eq!(gate["order"].as_array().unwrap().len(), 3);
+    let first = asked("PUT", "jobs/train?hosts=h[0-1]").json();
+    assert_eq!(first["hosts"], serde_json::json!(["h0", "h1"]));
+    assert_eq!(asked("PUT", "jobs/train?hosts=h[0-1]").code, 200);
+    let other = asked("PUT", "jobs/train?hosts=h[0-2]");
+    is_problem(&other, 409, "other-job");
+    assert!(
+        other.body.contains("on h0, h1, not on h0, h1, h2"),
+        "{}",
+        other.body
+    );
+    let phase = asked("PUT", "jobs/train/phase?name=gradients&ring_gbps=0.5").json();
+    assert_eq!(phase["phase"]["ring_bits_per_s"], 500_000_000);
+    let started = asked("POST", "jobs/train/start").json();
+    assert_eq!(started["generation"], serde_json::Value::Null);
+    assert!(
+        started["because"]
+            .as_str()
+            .unwrap()
+            .contains("nothing is seen"),
+        "{started}"
+    );
+    let listed = send(&house, "GET", "/api/v1/jobs", &viewer).json();
+    assert_eq!(listed["registered"][0]["job"], "train");
+    is_problem(
+        &send(&house, "DELETE", "/api/v1/jobs/train", &viewer),
+        403,
+        "not-allowed",
+    );
+    for _ in 0..2 {
+        assert_eq!(asked("DELETE", "jobs/train").code, 204);
+    }
+    is_problem(&asked("POST", "jobs/train/start"), 404, "not-registered");
+    is_problem(&asked("PUT", "jobs/train?hosts=h[3-1]"), 422, "no-such-job");
+    is_problem(&asked("PUT", "jobs/train?hosts=h9"), 404, "no-such-host");
+    is_problem(&asked("PUT", "jobs/train"), 400, "bad-request");
+}
+
+#[tokio::test]
 async fn whoever_has_the_same_answer_is_sent_nothing() {
     let house = House::new();
     let token = operators(&house).await;

@@ -42,7 +42,7 @@ async fn what_can_be_asked_is_described_to_whoever_wants_to_know() {
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     let root = document["servers"][0]["url"].as_str().unwrap();
     let paths = document["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 18, "{:?}", paths.keys());
+    assert_eq!(paths.len(), 22, "{:?}", paths.keys());
     for (path, methods) in paths {
         for method in methods.as_object().unwrap().keys() {
             if path == "/events" {

@@ -15,8 +15,8 @@ use reweave_common::holding::Holding;
 use reweave_common::instruction::Refusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{
-    AgentState, CoordinatorState, Finding, FlowChange, MaintenanceStage, MemberOrder, Mode,
-    NoWayBack, Outcome, Phase, Refused, Request, Response, Tag, Useless, What,
+    AgentState, CoordinatorState, Finding, FlowChange, JobOrder, MaintenanceStage, MemberOrder,
+    Mode, NoWayBack, Outcome, Phase, Refused, Request, Response, Tag, Useless, What,
 };
 use reweave_common::plan::LostBecause;
 use reweave_common::probing::Stamps;
@@ -45,6 +45,7 @@ fn the_wire_has_the_shape_that_is_written_down_for_its_version() {
         ]),
         shape::<DriverOrder>(&[trace::<Role>, trace::<SocketAddr>]),
         shape::<Request>(&[
+            trace::<JobOrder>,
             trace::<MaintenanceStage>,
             trace::<MemberOrder>,
             trace::<Protocol>,

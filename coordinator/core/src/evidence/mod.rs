@@ -50,6 +50,7 @@ fn job_facts(picture: &Picture<'_>, jobs: &[Job]) -> Vec<JobFacts> {
             None => facts.push(resting),
         }
     }
+    facts.extend(picture.known.resting.told(picture));
     facts
 }
 

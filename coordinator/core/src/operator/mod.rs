@@ -1,5 +1,7 @@
 //! What an operator asks for, done and answered.
 
+use std::time::Duration;
+
 use reweave_common::member::Member;
 use reweave_common::operator::{Findings, NotSeen, Plan as NamedPlan, Refused, Request, Response};
 use reweave_common::plan::{Generation, Plan};
@@ -11,6 +13,7 @@ use crate::diff;
 use crate::discovery::discover;
 use crate::planning;
 use crate::reason::Reason;
+use crate::registry::Registry;
 use crate::rollout::{Hindrance, Turn, first_step};
 use crate::standings::Standings;
 use crate::state::{Phase, Rollout};
@@ -28,6 +31,7 @@ mod matrix;
 mod membership;
 mod probes;
 mod rdma;
+mod registered;
 mod rewire;
 mod status;
 mod trace;
@@ -48,6 +52,9 @@ pub(crate) struct Seen<'a> {
     pub(crate) arrivals: &'a Arrivals,
     pub(crate) standings: &'a Standings,
     pub(crate) upkeep: &'a Upkeep,
+    pub(crate) registry: &'a Registry,
+    /// How long to let things be after the last plan.
+    pub(crate) cool_down: Duration,
     pub(crate) disk_is_full: bool,
 }
 
@@ -95,6 +102,9 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::TakeBack { generation } => rewire::take_back(turn, principal, generation),
         Request::Freeze { hosts } => frozen::freeze(turn, principal, &hosts),
         Request::Thaw { hosts } => frozen::thaw(turn, principal, &hosts),
+        Request::Job { job, order } => registered::tell(turn, principal, (job, order), seen),
+        Request::Registered => registered::all(turn, seen),
+        Request::Gate { hosts } => registered::gate(turn, &hosts, seen),
         Request::Maintain { name, stage } => {
             maintenance::maintain(turn, principal, name, stage, seen)
         }

@@ -15,7 +15,7 @@ use reweave_common::instruction::{Refusal, Token};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 
-use crate::command::{Aim, Change, StepIntent};
+use crate::command::{Aim, Author, Change, StepIntent};
 use crate::effect::Outbox;
 use crate::model::Known;
 use crate::reason::Reason;
@@ -41,6 +41,21 @@ pub(crate) struct Turn<'a> {
 impl Turn<'_> {
     pub(crate) fn decide(&mut self, change: Change) {
         self.out.append(self.known.now, change);
+    }
+
+    /// Proposed and approved at once, by whoever has asked for what it does.
+    pub(crate) fn carry_out(&mut self, plan: Plan, by: Author) {
+        let generation = plan.generation;
+        let proposed = Change::PlanProposed {
+            plan: Box::new(plan),
+            by: by.clone(),
+        };
+        let approved = Change::PlanApproved {
+            generation,
+            by,
+            anyway: false,
+        };
+        self.decide(Change::Together(vec![proposed, approved]));
     }
 
     /// Together with others that ask for the like.

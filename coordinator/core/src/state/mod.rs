@@ -3,7 +3,7 @@
 //! [`State::apply`] is total: a command that does not fit changes nothing. The same commands lead
 //! to the same state, on every machine and after every restart.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use reweave_common::circuit::Readback;
 use reweave_common::course::Tables;
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Aim, Change, Command, Departure, Move, StepIntent};
 use crate::frozen::Frozen;
 use crate::reason::Reason;
+use crate::registry::Registered;
 use crate::upkeep::Maintenance;
 use crate::verify::{Decision, Verdict};
 
@@ -52,6 +53,7 @@ pub struct State {
     membership: Membership,
     maintenance: Vec<Maintenance>,
     frozen: Vec<Frozen>,
+    registered: BTreeMap<String, Registered>,
 }
 
 /// The routes that were committed, or put back.
@@ -119,6 +121,11 @@ impl State {
     /// Jobs that nothing is to be changed under.
     pub fn frozen(&self) -> &[Frozen] {
         &self.frozen
+    }
+
+    /// Jobs that orchestrators have told of, by name.
+    pub fn registered(&self) -> &BTreeMap<String, Registered> {
+        &self.registered
     }
 
     /// What a switch was told last, by the step under way or before it.
@@ -200,7 +207,8 @@ impl State {
             | Change::Visited { .. }
             | Change::Revoked { .. }
             | Change::Maintained { .. }
-            | Change::Froze { .. } => self.obey(at, change),
+            | Change::Froze { .. }
+            | Change::Registered { .. } => self.obey(at, change),
             Change::Together(parts) => {
                 parts
                     .into_iter()
@@ -257,8 +265,23 @@ impl State {
                     self.frozen.push(Frozen { hosts, by, since });
                 }
             }
+            Change::Registered { job, told, .. } => self.register(job, told),
             // All others are of plans.
             _ => {}
+        }
+    }
+
+    /// A job that is over is not frozen either.
+    fn register(&mut self, job: String, told: Option<Registered>) {
+        match told {
+            Some(told) => {
+                self.registered.insert(job, told);
+            }
+            None => {
+                let over = self.registered.remove(&job);
+                let hosts: BTreeSet<_> = over.into_iter().flat_map(|job| job.hosts).collect();
+                self.frozen.retain(|job| !job.hosts.is_subset(&hosts));
+            }
         }
     }
 

@@ -19,6 +19,7 @@ mod operator;
 mod pins;
 mod probing;
 mod readings;
+mod registered;
 mod replay;
 mod restart;
 mod rollout;

@@ -9,6 +9,7 @@ mod events;
 mod fabric;
 mod limits;
 mod once;
+mod orders;
 mod problem;
 mod reading;
 mod tagged;
@@ -77,6 +78,10 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(changing::take_back))
         .routes(routes!(upkeep::maintain, upkeep::end))
         .routes(routes!(upkeep::freeze, upkeep::thaw))
+        .routes(routes!(orders::gate))
+        .routes(routes!(orders::register, orders::end))
+        .routes(routes!(orders::phase))
+        .routes(routes!(orders::start))
 }
 
 async fn nothing_there(uri: Uri) -> Problem {

@@ -97,6 +97,15 @@ impl From<Refused> for Problem {
             }
             Refused::OutOfHours { .. } => (StatusCode::CONFLICT, "urn:reweave:out-of-hours"),
             Refused::NoJob { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-job"),
+            Refused::OtherJob { .. } => (StatusCode::CONFLICT, "urn:reweave:other-job"),
+            Refused::NotRegistered { .. } => (StatusCode::NOT_FOUND, "urn:reweave:not-registered"),
+            Refused::TooManyJobs { .. } => (
+                StatusCode::INSUFFICIENT_STORAGE,
+                "urn:reweave:too-many-jobs",
+            ),
+            Refused::NoSuchJob { .. } => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:no-such-job")
+            }
             Refused::NotEmpty { .. } => (StatusCode::CONFLICT, "urn:reweave:not-empty"),
             Refused::Contradicted { .. } => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")

@@ -9,7 +9,7 @@ use reweave_common::flow::Protocol;
 use reweave_common::member::Member;
 use reweave_common::operator::{
     Between, Explanation, Findings, FlowEnd, Imbalances, JobStatus, Matrix, MeasuredPairs, Record,
-    Request, Response as Answer, Status, TracedFlow,
+    RegisteredJob, Request, Response as Answer, Status, TracedFlow,
 };
 use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
@@ -89,17 +89,23 @@ pub(super) async fn pairs(served: State<Served>, visitor: Visitor, headers: Head
     }
 }
 
-/// Which hosts work together, those that send most first.
+/// Which hosts work together, those that send most first, and what orchestrators have told of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 struct Jobs {
     jobs: Vec<JobStatus>,
+    registered: Vec<RegisteredJob>,
 }
 
-/// Which hosts work together now, as their traffic shows, with what was promised them and what they have.
+/// Which hosts work together now, as their traffic shows, with what was promised them and what they have; and
+/// the jobs that orchestrators have told of.
 #[utoipa::path(get, path = "/jobs", responses((status = 200, description = "The jobs", body = Jobs)))]
 pub(super) async fn jobs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
-    match visitor.ask(&served.house, Request::Jobs).await? {
-        Answer::Jobs(jobs) => tagged(&headers, &Jobs { jobs }),
+    let seen = visitor.ask(&served.house, Request::Jobs).await?;
+    let told = visitor.ask(&served.house, Request::Registered).await?;
+    match (seen, told) {
+        (Answer::Jobs(jobs), Answer::Registered(registered)) => {
+            tagged(&headers, &Jobs { jobs, registered })
+        }
         _ => Err(Problem::unexpected()),
     }
 }

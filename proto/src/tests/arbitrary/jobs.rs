@@ -4,7 +4,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use reweave_common::operator::{
-    Explanation, JobStatus, MeasuredPair, MeasuredPairs, Promise, Request, Response,
+    Allocation, Explanation, JobOrder, JobPhase, JobStatus, MeasuredPair, MeasuredPairs, Promise,
+    RegisteredJob, Request, Response, StartedJob,
 };
 
 use super::{MANY, cause, finite, generation, rate, subject, text, texts};
@@ -12,14 +13,84 @@ use super::{MANY, cause, finite, generation, rate, subject, text, texts};
 pub(super) fn request() -> impl Strategy<Value = Request> {
     let explain = (text(), texts()).prop_map(|(job, hosts)| Request::Explain { job, hosts });
     let pairs = any::<u32>().prop_map(|most| Request::Pairs { most });
-    prop_oneof![explain, pairs, Just(Request::Jobs)]
+    let told = (text(), order()).prop_map(|(job, order)| Request::Job { job, order });
+    let gate = texts().prop_map(|hosts| Request::Gate { hosts });
+    let known = prop_oneof![Just(Request::Jobs), Just(Request::Registered)];
+    prop_oneof![explain, pairs, told, gate, known]
+}
+
+fn order() -> impl Strategy<Value = JobOrder> {
+    let phase = |(name, ring_bits_per_s)| JobOrder::Phase {
+        name,
+        ring_bits_per_s,
+    };
+    prop_oneof![
+        texts().prop_map(|hosts| JobOrder::Register { hosts }),
+        (text(), option::of(rate())).prop_map(phase),
+        any::<bool>().prop_map(|may_change| JobOrder::Start { may_change }),
+        Just(JobOrder::End),
+    ]
+}
+
+fn registered() -> impl Strategy<Value = RegisteredJob> {
+    let phase = (text(), option::of(rate()), any::<u64>());
+    let phase = phase.prop_map(|(name, ring_bits_per_s, age_ms)| JobPhase {
+        name,
+        ring_bits_per_s,
+        age_ms,
+    });
+    let parts = (
+        text(),
+        texts(),
+        text(),
+        any::<[u64; 2]>(),
+        option::of(phase),
+    );
+    parts.prop_map(|(job, hosts, by, ages, phase)| RegisteredJob {
+        job,
+        hosts,
+        by,
+        age_ms: ages[0],
+        silent_ms: ages[1],
+        phase,
+    })
+}
+
+fn allocation() -> impl Strategy<Value = Allocation> {
+    let groups = vec(texts(), 0..MANY);
+    let parts = (
+        any::<bool>(),
+        texts(),
+        texts(),
+        groups,
+        option::of([rate(), rate()]),
+    );
+    parts.prop_map(|(is_good, against, order, groups, ring)| Allocation {
+        is_good,
+        against,
+        order,
+        groups,
+        ring_bits_per_s: ring,
+    })
+}
+
+fn started() -> impl Strategy<Value = StartedJob> {
+    let parts = (allocation(), option::of(generation()), option::of(text()));
+    parts.prop_map(|(allocation, generation, because)| StartedJob {
+        allocation,
+        generation,
+        because,
+    })
 }
 
 pub(super) fn response() -> impl Strategy<Value = Response> {
     let told = option::of(explanation().prop_map(Box::new)).prop_map(Response::Explanation);
     let pairs = vec(pair(), 0..MANY).prop_map(|pairs| Response::Pairs(MeasuredPairs { pairs }));
     let jobs = vec(job(), 0..MANY).prop_map(Response::Jobs);
-    prop_oneof![told, pairs, jobs]
+    let registered = vec(registered(), 0..MANY).prop_map(Response::Registered);
+    let started = started().prop_map(|it| Response::Started(Box::new(it)));
+    let gate = allocation().prop_map(|it| Response::Allocation(Box::new(it)));
+    prop_oneof![told, pairs, jobs, registered, started, gate]
 }
 
 fn job() -> impl Strategy<Value = JobStatus> {

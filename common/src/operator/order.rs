@@ -1,0 +1,76 @@
+//! What an orchestrator tells of its jobs, and what it is told of hosts and routes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Generation;
+use crate::units::Rate;
+
+/// What is told of one job. All of it may be told again, and then changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobOrder {
+    /// It works on these hosts, in the order of its ranks. Told again, it is known to be there still.
+    Register { hosts: Vec<String> },
+    /// Another phase of its traffic: from now on each host sends so much to the next, around a ring.
+    Phase {
+        name: String,
+        ring_bits_per_s: Option<Rate>,
+    },
+    /// What mends its ways is planned, checked and carried out, as far as the policy lets it; or nothing is
+    /// changed for it.
+    Start { may_change: bool },
+    /// It is over: what was held for it is let go.
+    End,
+}
+
+/// A job that an orchestrator has told of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RegisteredJob {
+    pub job: String,
+    /// In the order of its ranks.
+    pub hosts: Vec<String>,
+    /// Who has told of it.
+    pub by: String,
+    pub age_ms: u64,
+    /// Since it was last told of, or its hosts had sessions with each other that sent much.
+    pub silent_ms: u64,
+    pub phase: Option<JobPhase>,
+}
+
+/// Traffic that is told to come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct JobPhase {
+    pub name: String,
+    /// From each host to the next.
+    pub ring_bits_per_s: Option<Rate>,
+    pub age_ms: u64,
+}
+
+/// Whether hosts are good for a job, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Allocation {
+    /// Nothing speaks against it.
+    pub is_good: bool,
+    pub against: Vec<String>,
+    /// In which ranks follow each other best.
+    pub order: Vec<String>,
+    /// Those that hang on the same switches: they reduce among themselves first.
+    pub groups: Vec<Vec<String>>,
+    /// What each can send to the next around a ring, as they were listed and in this order; nothing for one
+    /// host alone.
+    pub ring_bits_per_s: Option<[Rate; 2]>,
+}
+
+/// What the start of a job has led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct StartedJob {
+    pub allocation: Allocation,
+    /// The change that is being carried out for it.
+    pub generation: Option<Generation>,
+    /// Why nothing is changed.
+    pub because: Option<String>,
+}

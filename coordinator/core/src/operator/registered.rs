@@ -1,0 +1,365 @@
+//! What orchestrators tell of their jobs, and what they are told of hosts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use reweave_common::cause::Subject;
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::names::{LONGEST_NAME, is_plain, refusal};
+use reweave_common::operator::{
+    Allocation, JobOrder, JobPhase, Refused, RegisteredJob, Response, StartedJob,
+};
+use reweave_common::plan::Plan;
+use reweave_common::units::Rate;
+use reweave_planner::causes::PairFacts;
+use reweave_planner::placement::{self, Demand, Pairs, Placed};
+
+use super::jobs::host;
+use super::status::millis;
+use super::{Seen, running};
+use crate::auto::{Waits, not_now};
+use crate::command::{Author, Change};
+use crate::evidence::measured;
+use crate::model::{Known, Picture};
+use crate::planning;
+use crate::registry::{Phase, Registered};
+use crate::rollout::{Hindrance, Turn, first_step};
+use crate::verify::concerned;
+
+/// All of them have to fit into one message, and each is looked at twice a second.
+const MOST_JOBS: usize = 1000;
+const MOST_PLACES: usize = 1_000_000;
+/// So many exchanges of two hosts are weighed: some tenths of a second for a thousand hosts.
+const EXCHANGES: usize = 20_000;
+/// What a host sends the next, to compare orders by. The rate does not depend on it.
+const RING_BYTES: f64 = 1e9;
+
+const OF_OTHERS: &str =
+    "what could be mended concerns no flow between its hosts; `reweave plan` shows it";
+
+const NOT_WANTED: &str = "nothing is to be changed for it";
+
+type Answer = Result<Response, Refused>;
+
+pub(super) fn tell(
+    turn: &mut Turn<'_>,
+    principal: String,
+    (job, order): (String, JobOrder),
+    seen: Seen<'_>,
+) -> Response {
+    let by = Author::Operator(principal);
+    let told = match order {
+        JobOrder::Register { hosts } => register(turn, by, (job, &hosts), seen),
+        JobOrder::Phase {
+            name,
+            ring_bits_per_s,
+        } => enter(turn, by, job, (name, ring_bits_per_s), seen),
+        JobOrder::Start { may_change } => start(turn, by, (&job, may_change), seen),
+        JobOrder::End => Ok(end(turn, by, job)),
+    };
+    told.unwrap_or_else(Response::Refused)
+}
+
+pub(super) fn all(turn: &Turn<'_>, seen: Seen<'_>) -> Response {
+    let registered = turn.state.registered().iter();
+    let all = registered.map(|(job, told)| shown(turn, job, told, seen));
+    Response::Registered(all.collect())
+}
+
+pub(super) fn gate(turn: &Turn<'_>, hosts: &[String], seen: Seen<'_>) -> Response {
+    let hosts = several(turn.known.fabric, hosts);
+    let gate = hosts.map(|hosts| allocation(turn, None, &hosts, seen));
+    gate.map_or_else(Response::Refused, |it| Response::Allocation(Box::new(it)))
+}
+
+/// The same once more changes nothing, and other ranks on the same hosts only their order.
+fn register(
+    turn: &mut Turn<'_>,
+    by: Author,
+    (job, names): (String, &[String]),
+    seen: Seen<'_>,
+) -> Answer {
+    if !is_plain(&job, LONGEST_NAME) {
+        let why = refusal(&job, "job");
+        return Err(Refused::NoSuchJob { why });
+    }
+    let hosts = several(turn.known.fabric, names)?;
+    let known = turn.state.registered();
+    let told = match known.get(&job) {
+        Some(same) if same.hosts == hosts => return Ok(one(turn, &job, same, seen)),
+        Some(other) if !are_same(&other.hosts, &hosts) => {
+            let names = |hosts: &[NodeId]| named(turn.known.fabric, hosts);
+            let [has, wanted] = [names(&other.hosts), names(&hosts)];
+            return Err(Refused::OtherJob { job, has, wanted });
+        }
+        Some(reordered) => Registered {
+            hosts,
+            ..reordered.clone()
+        },
+        None if is_full(known, hosts.len()) => {
+            let most = known.len();
+            return Err(Refused::TooManyJobs { most });
+        }
+        None => Registered {
+            hosts,
+            by: by.clone(),
+            since: turn.known.now,
+            phase: None,
+        },
+    };
+    Ok(note(turn, by, job, told, seen))
+}
+
+fn enter(
+    turn: &mut Turn<'_>,
+    by: Author,
+    job: String,
+    (name, ring): (String, Option<Rate>),
+    seen: Seen<'_>,
+) -> Answer {
+    let known = known(turn, &job)?;
+    if !is_plain(&name, LONGEST_NAME) {
+        let why = refusal(&name, "phase");
+        return Err(Refused::NoSuchJob { why });
+    }
+    let is_same = |phase: &Phase| phase.name == name && phase.ring == ring;
+    if known.phase.as_ref().is_some_and(is_same) {
+        return Ok(one(turn, &job, known, seen));
+    }
+    let since = turn.known.now;
+    let phase = Some(Phase { name, ring, since });
+    let told = Registered {
+        phase,
+        ..known.clone()
+    };
+    Ok(note(turn, by, job, told, seen))
+}
+
+/// Of a job that is over already, or never was, there is nothing to let go.
+fn end(turn: &mut Turn<'_>, by: Author, job: String) -> Response {
+    if turn.state.registered().contains_key(&job) {
+        let told = None;
+        turn.decide(Change::Registered { job, told, by });
+    }
+    Response::Registered(Vec::new())
+}
+
+fn start(
+    turn: &mut Turn<'_>,
+    by: Author,
+    (job, may_change): (&str, bool),
+    seen: Seen<'_>,
+) -> Answer {
+    let hosts = known(turn, job)?.hosts.clone();
+    let allocation = allocation(turn, Some(job), &hosts, seen);
+    let plan = match may_change {
+        true => fitting(turn, &hosts, seen),
+        false => Err(NOT_WANTED.to_owned()),
+    };
+    let (generation, because) = match plan {
+        Ok(plan) => {
+            let generation = plan.generation;
+            turn.carry_out(plan, by);
+            (Some(generation), None)
+        }
+        Err(because) => (None, Some(because)),
+    };
+    let started = StartedJob {
+        allocation,
+        generation,
+        because,
+    };
+    Ok(Response::Started(Box::new(started)))
+}
+
+/// A plan that helps flows between these hosts and may be carried out now; or why there is none.
+fn fitting(turn: &Turn<'_>, hosts: &[NodeId], seen: Seen<'_>) -> Result<Plan, String> {
+    if let Some(running) = running(turn) {
+        return Err(Refused::Busy { running }.to_string());
+    }
+    let picture = turn.known.picture();
+    let Some(plan) = planning::plan(&picture, turn.state) else {
+        let not_seen = picture.not_seen();
+        return Err(Waits::NothingToMend { not_seen }.to_string());
+    };
+    if !concerns(turn, &plan, hosts) {
+        return Err(OF_OTHERS.to_owned());
+    }
+    if let Some(waits) = waits(turn.known, &plan, seen.cool_down) {
+        return Err(waits.to_string());
+    }
+    match first_step(turn, &plan) {
+        Ok(_) => Ok(plan),
+        Err(Hindrance::Unready(reasons) | Hindrance::Wrong(reasons)) => {
+            Err(turn.words(&reasons).join("; "))
+        }
+    }
+}
+
+/// Whether a flow between these hosts is moved, or made quicker.
+fn concerns(turn: &Turn<'_>, plan: &Plan, hosts: &[NodeId]) -> bool {
+    let owner = |end: SocketAddrV4| turn.known.ingest.owner(*end.ip());
+    let is_theirs = |end| owner(end).is_some_and(|it| hosts.contains(&it));
+    let mut flows = concerned(plan).into_iter();
+    flows.any(|flow| is_theirs(flow.source) && is_theirs(flow.destination))
+}
+
+/// The same policy as for what the coordinator does by itself.
+fn waits(known: Known<'_>, plan: &Plan, cool_down: Duration) -> Option<Waits> {
+    if !cool_down.is_zero() {
+        return Some(Waits::CoolingDown { rest: cool_down });
+    }
+    let out_of_hours = |rest| Waits::OutOfHours {
+        hours: known.policy.hours(),
+        rest,
+    };
+    let closed = || known.policy.opens_in(known.now).map(out_of_hours);
+    not_now(known, plan).or_else(closed)
+}
+
+fn allocation(turn: &Turn<'_>, job: Option<&str>, hosts: &[NodeId], seen: Seen<'_>) -> Allocation {
+    let fabric = turn.known.fabric;
+    let against = against(turn, job, hosts, seen);
+    let placed = placed(&turn.known.picture(), hosts);
+    let order = placed.as_ref().map_or(hosts, |placed| &placed.order);
+    let group = |places: &Vec<usize>| {
+        let hosts: Vec<_> = places.iter().map(|&place| order[place]).collect();
+        named(fabric, &hosts)
+    };
+    let groups = placed.iter().flat_map(|placed| &placed.groups);
+    let rate = |seconds: f64| Rate::from_bits_per_s((8.0 * RING_BYTES / seconds) as u64);
+    let ring = placed.as_ref().filter(|_| hosts.len() > 1);
+    Allocation {
+        is_good: against.is_empty(),
+        against,
+        order: named(fabric, order),
+        groups: groups.map(group).collect(),
+        ring_bits_per_s: ring.map(|it| [it.before_s, it.after_s].map(rate)),
+    }
+}
+
+fn placed(picture: &Picture<'_>, hosts: &[NodeId]) -> Option<Placed> {
+    let mut demand = Demand {
+        places: hosts.len(),
+        ..Demand::default()
+    };
+    for place in 0..hosts.len() {
+        demand.add(place, (place + 1) % hosts.len(), RING_BYTES);
+    }
+    placement::place(&placement::Request {
+        fabric: picture.fabric(),
+        demand: &demand,
+        hosts,
+        pairs: &pairs(picture),
+        seed: 1,
+        work: EXCHANGES,
+    })
+}
+
+/// As measured. Of hosts with several rails no one of them says what all can carry.
+fn pairs(picture: &Picture<'_>) -> Pairs {
+    let measured = measured(picture);
+    let is_railed = measured.iter().any(|(pair, _)| pair.rail > 0);
+    let alone = measured.into_iter().filter(|_| !is_railed);
+    let fabric = picture.fabric();
+    let rate = |(pair, _): (PairFacts, _)| {
+        let ends = (fabric.find(&pair.from)?, fabric.find(&pair.to)?);
+        Some((ends, pair.gbps * 1e9))
+    };
+    alone.filter_map(rate).collect()
+}
+
+/// Agents that are not there, findings on the hosts and their links, and other jobs that work there.
+fn against(turn: &Turn<'_>, job: Option<&str>, hosts: &[NodeId], seen: Seen<'_>) -> Vec<String> {
+    let (known, fabric) = (turn.known, turn.known.fabric);
+    let silent = hosts.iter().filter(|&&host| !known.is_fresh(host));
+    let silent = silent.map(|&host| format!("the agent on {} is silent", fabric.name(host)));
+    let others = turn.state.registered().iter();
+    let others = others.filter(|(other, _)| Some(other.as_str()) != job);
+    let taken = others.flat_map(|(other, told)| {
+        let both = told.hosts.iter().filter(|host| hosts.contains(host));
+        both.map(move |&host| format!("{other} works on {}", fabric.name(host)))
+    });
+    let names = named(fabric, hosts);
+    let causes = planning::causes(&known.picture(), seen.arrivals).unwrap_or_default();
+    let is_theirs = |subject: &Subject| {
+        let subjects = names.iter().map(|name| Subject::Host(name.clone()));
+        subjects.into_iter().any(|host| subject.touches(&host))
+    };
+    let found = causes.iter().filter(|cause| is_theirs(&cause.subject));
+    let found = found.map(|cause| format!("{}: {}", cause.class, cause.subject));
+    silent.chain(taken).chain(found).collect()
+}
+
+fn known<'a>(turn: &Turn<'a>, job: &str) -> Result<&'a Registered, Refused> {
+    let found = turn.state.registered().get(job);
+    found.ok_or_else(|| Refused::NotRegistered {
+        job: job.to_owned(),
+    })
+}
+
+fn several(fabric: &Fabric, names: &[String]) -> Result<Vec<NodeId>, Refused> {
+    let hosts = names.iter().map(|name| host(fabric, name));
+    let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+    let mut seen = BTreeSet::new();
+    match hosts.iter().find(|&&host| !seen.insert(host)) {
+        Some(&twice) => Err(Refused::NoSuchJob {
+            why: format!("{} stands twice among the hosts", fabric.name(twice)),
+        }),
+        None if hosts.is_empty() => Err(Refused::NoSuchJob {
+            why: "a job works on one host at least".to_owned(),
+        }),
+        None => Ok(hosts),
+    }
+}
+
+fn is_full(known: &BTreeMap<String, Registered>, more: usize) -> bool {
+    let places = known.values().map(|job| job.hosts.len()).sum::<usize>();
+    known.len() >= MOST_JOBS || places + more > MOST_PLACES
+}
+
+fn are_same(one: &[NodeId], other: &[NodeId]) -> bool {
+    let set = |hosts: &[NodeId]| hosts.iter().copied().collect::<BTreeSet<_>>();
+    set(one) == set(other)
+}
+
+fn named(fabric: &Fabric, hosts: &[NodeId]) -> Vec<String> {
+    let names = hosts.iter().map(|&host| fabric.name(host).to_owned());
+    names.collect()
+}
+
+fn note(
+    turn: &mut Turn<'_>,
+    by: Author,
+    job: String,
+    told: Registered,
+    seen: Seen<'_>,
+) -> Response {
+    let response = one(turn, &job, &told, seen);
+    let told = Some(told);
+    turn.decide(Change::Registered { job, told, by });
+    response
+}
+
+fn one(turn: &Turn<'_>, job: &str, told: &Registered, seen: Seen<'_>) -> Response {
+    Response::Registered(vec![shown(turn, job, told, seen)])
+}
+
+fn shown(turn: &Turn<'_>, job: &str, told: &Registered, seen: Seen<'_>) -> RegisteredJob {
+    let age_ms = |since| millis(turn.known.now.since(since));
+    let phase = told.phase.as_ref().map(|phase| JobPhase {
+        name: phase.name.clone(),
+        ring_bits_per_s: phase.ring,
+        age_ms: age_ms(phase.since),
+    });
+    RegisteredJob {
+        job: job.to_owned(),
+        hosts: named(turn.known.fabric, &told.hosts),
+        by: told.by.to_string(),
+        age_ms: age_ms(told.since),
+        silent_ms: seen.registry.heard(job).map_or(0, age_ms),
+        phase,
+    }
+}

@@ -1,0 +1,290 @@
+//! Jobs that an orchestrator tells of: registered, started, in a phase, over, and gone without a word.
+
+use std::time::Duration;
+
+use reweave_common::cause::Class;
+use reweave_common::health::Signal;
+use reweave_common::operator::{
+    Allocation, JobOrder, Mode, Refused, RegisteredJob, Request, Response, StartedJob,
+};
+use reweave_common::units::Rate;
+
+use super::cluster::Cluster;
+use super::diagnosis::{causes, health, say};
+use super::network::Network;
+use super::scene::{A_WHILE, collision};
+use crate::{Author, Outcome, Policy};
+
+fn texts(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn tell(cluster: &mut Cluster, job: &str, order: JobOrder) -> Response {
+    let job = job.to_owned();
+    cluster.ask(Request::Job { job, order })
+}
+
+fn register(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
+    let hosts = texts(hosts);
+    tell(cluster, job, JobOrder::Register { hosts })
+}
+
+fn start(cluster: &mut Cluster, job: &str) -> StartedJob {
+    match tell(cluster, job, JobOrder::Start { may_change: true }) {
+        Response::Started(started) => *started,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn registered(cluster: &mut Cluster) -> Vec<RegisteredJob> {
+    match cluster.ask(Request::Registered) {
+        Response::Registered(jobs) => jobs,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn gate(cluster: &mut Cluster, hosts: &[&str]) -> Allocation {
+    let hosts = texts(hosts);
+    match cluster.ask(Request::Gate { hosts }) {
+        Response::Allocation(allocation) => *allocation,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn mbps(rate: u64) -> Rate {
+    Rate::from_bits_per_s(rate * 1_000_000)
+}
+
+#[test]
+fn the_same_job_once_more_changes_nothing_and_another_of_its_name_is_told_of_both() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    register(&mut cluster, "train", &["h0", "h3"]);
+    let written = cluster.log.len();
+    let again = register(&mut cluster, "train", &["h0", "h3"]);
+    assert_eq!(again, Response::Registered(registered(&mut cluster)));
+    assert_eq!(cluster.log.len(), written);
+    let other = register(&mut cluster, "train", &["h0", "h4"]);
+    let Response::Refused(refused) = other else {
+        panic!("{other:?}")
+    };
+    assert_eq!(
+        refused.to_string(),
+        "train is registered on h0, h3, not on h0, h4; end that one first, or take another name"
+    );
+    register(&mut cluster, "train", &["h3", "h0"]);
+    let told = registered(&mut cluster);
+    assert_eq!(
+        (told.len(), &told[0].hosts[..]),
+        (1, &texts(&["h3", "h0"])[..])
+    );
+    assert_eq!(told[0].by, "ada");
+}
+
+#[test]
+fn what_is_no_job_is_refused_with_what_is_wrong() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let mut why = |job: &str, hosts: &[&str]| match register(&mut cluster, job, hosts) {
+        Response::Refused(refused) => refused.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why("a", &["h0", "h0"]), "h0 stands twice among the hosts");
+    assert_eq!(why("a", &[]), "a job works on one host at least");
+    assert!(why("a", &["h0", "leaf0"]).contains("no host called \"leaf0\""));
+    assert!(why("a b", &["h0"]).contains("is no name for a job"));
+    let order = JobOrder::Start { may_change: true };
+    let refused = Refused::NotRegistered {
+        job: "never".to_owned(),
+    };
+    assert_eq!(
+        tell(&mut cluster, "never", order),
+        Response::Refused(refused)
+    );
+    let over = tell(&mut cluster, "never", JobOrder::End);
+    assert_eq!(over, Response::Registered(vec![]));
+}
+
+#[test]
+fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
+    let (mut cluster, flows) = collision(Mode::Manual);
+    register(&mut cluster, "train", &["h0", "h1", "h3", "h4"]);
+    let early = start(&mut cluster, "train").because.unwrap();
+    assert!(early.contains("nothing is seen to be wrong"), "{early}");
+    cluster.run_for(A_WHILE);
+    let order = JobOrder::Start { may_change: false };
+    let Response::Started(looked) = tell(&mut cluster, "train", order) else {
+        panic!("no start")
+    };
+    assert_eq!(looked.because.unwrap(), "nothing is to be changed for it");
+    let started = start(&mut cluster, "train");
+    assert!(started.allocation.is_good && started.because.is_none());
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    let kept = cluster.core.state().history().next_back().unwrap();
+    assert_eq!(Some(kept.plan.generation), started.generation);
+    assert_eq!(kept.proposed.by, Author::Operator("ada".to_owned()));
+    assert!(!cluster.core.state().in_force().pins.is_empty());
+
+    let because = start(&mut cluster, "train").because.unwrap();
+    assert!(because.contains("nothing is wrong"), "{because}");
+    flows.into_iter().for_each(|flow| cluster.network.end(flow));
+    cluster.run_for(2 * A_WHILE);
+    assert_eq!(cluster.core.state().ended(), 1, "nothing unasked");
+    tell(&mut cluster, "train", JobOrder::End);
+    cluster.run_until_ended(2);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    assert!(cluster.core.state().in_force().pins.is_empty());
+    cluster.assert_one_generation();
+}
+
+#[test]
+fn what_concerns_other_jobs_alone_is_left_as_it_is() {
+    let (mut cluster, _) = collision(Mode::Manual);
+    register(&mut cluster, "other", &["h2", "h5"]);
+    cluster.run_for(A_WHILE);
+    let because = start(&mut cluster, "other").because.unwrap();
+    assert!(
+        because.contains("concerns no flow between its hosts"),
+        "{because}"
+    );
+    assert!(cluster.core.state().rollout().is_none());
+}
+
+#[test]
+fn a_start_keeps_the_hours_for_changes() {
+    let policy = Policy {
+        // The clock of these tests begins on a Thursday at midnight.
+        changes_only: vec!["Thu 02:00-03:00".parse().unwrap()],
+        ..Policy::default()
+    };
+    let mut cluster = Cluster::with(Network::new(2, 3), policy);
+    for (from, to, port) in [("h0", "h3", 1000), ("h1", "h4", 1001)] {
+        cluster.network.start(from, to, port, 0);
+    }
+    register(&mut cluster, "train", &["h0", "h1", "h3", "h4"]);
+    cluster.run_for(A_WHILE);
+    let because = start(&mut cluster, "train").because.unwrap();
+    assert!(
+        because.contains("changes are made Thu 02:00-03:00"),
+        "{because}"
+    );
+}
+
+fn brief(silence: Duration) -> Cluster {
+    let policy = Policy {
+        end_silent_jobs_after: silence,
+        ..Policy::default()
+    };
+    Cluster::with(Network::new(2, 3), policy)
+}
+
+#[test]
+fn a_job_that_vanishes_is_over_after_the_time_that_the_policy_says() {
+    let silence = Duration::from_secs(20);
+    let mut cluster = brief(silence);
+    let flow = cluster.network.start("h0", "h3", 1000, 0);
+    register(&mut cluster, "train", &["h0", "h3"]);
+    register(&mut cluster, "idle", &["h1", "h4"]);
+    register(&mut cluster, "told", &["h2", "h5"]);
+    let hosts = texts(&["h1", "h4"]);
+    cluster.ask(Request::Freeze { hosts });
+    for _ in 0..3 {
+        cluster.run_for(silence / 2);
+        register(&mut cluster, "told", &["h2", "h5"]);
+    }
+    let names = |cluster: &mut Cluster| {
+        let told = registered(cluster).into_iter();
+        told.map(|it| it.job).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&mut cluster), ["told", "train"]);
+    assert!(cluster.core.state().frozen().is_empty(), "nor is it frozen");
+    // One that rests is there; one whose sessions have ended is not.
+    cluster.network.pause(flow);
+    cluster.run_for(2 * silence);
+    assert_eq!(names(&mut cluster), ["train"]);
+    cluster.network.end(flow);
+    cluster.run_for(2 * silence);
+    assert_eq!(names(&mut cluster), [""; 0]);
+}
+
+#[test]
+fn a_new_leader_gives_every_job_its_time_again() {
+    let silence = Duration::from_secs(20);
+    let mut cluster = brief(silence);
+    register(&mut cluster, "train", &["h0", "h3"]);
+    cluster.run_for(silence * 3 / 4);
+    cluster.start_anew();
+    cluster.reconnect();
+    cluster.run_for(silence * 3 / 4);
+    assert_eq!(registered(&mut cluster).len(), 1);
+    cluster.run_for(silence / 2);
+    assert_eq!(registered(&mut cluster), []);
+}
+
+fn foreseen(cluster: &mut Cluster) -> Vec<String> {
+    let found = causes(cluster).into_iter();
+    let found = found.filter(|cause| cause.class == Class::Saturation);
+    found.map(|cause| cause.evidence.concat()).collect()
+}
+
+#[test]
+fn a_phase_that_will_fill_a_link_is_foreseen_until_the_job_is_over() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let quick = cluster.network.node("h0");
+    cluster.network.caps.insert(quick, 40e6);
+    cluster.network.start("h0", "h3", 1000, 0);
+    cluster.run_for(A_WHILE);
+    register(&mut cluster, "next", &["h1", "h4", "h2", "h5"]);
+    let mut enter = |name: &str, rate| {
+        let name = name.to_owned();
+        let ring_bits_per_s = rate;
+        let order = JobOrder::Phase {
+            name,
+            ring_bits_per_s,
+        };
+        tell(&mut cluster, "next", order);
+        foreseen(&mut cluster)
+    };
+    assert_eq!(enter("small", Some(mbps(1))), [""; 0]);
+    let found = enter("gradients", Some(mbps(80)));
+    assert!(found[0].contains("job next will bring"), "{found:?}");
+    assert_eq!(enter("compute", None), [""; 0]);
+    assert!(!enter("gradients", Some(mbps(80))).is_empty());
+    let told = registered(&mut cluster);
+    assert_eq!(told[0].phase.as_ref().unwrap().name, "gradients");
+    // What is there after a restart is what was told.
+    cluster.start_anew();
+    cluster.reconnect();
+    cluster.run_for(A_WHILE);
+    assert!(!foreseen(&mut cluster).is_empty());
+    tell(&mut cluster, "next", JobOrder::End);
+    assert_eq!(foreseen(&mut cluster), [""; 0]);
+}
+
+#[test]
+fn the_gate_tells_the_order_and_what_speaks_against_hosts() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.run_for(A_WHILE);
+    let told = gate(&mut cluster, &["h0", "h3", "h1", "h4"]);
+    assert!(told.is_good, "{told:?}");
+    assert_eq!(told.groups.len(), 2);
+    for group in &told.groups {
+        let place = |host: &String| told.order.iter().position(|it| it == host).unwrap();
+        let places = [place(&group[0]), place(&group[1])];
+        assert!(matches!(places[0].abs_diff(places[1]), 1 | 3), "{told:?}");
+    }
+    let [listed, ordered] = told.ring_bits_per_s.unwrap();
+    assert!(ordered > listed, "{listed} {ordered}");
+
+    register(&mut cluster, "train", &["h1", "h2"]);
+    let flaps = vec![health("eth0", Signal::LinkDowns, 1)];
+    say(&mut cluster, "h5", flaps);
+    let gone = cluster.network.node("h4");
+    cluster.disconnect(gone);
+    let told = gate(&mut cluster, &["h1", "h4", "h5"]);
+    assert!(!told.is_good);
+    let has = |words: &str| told.against.iter().any(|it| it.contains(words));
+    for words in ["the agent on h4 is silent", "train works on h1", "h5"] {
+        assert!(has(words), "{words}: {:?}", told.against);
+    }
+    assert!(gate(&mut cluster, &["h0"]).ring_bits_per_s.is_none());
+}

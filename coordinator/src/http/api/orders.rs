@@ -1,0 +1,220 @@
+//! What orchestrators tell of their jobs, and ask before they place them.
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+use reweave_common::operator::{
+    Allocation, JobOrder, RegisteredJob, Request, Response as Answer, StartedJob,
+};
+use reweave_common::units::Rate;
+use reweave_formats::hostlist::unfold;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::once::{Key, Once};
+use super::problem::Problem;
+use super::tagged::tagged;
+use super::visitor::Visitor;
+use super::{Answered, Served, document};
+
+/// More than any port has, in Gb/s.
+const MOST_GBPS: f64 = 100_000.0;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hosts {
+    /// As Slurm writes them: `node[01-04,07]`.
+    hosts: String,
+}
+
+type Asked<T> = Result<Query<T>, QueryRejection>;
+type Name = Result<Path<String>, PathRejection>;
+
+fn name(path: Name) -> Result<String, Problem> {
+    let Path(name) = path.map_err(|error| Problem::bad_request(error.to_string()))?;
+    Ok(name)
+}
+
+fn asked<T>(query: Asked<T>) -> Result<T, Problem> {
+    let Query(query) = query.map_err(|error| Problem::bad_request(error.to_string()))?;
+    Ok(query)
+}
+
+/// It is said as it should be, and says what cannot be.
+fn unfit(detail: String) -> Problem {
+    let code = StatusCode::UNPROCESSABLE_ENTITY;
+    Problem::new(code, "urn:reweave:no-such-job", detail)
+}
+
+impl Hosts {
+    fn all(&self) -> Result<Vec<String>, Problem> {
+        unfold(&self.hosts).map_err(|error| unfit(format!("hosts: {error}")))
+    }
+}
+
+/// Whether hosts are good for a job, what speaks against them, and in which order ranks follow each other best.
+#[utoipa::path(get, path = "/gate", params(Hosts), responses((status = 200, description = "What is to be said of them", body = Allocation)))]
+pub(super) async fn gate(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    hosts: Asked<Hosts>,
+) -> Answered {
+    let hosts = asked(hosts)?.all()?;
+    match visitor.ask(&served.house, Request::Gate { hosts }).await? {
+        Answer::Allocation(told) => tagged(&headers, &told),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// Tells of a job and its hosts, in the order of its ranks. The same once more says that it is there still. For
+/// operators.
+#[utoipa::path(
+    put,
+    path = "/jobs/{job}",
+    params(("job" = String, Path, description = "Its name"), Hosts),
+    responses((status = 200, description = "The job", body = RegisteredJob))
+)]
+pub(super) async fn register(
+    served: State<Served>,
+    visitor: Visitor,
+    path: Name,
+    hosts: Asked<Hosts>,
+) -> Answered {
+    let hosts = asked(hosts)?.all()?;
+    let order = JobOrder::Register { hosts };
+    told(&served, visitor, name(path)?, order).await
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Phase {
+    /// What it is called.
+    name: String,
+    /// From each host to the next, around a ring; nothing is foreseen when left out.
+    ring_gbps: Option<f64>,
+}
+
+impl Phase {
+    fn order(self) -> Result<JobOrder, Problem> {
+        let rate = |gbps: f64| match gbps > 0.0 && gbps <= MOST_GBPS {
+            true => Ok(Rate::from_bits_per_s((gbps * 1e9) as u64)),
+            false => Err(unfit(format!("ring_gbps: {gbps} is no rate"))),
+        };
+        Ok(JobOrder::Phase {
+            ring_bits_per_s: self.ring_gbps.map(rate).transpose()?,
+            name: self.name,
+        })
+    }
+}
+
+/// Tells of another phase of its traffic. For operators.
+#[utoipa::path(
+    put,
+    path = "/jobs/{job}/phase",
+    params(("job" = String, Path, description = "Its name"), Phase),
+    responses((status = 200, description = "The job", body = RegisteredJob))
+)]
+pub(super) async fn phase(
+    served: State<Served>,
+    visitor: Visitor,
+    path: Name,
+    phase: Asked<Phase>,
+) -> Answered {
+    let order = asked(phase)?.order()?;
+    told(&served, visitor, name(path)?, order).await
+}
+
+async fn told(served: &Served, visitor: Visitor, job: String, order: JobOrder) -> Answered {
+    match visitor
+        .ask(&served.house, Request::Job { job, order })
+        .await?
+    {
+        Answer::Registered(mut told) if !told.is_empty() => {
+            Ok(Json(told.swap_remove(0)).into_response())
+        }
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wish {
+    /// What may be changed for it.
+    #[serde(default)]
+    topology: Topology,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Topology {
+    /// Routes, as the planner sees fit.
+    #[default]
+    Auto,
+    /// Nothing.
+    None,
+}
+
+/// Plans what mends its ways, and carries it out as far as the policy lets it. For operators.
+#[utoipa::path(
+    post,
+    path = "/jobs/{job}/start",
+    params(("job" = String, Path, description = "Its name"), Wish, Key),
+    responses((
+        status = 200,
+        description = "What it has led to",
+        body = StartedJob,
+        headers(("location" = String, description = "Where the record of the change is, if there is one"))
+    ))
+)]
+pub(super) async fn start(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    path: Name,
+    wish: Asked<Wish>,
+) -> Answered {
+    let (job, Wish { topology }) = (name(path)?, asked(wish)?);
+    let once = Once::asked(&headers, visitor, &format!("start of {job}, {topology:?}"))?;
+    let may_change = matches!(topology, Topology::Auto);
+    let order = JobOrder::Start { may_change };
+    let answer = started(&served, visitor, job, order);
+    served.answers.answer(once, answer).await
+}
+
+async fn started(served: &Served, visitor: Visitor, job: String, order: JobOrder) -> Answered {
+    let answer = visitor.ask(&served.house, Request::Job { job, order });
+    let Answer::Started(started) = answer.await? else {
+        return Err(Problem::unexpected());
+    };
+    let record = |generation| format!("{}/history/{generation}", document::ROOT);
+    let place = started.generation.map(record);
+    let mut response = Json(started).into_response();
+    if let Some(place) = place.and_then(|place| place.parse().ok()) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+/// It is over: what was held for it is let go. Once more, or of no job, this changes nothing. For operators.
+#[utoipa::path(
+    delete,
+    path = "/jobs/{job}",
+    params(("job" = String, Path, description = "Its name")),
+    responses((status = 204, description = "It is over"))
+)]
+pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
+    let (job, order) = (name(path)?, JobOrder::End);
+    match visitor
+        .ask(&served.house, Request::Job { job, order })
+        .await?
+    {
+        Answer::Registered(_) => Ok(StatusCode::NO_CONTENT.into_response()),
+        _ => Err(Problem::unexpected()),
+    }
+}
