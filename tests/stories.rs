@@ -8,6 +8,8 @@ mod alone;
 mod deaths;
 #[path = "stories/doubles.rs"]
 mod doubles;
+#[path = "stories/jobs.rs"]
+mod jobs;
 #[path = "stories/loops.rs"]
 mod loops;
 #[path = "stories/mistaken.rs"]
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         severed::tests(),
         doubles::tests(),
         told::tests(),
+        jobs::tests(),
     ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {

@@ -88,6 +88,15 @@ pub(crate) fn carry_out(
     approval: Approval,
 ) -> Result<(Record, Coordinator), CliError> {
     begin(&mut coordinator, generation, approval)?;
+    follow(reach, coordinator, generation)
+}
+
+/// Follows what is being carried out to its end.
+pub(crate) fn follow(
+    reach: &Reach,
+    coordinator: Coordinator,
+    generation: Generation,
+) -> Result<(Record, Coordinator), CliError> {
     let follower = Follower {
         reach,
         coordinator,

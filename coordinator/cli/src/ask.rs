@@ -24,7 +24,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const WITHOUT_LEADER: Duration = Duration::from_millis(200);
 
 /// Where the coordinator is, and who asks.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Reach {
     /// Where the coordinator listens; of several, whichever answers
     #[arg(
@@ -51,6 +51,14 @@ impl Reach {
             coordinator: vec![coordinator.to_owned()],
             identity: Some(identity),
             leaves_signals: true,
+        }
+    }
+
+    /// The same, asked by somebody who heeds signals.
+    pub(crate) fn leaving_signals(&self) -> Self {
+        Self {
+            leaves_signals: true,
+            ..self.clone()
         }
     }
 

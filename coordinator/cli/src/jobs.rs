@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_common::operator::{JobStatus, Promise, Request, Response};
+use reweave_common::operator::{JobStatus, Promise, RegisteredJob, Request, Response};
 use reweave_common::units::Rate;
+use reweave_formats::hostlist::fold;
 use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
@@ -23,6 +24,7 @@ pub(crate) struct Jobs {
 #[derive(Serialize)]
 struct Answer {
     jobs: Vec<JobStatus>,
+    registered: Vec<RegisteredJob>,
 }
 
 impl Jobs {
@@ -41,8 +43,19 @@ impl Jobs {
         jobs.retain(|job| {
             self.hosts.is_empty() || self.hosts.iter().any(|it| job.hosts.contains(it))
         });
-        let answer = Answer { jobs };
-        print(output, &answer, |page| lay_out(page, &answer.jobs))
+        let mut registered = match coordinator.ask(&Request::Registered)? {
+            Response::Registered(registered) => registered,
+            Response::Refused(refused) => return Err(CliError::Refused(refused)),
+            other => return Err(CliError::unexpected(&other)),
+        };
+        registered.retain(|job| {
+            self.hosts.is_empty() || self.hosts.iter().any(|it| job.hosts.contains(it))
+        });
+        let answer = Answer { jobs, registered };
+        print(output, &answer, |page| {
+            lay_out(page, &answer.jobs);
+            lay_out_registered(page, &answer.registered);
+        })
     }
 }
 
@@ -62,6 +75,22 @@ fn lay_out(page: &mut Page, jobs: &[JobStatus]) {
         "seen for",
     ];
     page.table(headings, rows);
+}
+
+fn lay_out_registered(page: &mut Page, jobs: &[RegisteredJob]) {
+    if jobs.is_empty() {
+        return;
+    }
+    page.heading("Registered");
+    let row = |job: &RegisteredJob| {
+        let phase = job.phase.as_ref();
+        let phase = phase.map_or("-", |phase| &phase.name).to_owned();
+        let [since, silent] = [job.age_ms, job.silent_ms].map(age);
+        let hosts = fold(job.hosts.iter().map(String::as_str));
+        [job.job.clone(), hosts, phase, job.by.clone(), since, silent]
+    };
+    let headings = ["job", "hosts", "phase", "by", "since", "silent for"];
+    page.table(headings, jobs.iter().map(row));
 }
 
 fn row(page: &Page, job: &JobStatus) -> [String; 8] {

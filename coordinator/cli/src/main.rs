@@ -29,6 +29,7 @@ mod pairs;
 mod parting;
 mod plan;
 mod rollback;
+mod run;
 mod show;
 mod sim;
 mod top;
@@ -71,7 +72,7 @@ enum Output {
     Json,
     /// The same in YAML
     Yaml,
-    /// A line for each host, for mpirun: of `plan ranks` alone
+    /// A line for each host, for mpirun: of `plan ranks` and `job gate` alone
     Hostfile,
 }
 
@@ -111,9 +112,10 @@ enum Command {
     /// Carry out the plan that makes this generation, and see what comes of it
     Apply(apply::Apply),
     Maintenance(maintenance::Maintenance),
-    /// Jobs that nothing is to be changed under
+    /// What an orchestrator tells of its jobs, and what it asks before it places them
     #[command(subcommand)]
     Job(job::Job),
+    Run(run::Run),
     Check(check::Check),
     /// The cluster live in this terminal: links by trouble, hosts against hosts, flows and changes
     Top(top::Top),
@@ -182,6 +184,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
         Command::Job(job) => job.run(reach, *output),
+        Command::Run(run) => run.run(reach),
         Command::Maintenance(maintenance) => maintenance.run(reach, *output),
         Command::Check(check) => check.run(*output),
         Command::Top(top) => top.run(reach),

@@ -1,5 +1,18 @@
-//! A coordinator hears of the end of every session, however the program that opened it ends.
+//! A coordinator hears of the end of every session, however the program that opened it ends; and a command that it
+//! knows as a job ends as it does anyway.
 
 #[cfg(test)]
 #[path = "parting/goodbyes.rs"]
 mod goodbyes;
+#[cfg(test)]
+#[path = "parting/orders.rs"]
+mod orders;
+#[cfg(test)]
+#[path = "parting/running.rs"]
+mod running;
+#[cfg(test)]
+#[path = "parting/scene.rs"]
+mod scene;
+#[cfg(test)]
+#[path = "parting/slurm.rs"]
+mod slurm;

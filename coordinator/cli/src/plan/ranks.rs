@@ -12,6 +12,7 @@ use reweave_planner::workload::{self, Network, effects};
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::job::gate::hostfile;
 use crate::page::Page;
 use crate::sim::{MOST_WORK, input};
 use crate::work::{Source, Work};
@@ -97,7 +98,7 @@ impl Ranks {
             answer = Answer::new(&fabric, &alone, [&work, &work])?;
         }
         match output {
-            Output::Hostfile => say(&answer.hostfile(each)),
+            Output::Hostfile => say(&hostfile(&answer.order, each)),
             _ => print(output, &answer, |page| lay_out(page, &answer)),
         }
     }
@@ -121,12 +122,6 @@ fn by_name(fabric: &Fabric) -> Vec<NodeId> {
 }
 
 impl Answer {
-    /// For `mpirun --hostfile`, which fills one host after another.
-    fn hostfile(&self, slots: usize) -> String {
-        let line = |host: &String| format!("{host} slots={slots}\n");
-        self.order.iter().map(line).collect()
-    }
-
     fn new(fabric: &Fabric, placed: &Placed, works: [&Work; 2]) -> Result<Self, CliError> {
         let simulated = works[0].iteration.ranks() <= MOST_SIMULATED;
         let [before_ms, after_ms] = match simulated {

@@ -1,87 +1,16 @@
 //! What the coordinator hears when a program that asked it ends, in good order or not.
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_link::pki::{Authority, Validity};
-use reweave_link::{Channel, Identity, LinkError, Listener, Role, Session};
-use tempfile::TempDir;
+use reweave_link::{Channel, LinkError, Session};
 use tokio::time::timeout;
+
+use crate::scene::{Program, Scene};
 
 /// Less than the silence after which a session is taken for dead.
 const SOON: Duration = Duration::from_secs(4);
-
-/// Goes when its test does, also when that fails.
-struct Program(Child);
-
-impl Program {
-    fn exit_code(&mut self) -> Option<i32> {
-        self.0.wait().unwrap().code()
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // It may be gone already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-struct Scene {
-    home: TempDir,
-    listener: Listener,
-    address: SocketAddr,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let path = |name: &str| home.path().join(name);
-        let authority = Authority::create(&path("authority"), "lab").unwrap();
-        for (role, name) in [(Role::Coordinator, "c1"), (Role::Operator, "ann")] {
-            let issued = authority.issue(role, name, Validity::day(), &path(name));
-            issued.unwrap();
-        }
-        let ours = Identity::load(&path("c1")).unwrap();
-        let anywhere = "127.0.0.1:0".parse().unwrap();
-        let listener = Listener::bind(anywhere, &ours, &[Role::Operator]).unwrap();
-        Self {
-            address: listener.address().unwrap(),
-            home,
-            listener,
-        }
-    }
-
-    fn identity(&self) -> PathBuf {
-        self.home.path().join("ann")
-    }
-
-    /// The program that asks for this, and its session once it has asked.
-    async fn asked(&mut self, command: &[&str]) -> (Program, Session) {
-        let child = reweave(self.address, &self.identity(), command);
-        let session = self.listener.accept().await.unwrap().unwrap();
-        let request = session.receive::<Request>(Channel::Commands).await;
-        request.unwrap();
-        (child, session)
-    }
-}
-
-/// It heeds signals, also where these tests were started to ignore some.
-fn reweave(to: SocketAddr, identity: &Path, command: &[&str]) -> Program {
-    let program = Command::new("env")
-        .args(["--default-signal", env!("CARGO_BIN_EXE_reweave")])
-        .args(["--coordinator", &to.to_string(), "--identity"])
-        .arg(identity)
-        .args(command)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    Program(program.unwrap())
-}
 
 async fn expect_word(session: &Session) {
     let end = timeout(SOON, session.closed()).await;

@@ -1,0 +1,123 @@
+//! `reweave job gate`: whether hosts are good for a job, and in which order.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::operator::{Allocation, Request, Response};
+
+use super::{Hostlist, hostlist};
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::page::Page;
+use crate::{Output, print, say};
+
+/// Whether these hosts are good for a job, what speaks against them, and in which order ranks follow each other best
+///
+/// Exits with 0 when nothing speaks against them, and with 1 when something does.
+#[derive(Debug, Args)]
+pub(crate) struct Gate {
+    /// As Slurm writes them: node[01-04,07]
+    #[arg(long, value_name = "LIST", value_parser = hostlist)]
+    hosts: Hostlist,
+    /// How many ranks each host takes, in the hostfile
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    slots: u16,
+    /// The hostfile has a line for each rank, as Slurm reads SLURM_HOSTFILE, and not `slots=`, as mpirun does
+    #[arg(long)]
+    line_per_rank: bool,
+}
+
+impl Gate {
+    pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let told = ask(&mut Coordinator::reach(reach)?, &self.hosts.0)?;
+        match output {
+            Output::Hostfile if self.line_per_rank => say(&lines(&told.order, self.slots.into()))?,
+            Output::Hostfile => say(&hostfile(&told.order, self.slots.into()))?,
+            _ => print(output, &told, |page| lay_out(page, &told))?,
+        };
+        Ok(match told.is_good {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        })
+    }
+}
+
+pub(crate) fn ask(coordinator: &mut Coordinator, hosts: &[String]) -> Result<Allocation, CliError> {
+    let hosts = hosts.to_vec();
+    match coordinator.ask(&Request::Gate { hosts })? {
+        Response::Allocation(told) => Ok(*told),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+/// For `mpirun --hostfile`, which fills one host after another.
+pub(crate) fn hostfile(order: &[String], slots: usize) -> String {
+    let line = |host: &String| format!("{host} slots={slots}\n");
+    order.iter().map(line).collect()
+}
+
+/// For `SLURM_HOSTFILE`: the host of each rank.
+pub(crate) fn lines(order: &[String], slots: usize) -> String {
+    let lines = |host: &String| format!("{host}\n").repeat(slots);
+    order.iter().map(lines).collect()
+}
+
+pub(super) fn lay_out(page: &mut Page, told: &Allocation) {
+    page.line(&format!("order: {}", told.order.join(", ")));
+    let groups: Vec<_> = told.groups.iter().map(|it| it.join(" ")).collect();
+    page.line(&format!("behind the same switches: {}", groups.join("; ")));
+    if let Some([listed, ordered]) = told.ring_bits_per_s {
+        page.line(&format!(
+            "each sends to the next around a ring: {listed} as listed, {ordered} in this order"
+        ));
+    }
+    match told.is_good {
+        true => page.line("nothing speaks against these hosts"),
+        false => page.heading("What speaks against these hosts"),
+    }
+    for against in &told.against {
+        page.line(&format!("  {against}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::units::Rate;
+
+    use super::*;
+
+    fn texts(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn hostfiles_are_as_mpirun_and_slurm_read_them() {
+        let order = texts(&["h1", "h0"]);
+        assert_eq!(hostfile(&order, 8), "h1 slots=8\nh0 slots=8\n");
+        assert_eq!(lines(&order, 2), "h1\nh1\nh0\nh0\n");
+    }
+
+    #[test]
+    fn what_speaks_against_hosts_is_told_after_their_order() {
+        let gbps = |gbps: u64| Rate::from_bits_per_s(gbps * 1_000_000_000);
+        let told = Allocation {
+            is_good: false,
+            against: texts(&["the agent on h1 is silent"]),
+            order: texts(&["h0", "h1", "h4"]),
+            groups: vec![texts(&["h0", "h1"]), texts(&["h4"])],
+            ring_bits_per_s: Some([gbps(1), gbps(2)]),
+        };
+        let mut page = Page::default();
+        lay_out(&mut page, &told);
+        let rows = [
+            "order: h0, h1, h4",
+            "behind the same switches: h0 h1; h4",
+            "each sends to the next around a ring: 1.000 Gb/s as listed, 2.000 Gb/s in this order",
+            "",
+            "What speaks against these hosts",
+            "  the agent on h1 is silent",
+        ];
+        assert_eq!(page.text.lines().collect::<Vec<_>>(), rows);
+    }
+}

@@ -1,0 +1,80 @@
+//! `reweave job`: what an orchestrator tells of its jobs, and jobs that nothing is to be changed under.
+
+pub(crate) mod gate;
+pub(crate) mod order;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use reweave_common::operator::{Request, Response};
+use reweave_formats::hostlist::{HostlistError, unfold};
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::{Output, print};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Job {
+    Register(order::Register),
+    Start(order::Start),
+    Phase(order::Phase),
+    End(order::End),
+    Gate(gate::Gate),
+    /// No plan may touch a link that its flows use, until it is thawed
+    Freeze(Hosts),
+    /// Plans may touch its links again
+    Thaw(Hosts),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Hosts {
+    /// One host stands for the job that it works for now; several are all of its hosts
+    #[arg(required = true, value_name = "HOST")]
+    hosts: Vec<String>,
+}
+
+/// As Slurm writes them, in their order.
+#[derive(Debug, Clone)]
+pub(crate) struct Hostlist(pub(crate) Vec<String>);
+
+pub(crate) fn hostlist(text: &str) -> Result<Hostlist, HostlistError> {
+    unfold(text).map(Hostlist)
+}
+
+impl Job {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        match self {
+            Self::Register(register) => register.run(reach, output),
+            Self::Start(start) => start.run(reach, output),
+            Self::Phase(phase) => phase.run(reach, output),
+            Self::End(end) => end.run(reach, output),
+            Self::Gate(gate) => gate.run(reach, output),
+            Self::Freeze(Hosts { hosts }) => {
+                let hosts = hosts.clone();
+                froze(reach, output, &Request::Freeze { hosts }, "frozen")
+            }
+            Self::Thaw(Hosts { hosts }) => {
+                let hosts = hosts.clone();
+                froze(reach, output, &Request::Thaw { hosts }, "thawed")
+            }
+        }
+    }
+}
+
+fn froze(
+    reach: &Reach,
+    output: Output,
+    request: &Request,
+    done: &str,
+) -> Result<ExitCode, CliError> {
+    match Coordinator::reach(reach)?.ask(request)? {
+        Response::Froze { hosts } => {
+            let said = serde_json::json!({ done: hosts });
+            print(output, &said, |page| {
+                page.line(&format!("{done}: the job of {}", hosts.join(", ")));
+            })
+        }
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}

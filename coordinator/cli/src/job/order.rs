@@ -1,0 +1,212 @@
+//! What an orchestrator tells of one of its jobs, and what comes of it.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use reweave_common::operator::{
+    Allocation, JobOrder, Outcome, Record, RegisteredJob, Request, Response, StartedJob,
+};
+use reweave_common::units::Rate;
+use serde::Serialize;
+
+use super::{Hostlist, gate, hostlist};
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::names::Names;
+use crate::page::Page;
+use crate::sim::replay::rate;
+use crate::{Output, apply, print, show};
+
+/// How often is looked whether something can be mended yet.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Tells of a job and its hosts; the same once more says that it is there still
+#[derive(Debug, Args)]
+pub(crate) struct Register {
+    /// What the job is called
+    job: String,
+    /// Its hosts in the order of its ranks, as Slurm writes them: node[01-04,07]
+    #[arg(long, value_name = "LIST", value_parser = hostlist)]
+    hosts: Hostlist,
+}
+
+/// Plans what mends its ways, has that checked and carried out, waits for the end of it, and tells what was gained
+///
+/// What is done is what the coordinator would do by itself in automatic mode, within the same policy, for flows
+/// between hosts of this job. Exits with 0 unless a change was begun and not kept.
+#[derive(Debug, Args)]
+pub(crate) struct Start {
+    /// What the job is called
+    job: String,
+    /// Its hosts in the order of its ranks, as Slurm writes them, where it is not registered yet
+    #[arg(long, value_name = "LIST", value_parser = hostlist)]
+    hosts: Option<Hostlist>,
+    /// What may be changed for it
+    #[arg(long, value_enum, default_value_t = Topology::Auto)]
+    topology: Topology,
+    /// Where there is nothing to mend yet, look again for so many seconds: what flows need is known when they are
+    /// there
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    within: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Topology {
+    /// Routes, as the planner sees fit
+    Auto,
+    /// Nothing; the best order of its ranks is told
+    None,
+}
+
+/// Tells of another phase of its traffic, so that links that it will fill are foreseen
+#[derive(Debug, Args)]
+pub(crate) struct Phase {
+    /// What the job is called
+    job: String,
+    /// What the phase is called
+    phase: String,
+    /// What each host will send to the next, around a ring; nothing is foreseen when left out
+    #[arg(long, value_name = "G", value_parser = rate, allow_negative_numbers = true)]
+    ring_gbps: Option<Rate>,
+}
+
+/// It is over: it is not foreseen and not frozen any more, and its pins go when its flows have ended
+#[derive(Debug, Args)]
+pub(crate) struct End {
+    /// What the job is called
+    job: String,
+}
+
+#[derive(Serialize)]
+struct Started<'a> {
+    job: &'a str,
+    allocation: Allocation,
+    /// What became of the change.
+    change: Option<Record>,
+    /// Why nothing was changed.
+    because: Option<String>,
+}
+
+/// The one job that was told of; none when it is over.
+pub(crate) fn tell(
+    coordinator: &mut Coordinator,
+    job: &str,
+    order: JobOrder,
+) -> Result<Option<RegisteredJob>, CliError> {
+    let job = job.to_owned();
+    match coordinator.ask(&Request::Job { job, order })? {
+        Response::Registered(mut told) => Ok(told.pop()),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+pub(crate) fn begin(
+    coordinator: &mut Coordinator,
+    job: &str,
+    topology: Topology,
+) -> Result<StartedJob, CliError> {
+    let may_change = topology == Topology::Auto;
+    let request = Request::Job {
+        job: job.to_owned(),
+        order: JobOrder::Start { may_change },
+    };
+    match coordinator.ask(&request)? {
+        Response::Started(started) => Ok(*started),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+impl Register {
+    pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let hosts = self.hosts.0.clone();
+        say_registered(reach, output, &self.job, JobOrder::Register { hosts })
+    }
+}
+
+impl Phase {
+    pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let order = JobOrder::Phase {
+            name: self.phase.clone(),
+            ring_bits_per_s: self.ring_gbps,
+        };
+        say_registered(reach, output, &self.job, order)
+    }
+}
+
+fn say_registered(
+    reach: &Reach,
+    output: Output,
+    job: &str,
+    order: JobOrder,
+) -> Result<ExitCode, CliError> {
+    let told = tell(&mut Coordinator::reach(reach)?, job, order)?;
+    print(output, &told, |page| {
+        if let Some(RegisteredJob { hosts, phase, .. }) = &told {
+            let phase = phase.as_ref();
+            let phase = phase.map_or(String::new(), |it| format!(", in phase {}", it.name));
+            let hosts = hosts.join(", ");
+            page.line(&format!("{job} is registered on {hosts}{phase}"));
+        }
+    })
+}
+
+impl End {
+    pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        tell(&mut Coordinator::reach(reach)?, &self.job, JobOrder::End)?;
+        let said = serde_json::json!({ "ended": self.job });
+        print(output, &said, |page| {
+            page.line(&format!("{} is over", self.job));
+        })
+    }
+}
+
+impl Start {
+    pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let mut coordinator = Coordinator::reach(reach)?;
+        if let Some(Hostlist(hosts)) = self.hosts.clone() {
+            tell(&mut coordinator, &self.job, JobOrder::Register { hosts })?;
+        }
+        let begun = self.begun(&mut coordinator)?;
+        let mut started = Started {
+            job: &self.job,
+            allocation: begun.allocation,
+            change: None,
+            because: begun.because,
+        };
+        if let Some(generation) = begun.generation {
+            let (record, again) = apply::follow(reach, coordinator, generation)?;
+            started.change = Some(record);
+            coordinator = again;
+        }
+        let names = Names::of(&coordinator.status()?);
+        print(output, &started, |page| lay_out(page, &started, &names))?;
+        let is_kept = |record: &Record| record.outcome == Outcome::Committed;
+        Ok(match started.change.as_ref().is_none_or(is_kept) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        })
+    }
+
+    fn begun(&self, coordinator: &mut Coordinator) -> Result<StartedJob, CliError> {
+        let end = Instant::now() + Duration::from_secs(self.within);
+        loop {
+            let begun = begin(coordinator, &self.job, self.topology)?;
+            if begun.generation.is_some() || Instant::now() >= end {
+                return Ok(begun);
+            }
+            coordinator.wait(LOOK_EVERY);
+        }
+    }
+}
+
+fn lay_out(page: &mut Page, started: &Started<'_>, names: &Names) {
+    gate::lay_out(page, &started.allocation);
+    match (&started.change, &started.because) {
+        (Some(record), _) => show::record(page, record, names),
+        (None, Some(because)) => page.line(&format!("nothing is changed: {because}")),
+        (None, None) => {}
+    }
+}

@@ -1,0 +1,104 @@
+//! `reweave run`: a command as one job, from its registration to its end. Whatever becomes of the coordinator, the
+//! command runs.
+
+mod asker;
+mod attended;
+mod surroundings;
+
+use std::ffi::OsString;
+use std::process::{self, ExitCode};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::ask::Reach;
+use crate::error::CliError;
+use crate::job::order::Topology;
+use crate::job::{Hostlist, hostlist};
+use crate::page::tell;
+use asker::{Asker, Task};
+use surroundings::Surroundings;
+
+/// No job waits longer for a coordinator, at its beginning or at its end.
+const PATIENCE: Duration = Duration::from_millis(1200);
+
+/// Runs a command as one job: registered, with its ranks in the best order, and ended when the command ends
+///
+/// The command gets signals that this one gets, and this one exits as the command does, or with 128 and the number
+/// of the signal that ended it. Where no coordinator answers within two seconds, it runs as if nothing had been. What
+/// it finds in its environment is in docs/jobs.md.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// What the job is called [default: slurm- and SLURM_JOB_ID, else run- and the number of this process]
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Its hosts, as Slurm writes them: node[01-04,07]; where there are none, nobody is asked
+    #[arg(long, value_name = "LIST", env = "SLURM_JOB_NODELIST", value_parser = hostlist)]
+    hosts: Option<Hostlist>,
+    /// Which of them this is [default: as the machine is called]
+    #[arg(long, value_name = "HOST", env = "SLURMD_NODENAME")]
+    node: Option<String>,
+    /// How many ranks each host takes; then SLURM_HOSTFILE names one line for each
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    slots: Option<u16>,
+    /// What may be changed for it while it runs
+    #[arg(long, value_enum, default_value_t = Topology::None)]
+    topology: Topology,
+    /// The command, and what it is told
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    pub(crate) fn run(&self, reach: &Reach) -> Result<ExitCode, CliError> {
+        let mut command = process::Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        let asked = self.hosts.as_ref().map(|hosts| self.ask(reach, hosts));
+        let told = asked.as_ref().and_then(|(_, told)| told.as_ref());
+        command.envs(told.into_iter().flat_map(Surroundings::variables));
+        let ended = attended::run(&mut command);
+        if let Some((asker, _)) = &asked {
+            asker.end(PATIENCE, self.ends_it());
+        }
+        ended
+    }
+
+    /// What the command is to know is missing where nobody has answered in time.
+    fn ask(&self, reach: &Reach, hosts: &Hostlist) -> (Asker, Option<Surroundings>) {
+        let task = Task {
+            reach: reach.leaving_signals(),
+            job: self.name(),
+            hosts: hosts.0.clone(),
+            topology: self.topology,
+        };
+        let mut asker = Asker::begin(task);
+        let told = asker.allocation(PATIENCE).and_then(|allocation| {
+            let told = Surroundings::new(self.name(), allocation.order, self.node(), self.slots);
+            told.map_err(CliError::Start)
+        });
+        if let Err(error) = &told {
+            tell(&format!(
+                "warning: the command runs as it is: {}",
+                error.told()
+            ));
+        }
+        (asker, told.ok())
+    }
+
+    fn name(&self) -> String {
+        let slurm = || Some(format!("slurm-{}", std::env::var("SLURM_JOB_ID").ok()?));
+        let own = || format!("run-{}", process::id());
+        self.job.clone().or_else(slurm).unwrap_or_else(own)
+    }
+
+    fn node(&self) -> Option<String> {
+        let machine = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+        let node = self.node.clone().or_else(machine)?;
+        Some(node.trim().to_owned())
+    }
+
+    /// Slurm starts it on each node of a job: the first of them ends the job, so that it is ended once.
+    fn ends_it(&self) -> bool {
+        std::env::var("SLURM_NODEID").map_or(true, |nth| nth == "0")
+    }
+}

@@ -1,0 +1,117 @@
+//! What orchestrators and schedulers ask by `reweave job`, and how that ends.
+
+use std::process::{Command, Output};
+
+use reweave_common::operator::{Allocation, JobOrder, Refused, Request, Response};
+use reweave_link::Channel;
+
+use crate::running::{nobody, registered, started};
+use crate::scene::Scene;
+
+fn reweave(scene: &Scene, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+    command
+        .args(["--coordinator", &scene.address.to_string(), "--identity"])
+        .arg(scene.identity())
+        .args(words);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Each answer to one question, each in a session of its own where `anew`.
+async fn played(words: &[&str], answers: &[Response], anew: bool) -> (Vec<Request>, Output) {
+    let mut scene = Scene::new();
+    let mut command = reweave(&scene, words);
+    let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let mut session = scene.listener.accept().await.unwrap().unwrap();
+    let mut asked = Vec::new();
+    for (nth, answer) in answers.iter().enumerate() {
+        if nth > 0 && anew {
+            session = scene.listener.accept().await.unwrap().unwrap();
+        }
+        asked.push(session.receive(Channel::Commands).await.unwrap());
+        session.send(Channel::Commands, answer).await.unwrap();
+    }
+    (asked, ended.await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_during_an_election_waits_and_is_answered() {
+    let nobody_leads = Response::Refused(Refused::NotLeading { leader: None });
+    let answers = [nobody_leads.clone(), nobody_leads, registered("train")];
+    let words = ["job", "register", "train", "--hosts", "h[0-1]"];
+    let (asked, output) = played(&words, &answers, true).await;
+    let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
+    let order = JobOrder::Register { hosts };
+    let job = "train".to_owned();
+    assert_eq!(
+        asked,
+        [(); 3].map(|()| Request::Job {
+            job: job.clone(),
+            order: order.clone()
+        })
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "train is registered on h0, h1\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_job_of_the_same_name_is_an_error_that_names_both() {
+    let [has, wanted] = ["h5", "h0"].map(|host| vec![host.to_owned()]);
+    let job = "train".to_owned();
+    let refused = Response::Refused(Refused::OtherJob { job, has, wanted });
+    let words = ["job", "register", "train", "--hosts", "h0"];
+    let (_, output) = played(&words, &[refused], false).await;
+    assert_eq!(output.status.code(), Some(1));
+    let words = text(&output.stderr);
+    assert!(
+        words.contains("train is registered on h5, not on h0"),
+        "{words}"
+    );
+}
+
+fn gated(is_good: bool) -> Response {
+    let Response::Started(started) = started() else {
+        panic!("no start")
+    };
+    let allocation = Allocation {
+        is_good,
+        ..started.allocation
+    };
+    Response::Allocation(Box::new(allocation))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gate_says_by_its_exit_whether_hosts_are_good() {
+    for (is_good, code) in [(true, 0), (false, 1)] {
+        let words = [
+            "job", "gate", "--hosts", "h[0-1]", "--output", "hostfile", "--slots", "4",
+        ];
+        let (_, output) = played(&words, &[gated(is_good)], false).await;
+        assert_eq!(output.status.code(), Some(code));
+        assert_eq!(text(&output.stdout), "h1 slots=4\nh0 slots=4\n");
+    }
+}
+
+#[tokio::test]
+async fn a_mistake_in_a_hostlist_is_told_with_its_place() {
+    let scene = Scene::new();
+    for (list, place) in [
+        ("n[01-04,x]", "n[01-04,x]: x is not a number"),
+        ("a,n[07-05]", "n[07-05]: 07-05 ends before it begins"),
+        ("n[01", "n[01: a bracket that is not closed"),
+        ("", "a name is empty"),
+    ] {
+        let mut command = reweave(&scene, &["job", "gate", "--hosts", list]);
+        let output = command
+            .env("REWEAVE_COORDINATOR", nobody().to_string())
+            .output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(2), "{list}");
+        let words = text(&output.stderr);
+        assert!(words.contains(place), "{words}");
+    }
+}

@@ -1,0 +1,83 @@
+//! An orchestrator that starts and ends a job: what slows it is mended, and nothing is left behind.
+
+use libtest_mimic::Trial;
+use reweave_tests::Leadership;
+use serde_json::Value;
+
+use crate::needs::{Need, trial};
+use crate::play::{
+    LEAST_GAIN, LOOK, STAGE, collide, led, must, once_right, slowest_over, status_when,
+};
+
+/// Where ranks would run, and nothing is started.
+const MAP: &str = "\
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent=true
+    mpirun -n 4 --do-not-launch --display-map true";
+const HOSTS: &str = "h[0-1,4-5]";
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "the_start_of_a_job_mends_its_collision_and_its_end_lets_go",
+            STAGE,
+            || once_right(started_and_ended, |gain| *gain >= LEAST_GAIN),
+        ),
+        trial(
+            "open_mpi_deals_ranks_out_in_the_order_of_the_run",
+            &[Need::Lab, Need::Program("mpirun")],
+            dealt_out,
+        ),
+    ]
+}
+
+/// How much faster its slowest flow is.
+fn started_and_ended() -> f64 {
+    let stage = led(&Leadership::default());
+    let operator = stage.operator();
+    let mut job = collide(&stage);
+    let before = slowest_over(&mut job, LOOK);
+    let words = ["job", "start", "train", "--hosts", HOSTS, "--within", "30"];
+    let started: Value = must(operator.ask(&words));
+    assert_eq!(started["change"]["outcome"], "committed", "{started:#}");
+    assert_eq!(started["allocation"]["is_good"], true, "{started:#}");
+    let after = slowest_over(&mut job, LOOK);
+    assert!(must(job.stop()).kept_all_sessions());
+    let told: Value = must(operator.ask(&["jobs"]));
+    assert_eq!(told["registered"][0]["job"], "train", "{told:#}");
+    must(operator.shown(&["job", "end", "train"]));
+    status_when(&stage, "its pins are gone", |status| status.pins.is_empty());
+    after / before
+}
+
+/// Listed from rack to rack; each rack's hosts follow each other afterwards.
+fn dealt_out() {
+    let stage = led(&Leadership::default());
+    let words = [
+        "run",
+        "--job",
+        "mpi",
+        "--hosts",
+        "h[0,4,1,5]",
+        "--",
+        "sh",
+        "-c",
+        MAP,
+    ];
+    let output = stage.operator().command(&words).output();
+    let output = output.expect("it can be run");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let nodes = said
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Data for node: "));
+    let nodes = nodes.filter_map(|rest| rest.split_whitespace().next());
+    let racks: Vec<_> = nodes.map(|node| node < "h4").collect();
+    let next = racks.iter().cycle().skip(1);
+    let crossings = racks.iter().zip(next).filter(|(one, other)| one != other);
+    assert!(
+        racks.len() == 4 && crossings.count() == 2,
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let told: Value = must(stage.operator().ask(&["jobs"]));
+    assert_eq!(told["registered"], Value::Array(vec![]), "it is over");
+}
