@@ -476,6 +476,29 @@ fn which_address(f: &mut fmt::Formatter<'_>, host: &str, has: &[Ipv4Addr]) -> fm
     }
 }
 
+fn no_visit(f: &mut fmt::Formatter<'_>, longest_s: u64) -> fmt::Result {
+    let hours = longest_s / 3600;
+    write!(
+        f,
+        "a token for the dashboard is good for a minute to {hours} hours, and makes no others"
+    )
+}
+
+impl Refused {
+    fn of_jobs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherJob { job, has, wanted } => other_job(f, job, [has, wanted]),
+            Self::NotRegistered { job } => write!(f, "no job {job} is registered"),
+            Self::TooManyJobs { most } => {
+                write!(f, "{most} jobs are registered, which is the most")
+            }
+            Self::NoSuchJob { why } => f.write_str(why),
+            // All others are not of jobs.
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -496,12 +519,10 @@ impl fmt::Display for Refused {
             Self::NotToMaintain { name } => no_such(f, "switch", name),
             Self::NotUnderMaintenance { name } => write!(f, "{name} is not under maintenance"),
             Self::NotEmpty { reasons } => not_empty(f, reasons),
-            Self::OtherJob { job, has, wanted } => other_job(f, job, [has, wanted]),
-            Self::NotRegistered { job } => write!(f, "no job {job} is registered"),
-            Self::TooManyJobs { most } => {
-                write!(f, "{most} jobs are registered, which is the most")
-            }
-            Self::NoSuchJob { why } => f.write_str(why),
+            Self::OtherJob { .. }
+            | Self::NotRegistered { .. }
+            | Self::TooManyJobs { .. }
+            | Self::NoSuchJob { .. } => self.of_jobs(f),
             Self::NoJob { host } => write!(f, "{host} {NO_JOB}"),
             Self::OutOfHours { hours, opens_in_s } => out_of_hours(f, hours, *opens_in_s),
             Self::NotAround { link } => write!(f, "{NOT_AROUND} {link}"),
@@ -536,11 +557,7 @@ impl fmt::Display for Refused {
                 write!(f, "this coordinator cannot sign certificates: {why}")
             }
             Self::NoVisitor => f.write_str(NO_VISITOR),
-            Self::NoVisit { longest_s } => write!(
-                f,
-                "a token for the dashboard is good for a minute to {} hours, and makes no others",
-                longest_s / 3600
-            ),
+            Self::NoVisit { longest_s } => no_visit(f, *longest_s),
             Self::TooManyVisitors { most } => write!(
                 f,
                 "{most} tokens for the dashboard are out; wait until some have expired"

@@ -172,7 +172,7 @@ pub(crate) enum CliError {
     NotOver { name: String },
     #[error("{job}: {problem}")]
     Unfit { job: String, problem: String },
-    #[error("only `reweave plan ranks` says a hostfile")]
+    #[error("only `reweave plan ranks` and `reweave job gate` say a hostfile")]
     NoHostfile,
     #[error("{} holds no line of nccl-tests", path.display())]
     NothingMeasured { path: PathBuf },
@@ -434,6 +434,7 @@ fn names_nothing(refused: &Refused) -> bool {
         refused,
         Refused::NoSuchSwitch { .. }
             | Refused::NoSuchHost { .. }
+            | Refused::NoSuchJob { .. }
             | Refused::NoSuchLink { .. }
             | Refused::NoSuchMember { .. }
             | Refused::WhichAddress { .. }

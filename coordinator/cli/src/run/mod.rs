@@ -8,8 +8,10 @@ mod surroundings;
 use std::ffi::OsString;
 use std::process::{self, ExitCode};
 use std::time::Duration;
+use std::{env, fs};
 
 use clap::Args;
+use reweave_formats::hostlist::HostlistError;
 
 use crate::ask::Reach;
 use crate::error::CliError;
@@ -32,8 +34,9 @@ pub(crate) struct Run {
     /// What the job is called [default: slurm- and SLURM_JOB_ID, else run- and the number of this process]
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Its hosts, as Slurm writes them: node[01-04,07]; where there are none, nobody is asked
-    #[arg(long, value_name = "LIST", env = "SLURM_JOB_NODELIST", value_parser = hostlist)]
+    /// Its hosts, as Slurm writes them: node[01-04,07]; where there are none, nobody is asked [default:
+    /// SLURM_JOB_NODELIST]
+    #[arg(long, value_name = "LIST", value_parser = hostlist)]
     hosts: Option<Hostlist>,
     /// Which of them this is [default: as the machine is called]
     #[arg(long, value_name = "HOST", env = "SLURMD_NODENAME")]
@@ -53,7 +56,7 @@ impl Run {
     pub(crate) fn run(&self, reach: &Reach) -> Result<ExitCode, CliError> {
         let mut command = process::Command::new(&self.command[0]);
         command.args(&self.command[1..]);
-        let asked = self.hosts.as_ref().map(|hosts| self.ask(reach, hosts));
+        let asked = self.hosts().map(|hosts| self.ask(reach, hosts));
         let told = asked.as_ref().and_then(|(_, told)| told.as_ref());
         command.envs(told.into_iter().flat_map(Surroundings::variables));
         let ended = attended::run(&mut command);
@@ -64,11 +67,11 @@ impl Run {
     }
 
     /// What the command is to know is missing where nobody has answered in time.
-    fn ask(&self, reach: &Reach, hosts: &Hostlist) -> (Asker, Option<Surroundings>) {
+    fn ask(&self, reach: &Reach, hosts: Hostlist) -> (Asker, Option<Surroundings>) {
         let task = Task {
             reach: reach.leaving_signals(),
             job: self.name(),
-            hosts: hosts.0.clone(),
+            hosts: hosts.0,
             topology: self.topology,
         };
         let mut asker = Asker::begin(task);
@@ -77,28 +80,40 @@ impl Run {
             told.map_err(CliError::Start)
         });
         if let Err(error) = &told {
-            tell(&format!(
-                "warning: the command runs as it is: {}",
-                error.told()
-            ));
+            runs_as_it_is(&error.told());
         }
         (asker, told.ok())
     }
 
+    /// A mistake in what somebody else has set keeps no command from running.
+    fn hosts(&self) -> Option<Hostlist> {
+        let set = || {
+            let list = env::var("SLURM_JOB_NODELIST").ok();
+            let hosts = hostlist(&list.filter(|list| !list.is_empty())?);
+            let told = |error: &HostlistError| runs_as_it_is(&error.to_string());
+            hosts.inspect_err(told).ok()
+        };
+        self.hosts.clone().or_else(set)
+    }
+
     fn name(&self) -> String {
-        let slurm = || Some(format!("slurm-{}", std::env::var("SLURM_JOB_ID").ok()?));
+        let slurm = || Some(format!("slurm-{}", env::var("SLURM_JOB_ID").ok()?));
         let own = || format!("run-{}", process::id());
         self.job.clone().or_else(slurm).unwrap_or_else(own)
     }
 
     fn node(&self) -> Option<String> {
-        let machine = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+        let machine = || fs::read_to_string("/proc/sys/kernel/hostname").ok();
         let node = self.node.clone().or_else(machine)?;
         Some(node.trim().to_owned())
     }
 
     /// Slurm starts it on each node of a job: the first of them ends the job, so that it is ended once.
     fn ends_it(&self) -> bool {
-        std::env::var("SLURM_NODEID").map_or(true, |nth| nth == "0")
+        env::var("SLURM_NODEID").map_or(true, |nth| nth == "0")
     }
+}
+
+fn runs_as_it_is(why: &str) {
+    tell(&format!("warning: the command runs as it is: {why}"));
 }

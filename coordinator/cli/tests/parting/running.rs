@@ -103,6 +103,34 @@ fn expect_open((took, output): (Duration, Output)) {
 const TELLS: [&str; 3] = ["sh", "-c", "echo ${REWEAVE_JOB-none}; exit 3"];
 const HOSTS: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h0"];
 
+/// What a scheduler sets is no word of whoever runs the command.
+#[test]
+fn a_mistake_in_the_schedulers_hostlist_is_told_and_the_command_runs() {
+    let nowhere = Path::new("/nonexistent");
+    let list = |list: &str| {
+        let assigned = format!("SLURM_JOB_NODELIST={list} exec \"$@\"");
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            &assigned,
+            "sh",
+            env!("CARGO_BIN_EXE_reweave"),
+            "--identity",
+        ]);
+        command.arg(nowhere).args(["run", "--"]).args(TELLS);
+        command.output().unwrap()
+    };
+    let told = list("'n[3-1]'");
+    assert_eq!(told.status.code(), Some(3));
+    let words = String::from_utf8(told.stderr).unwrap();
+    assert!(
+        words.contains("n[3-1]: 3-1 ends before it begins"),
+        "{words}"
+    );
+    let nothing = list("''");
+    assert_eq!((nothing.status.code(), nothing.stderr.len()), (Some(3), 0));
+}
+
 #[tokio::test]
 async fn without_a_coordinator_the_command_runs_as_if_nothing_had_been() {
     let scene = Scene::new();

@@ -89,10 +89,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             Response::Discovered(discover(&turn.known.picture(), from_link as usize))
         }
         Request::Jobs => Response::Jobs(jobs::statuses(&turn.known.picture(), turn.state)),
-        Request::Imbalance => {
-            let (picture, in_force) = (turn.known.picture(), turn.state.in_force());
-            Response::Imbalances(imbalance::imbalances(turn.known, &picture, in_force))
-        }
+        Request::Imbalance => imbalance(turn),
         Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
         Request::Diagnose => diagnose(turn, seen),
         Request::Plan => plan(turn, principal),
@@ -141,6 +138,11 @@ fn objection(principal: &Member, request: &Request, seen: Seen<'_>) -> Option<Re
         return Some(Refused::NotAllowed { role });
     }
     (seen.disk_is_full && request.decides()).then_some(Refused::DiskFull)
+}
+
+fn imbalance(turn: &Turn<'_>) -> Response {
+    let (picture, in_force) = (turn.known.picture(), turn.state.in_force());
+    Response::Imbalances(imbalance::imbalances(turn.known, &picture, in_force))
 }
 
 fn diagnose(turn: &Turn<'_>, seen: Seen<'_>) -> Response {

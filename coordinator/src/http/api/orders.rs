@@ -146,6 +146,7 @@ async fn told(served: &Served, visitor: Visitor, job: String, order: JobOrder) -
 #[serde(deny_unknown_fields)]
 pub(super) struct Wish {
     /// What may be changed for it.
+    #[param(inline)]
     #[serde(default)]
     topology: Topology,
 }
