@@ -76,7 +76,12 @@ impl Run {
         };
         let mut asker = Asker::begin(task);
         let told = asker.allocation(PATIENCE).and_then(|allocation| {
-            let told = Surroundings::new(self.name(), allocation.order, self.node(), self.slots);
+            let told = Surroundings::new(
+                self.name(),
+                allocation.order,
+                self.node().as_deref(),
+                self.slots,
+            );
             told.map_err(CliError::Start)
         });
         if let Err(error) = &told {

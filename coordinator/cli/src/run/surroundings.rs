@@ -20,7 +20,7 @@ impl Surroundings {
     pub(super) fn new(
         job: String,
         order: Vec<String>,
-        node: Option<String>,
+        node: Option<&str>,
         slots: Option<u16>,
     ) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("reweave-run-").tempdir()?;
@@ -29,7 +29,7 @@ impl Surroundings {
         fs::write(folder.path().join("ranks"), lines(&order, each))?;
         Ok(Self {
             folder,
-            place: order.iter().position(|host| Some(host) == node.as_ref()),
+            place: order.iter().position(|host| Some(host.as_str()) == node),
             job,
             order,
             has_lines: slots.is_some(),
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn each_finds_its_place_and_files_that_name_all() {
         let order = vec!["h2".to_owned(), "h0".to_owned()];
-        let node = Some("h0".to_owned());
+        let node = Some("h0");
         let told = Surroundings::new("train".to_owned(), order.clone(), node, Some(2)).unwrap();
         let all = told.all();
         let value = |name| all.iter().find(|it| it.0 == name).map(|it| it.1.as_str());
