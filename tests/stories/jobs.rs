@@ -11,7 +11,8 @@ use crate::play::{
 
 /// Where ranks would run, and nothing is started.
 const MAP: &str = "\
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent=true
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_plm_rsh_agent=true OMPI_MCA_oob_tcp_if_include=lo
     mpirun -n 4 --do-not-launch --display-map true";
 const HOSTS: &str = "h[0-1,4-5]";
 

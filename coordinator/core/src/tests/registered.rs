@@ -1,5 +1,6 @@
 //! Jobs that an orchestrator tells of: registered, started, in a phase, over, and gone without a word.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reweave_common::cause::Class;
@@ -13,7 +14,7 @@ use super::cluster::Cluster;
 use super::diagnosis::{causes, health, say};
 use super::network::Network;
 use super::scene::{A_WHILE, collision};
-use crate::{Author, Outcome, Policy};
+use crate::{Author, Core, Outcome, Policy};
 
 fn texts(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -251,8 +252,10 @@ fn a_phase_that_will_fill_a_link_is_foreseen_until_the_job_is_over() {
     assert!(!enter("gradients", Some(mbps(80))).is_empty());
     let told = registered(&mut cluster);
     assert_eq!(told[0].phase.as_ref().unwrap().name, "gradients");
-    // What is there after a restart is what was told.
-    cluster.start_anew();
+    // Whoever leads next begins with what was told.
+    let state = cluster.core.clone().into_state();
+    let fabric = Arc::clone(&cluster.network.fabric);
+    cluster.core = Core::resume(Policy::default(), fabric, state);
     cluster.reconnect();
     cluster.run_for(A_WHILE);
     assert!(!foreseen(&mut cluster).is_empty());
