@@ -157,11 +157,18 @@ fn complaint(words: &[String], output: &Output) -> Option<String> {
     if said.contains("panicked") || said.contains("RUST_BACKTRACE") {
         return complain("panics");
     }
+    // As a shell tells that there is no such program, or that it cannot be run.
+    let codes = match words.first().map(String::as_str) {
+        Some("run") => &[1, 2, 126, 127][..],
+        _ => &[1, 2],
+    };
+    let errors = said.lines().filter(|it| it.starts_with("error: "));
     match output.status.code() {
         Some(0) => None,
-        Some(1 | 2) if said.lines().filter(|it| it.starts_with("error: ")).count() == 1 => None,
-        Some(1 | 2) => complain("has not one error"),
-        _ => complain("ends in no way that is told of"),
+        Some(code) if !codes.contains(&code) => complain("ends in no way that is told of"),
+        Some(_) if errors.count() == 1 => None,
+        Some(_) => complain("has not one error"),
+        None => complain("is killed"),
     }
 }
 

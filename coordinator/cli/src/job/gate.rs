@@ -113,7 +113,7 @@ mod tests {
         let rows = [
             "order: h0, h1, h4",
             "behind the same switches: h0 h1; h4",
-            "each sends to the next around a ring: 1.000 Gb/s as listed, 2.000 Gb/s in this order",
+            "each sends to the next around a ring: 1.0 Gb/s as listed, 2.0 Gb/s in this order",
             "",
             "What speaks against these hosts",
             "  the agent on h1 is silent",
