@@ -46,13 +46,15 @@ test: ## Runs all checks that every change must pass, in minutes.
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
 	@deploy/setup.sh build lab peers fuzz page
-	source deploy/stage.sh 7
+	source deploy/stage.sh 8
+	meanwhile tests/fuzz/run.sh 0
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build cargo build --locked --workspace --bins
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
 	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
 	stage frr   cargo test --locked --workspace $(IN_LAB) --test kernel frr
 	stage sonic cargo test --locked --workspace $(IN_LAB) --test kernel sonic
+	stage fuzzers awaited
 	stage fuzz  tests/fuzz/run.sh 2
 	finish
 

@@ -4,6 +4,12 @@
 #     stage format cargo fmt --all --check    # the first that fails ends the command
 #     stage clippy cargo clippy
 #     finish
+#
+# What takes long and can be done beside stages that mostly wait, is:
+#
+#     meanwhile tests/fuzz/run.sh 0           # with what they leave of the machine
+#     stage lab cargo test
+#     stage fuzz awaited                      # until it has ended, and as it has ended
 # shellcheck shell=bash
 
 stages_planned=$1
@@ -22,6 +28,20 @@ stage() {
         echo "$label: FAILED after $((SECONDS - began)) s" >&2
         exit 1
     fi
+}
+
+meanwhile() {
+    meanwhile_said=$(mktemp)
+    setsid chrt --idle 0 "$@" >"$meanwhile_said" 2>&1 </dev/null &
+    meanwhile_pid=$!
+    trap 'kill -- "$meanwhile_pid" -"$meanwhile_pid" 2>/dev/null || true; rm -f "$meanwhile_said"' EXIT
+}
+
+awaited() {
+    local status=0
+    wait "$meanwhile_pid" || status=$?
+    cat "$meanwhile_said"
+    return "$status"
 }
 
 finish() {
