@@ -6,16 +6,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use reweave_agent::session::{Event, Uplink};
-use reweave_common::instruction::Instruction;
 use reweave_link::line::Certificate;
 use reweave_link::{Dialer, Role};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::members::Members;
 use crate::reports;
-use crate::times::now;
 
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -24,19 +21,12 @@ pub(crate) struct Counts {
     pub(crate) connected: AtomicUsize,
     /// All that there were.
     pub(crate) sessions: AtomicU64,
+    pub(crate) commands: AtomicU64,
     pub(crate) lost: AtomicU64,
-}
-
-/// What one of them was told, and when.
-pub(crate) struct Told {
-    pub(crate) host: usize,
-    pub(crate) instruction: Instruction,
-    pub(crate) at: Duration,
 }
 
 pub(crate) struct Crowd {
     pub(crate) counts: Arc<Counts>,
-    pub(crate) told: UnboundedReceiver<Told>,
     /// They go when it does.
     _agents: JoinSet<()>,
 }
@@ -45,7 +35,6 @@ impl Crowd {
     /// Needs a runtime around it.
     pub(crate) fn of(members: &Members, count: usize) -> Self {
         let counts = Arc::<Counts>::default();
-        let (tell, told) = unbounded_channel();
         let mut agents = JoinSet::new();
         for host in 0..count {
             let folder = members.agent(host);
@@ -58,12 +47,10 @@ impl Crowd {
             );
             let dialer = dialer.expect("there is an address");
             let uplink = (dialer.sending_from(home(host)), certificate);
-            let watched = (Arc::clone(&counts), tell.clone());
-            agents.spawn(live(host, count, uplink, watched));
+            agents.spawn(live(host, count, uplink, Arc::clone(&counts)));
         }
         Self {
             counts,
-            told,
             _agents: agents,
         }
     }
@@ -75,12 +62,7 @@ fn home(host: usize) -> IpAddr {
 }
 
 /// Reports every second, each at a time of its own, and at once when it is connected.
-async fn live(
-    host: usize,
-    hosts: usize,
-    line: (Dialer, Certificate),
-    (counts, tell): (Arc<Counts>, UnboundedSender<Told>),
-) {
+async fn live(host: usize, hosts: usize, line: (Dialer, Certificate), counts: Arc<Counts>) {
     let mut uplink = Uplink::start(line.0, line.1);
     let begin = Instant::now() + EVERY.mul_f64(host as f64 / hosts as f64);
     let mut ticks = interval_at(begin, EVERY);
@@ -98,10 +80,7 @@ async fn live(
                     counts.sessions.fetch_add(1, Ordering::Relaxed);
                     uplink.send_measured(reports::sample(host, hosts, second));
                 }
-                Some(Event::Told(instruction)) => {
-                    let at = now();
-                    let _ = tell.send(Told { host, instruction, at });
-                }
+                Some(Event::Told(_)) => drop(counts.commands.fetch_add(1, Ordering::Relaxed)),
                 Some(Event::Lost) => {
                     counts.connected.fetch_sub(1, Ordering::Relaxed);
                     counts.lost.fetch_add(1, Ordering::Relaxed);

@@ -4,9 +4,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use reweave_common::instruction::{Instruction, Watch};
 use reweave_common::member::{Member, Role};
-use reweave_common::operator::{AgentState, Between, FlowEnd, Request, Response, Status};
+use reweave_common::operator::{AgentState, Request, Response, Status};
 use reweave_link::{Channel, Role as PeerRole, connect};
 use reweave_proto::message::CoordinatorMessage;
 use tokio::runtime::Builder;
@@ -24,9 +23,6 @@ const FROM_LOOK_TO_LOOK: Duration = Duration::from_secs(2);
 /// They listen and do not report.
 const LISTENERS: usize = 16;
 const COMMANDS: usize = 20;
-/// To one agent each, of flows that nobody has.
-const ERRANDS: usize = 200;
-const FIRST_PORT: u16 = 40_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn measure(agents: usize) {
@@ -43,7 +39,7 @@ pub(crate) fn measure(agents: usize) {
 
 async fn run(members: &Members, agents: usize) {
     let (pid, own) = (members.pid(0), std::process::id());
-    let mut crowd = Crowd::of(members, agents);
+    let crowd = Crowd::of(members, agents);
     let mut operator = members.operator(0);
     let began = Instant::now();
     until_all_report(&mut operator, agents).await;
@@ -72,58 +68,11 @@ async fn run(members: &Members, agents: usize) {
     println!("agents cores peak_mib oldest_report_ms sessions_lost");
     println!("{agents} {cores:.2} {mib:.0} {oldest_ms} {lost}");
     println!("# goal: 1 core, 1024 MiB, 2000 ms; the agents themselves took {ours:.2} cores");
-    println!("told commands p50_ms p99_ms max_ms");
-    tell("one", errands(&mut crowd, &mut operator, agents).await);
-    tell("all", deliveries(members, &mut operator, agents).await);
-    println!("# goal: p99 of 50 ms, from the operator's word to the agent");
-}
-
-fn tell(who: &str, times: Vec<Duration>) {
-    let delivered = Spread::of(times);
+    let delivered = Spread::of(deliveries(members, &mut operator, agents).await);
     let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| delivered.ms(share));
-    println!("{who} {} {p50:.1} {p99:.1} {max:.1}", delivered.count());
-}
-
-/// Somebody wants to know which way a flow goes, and its sender is told to find out: how long that
-/// takes, from one agent to the next.
-async fn errands(crowd: &mut Crowd, operator: &mut Operator, agents: usize) -> Vec<Duration> {
-    let mut times = Vec::new();
-    for number in 0..ERRANDS {
-        while crowd.told.try_recv().is_ok() {}
-        let (host, port) = (number * 61 % agents, FIRST_PORT + number as u16);
-        let said = now();
-        trace(operator, [host, (host + 1) % agents], port).await;
-        let at = timeout(PATIENCE, told_to_trace(crowd, host, port)).await;
-        times.push(at.expect("it is told") - said);
-        sleep(Duration::from_millis(130)).await;
-    }
-    times
-}
-
-async fn trace(operator: &mut Operator, between: [usize; 2], port: u16) {
-    let [from, to] = between.map(|host| FlowEnd {
-        host: format!("h{host}"),
-        port: Some(port),
-    });
-    let between = Between {
-        protocol: None,
-        from,
-        to,
-    };
-    let anew = true;
-    let answer = operator.ask(&Request::Trace { between, anew }).await;
-    assert!(matches!(answer, Some(Response::Traced(_))), "{answer:?}");
-}
-
-/// When this agent was told to trace what leaves by this port.
-async fn told_to_trace(crowd: &mut Crowd, host: usize, port: u16) -> Duration {
-    loop {
-        let told = crowd.told.recv().await.expect("the crowd is there");
-        let is_it = |watch: &Watch| watch.trace.iter().any(|flow| flow.source.port() == port);
-        if told.host == host && matches!(&told.instruction, Instruction::Watch(it) if is_it(it)) {
-            return told.at;
-        }
-    }
+    println!("commands p50_ms p99_ms max_ms");
+    println!("{} {p50:.1} {p99:.1} {max:.1}", delivered.count());
+    println!("# goal: p99 of 50 ms, from the operator's word to the agent, to all at once");
 }
 
 async fn until_all_report(operator: &mut Operator, agents: usize) {
