@@ -1,8 +1,7 @@
 //! What operators ask for that changes something, or may.
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use reweave_common::operator::{Approval, NotSeen, Plan, Refused, Request, Response as Answer};
@@ -13,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::once::{Key, Once};
 use super::problem::Problem;
 use super::visitor::Visitor;
-use super::{Answered, Number, Served, document, number};
+use super::{Answered, Number, Options, Served, document, number, options};
 
 /// What would mend the cluster.
 #[derive(Debug, Serialize, ToSchema)]
@@ -99,11 +98,10 @@ pub(super) async fn approve(
     visitor: Visitor,
     headers: HeaderMap,
     path: Number,
-    insistence: Result<Query<Insistence>, QueryRejection>,
+    insistence: Options<Insistence>,
 ) -> Answered {
     let generation = number(path)?;
-    let insistence = insistence.map_err(|error| Problem::bad_request(error.to_string()));
-    let Query(Insistence { force, now }) = insistence?;
+    let Insistence { force, now } = options(insistence)?;
     let approval = Approval { force, now };
     let what = format!("approval of {generation}, {approval:?}");
     let once = Once::asked(&headers, visitor, &what)?;
@@ -125,7 +123,7 @@ async fn begin(
         Some(_) => return Err(Problem::unexpected()),
         None => return Err(Problem::no_answer()),
     }
-    let record = format!("{}/history/{generation}", document::ROOT);
+    let record = document::record(generation);
     let place = [(header::LOCATION, record.clone())];
     let begun = Begun { generation, record };
     Ok((StatusCode::ACCEPTED, place, Json(begun)).into_response())

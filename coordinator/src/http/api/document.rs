@@ -4,6 +4,7 @@ use axum::http::header;
 use axum::routing::get;
 use axum::{Router, response::IntoResponse};
 use bytes::Bytes;
+use reweave_common::plan::Generation;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
@@ -16,6 +17,11 @@ use super::Served;
 use super::problem::Problem;
 
 pub(super) const ROOT: &str = "/api/v1";
+
+/// Where the record of this change is.
+pub(super) fn record(generation: Generation) -> String {
+    format!("{ROOT}/history/{generation}")
+}
 
 const ABOUT: &str = "Asks what the command line asks. `reweave dashboard` makes a token for whoever \
     may connect: what their role may do, the token may. A coordinator that does not lead answers \

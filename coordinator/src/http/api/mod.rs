@@ -16,8 +16,8 @@ mod tagged;
 mod upkeep;
 mod visitor;
 
-use axum::extract::Path;
-use axum::extract::rejection::PathRejection;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::{Router, middleware};
@@ -99,4 +99,18 @@ type Number = Result<Path<u64>, PathRejection>;
 fn number(path: Number) -> Result<Generation, Problem> {
     let Path(number) = path.map_err(|error| Problem::bad_request(error.to_string()))?;
     Ok(Generation(number))
+}
+
+type Name = Result<Path<String>, PathRejection>;
+
+fn name(path: Name) -> Result<String, Problem> {
+    let Path(name) = path.map_err(|error| Problem::bad_request(error.to_string()))?;
+    Ok(name)
+}
+
+type Options<T> = Result<Query<T>, QueryRejection>;
+
+fn options<T>(query: Options<T>) -> Result<T, Problem> {
+    let Query(query) = query.map_err(|error| Problem::bad_request(error.to_string()))?;
+    Ok(query)
 }

@@ -1,8 +1,7 @@
 //! What orchestrators tell of their jobs, and ask before they place them.
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use reweave_common::operator::{
@@ -17,7 +16,7 @@ use super::once::{Key, Once};
 use super::problem::Problem;
 use super::tagged::tagged;
 use super::visitor::Visitor;
-use super::{Answered, Served, document};
+use super::{Answered, Name, Options, Served, document, name, options};
 
 /// More than any port has, in Gb/s.
 const MOST_GBPS: f64 = 100_000.0;
@@ -28,19 +27,6 @@ const MOST_GBPS: f64 = 100_000.0;
 pub(super) struct Hosts {
     /// As Slurm writes them: `node[01-04,07]`.
     hosts: String,
-}
-
-type Asked<T> = Result<Query<T>, QueryRejection>;
-type Name = Result<Path<String>, PathRejection>;
-
-fn name(path: Name) -> Result<String, Problem> {
-    let Path(name) = path.map_err(|error| Problem::bad_request(error.to_string()))?;
-    Ok(name)
-}
-
-fn asked<T>(query: Asked<T>) -> Result<T, Problem> {
-    let Query(query) = query.map_err(|error| Problem::bad_request(error.to_string()))?;
-    Ok(query)
 }
 
 /// It is said as it should be, and says what cannot be.
@@ -61,9 +47,9 @@ pub(super) async fn gate(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-    hosts: Asked<Hosts>,
+    hosts: Options<Hosts>,
 ) -> Answered {
-    let hosts = asked(hosts)?.all()?;
+    let hosts = options(hosts)?.all()?;
     match visitor.ask(&served.house, Request::Gate { hosts }).await? {
         Answer::Allocation(told) => tagged(&headers, &told),
         _ => Err(Problem::unexpected()),
@@ -82,9 +68,9 @@ pub(super) async fn register(
     served: State<Served>,
     visitor: Visitor,
     path: Name,
-    hosts: Asked<Hosts>,
+    hosts: Options<Hosts>,
 ) -> Answered {
-    let hosts = asked(hosts)?.all()?;
+    let hosts = options(hosts)?.all()?;
     let order = JobOrder::Register { hosts };
     told(&served, visitor, name(path)?, order).await
 }
@@ -123,9 +109,9 @@ pub(super) async fn phase(
     served: State<Served>,
     visitor: Visitor,
     path: Name,
-    phase: Asked<Phase>,
+    phase: Options<Phase>,
 ) -> Answered {
-    let order = asked(phase)?.order()?;
+    let order = options(phase)?.order()?;
     told(&served, visitor, name(path)?, order).await
 }
 
@@ -178,9 +164,9 @@ pub(super) async fn start(
     visitor: Visitor,
     headers: HeaderMap,
     path: Name,
-    wish: Asked<Wish>,
+    wish: Options<Wish>,
 ) -> Answered {
-    let (job, Wish { topology }) = (name(path)?, asked(wish)?);
+    let (job, Wish { topology }) = (name(path)?, options(wish)?);
     let once = Once::asked(&headers, visitor, &format!("start of {job}, {topology:?}"))?;
     let may_change = matches!(topology, Topology::Auto);
     let order = JobOrder::Start { may_change };
@@ -193,8 +179,7 @@ async fn started(served: &Served, visitor: Visitor, job: String, order: JobOrder
     let Answer::Started(started) = answer.await? else {
         return Err(Problem::unexpected());
     };
-    let record = |generation| format!("{}/history/{generation}", document::ROOT);
-    let place = started.generation.map(record);
+    let place = started.generation.map(document::record);
     let mut response = Json(started).into_response();
     if let Some(place) = place.and_then(|place| place.parse().ok()) {
         response.headers_mut().insert(header::LOCATION, place);

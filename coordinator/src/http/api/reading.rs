@@ -1,8 +1,7 @@
 //! What can be asked of the cluster without changing it.
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use reweave_common::flow::Protocol;
@@ -19,7 +18,7 @@ use super::fabric::Shown;
 use super::problem::Problem;
 use super::tagged::tagged;
 use super::visitor::Visitor;
-use super::{Answered, Number, Served, number};
+use super::{Answered, Name, Number, Options, Served, name, number, options};
 
 /// Whose token this is, and their role.
 #[utoipa::path(get, path = "/me", responses((status = 200, description = "A member", body = Member)))]
@@ -154,10 +153,9 @@ pub(super) async fn traces(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-    ends: Result<Query<Ends>, QueryRejection>,
+    ends: Options<Ends>,
 ) -> Answered {
-    let ends = ends.map_err(|error| Problem::bad_request(error.to_string()));
-    let Query(ends) = ends?;
+    let ends = options(ends)?;
     let end = |host, port| FlowEnd { host, port };
     let between = Between {
         protocol: ends.protocol,
@@ -185,9 +183,9 @@ pub(super) async fn explanation(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-    path: Result<Path<String>, PathRejection>,
+    path: Name,
 ) -> Answered {
-    let Path(job) = path.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let job = name(path)?;
     let detail = format!("{job} exchanges nothing large with other hosts now");
     let asked = Request::Explain { job, hosts: vec![] };
     match visitor.ask(&served.house, asked).await? {
@@ -217,10 +215,9 @@ pub(super) async fn history(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-    page: Result<Query<Page>, QueryRejection>,
+    page: Options<Page>,
 ) -> Answered {
-    let page = page.map_err(|error| Problem::bad_request(error.to_string()));
-    let before = page?.before.map(Generation);
+    let before = options(page)?.before.map(Generation);
     let asked = Request::History { before };
     match visitor.ask(&served.house, asked).await? {
         Answer::History(history) => tagged(&headers, &History { history }),

@@ -1,8 +1,8 @@
 //! Work on switches, and jobs that nothing is to be changed under.
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection};
-use axum::extract::{Path, State};
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use reweave_common::operator::{MaintenanceStage, Request, Response as Answer};
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::changing::planned;
 use super::problem::Problem;
 use super::visitor::Visitor;
-use super::{Answered, Served};
+use super::{Answered, Name, Served, name};
 
 /// How far the work shall come.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -34,7 +34,7 @@ pub(super) struct Work {
 pub(super) async fn maintain(
     served: State<Served>,
     visitor: Visitor,
-    path: Result<Path<String>, PathRejection>,
+    path: Name,
     work: Result<Json<Work>, JsonRejection>,
 ) -> Answered {
     let name = name(path)?;
@@ -50,11 +50,7 @@ pub(super) async fn maintain(
     params(("name" = String, Path, description = "The name of the switch")),
     responses((status = 204, description = "It is ended"))
 )]
-pub(super) async fn end(
-    served: State<Served>,
-    visitor: Visitor,
-    path: Result<Path<String>, PathRejection>,
-) -> Answered {
+pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
     let (name, stage) = (name(path)?, None);
     planned(&served, visitor, Request::Maintain { name, stage }).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
@@ -73,11 +69,7 @@ struct Hosts {
     params(("host" = String, Path, description = "One host of the job")),
     responses((status = 200, description = "All hosts of the job", body = Hosts))
 )]
-pub(super) async fn freeze(
-    served: State<Served>,
-    visitor: Visitor,
-    path: Result<Path<String>, PathRejection>,
-) -> Answered {
+pub(super) async fn freeze(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
     let hosts = vec![name(path)?];
     froze(&served, visitor, Request::Freeze { hosts }).await
 }
@@ -89,11 +81,7 @@ pub(super) async fn freeze(
     params(("host" = String, Path, description = "One host of the job")),
     responses((status = 200, description = "All hosts of the job", body = Hosts))
 )]
-pub(super) async fn thaw(
-    served: State<Served>,
-    visitor: Visitor,
-    path: Result<Path<String>, PathRejection>,
-) -> Answered {
+pub(super) async fn thaw(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
     let hosts = vec![name(path)?];
     froze(&served, visitor, Request::Thaw { hosts }).await
 }
@@ -103,9 +91,4 @@ async fn froze(served: &Served, visitor: Visitor, asked: Request) -> Answered {
         Answer::Froze { hosts } => Ok(Json(Hosts { hosts }).into_response()),
         _ => Err(Problem::unexpected()),
     }
-}
-
-fn name(path: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
-    let Path(name) = path.map_err(|error| Problem::bad_request(error.to_string()))?;
-    Ok(name)
 }
