@@ -38,8 +38,9 @@ impl Asker {
         let (end, ends) = channel();
         let (say_over, over) = channel();
         thread::spawn(move || {
+            let registered = task.register(Topology::None);
             // Nobody may be waiting for it any more.
-            let _ = tell.send(task.register().map(|started| started.allocation));
+            let _ = tell.send(registered.map(|started| started.allocation));
             task.stay(&ends);
             let _ = say_over.send(());
         });
@@ -69,11 +70,11 @@ impl Asker {
 }
 
 impl Task {
-    fn register(&self) -> Result<StartedJob, CliError> {
+    fn register(&self, topology: Topology) -> Result<StartedJob, CliError> {
         let mut coordinator = Coordinator::reach(&self.reach)?;
         let hosts = self.hosts.clone();
         tell(&mut coordinator, &self.job, JobOrder::Register { hosts })?;
-        begin(&mut coordinator, &self.job, Topology::None)
+        begin(&mut coordinator, &self.job, topology)
     }
 
     /// Tells of the job from time to time, until it is over.
@@ -92,18 +93,10 @@ impl Task {
 
     /// A coordinator that is away now may be there the next time.
     fn tell_again(&self) {
-        let again = || -> Result<StartedJob, CliError> {
-            self.register()?;
-            begin(
-                &mut Coordinator::reach(&self.reach)?,
-                &self.job,
-                self.topology,
-            )
-        };
         if let Ok(StartedJob {
             generation: Some(generation),
             ..
-        }) = again()
+        }) = self.register(self.topology)
         {
             let job = &self.job;
             page::tell(&format!("plan {generation} is being carried out for {job}"));

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(1200);
 ///
 /// The command gets signals that this one gets, and this one exits as the command does, or with 128 and the number
 /// of the signal that ended it. Where no coordinator answers within two seconds, it runs as if nothing had been. What
-/// it finds in its environment is in docs/jobs.md.
+/// it finds in its environment is in docs/schedulers.md.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// What the job is called [default: slurm- and SLURM_JOB_ID, else run- and the number of this process]
