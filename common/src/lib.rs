@@ -9,6 +9,8 @@ pub mod bandwidth;
 pub mod carriage;
 pub mod cause;
 pub mod circuit;
+pub mod claims;
+pub mod collective;
 pub mod course;
 pub mod error;
 pub mod fabric;

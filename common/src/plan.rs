@@ -1,6 +1,8 @@
 //! What shall change, and why: the value that goes from `plan` through `check` to `apply`.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +12,7 @@ use crate::finding::Finding;
 use crate::flow::FlowKey;
 use crate::ids::{LinkId, NodeId};
 use crate::snapshot::Hop;
-use crate::units::Rate;
+use crate::units::{Bytes, Rate};
 
 /// Counts the states that routes have been in; each plan makes one and names the one before.
 #[derive(
@@ -53,6 +55,8 @@ pub struct Plan {
     pub circuits: Circuits,
     pub moves: Vec<Move>,
     pub predictions: Vec<Prediction>,
+    /// Of jobs whose traffic has a beat.
+    pub iterations: Vec<Iteration>,
     pub report: Report,
 }
 
@@ -69,6 +73,7 @@ impl Plan {
             circuits: Circuits::new(),
             moves: Vec::new(),
             predictions: Vec::new(),
+            iterations: Vec::new(),
             report: Report {
                 findings: Vec::new(),
                 slowest_before: nothing,
@@ -100,6 +105,19 @@ pub struct Prediction {
     pub after: Rate,
     pub low: Rate,
     pub high: Rate,
+}
+
+/// How long an iteration of a job takes now, and how long it will. `low..high` is where a measurement is
+/// expected to fall.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Iteration {
+    pub job: String,
+    /// What its hosts each exchange in an iteration, as far as their traffic has a beat.
+    pub exchanged: BTreeMap<NodeId, Bytes>,
+    pub before: Duration,
+    pub after: Duration,
+    pub low: Duration,
+    pub high: Duration,
 }
 
 /// Why this plan and not another.

@@ -41,6 +41,21 @@ pub struct Beat {
     pub next_gap: Moment,
 }
 
+impl Beat {
+    /// In both directions, in bytes.
+    pub fn exchanged(&self) -> u64 {
+        self.sent.count().saturating_add(self.received.count())
+    }
+}
+
+/// Two periods that differ by no more are the same beat.
+const SAME_PERIOD: f64 = 0.05;
+
+/// Whether a beat of the one period goes on in the other.
+pub fn is_same_beat(a: Duration, b: Duration) -> bool {
+    a.as_secs_f64().mul_add(-1.0, b.as_secs_f64()).abs() <= SAME_PERIOD * b.as_secs_f64()
+}
+
 /// How the hosts of a job exchange data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

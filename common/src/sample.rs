@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::bandwidth::BandwidthReading;
+use crate::collective::RankReading;
 use crate::flow::FlowKey;
 use crate::hardware::{Lack, Machine, Neighbour, Nic};
 use crate::health::Health;
@@ -68,6 +69,8 @@ pub enum HostReading {
     /// A measurement that is off.
     Lack(Lack),
     Strays(PortStrays),
+    /// What a job's own library told.
+    Rank(Box<RankReading>),
 }
 
 /// What an interface has left, by its speed and its counters.

@@ -11,7 +11,7 @@ use crate::fabric::{Circuits, Fabric};
 use crate::flow::FlowKey;
 use crate::ids::{LinkId, NodeId};
 use crate::plan::{Generation, Pin};
-use crate::units::Rate;
+use crate::units::{Bytes, Rate};
 
 /// One direction of a link: over `link`, away from `from`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -37,6 +37,22 @@ pub struct Snapshot {
     /// All forwarding tables in force, and all circuits.
     pub tables: Tables,
     pub circuits: Circuits,
+    /// Jobs whose traffic has a beat.
+    pub beating: Vec<Beating>,
+}
+
+/// A job that does the same again and again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beating {
+    pub job: String,
+    /// What its hosts each exchange in an iteration, as far as their traffic has a beat.
+    pub exchanged: BTreeMap<NodeId, Bytes>,
+    /// What each of its flows carries, over all of an iteration.
+    pub flows: BTreeMap<FlowKey, Rate>,
+    /// How long an iteration takes.
+    pub period: Duration,
+    /// How much of that the wires rest.
+    pub gap: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

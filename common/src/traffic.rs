@@ -3,11 +3,29 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::flow::FlowKey;
 use crate::ids::NodeId;
+use crate::moment::Moment;
 use crate::units::Bytes;
+
+/// What a flow sent from one moment on without a pause that the history shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Burst {
+    pub node: String,
+    /// The receiver, where it is known.
+    pub to_node: Option<String>,
+    pub flow: FlowKey,
+    pub at: Moment,
+    /// How long it was sending.
+    pub sending: Duration,
+    pub bytes: u64,
+    /// The names of the nodes that sent it on, its sender first, where its way is known.
+    pub hops: Option<Vec<String>>,
+}
 
 /// Where a host's knowledge of its traffic comes from, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

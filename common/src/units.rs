@@ -9,11 +9,21 @@ use serde::{Deserialize, Serialize};
 
 /// A data rate in whole bits per second: exact, so that results are the same on every machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Rate {
     bits_per_s: u64,
 }
+
+/// As it is written: a number.
+#[cfg(feature = "schema")]
+impl utoipa::PartialSchema for Rate {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        u64::schema()
+    }
+}
+
+#[cfg(feature = "schema")]
+impl utoipa::ToSchema for Rate {}
 
 impl Rate {
     /// Slower than this is no link, and faster is no link of this decade.
@@ -77,6 +87,10 @@ impl Bytes {
 
     pub const fn count(self) -> u64 {
         self.0
+    }
+
+    pub fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
     }
 
     /// Splits into `parts` whose sizes differ by at most one byte and add up to the whole.

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::{Aged, insert};
+use crate::collective::RankReading;
 use crate::hardware::{Lack, Machine, Neighbour, Nic};
 use crate::health::{Health, Place};
 use crate::moment::Moment;
@@ -31,6 +32,8 @@ pub struct HostObservations {
     pub rhythm: Option<Aged<Rhythm>>,
     pub strays: Option<Aged<PortStrays>>,
     pub traffic: Option<Aged<Traffic>>,
+    /// By communicator and rank.
+    pub ranks: BTreeMap<(u64, u32), Aged<RankReading>>,
 }
 
 /// To whom, and by which messages; by none where writes were measured.
@@ -44,6 +47,7 @@ impl HostObservations {
     const MOST_PEERS: usize = 4096;
     const MOST_SIGNALS: usize = 128;
     const MOST_GIDS: usize = 1024;
+    const MOST_RANKS: usize = 64;
 
     /// Whether there was room for it.
     pub(super) fn record(&mut self, at: Moment, reading: HostReading) -> bool {
@@ -75,6 +79,7 @@ impl HostObservations {
             HostReading::Machine(machine) => self.record_machine(at, machine),
             HostReading::Rhythm(rhythm) => record(&mut self.rhythm, at, rhythm),
             HostReading::Strays(strays) => record(&mut self.strays, at, strays),
+            HostReading::Rank(rank) => self.record_rank(Aged { value: *rank, at }),
             HostReading::Vanished { interface, seen } => self.record_vanished(at, interface, seen),
         }
     }
@@ -100,6 +105,7 @@ impl HostObservations {
         self.rdma.retain(|_, it| it.is_fresh(now, Self::RDMA_AGE));
         self.traffic.take_if(|it| !it.is_fresh(now, most));
         self.rhythm.take_if(|it| !it.is_fresh(now, most));
+        self.ranks.retain(|_, it| it.is_fresh(now, most));
     }
 
     fn record_health(&mut self, health: Aged<Health>) -> bool {
@@ -112,6 +118,12 @@ impl HostObservations {
         let few = port.value.gids.len() <= Self::MOST_GIDS;
         let name = (port.value.device.clone(), port.value.port);
         few && insert(&mut self.rdma_ports, Self::MOST_PLACES, name, port)
+    }
+
+    fn record_rank(&mut self, reading: Aged<RankReading>) -> bool {
+        let rank = &reading.value.rank;
+        let place = (rank.communicator, rank.rank);
+        reading.value.is_bounded() && insert(&mut self.ranks, Self::MOST_RANKS, place, reading)
     }
 
     fn record_machine(&mut self, at: Moment, machine: Machine) -> bool {

@@ -15,6 +15,7 @@ use crate::moment::Moment;
 use crate::plan::Generation;
 use crate::probing::{ProbeReading, ProbeWindow};
 use crate::sample::{Counters, FlowReading, HostReading, Interface, Reading, Sample, TracedPath};
+use crate::units::{Bytes, Rate};
 
 pub use host::{HostObservations, RdmaWay};
 
@@ -53,6 +54,8 @@ pub struct NodeObservations {
     /// By the flow of the probes. Windows lie apart from the keys, which are gone through far more often,
     /// and a tree has room for twice what it holds.
     pub probes: BTreeMap<FlowKey, Box<ProbeWindow>>,
+    /// When it last told of probes that its kernel did not send, if a window may still know of them.
+    pub unsent: Option<Moment>,
     /// By the flow of the trains.
     pub bandwidths: BTreeMap<FlowKey, Aged<BandwidthReading>>,
     /// What it read back, and of which generation that is.
@@ -82,6 +85,15 @@ impl Recent {
 
     pub fn newest(&self) -> &Aged<FlowReading> {
         self.0.back().expect("there is at least one")
+    }
+
+    /// What it carried from the first of them to the last, pauses among it.
+    pub fn carried(&self) -> Option<Rate> {
+        let (first, last) = (self.0.front()?, self.newest());
+        let [first_bytes, last_bytes] = [first, last].map(|it| it.value.bytes.count());
+        let bytes = last_bytes.checked_sub(first_bytes)?;
+        let elapsed = Some(last.at.since(first.at)).filter(|it| !it.is_zero())?;
+        Some(Rate::mean(Bytes::new(bytes), elapsed))
     }
 
     /// From the newest back.
@@ -155,6 +167,8 @@ impl Observations {
     pub fn forget_probes(&mut self, now: Moment, nodes: Range<NodeId>) {
         for (_, node) in self.nodes.range_mut(nodes) {
             node.probes.retain(|_, window| window.handle_time(now));
+            let is_known = |at: &Moment| now.since(*at) <= 4 * ProbeWindow::HALF;
+            node.unsent = node.unsent.filter(is_known);
         }
     }
 }
@@ -236,6 +250,9 @@ impl NodeObservations {
     }
 
     fn record_probes(&mut self, at: Moment, reading: &ProbeReading) -> bool {
+        if reading.tally.unsent.count() > 0 {
+            self.unsent = Some(at);
+        }
         if let Some(window) = self.probes.get_mut(&reading.flow) {
             window.add(at, &reading.tally);
             return true;
@@ -285,6 +302,7 @@ mod tests {
 
     use super::*;
     use crate::flow::Protocol;
+    use crate::probing::Tally;
     use crate::units::{Bytes, Rate};
 
     fn flow(port: u16) -> FlowKey {
@@ -328,6 +346,45 @@ mod tests {
         let recent = &node(&observations).flows[&flow(1)];
         let rates: Vec<_> = recent.backwards().map(|r| r.value.bytes.count()).collect();
         assert_eq!(rates, (24..40).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_a_flow_carried_counts_its_pauses_and_takes_time() {
+        let mut observations = Observations::default();
+        let carried = |observations: &Observations| node(observations).flows[&flow(1)].carried();
+        hear(&mut observations, 1, vec![reading(1, 1000)]);
+        assert_eq!(carried(&observations), None);
+        hear(&mut observations, 2, vec![reading(1, 3000)]);
+        hear(&mut observations, 5, vec![reading(1, 3000)]);
+        assert_eq!(carried(&observations), Some(Rate::from_bits_per_s(4000)));
+        hear(&mut observations, 6, vec![reading(1, 0)]);
+        assert_eq!(carried(&observations), None, "it began anew");
+    }
+
+    #[test]
+    fn probes_that_were_not_sent_are_known_of_as_long_as_windows_have_them() {
+        let mut observations = Observations::default();
+        let probed = |no_way| {
+            let mut tally = Tally::default();
+            tally.unsent.no_way = no_way;
+            Reading::Probes(Box::new(ProbeReading {
+                flow: flow(1),
+                tally,
+            }))
+        };
+        let everybody = NodeId::from_index(0)..NodeId::from_index(1);
+        hear(&mut observations, 1, vec![probed(0)]);
+        assert_eq!(node(&observations).unsent, None);
+        hear(&mut observations, 2, vec![probed(3)]);
+        for second in 3..300 {
+            hear(&mut observations, second, vec![probed(0)]);
+            let now = Moment::from_micros(second * 1_000_000);
+            observations.forget_probes(now, everybody.clone());
+            let node = node(&observations);
+            let is_in_window = node.probes[&flow(1)].unsent().count() > 0;
+            assert!(node.unsent.is_some() || !is_in_window, "{second} s");
+        }
+        assert_eq!(node(&observations).unsent, None);
     }
 
     #[test]

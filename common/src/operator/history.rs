@@ -20,6 +20,20 @@ pub struct Record {
     pub outcome: Outcome,
     /// The flows of the plan, and those that suffered beside them.
     pub flows: Vec<FlowOutcome>,
+    /// Jobs whose traffic has a beat.
+    pub iterations: Vec<IterationOutcome>,
+}
+
+/// How long a job's iterations took, how long they were to take, and how long they took then.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct IterationOutcome {
+    pub job: String,
+    pub before_ms: f64,
+    /// Least and most.
+    pub predicted_ms: [f64; 2],
+    /// Absent when no beat was heard in time.
+    pub measured_ms: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -30,7 +30,7 @@ mod trace;
 
 pub use discovered::{Discovered, DiscoveredLink, DiscoveredNode, LinkEnd, LooseEnd};
 pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
-pub use history::{FlowChange, FlowOutcome, Outcome, Record};
+pub use history::{FlowChange, FlowOutcome, IterationOutcome, Outcome, Record};
 pub use imbalance::{FlowImbalance, GroupImbalance, Imbalances, LayerImbalance};
 pub use job::{Explanation, JobStatus, MeasuredPair, MeasuredPairs, Promise};
 pub use line::{Joint, Line, Tag, What};
@@ -41,7 +41,9 @@ pub use membership::{
 pub use no_way_back::NoWayBack;
 pub use order::{Allocation, JobOrder, JobPhase, RegisteredJob, StartedJob};
 pub use place::{Hop, hops};
-pub use plan::{Alternative, Move, Pin, Plan, Prediction, Report, Via};
+pub use plan::{
+    Alternative, Course, Iteration, Move, Pin, Plan, Prediction, Report, TouchedJob, Via, Wave,
+};
 pub use resolve::Unknown;
 pub use status::{
     AgentState, AgentStatus, FlowStatus, FrozenStatus, LackStatus, LinkStatus, MaintenanceStage,
@@ -310,6 +312,8 @@ pub enum Response {
         expires_in_ms: u64,
         /// Where the leader shows the page, as that machine has it; nothing where it shows none.
         http: Option<SocketAddr>,
+        /// The same over TLS, for other machines too.
+        https: Option<SocketAddr>,
     },
     You(Member),
     Matrix(Matrix),
@@ -341,7 +345,7 @@ pub enum Refused {
     /// Nobody has asked for a plan, or it has been carried out.
     NoPlan,
     /// The plan that would be carried out is another one.
-    OtherPlan { offered: Generation },
+    OtherPlan { offered: Vec<Generation> },
     /// The fabric has no optical switch of this name.
     NoSuchSwitch { name: String },
     /// The fabric has no host of this name.
@@ -352,6 +356,11 @@ pub enum Refused {
     NothingToChange,
     /// One change at a time.
     Busy { running: Generation },
+    /// It touches so many of all flows of jobs, in percent.
+    TooWide {
+        touched_percent: u64,
+        most_percent: u64,
+    },
     /// Things are not as the plan needs them, or the judge of plans says no.
     Unfit { reasons: Vec<String> },
     /// Nobody of this name can be a member.
@@ -424,6 +433,30 @@ const SHUT_OUT: &str = "members are shut out, which is all that are remembered; 
 const NO_JOB: &str =
     "works for no job now, as far as traffic shows; name all hosts of the one that is meant";
 const NOT_AROUND: &str = "nobody can be told to lead packets around";
+
+fn too_wide(f: &mut fmt::Formatter<'_>, touched: u64, most: u64) -> fmt::Result {
+    write!(
+        f,
+        "the plan touches {touched} % of the flows of jobs, and the policy lets it touch {most} %; look at them, \
+         and insist with --force"
+    )
+}
+
+fn other_plan(f: &mut fmt::Formatter<'_>, offered: &[Generation]) -> fmt::Result {
+    if let [offered] = offered {
+        return write!(
+            f,
+            "the plan on offer makes generation {offered}; look at it with `reweave plan` and apply that"
+        );
+    }
+    let numbers: Vec<_> = offered.iter().map(ToString::to_string).collect();
+    write!(
+        f,
+        "the plans on offer make generations {}; look at them with `reweave history`, and apply one by its \
+         number",
+        numbers.join(" and ")
+    )
+}
 
 fn out_of_hours(f: &mut fmt::Formatter<'_>, hours: &str, opens_in_s: u64) -> fmt::Result {
     let minutes = opens_in_s.div_ceil(60);
@@ -509,11 +542,7 @@ impl fmt::Display for Refused {
                 )
             }
             Self::NoPlan => f.write_str("there is no plan to apply; make one with `reweave plan`"),
-            Self::OtherPlan { offered } => write!(
-                f,
-                "the plan on offer makes generation {offered}; look at it with `reweave plan` \
-                 and apply that"
-            ),
+            Self::OtherPlan { offered } => other_plan(f, offered),
             Self::NoSuchSwitch { name } => no_such(f, "optical switch", name),
             Self::NoSuchLink { name } => no_such(f, "link or switch", name),
             Self::NotToMaintain { name } => no_such(f, "switch", name),
@@ -534,9 +563,13 @@ impl fmt::Display for Refused {
             Self::NothingToChange => f.write_str("everything is so already"),
             Self::Busy { running } => write!(
                 f,
-                "the change to generation {running} is still running; follow it with `reweave \
-                 status`"
+                "the change to generation {running} is still running, and has some of the same in hand; \
+                 follow it with `reweave status`"
             ),
+            Self::TooWide {
+                touched_percent,
+                most_percent,
+            } => too_wide(f, *touched_percent, *most_percent),
             Self::Unfit { reasons } => {
                 write!(f, "the plan cannot be applied: {}", reasons.join("; "))
             }

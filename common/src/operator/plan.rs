@@ -1,10 +1,11 @@
 //! What shall change and why, by name.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::circuit::CircuitSet;
-use crate::course::Tables;
-use crate::fabric::Fabric;
+use crate::course;
+use crate::fabric::{Circuits, Fabric};
 use crate::flow::FlowKey;
 use crate::forwarding::{ForwardingTable, NextHop};
 use crate::ids::NodeId;
@@ -27,16 +28,99 @@ pub struct Plan {
     /// All that will be pinned afterwards.
     pub pins: Vec<Pin>,
     /// All that each node that has a table sends over which links, by the host that it is for.
-    pub tables: BTreeMap<String, BTreeMap<String, Vec<Via>>>,
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, BTreeMap<String, Vec<Via>>>))]
+    pub tables: Tables,
     /// All circuits of optical switches that were ever moved.
     pub circuits: BTreeMap<String, CircuitSet>,
     /// What differs from its parent, where that is in force.
     pub changes: Vec<Line>,
     /// Why it cannot be carried out just now, as far as jobs are frozen.
     pub hindered_by: Vec<String>,
+    /// Jobs that it touches, those first of which it touches most.
+    pub touched: Vec<TouchedJob>,
+    /// The order in which tables and circuits change, where it could begin now.
+    pub course: Option<Course>,
     pub moves: Vec<Move>,
     pub predictions: Vec<Prediction>,
+    /// Of jobs whose traffic has a beat: how long their iterations take now, and will.
+    pub iterations: Vec<Iteration>,
     pub report: Report,
+}
+
+/// `low..high` is where a measurement is expected to fall.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Iteration {
+    pub job: String,
+    pub before_ms: f64,
+    pub after_ms: f64,
+    pub low_ms: f64,
+    pub high_ms: f64,
+}
+
+/// How many of a job's flows a plan may touch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TouchedJob {
+    pub job: String,
+    /// All that it has.
+    pub flows: usize,
+    /// They may go another way.
+    pub moved: usize,
+    /// Others come to their links, or go.
+    pub slowed: usize,
+}
+
+/// What nodes send where, by their names.
+type Tables = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
+
+/// From what there is, wave by wave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Course {
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, BTreeMap<String, Vec<Via>>>))]
+    pub tables_before: Tables,
+    pub circuits_before: BTreeMap<String, CircuitSet>,
+    pub waves: Vec<Wave>,
+}
+
+/// Tables of a round may be taken in any order; circuits move between the rounds before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Wave {
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<BTreeMap<String, BTreeMap<String, Vec<Via>>>>))]
+    pub drain: Vec<Tables>,
+    pub circuits: BTreeMap<String, CircuitSet>,
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<BTreeMap<String, BTreeMap<String, Vec<Via>>>>))]
+    pub undrain: Vec<Tables>,
+}
+
+impl Course {
+    pub fn named(
+        course: &course::Course,
+        (tables_before, circuits_before): (&course::Tables, &Circuits),
+        fabric: &Fabric,
+    ) -> Self {
+        let rounds =
+            |rounds: &[course::Round]| rounds.iter().map(|it| tables(it, fabric)).collect();
+        let waves = course.waves.iter().map(|wave| Wave {
+            drain: rounds(&wave.drain),
+            circuits: circuits(&wave.circuits, fabric),
+            undrain: rounds(&wave.undrain),
+        });
+        Self {
+            tables_before: tables(tables_before, fabric),
+            circuits_before: circuits(circuits_before, fabric),
+            waves: waves.collect(),
+        }
+    }
+}
+
+fn circuits(circuits: &Circuits, fabric: &Fabric) -> BTreeMap<String, CircuitSet> {
+    let name = |optical| fabric.optical(optical).name.clone();
+    let all = circuits.iter();
+    all.map(|(&optical, set)| (name(optical), set.clone()))
+        .collect()
 }
 
 /// One of the links over which a node sends on, and how much against the others.
@@ -104,21 +188,20 @@ impl Plan {
                 .map(|pin| Pin::named(pin, fabric))
                 .collect(),
             tables: tables(&plan.tables, fabric),
-            circuits: plan
-                .circuits
-                .iter()
-                .map(|(&optical, set)| (fabric.optical(optical).name.clone(), set.clone()))
-                .collect(),
+            circuits: circuits(&plan.circuits, fabric),
             changes: Vec::new(),
             hindered_by: Vec::new(),
+            touched: Vec::new(),
+            course: None,
             moves: moves(&plan.moves, fabric),
             predictions: plan.predictions.iter().map(Prediction::from).collect(),
+            iterations: plan.iterations.iter().map(Iteration::from).collect(),
             report: Report::named(&plan.report, fabric),
         }
     }
 }
 
-fn tables(tables: &Tables, fabric: &Fabric) -> BTreeMap<String, BTreeMap<String, Vec<Via>>> {
+fn tables(tables: &course::Tables, fabric: &Fabric) -> Tables {
     let name = |node: &NodeId| fabric.name(*node).to_owned();
     let via = |hop: &NextHop| Via {
         link: fabric.link_name(hop.link),
@@ -167,6 +250,30 @@ impl From<&plan::Prediction> for Prediction {
             high_bits_per_s: prediction.high,
         }
     }
+}
+
+impl From<&plan::Iteration> for Iteration {
+    fn from(iteration: &plan::Iteration) -> Self {
+        let plan::Iteration {
+            before,
+            after,
+            low,
+            high,
+            ..
+        } = iteration;
+        let [before_ms, after_ms, low_ms, high_ms] = [before, after, low, high].map(millis);
+        Self {
+            job: iteration.job.clone(),
+            before_ms,
+            after_ms,
+            low_ms,
+            high_ms,
+        }
+    }
+}
+
+fn millis(time: &Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 impl Report {

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::plan::{Plan, Via};
-use crate::course::Tables;
-use crate::fabric::Fabric;
+use super::plan::{Course, Plan, Via, Wave};
+use crate::circuit::CircuitSet;
+use crate::course::{self, Tables};
+use crate::fabric::{Circuits, Fabric};
 use crate::forwarding::{ForwardingTable, NextHop};
 use crate::ids::{LinkId, NodeId};
 use crate::plan;
 use crate::units::Rate;
+
+/// What nodes send where, by their names.
+type ByName = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
 
 /// What a plan names and the fabric does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,11 +40,6 @@ impl Plan {
     pub fn resolve(&self, fabric: &Fabric) -> Result<plan::Plan, Unknown> {
         let names = Names::of(fabric);
         let nothing = Rate::from_bits_per_s(0);
-        let circuits = self.circuits.iter().map(|(name, set)| {
-            let unknown = || Unknown::Optical { name: name.clone() };
-            let optical = fabric.find_optical(name).ok_or_else(unknown)?;
-            Ok((optical, set.clone()))
-        });
         let pins = self.pins.iter().map(|pin| {
             Ok(plan::Pin {
                 flow: pin.flow,
@@ -53,10 +52,11 @@ impl Plan {
             parent: self.parent,
             takes_back: self.takes_back,
             pins: pins.collect::<Result<_, _>>()?,
-            tables: self.resolve_tables(&names)?,
-            circuits: circuits.collect::<Result<_, _>>()?,
+            tables: names.tables(&self.tables)?,
+            circuits: names.circuits(&self.circuits)?,
             moves: Vec::new(),
             predictions: Vec::new(),
+            iterations: Vec::new(),
             report: plan::Report {
                 findings: Vec::new(),
                 slowest_before: nothing,
@@ -65,26 +65,26 @@ impl Plan {
             },
         })
     }
+}
 
-    fn resolve_tables(&self, names: &Names<'_>) -> Result<Tables, Unknown> {
-        let table = |(at, routes): (&String, &BTreeMap<String, Vec<Via>>)| {
-            let at = names.node(at)?;
-            let towards = routes.iter().map(|(to, hops)| {
-                let hops: Result<Vec<_>, _> = hops.iter().map(|via| names.hop(via)).collect();
-                Ok((names.node(to)?, hops?))
-            });
-            let towards = towards.collect::<Result<_, _>>()?;
-            let raises = Vec::new();
-            Ok((
-                at,
-                ForwardingTable {
-                    at,
-                    towards,
-                    raises,
-                },
-            ))
+impl Course {
+    /// By ids, and from which tables and circuits it leads.
+    pub fn resolve(&self, fabric: &Fabric) -> Result<(Tables, Circuits, course::Course), Unknown> {
+        let names = Names::of(fabric);
+        let rounds = |rounds: &[ByName]| -> Result<Vec<Tables>, Unknown> {
+            rounds.iter().map(|round| names.tables(round)).collect()
         };
-        self.tables.iter().map(table).collect()
+        let wave = |wave: &Wave| {
+            Ok(course::Wave {
+                drain: rounds(&wave.drain)?,
+                circuits: names.circuits(&wave.circuits)?,
+                undrain: rounds(&wave.undrain)?,
+            })
+        };
+        let waves = self.waves.iter().map(wave).collect::<Result<_, _>>()?;
+        let tables = names.tables(&self.tables_before)?;
+        let circuits = names.circuits(&self.circuits_before)?;
+        Ok((tables, circuits, course::Course { waves }))
     }
 }
 
@@ -114,6 +114,34 @@ impl<'f> Names<'f> {
             name: name.to_owned(),
         };
         self.links.get(name).copied().ok_or_else(unknown)
+    }
+
+    fn circuits(&self, circuits: &BTreeMap<String, CircuitSet>) -> Result<Circuits, Unknown> {
+        let circuits = circuits.iter().map(|(name, set)| {
+            let unknown = || Unknown::Optical { name: name.clone() };
+            let optical = self.fabric.find_optical(name).ok_or_else(unknown)?;
+            Ok((optical, set.clone()))
+        });
+        circuits.collect()
+    }
+
+    fn tables(&self, tables: &ByName) -> Result<Tables, Unknown> {
+        let table = |(at, routes): (&String, &BTreeMap<String, Vec<Via>>)| {
+            let at = self.node(at)?;
+            let towards = routes.iter().map(|(to, hops)| {
+                let hops: Result<Vec<_>, _> = hops.iter().map(|via| self.hop(via)).collect();
+                Ok((self.node(to)?, hops?))
+            });
+            let towards = towards.collect::<Result<_, _>>()?;
+            let raises = Vec::new();
+            let table = ForwardingTable {
+                at,
+                towards,
+                raises,
+            };
+            Ok((at, table))
+        };
+        tables.iter().map(table).collect()
     }
 
     fn hop(&self, via: &Via) -> Result<NextHop, Unknown> {

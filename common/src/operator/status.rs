@@ -35,7 +35,8 @@ pub struct Status {
     pub alarms: Vec<String>,
     /// In automatic mode: why nothing is being changed just now.
     pub waits_because: Option<String>,
-    pub change: Option<RunningChange>,
+    /// On offer and on their way, the oldest first.
+    pub changes: Vec<RunningChange>,
     /// One for each node of the fabric, in its order.
     pub agents: Vec<AgentStatus>,
     /// Each direction of a link that was measured lately.

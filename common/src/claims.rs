@@ -1,0 +1,78 @@
+//! What a plan needs for itself alone while it is on its way. Plans that share nothing of it may be
+//! carried out side by side.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::FlowKey;
+use crate::ids::{LinkId, NodeId, OpticalId};
+
+/// A plan speaks for these nodes and optical switches, and for no others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    /// All that may be told anything.
+    pub nodes: BTreeSet<NodeId>,
+    pub opticals: BTreeSet<OpticalId>,
+    /// All that may carry more or less by it.
+    pub links: BTreeSet<LinkId>,
+    /// Whose packets may go another way to them.
+    pub destinations: BTreeSet<NodeId>,
+    /// All that are moved, and that it is known to speed up or to slow down.
+    pub flows: BTreeSet<FlowKey>,
+}
+
+/// One thing that only one plan at a time may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Claim {
+    Node(NodeId),
+    Optical(OpticalId),
+    Link(LinkId),
+    Destination(NodeId),
+    Flow(FlowKey),
+}
+
+impl Claims {
+    /// The first thing that both need.
+    pub fn shared_with(&self, other: &Self) -> Option<Claim> {
+        let node = common(&self.nodes, &other.nodes).map(Claim::Node);
+        node.or_else(|| common(&self.opticals, &other.opticals).map(Claim::Optical))
+            .or_else(|| common(&self.links, &other.links).map(Claim::Link))
+            .or_else(|| common(&self.destinations, &other.destinations).map(Claim::Destination))
+            .or_else(|| common(&self.flows, &other.flows).map(Claim::Flow))
+    }
+}
+
+fn common<T: Ord + Copy>(one: &BTreeSet<T>, other: &BTreeSet<T>) -> Option<T> {
+    one.intersection(other).next().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_two_plans_share_is_named() {
+        let node = NodeId::from_index;
+        let link = LinkId::from_index;
+        let one = Claims {
+            nodes: [node(1), node(2)].into(),
+            links: [link(3)].into(),
+            ..Claims::default()
+        };
+        let of_link = Claims {
+            nodes: [node(3)].into(),
+            links: [link(3)].into(),
+            ..Claims::default()
+        };
+        assert_eq!(one.shared_with(&one), Some(Claim::Node(node(1))));
+        assert_eq!(one.shared_with(&of_link), Some(Claim::Link(link(3))));
+        let apart = Claims {
+            destinations: [node(1)].into(),
+            ..Claims::default()
+        };
+        assert_eq!(one.shared_with(&apart), None);
+        assert_eq!(apart.shared_with(&Claims::default()), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! What a communication library does, as it tells itself: a NIC that bypasses the kernel shows nothing of it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::moment::Moment;
+use crate::units::Bytes;
+
+/// Where an agent hears jobs, and a job tells its agent.
+pub const COLLECTIVES_SOCKET: &str = "/run/reweave/collectives";
+/// Names another place for it.
+pub const COLLECTIVES_VARIABLE: &str = "REWEAVE_COLLECTIVES";
+/// No word is longer.
+pub const LONGEST_WORD: usize = 16 << 10;
+/// Of one communicator in one word.
+pub const MOST_PEERS: usize = 256;
+pub const MOST_WORKS: usize = 32;
+/// Of a communicator's name.
+pub const LONGEST_NAME: usize = 64;
+
+/// One rank of one communicator, from one moment to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankWord {
+    pub rank: Rank,
+    /// By the clock of the machine that never goes backwards.
+    pub from: Moment,
+    pub to: Moment,
+    /// Of which nothing is known, because there were too many at once.
+    pub missed: u64,
+    pub works: Vec<Works>,
+    pub peers: Vec<RankPeer>,
+}
+
+/// Who of which communicator.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Rank {
+    /// The same on all its ranks.
+    pub communicator: u64,
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub name: String,
+    pub nodes: u32,
+    pub ranks: u32,
+    pub rank: u32,
+}
+
+/// Collectives, or messages to one rank, that were done alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Works {
+    /// As the library calls it.
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub kind: String,
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub algorithm: String,
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub protocol: String,
+    pub count: u64,
+    /// What the program asked for, not what went over wires.
+    pub bytes: Bytes,
+    /// By the clock of the GPU, of those whose time is known; who comes last waits least.
+    #[serde(rename = "took_ns", with = "crate::nanos")]
+    pub took: Duration,
+    pub timed: u64,
+}
+
+/// What went over the network to and from another rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankPeer {
+    pub rank: u32,
+    pub sent: Bytes,
+    pub received: Bytes,
+    /// How long transfers were on their way, on all channels together.
+    #[serde(rename = "sending_ns", with = "crate::nanos")]
+    pub sending: Duration,
+    #[serde(rename = "receiving_ns", with = "crate::nanos")]
+    pub receiving: Duration,
+}
+
+/// What an agent tells of a rank: the last seconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankReading {
+    pub rank: Rank,
+    #[serde(rename = "over_ns", with = "crate::nanos")]
+    pub over: Duration,
+    pub missed: u64,
+    pub works: Vec<Works>,
+    pub peers: Vec<RankPeer>,
+}
+
+impl Rank {
+    /// Whether such a rank can be.
+    pub fn is_possible(&self) -> bool {
+        self.rank < self.ranks && self.name.len() <= LONGEST_NAME
+    }
+}
+
+impl RankWord {
+    /// Whether it keeps to the bounds of what one word may say.
+    pub fn is_bounded(&self) -> bool {
+        self.from <= self.to && are_bounded(&self.rank, &self.works, &self.peers)
+    }
+}
+
+impl RankReading {
+    pub fn is_bounded(&self) -> bool {
+        are_bounded(&self.rank, &self.works, &self.peers)
+    }
+}
+
+fn are_bounded(rank: &Rank, works: &[Works], peers: &[RankPeer]) -> bool {
+    rank.is_possible()
+        && works.len() <= MOST_WORKS
+        && peers.len() <= MOST_PEERS
+        && peers.iter().all(|peer| peer.rank < rank.ranks)
+}
+
+/// Together with what is known of the same rank already.
+pub fn add_peer(peers: &mut Vec<RankPeer>, peer: RankPeer) {
+    match peers.binary_search_by_key(&peer.rank, |it| it.rank) {
+        Ok(place) => peers[place].add(&peer),
+        Err(place) => peers.insert(place, peer),
+    }
+}
+
+/// Together with those that were done alike.
+pub fn add_works(all: &mut Vec<Works>, works: Works) {
+    match all.iter_mut().find(|it| it.is_like(&works)) {
+        Some(same) => same.add(&works),
+        None => all.push(works),
+    }
+}
+
+impl RankPeer {
+    fn add(&mut self, other: &Self) {
+        self.sent = self.sent.saturating_add(other.sent);
+        self.received = self.received.saturating_add(other.received);
+        self.sending = self.sending.saturating_add(other.sending);
+        self.receiving = self.receiving.saturating_add(other.receiving);
+    }
+}
+
+impl Works {
+    fn is_like(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && self.algorithm == other.algorithm
+            && self.protocol == other.protocol
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.took = self.took.saturating_add(other.took);
+        self.timed = self.timed.saturating_add(other.timed);
+    }
+}
