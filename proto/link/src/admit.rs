@@ -1,17 +1,19 @@
 //! Handshakes beside each other, within limits: nobody who is slow or many holds up the others.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quinn::{Endpoint, Incoming};
 use reweave_common::lock::lock;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use crate::connect::WHILE_BUSY;
 use crate::error::LinkError;
 use crate::transport::HANDSHAKE_DEADLINE;
 
@@ -37,21 +39,47 @@ pub(crate) struct Limits {
 pub(crate) struct Handshakes<T> {
     running: JoinSet<Result<T, LinkError>>,
     /// As many as the endpoint keeps.
-    waiting: VecDeque<(Incoming, Place)>,
+    waiting: Waiting<(Incoming, Place)>,
     turns: Arc<Semaphore>,
     limits: Limits,
     places: Places,
+    /// Who comes from there waits for nobody, and runs where the crowd does not.
+    favoured: BTreeSet<IpAddr>,
+    apart: Handle,
+}
+
+/// First come, first served, but for those who have given up meanwhile, and come again: to serve those
+/// first would be to serve nobody in the end.
+struct Waiting<W>(VecDeque<(Instant, W)>);
+
+impl<W> Waiting<W> {
+    fn push(&mut self, newcomer: W) {
+        self.0.push_back((Instant::now(), newcomer));
+    }
+
+    fn pop(&mut self) -> Option<W> {
+        let has_given_up = |(since, _): &mut (Instant, W)| since.elapsed() > WHILE_BUSY;
+        while self.0.pop_front_if(has_given_up).is_some() {}
+        self.0.pop_front().map(|(_, newcomer)| newcomer)
+    }
 }
 
 impl<T: Send + 'static> Handshakes<T> {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             running: JoinSet::new(),
-            waiting: VecDeque::new(),
+            waiting: Waiting(VecDeque::new()),
             turns: Arc::new(Semaphore::new(limits.most_turns)),
             limits,
             places: Places::default(),
+            favoured: BTreeSet::new(),
+            apart: Handle::current(),
         }
+    }
+
+    /// From now on.
+    pub(crate) fn favour(&mut self, addresses: BTreeSet<IpAddr>) {
+        self.favoured = addresses;
     }
 
     /// The outcome of the next handshake to end, each of which `begin` begins. Nothing is lost when
@@ -65,7 +93,7 @@ impl<T: Send + 'static> Handshakes<T> {
         F: Future<Output = Result<T, LinkError>> + Send + 'static,
     {
         loop {
-            let has_room = self.running.len() < self.limits.most && !self.waiting.is_empty();
+            let has_room = self.running.len() < self.limits.most && !self.waiting.0.is_empty();
             tokio::select! {
                 Some(done) = self.running.join_next() => match done {
                     Ok(outcome) => return Some(outcome),
@@ -75,12 +103,15 @@ impl<T: Send + 'static> Handshakes<T> {
                 Ok(turn) = Arc::clone(&self.turns).acquire_owned(), if has_room => {
                     self.start(turn, &begin);
                 }
-                incoming = endpoint.accept() => self.admit(incoming?),
+                incoming = endpoint.accept() => self.admit(incoming?, &begin),
             }
         }
     }
 
-    fn admit(&mut self, incoming: Incoming) {
+    fn admit<F>(&mut self, incoming: Incoming, begin: &impl Fn(Incoming) -> F)
+    where
+        F: Future<Output = Result<T, LinkError>> + Send + 'static,
+    {
         let address = incoming.remote_address().ip();
         let of_one = self.places.taken(address);
         let crowded = self.running.len() >= self.limits.many || of_one >= self.limits.many_of_one;
@@ -93,24 +124,36 @@ impl<T: Send + 'static> Handshakes<T> {
             return incoming.ignore();
         }
         let place = self.places.take(address);
-        self.waiting.push_back((incoming, place));
+        if self.favoured.contains(&address.to_canonical()) {
+            let from = incoming.remote_address();
+            let handshake = in_time(begin(incoming), from, place);
+            self.running.spawn_on(handshake, &self.apart);
+        } else {
+            self.waiting.push((incoming, place));
+        }
     }
 
     fn start<F>(&mut self, turn: OwnedSemaphorePermit, begin: &impl Fn(Incoming) -> F)
     where
         F: Future<Output = Result<T, LinkError>> + Send + 'static,
     {
-        let Some((incoming, place)) = self.waiting.pop_front() else {
+        let Some((incoming, place)) = self.waiting.pop() else {
             return;
         };
         let address = incoming.remote_address();
-        let handshake = begin(incoming);
-        self.running.spawn(async move {
-            let outcome = timeout(HANDSHAKE_DEADLINE, in_turn(turn, handshake)).await;
-            drop(place);
-            outcome.unwrap_or(Err(LinkError::HandshakeTimedOut { address }))
-        });
+        let handshake = in_turn(turn, begin(incoming));
+        self.running.spawn(in_time(handshake, address, place));
     }
+}
+
+async fn in_time<T>(
+    handshake: impl Future<Output = Result<T, LinkError>>,
+    address: SocketAddr,
+    place: Place,
+) -> Result<T, LinkError> {
+    let outcome = timeout(HANDSHAKE_DEADLINE, handshake).await;
+    drop(place);
+    outcome.unwrap_or(Err(LinkError::HandshakeTimedOut { address }))
 }
 
 /// Whoever takes longer gives the turn to the next, and goes on.
@@ -161,8 +204,6 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -179,6 +220,23 @@ mod tests {
         assert_eq!(began.elapsed(), TURN, "who is quick gives it at once");
         assert!(slow.await.unwrap().is_err(), "it never ended by itself");
         assert_eq!(began.elapsed(), 5 * TURN);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_has_given_up_is_passed_over() {
+        let mut waiting = Waiting(VecDeque::new());
+        waiting.push("first");
+        waiting.push("second");
+        assert_eq!(waiting.pop(), Some("first"));
+        tokio::time::advance(WHILE_BUSY).await;
+        waiting.push("third");
+        assert_eq!(waiting.pop(), Some("second"));
+        waiting.push("fourth");
+        tokio::time::advance(TURN).await;
+        waiting.push("fifth");
+        tokio::time::advance(WHILE_BUSY).await;
+        assert_eq!(waiting.pop(), Some("fifth"));
+        assert_eq!(waiting.pop(), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::{opening, tls, transport};
 /// Whoever is there says something sooner.
 pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
 /// And may yet have many others to let in first: who goes away and comes back is one more of them.
-const WHILE_BUSY: Duration = Duration::from_secs(6);
+pub(crate) const WHILE_BUSY: Duration = Duration::from_secs(6);
 
 /// Who connects, and to whom.
 #[derive(Clone)]
@@ -78,7 +78,7 @@ pub(crate) async fn race(
                 None if is_last => return Err(failures),
                 None => {}
             },
-            () = patience(head_start, HANDSHAKE_DEADLINE, &heard), if !is_last => {
+            () = patience(head_start, WHILE_BUSY, &heard), if !is_last => {
                 head_start = HEAD_START;
             }
         }

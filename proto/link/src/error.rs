@@ -52,6 +52,11 @@ pub enum LinkError {
         address: SocketAddr,
         source: ConnectionError,
     },
+    #[error("TLS with {address} failed")]
+    Web {
+        address: SocketAddr,
+        source: io::Error,
+    },
     #[error("no session with {address}")]
     Hello {
         address: SocketAddr,
@@ -100,6 +105,7 @@ impl LinkError {
             | Self::Refused { address, .. }
             | Self::RefusedByPeer { address, .. }
             | Self::Handshake { address, .. }
+            | Self::Web { address, .. }
             | Self::Hello { address, .. }
             | Self::WrongChannels { address }
             | Self::NoHello { address, .. }
@@ -115,6 +121,7 @@ impl LinkError {
             Self::Hello { source, .. } => told(source),
             Self::HandshakeTimedOut { .. } => "it did not complete the handshake".to_owned(),
             Self::Handshake { source, .. } => format!("the handshake failed: {}", told(source)),
+            Self::Web { source, .. } => format!("the handshake failed: {}", told(source)),
             Self::WrongChannels { .. } => {
                 "it did not open one channel of commands and one of telemetry".to_owned()
             }

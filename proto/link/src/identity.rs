@@ -17,7 +17,7 @@ use crate::pki::{self, PkiError, Validity, files};
 use crate::return_key::ReturnKey;
 use crate::verify::{self, Refusal};
 
-/// A renewal takes a moment, and the next one comes hours later.
+/// Between a new certificate and its key lies a moment.
 const READ_AGAIN: usize = 3;
 
 /// Cheap to clone.
@@ -48,21 +48,25 @@ impl Identity {
         Self::read(dir, &self.denied)
     }
 
-    /// Somebody else may put a new key and certificate there while they are read.
+    /// Somebody else may put a new key and certificate there while they are read: a key that does not fit
+    /// is a wrong one only where the certificate is still the same.
     fn read(dir: &Path, denied: &Denied) -> Result<Self, PkiError> {
+        let path = dir.join(pki::MEMBER_CERTIFICATE);
         let mut again = 0..READ_AGAIN;
         loop {
-            match Self::read_once(dir, denied.clone()) {
+            let chain = files::read(&path)?;
+            match Self::read_with(dir, &chain, denied.clone()) {
+                Err(PkiError::Mismatch { .. }) if files::read(&path)? != chain => {}
                 Err(PkiError::Mismatch { .. }) if again.next().is_some() => {}
                 read => return read,
             }
         }
     }
 
-    fn read_once(dir: &Path, denied: Denied) -> Result<Self, PkiError> {
+    fn read_with(dir: &Path, chain_pem: &str, denied: Denied) -> Result<Self, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let path = dir.join(pki::MEMBER_CERTIFICATE);
-        let chain = pki::chain_in(&path, &files::read(&path)?)?;
+        let chain = pki::chain_in(&path, chain_pem)?;
         let member = member_of(&path, &chain[0])?;
         let facts = pki::facts(&chain[0])
             .ok_or_else(|| PkiError::not_a_certificate(&path, webpki::Error::BadDer))?;
@@ -199,6 +203,12 @@ fn certified(
 ) -> Result<(CertifiedKey, ReturnKey), PkiError> {
     let key = dir.join(pki::MEMBER_KEY);
     let next = dir.join(pki::NEXT_KEY);
+    let held = matching(&key, dir, provider, chain);
+    if held.is_ok() || !next.exists() {
+        return held;
+    }
+    // Whoever renews it just now has done with it then, and what is unfinished still was cut short.
+    let _alone = files::lock(dir)?;
     let held = matching(&key, dir, provider, chain);
     if held.is_ok() || !next.exists() {
         return held;

@@ -34,7 +34,14 @@ pub enum KeepError {
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Folder {
+    /// A child that has been forked, and runs nothing else yet, still has the file open.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Folder {
@@ -49,7 +56,7 @@ impl Folder {
         match lock.try_lock() {
             Ok(()) => Ok(Self {
                 path: path.to_owned(),
-                _lock: lock,
+                lock,
             }),
             Err(TryLockError::WouldBlock) => Err(KeepError::InUse {
                 folder: path.to_owned(),
@@ -175,6 +182,17 @@ mod tests {
         let again = Folder::hold(scratch.path()).unwrap();
         assert_eq!(again.load::<Vec<u64>>(NAME).unwrap(), [2]);
         assert!(again.load::<Vec<u64>>("other.json").unwrap().is_empty());
+    }
+
+    /// As in a child between its fork and its program.
+    #[test]
+    fn a_folder_is_let_go_though_a_copy_of_its_lock_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = Folder::hold(folder.path()).unwrap();
+        let copy = held.lock.try_clone().unwrap();
+        drop(held);
+        Folder::hold(folder.path()).unwrap();
+        drop(copy);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The side that is connected to.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use quinn::{Endpoint, Incoming, ServerConfig};
@@ -17,7 +18,7 @@ use crate::sieve::{Heard, Shares};
 use crate::transport::{self, Waiting};
 use crate::{opening, tls};
 
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     most: 512,
     most_turns: 32,
     many: 64,
@@ -44,7 +45,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens for peers of these roles. Needs the runtime of tokio around it.
+    /// Listens for peers of these roles. Needs the runtime of tokio around it: packets are read there, and
+    /// whoever is favoured is served there. All others are served where sessions are accepted.
     pub fn bind(
         address: SocketAddr,
         ours: &Identity,
@@ -86,6 +88,11 @@ impl Listener {
     /// A new certificate, for the sessions to come.
     pub fn renew(&mut self, ours: &Identity) {
         self.ours = ours.clone();
+    }
+
+    /// Whoever comes from there is let in before others, from now on.
+    pub fn favour(&mut self, addresses: BTreeSet<IpAddr>) {
+        self.handshakes.favour(addresses);
     }
 
     /// The next session, or why the next peer was not let in: that is for the log, and no reason
@@ -130,7 +137,7 @@ async fn run(
 }
 
 /// What is the same for all handshakes. Its TLS is used for no connection.
-fn server_config(ours: &Identity, accepted: &[Role]) -> Result<ServerConfig, LinkError> {
+pub(crate) fn server_config(ours: &Identity, accepted: &[Role]) -> Result<ServerConfig, LinkError> {
     let crypto = tls::server(ours, accepted, Arc::default())?;
     let sessions = transport::accepting_side();
     Ok(transport::server(crypto, sessions, &WAITING))

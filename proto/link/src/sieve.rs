@@ -77,6 +77,8 @@ impl Heard {
 #[derive(Debug)]
 pub(crate) struct Sieve {
     pub(crate) socket: Arc<dyn AsyncUdpSocket>,
+    /// So many packets at most come as one piece.
+    pub(crate) together: usize,
     pub(crate) shares: Shares,
     pub(crate) heard: Heard,
 }
@@ -121,7 +123,7 @@ impl AsyncUdpSocket for Sieve {
     }
 
     fn max_receive_segments(&self) -> usize {
-        self.socket.max_receive_segments()
+        self.together
     }
 
     fn may_fragment(&self) -> bool {

@@ -50,18 +50,17 @@ pub(crate) fn server(
         .with_client_cert_verifier(Judge::new(ours, accepted, verdict))
         .with_cert_resolver(Arc::new(certificate(ours)));
     forgetful(config, ALPN)
+        .try_into()
+        .map_err(LinkError::NoQuicCipher)
 }
 
 /// Nothing is kept of a session that another could go on with.
-pub(crate) fn forgetful(
-    mut config: rustls::ServerConfig,
-    alpn: &[u8],
-) -> Result<QuicServerConfig, LinkError> {
+pub(crate) fn forgetful(mut config: rustls::ServerConfig, alpn: &[u8]) -> rustls::ServerConfig {
     config.alpn_protocols = vec![alpn.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config.max_early_data_size = 0;
-    config.try_into().map_err(LinkError::NoQuicCipher)
+    config
 }
 
 pub(crate) fn certificate(ours: &Identity) -> SingleCertAndKey {

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::UdpGroSegment;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{
     EndpointConfig, IdleTimeout, Runtime, ServerConfig, TokioRuntime, TransportConfig, VarInt,
@@ -133,10 +135,18 @@ pub(crate) fn endpoint(
     shares: Shares,
     heard: Heard,
 ) -> Result<quinn::Endpoint, LinkError> {
+    let is_server = server.is_some();
     let open = || {
-        let socket = TokioRuntime.wrap_udp_socket(udp_socket(address, server.is_some())?)?;
+        let socket = udp_socket(address, is_server)?;
+        let options = socket.try_clone()?;
+        let socket = TokioRuntime.wrap_udp_socket(socket)?;
+        let together = match is_server {
+            true => socket.max_receive_segments(),
+            false => one_by_one(&options),
+        };
         let socket = Arc::new(Sieve {
             socket,
+            together,
             shares,
             heard,
         });
@@ -144,6 +154,14 @@ pub(crate) fn endpoint(
         quinn::Endpoint::new_with_abstract_socket(config, server, socket, runtime)
     };
     open().map_err(|source| LinkError::Socket { address, source })
+}
+
+/// From here on each packet comes by itself. Room for packets that the kernel has put together takes 3 MiB,
+/// which are cleared for each session: half of the time that a thousand agents on one machine take to
+/// come back. A kernel that knows nothing of it puts nothing together.
+fn one_by_one(socket: &UdpSocket) -> usize {
+    let _ = setsockopt(socket, UdpGroSegment, &false);
+    1
 }
 
 /// Only a server is sent to by many.

@@ -93,17 +93,38 @@ pub(crate) struct Judge {
     denied: Denied,
     provider: Arc<CryptoProvider>,
     verdict: Arc<Verdict>,
+    /// Where strangers are let in too: whose certificates they need not offer others than.
+    hints: Option<Vec<DistinguishedName>>,
 }
 
 impl Judge {
     pub(crate) fn new(ours: &Identity, accepted: &[Role], verdict: Arc<Verdict>) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::of_members(ours, accepted, verdict))
+    }
+
+    fn of_members(ours: &Identity, accepted: &[Role], verdict: Arc<Verdict>) -> Self {
+        Self {
             authority: ours.authority().clone(),
             cluster: ours.cluster().clone(),
             accepted: accepted.to_vec(),
             denied: ours.denied().clone(),
             provider: ours.provider().clone(),
             verdict,
+            hints: None,
+        }
+    }
+
+    /// Of whoever shows a certificate; others need not. Browsers are told whose to offer, or they would
+    /// offer what their owner has for somebody else.
+    pub(crate) fn of_guests(
+        ours: &Identity,
+        accepted: &[Role],
+        verdict: Arc<Verdict>,
+    ) -> Arc<Self> {
+        let subject = DistinguishedName::in_sequence(&ours.authority().subject);
+        Arc::new(Self {
+            hints: Some(vec![subject]),
+            ..Self::of_members(ours, accepted, verdict)
         })
     }
 
@@ -120,6 +141,7 @@ impl Judge {
             denied: Denied::default(),
             provider,
             verdict: Arc::default(),
+            hints: None,
         }
     }
 
@@ -280,9 +302,13 @@ impl ServerCertVerifier for Judge {
 }
 
 impl ClientCertVerifier for Judge {
-    /// Nobody is told which authority we trust.
+    /// Members are not told which authority we trust.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
+        self.hints.as_deref().unwrap_or_default()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.hints.is_none()
     }
 
     fn verify_client_cert(

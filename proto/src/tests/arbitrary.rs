@@ -24,9 +24,9 @@ use reweave_common::member::{Admission, DenyList, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
-    FlowOutcome, FlowStatus, Hop, LinkStatus, Loser, Mode, Move, NoWayBack, NotSeen, Outcome,
-    Phase, Pin, Plan, Prediction, Record, Refused, Report, Request, Response, RunningChange,
-    Status, Useless, UselessPin,
+    FlowOutcome, FlowStatus, Hop, Iteration, IterationOutcome, LinkStatus, Loser, Mode, Move,
+    NoWayBack, NotSeen, Outcome, Phase, Pin, Plan, Prediction, Record, Refused, Report, Request,
+    Response, RunningChange, Status, TouchedJob, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
@@ -428,16 +428,16 @@ fn status() -> impl Strategy<Value = Status> {
     let parts = (
         generation(),
         said,
-        option::of(running_change()),
+        prop::collection::vec(running_change(), 0..3),
         seen,
         peers,
     );
-    parts.prop_map(|(generation, said, change, seen, peers)| Status {
+    parts.prop_map(|(generation, said, changes, seen, peers)| Status {
         generation,
         mode: said.0,
         alarms: said.1,
         waits_because: said.2,
-        change,
+        changes,
         agents: seen.0,
         links: seen.1,
         flows: seen.2,
@@ -584,6 +584,30 @@ fn report() -> impl Strategy<Value = Report> {
     })
 }
 
+fn touched_job() -> impl Strategy<Value = TouchedJob> {
+    let counts = [0..9_usize, 0..9_usize, 0..9_usize];
+    (text(), counts).prop_map(|(job, [flows, moved, slowed])| TouchedJob {
+        job,
+        flows,
+        moved,
+        slowed,
+    })
+}
+
+fn iteration() -> impl Strategy<Value = Iteration> {
+    (text(), [ms(), ms(), ms(), ms()]).prop_map(|(job, [before, after, low, high])| Iteration {
+        job,
+        before_ms: before,
+        after_ms: after,
+        low_ms: low,
+        high_ms: high,
+    })
+}
+
+fn ms() -> impl Strategy<Value = f64> {
+    0.0..1e9
+}
+
 fn plan() -> impl Strategy<Value = Plan> {
     let rates = [rate(), rate(), rate(), rate()];
     let prediction = (flow(), rates).prop_map(|(flow, [before, after, low, high])| Prediction {
@@ -597,11 +621,12 @@ fn plan() -> impl Strategy<Value = Plan> {
         (generation(), generation(), option::of(generation())),
         (vec(pin(), 0..MANY), rewiring::rewired(), texts()),
         moves(),
-        vec(prediction, 0..MANY),
+        (vec(prediction, 0..MANY), vec(iteration(), 0..MANY)),
         report(),
+        (vec(touched_job(), 0..MANY), option::of(rewiring::course())),
     );
     parts.prop_map(
-        |((generation, parent, takes_back), pins, moves, predictions, report)| Plan {
+        |((generation, parent, takes_back), pins, moves, predictions, report, touched)| Plan {
             generation,
             parent,
             takes_back,
@@ -610,8 +635,11 @@ fn plan() -> impl Strategy<Value = Plan> {
             circuits: pins.1.1,
             changes: pins.1.2,
             hindered_by: pins.2,
+            touched: touched.0,
+            course: touched.1,
             moves,
-            predictions,
+            predictions: predictions.0,
+            iterations: predictions.1,
             report,
         },
     )
@@ -658,11 +686,27 @@ fn flow_outcome() -> impl Strategy<Value = FlowOutcome> {
     })
 }
 
+fn iteration_outcome() -> impl Strategy<Value = IterationOutcome> {
+    let parts = (text(), ms(), [ms(), ms()], option::of(ms()));
+    parts.prop_map(
+        |(job, before_ms, predicted_ms, measured_ms)| IterationOutcome {
+            job,
+            before_ms,
+            predicted_ms,
+            measured_ms,
+        },
+    )
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let by = (text(), option::of(text()));
     let ages = any::<(u64, Option<u64>)>();
-    let parts = (plan(), by, ages, outcome(), vec(flow_outcome(), 0..MANY));
-    parts.prop_map(|(plan, by, ages, outcome, flows)| Record {
+    let outcomes = (
+        vec(flow_outcome(), 0..MANY),
+        vec(iteration_outcome(), 0..MANY),
+    );
+    let parts = (plan(), by, ages, outcome(), outcomes);
+    parts.prop_map(|(plan, by, ages, outcome, (flows, iterations))| Record {
         plan,
         proposed_by: by.0,
         approved_by: by.1,
@@ -670,6 +714,7 @@ fn record() -> impl Strategy<Value = Record> {
         ended_age_ms: ages.1,
         outcome,
         flows,
+        iterations,
     })
 }
 
@@ -677,8 +722,13 @@ fn refused() -> impl Strategy<Value = Refused> {
     prop_oneof![
         text().prop_map(|role| Refused::NotAllowed { role }),
         Just(Refused::NoPlan),
-        generation().prop_map(|offered| Refused::OtherPlan { offered }),
+        prop::collection::vec(generation(), 0..3)
+            .prop_map(|offered| Refused::OtherPlan { offered }),
         generation().prop_map(|running| Refused::Busy { running }),
+        [any::<u64>(), any::<u64>()].prop_map(|[touched_percent, most_percent]| Refused::TooWide {
+            touched_percent,
+            most_percent,
+        }),
         texts().prop_map(|reasons| Refused::Unfit { reasons }),
         generation().prop_map(|generation| Refused::NoWayBack(NoWayBack::NotKept { generation })),
     ]

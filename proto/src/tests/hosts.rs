@@ -17,7 +17,7 @@ use reweave_common::sample::{HostReading, Spare};
 use reweave_common::traffic::{PeerTraffic, Traffic, TrafficSource, Volume};
 
 use super::arbitrary::{MANY, bytes, duration, rate, text};
-use super::rdma;
+use super::{ranks, rdma};
 
 pub(super) fn host_reading() -> impl Strategy<Value = HostReading> {
     let vanished =
@@ -35,6 +35,7 @@ pub(super) fn host_reading() -> impl Strategy<Value = HostReading> {
         port_strays().prop_map(HostReading::Strays),
         rdma::port().prop_map(|it| HostReading::RdmaPort(Box::new(it))),
         rdma::reading().prop_map(|it| HostReading::Rdma(Box::new(it))),
+        ranks::reading().prop_map(|it| HostReading::Rank(Box::new(it))),
     ]
 }
 

@@ -9,7 +9,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::LinkId;
 use reweave_common::operator::{self, NotSeen, Refused, Request, Response};
 use reweave_common::plan::{
-    Alternative, Generation, LostBecause, Move, Pin, Plan, Prediction, Report,
+    Alternative, Generation, Iteration, LostBecause, Move, Pin, Plan, Prediction, Report,
 };
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
@@ -93,6 +93,14 @@ fn plan(fabric: &Fabric) -> Plan {
             low: mbps(90),
             high: mbps(100),
         }],
+        iterations: vec![Iteration {
+            job: "h0 and h1".to_owned(),
+            exchanged: BTreeMap::new(),
+            before: Duration::from_millis(240),
+            after: Duration::from_millis(140),
+            low: Duration::from_millis(130),
+            high: Duration::from_millis(150),
+        }],
         report: Report {
             findings: vec![finding(fabric)],
             slowest_before: mbps(50),
@@ -153,6 +161,8 @@ fn a_plan_names_its_places() {
         "parent": 3,
         "takes_back": null,
         "hindered_by": [],
+        "touched": [],
+        "course": null,
         "pins": [{"flow": flow_json(), "hop": to}],
         "tables": {},
         "circuits": {},
@@ -164,6 +174,13 @@ fn a_plan_names_its_places() {
             "after_bits_per_s": 95_000_000,
             "low_bits_per_s": 90_000_000,
             "high_bits_per_s": 100_000_000,
+        }],
+        "iterations": [{
+            "job": "h0 and h1",
+            "before_ms": 240.0,
+            "after_ms": 140.0,
+            "low_ms": 130.0,
+            "high_ms": 150.0,
         }],
         "report": {
             "findings": [finding_json()],
@@ -206,7 +223,7 @@ fn a_refusal_says_what_to_do_next() {
     let running = Generation(4);
     assert_eq!(
         Refused::Busy { running }.to_string(),
-        "the change to generation 4 is still running; follow it with `reweave status`"
+        "the change to generation 4 is still running, and has some of the same in hand; follow it with `reweave status`"
     );
     let role = "agent".to_owned();
     assert_eq!(

@@ -10,6 +10,7 @@ mod json;
 mod kept;
 mod members;
 mod names;
+mod ranks;
 mod rdma;
 mod round_trips;
 mod shape;

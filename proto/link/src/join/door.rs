@@ -189,6 +189,7 @@ fn server_config(ours: &Identity) -> Result<ServerConfig, LinkError> {
         .map_err(LinkError::Tls)?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-    let crypto = tls::forgetful(crypto, ALPN)?;
+    let crypto = tls::forgetful(crypto, ALPN).try_into();
+    let crypto = crypto.map_err(LinkError::NoQuicCipher)?;
     Ok(transport::server(crypto, transport::door(), &WAITING))
 }

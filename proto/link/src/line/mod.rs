@@ -151,7 +151,7 @@ async fn keep_up<D: Dialect>(
                 dialer.go_elsewhere(None);
             }
             Some(Ending::Elsewhere(there)) => {
-                session.close("another coordinator leads").await;
+                reserves.keep::<D>(session);
                 dialer.go_elsewhere(there);
             }
             Some(Ending::Called(there)) => {

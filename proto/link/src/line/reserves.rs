@@ -15,6 +15,7 @@ use tokio::time::{Duration, sleep};
 use super::{Certificate, Dialect, ShutOut};
 use crate::connect::{Caller, reach};
 use crate::dialer::Dialer;
+use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::session::{Channel, Session};
 use crate::sieve::Heard;
@@ -81,9 +82,18 @@ impl Reserves {
         self.kept.retain(|_, reserve| !reserve.is_finished());
         for &address in &self.addresses {
             if address != asked && !self.kept.contains_key(&address) {
-                let keeping = self.reserve.clone().keep::<D>(address);
+                let keeping = self.reserve.clone().keep::<D>(address, None);
                 self.kept.insert(address, self.tasks.spawn(keeping));
             }
+        }
+    }
+
+    /// Whoever was let in by one that does not lead waits there, and need not come again for that.
+    pub(super) fn keep<D: Dialect>(&mut self, session: Session) {
+        let address = session.address();
+        let keeping = self.reserve.clone().keep::<D>(address, Some(session));
+        if let Some(before) = self.kept.insert(address, self.tasks.spawn(keeping)) {
+            before.abort();
         }
     }
 
@@ -126,11 +136,13 @@ impl Reserves {
 
 impl Reserve {
     /// Until it is called, and with the newest certificate whenever it has to come again.
-    async fn keep<D: Dialect>(mut self, address: SocketAddr) {
+    async fn keep<D: Dialect>(mut self, address: SocketAddr, mut held: Option<Session>) {
         loop {
-            sleep(SPREAD.mul_f64(rand::random())).await;
-            self.caller.ours = self.newest.borrow().clone();
-            match reach(address, &self.caller, Heard::default()).await {
+            let session = match held.take() {
+                Some(session) => Ok(session),
+                None => self.reach(address).await,
+            };
+            match session {
                 Ok(session) if self.is_called::<D>(&session).await => {
                     // Whoever kept it has gone otherwise.
                     return drop(self.call.send(session).await);
@@ -139,6 +151,12 @@ impl Reserve {
                 Err(error) => tracing::debug!("nothing in reserve: {}", told(&error)),
             }
         }
+    }
+
+    async fn reach(&mut self, address: SocketAddr) -> Result<Session, LinkError> {
+        sleep(SPREAD.mul_f64(rand::random())).await;
+        self.caller.ours = self.newest.borrow().clone();
+        reach(address, &self.caller, Heard::default()).await
     }
 
     async fn is_called<D: Dialect>(&self, session: &Session) -> bool {

@@ -289,6 +289,23 @@ async fn who_is_lost_is_followed_by_the_one_that_calls() {
     court.expect_at(&waits).await;
 }
 
+/// Whoever came to the wrong one first waits there, and comes to it only once.
+#[tokio::test]
+async fn who_is_sent_elsewhere_waits_where_it_is() {
+    let mut court = Court::new();
+    let [asked, _waits] = court.sessions().await;
+    let there = court.listeners[1].address().unwrap();
+    say(&asked, CoordinatorMessage::Elsewhere(Some(there))).await;
+    assert!(matches!(court.line.next().await, Some(Event::Lost)));
+    let leads = court.listeners[1].accept().await.unwrap().unwrap();
+    assert!(matches!(court.line.next().await, Some(Event::Connected)));
+    court.expect_at(&leads).await;
+    say(&asked, CoordinatorMessage::Here).await;
+    assert!(matches!(court.line.next().await, Some(Event::Lost)));
+    assert!(matches!(court.line.next().await, Some(Event::Connected)));
+    court.expect_at(&asked).await;
+}
+
 #[tokio::test]
 async fn where_nobody_calls_all_are_asked() {
     let mut court = Court::new();

@@ -1,5 +1,6 @@
 //! Whoever may sign: the authority of a cluster, or a coordinator's signer.
 
+use std::net::IpAddr;
 use std::path::Path;
 
 use rcgen::{CertificateSigningRequestParams, Issuer, KeyPair, PublicKeyData};
@@ -137,6 +138,23 @@ impl Authority {
         let params = params::member(&[&uri], &member.name, Validity::day(), admission)?;
         let certificate = params.signed_by(&key, &self.issuer);
         Ok(self.chain(&certificate.map_err(PkiError::Sign)?.pem()))
+    }
+
+    /// For a coordinator to be shown to browsers that come to this address. Its key is in no file.
+    pub(crate) fn issue_server(
+        &self,
+        coordinator: &MemberName,
+        address: IpAddr,
+        admission: Admission,
+    ) -> Result<(Vec<CertificateDer<'static>>, KeyPair), PkiError> {
+        let key = KeyPair::generate().map_err(PkiError::Generate)?;
+        let params = params::server(coordinator, address, admission)?;
+        let certificate = params.signed_by(&key, &self.issuer);
+        let mut chain = vec![certificate.map_err(PkiError::Sign)?.der().clone()];
+        if let Some(pem) = &self.signer_pem {
+            chain.push(certificate_in(Path::new(SIGNER_CERTIFICATE), pem)?);
+        }
+        Ok((chain, key))
     }
 
     /// Signs whatever it is told to. Apart from tests, members are all that is ever signed.

@@ -51,6 +51,8 @@ pub enum PkiError {
         path: PathBuf,
         source: rustls::Error,
     },
+    #[error("a key that was just made cannot be used")]
+    FreshKey(#[source] rustls::Error),
     #[error(
         "{} is not the key of the certificate in {}; issue both anew", key.display(),
         certificate.display()

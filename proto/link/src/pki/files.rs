@@ -1,6 +1,6 @@
 //! Certificates and keys on disk: whole or not at all, and keys for their owner alone.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -68,6 +68,16 @@ pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), PkiError
     placed
         .map(drop)
         .map_err(|error| write_error(path, error.error))
+}
+
+/// Held as long as a key and its certificate are put in place together, and while that is finished.
+pub(crate) fn lock(dir: &Path) -> Result<File, PkiError> {
+    let locked = || {
+        let dir = File::open(dir)?;
+        dir.lock()?;
+        Ok(dir)
+    };
+    locked().map_err(|source| write_error(dir, source))
 }
 
 /// Puts one file of a folder in place of another.

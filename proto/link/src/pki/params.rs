@@ -1,5 +1,7 @@
 //! What each kind of certificate may be used for.
 
+use std::net::IpAddr;
+
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
     SanType, SerialNumber,
@@ -8,6 +10,9 @@ use reweave_common::member::Admission;
 use reweave_proto::name::{ClusterName, MemberName};
 
 use super::{LONGEST, PkiError, Validity, facts};
+
+/// What a machine calls itself.
+const LOOPBACK: &str = "localhost";
 
 /// The same for the same cluster, apart from its dates: the authority's name and usages are
 /// rebuilt from this when it is loaded.
@@ -31,6 +36,28 @@ pub(super) fn signer(
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     set_validity(&mut params, validity);
     Ok(params)
+}
+
+/// What browsers know a coordinator by that come to it, besides its name.
+pub(super) fn server(
+    coordinator: &MemberName,
+    address: IpAddr,
+    admission: Admission,
+) -> Result<CertificateParams, PkiError> {
+    let (uri, name) = (coordinator.to_string(), coordinator.name());
+    let mut params = member(&[&uri], name, Validity::day(), admission)?;
+    answer_to(&mut params, name)?;
+    if address.is_loopback() && name != LOOPBACK {
+        answer_to(&mut params, LOOPBACK)?;
+    }
+    params.subject_alt_names.push(SanType::IpAddress(address));
+    Ok(params)
+}
+
+fn answer_to(params: &mut CertificateParams, host: &str) -> Result<(), PkiError> {
+    let host = host.try_into().map_err(PkiError::Sign)?;
+    params.subject_alt_names.push(SanType::DnsName(host));
+    Ok(())
 }
 
 pub(super) fn member(

@@ -37,6 +37,7 @@ impl KeyRequest {
     pub fn install(&self, chain_pem: &str) -> Result<(), PkiError> {
         let next = self.dir.join(NEXT_KEY);
         files::make_private_dir(&self.dir)?;
+        let _alone = files::lock(&self.dir)?;
         files::replace(&next, &self.key.serialize_pem(), files::PRIVATE)?;
         let certificate = self.dir.join(MEMBER_CERTIFICATE);
         files::replace(&certificate, chain_pem, files::PUBLIC)?;
@@ -52,12 +53,9 @@ impl KeyRequest {
     }
 }
 
-/// Finishes an installation after the certificate was replaced. Whoever finds it unfinished does that,
-/// and not always as the first.
+/// Finishes an installation after the certificate was replaced, for who holds the folder's lock.
 pub(crate) fn settle(dir: &Path) -> Result<(), PkiError> {
-    let next = dir.join(NEXT_KEY);
-    let settled = files::rename(&next, &dir.join(MEMBER_KEY));
-    if next.exists() { settled } else { Ok(()) }
+    files::rename(&dir.join(NEXT_KEY), &dir.join(MEMBER_KEY))
 }
 
 /// Tells keys apart. None when it is no request, or its asker does not have the key.

@@ -1,7 +1,8 @@
-//! Everybody at once, as after a power cut.
+//! Everybody at once, as after a power cut, and those who are let in beside them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::thread;
 
 use reweave_common::instruction::Watch;
 use reweave_common::moment::Moment;
@@ -12,6 +13,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, listen, soon};
+use crate::admit::Handshakes;
+use crate::listener::{LIMITS, server_config};
+use crate::sieve::{Heard, Shares};
+use crate::transport;
 use crate::{Channel, Dialer, Identity, LinkError, Listener, Role, Session};
 
 const AGENTS: usize = 20;
@@ -95,4 +100,45 @@ async fn two_hundred_sessions_at_once() {
     soon(everybody).await.unwrap();
     println!("{SESSIONS} sessions in {:?}", start.elapsed());
     hosting.abort();
+}
+
+/// Members of the cluster agree with each other while thousands of agents are let in.
+#[test]
+fn whoever_is_favoured_is_heard_apart_from_the_crowd() {
+    let apart = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("apart")
+        .enable_all()
+        .build()
+        .unwrap();
+    let cluster = Cluster::new("lab");
+    let ours = cluster.coordinator();
+    let entered = apart.enter();
+    let config = server_config(&ours, &[Role::Agent]).unwrap();
+    let endpoint = transport::endpoint(
+        "127.0.0.1:0".parse().unwrap(),
+        ours.return_key().endpoint_config(),
+        Some(config),
+        Shares::default(),
+        Heard::default(),
+    )
+    .unwrap();
+    let mut handshakes = Handshakes::new(LIMITS);
+    let agent = cluster.member(Role::Agent, "h0");
+    let calling = apart.spawn(work(agent, endpoint.local_addr().unwrap()));
+    drop(entered);
+    let crowd = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut served_by = |favoured: &str| {
+        handshakes.favour(BTreeSet::from([favoured.parse().unwrap()]));
+        let name = |_| async { Ok(thread::current().name().map(str::to_owned)) };
+        let served = crowd.block_on(handshakes.next(&endpoint, name));
+        served.unwrap().unwrap().unwrap()
+    };
+    let of_crowd = served_by("127.0.0.2");
+    assert_eq!(served_by("127.0.0.1"), "apart");
+    assert_eq!(served_by("127.0.0.2"), of_crowd);
+    calling.abort();
 }

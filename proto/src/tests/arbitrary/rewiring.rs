@@ -6,8 +6,8 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::operator::{
-    FrozenStatus, Joint, Line, MaintenanceStage, MaintenanceStatus, OpticalStatus, Request, Tag,
-    Via, What,
+    Course, FrozenStatus, Joint, Line, MaintenanceStage, MaintenanceStatus, OpticalStatus, Request,
+    Tag, Via, Wave, What,
 };
 
 use super::driver::{circuits, name};
@@ -27,6 +27,23 @@ pub(crate) fn rewired() -> impl Strategy<Value = (Tables, BTreeMap<String, Circu
     let tables = btree_map(text(), routes, 0..MANY);
     let circuits = btree_map(text(), circuits(), 0..MANY);
     (tables, circuits, vec(line(), 0..MANY))
+}
+
+pub(crate) fn course() -> impl Strategy<Value = Course> {
+    let tables = || rewired().prop_map(|(tables, ..)| tables);
+    let circuits = || btree_map(text(), circuits(), 0..MANY);
+    let rounds = || vec(tables(), 0..2);
+    let wave = (rounds(), circuits(), rounds()).prop_map(|(drain, circuits, undrain)| Wave {
+        drain,
+        circuits,
+        undrain,
+    });
+    let parts = (tables(), circuits(), vec(wave, 0..2));
+    parts.prop_map(|(tables_before, circuits_before, waves)| Course {
+        tables_before,
+        circuits_before,
+        waves,
+    })
 }
 
 pub(crate) fn optical_status() -> impl Strategy<Value = OpticalStatus> {

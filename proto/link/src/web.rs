@@ -1,0 +1,169 @@
+//! TLS over TCP, for browsers and scripts.
+//!
+//! Whoever shows a certificate is judged as at any other door. Whoever shows none comes in as a stranger,
+//! who has to say by other means what he may do. Nothing is kept of a connection that another could go on
+//! with: each shows anew who it is.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use reweave_common::member::{DenyList, Member};
+use reweave_proto::name::Role;
+use rustls::ServerConfig;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::TLS13;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Duration, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::error::LinkError;
+use crate::identity::Identity;
+use crate::pki::{Authority, PkiError, Validity};
+use crate::tls;
+use crate::transport::HANDSHAKE_DEADLINE;
+use crate::verify::{Credentials, Judge, Refusal, Verdict};
+
+const ALPN: &[u8] = b"http/1.1";
+/// Certificates expire by the time of day, which may be set anew while we wait for it.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What a coordinator shows of itself. Cheap to clone.
+#[derive(Clone)]
+pub struct Face {
+    certified: Arc<CertifiedKey>,
+    validity: Validity,
+}
+
+impl Face {
+    /// As members see it, who do not look for names.
+    pub fn of(ours: &Identity) -> Self {
+        Self {
+            certified: ours.certified().clone(),
+            validity: ours.validity(),
+        }
+    }
+
+    /// For browsers, which want to find the address in it that they came to.
+    pub fn at(address: IpAddr, ours: &Identity, signer: &Authority) -> Result<Self, PkiError> {
+        let (chain, key) = signer.issue_server(ours.member(), address, ours.admission())?;
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        let key = ours.provider().key_provider.load_private_key(key.into());
+        let key = key.map_err(PkiError::FreshKey)?;
+        Ok(Self {
+            certified: Arc::new(CertifiedKey::new(chain, key)),
+            validity: Validity::day(),
+        })
+    }
+
+    /// In DER.
+    fn certificate(&self) -> Option<&[u8]> {
+        self.certified.cert.first().map(AsRef::as_ref)
+    }
+
+    /// Whether another should take its place.
+    pub fn is_due(&self, now: SystemTime) -> bool {
+        self.validity.is_due(now)
+    }
+}
+
+pub type Stream = TlsStream<TcpStream>;
+
+/// Not the key.
+impl fmt::Debug for Face {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Face");
+        shown
+            .field("validity", &self.validity)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Face {
+    fn eq(&self, other: &Self) -> bool {
+        self.certificate() == other.certificate()
+    }
+}
+
+/// Who has come.
+pub struct Guest {
+    pub stream: Stream,
+    /// Nothing of a stranger.
+    pub card: Option<Card>,
+}
+
+/// Who somebody has shown to be, and whether he still is welcome.
+pub struct Card {
+    credentials: Credentials,
+    denied: watch::Receiver<DenyList>,
+}
+
+impl Card {
+    pub fn member(&self) -> &Member {
+        &self.credentials.member
+    }
+
+    /// Why it is good no more, once it is.
+    pub async fn ended(mut self) -> Refusal {
+        loop {
+            if let Some(refusal) = self.refusal() {
+                return refusal;
+            }
+            // Where nobody can be shut out any more, certificates expire all the same.
+            tokio::select! {
+                Ok(()) = self.denied.changed() => {}
+                () = sleep(LOOK_AGAIN) => {}
+            }
+        }
+    }
+
+    fn refusal(&mut self) -> Option<Refusal> {
+        let denied = self.credentials.denied_by(&self.denied.borrow_and_update());
+        let past = SystemTime::now().duration_since(self.credentials.until);
+        denied.or_else(|| past.ok().map(|ago| Refusal::Expired { ago }))
+    }
+}
+
+/// One handshake, of whoever has come over this stream.
+pub async fn receive(
+    stream: TcpStream,
+    address: SocketAddr,
+    ours: &Identity,
+    face: &Face,
+    accepted: &[Role],
+) -> Result<Guest, LinkError> {
+    let verdict = Arc::new(Verdict::default());
+    let config = config(ours, face, accepted, &verdict)?;
+    let handshake = TlsAcceptor::from(Arc::new(config)).accept(stream);
+    let done = timeout(HANDSHAKE_DEADLINE, handshake).await;
+    let done = done.map_err(|_| LinkError::HandshakeTimedOut { address })?;
+    let credentials = match verdict.get().cloned().transpose() {
+        Ok(credentials) => credentials,
+        Err(source) => return Err(LinkError::Refused { address, source }),
+    };
+    let card = credentials.map(|credentials| Card {
+        credentials,
+        denied: ours.denied().follow(),
+    });
+    let stream = done.map_err(|source| LinkError::Web { address, source })?;
+    Ok(Guest { stream, card })
+}
+
+fn config(
+    ours: &Identity,
+    face: &Face,
+    accepted: &[Role],
+    verdict: &Arc<Verdict>,
+) -> Result<ServerConfig, LinkError> {
+    let shown = CertifiedKey::clone(&face.certified);
+    let config = ServerConfig::builder_with_provider(ours.provider().clone())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(LinkError::Tls)?
+        .with_client_cert_verifier(Judge::of_guests(ours, accepted, verdict.clone()))
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));
+    Ok(tls::forgetful(config, ALPN))
+}
