@@ -9,11 +9,13 @@ use nix::net::if_::if_nametoindex;
 use reweave_agent_core::flows::Socket;
 use reweave_agent_core::rhythm::RhythmBook;
 use reweave_common::moment::Moment;
+use reweave_common::rhythm::Rhythm;
 use reweave_common::sample::HostReading;
 use reweave_common::traffic::{Traffic, TrafficSource};
 use reweave_common::units::Rate;
 
 use crate::clock;
+use crate::collectives::Listener;
 use crate::counters::Tree;
 use crate::pulse::Pulse;
 use crate::traffic::{Refusal, TrafficReader, Wire};
@@ -26,6 +28,7 @@ pub struct Activity {
     /// None where the counters' files are those of another network namespace.
     pulse: Option<Pulse>,
     rhythm: RhythmBook,
+    jobs: Option<Jobs>,
     gate: SharedGate,
     traffic: TrafficReader,
     /// What was last counted, with the flows of datagrams.
@@ -41,6 +44,7 @@ impl Activity {
             pulse: Pulse::start(root, move |name| is_wire(&tree, name), gate.clone()).ok(),
             gate,
             rhythm: RhythmBook::default(),
+            jobs: None,
             traffic: TrafficReader::open(TrafficSource::Ebpf),
             told: None,
         }
@@ -61,21 +65,40 @@ impl Activity {
             self.told = Some((now, read.traffic, read.datagrams));
         }
         let mut readings = vec![];
-        if let Some(pulse) = &self.pulse {
-            for it in pulse.take() {
-                self.rhythm
-                    .handle_growth(it.from, it.to, it.sent, it.received);
-            }
-            let rhythm = self.rhythm.poll_rhythm(now);
+        if let Some(rhythm) = self.listen(now) {
             self.gate.handle_rhythm(now, rhythm);
             readings.push(HostReading::Rhythm(rhythm));
         }
+        let ranks = self.jobs.iter().flat_map(|jobs| jobs.listener.readings());
+        readings.extend(ranks.map(Box::new).map(HostReading::Rank));
         let (traffic, datagrams) = match &self.told {
             Some((_, traffic, datagrams)) => (Some(traffic.clone()), datagrams.clone()),
             None => (None, vec![]),
         };
         readings.extend(traffic.map(HostReading::Traffic));
         (readings, datagrams)
+    }
+
+    pub fn hear_jobs(&mut self, listener: Listener) {
+        let rhythm = RhythmBook::default();
+        self.jobs = Some(Jobs { listener, rhythm });
+    }
+
+    /// As the wires have it; where NICs bypass the kernel, and so its counters, as jobs tell it.
+    fn listen(&mut self, now: Moment) -> Option<Rhythm> {
+        let told = self.jobs.as_mut().map(|jobs| jobs.listen(now));
+        let seen = self.pulse.as_ref().map(|pulse| {
+            for it in pulse.take() {
+                self.rhythm
+                    .handle_growth(it.from, it.to, it.sent, it.received);
+            }
+            self.rhythm.poll_rhythm(now)
+        });
+        let is_found = |rhythm: &Rhythm| matches!(rhythm, Rhythm::Found(_));
+        seen.filter(is_found)
+            .or(told.filter(is_found))
+            .or(seen)
+            .or(told)
     }
 
     /// See [`RhythmBook::handle_measuring`].
@@ -91,6 +114,22 @@ impl Activity {
 
     pub fn refused(&self) -> &[Refusal] {
         self.traffic.refused()
+    }
+}
+
+/// What jobs themselves tell.
+struct Jobs {
+    listener: Listener,
+    rhythm: RhythmBook,
+}
+
+impl Jobs {
+    fn listen(&mut self, now: Moment) -> Rhythm {
+        for it in self.listener.growth() {
+            self.rhythm
+                .handle_growth(it.from, it.to, it.sent, it.received);
+        }
+        self.rhythm.poll_rhythm(now)
     }
 }
 

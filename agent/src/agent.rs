@@ -26,6 +26,7 @@ use reweave_common::sample::{HostReading, Reading, Sample};
 use crate::abilities;
 use crate::activity::Activity;
 use crate::clock;
+use crate::collectives::{self, Listener};
 use crate::error::AgentError;
 use crate::flows::FlowSocket;
 use crate::host::{COUNTERS_PERIOD, Host};
@@ -123,6 +124,20 @@ impl Agent {
         agent.clear_leftovers()?;
         tell_lacks(&agent.lacks());
         Ok(agent)
+    }
+
+    /// Where jobs on this host tell of their collectives: there, or, if that can be, where jobs look for it.
+    pub fn hear_jobs(&mut self, named: Option<&Path>) -> Result<(), AgentError> {
+        let usual = collectives::usual_place();
+        let (Some(activity), Some(place)) = (&mut self.activity, named.or(usual.as_deref())) else {
+            return Ok(());
+        };
+        match Listener::start(place) {
+            Ok(listener) => activity.hear_jobs(listener),
+            Err(error) if named.is_none() => tracing::warn!("{}", told(&error)),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// All readings at this moment, with the news.

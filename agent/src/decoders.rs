@@ -1,7 +1,9 @@
 //! Whatever this program reads of what others wrote, for who wants to hand it anything at all. Nothing
 //! else needs it.
 
+use reweave_agent_core::collectives::CollectiveBook;
 use reweave_agent_core::fence::Record;
+use reweave_common::moment::Moment;
 use reweave_link::keep;
 
 /// What the kernel tells beside a packet, and what it gives back of one that has left.
@@ -41,6 +43,18 @@ pub fn record(bytes: &[u8]) {
     if let Ok(record) = keep::decode::<Record>(bytes) {
         let again = keep::encode(&record).expect("it can be written");
         assert_eq!(keep::decode::<Record>(&again).expect("and read"), record);
+    }
+}
+
+/// What jobs tell of their collectives.
+pub fn rank_word(bytes: &[u8]) {
+    if let Some(word) = crate::collectives::read(bytes) {
+        let mut book = CollectiveBook::default();
+        // No machine runs that long.
+        let now = word.to.min(Moment::from_micros(1 << 60));
+        book.handle_word(now, &word);
+        book.poll_readings(now);
+        book.poll_growth(now);
     }
 }
 

@@ -12,6 +12,7 @@ use reweave_link::keep::KeepError;
 use reweave_link::line::CertificateError;
 use thiserror::Error;
 
+use crate::collectives::CollectivesError;
 use crate::counters::EthtoolError;
 use crate::netlink::NetlinkError;
 use crate::preflight::PressError;
@@ -21,6 +22,7 @@ use crate::rdma::RdmaError;
 use crate::role::UnknownRole;
 use crate::switch::{Difference, SwitchError};
 use crate::trains::TrainError;
+use crate::transport::{NoMarking, TransportError};
 
 #[derive(Debug, Error)]
 pub enum AgentError {
@@ -28,6 +30,8 @@ pub enum AgentError {
     Netlink(#[from] NetlinkError),
     #[error("cannot ask the drivers")]
     Ethtool(#[from] EthtoolError),
+    #[error("cannot hear jobs")]
+    Collectives(#[from] CollectivesError),
     #[error("cannot probe the network")]
     Probe(#[from] ProbeError),
     #[error("cannot probe hosts")]
@@ -86,6 +90,12 @@ pub enum AgentError {
     HoldsOther { difference: Difference },
     #[error("nothing was ever applied here by hand")]
     NothingToRevert,
+    #[error("cannot write the manual to {}", folder.display())]
+    Manual { folder: PathBuf, source: io::Error },
+    #[error("cannot change how this host sends")]
+    Transport(#[from] TransportError),
+    #[error("packets cannot be marked so")]
+    NoMarking(#[from] NoMarking),
     #[error("cannot tell what this node is")]
     Role(#[from] UnknownRole),
 }
@@ -94,7 +104,7 @@ impl AgentError {
     /// 2 for what was asked or given wrongly, 1 for what failed.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::UnknownHost { .. } | Self::Desired { .. } => 2,
+            Self::UnknownHost { .. } | Self::Desired { .. } | Self::NoMarking(_) => 2,
             Self::Certificate(error) if error.is_of_the_folder() => 2,
             _ => 1,
         }

@@ -50,7 +50,7 @@ impl Host {
         let counters = CounterReader::open()?;
         Ok(Self {
             nics: NicReader::open(counters.tree())?,
-            machine: MachineReader::new(counters.tree()),
+            machine: MachineReader::open(counters.tree()),
             counters,
             ear: Ear::listen(FACTS_PERIOD),
             health: HealthBook::default(),

@@ -7,6 +7,7 @@ pub mod abilities;
 pub mod activity;
 pub mod agent;
 pub mod clock;
+pub mod collectives;
 pub mod counters;
 #[doc(hidden)]
 pub mod decoders;
@@ -29,4 +30,5 @@ pub mod state;
 pub mod switch;
 pub mod traffic;
 pub mod trains;
+pub mod transport;
 pub mod witness;

@@ -2,9 +2,11 @@
 
 mod cli;
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use reweave_agent::agent::Agent;
 use reweave_agent::error::AgentError;
 use reweave_agent::role::Role;
@@ -24,7 +26,9 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Show(what) => cli::show(&what).map(|()| ExitCode::SUCCESS),
         Command::Switch(what) => what.run(),
+        Command::Transport(what) => what.run(),
         Command::Run(settings) => serve(&settings).map(|()| ExitCode::SUCCESS),
+        Command::Man { into } => manual(into).map(|()| ExitCode::SUCCESS),
     };
     match outcome {
         Ok(code) => code,
@@ -45,12 +49,13 @@ fn serve(settings: &Run) -> Result<(), AgentError> {
     }
     let certificate = Certificate::load(&settings.identity, link::Role::Agent)?;
     let role = settings.role.map_or_else(Role::detect, Ok)?;
-    let agent = Agent::start(
+    let mut agent = Agent::start(
         role,
         &settings.software,
         &settings.state,
         Mark(rand::random()),
     )?;
+    agent.hear_jobs(settings.collectives.as_deref())?;
     runtime.block_on(async {
         let coordinators = settings.coordinator.clone();
         let ours = certificate.identity();
@@ -69,4 +74,10 @@ async fn join(settings: &Run, token: &Token) -> Result<(), AgentError> {
     obtained.map_err(|source| AgentError::Join {
         source: Box::new(source),
     })
+}
+
+fn manual(folder: PathBuf) -> Result<(), AgentError> {
+    let written = fs::create_dir_all(&folder);
+    let written = written.and_then(|()| clap_mangen::generate_to(Cli::command(), &folder));
+    written.map_err(|source| AgentError::Manual { folder, source })
 }

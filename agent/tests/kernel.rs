@@ -44,6 +44,8 @@ mod traces;
 mod traffic;
 #[path = "kernel/trains.rs"]
 mod trains;
+#[path = "kernel/transport.rs"]
+mod transport;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -91,6 +93,7 @@ fn main() {
         probing::tests(),
         serving::tests(),
         trains::tests(),
+        transport::tests(),
     ];
     let trials = tests
         .into_iter()

@@ -5,6 +5,7 @@
 //! All of it is driven by the agent's shell, which hands in readings, packets and moments, and
 //! carries out what it is told.
 
+pub mod collectives;
 pub mod counters;
 pub mod delta;
 pub mod fence;

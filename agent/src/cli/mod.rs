@@ -1,6 +1,7 @@
 //! What the program is asked on its command line.
 
 mod bandwidth;
+mod collectives;
 mod counters;
 mod facts;
 mod flows;
@@ -15,6 +16,7 @@ mod switch;
 mod table;
 mod trace;
 mod traffic;
+mod transport;
 mod ways;
 
 use std::net::SocketAddr;
@@ -68,8 +70,16 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// What a switch holds of ours, by hand: read, diff, apply, revert
     Switch(switch::OnSwitch),
+    /// Source ports, DSCP and priority of what this host sends: read, check, apply, revert
+    Transport(transport::OnTransport),
     #[command(flatten)]
     Show(Show),
+    /// The manual: a page for each command, in a folder from which `man` reads
+    Man {
+        /// Where to write them
+        #[arg(long, value_name = "DIR")]
+        into: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -103,6 +113,9 @@ pub(crate) struct Run {
     pub(crate) role: Option<Role>,
     #[command(flatten)]
     pub(crate) software: Software,
+    /// Where jobs on this host tell of their collectives [default: /run/reweave/collectives, where that folder is]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) collectives: Option<PathBuf>,
     /// How often to read everything
     #[arg(long, value_name = "MS", default_value = "500", value_parser = millis(50..=60_000))]
     pub(crate) interval_ms: Duration,
@@ -117,6 +130,8 @@ pub(crate) enum Show {
     Counters(Counters),
     /// With whom this host exchanges how much
     Traffic(Traffic),
+    /// What jobs on this host tell of their collectives
+    Collectives(collectives::Collectives),
     /// Whether this host's traffic repeats itself, as that of training does
     Rhythm(Watched),
     /// The flows this host sends that matter, and how they are doing

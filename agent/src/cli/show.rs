@@ -23,6 +23,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Counters(asked) => counters::counters(asked),
         Show::Flows(watched) => flows::flows(watched),
         Show::Traffic(asked) => traffic::traffic(asked),
+        Show::Collectives(asked) => asked.run(),
         Show::Rhythm(watched) => rhythm::rhythm(watched),
         Show::Trace(asked) => trace::trace(asked),
         Show::Probe(asked) => probe::probe(asked),

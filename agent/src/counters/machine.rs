@@ -6,6 +6,7 @@ use reweave_common::units::Bytes;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use super::{Tree, settings};
+use crate::netlink::{Priorities, RouteSocket};
 
 const NODES: &str = "sys/devices/system/node";
 
@@ -13,20 +14,31 @@ pub struct MachineReader {
     /// None where nobody knows how to ask.
     system: Option<System>,
     tree: Tree,
+    /// None where another machine's files are read, or the kernel cannot be asked.
+    kernel: Option<RouteSocket>,
     /// How busy processors are is the difference between two looks at them.
     looked: bool,
 }
 
 impl MachineReader {
-    pub fn new(tree: &Tree) -> Self {
+    pub fn open(tree: &Tree) -> Self {
+        Self {
+            kernel: RouteSocket::open().ok(),
+            ..Self::recorded(tree)
+        }
+    }
+
+    pub fn recorded(tree: &Tree) -> Self {
         Self {
             system: System::new().ok(),
             tree: tree.clone(),
+            kernel: None,
             looked: false,
         }
     }
 
     pub fn read(&mut self) -> Option<Machine> {
+        let priorities = self.priorities();
         let system = self.system.as_mut()?;
         let processors = CpuRefreshKind::nothing().with_usage();
         let memory = MemoryRefreshKind::nothing().with_ram();
@@ -42,8 +54,19 @@ impl MachineReader {
             memory: Bytes::new(system.total_memory()),
             memory_available: Bytes::new(system.available_memory()),
             numa_nodes: numa_nodes(&self.tree),
-            settings: settings::read(&self.tree),
+            settings: settings::read(&self.tree, &priorities),
         })
+    }
+
+    /// Of those interfaces whose drivers tell.
+    fn priorities(&mut self) -> Vec<Priorities> {
+        let Some(kernel) = &mut self.kernel else {
+            return Vec::new();
+        };
+        let interfaces = self.tree.interfaces().into_iter();
+        interfaces
+            .filter_map(|interface| kernel.priorities(&interface).ok())
+            .collect()
     }
 }
 

@@ -1,6 +1,7 @@
-//! What hosts of one cluster should be set alike in: congestion control of TCP and of RDMA over Ethernet.
+//! What hosts of one cluster should be set alike in: congestion control of TCP and of RDMA over Ethernet,
+//! and how priorities are treated.
 //!
-//! What a kernel or driver has no file for is not set, and nothing is said of it.
+//! What a kernel or driver has no file for, or no answer, is not set, and nothing is said of it.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +9,7 @@ use reweave_agent_core::counters::texts;
 use reweave_common::hardware::Setting;
 
 use super::Tree;
+use crate::netlink::Priorities;
 
 const TCP: &str = "proc/sys/net/ipv4";
 const NETS: &str = "sys/class/net";
@@ -15,7 +17,8 @@ const DEVICES: &str = "sys/class/infiniband";
 /// Where rdma_cm is told the traffic class of its connections.
 const RDMA_CM: &str = "sys/kernel/config/rdma_cm";
 
-pub(super) fn read(tree: &Tree) -> Vec<Setting> {
+/// `told` is what drivers tell of priorities, interface by interface.
+pub(super) fn read(tree: &Tree, told: &[Priorities]) -> Vec<Setting> {
     let one = |path: String| tree.text(&path).into_iter().collect();
     let settings = [
         ("TCP ECN", one(format!("{TCP}/tcp_ecn"))),
@@ -25,6 +28,8 @@ pub(super) fn read(tree: &Tree) -> Vec<Setting> {
         ),
         ("ECN of RoCE receivers", priorities(tree, "roce_np")),
         ("ECN of RoCE senders", priorities(tree, "roce_rp")),
+        ("PFC by priority", paused(told)),
+        ("priorities of DSCPs", of_dscps(told)),
         ("RoCE traffic class", traffic_classes(tree)),
         ("RoCE type of service", of_ports(tree, type_of_service)),
         ("GID index of RoCE v2", of_ports(tree, gid_index)),
@@ -49,6 +54,20 @@ fn priorities(tree: &Tree, role: &str) -> Vec<String> {
         Some(digits?.iter().map(|digit| digit.trim()).collect())
     };
     tree.interfaces().into_iter().filter_map(of).collect()
+}
+
+/// The same digits for those that are paused by themselves.
+fn paused(told: &[Priorities]) -> Vec<String> {
+    let paused = told.iter().filter_map(|it| it.paused);
+    let digits = |paused: [bool; 8]| paused.map(|it| if it { '1' } else { '0' });
+    paused.map(|it| digits(it).into_iter().collect()).collect()
+}
+
+fn of_dscps(told: &[Priorities]) -> Vec<String> {
+    let told = told.iter().filter(|it| !it.of_dscps.is_empty());
+    let pair = |(dscp, priority): &(u16, u8)| format!("{dscp}:{priority}");
+    let pairs = |it: &Priorities| it.of_dscps.iter().map(pair).collect::<Vec<_>>().join(" ");
+    told.map(pairs).collect()
 }
 
 fn traffic_classes(tree: &Tree) -> Vec<String> {

@@ -12,6 +12,7 @@ use reweave_common::units::Rate;
 use tempfile::TempDir;
 
 use super::*;
+use crate::netlink::Priorities;
 
 const ETH0: &str = "sys/class/net/eth0";
 const PORT: &str = "sys/class/infiniband/mlx5_0/ports/1";
@@ -248,7 +249,7 @@ fn a_machine_without_any_of_it_has_nothing_to_say() {
 fn garbage_in_any_file_is_no_counter() {
     let root = machine(MLX5);
     let tree = Tree::new(root.path());
-    let mut reader = MachineReader::new(&tree);
+    let mut reader = MachineReader::recorded(&tree);
     for (garbled, text) in MLX5 {
         for garbage in GARBAGE {
             put(root.path(), garbled, garbage);
@@ -271,7 +272,7 @@ fn garbage_in_any_file_is_no_counter() {
 #[test]
 fn numa_nodes_have_processors_and_memory() {
     let root = machine(MLX5);
-    let machine = MachineReader::new(&Tree::new(root.path())).read();
+    let machine = MachineReader::recorded(&Tree::new(root.path())).read();
     let machine = machine.expect("this is a machine");
     let [node] = &machine.numa_nodes[..] else {
         panic!("there is one node");
@@ -337,7 +338,7 @@ fn settings_are_read_as_drivers_and_kernels_keep_them() {
     let enabled = priorities.iter().enumerate();
     files.extend(enabled.map(|(nth, path)| (&path[..], if nth == 3 { "1\n" } else { "0\n" })));
     let root = machine(&files);
-    let machine = MachineReader::new(&Tree::new(root.path())).read();
+    let machine = MachineReader::recorded(&Tree::new(root.path())).read();
     let settings = machine.expect("this is a machine").settings;
     let settings: Vec<_> = settings
         .iter()
@@ -357,6 +358,34 @@ fn settings_are_read_as_drivers_and_kernels_keep_them() {
 #[test]
 fn a_machine_without_such_files_is_set_in_no_way() {
     let root = machine(MLX5);
-    let machine = MachineReader::new(&Tree::new(root.path())).read();
+    let machine = MachineReader::recorded(&Tree::new(root.path())).read();
     assert_eq!(machine.expect("this is a machine").settings, []);
+}
+
+/// Ports that are set otherwise than each other stand side by side.
+#[test]
+fn priorities_are_told_as_drivers_tell_them() {
+    let root = machine(&[]);
+    let pause = |only: usize| Some(std::array::from_fn(|priority| priority == only));
+    let told = [
+        Priorities {
+            paused: pause(3),
+            of_dscps: vec![(26, 3), (48, 6)],
+        },
+        Priorities::default(),
+        Priorities {
+            paused: pause(4),
+            ..Priorities::default()
+        },
+    ];
+    let settings = settings::read(&Tree::new(root.path()), &told);
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|it| [&it.name[..], &it.value])
+        .collect();
+    let expected = [
+        ["PFC by priority", "00001000, 00010000"],
+        ["priorities of DSCPs", "26:3 48:6"],
+    ];
+    assert_eq!(settings, expected);
 }

@@ -1,5 +1,6 @@
 //! The kernel's routing side: interfaces with their addresses, gateways and counters, pins and routes.
 
+mod dcb;
 mod error;
 mod holding;
 mod interfaces;
@@ -12,6 +13,7 @@ mod routes;
 mod socket;
 mod statics;
 
+pub(crate) use dcb::Priorities;
 pub use error::{NetlinkError, Refused};
 pub use holding::{HoldError, Kept};
 pub use links::Link;
@@ -25,6 +27,7 @@ use nix::errno::Errno;
 
 /// See `decoders`.
 pub(crate) fn read(datagram: &[u8]) {
+    let _ = socket::listed::<Priorities>(datagram);
     for message in socket::listed::<RouteNetlinkMessage>(datagram) {
         let _ = (links::link(&message), queues::drops(&message));
         match &message {

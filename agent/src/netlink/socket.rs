@@ -66,6 +66,20 @@ impl NetlinkSocket {
         Err(NetlinkError::NeverSteady { what })
     }
 
+    /// What the kernel tells of one thing.
+    pub(crate) fn ask<Q, A>(
+        &mut self,
+        what: &'static str,
+        request: Q,
+    ) -> Result<Vec<A>, NetlinkError>
+    where
+        Q: NetlinkSerializable,
+        A: NetlinkDeserializable,
+    {
+        self.send(what, request, NLM_F_REQUEST | NLM_F_ACK)?;
+        Ok(self.receive(what)?.unwrap_or_default())
+    }
+
     /// Asks for a change and waits until it is made.
     pub(crate) fn change<M>(
         &mut self,

@@ -25,7 +25,7 @@ pub use ebpf::EbpfError;
 pub use nft::{NftError, may_use_nft};
 
 pub(crate) use ebpf::read_entries as read_ebpf;
-pub(crate) use nft::read_list as read_nft;
+pub(crate) use nft::{nft, read_list as read_nft};
 
 use ebpf::EbpfCounter;
 use nft::NftCounter;

@@ -85,7 +85,7 @@ fn script() -> String {
     format!("table ip {TABLE}\ndelete table ip {TABLE}\ntable ip {TABLE} {{\n{sets}{chains}}}\n")
 }
 
-fn nft(arguments: &[&str], script: &str) -> Result<String, NftError> {
+pub(crate) fn nft(arguments: &[&str], script: &str) -> Result<String, NftError> {
     let failed = |source| NftError::Start { source };
     let mut child = Command::new("nft")
         .args(arguments)

@@ -16,7 +16,7 @@ mod tests;
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
-use reweave_common::rhythm::{Beat, Rhythm};
+use reweave_common::rhythm::{Beat, Rhythm, is_same_beat};
 use reweave_common::traffic::PeerTraffic;
 use reweave_common::units::{Bytes, Rate};
 
@@ -36,8 +36,6 @@ const LEAST_BYTES_PER_S: f64 = 105_000.0;
 const WAYS_OF_MEASURING: f64 = 6.0;
 /// Who was watched for less than this is not known.
 const LEAST_WATCHED: Duration = Duration::from_secs(3);
-/// Two periods that differ by no more are the same beat.
-const SAME_PERIOD: f64 = 0.05;
 
 /// Follows the bytes of one host.
 #[derive(Debug)]
@@ -136,14 +134,10 @@ impl RhythmBook {
     /// A beat that goes on began when it was first told.
     fn since(&self, period: Duration, seen: Moment) -> Moment {
         match &self.told {
-            Some((_, Rhythm::Found(before))) if is_same(before.period, period) => {
+            Some((_, Rhythm::Found(before))) if is_same_beat(before.period, period) => {
                 before.since.min(seen)
             }
             _ => seen,
         }
     }
-}
-
-fn is_same(a: Duration, b: Duration) -> bool {
-    a.as_secs_f64().mul_add(-1.0, b.as_secs_f64()).abs() <= SAME_PERIOD * b.as_secs_f64()
 }

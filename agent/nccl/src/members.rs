@@ -1,0 +1,122 @@
+//! The communicators of this process, by the numbers that NCCL is given for them.
+
+use std::ffi::c_void;
+use std::ptr::without_provenance_mut;
+use std::sync::Mutex;
+
+use reweave_common::collective::Rank;
+use reweave_common::lock::lock;
+
+/// Far more than frameworks make.
+const MOST: usize = 256;
+
+pub(crate) struct Members {
+    places: Mutex<Vec<Option<Member>>>,
+}
+
+#[derive(Debug, Clone)]
+struct Member {
+    rank: Rank,
+    /// How often the agent was told since it left.
+    left: Option<u64>,
+}
+
+impl Members {
+    pub(crate) const fn new() -> Self {
+        Self {
+            places: Mutex::new(vec![]),
+        }
+    }
+
+    /// Its number, if there is room.
+    pub(crate) fn join(&self, rank: Rank) -> Option<u8> {
+        let mut places = lock(&self.places);
+        let free = places.iter().position(Option::is_none);
+        let number = free.unwrap_or(places.len());
+        if number == MOST {
+            return None;
+        }
+        if free.is_none() {
+            places.push(None);
+        }
+        *places.get_mut(number)? = Some(Member { rank, left: None });
+        Some(number as u8)
+    }
+
+    /// What it did last is still to be told.
+    pub(crate) fn leave(&self, number: u8) {
+        if let Some(Some(member)) = lock(&self.places).get_mut(usize::from(number)) {
+            member.left = Some(0);
+        }
+    }
+
+    pub(crate) fn have_all_left(&self) -> bool {
+        let places = lock(&self.places);
+        places.iter().flatten().all(|member| member.left.is_some())
+    }
+
+    pub(crate) fn all(&self) -> Vec<(u8, Rank)> {
+        let places = lock(&self.places);
+        let numbered = (0..=u8::MAX).zip(places.iter());
+        let there = numbered.filter_map(|(number, it)| Some((number, it.as_ref()?.rank.clone())));
+        there.collect()
+    }
+
+    /// The agent was told. Forgets who left so many times ago, and says who they were.
+    pub(crate) fn handle_told(&self, times: u64) -> Vec<u8> {
+        let mut places = lock(&self.places);
+        let numbered = (0..=u8::MAX).zip(places.iter_mut());
+        let gone = numbered.filter_map(|(number, place)| {
+            let left = place.as_mut()?.left.as_mut()?;
+            *left += 1;
+            let is_over = *left >= times;
+            is_over.then(|| *place = None).map(|()| number)
+        });
+        gone.collect()
+    }
+}
+
+/// Null is no context.
+pub(crate) fn to_context(member: u8) -> *mut c_void {
+    without_provenance_mut(usize::from(member) + 1)
+}
+
+pub(crate) fn from_context(context: *mut c_void) -> Option<u8> {
+    u8::try_from(context.addr().checked_sub(1)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_leaves_makes_room_once_all_is_told() {
+        let members = Members::new();
+        let rank = |communicator| Rank {
+            communicator,
+            name: String::new(),
+            nodes: 1,
+            ranks: 1,
+            rank: 0,
+        };
+        for communicator in 0..MOST as u64 {
+            let number = members.join(rank(communicator)).unwrap();
+            assert_eq!(from_context(to_context(number)), Some(number));
+        }
+        assert_eq!(members.join(rank(999)), None);
+        members.leave(7);
+        assert_eq!(members.handle_told(2), [0; 0]);
+        assert_eq!(members.join(rank(999)), None, "something may still be told");
+        assert_eq!(members.handle_told(2), [7]);
+        assert_eq!(members.join(rank(999)), Some(7));
+        assert_eq!(members.all()[7].1.communicator, 999);
+        for number in 0..=u8::MAX {
+            assert!(!members.have_all_left());
+            members.leave(number);
+        }
+        assert!(members.have_all_left());
+        assert_eq!(members.handle_told(1).len(), MOST);
+        assert!(members.all().is_empty());
+        assert_eq!(from_context(std::ptr::null_mut()), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! The thread that tells the agent what is over, and never waits for it.
+
+use std::collections::VecDeque;
+use std::env;
+use std::io::ErrorKind;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use reweave_common::collective::{COLLECTIVES_SOCKET, COLLECTIVES_VARIABLE, RankWord};
+use reweave_common::lock::lock;
+use reweave_common::moment::Moment;
+
+use crate::members::Members;
+use crate::words::Account;
+use crate::works::{Done, SETTLED_TICKS, Works};
+
+/// As fine as an agent looks for the beat of a job.
+const TICK: Duration = Duration::from_millis(10);
+/// What an agent that is busy may hear later.
+const MOST_UNSENT: usize = 256;
+
+/// Runs while there are communicators, so that the library can be unloaded afterwards.
+pub(crate) struct Teller {
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    /// Dropped when the thread shall end.
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Teller {
+    pub(crate) const fn new() -> Self {
+        Self {
+            running: Mutex::new(None),
+        }
+    }
+
+    /// Whether it runs; a machine may have no room for another thread.
+    pub(crate) fn start(&self, works: &'static Works, members: &'static Members) -> bool {
+        let mut running = lock(&self.running);
+        if running.is_none() {
+            let (stop, stopped) = channel();
+            let name = "reweave-nccl".to_owned();
+            let thread = thread::Builder::new().name(name).spawn(move || {
+                let mut line = Line::new(works, members);
+                while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                    line.tell();
+                }
+                line.tell_the_rest();
+            });
+            *running = thread.ok().map(|thread| Running { stop, thread });
+        }
+        running.is_some()
+    }
+
+    /// Returns when what was over is told.
+    pub(crate) fn stop(&self) {
+        if let Some(Running { stop, thread }) = lock(&self.running).take() {
+            drop(stop);
+            // A thread that panicked has told what it could.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Line {
+    works: &'static Works,
+    members: &'static Members,
+    socket: Option<UnixDatagram>,
+    agent: PathBuf,
+    told: Moment,
+    unsent: VecDeque<RankWord>,
+}
+
+impl Line {
+    fn new(works: &'static Works, members: &'static Members) -> Self {
+        let agent = env::var_os(COLLECTIVES_VARIABLE);
+        Self {
+            works,
+            members,
+            socket: socket(),
+            agent: agent.map_or_else(|| COLLECTIVES_SOCKET.into(), PathBuf::from),
+            told: now(),
+            unsent: VecDeque::new(),
+        }
+    }
+
+    /// Nothing more comes to what has ended.
+    fn tell_the_rest(&mut self) {
+        (0..=SETTLED_TICKS).for_each(|_| self.tell());
+    }
+
+    fn tell(&mut self) {
+        let (from, to) = (self.told, now());
+        self.told = to;
+        let done = self.works.take_done();
+        for (member, rank) in self.members.all() {
+            let of = |done: &&Done| done.work.member == member;
+            let account = Account {
+                rank,
+                missed: self.works.take_missed(member),
+                done: done.iter().filter(of).cloned().collect(),
+            };
+            if !account.is_empty() {
+                self.unsent.extend(account.words(from, to));
+            }
+        }
+        self.send();
+        for member in self.members.handle_told(SETTLED_TICKS + 1) {
+            self.works.forget(member);
+        }
+    }
+
+    /// Until the agent has no room for more; one that is not there misses all of it.
+    fn send(&mut self) {
+        while let Some(word) = self.unsent.pop_front() {
+            if self.is_refused(&word) {
+                self.unsent.push_front(word);
+                break;
+            }
+        }
+        while self.unsent.len() > MOST_UNSENT {
+            self.miss_oldest();
+        }
+    }
+
+    fn is_refused(&self, word: &RankWord) -> bool {
+        let sent = || {
+            let bytes = postcard::to_stdvec(word).ok()?;
+            Some(self.socket.as_ref()?.send_to(&bytes, &self.agent))
+        };
+        matches!(sent(), Some(Err(error)) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// The next word of the same rank says that it is missing.
+    fn miss_oldest(&mut self) {
+        let Some(oldest) = self.unsent.pop_front() else {
+            return;
+        };
+        let missed = oldest.works.iter().map(|it| it.count).sum::<u64>() + oldest.missed;
+        let mut later = self.unsent.iter_mut();
+        if let Some(next) = later.find(|word| word.rank == oldest.rank) {
+            next.missed += missed;
+        }
+    }
+}
+
+fn socket() -> Option<UnixDatagram> {
+    let socket = UnixDatagram::unbound().ok()?;
+    socket.set_nonblocking(true).ok()?;
+    Some(socket)
+}
+
+fn now() -> Moment {
+    Moment::from_micros(now_ns() / 1000)
+}
+
+/// The clock that agents go by.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
+    now.map_or(0, |now| Duration::from(now).as_nanos() as u64)
+}

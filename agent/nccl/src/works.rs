@@ -1,0 +1,332 @@
+//! What is under way, in memory that is there from the beginning.
+//!
+//! Events come on several threads of the job, so all here is atomic and nothing waits: an event without
+//! a free slot is counted as missed. A slot is free again once the thread that tells the agent has
+//! taken what it says; events that come later than that change nothing.
+
+use std::process;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+
+use crate::handle::Place;
+
+/// More than are under way while some tens of milliseconds pass.
+const SLOTS: usize = 4096;
+/// Of one collective: two on a ring, four on two trees.
+pub(crate) const MOST_PEERS: usize = 8;
+/// Transfers may end a little after the kernel that filled their buffers.
+pub(crate) const SETTLED_TICKS: u64 = 2;
+/// A kernel of which nothing is heard for so long tells nothing any more.
+const LOST_TICKS: u64 = 12_000;
+
+/// What a work is, as it begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    /// Its communicator's place in the table.
+    pub(crate) member: u8,
+    pub(crate) kind: u8,
+    pub(crate) algorithm: u8,
+    pub(crate) protocol: u8,
+    pub(crate) channels: u8,
+    pub(crate) bytes: u64,
+}
+
+/// A work that is over, and what came of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Done {
+    pub(crate) work: Work,
+    pub(crate) took_ns: Option<u64>,
+    pub(crate) peers: Vec<DonePeer>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct DonePeer {
+    pub(crate) rank: u32,
+    /// Towards it, and from it.
+    pub(crate) bytes: [u64; 2],
+    pub(crate) ns: [u64; 2],
+}
+
+pub(crate) struct Works {
+    next: AtomicU64,
+    /// Advances once each time the agent is told.
+    tick: AtomicU64,
+    /// Not every version and kernel tells when kernels run.
+    kernels_tell: AtomicBool,
+    /// By slot: the ticket of its work, or zero. Apart from the slots, so that looking for those in use
+    /// touches little memory.
+    tickets: [AtomicU64; SLOTS],
+    slots: [Slot; SLOTS],
+    missed: [AtomicU64; 256],
+    /// To ask the kernel each time takes longer than all the rest.
+    process: AtomicU32,
+}
+
+struct Slot {
+    member: AtomicU8,
+    kind: AtomicU8,
+    algorithm: AtomicU8,
+    protocol: AtomicU8,
+    channels: AtomicU8,
+    stopped: AtomicBool,
+    bytes: AtomicU64,
+    kernels: AtomicU32,
+    open_transfers: AtomicU32,
+    touched: AtomicU64,
+    began_ns: AtomicU64,
+    ended_ns: AtomicU64,
+    peers: [Peer; MOST_PEERS],
+}
+
+struct Peer {
+    /// Plus one, so that nought is nobody.
+    rank: AtomicU32,
+    bytes: [AtomicU64; 2],
+    /// Ends minus beginnings: right whenever nothing is open.
+    ns: [AtomicU64; 2],
+}
+
+impl Works {
+    pub(crate) const fn new() -> Self {
+        Self {
+            next: AtomicU64::new(0),
+            tick: AtomicU64::new(0),
+            kernels_tell: AtomicBool::new(false),
+            tickets: [const { AtomicU64::new(0) }; SLOTS],
+            slots: [const { Slot::new() }; SLOTS],
+            missed: [const { AtomicU64::new(0) }; 256],
+            process: AtomicU32::new(0),
+        }
+    }
+
+    /// A communicator has come: of this process, which may be a child of the one that had others.
+    pub(crate) fn note_process(&self) {
+        self.process.store(process::id(), Relaxed);
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.process.load(Relaxed)
+    }
+
+    /// Its ticket, if there is room.
+    pub(crate) fn begin(&self, work: Work) -> Option<u64> {
+        let ticket = self.next.fetch_add(1, Relaxed) + 1;
+        let place = self.tickets.get(ticket as usize % SLOTS)?;
+        let slot = self.slots.get(ticket as usize % SLOTS)?;
+        // Nobody looks at a slot before it is stopped, and only who has the ticket stops it.
+        let claimed = place.compare_exchange(0, ticket, AcqRel, Relaxed);
+        if claimed.is_err() {
+            self.miss(work.member);
+            return None;
+        }
+        slot.begin(work, self.tick.load(Relaxed));
+        Some(ticket)
+    }
+
+    /// The program has handed the work over; its kernels may not have begun.
+    pub(crate) fn stop(&self, ticket: u64) {
+        if let Some(slot) = self.slot(ticket) {
+            slot.stopped.store(true, Release);
+        }
+    }
+
+    pub(crate) fn kernel_began(&self, ticket: u64, gpu_ns: u64) {
+        if let Some(slot) = self.slot(ticket) {
+            self.kernels_tell.store(true, Relaxed);
+            slot.began_ns.fetch_min(gpu_ns, Relaxed);
+        }
+    }
+
+    pub(crate) fn kernel_ended(&self, ticket: u64, gpu_ns: u64) {
+        if let Some(slot) = self.slot(ticket) {
+            slot.ended_ns.fetch_max(gpu_ns, Relaxed);
+            slot.kernels.fetch_add(1, Release);
+        }
+    }
+
+    /// Where its bytes are counted; none where the work has too many peers, or is over.
+    pub(crate) fn transfer_began(
+        &self,
+        ticket: u64,
+        rank: u32,
+        sends: bool,
+        now_ns: u64,
+    ) -> Option<Place> {
+        let slot = self.slot(ticket)?;
+        let Some(peer) = slot.peer(rank) else {
+            self.miss(slot.member.load(Relaxed));
+            return None;
+        };
+        let place = Place { peer, sends };
+        slot.open_transfers.fetch_add(1, Relaxed);
+        slot.time(place)?.fetch_sub(now_ns, Relaxed);
+        Some(place)
+    }
+
+    pub(crate) fn transfer_ended(&self, ticket: u64, place: Place, now_ns: u64) {
+        let Some(slot) = self.slot(ticket) else {
+            return;
+        };
+        if let Some(time) = slot.time(place) {
+            time.fetch_add(now_ns, Relaxed);
+        }
+        slot.open_transfers.fetch_sub(1, Release);
+    }
+
+    pub(crate) fn moved(&self, ticket: u64, place: Place, bytes: u64) {
+        let peer = self
+            .slot(ticket)
+            .and_then(|it| it.peers.get(usize::from(place.peer)));
+        if let Some(peer) = peer {
+            peer.bytes[way(place)].fetch_add(bytes, Relaxed);
+        }
+    }
+
+    /// Something of this communicator happened that nobody will hear of.
+    pub(crate) fn miss(&self, member: u8) {
+        self.missed[usize::from(member)].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn take_missed(&self, member: u8) -> u64 {
+        self.missed[usize::from(member)].swap(0, Relaxed)
+    }
+
+    /// All that is over, and so forgotten here. Called by one thread alone.
+    pub(crate) fn take_done(&self) -> Vec<Done> {
+        let tick = self.tick.fetch_add(1, Relaxed) + 1;
+        self.take_if(|slot| slot.is_done(tick, self.kernels_tell.load(Relaxed)))
+    }
+
+    /// A communicator is gone; what was still under way will never end.
+    pub(crate) fn forget(&self, member: u8) {
+        drop(self.take_if(|slot| slot.member.load(Relaxed) == member));
+        self.take_missed(member);
+    }
+
+    fn take_if(&self, is_due: impl Fn(&Slot) -> bool) -> Vec<Done> {
+        let in_use = self.tickets.iter().zip(&self.slots);
+        let in_use = in_use.filter(|(ticket, _)| ticket.load(Acquire) != 0);
+        let due = in_use.filter(|(_, slot)| is_due(slot));
+        due.map(|(ticket, slot)| {
+            let done = slot.done();
+            ticket.store(0, Release);
+            done
+        })
+        .collect()
+    }
+
+    /// None where the work is over.
+    fn slot(&self, ticket: u64) -> Option<&Slot> {
+        let place = ticket as usize % SLOTS;
+        let slot = self.slots.get(place)?;
+        let is_its = self.tickets.get(place)?.load(Acquire) == ticket;
+        is_its.then(|| slot.touched.store(self.tick.load(Relaxed), Relaxed))?;
+        Some(slot)
+    }
+}
+
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            member: AtomicU8::new(0),
+            kind: AtomicU8::new(0),
+            algorithm: AtomicU8::new(0),
+            protocol: AtomicU8::new(0),
+            channels: AtomicU8::new(0),
+            stopped: AtomicBool::new(false),
+            bytes: AtomicU64::new(0),
+            kernels: AtomicU32::new(0),
+            open_transfers: AtomicU32::new(0),
+            touched: AtomicU64::new(0),
+            began_ns: AtomicU64::new(0),
+            ended_ns: AtomicU64::new(0),
+            peers: [const { Peer::new() }; MOST_PEERS],
+        }
+    }
+
+    fn begin(&self, work: Work, tick: u64) {
+        self.member.store(work.member, Relaxed);
+        self.kind.store(work.kind, Relaxed);
+        self.algorithm.store(work.algorithm, Relaxed);
+        self.protocol.store(work.protocol, Relaxed);
+        self.channels.store(work.channels, Relaxed);
+        self.bytes.store(work.bytes, Relaxed);
+        self.kernels.store(0, Relaxed);
+        self.open_transfers.store(0, Relaxed);
+        self.touched.store(tick, Relaxed);
+        self.began_ns.store(u64::MAX, Relaxed);
+        self.ended_ns.store(0, Relaxed);
+        self.peers.iter().for_each(Peer::clear);
+    }
+
+    fn is_done(&self, tick: u64, kernels_tell: bool) -> bool {
+        let idle = tick.saturating_sub(self.touched.load(Relaxed));
+        let all_kernels = self.kernels.load(Acquire) >= u32::from(self.channels.load(Relaxed));
+        self.stopped.load(Acquire)
+            && self.open_transfers.load(Acquire) == 0
+            && idle >= SETTLED_TICKS
+            && (all_kernels || !kernels_tell || idle >= LOST_TICKS)
+    }
+
+    fn done(&self) -> Done {
+        self.stopped.store(false, Relaxed);
+        let (began, ended) = (self.began_ns.load(Relaxed), self.ended_ns.load(Relaxed));
+        let all_kernels = self.kernels.load(Relaxed) >= u32::from(self.channels.load(Relaxed));
+        Done {
+            work: Work {
+                member: self.member.load(Relaxed),
+                kind: self.kind.load(Relaxed),
+                algorithm: self.algorithm.load(Relaxed),
+                protocol: self.protocol.load(Relaxed),
+                channels: self.channels.load(Relaxed),
+                bytes: self.bytes.load(Relaxed),
+            },
+            took_ns: ended.checked_sub(began).filter(|_| all_kernels),
+            peers: self.peers.iter().filter_map(Peer::done).collect(),
+        }
+    }
+
+    /// The place of this rank among the work's peers.
+    fn peer(&self, rank: u32) -> Option<u8> {
+        let is_its = |peer: &Peer| {
+            let claimed = peer.rank.compare_exchange(0, rank + 1, Relaxed, Relaxed);
+            claimed.map_or_else(|there| there == rank + 1, |_| true)
+        };
+        self.peers.iter().position(is_its).map(|place| place as u8)
+    }
+
+    fn time(&self, place: Place) -> Option<&AtomicU64> {
+        let peer = self.peers.get(usize::from(place.peer))?;
+        Some(&peer.ns[way(place)])
+    }
+}
+
+impl Peer {
+    const fn new() -> Self {
+        Self {
+            rank: AtomicU32::new(0),
+            bytes: [const { AtomicU64::new(0) }; 2],
+            ns: [const { AtomicU64::new(0) }; 2],
+        }
+    }
+
+    fn clear(&self) {
+        self.rank.store(0, Relaxed);
+        for figure in self.bytes.iter().chain(&self.ns) {
+            figure.store(0, Relaxed);
+        }
+    }
+
+    fn done(&self) -> Option<DonePeer> {
+        let read = |figures: &[AtomicU64; 2]| figures.each_ref().map(|it| it.load(Relaxed));
+        Some(DonePeer {
+            rank: self.rank.load(Relaxed).checked_sub(1)?,
+            bytes: read(&self.bytes),
+            ns: read(&self.ns),
+        })
+    }
+}
+
+fn way(place: Place) -> usize {
+    usize::from(!place.sends)
+}

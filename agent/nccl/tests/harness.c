@@ -1,0 +1,263 @@
+/* Plays NCCL for the profiler plugin: loads it as NCCL does, and calls it in NCCL's order and from
+ * as many threads. The layout of the interface is written down here once more, by its documentation,
+ * so that a mistake in the plugin's own is noticed.
+ *
+ *   harness LIBRARY VERSION ring  RANKS RANK COUNT COMPUTE_US COLLECTIVE_US
+ *   harness LIBRARY VERSION cost  COUNT
+ *   harness LIBRARY VERSION abuse
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GROUP = 1, COLLECTIVE = 2, MESSAGE = 4, TRANSFER = 8, STEP = 16, CONTROL = 32, KERNEL = 64, GROUP_API = 256 };
+enum { STEP_SENT = 9, STEP_WAITS = 10, STEP_RECEIVED = 11, CONTROL_IDLE = 13, TRANSFER_GOES_ON = 19, KERNEL_STOPPED = 22 };
+
+#define DETAILS                                                                                    \
+  union {                                                                                          \
+    struct { uint64_t sequence; const char *function; const void *send; void *receive; size_t count; \
+             int root; const char *datatype; uint8_t channels, warps; const char *algorithm, *protocol; \
+             void *group; } collective;                                                            \
+    struct { const char *function; void *buffer; const char *datatype; size_t count; int peer;     \
+             uint8_t channels; void *group; } message;                                             \
+    struct { int process; uint8_t channel; int peer, steps, chunk, sends; } transfer;              \
+    struct { int step; } step;                                                                     \
+    struct { uint8_t channel; uint64_t gpu_ns; } kernel;                                           \
+  }
+
+typedef struct { uint8_t type; void *parent; int rank; DETAILS; } event_4;
+typedef struct { uint64_t type; void *parent; int rank; DETAILS; } event_5;
+typedef union { size_t bytes; int operations; void *data; uint64_t gpu_ns; } arguments;
+
+typedef struct {
+  const char *name;
+  int (*init)(void **, int *, const char *, uint64_t, int, int, int, void *);
+  int (*start)(void *, void **, event_4 *);
+  int (*stop)(void *);
+  int (*record)(void *, int, arguments *);
+  int (*finalize)(void *);
+} profiler_4;
+
+typedef struct {
+  const char *name;
+  int (*init)(void **, uint64_t, int *, const char *, int, int, int, void *);
+  int (*start)(void *, void **, event_5 *);
+  int (*stop)(void *);
+  int (*record)(void *, int, arguments *);
+  int (*finalize)(void *);
+} profiler_5;
+
+static int version;
+static profiler_4 *four;
+static profiler_5 *five;
+static int mask, process;
+
+static void fail(const char *what) {
+  fprintf(stderr, "harness: %s\n", what);
+  exit(1);
+}
+
+static void *init(uint64_t communicator, const char *name, int ranks, int rank) {
+  void *context = NULL;
+  int failed = version == 4 ? four->init(&context, &mask, name, communicator, ranks, ranks, rank, NULL)
+                            : five->init(&context, communicator, &mask, name, ranks, ranks, rank, NULL);
+  return failed ? NULL : context;
+}
+
+/* Version 4's type is one byte, and what lies behind it is anything. */
+static void *start(void *context, event_5 *event) {
+  void *handle = (void *)0x5;
+  if (version == 5) {
+    if (five->start(context, &handle, event)) fail("start failed");
+    return handle;
+  }
+  event_4 narrow;
+  memset(&narrow, 0xaa, sizeof narrow);
+  narrow.type = (uint8_t)event->type;
+  memcpy(&narrow.parent, &event->parent, sizeof *event - offsetof(event_5, parent));
+  if (four->start(context, &handle, &narrow)) fail("start failed");
+  return handle;
+}
+
+static void stop(void *handle) {
+  if (handle && (version == 4 ? four->stop : five->stop)(handle)) fail("stop failed");
+}
+
+static void record(void *handle, int state, arguments it) {
+  if (handle && (version == 4 ? four->record : five->record)(handle, state, &it)) fail("record failed");
+}
+
+static void finalize(void *context) {
+  if ((version == 4 ? four->finalize : five->finalize)(context)) fail("finalize failed");
+}
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void *start_collective(void *context, size_t count, uint8_t channels) {
+  event_5 it = {.type = COLLECTIVE};
+  it.collective.function = "AllReduce";
+  it.collective.count = count;
+  it.collective.datatype = "ncclFloat32";
+  it.collective.channels = channels;
+  it.collective.algorithm = "RING";
+  it.collective.protocol = "SIMPLE";
+  return start(context, &it);
+}
+
+static void *start_transfer(void *context, void *parent, int of, int peer, int sends) {
+  event_5 it = {.type = TRANSFER, .parent = parent};
+  it.transfer.process = of;
+  it.transfer.peer = peer;
+  it.transfer.steps = 2;
+  it.transfer.chunk = 1 << 19;
+  it.transfer.sends = sends;
+  return start(context, &it);
+}
+
+static void transfer(void *context, void *parent, int peer, int sends, size_t bytes, int steps) {
+  void *handle = start_transfer(context, parent, process, peer, sends);
+  record(handle, TRANSFER_GOES_ON, (arguments){0});
+  for (int step = 0; step < steps; step++) {
+    event_5 it = {.type = STEP, .parent = handle};
+    it.step.step = step;
+    void *part = start(context, &it);
+    record(part, sends ? 8 : STEP_WAITS, (arguments){0});
+    record(part, sends ? STEP_SENT : STEP_RECEIVED, (arguments){.bytes = bytes / (size_t)steps});
+    stop(part);
+  }
+  stop(handle);
+}
+
+static void *start_kernel(void *context, void *parent, uint8_t channel, uint64_t gpu_ns) {
+  event_5 it = {.type = KERNEL, .parent = parent};
+  it.kernel.channel = channel;
+  it.kernel.gpu_ns = gpu_ns;
+  return start(context, &it);
+}
+
+static void stop_kernel(void *kernel, uint64_t gpu_ns) {
+  record(kernel, KERNEL_STOPPED, (arguments){.gpu_ns = gpu_ns});
+  stop(kernel);
+}
+
+/* What the thread that serves the network does for a collective, after the program has gone on. */
+struct work { void *context, *collective; int next, previous; size_t bytes; int takes_us; };
+
+static void *proxy(void *arg) {
+  struct work *it = arg;
+  void *kernels[2];
+  for (uint8_t channel = 0; channel < 2; channel++) kernels[channel] = start_kernel(it->context, it->collective, channel, now_ns());
+  transfer(it->context, it->collective, it->next, 1, it->bytes, 2);
+  transfer(it->context, it->collective, it->previous, 0, it->bytes, 2);
+  usleep((useconds_t)it->takes_us);
+  for (uint8_t channel = 0; channel < 2; channel++) stop_kernel(kernels[channel], now_ns());
+  return NULL;
+}
+
+static void ring(int ranks, int rank, int count, int compute_us, int collective_us) {
+  void *context = init(0xfeed, "world", ranks, rank);
+  if (!context) fail("init failed");
+  size_t bytes = 1 << 20;
+  for (int round = 0; round < count; round++) {
+    event_5 group = {.type = GROUP};
+    if (start(context, &group)) fail("a group was taken");
+    void *collective = start_collective(context, bytes / 4, 2);
+    stop(collective);
+    struct work it = {context, collective, (rank + 1) % ranks, (rank + ranks - 1) % ranks, bytes,
+                      collective_us};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, proxy, &it)) fail("no thread");
+    pthread_join(thread, NULL);
+    usleep((useconds_t)compute_us);
+  }
+  finalize(context);
+}
+
+/* All the calls of an all-reduce of eight bytes: those of the program's thread, and those of the library's. */
+static void cost(int count) {
+  void *context = init(1, NULL, 8, 0);
+  uint64_t program = 0, library = 0;
+  for (int round = 0; round < count; round++) {
+    uint64_t before = now_ns();
+    void *collective = start_collective(context, 2, 1);
+    stop(collective);
+    uint64_t between = now_ns();
+    void *kernel = start_kernel(context, collective, 0, 1000);
+    transfer(context, collective, 1, 1, 8, 1);
+    transfer(context, collective, 7, 0, 8, 1);
+    stop_kernel(kernel, 2000);
+    program += between - before, library += now_ns() - between;
+    if (round % 512 == 511) usleep(40000);
+  }
+  finalize(context);
+  printf("%.1f %.1f\n", (double)program / count, (double)library / count);
+}
+
+/* What NCCL never does, and what it does seldom. */
+static void abuse(void) {
+  void *context = init(7, "odd", 4, 1);
+  if (init(7, "no such rank", 4, 4) || init(7, "negative", -1, 0)) fail("an impossible rank was taken");
+  char name[100];
+  memset(name, 'x', 98), memcpy(name + 62, "\xc3\xa9\xc3\xa9", 4), name[98] = 0;
+  void *other = init(8, name, 2, 0);
+  if (!other) fail("a long name");
+  event_5 api = {.type = GROUP_API};
+  if (version == 5 && start(context, &api)) fail("what was not asked for was taken");
+  event_5 control = {.type = CONTROL};
+  if (start(context, &control)) fail("control was taken");
+  if (start_transfer(context, start_collective(context, 1, 0), process + 1, 2, 1)) fail("another process's transfer was taken");
+  if (start_transfer(context, NULL, process, 2, 1)) fail("an orphan was taken");
+  event_5 orphan = {.type = STEP};
+  if (start(context, &orphan)) fail("a step of nothing was taken");
+  void *collective = start_collective(context, 3, 0);
+  if (start_transfer(context, collective, process, -1, 1)) fail("a negative rank was taken");
+  stop(collective);
+  for (int peer = 0; peer < 4; peer++) transfer(context, collective, peer, 1, 10, 1);
+  event_5 message = {.type = MESSAGE};
+  message.message.function = "Send";
+  message.message.datatype = "ncclInt8";
+  message.message.count = 77;
+  message.message.peer = 2;
+  stop(start(context, &message));
+  event_5 strange = {.type = COLLECTIVE};
+  stop(start(context, &strange));
+  event_5 huge = {.type = COLLECTIVE};
+  huge.collective.function = "Conjure", huge.collective.datatype = "ncclInt64", huge.collective.count = SIZE_MAX;
+  stop(start(context, &huge));
+  finalize(context);
+  finalize(other);
+  stop(collective), transfer(context, collective, 2, 1, 10, 1);
+  for (uintptr_t handle = 0; handle < 4096; handle++) {
+    record((void *)(handle * 0x9e3779b97f4a7c15u), (int)(handle % 30), (arguments){0});
+    stop((void *)(handle * 0x9e3779b97f4a7c15u));
+  }
+  finalize(other);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 4) fail("LIBRARY VERSION MODE");
+  version = atoi(argv[2]), process = getpid();
+  for (int loads = 0; loads < 2; loads++) {
+    void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    if (!library) fail(dlerror());
+    four = dlsym(library, "ncclProfiler_v4"), five = dlsym(library, "ncclProfiler_v5");
+    if (!four || !five || strcmp(five->name, "Reweave")) fail("no such profiler");
+    if (!strcmp(argv[3], "ring")) ring(atoi(argv[4]), atoi(argv[5]), atoi(argv[6]), atoi(argv[7]), atoi(argv[8]));
+    else if (!strcmp(argv[3], "cost")) cost(atoi(argv[4]));
+    else abuse();
+    if (mask != (COLLECTIVE | MESSAGE | TRANSFER | STEP | KERNEL)) fail("other events are asked for");
+    if (dlclose(library)) fail("cannot unload");
+    if (strcmp(argv[3], "abuse")) break;
+  }
+  return 0;
+}

@@ -1,0 +1,186 @@
+//! The plugin as NCCL loads and calls it, by a program in C that knows nothing of how it is written.
+//! Where there is a GPU, NCCL itself can load it: docs/jobs.md says how.
+
+use std::env;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reweave_common::collective::{
+    COLLECTIVES_VARIABLE, LONGEST_WORD, RankWord, add_peer, add_works,
+};
+use tempfile::TempDir;
+
+const VERSIONS: [&str; 2] = ["4", "5"];
+const MIB: u64 = 1 << 20;
+
+/// The harness, compiled, and a place for an agent.
+struct Stage {
+    scratch: TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness.c");
+        let compiled = Command::new("cc")
+            .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(scratch.path().join("harness"))
+            .arg(source)
+            .args(["-ldl", "-lpthread"])
+            .status();
+        assert!(compiled.expect("cc runs").success());
+        Self { scratch }
+    }
+
+    fn place(&self) -> PathBuf {
+        self.scratch.path().join("collectives")
+    }
+
+    fn play(&self, version: &str, mode: &[&str]) -> Child {
+        Command::new(self.scratch.path().join("harness"))
+            .arg(plugin())
+            .arg(version)
+            .args(mode)
+            .env(COLLECTIVES_VARIABLE, self.place())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the harness runs")
+    }
+}
+
+/// Beside this test.
+fn plugin() -> PathBuf {
+    let this = env::current_exe().expect("this test has a place");
+    this.with_file_name("libnccl_profiler_reweave.so")
+}
+
+/// All that a job says until it has ended.
+fn heard(stage: &Stage, version: &str, mode: &[&str]) -> Vec<RankWord> {
+    let agent = UnixDatagram::bind(stage.place()).expect("a place");
+    let mut job = stage.play(version, mode);
+    let listening = thread::spawn(move || words(&agent));
+    assert!(job.wait().expect("it ends").success());
+    let end = UnixDatagram::unbound().expect("a socket");
+    end.send_to(&[], stage.place()).expect("it listens");
+    std::fs::remove_file(stage.place()).expect("it listens");
+    listening.join().expect("all is heard")
+}
+
+/// Up to an empty one.
+fn words(agent: &UnixDatagram) -> Vec<RankWord> {
+    let mut bytes = vec![0; LONGEST_WORD + 1];
+    let mut next = || {
+        agent
+            .recv(&mut bytes)
+            .map(|length| bytes[..length].to_vec())
+    };
+    let mut words: Vec<RankWord> = vec![];
+    loop {
+        let bytes = next().expect("there is an end");
+        if bytes.is_empty() {
+            return words;
+        }
+        words.push(postcard::from_bytes(&bytes).expect("a word"));
+    }
+}
+
+#[test]
+fn what_a_ring_does_is_told_to_the_byte() {
+    let stage = Stage::new();
+    for version in VERSIONS {
+        let began = Instant::now();
+        let words = heard(&stage, version, &["ring", "4", "1", "30", "100", "1500"]);
+        assert!(words.iter().all(RankWord::is_bounded));
+        assert!(words.windows(2).all(|pair| pair[0].to <= pair[1].to));
+        let rank = &words[0].rank;
+        let said = (rank.communicator, rank.name.as_str(), rank.ranks, rank.rank);
+        assert_eq!(said, (0xfeed, "world", 4, 1));
+        let (mut works, mut peers) = (vec![], vec![]);
+        for word in words {
+            assert_eq!(word.missed, 0);
+            word.works
+                .into_iter()
+                .for_each(|it| add_works(&mut works, it));
+            word.peers
+                .into_iter()
+                .for_each(|it| add_peer(&mut peers, it));
+        }
+        let [ring] = works.try_into().expect("one kind");
+        assert_eq!(
+            (
+                ring.kind.as_str(),
+                ring.algorithm.as_str(),
+                ring.protocol.as_str()
+            ),
+            ("AllReduce", "RING", "SIMPLE")
+        );
+        assert_eq!(
+            (ring.count, ring.timed, ring.bytes.count()),
+            (30, 30, 30 * MIB)
+        );
+        // From the first kernel's start to the last one's end, by the clock that the harness stands for.
+        let at_least = 30 * Duration::from_micros(1500);
+        assert!(at_least <= ring.took && ring.took <= began.elapsed());
+        let [previous, next] = peers.try_into().expect("two peers");
+        assert_eq!(
+            (
+                previous.rank,
+                previous.sent.count(),
+                previous.received.count()
+            ),
+            (0, 0, 30 * MIB)
+        );
+        assert_eq!(
+            (next.rank, next.sent.count(), next.received.count()),
+            (2, 30 * MIB, 0)
+        );
+        assert!(next.sending > Duration::ZERO && next.receiving == Duration::ZERO);
+    }
+}
+
+#[test]
+fn strange_calls_harm_nothing_and_are_told_as_far_as_they_make_sense() {
+    let stage = Stage::new();
+    for version in VERSIONS {
+        let words = heard(&stage, version, &["abuse"]);
+        assert!(!words.is_empty());
+        assert!(words.iter().all(RankWord::is_bounded), "{words:?}");
+        let works = words.iter().flat_map(|word| &word.works);
+        let works: Vec<_> = works
+            .map(|it| (it.kind.as_str(), it.bytes.count()))
+            .collect();
+        for expected in [("AllReduce", 12), ("Send", 77), ("other", u64::MAX)] {
+            assert!(works.contains(&expected), "{works:?}");
+        }
+        // Of another process, of nothing, and to a negative rank; the library was loaded twice.
+        assert_eq!(words.iter().map(|word| word.missed).sum::<u64>(), 2 * 3);
+        let sent = words
+            .iter()
+            .flat_map(|word| &word.peers)
+            .map(|peer| peer.sent.count());
+        assert_eq!(
+            sent.sum::<u64>(),
+            2 * 40,
+            "what comes after the end counts nowhere"
+        );
+    }
+}
+
+#[test]
+fn a_job_waits_for_no_agent() {
+    let stage = Stage::new();
+    let plays = || {
+        stage
+            .play("5", &["cost", "10000"])
+            .wait_with_output()
+            .unwrap()
+    };
+    assert!(plays().status.success(), "there is none");
+    let deaf = UnixDatagram::bind(stage.place()).expect("a place");
+    assert!(plays().status.success(), "it does not listen");
+    drop(deaf);
+    assert!(plays().status.success(), "it has ended");
+}

@@ -1,0 +1,132 @@
+//! Hears what jobs on this host tell of their collectives, on a thread of its own: the kernel keeps few
+//! words for who does not listen.
+
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+use std::time::Duration;
+
+use reweave_agent_core::collectives::{CollectiveBook, Growth};
+use reweave_common::collective::{COLLECTIVES_SOCKET, LONGEST_WORD, RankReading, RankWord};
+use reweave_common::lock::lock;
+use thiserror::Error;
+
+use crate::clock;
+
+/// Whoever has stopped listening is noticed so late.
+const TURN: Duration = Duration::from_millis(500);
+/// Jobs run as anybody.
+const EVERYBODY_WRITES: u32 = 0o666;
+
+#[derive(Debug, Error)]
+pub enum CollectivesError {
+    #[error("jobs cannot be heard at {path}")]
+    Bind { path: PathBuf, source: io::Error },
+}
+
+/// Listens as long as it lives.
+pub struct Listener {
+    book: Arc<Mutex<CollectiveBook>>,
+    path: PathBuf,
+}
+
+impl Listener {
+    pub fn start(path: &Path) -> Result<Self, CollectivesError> {
+        let socket = bind(path).map_err(|source| CollectivesError::Bind {
+            path: path.to_owned(),
+            source,
+        })?;
+        let book = Arc::default();
+        let to_fill = Arc::downgrade(&book);
+        thread::spawn(move || listen(&socket, &to_fill));
+        Ok(Self {
+            book,
+            path: path.to_owned(),
+        })
+    }
+
+    /// The last seconds of each rank that was heard of lately.
+    pub fn readings(&self) -> Vec<RankReading> {
+        lock(&self.book).poll_readings(clock::now())
+    }
+
+    pub fn growth(&self) -> Vec<Growth> {
+        lock(&self.book).poll_growth(clock::now())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Where jobs look for an agent, if the service's folder is there.
+pub fn usual_place() -> Option<PathBuf> {
+    let place = Path::new(COLLECTIVES_SOCKET);
+    let folder = place.parent().filter(|folder| folder.is_dir());
+    folder.map(|_| place.to_owned())
+}
+
+/// What jobs are heard by when it is nothing but bytes.
+pub(crate) fn read(bytes: &[u8]) -> Option<RankWord> {
+    postcard::from_bytes(bytes).ok()
+}
+
+/// In place of an agent that has ended, but of no other.
+fn bind(path: &Path) -> io::Result<UnixDatagram> {
+    let socket = match UnixDatagram::bind(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse && is_abandoned(path) => {
+            fs::remove_file(path)?;
+            UnixDatagram::bind(path)
+        }
+        bound => bound,
+    }?;
+    fs::set_permissions(path, Permissions::from_mode(EVERYBODY_WRITES))?;
+    socket.set_read_timeout(Some(TURN))?;
+    Ok(socket)
+}
+
+fn is_abandoned(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    let refused = || UnixDatagram::unbound()?.connect(path);
+    is_socket && refused().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
+fn listen(socket: &UnixDatagram, book: &Weak<Mutex<CollectiveBook>>) {
+    let mut bytes = vec![0; LONGEST_WORD];
+    loop {
+        let received = socket.recv(&mut bytes);
+        let Some(book) = book.upgrade() else {
+            return;
+        };
+        let word = received.ok().and_then(|length| read(&bytes[..length]));
+        if let Some(word) = word {
+            lock(&book).handle_word(clock::now(), &word);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_an_agent_that_ended_is_taken_and_that_of_a_running_one_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("collectives");
+        drop(UnixDatagram::bind(&path).unwrap());
+        let first = Listener::start(&path).unwrap();
+        assert!(Listener::start(&path).is_err());
+        assert!(path.exists(), "what the other one listens at stays");
+        drop(first);
+        assert!(!path.exists());
+        fs::write(&path, "precious").unwrap();
+        assert!(Listener::start(&path).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+}

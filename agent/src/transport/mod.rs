@@ -1,0 +1,283 @@
+//! How this host's kernel sends what jobs send: which source ports sockets are given, and which DSCP and priority
+//! packets bear. Changed by a person, read back, and put back as it was, also after a change that was cut short.
+
+mod marking;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use reweave_link::keep::{Folder, KeepError};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::traffic::NftError;
+pub use marking::{Marking, Network, NoMarking, NoNetwork};
+
+/// Of the network namespace of whoever reads it.
+const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+const FILE: &str = "transport.json";
+/// Fewer would not do for the connections of one host to all others.
+const FEWEST_PORTS: u16 = 512;
+/// Below are those of services.
+const LOWEST_PORT: u16 = 1024;
+
+#[derive(Debug, Error)]
+pub enum TransportError {
+    #[error("cannot read {PORTS}")]
+    ReadPorts { source: io::Error },
+    #[error("{PORTS} holds {text:?}, which is no range of ports")]
+    Garbled { text: String },
+    #[error("cannot write {PORTS}")]
+    WritePorts { source: io::Error },
+    #[error("cannot mark packets")]
+    Marking(#[from] NftError),
+    #[error("cannot keep what was there before")]
+    State(#[from] KeepError),
+    #[error("the kernel holds {held} in place of {desired}; what was there before is there again")]
+    NotHeld { held: String, desired: String },
+    #[error("nothing was changed: somebody else has set {held} since, in place of {noted}")]
+    Foreign { held: String, noted: String },
+    #[error(
+        "somebody else has set rules in the table reweave_transport of nftables; nothing is changed until it is deleted"
+    )]
+    OtherRules,
+    #[error("nothing was ever changed here")]
+    NothingToRevert,
+}
+
+/// From the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ports {
+    first: u16,
+    last: u16,
+}
+
+#[derive(Debug, Error)]
+pub enum NoPorts {
+    #[error("give FIRST-LAST, such as 49152-57343")]
+    Form,
+    #[error("ports below {LOWEST_PORT} are those of services")]
+    TooLow,
+    #[error("give {FEWEST_PORTS} ports or more: every connection to one port of a host takes one")]
+    TooFew,
+}
+
+/// All of it that is Reweave's to change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transport {
+    pub source_ports: Ports,
+    /// Nothing where no packet is marked.
+    pub marking: Option<Marking>,
+}
+
+/// What somebody wants changed; the rest stays.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    pub source_ports: Option<Ports>,
+    pub marking: Option<Marking>,
+}
+
+/// Noted before anything is changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Change {
+    /// Before the first change that was not taken back.
+    before: Transport,
+    after: Transport,
+}
+
+impl Transport {
+    /// What the kernel does now.
+    pub fn read() -> Result<Self, TransportError> {
+        let text = fs::read_to_string(PORTS);
+        let text = text.map_err(|source| TransportError::ReadPorts { source })?;
+        let source_ports = Ports::of_kernel(&text).ok_or_else(|| TransportError::Garbled {
+            text: text.trim().to_owned(),
+        })?;
+        Ok(Self {
+            source_ports,
+            marking: marking::read()?,
+        })
+    }
+
+    pub fn with(&self, wanted: Wanted) -> Self {
+        Self {
+            source_ports: wanted.source_ports.unwrap_or(self.source_ports),
+            marking: wanted.marking.or_else(|| self.marking.clone()),
+        }
+    }
+
+    /// Part by part: what a change that was cut short has left is of either.
+    fn is_between(&self, change: &Change) -> bool {
+        let Change { before, after } = change;
+        let ports = [before.source_ports, after.source_ports];
+        let markings = [&before.marking, &after.marking];
+        ports.contains(&self.source_ports) && markings.contains(&&self.marking)
+    }
+
+    fn hold(&self, held: &Self) -> Result<(), TransportError> {
+        if self.source_ports != held.source_ports {
+            let text = format!("{} {}", self.source_ports.first, self.source_ports.last);
+            fs::write(PORTS, text).map_err(|source| TransportError::WritePorts { source })?;
+        }
+        if self.marking != held.marking {
+            marking::hold(self.marking.as_ref())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for Transport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Ports { first, last } = self.source_ports;
+        write!(f, "source ports {first}-{last}, ")?;
+        match &self.marking {
+            None => f.write_str("no packet marked"),
+            Some(marking) => marking.fmt(f),
+        }
+    }
+}
+
+impl Ports {
+    fn of_kernel(text: &str) -> Option<Self> {
+        let mut numbers = text.split_whitespace().map(|it| it.parse().ok());
+        let [first, last] = [numbers.next()??, numbers.next()??];
+        Some(Self { first, last })
+    }
+}
+
+impl std::str::FromStr for Ports {
+    type Err = NoPorts;
+
+    fn from_str(text: &str) -> Result<Self, NoPorts> {
+        let (first, last) = text.split_once('-').ok_or(NoPorts::Form)?;
+        let port = |text: &str| text.parse::<u16>().map_err(|_| NoPorts::Form);
+        let [first, last] = [port(first)?, port(last)?];
+        match last.checked_sub(first) {
+            _ if first < LOWEST_PORT => Err(NoPorts::TooLow),
+            Some(more) if more >= FEWEST_PORTS - 1 => Ok(Self { first, last }),
+            _ => Err(NoPorts::TooFew),
+        }
+    }
+}
+
+/// What was there before is in this folder, from before the first change on.
+#[derive(Debug)]
+pub struct Hand(Folder);
+
+impl Hand {
+    pub fn open(folder: &Path) -> Result<Self, TransportError> {
+        Ok(Self(Folder::hold(folder)?))
+    }
+
+    /// Has the kernel do this, and reads back that it does; or it does what it did.
+    pub fn apply(&self, wanted: Wanted) -> Result<Transport, TransportError> {
+        let held = Transport::read()?;
+        let noted = self.noted()?;
+        if let Some(noted) = &noted {
+            refuse_foreign(&held, noted)?;
+        }
+        let after = held.with(wanted);
+        let before = noted.map_or_else(|| held.clone(), |noted| noted.before);
+        let change = Change {
+            before,
+            after: after.clone(),
+        };
+        self.note(Some(&change))?;
+        let outcome = after.hold(&held).and_then(|()| confirm(&after));
+        if outcome.is_err() {
+            self.put_back(&held, &change)?;
+        }
+        outcome
+    }
+
+    /// As it was before the first change.
+    pub fn revert(&self) -> Result<Transport, TransportError> {
+        let noted = self.noted()?.ok_or(TransportError::NothingToRevert)?;
+        let held = Transport::read()?;
+        refuse_foreign(&held, &noted)?;
+        noted.before.hold(&held)?;
+        let held = confirm(&noted.before)?;
+        self.note(None)?;
+        Ok(held)
+    }
+
+    fn put_back(&self, before: &Transport, change: &Change) -> Result<(), TransportError> {
+        before.hold(&Transport::read()?)?;
+        let is_first = *before == change.before;
+        let back = Change {
+            before: change.before.clone(),
+            after: before.clone(),
+        };
+        self.note((!is_first).then_some(&back))
+    }
+
+    fn noted(&self) -> Result<Option<Change>, TransportError> {
+        Ok(self.0.load(FILE)?)
+    }
+
+    fn note(&self, change: Option<&Change>) -> Result<(), TransportError> {
+        Ok(self.0.note(FILE, &change)?)
+    }
+}
+
+fn refuse_foreign(held: &Transport, noted: &Change) -> Result<(), TransportError> {
+    if held.is_between(noted) {
+        return Ok(());
+    }
+    Err(TransportError::Foreign {
+        held: held.to_string(),
+        noted: noted.after.to_string(),
+    })
+}
+
+fn confirm(desired: &Transport) -> Result<Transport, TransportError> {
+    let held = Transport::read()?;
+    if held == *desired {
+        return Ok(held);
+    }
+    Err(TransportError::NotHeld {
+        held: held.to_string(),
+        desired: desired.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_those_of_no_service_and_enough() {
+        let words = |text: &str| text.parse::<Ports>().unwrap_err().to_string();
+        assert!("49152-49663".parse::<Ports>().is_ok());
+        assert!(words("49152-49662").starts_with("give 512 ports"));
+        assert!(words("49152-1025").starts_with("give 512 ports"));
+        assert!(words("80-65535").starts_with("ports below 1024"));
+        assert!(words("49152").starts_with("give FIRST-LAST"));
+        assert!(words("1-70000").starts_with("give FIRST-LAST"));
+        assert_eq!(
+            Ports::of_kernel("32768\t60999\n"),
+            "32768-60999".parse().ok()
+        );
+    }
+
+    #[test]
+    fn what_was_cut_short_is_of_before_or_of_after() {
+        let transport = |ports: &str, dscp: Option<u8>| Transport {
+            source_ports: ports.parse().unwrap(),
+            marking: dscp.map(|dscp| {
+                let to = vec!["10.0.0.0/24".parse().unwrap()];
+                Marking::new(dscp, None, to).unwrap()
+            }),
+        };
+        let [first, second] = ["32768-60999", "49152-65535"];
+        let change = Change {
+            before: transport(first, None),
+            after: transport(second, Some(26)),
+        };
+        assert!(transport(second, None).is_between(&change));
+        assert!(transport(first, Some(26)).is_between(&change));
+        assert!(!transport("2048-60999", None).is_between(&change));
+        assert!(!transport(first, Some(8)).is_between(&change));
+    }
+}

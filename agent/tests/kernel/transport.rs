@@ -1,0 +1,183 @@
+//! How a host sends, changed by a person and put back, also after a kill.
+
+use std::fs::{self, Permissions};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+
+use tempfile::TempDir;
+
+use crate::commands::agent;
+use crate::fabric::{Fabric, within};
+use crate::tests;
+
+tests! {
+    ports_and_marks_are_changed_and_put_back needs "nft",
+    a_change_that_was_killed_is_put_back needs "nft",
+    what_somebody_else_has_set_is_left_alone needs "nft",
+}
+
+const BEFORE: &str = "source ports 32768-60999, no packet marked\n";
+const AFTER: &str = "source ports 50000-50999, DSCP 26 and priority 3 to 10.0.0.0/16 127.0.0.0/8\n";
+const DESIRED: [&str; 10] = [
+    "--source-ports",
+    "50000-50999",
+    "--dscp",
+    "26",
+    "--priority",
+    "3",
+    "--to",
+    "127.0.0.0/8",
+    "--to",
+    "10.0.0.0/16",
+];
+
+struct Hand(TempDir);
+
+impl Hand {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn state(&self) -> &str {
+        self.0.path().to_str().expect("UTF-8")
+    }
+
+    fn told(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let run = agent("leaf0", &[&["transport"], arguments].concat());
+        let [out, err] = [run.stdout, run.stderr].map(|it| String::from_utf8(it).expect("UTF-8"));
+        (run.status.code(), out, err)
+    }
+
+    fn apply(&self) -> (Option<i32>, String, String) {
+        self.told(&[&["apply", "--state", self.state()], &DESIRED[..]].concat())
+    }
+
+    fn revert(&self) -> (Option<i32>, String, String) {
+        self.told(&["revert", "--state", self.state()])
+    }
+}
+
+fn done(out: &str) -> (Option<i32>, String, String) {
+    (Some(0), out.to_owned(), String::new())
+}
+
+/// Counts what arrives with a mark.
+const SEEN: &str =
+    "table ip seen { chain inward { type filter hook input priority 0; ip dscp 26 counter; }; }";
+
+fn nft(arguments: &[&str]) -> String {
+    within("leaf0", || {
+        let output = Command::new("nft").args(arguments).output();
+        let output = output.expect("nft starts");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {words}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    })
+}
+
+/// The port that a connection was given.
+fn port_given() -> u16 {
+    within("leaf0", || {
+        let listener = TcpListener::bind("127.0.0.1:7000").expect("a port");
+        let place = listener.local_addr().expect("an address");
+        let caller = TcpStream::connect(place).expect("it is there");
+        caller.local_addr().expect("an address").port()
+    })
+}
+
+fn has_marked() -> bool {
+    let counted = nft(&["list", "table", "ip", "seen"]);
+    assert!(counted.contains("counter packets"), "{counted}");
+    !counted.contains("counter packets 0 ")
+}
+
+fn ports_and_marks_are_changed_and_put_back() {
+    let _fabric = Fabric::new();
+    let hand = Hand::new();
+    nft(&[SEEN]);
+    let check = [&["check", "--detailed-exitcode"], &DESIRED[..]].concat();
+    assert_eq!(
+        hand.told(&check),
+        (Some(3), AFTER.to_owned(), String::new())
+    );
+    assert_eq!(hand.told(&["read"]), done(BEFORE), "nothing was changed");
+    assert!(!(50_000..51_000).contains(&port_given()) && !has_marked());
+    assert_eq!(hand.apply(), done(AFTER));
+    assert_eq!(hand.told(&["read"]), done(AFTER));
+    assert!((50_000..51_000).contains(&port_given()) && has_marked());
+    assert_eq!(hand.told(&check), done(AFTER), "there is nothing to change");
+    // Only what is named; and back to before all of it.
+    let more = [
+        "apply",
+        "--source-ports",
+        "40000-40999",
+        "--state",
+        hand.state(),
+    ];
+    let (code, out, _) = hand.told(&more);
+    assert!(
+        code == Some(0) && out.contains("40000-40999, DSCP 26"),
+        "{out}"
+    );
+    assert_eq!(hand.revert(), done(BEFORE));
+    assert_eq!(hand.told(&["read"]), done(BEFORE));
+    let (code, _, said) = hand.revert();
+    assert!(
+        code == Some(1) && said.contains("nothing was ever changed"),
+        "{said}"
+    );
+}
+
+/// In place of nft: ends whoever asks it to change anything.
+const DEADLY: &str = "#!/bin/sh
+case \"$*\" in *-f*) kill -9 $PPID; exit 1 ;; esac
+PATH=\"${PATH#*:}\" exec nft \"$@\"
+";
+
+fn a_change_that_was_killed_is_put_back() {
+    let _fabric = Fabric::new();
+    let hand = Hand::new();
+    let tools = tempfile::tempdir().expect("a folder");
+    let deadly = tools.path().join("nft");
+    fs::write(&deadly, DEADLY).expect("a file");
+    fs::set_permissions(&deadly, Permissions::from_mode(0o755)).expect("our own");
+    let killed = within("leaf0", || killed_by(tools.path(), hand.state()));
+    assert!(killed.code().is_none(), "{killed}");
+    let halfway = "source ports 50000-50999, no packet marked\n";
+    assert_eq!(hand.told(&["read"]), done(halfway));
+    assert_eq!(hand.revert(), done(BEFORE));
+    // And one that is begun anew is carried through.
+    within("leaf0", || killed_by(tools.path(), hand.state()));
+    assert_eq!(hand.apply(), done(AFTER));
+    assert_eq!(hand.revert(), done(BEFORE));
+}
+
+fn killed_by(tools: &Path, state: &str) -> ExitStatus {
+    let path = std::env::var("PATH").expect("a path");
+    let mut apply = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
+    apply
+        .args([&["transport", "apply", "--state", state], &DESIRED[..]].concat())
+        .env("PATH", format!("{}:{path}", tools.display()))
+        .stdin(Stdio::null());
+    apply.status().expect("the program starts")
+}
+
+fn what_somebody_else_has_set_is_left_alone() {
+    let _fabric = Fabric::new();
+    let hand = Hand::new();
+    assert_eq!(hand.apply(), done(AFTER));
+    nft(&["add rule ip reweave_transport outward ip dscp 0 counter"]);
+    for (code, out, said) in [hand.apply(), hand.revert()] {
+        assert_eq!((code, out.as_str()), (Some(1), ""));
+        assert!(said.contains("somebody else has set"), "{said}");
+    }
+    nft(&["delete table ip reweave_transport"]);
+    assert_eq!(hand.revert(), done(BEFORE));
+    let (code, _, said) = hand.told(&["apply", "--dscp", "64", "--to", "10.0.0.0/8"]);
+    assert!(
+        code == Some(2) && said.contains("a DSCP is 0 to 63"),
+        "{said}"
+    );
+}
