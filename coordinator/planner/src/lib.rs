@@ -22,6 +22,7 @@ mod policy;
 pub mod probes;
 pub mod rebalance;
 pub mod routing;
+pub mod sandbox;
 pub mod sim;
 #[cfg(test)]
 mod tests {

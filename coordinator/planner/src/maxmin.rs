@@ -8,7 +8,7 @@ use reweave_common::units::Rate;
 /// What one flow asks for.
 #[derive(Debug, Clone, Copy)]
 pub struct Demand<'a> {
-    /// The hops it crosses, as indices into the capacities; each at most once.
+    /// The hops it crosses, as indices into the capacities. One that it crosses twice carries it twice.
     pub hops: &'a [usize],
     /// It takes no more than this even where there is room.
     pub most: Option<Rate>,
@@ -167,6 +167,12 @@ mod tests {
     fn what_a_modest_flow_leaves_goes_to_the_others() {
         let found = shares(&[90], &[(&[0], Some(10)), (&[0], None), (&[0], Some(90))]);
         assert_eq!(found, [(10, None), (40, Some(0)), (40, Some(0))]);
+    }
+
+    #[test]
+    fn who_crosses_a_hop_twice_takes_twice() {
+        let found = shares(&[12], &[(&[0, 0], None), (&[0], None)]);
+        assert_eq!(found, [(4, Some(0)), (4, Some(0))]);
     }
 
     #[test]

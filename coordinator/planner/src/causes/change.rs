@@ -2,7 +2,7 @@
 
 use reweave_common::fabric::Fabric;
 
-use super::evidence::{Evidence, EvidenceError, Series, hops, subject_of};
+use super::evidence::{Evidence, EvidenceError, Series, hops, node, subject_at, subject_of};
 use super::hosts::median;
 use super::{Cause, Class, Subject};
 
@@ -103,9 +103,9 @@ fn note(slower: &mut Vec<(f64, Cause)>, ago_s: f64, every_s: f64, finding: Cause
 
 pub(super) fn subject(series: &Series, fabric: &Fabric) -> Result<Subject, EvidenceError> {
     match &series.at[..] {
-        [host] => super::evidence::node(fabric, host).map(|_| Subject::Host(host.clone())),
-        [node, peer, ..] => {
-            let hops = hops(fabric, &[peer.clone(), node.clone()])?;
+        [place] => node(fabric, place).map(|_| subject_at(fabric, place)),
+        [end, peer, ..] => {
+            let hops = hops(fabric, &[peer.clone(), end.clone()])?;
             Ok(subject_of(fabric, hops[0]))
         }
         [] => Err(EvidenceError::NoSuchNode {

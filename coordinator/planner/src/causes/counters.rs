@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
 
-use super::evidence::{Evidence, EvidenceError, PortFacts, link_of, subject_of};
+use super::evidence::{Evidence, EvidenceError, PortFacts, link_of, subject_at, subject_of};
 use super::{Cause, Class, Subject, cables};
 
 /// A cable within its specification mangles far fewer frames.
@@ -25,10 +25,10 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
         findings.extend(flap(port, fabric)?);
     }
     findings.extend(cables::joined(optics, fabric, |(), ()| true));
-    let loop_of = deadlock(evidence);
+    let loop_of = deadlock(evidence, fabric);
     match &loop_of {
         Some(finding) => findings.push(finding.clone()),
-        None => findings.extend(storms(evidence)),
+        None => findings.extend(storms(evidence, fabric)),
     }
     Ok(findings)
 }
@@ -64,12 +64,12 @@ fn flap(port: &PortFacts, fabric: &Fabric) -> Result<Option<Cause>, EvidenceErro
 }
 
 /// Who pauses its peers because it is itself made to pause only passes on what begins elsewhere.
-fn storms(evidence: &Evidence) -> Vec<Cause> {
-    let storms: Vec<_> = evidence.ports.iter().filter_map(storm).collect();
+fn storms(evidence: &Evidence, fabric: &Fabric) -> Vec<Cause> {
+    let storms = evidence.ports.iter();
+    let storms: Vec<_> = storms.filter_map(|port| storm(port, fabric)).collect();
     let is_paused = |storm: &Cause| {
-        let mut ports = evidence.ports.iter();
-        ports
-            .any(|port| storm.subject == Subject::Host(port.node.clone()) && paused(port).is_some())
+        let mut paused = evidence.ports.iter().filter(|port| paused(port).is_some());
+        paused.any(|port| storm.subject == subject_at(fabric, &port.node))
     };
     let first: Vec<_> = storms.iter().filter(|it| !is_paused(it)).cloned().collect();
     if first.is_empty() { storms } else { first }
@@ -80,7 +80,7 @@ fn paused(port: &PortFacts) -> Option<f64> {
 }
 
 /// The one who keeps its peer pausing: its own counter says so, or its peer's.
-fn storm(port: &PortFacts) -> Option<Cause> {
+fn storm(port: &PortFacts, fabric: &Fabric) -> Option<Cause> {
     let (culprit, said) = match (port.pause_storms, paused(port)) {
         (0, None) => return None,
         (0, Some(share)) => {
@@ -99,11 +99,11 @@ fn storm(port: &PortFacts) -> Option<Cause> {
             (&port.node, said)
         }
     };
-    Some(Class::PfcStorm.cause(Subject::Host(culprit.clone()), 0.85, said))
+    Some(Class::PfcStorm.cause(subject_at(fabric, culprit), 0.85, said))
 }
 
 /// A circle of ports each of which stands still because the next one makes it.
-fn deadlock(evidence: &Evidence) -> Option<Cause> {
+fn deadlock(evidence: &Evidence, fabric: &Fabric) -> Option<Cause> {
     let still = evidence.ports.iter().filter(|port| {
         let paused = port.paused_share.is_some_and(|share| share >= STANDS_STILL);
         paused
@@ -122,7 +122,7 @@ fn deadlock(evidence: &Evidence) -> Option<Cause> {
         "{} wait for each other in a circle and send nothing",
         circle.join(", ")
     );
-    let members = circle.iter().map(|node| Subject::Host((*node).to_owned()));
+    let members = circle.iter().map(|node| subject_at(fabric, node));
     let subject = Subject::Ambiguous(members.collect());
     Some(Class::PfcDeadlock.cause(subject, 0.95, said))
 }

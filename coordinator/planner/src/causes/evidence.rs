@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use reweave_common::fabric::Fabric;
+use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
 use serde::Deserialize;
@@ -41,7 +41,7 @@ pub struct Probed {
 }
 
 /// What one end of a link counted over the time looked at.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PortFacts {
     pub node: String,
@@ -64,7 +64,7 @@ pub struct PortFacts {
     pub fec: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostFacts {
     pub host: String,
@@ -81,7 +81,7 @@ pub struct HostFacts {
 }
 
 /// Of the probes that were due to a peer, those that never left, by why.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UnsentFacts {
     pub to: String,
@@ -193,6 +193,9 @@ pub enum EvidenceError {
         a: String,
         b: String,
     },
+    NoHost {
+        name: String,
+    },
     NoSuchRank {
         job: String,
         rank: usize,
@@ -225,6 +228,7 @@ impl fmt::Display for EvidenceError {
         match self {
             Self::NoSuchNode { name } => write!(f, "the fabric has no node named {name:?}"),
             Self::NotLinked { a, b } => write!(f, "{a} and {b} are not linked in the fabric"),
+            Self::NoHost { name } => write!(f, "{name} is a switch, and no host"),
             Self::NoSuchRank { job, rank } => write!(f, "job {job} has no rank {rank}"),
             Self::MoreLostThanSent { path } => {
                 write!(f, "more probes were lost than sent over {path}")
@@ -235,8 +239,11 @@ impl fmt::Display for EvidenceError {
             } => {
                 write!(f, "{path} does not lead from {from} to {to}")
             }
-            Self::NotPossible { what, of, value } => {
+            Self::NotPossible { what, of, value } if value.abs() < MANY_DIGITS => {
                 write!(f, "{what} of {of} cannot be {value}")
+            }
+            Self::NotPossible { what, of, value } => {
+                write!(f, "{what} of {of} cannot be {value:e}")
             }
             Self::NoSuchSeries { of } => {
                 let known = KNOWN_SERIES.join(", ");
@@ -254,6 +261,8 @@ impl std::error::Error for EvidenceError {}
 
 /// What a series may be of.
 pub(super) const KNOWN_SERIES: [&str; 4] = ["latency_us", "loss", "errors", "corrected_bit_share"];
+/// Larger figures are told by their powers of ten.
+const MANY_DIGITS: f64 = 1e16;
 /// What stands for a node that is not known.
 pub(super) const UNKNOWN: &str = "*";
 
@@ -278,6 +287,15 @@ pub(super) fn hops(fabric: &Fabric, path: &[String]) -> Result<Vec<Hop>, Evidenc
         Ok(Hop { from, link })
     };
     known.map(hop).collect()
+}
+
+/// A node, by what it is.
+pub(super) fn subject_at(fabric: &Fabric, name: &str) -> Subject {
+    let role = fabric.find(name).map(|node| fabric.node(node).role);
+    match role {
+        Some(Role::Switch) => Subject::Switch(name.to_owned()),
+        _ => Subject::Host(name.to_owned()),
+    }
 }
 
 /// A direction of a link, by names.

@@ -10,7 +10,7 @@ use reweave_common::rhythm::{Beat, Shape};
 use reweave_common::units::Rate;
 
 use super::evidence::{
-    CollectiveFacts, Evidence, EvidenceError, PairTime, UNKNOWN, hops, subject_of,
+    CollectiveFacts, Evidence, EvidenceError, JobFacts, PairTime, UNKNOWN, hops, subject_of,
 };
 use super::{Cause, Class, Subject, diagnose};
 
@@ -47,14 +47,7 @@ pub fn explain(
     job: &str,
 ) -> Result<Option<Explanation>, EvidenceError> {
     let findings = diagnose(evidence, fabric)?;
-    let facts = evidence.jobs.iter().find(|it| it.job == job);
-    let slowest = facts.and_then(|facts| {
-        let collectives = facts.collectives.iter();
-        let slowest = collectives.max_by(|a, b| a.ms.total_cmp(&b.ms))?;
-        let pair = slowest.pairs.iter().max_by(|a, b| a.ms.total_cmp(&b.ms))?;
-        Some((facts, slowest, pair))
-    });
-    let Some((facts, slowest, pair)) = slowest else {
+    let Some((facts, slowest, pair)) = slowest(evidence, job) else {
         return Ok(None);
     };
     let ranks = [pair.from, pair.to];
@@ -69,6 +62,9 @@ pub fn explain(
         pair_ms: Some(pair.ms),
         others_ms: others(slowest, pair),
         path: pair.path.clone(),
+        doubts: silent(evidence, job, slowest)
+            .chain(apart(facts, &findings))
+            .collect(),
         ..Explanation::default()
     };
     blame(&mut explanation, fabric, &findings)?;
@@ -77,6 +73,53 @@ pub fn explain(
         explanation.doubts.push(even.to_owned());
     }
     Ok(Some(explanation))
+}
+
+fn collectives<'e>(
+    evidence: &'e Evidence,
+    job: &'e str,
+) -> impl Iterator<Item = (&'e JobFacts, &'e CollectiveFacts)> {
+    let facts = evidence.jobs.iter().filter(move |it| it.job == job);
+    facts.flat_map(|facts| facts.collectives.iter().map(move |it| (facts, it)))
+}
+
+/// Of the collectives that say how long their pairs took the slowest, and the slowest of these.
+fn slowest<'e>(
+    evidence: &'e Evidence,
+    job: &'e str,
+) -> Option<(&'e JobFacts, &'e CollectiveFacts, &'e PairTime)> {
+    let told = collectives(evidence, job).filter_map(|(facts, collective)| {
+        let pairs = collective.pairs.iter();
+        let pair = pairs.max_by(|a, b| a.ms.total_cmp(&b.ms))?;
+        Some((facts, collective, pair))
+    });
+    told.max_by(|(_, a, _), (_, b, _)| a.ms.total_cmp(&b.ms))
+}
+
+/// Those that took longer than the slowest that says more.
+fn silent<'e>(
+    evidence: &'e Evidence,
+    job: &'e str,
+    slowest: &'e CollectiveFacts,
+) -> impl Iterator<Item = String> + 'e {
+    let longer = collectives(evidence, job).filter(|(_, it)| it.ms > slowest.ms);
+    longer.map(|(_, CollectiveFacts { name, ms, .. })| {
+        format!("{name} took longer, {ms:.3} ms, and does not say between whom")
+    })
+}
+
+/// Ranks on hosts that do not know how late it is.
+fn apart<'e>(facts: &'e JobFacts, findings: &'e [Cause]) -> impl Iterator<Item = String> + 'e {
+    let clocks = findings.iter().filter(|it| it.class == Class::ClocksApart);
+    let hosts = clocks.filter_map(|it| match &it.subject {
+        Subject::Host(host) => facts.ranks.contains(host).then_some(host),
+        _ => None,
+    });
+    hosts.map(|host| {
+        format!(
+            "the clock of {host} is apart: where times were taken by several clocks, another pair may be the slowest"
+        )
+    })
 }
 
 /// A way that is told must be one between the two.

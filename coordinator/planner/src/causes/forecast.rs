@@ -6,8 +6,9 @@ use reweave_common::fabric::Fabric;
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
+use super::check::comes_twice;
 use super::evidence::{Evidence, EvidenceError, hops, subject_of};
-use super::{Cause, Class, cables, change, jobs};
+use super::{Cause, Class, Subject, cables, change, jobs};
 
 /// Forward error correction fails at about this share of bits.
 const FAILS_AT: f64 = 1e-3;
@@ -62,10 +63,26 @@ fn rate(gbps: f64) -> Rate {
     Rate::from_bits_per_s((gbps * 1e9) as u64)
 }
 
-/// What flows bring now and jobs will bring when they start, hop by hop.
+/// Those that lead where a hop leads: which of them something takes, its path does not say.
+fn abreast(fabric: &Fabric, hop: Hop) -> Vec<Hop> {
+    let far = fabric.link(hop.link).far(hop.from).node;
+    let links = fabric.links_between(hop.from, far);
+    links.map(|link| Hop { link, ..hop }).collect()
+}
+
+fn either(fabric: &Fabric, hops: &[Hop]) -> Subject {
+    let mut subjects: Vec<_> = hops.iter().map(|&hop| subject_of(fabric, hop)).collect();
+    match subjects.len() {
+        1 => subjects.remove(0),
+        _ => Subject::Ambiguous(subjects),
+    }
+}
+
+/// What flows bring now and jobs will bring when they start, hop by hop; parallel links are one.
 fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut now: BTreeMap<Hop, f64> = BTreeMap::new();
-    for flow in &evidence.flows {
+    let arriving = evidence.flows.iter();
+    for flow in arriving.filter(|it| comes_twice(&it.path).is_none()) {
         for hop in hops(fabric, &flow.path)? {
             *now.entry(hop).or_default() += flow.gbps;
         }
@@ -79,7 +96,9 @@ fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Eviden
             }
         }
         for (hop, more) in more {
-            let capacity = fabric.link(hop.link).rate.gbps();
+            let abreast = abreast(fabric, hop);
+            let rates = abreast.iter().map(|it| fabric.link(it.link).rate.gbps());
+            let capacity: f64 = rates.sum();
             let now = now.get(&hop).copied().unwrap_or(0.0);
             if now < FULL * capacity && now + more >= FULL * capacity {
                 let [now, capacity, more] = [now, capacity, more].map(rate);
@@ -87,7 +106,7 @@ fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Eviden
                     "it carries {now} of {capacity}, and job {} will bring {more} more",
                     job.job
                 );
-                findings.push(Class::Saturation.cause(subject_of(fabric, hop), 0.75, said));
+                findings.push(Class::Saturation.cause(either(fabric, &abreast), 0.75, said));
             }
         }
     }

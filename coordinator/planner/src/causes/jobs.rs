@@ -19,6 +19,11 @@ const FEWEST_FIRSTS: u64 = 10;
 const LITTLE: f64 = 0.1;
 /// A rank that computes so much longer than the median holds the others up.
 const LONGER: f64 = 1.3;
+/// Who is waited for spends less of the time of anybody else in collectives, and as many others wait.
+const LATE: f64 = 0.6;
+const FEWEST_WAITING: usize = 2;
+/// Of an iteration.
+const WORTH_WAITING: f64 = 0.1;
 /// A host whose processors have nothing left to give.
 const BUSY: f64 = 0.95;
 /// Where the usual host of a job is as busy, none of them is the odd one.
@@ -34,7 +39,9 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
             order(job, &racks),
             linear(job),
             first(job, fabric)?,
-            host_bound(job).or_else(|| busy_host(job, evidence)),
+            host_bound(job)
+                .or_else(|| late(job))
+                .or_else(|| busy_host(job, evidence)),
         ];
         findings.extend(all.into_iter().flatten());
     }
@@ -189,11 +196,35 @@ fn host_bound(job: &JobFacts) -> Option<Cause> {
     let share = communicate / (communicate + slowest);
     let known = !job.communicate_ms.is_empty() && !job.compute_ms.is_empty();
     let percent = 100.0 * share;
+    let last = job.compute_ms.iter().position(|&ms| ms >= slowest);
+    let last = last.and_then(|rank| job.ranks.get(rank));
+    let on = last.map_or_else(String::new, |host| format!(" on {host}"));
     let said = format!(
-        "the last rank computes {slowest:.1} ms, the median {usual:.1} ms; communication itself is \
+        "the last rank{on} computes {slowest:.1} ms, the median {usual:.1} ms; communication itself is \
          {percent:.0} % of its time"
     );
     (known && uneven && share < LITTLE).then(|| Class::HostBound.cause(job.subject(), 0.8, said))
+}
+
+/// One rank spends far less time in collectives than the others: they wait there until it comes.
+fn late(job: &JobFacts) -> Option<Cause> {
+    let own = job.communicate_ms.iter().copied().enumerate();
+    let (rank, least) = own.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let mut others = job.communicate_ms.clone();
+    others.swap_remove(rank);
+    let next = others.iter().copied().fold(f64::INFINITY, f64::min);
+    let usual = super::hosts::median(&mut others);
+    let iteration = job.compute_ms.get(rank)? + least;
+    let is_alone = others.len() >= FEWEST_WAITING && least < LATE * next;
+    let waits = usual - least;
+    let percent = 100.0 * waits / iteration;
+    let said = format!(
+        "its collectives take {least:.1} ms of {iteration:.1} ms, those of the others {usual:.1} ms: they wait \
+         for it {waits:.1} ms, {percent:.0} % of the time"
+    );
+    let subject = Subject::Host(job.ranks.get(rank)?.clone());
+    let is_much = waits > WORTH_WAITING * iteration;
+    (is_alone && is_much).then(|| Class::Straggler.cause(subject, 0.8, said))
 }
 
 /// The wires rest while the processors of one host have no rest: the others wait for it.

@@ -7,7 +7,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
-use super::check::has_parallel;
+use super::check::{comes_twice, has_parallel};
 use super::evidence::{Evidence, EvidenceError, PairFacts, Trace, hops, node, subject_of};
 use super::hosts::median;
 use super::{Cause, Class, Subject};
@@ -69,7 +69,7 @@ impl Loads {
             let hops = hops(fabric, &flow.path)?;
             // Over which of parallel links it goes, the path does not say.
             let is_known = hops.len() + 1 == flow.path.len() && !has_parallel(fabric, &flow.path);
-            if is_known {
+            if is_known && comes_twice(&flow.path).is_none() {
                 hops.iter()
                     .for_each(|&hop| *on.entry(hop).or_default() += flow.gbps);
                 flows.push((hops, flow.gbps));

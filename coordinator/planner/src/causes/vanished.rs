@@ -81,7 +81,9 @@ impl Vanished {
 /// Whether it is evidence though its way is not known.
 pub(super) fn is_lost_from_sight(probed: &Probed) -> bool {
     let is_dead = probed.sent >= FEWEST_SENT && probed.lost * 10 >= probed.sent * 9;
-    is_dead && probed.path.iter().any(|name| name == UNKNOWN)
+    let mut known = probed.path.iter().filter(|name| *name != UNKNOWN);
+    let mut unknown = probed.path.iter().filter(|name| *name == UNKNOWN);
+    is_dead && known.nth(1).is_some() && unknown.next().is_some()
 }
 
 /// Hops over which probes come through.

@@ -134,6 +134,66 @@ impl Method {
     }
 }
 
+/// Sends that all move at one pace, as each passes on what the one before hands it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Chain {
+    pub(super) edges: Vec<[usize; 2]>,
+    /// Over each of them, in all.
+    pub(super) bytes: f64,
+    /// So many sends wait for one another.
+    pub(super) steps: usize,
+    /// So many courses of them there are, which begin one after the other.
+    pub(super) courses: usize,
+    /// Whether what is sent may be cut into pieces that follow each other.
+    pub(super) in_pieces: bool,
+}
+
+impl Method {
+    /// Nothing where it is no matter of rings and trees.
+    pub(super) fn chains(&self) -> Option<Vec<Chain>> {
+        let chains = self.parts.iter().map(|part| match part {
+            Part::Rounds(lanes) => lanes.iter().map(|lane| around(lane)).collect(),
+            Part::Trees { trees, course } => {
+                let chains = trees.iter().map(|tree| along(tree, *course));
+                Some(chains.collect::<Vec<_>>())
+            }
+        });
+        Some(chains.collect::<Option<Vec<_>>>()?.concat())
+    }
+}
+
+fn around(lane: &[Round]) -> Option<Chain> {
+    let [round] = lane else {
+        return None;
+    };
+    let edges = round.sends.iter().map(|send| [send.from, send.to]);
+    Some(Chain {
+        edges: edges.collect(),
+        bytes: round.sends.first()?.bytes * round.times as f64,
+        steps: round.times,
+        courses: 1,
+        in_pieces: false,
+    })
+}
+
+fn along(tree: &Tree, course: Course) -> Chain {
+    let down = tree.edges.iter().map(|edge| [edge.parent, edge.child]);
+    let up = down.clone().map(|[parent, child]| [child, parent]);
+    let edges: Vec<_> = match course {
+        Course::Down => down.collect(),
+        Course::Up => up.collect(),
+        Course::UpAndDown => up.chain(down).collect(),
+    };
+    let courses = edges.len() / tree.edges.len().max(1);
+    Chain {
+        edges,
+        bytes: tree.bytes,
+        steps: courses * tree.depth(),
+        courses,
+        in_pieces: true,
+    }
+}
+
 /// Ever more pieces, as long as that is faster.
 fn in_pieces<T, E>(
     most: usize,

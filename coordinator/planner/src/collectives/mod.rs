@@ -14,6 +14,7 @@ mod pipelined;
 mod played;
 mod schedule;
 mod splitting;
+mod steady;
 #[cfg(test)]
 mod tests;
 mod twins;
@@ -28,6 +29,7 @@ pub(crate) use method::Method;
 pub use method::{fastest, time};
 pub use played::{Played, Watch, play};
 pub use schedule::{Round, Schedule, Send};
+pub(crate) use steady::Swing;
 
 use crate::sim::{ProblemError, SimError};
 

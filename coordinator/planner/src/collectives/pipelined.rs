@@ -1,5 +1,7 @@
 //! Collectives down trees, cut into pieces that follow each other.
 
+use std::collections::BTreeMap;
+
 use super::schedule::{Schedule, Send};
 
 /// A tree: each host but the root takes from one that stands before it.
@@ -10,6 +12,18 @@ pub(super) struct Tree {
     /// What goes over each of its edges.
     pub(super) bytes: f64,
     pub(super) weight: u32,
+}
+
+impl Tree {
+    /// The edges from the root to the furthest.
+    pub(super) fn depth(&self) -> usize {
+        let mut depths = BTreeMap::new();
+        for edge in &self.edges {
+            let above = depths.get(&edge.parent).copied().unwrap_or(0);
+            depths.insert(edge.child, above + 1);
+        }
+        depths.into_values().max().unwrap_or(0)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -402,15 +402,16 @@ const MOST_MOMENTS: usize = 256;
 
 /// How the imbalance went while flows came and went; of very many changes some are looked at.
 pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Course {
-    let times = flows.iter().flat_map(|flow| flow.during_us);
-    let mut moments: Vec<_> = times.flatten().collect();
+    let begins = |flow: &Listed| flow.during_us[0].unwrap_or(0.0);
+    let ends = flows.iter().filter_map(|flow| flow.during_us[1]);
+    let mut moments: Vec<_> = flows.iter().map(begins).chain(ends).collect();
     moments.sort_by(f64::total_cmp);
     moments.dedup();
     let every = moments.len().div_ceil(MOST_MOMENTS).max(1);
     let at = |&now: &f64| {
         let is_there = |flow: &&Listed| {
-            let [start, end] = flow.during_us;
-            start.unwrap_or(0.0) <= now && end.is_none_or(|end| now < end)
+            let end = flow.during_us[1];
+            begins(flow) <= now && end.is_none_or(|end| now < end)
         };
         let there = flows.iter().filter(is_there);
         (now, of_listed(atlas, there).headline())

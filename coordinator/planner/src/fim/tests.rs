@@ -313,6 +313,12 @@ fn flows_that_come_and_go_are_counted_while_they_are_there() {
     );
     let mut atlas = Atlas::new(&fabric);
     let course = over_time(&mut atlas, &flows);
+    // Whose start is not known was there from the beginning.
+    let mut unknown = flows.clone();
+    unknown[..2]
+        .iter_mut()
+        .for_each(|flow| flow.during_us[0] = None);
+    assert_eq!(over_time(&mut atlas, &unknown), course);
     let fim: Vec<_> = course
         .from_us
         .iter()

@@ -8,6 +8,7 @@
 mod best;
 mod collisions;
 mod detour;
+mod iterations;
 mod model;
 mod observed;
 mod plan;

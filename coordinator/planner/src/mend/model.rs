@@ -72,10 +72,19 @@ impl<'s> Model<'s> {
 
     /// What each flow gets when these take other ways.
     pub(super) fn shares(&self, detours: &Detours) -> Vec<Share> {
+        self.shares_while(detours, |_| false)
+    }
+
+    /// The same while some of them send as much as they get.
+    pub(super) fn shares_while(
+        &self,
+        detours: &Detours,
+        is_sending: impl Fn(usize) -> bool,
+    ) -> Vec<Share> {
         let flows = self.flows.iter().enumerate();
         let demands = flows.map(|(index, flow)| Demand {
             hops: detours.get(&index).map_or(&flow.hops, |it| &it.hops),
-            most: flow.most,
+            most: flow.most.filter(|_| !is_sending(index)),
         });
         max_min(&self.capacities, &demands.collect::<Vec<_>>())
     }

@@ -9,6 +9,7 @@ use reweave_common::units::Rate;
 
 use super::atlas;
 use super::best::{Answer, Weighed, best};
+use super::iterations::foretold;
 use super::model::Model;
 use super::predict::Oracle;
 use crate::Policy;
@@ -72,6 +73,7 @@ impl<'m> Draft<'m> {
             circuits: self.model.observed.snapshot.circuits.clone(),
             moves: self.answer.best.moves(),
             predictions: self.predictions(&self.answer.best),
+            iterations: foretold(self.model, &self.answer.present, &self.answer.best),
             report: self.report(findings),
         }
     }

@@ -154,8 +154,13 @@ impl<'f> Atlas<'f> {
         let mut tiers = vec![u32::MAX; fabric.nodes().len()];
         let mut reached: Vec<_> = fabric.endpoints().collect();
         for tier in 0.. {
-            reached.retain(|node| tiers[node.index()] == u32::MAX);
-            reached.iter().for_each(|node| tiers[node.index()] = tier);
+            // Many lead to the same switch, which is gone on from once.
+            reached.retain(|node| {
+                let known = &mut tiers[node.index()];
+                let is_new = *known == u32::MAX;
+                *known = tier.min(*known);
+                is_new
+            });
             if reached.is_empty() {
                 break;
             }

@@ -13,7 +13,7 @@
 //! path, `*` stands for a hop that did not answer. A flow whose way is not known is counted nowhere,
 //! and said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use reweave_common::fabric::Fabric;
@@ -32,7 +32,7 @@ const KNOWN: [&str; 14] = [
 ];
 const REQUIRED: [&str; 3] = ["src", "dst", "bytes"];
 const ADDRESSES: [&str; 2] = ["src_ip", "dst_ip"];
-/// More bytes than any flow has.
+/// More bytes than any flow has, or all of a table: more could not be added up.
 const MOST_BYTES: f64 = 1e18;
 const UNKNOWN: &str = "*";
 
@@ -82,9 +82,9 @@ pub enum Doubt {
         flow: usize,
         by: String,
     },
-    /// The same five fields were traced over two ways.
+    /// The same five fields were traced over different ways.
     Contradiction {
-        flows: [usize; 2],
+        flows: Vec<usize>,
     },
 }
 
@@ -110,6 +110,7 @@ pub fn parse(
         ecmp,
         table: Table::default(),
         rows: 0,
+        bytes: 0,
     };
     for row in columns.rows(text) {
         reader.add(&row?)?;
@@ -124,6 +125,8 @@ struct Reader<'a, 'f> {
     ecmp: &'a Ecmp,
     table: Table,
     rows: usize,
+    /// Of all flows so far.
+    bytes: u64,
 }
 
 impl Reader<'_, '_> {
@@ -153,6 +156,11 @@ impl Reader<'_, '_> {
             movable: movable(row)?,
             during_us: during_us(row)?,
         };
+        self.bytes += flow.bytes;
+        if self.bytes as f64 > MOST_BYTES {
+            let problem = format!("with it the flows have more than {MOST_BYTES:e} bytes together");
+            return Err(row.error("bytes", problem));
+        }
         match self.path(row, &flow)? {
             Ok(path) => self.table.flows.push(Listed { path, ..flow }),
             Err(doubt) => self.table.doubts.push(doubt),
@@ -286,29 +294,28 @@ fn movable(row: &Row<'_>) -> Result<Movable, InputError> {
 
 impl Table {
     fn leave_out_contradictions(&mut self) {
-        let mut by_fields: BTreeMap<Fields, usize> = BTreeMap::new();
-        let mut contradicting = Vec::new();
-        for (place, flow) in self
-            .flows
-            .iter()
-            .enumerate()
-            .filter(|(_, flow)| flow.traced)
-        {
-            let &mut first = by_fields.entry(flow.fields).or_insert(place);
-            if self.flows[first].path != flow.path {
-                contradicting.push([first, place]);
-            }
+        let mut by_fields: BTreeMap<Fields, Vec<&Listed>> = BTreeMap::new();
+        for flow in self.flows.iter().filter(|flow| flow.traced) {
+            by_fields.entry(flow.fields).or_default().push(flow);
         }
-        let doubt = |pair: &[usize; 2]| Doubt::Contradiction {
-            flows: pair.map(|place| self.flows[place].id),
-        };
-        self.doubts.extend(contradicting.iter().map(doubt));
-        let out: Vec<_> = contradicting
-            .concat()
-            .iter()
-            .map(|&it| self.flows[it].id)
-            .collect();
+        let differ = |same: &Vec<&Listed>| same.iter().any(|it| it.path != same[0].path);
+        let contradicting = by_fields.into_values().filter(differ);
+        let ids = contradicting.map(|same| same.iter().map(|it| it.id).collect());
+        let contradicting: Vec<Vec<usize>> = ids.collect();
+        let out: BTreeSet<_> = contradicting.iter().flatten().copied().collect();
+        let doubts = contradicting.into_iter();
+        let doubts = doubts.map(|flows| Doubt::Contradiction { flows });
+        self.doubts.extend(doubts);
         self.flows.retain(|flow| !out.contains(&flow.id));
+    }
+}
+
+/// As in `0, 1 and 2`.
+fn listing(flows: &[usize]) -> String {
+    let flows: Vec<_> = flows.iter().map(usize::to_string).collect();
+    match flows.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => flows.concat(),
     }
 }
 
@@ -340,9 +347,9 @@ impl fmt::Display for Doubt {
             }
             Self::Contradiction { flows } => write!(
                 f,
-                "flows {} and {} are left out: they have the same fields and were traced over \
-                 different ways",
-                flows[0], flows[1]
+                "flows {} are left out: they have the same fields and were traced over different \
+                 ways",
+                listing(flows)
             ),
         }
     }

@@ -52,6 +52,24 @@ fn contradicting_traces_leave_both_out() {
     let same = "h0,h2,9,h0>leaf0>spine0>leaf1>h2,1\nh0,h2,9,h0>leaf0>spine0>leaf1>h2,1";
     let table = read(&format!("src,dst,bytes,path,sport\n{same}")).unwrap();
     assert_eq!((table.flows.len(), table.doubts.len()), (2, 0));
+    // Whoever agrees with one of them is believed no more than it is.
+    let other = "h0,h2,9,h0>leaf0>spine1>leaf1>h2,1";
+    assert_eq!(
+        doubts(&format!("{same}\n{other}")),
+        [
+            "flows 0, 1 and 2 are left out: they have the same fields and were traced over different ways"
+        ]
+    );
+}
+
+#[test]
+fn flows_that_are_too_much_together_are_refused() {
+    let row = |port| format!("h0,h2,9e17,,{port}\n");
+    let error = read(&format!("src,dst,bytes,path,sport\n{}{}", row(1), row(2))).unwrap_err();
+    assert!(
+        error.starts_with("flows.csv:3: bytes: with it the flows have more than"),
+        "{error}"
+    );
 }
 
 #[test]

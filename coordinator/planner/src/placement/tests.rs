@@ -9,6 +9,7 @@ use super::*;
 use crate::dice::Dice;
 use crate::paths::Atlas;
 use crate::tests::scene::{Scene, seeded};
+use crate::workload::job::JobFile;
 
 fn fabric(leaves: u64, hosts: u64) -> Fabric {
     Scene::leaf_spine(leaves, 2, hosts, 100, 25).fabric
@@ -326,4 +327,79 @@ fn pairs_are_of_hosts_and_listed_once() {
     );
     let switch = refused("h0,leaf0,1\n").unwrap_err();
     assert!(switch.contains("no host named \"leaf0\""), "{switch}");
+}
+
+/// What a model sends, cut into stages and slices as its file says.
+fn job(gpus_per_host: usize, tensor: usize, pipeline: usize) -> Demand {
+    let text = format!(
+        "model = \"gpt\"\nsize = \"125m\"\nbatch = 4\ngpus_per_host = {gpus_per_host}\n\
+         [parallelism]\ntensor = {tensor}\npipeline = {pipeline}\nmicrobatches = 4\n"
+    );
+    let Ok(JobFile::Preset(job)) = JobFile::parse("job.toml", &text) else {
+        panic!("no preset: {text}");
+    };
+    let iteration = job.preset.iteration(tensor * pipeline).unwrap();
+    Demand::of(&iteration, gpus_per_host)
+}
+
+/// How many stages hand what they did to a stage in another rack; each stage is a host.
+fn steps_between_racks(fabric: &Fabric, order: &[NodeId]) -> usize {
+    let atlas = Atlas::new(fabric);
+    let pairs = order.windows(2);
+    pairs
+        .filter(|pair| atlas.door(pair[0]) != atlas.door(pair[1]))
+        .count()
+}
+
+#[test]
+fn stages_of_a_pipeline_stay_along_racks_as_in_the_best_of_all_orders() {
+    let (fabric, demand, pairs) = (fabric(3, 2), job(1, 1, 6), Pairs::new());
+    let handed_on = |it: &(usize, usize)| it.0.abs_diff(it.1) == 1;
+    assert_eq!((demand.places, demand.bytes.len()), (6, 10));
+    assert!(demand.bytes.keys().all(handed_on), "{demand:?}");
+    for seed in 0..3 {
+        let hosts = shuffled(&fabric, seed);
+        let placed = place(&request(&fabric, &demand, &hosts, &pairs)).unwrap();
+        let time = |order: &Vec<NodeId>| slowest_s(&fabric, &demand, order, &pairs);
+        let times = all_orders(&hosts).iter().map(time).collect::<Vec<_>>();
+        let best = times.into_iter().fold(f64::INFINITY, f64::min);
+        assert!(placed.proven && (time(&placed.order) - best).abs() <= 1e-12);
+        assert_eq!(steps_between_racks(&fabric, &placed.order), 2, "{placed:?}");
+    }
+    let by_turns: Vec<_> = [0, 2, 4, 1, 3, 5].map(|nth| by_name(&fabric)[nth]).into();
+    assert_eq!(steps_between_racks(&fabric, &by_turns), 5);
+}
+
+#[test]
+fn many_stages_leave_each_rack_once() {
+    let (fabric, demand, pairs) = (fabric(3, 4), job(1, 1, 12), Pairs::new());
+    for seed in 0..4 {
+        let hosts = shuffled(&fabric, seed);
+        let placed = place(&request(&fabric, &demand, &hosts, &pairs)).unwrap();
+        assert_eq!(steps_between_racks(&fabric, &placed.order), 2, "{placed:?}");
+        assert!(placed.groups.iter().all(|group| group.len() == 4));
+    }
+}
+
+/// Slices of a layer send each other most, again and again: what a host has room for stays in it, and
+/// the rest in a rack, while stages hand on what they did to the next.
+#[test]
+fn slices_stay_in_hosts_and_then_in_racks() {
+    let [within, across] = [job(2, 2, 6), job(2, 4, 6)];
+    let stage = |place: usize, hosts: usize| place / hosts;
+    let inside = |demand: &Demand, hosts: usize| {
+        let pairs = demand.bytes.iter();
+        let alike = pairs.filter(|((from, to), _)| stage(*from, hosts) == stage(*to, hosts));
+        alike.map(|(_, bytes)| bytes).sum::<f64>()
+    };
+    assert_eq!((within.places, inside(&within, 1)), (6, 0.0));
+    assert!(inside(&across, 2) > 0.0, "{across:?}");
+    let (fabric, pairs) = (fabric(3, 4), Pairs::new());
+    for seed in 0..4 {
+        let hosts = shuffled(&fabric, seed);
+        let placed = place(&request(&fabric, &across, &hosts, &pairs)).unwrap();
+        let atlas = Atlas::new(&fabric);
+        let together = |group: &[NodeId]| atlas.door(group[0]) == atlas.door(group[1]);
+        assert!(placed.order.chunks(2).all(together), "{placed:?}");
+    }
 }

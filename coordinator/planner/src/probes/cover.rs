@@ -1,6 +1,6 @@
 //! Flows chosen for the links they cross.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
@@ -14,8 +14,11 @@ use crate::sim::ecmp::{Ecmp, Fields};
 
 /// Ports that no program draws by itself, since kernels draw from higher ones.
 const FIRST_PORT: u16 = 7400;
+const LAST_PORT: u16 = 32_767;
 /// So many are tried for one link: one of 64 ways is missed by all of them once in ten thousand.
-const MOST_TRIES: u16 = 600;
+const MOST_TRIES: usize = 600;
+/// So many more for each port that is taken: those left over lead elsewhere.
+const MORE_TRIES: usize = 8;
 /// So many hosts are looked at as the other end of a flow.
 const MOST_PARTNERS: usize = 64;
 /// So many hosts are tried as the beginning of a flow.
@@ -69,6 +72,8 @@ struct Covering<'f, 'e> {
     choices: BTreeMap<(NodeId, NodeId), Vec<LinkId>>,
     /// By switch: how far everybody is.
     distances: BTreeMap<NodeId, Vec<Option<u32>>>,
+    /// Flows that are sent already.
+    taken: BTreeSet<ProbeFlow>,
     /// Where to look for a partner next.
     turn: usize,
 }
@@ -89,6 +94,7 @@ impl<'f, 'e> Covering<'f, 'e> {
             atlas,
             choices: BTreeMap::new(),
             distances: BTreeMap::new(),
+            taken: BTreeSet::new(),
             turn: 0,
         }
     }
@@ -137,6 +143,17 @@ impl<'f, 'e> Covering<'f, 'e> {
         None
     }
 
+    /// The ports by which these are probed already, in rising order.
+    fn taken(&self, from: NodeId, to: NodeId) -> Vec<u16> {
+        let [first, last] = [0, u16::MAX].map(|source_port| ProbeFlow {
+            from,
+            to,
+            source_port,
+        });
+        let taken = self.taken.range(first..=last);
+        taken.map(|flow| flow.source_port).collect()
+    }
+
     /// The port by which as much else that is missing is crossed as can be.
     fn best_port(
         &mut self,
@@ -144,7 +161,10 @@ impl<'f, 'e> Covering<'f, 'e> {
         over: Hop,
     ) -> Option<(ProbeFlow, Vec<HopIndex>)> {
         let mut best: Option<(u32, ProbeFlow, Vec<HopIndex>)> = None;
-        for source_port in FIRST_PORT..FIRST_PORT + MOST_TRIES {
+        let taken = self.taken(from, to);
+        let ports = (FIRST_PORT..=LAST_PORT).filter(|port| taken.binary_search(port).is_err());
+        let most_tries = MOST_TRIES + MORE_TRIES * taken.len();
+        for (nth, source_port) in ports.take(most_tries).enumerate() {
             let flow = ProbeFlow {
                 from,
                 to,
@@ -158,7 +178,7 @@ impl<'f, 'e> Covering<'f, 'e> {
             if best.as_ref().is_none_or(|(most, ..)| gain > *most) {
                 best = Some((gain, flow, hops));
             }
-            if all_wanted || source_port - FIRST_PORT > MOST_TRIES / 2 {
+            if all_wanted || nth > most_tries / 2 {
                 break;
             }
         }
@@ -264,6 +284,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         for &hop in hops {
             self.missing[hop] = self.missing[hop].saturating_sub(1);
         }
+        self.taken.insert(flow);
         self.busy[flow.from.index()] += 1;
         self.busy[flow.to.index()] += 1;
     }

@@ -1,6 +1,6 @@
 //! Every link is crossed, by few flows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::Fabric;
 use reweave_common::probing::PROBE_PORT;
@@ -45,6 +45,8 @@ fn covered(fabric: &Fabric, wanted: u32) -> f64 {
     let ecmp = Ecmp::default();
     let cover = cover(fabric, &ecmp, wanted);
     assert_eq!(cover.uncovered, []);
+    let different: BTreeSet<_> = cover.flows.iter().collect();
+    assert_eq!(different.len(), cover.flows.len(), "a flow is listed twice");
     let times = crossings(fabric, &ecmp, &cover);
     for (link, ends) in fabric.links() {
         for from in ends.ports().map(|port| port.node) {
@@ -78,6 +80,15 @@ fn every_link_of_a_fabric_is_crossed_both_ways() {
                 "{leaves} {spines} {hosts} {times}: {more} times the least"
             );
         }
+    }
+}
+
+/// Two hosts have to do it all: each flow by a port of its own, more than are tried for one.
+#[test]
+fn many_flows_between_the_same_hosts_are_different_ones() {
+    for (spines, times) in [(2, 300), (32, 4)] {
+        let fabric = Scene::leaf_spine(2, spines, 1, 100, 100).fabric;
+        assert!(covered(&fabric, times) < 1.7, "{spines}");
     }
 }
 
@@ -185,9 +196,7 @@ fn few_flows_of_many_cross_every_link_and_tell_as_many_apart() {
             for (hop, by) in crossed {
                 classes.entry(by).or_default().push(hop);
             }
-            classes
-                .into_values()
-                .collect::<std::collections::BTreeSet<_>>()
+            classes.into_values().collect::<BTreeSet<_>>()
         };
         assert_eq!(classes(all), classes(few));
     }

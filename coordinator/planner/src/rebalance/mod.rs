@@ -8,10 +8,11 @@
 mod problem;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::ids::LinkId;
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
@@ -21,6 +22,7 @@ use crate::paths::listed::{Listed, Movable};
 use crate::paths::{Atlas, Learned};
 use crate::sim::ecmp::{Ecmp, Fields};
 use problem::Sorted;
+pub use weights::Weights;
 
 /// The least and the most source port that RoCE draws.
 const PORTS: std::ops::RangeInclusive<u16> = 0xc000..=0xffff;
@@ -73,8 +75,8 @@ pub struct Rebalanced {
     pub before: Spread,
     pub after: Spread,
     pub moves: Vec<Move>,
-    /// By switch: weights of its links, where equal ones would not do.
-    pub weights: Vec<(NodeId, Vec<(LinkId, u32)>)>,
+    /// Where equal ones would not do.
+    pub weights: Vec<Weights>,
     pub solution: Solution,
     /// Places in the table of those that cannot leave a drained link.
     pub stuck: Vec<(usize, LinkId)>,
@@ -141,7 +143,7 @@ pub fn rebalance(
         before: of_listed_on(atlas, flows, &worth),
         after: of_listed_on(atlas, &moved, &worth),
         moves,
-        weights: weights(atlas, flows, options),
+        weights: weights::weights(atlas, flows, options),
         stuck: stuck.collect(),
         elephants: sorted.problem.flows.len(),
         solution,
@@ -219,46 +221,4 @@ impl Ports<'_> {
         let mut ports = PORTS.take(MOST_PORTS);
         ports.find(|&port| !self.taken.contains(&with(port)) && leads(with(port), &new.path))
     }
-}
-
-/// In sixteenths of the best link's; only where some link is worth less than another.
-fn weights(
-    atlas: &mut Atlas<'_>,
-    flows: &[Listed],
-    options: &Options,
-) -> Vec<(NodeId, Vec<(LinkId, u32)>)> {
-    // Whoever leaves a switch by the same door has the same choice.
-    let mut ends: BTreeMap<(NodeId, NodeId), NodeId> = BTreeMap::new();
-    for flow in flows {
-        let to = flow.ends[1];
-        let door = atlas.door(to);
-        for hop in &flow.path {
-            ends.insert((hop.from, door), to);
-        }
-    }
-    let mut by_switch: BTreeMap<NodeId, BTreeSet<LinkId>> = BTreeMap::new();
-    for ((at, _), to) in ends {
-        let links = atlas.choices(at, to);
-        let is_switch = !atlas.fabric.node(at).role.is_endpoint();
-        if links.len() > 1 && is_switch {
-            by_switch.entry(at).or_default().extend(links);
-        }
-    }
-    let worth = |link: LinkId| match options.drained.contains(&link) {
-        true => 0.0,
-        false => problem::worth(atlas.fabric, link, options),
-    };
-    let uneven = by_switch.into_iter().filter_map(|(at, links)| {
-        let best = links.iter().map(|&link| worth(link)).fold(0.0, f64::max);
-        if best == 0.0 {
-            return None;
-        }
-        let weight = |&link: &LinkId| (link, (16.0 * worth(link) / best).round() as u32);
-        let weights: Vec<_> = links.iter().map(weight).collect();
-        weights
-            .iter()
-            .any(|(_, weight)| *weight != 16)
-            .then_some((at, weights))
-    });
-    uneven.collect()
 }

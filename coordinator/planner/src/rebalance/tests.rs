@@ -151,10 +151,40 @@ fn lossy_links_carry_less_and_drained_ones_nothing() {
     assert_eq!(on_link(&drained), 0);
     let weights = plan(&fabric, &flows, &drained).weights;
     assert_eq!(
-        weights[0].1.iter().map(|it| it.1).collect::<Vec<_>>(),
+        weights[0].links.iter().map(|it| it.1).collect::<Vec<_>>(),
         [0, 16]
     );
     assert_eq!(plan(&fabric, &flows, &Options::default()).weights, []);
+}
+
+/// A drained link further on: only towards whom it leads the link before it is worth nothing.
+#[test]
+fn weights_are_of_whole_ways() {
+    let fabric = Scene::leaf_spine(3, 2, 1, 100, 100).fabric;
+    let rows = "h0,h1,9,h0>leaf0>spine1>leaf1>h1,1,\nh0,h2,9,h0>leaf0>spine1>leaf2>h2,1,\n";
+    let flows = listed(&fabric, rows);
+    let drain = |names: &[&str]| {
+        let drained = names.iter().map(|name| fabric.find_link(name).unwrap());
+        let options = Options {
+            drained: drained.collect(),
+            ..Options::default()
+        };
+        let weights = plan(&fabric, &flows, &options).weights.into_iter();
+        let told = weights.map(|it| {
+            let towards = it.towards.iter().map(|&node| fabric.name(node).to_owned());
+            let parts = it.links.iter().map(|(_, weight)| *weight);
+            (towards.collect::<Vec<_>>(), parts.collect::<Vec<_>>())
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        drain(&["leaf1-spine0"]),
+        [(vec!["leaf1".to_owned()], vec![0, 16])]
+    );
+    assert_eq!(drain(&["leaf0-spine0"]), [(vec![], vec![0, 16])]);
+    // Where no way is left nobody is sent anywhere.
+    let none = drain(&["leaf0-spine0", "leaf1-spine1", "leaf2-spine1"]);
+    assert_eq!(none, []);
 }
 
 /// Two elephants meet, a mouse is on a link that is drained, and a third link is free.

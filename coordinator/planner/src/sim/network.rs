@@ -160,6 +160,18 @@ impl Network {
         label: Label,
         way: &mut Way,
     ) -> bool {
+        let hashed = |node: usize, choices: usize| ecmp.choose(node as u32, label, choices);
+        self.find_chosen(from, towards, hashed, way)
+    }
+
+    /// The shortest way where `choose` says at each node which of so many it is.
+    pub(crate) fn find_chosen(
+        &self,
+        from: NodeId,
+        towards: &Towards,
+        choose: impl Fn(usize, usize) -> usize,
+        way: &mut Way,
+    ) -> bool {
         self.begin(way);
         if self.hops(from, towards).is_none() {
             return false;
@@ -168,7 +180,7 @@ impl Network {
         while at != towards.to() {
             let mut closer = self.closer(at, towards);
             let choices = closer.clone().count();
-            let Some(edge) = closer.nth(ecmp.choose(at as u32, label, choices)) else {
+            let Some(edge) = closer.nth(choose(at, choices)) else {
                 return false;
             };
             at = edge.to as usize;

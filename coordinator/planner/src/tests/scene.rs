@@ -145,6 +145,7 @@ impl Scene {
             pins: self.pins.clone(),
             tables: BTreeMap::new(),
             circuits: BTreeMap::new(),
+            beating: Vec::new(),
             fabric: Arc::new(self.fabric.clone()),
         }
     }

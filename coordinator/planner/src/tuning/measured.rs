@@ -18,10 +18,12 @@ pub struct Printed {
     pub ranks: Option<usize>,
 }
 
-/// How many times as long as simulated it takes until the first byte is there, and the bytes take.
+/// How many times as long as simulated it takes until the first byte is there, until all channels
+/// have started, and the bytes take.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
     pub latency: f64,
+    pub start: f64,
     pub wire: f64,
     /// By what part of what was measured the times are off still.
     pub off: f64,
@@ -31,18 +33,27 @@ impl Default for Calibration {
     fn default() -> Self {
         Self {
             latency: 1.0,
+            start: 1.0,
             wire: 1.0,
             off: 0.0,
         }
     }
 }
 
-/// What was simulated, in two parts, and what was measured.
+/// What a time consists of.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Parts {
+    pub(super) latency_us: f64,
+    /// Of all channels but the first.
+    pub(super) start_us: f64,
+    pub(super) wire_us: f64,
+}
+
+/// What was simulated, and what was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
-    pub latency_us: f64,
-    pub wire_us: f64,
-    pub measured_us: f64,
+pub(super) struct Sample {
+    pub(super) parts: Parts,
+    pub(super) measured_us: f64,
 }
 
 /// Places of the columns in the output: `size count type redop root time ...`.
@@ -91,53 +102,112 @@ fn measurement(line: &str) -> Option<Measurement> {
 impl Calibration {
     /// The factors by which all samples are off by the least parts of them. What samples say nothing
     /// of, or nonsense, stays as it was simulated.
-    pub fn fit(samples: &[Sample]) -> Option<Self> {
+    pub(super) fn fit(samples: &[Sample]) -> Option<Self> {
         let parts = samples.iter().map(|it| {
-            let [latency, wire] = [it.latency_us, it.wire_us].map(|part| part / it.measured_us);
-            (latency, wire)
+            let Parts {
+                latency_us,
+                start_us,
+                wire_us,
+            } = it.parts;
+            [latency_us, start_us, wire_us].map(|part| part / it.measured_us)
         });
         let parts: Vec<_> = parts.collect();
-        let factors = factors(&parts)?;
-        let off = |(latency, wire): &(f64, f64)| {
-            let off = factors[0] * latency + factors[1] * wire - 1.0;
-            off * off
-        };
-        let mean = parts.iter().map(off).sum::<f64>() / parts.len() as f64;
+        let [latency, start, wire] = factors(&parts)?;
         Some(Self {
-            latency: factors[0],
-            wire: factors[1],
-            off: mean.sqrt(),
+            latency,
+            start,
+            wire,
+            off: (squares(&parts, &[latency, start, wire]) / parts.len() as f64).sqrt(),
         })
     }
 
-    pub fn applied(&self, latency_us: f64, wire_us: f64) -> f64 {
-        self.latency * latency_us + self.wire * wire_us
+    pub(super) fn applied(&self, parts: &Parts) -> f64 {
+        self.latency * parts.latency_us + self.start * parts.start_us + self.wire * parts.wire_us
     }
 }
 
-/// By least squares, of latency and wire as parts of what was measured.
-fn factors(parts: &[(f64, f64)]) -> Option<[f64; 2]> {
-    let sum = |of: fn(&(f64, f64)) -> f64| parts.iter().map(of).sum::<f64>();
-    let [a, b] = [sum(|it| it.0), sum(|it| it.1)];
-    let [aa, ab, bb] = [
-        sum(|it| it.0 * it.0),
-        sum(|it| it.0 * it.1),
-        sum(|it| it.1 * it.1),
-    ];
-    let determinant = aa * bb - ab * ab;
-    if parts.is_empty() || aa + bb == 0.0 {
-        return None;
-    }
-    if determinant <= ALIKE * aa * bb {
-        let both = (a + b) / (aa + 2.0 * ab + bb);
-        return Some([both; 2]);
-    }
-    let latency = (a * bb - b * ab) / determinant;
-    let wire = (b * aa - a * ab) / determinant;
-    let or_as_simulated = |factor: f64| if factor > 0.0 { factor } else { 1.0 };
-    Some(match (latency > 0.0, wire > 0.0) {
-        (true, true) => [latency, wire],
-        (true, false) => [or_as_simulated((a - ab) / aa), 1.0],
-        _ => [1.0, or_as_simulated((b - ab) / bb)],
+const COLUMNS: usize = 3;
+
+/// Columns that one factor each is fitted to; what is not named stays as it was simulated. Starts are
+/// told from latency where numbers of channels differ, and both from bytes where sizes do.
+const FITS: [&[&[usize]]; 6] = [
+    &[&[0], &[1], &[2]],
+    &[&[0, 1], &[2]],
+    &[&[0], &[2]],
+    &[&[0, 1, 2]],
+    &[&[0, 1]],
+    &[&[2]],
+];
+/// A later fit must be off by so much less, and by more than rounding.
+const CLEARLY: f64 = 0.9;
+const ROUNDING: f64 = 1e-12;
+
+/// By least squares, of latency, starts and wire as parts of what was measured.
+fn factors(parts: &[[f64; COLUMNS]]) -> Option<[f64; COLUMNS]> {
+    let fits = FITS.iter().filter_map(|groups| factors_of(parts, groups));
+    let off = |factors: &[f64; COLUMNS]| squares(parts, factors);
+    fits.reduce(|a, b| match off(&b) + ROUNDING < CLEARLY * off(&a) {
+        true => b,
+        false => a,
     })
+}
+
+fn squares(parts: &[[f64; COLUMNS]], factors: &[f64; COLUMNS]) -> f64 {
+    let off = |of: &[f64; COLUMNS]| {
+        let whole = of.iter().zip(factors).map(|(part, factor)| part * factor);
+        whole.sum::<f64>() - 1.0
+    };
+    parts.iter().map(|of| off(of) * off(of)).sum()
+}
+
+/// Nothing where some of these groups grow alike, or a factor would be nonsense.
+fn factors_of(parts: &[[f64; COLUMNS]], groups: &[&[usize]]) -> Option<[f64; COLUMNS]> {
+    let row = |of: &[f64; COLUMNS]| {
+        let sum = |group: &&[usize]| group.iter().map(|&it| of[it]).sum::<f64>();
+        let fitted: Vec<_> = groups.iter().map(sum).collect();
+        let rest = of.iter().sum::<f64>() - fitted.iter().sum::<f64>();
+        (fitted, 1.0 - rest)
+    };
+    let found = least_squares(&parts.iter().map(row).collect::<Vec<_>>())?;
+    let mut factors = [1.0; COLUMNS];
+    for (group, factor) in groups.iter().zip(&found) {
+        group.iter().for_each(|&it| factors[it] = *factor);
+    }
+    found
+        .iter()
+        .all(|factor| *factor > ALIKE)
+        .then_some(factors)
+}
+
+/// What columns are, and what they shall come to.
+type Line = (Vec<f64>, f64);
+
+/// The factors of the columns that come closest to the last one; nothing where columns are alike.
+fn least_squares(rows: &[Line]) -> Option<Vec<f64>> {
+    let columns = rows.first()?.0.len();
+    let sum = |of: &dyn Fn(&Line) -> f64| rows.iter().map(of).sum::<f64>();
+    let line = |a: usize| {
+        let products = (0..columns).map(|b| sum(&|row| row.0[a] * row.0[b]));
+        let target = sum(&|row| row.0[a] * row.1);
+        products.chain([target]).collect::<Vec<_>>()
+    };
+    let mut lines: Vec<_> = (0..columns).map(line).collect();
+    for at in 0..columns {
+        let whole = lines[at][at];
+        for above in 0..at {
+            let factor = lines[at][above] / lines[above][above];
+            let (before, rest) = lines.split_at_mut(at);
+            let pairs = rest[0].iter_mut().zip(&before[above]);
+            pairs.for_each(|(it, above)| *it -= factor * above);
+        }
+        if lines[at][at] <= ALIKE * whole {
+            return None;
+        }
+    }
+    let mut found = vec![0.0; columns];
+    for at in (0..columns).rev() {
+        let known = (at + 1..columns).map(|it| lines[at][it] * found[it]);
+        found[at] = (lines[at][columns] - known.sum::<f64>()) / lines[at][at];
+    }
+    Some(found)
 }

@@ -1,5 +1,9 @@
 //! What suits which sizes, and how measurements change it.
 
+use reweave_common::fabric::Fabric;
+use reweave_common::units::Rate;
+
+use super::measured::Parts;
 use super::*;
 use crate::tests::scene::Scene;
 
@@ -16,68 +20,218 @@ fn fabric(hosts: u64) -> Fabric {
     Scene::leaf_spine(2, 4, hosts / 2, 100_000, 100_000).fabric
 }
 
-fn swept(fabric: &Fabric, channel_gbps: u64, calibration: Calibration) -> Vec<Choice> {
-    let calibrations = Calibrations {
-        general: calibration,
-        ..Calibrations::default()
-    };
-    sweep(&asked(fabric, channel_gbps, calibrations)).unwrap()
-}
-
-fn asked(fabric: &Fabric, channel_gbps: u64, calibrations: Calibrations) -> Sweep<'_> {
-    Sweep {
+fn ground(fabric: &Fabric, channel_gbps: u64) -> Ground<'_> {
+    Ground {
         fabric,
         operation: Operation::AllReduce,
-        sizes: (0..11).map(|nth| f64::from(1 << (2 * nth + 10))).collect(),
+        channels: CHANNELS.to_vec(),
         channel: Rate::from_bits_per_s(channel_gbps * 1_000_000_000),
+        start_us: 0.4,
         ranks_per_host: 1,
-        calibrations,
         limit: u64::MAX,
     }
+}
+
+fn sizes() -> Vec<f64> {
+    (0..11).map(|nth| f64::from(1 << (2 * nth + 10))).collect()
+}
+
+fn swept(ground: &Ground<'_>) -> Vec<Choice> {
+    let survey = Survey::of(ground).unwrap();
+    survey.sweep(&sizes(), &Calibrations::default()).unwrap()
 }
 
 #[test]
 fn small_ones_want_few_steps_and_large_ones_bandwidth() {
     let fabric = fabric(32);
-    let choices = swept(&fabric, 25, Calibration::default());
+    let choices = swept(&ground(&fabric, 25));
     let (small, large) = (&choices[0], &choices[10]);
     assert_eq!(
-        (small.algorithm, small.protocol),
+        (small.best.algorithm, small.best.protocol),
         (Algorithm::Tree, Protocol::LowLatency)
     );
-    assert_eq!((small.channels, large.protocol), (1, Protocol::Simple));
-    assert!(large.channels >= 4, "{large:?}");
+    assert_eq!(
+        (small.best.channels, large.best.protocol),
+        (1, Protocol::Simple)
+    );
+    assert!(large.best.channels >= 4, "{:?}", large.best);
     for choice in &choices {
-        assert!(
-            choice.weighed.iter().all(|it| it.3 >= choice.time_us),
-            "{choice:?}"
-        );
-        assert_eq!(choice.weighed.len(), 6);
+        let close = |it: &Weighed| it.time_us >= choice.best.time_us * WORTHWHILE;
+        assert!(choice.weighed.iter().all(close), "{:?}", choice.best);
+        assert_eq!(choice.weighed.len(), 6 * CHANNELS.len());
+    }
+}
+
+/// Hosts of 100 Gb/s above whose leaves there are links of 25 Gb/s.
+fn narrow(spines: u64) -> Fabric {
+    Scene::leaf_spine(4, spines, 4, 100_000, 25_000).fabric
+}
+
+fn rival(rival: Option<why::Rival>) -> (u32, Because) {
+    let rival = rival.unwrap();
+    (rival.channels, rival.because)
+}
+
+/// A channel alone is a flow on one of eight ways; whoever has but one way gains nothing by more.
+#[test]
+fn large_ones_want_more_channels_where_there_are_more_ways() {
+    let [many, one] = [8, 1].map(narrow);
+    let [many, one] = [&many, &one].map(|fabric| swept(&ground(fabric, 400)));
+    let (many, one) = (&many[10], &one[10]);
+    assert!(many.best.channels >= 8, "{:?}", many.best);
+    assert_eq!(one.best.channels, 1, "{:?}", one.best);
+    let fewer = many.best.channels / 2;
+    assert_eq!(rival(many.why.fewer), (fewer, Because::Collisions));
+    assert_eq!(rival(one.why.more), (2, Because::NoGain));
+    let time = |channels: u32| {
+        let best = many.weighed.iter().filter(|it| it.channels == channels);
+        best.map(|it| it.time_us).fold(f64::INFINITY, f64::min)
+    };
+    assert!(
+        time(1) > 2.0 * many.best.time_us,
+        "{} {:?}",
+        time(1),
+        many.best
+    );
+    assert!(many.why.collisions < 2.0 && many.why.latency_percent < 5.0);
+}
+
+/// Where the first byte is most of the time, each channel is one more to start; where starting costs
+/// nothing, that is no reason.
+#[test]
+fn small_ones_want_fewer_channels_as_each_has_to_be_started() {
+    let fabric = narrow(8);
+    let usual = ground(&fabric, 400);
+    let small = &swept(&usual)[0];
+    assert_eq!(small.best.channels, 1);
+    assert_eq!(rival(small.why.more), (2, Because::Starts));
+    assert!(small.why.more.unwrap().longer_percent > 1.0);
+    assert!(small.why.latency_percent > 50.0, "{:?}", small.why);
+    assert!(
+        small.bytes < small.why.least_bytes_per_channel,
+        "{:?}",
+        small.why
+    );
+    let free = Ground {
+        start_us: 0.0,
+        ..usual
+    };
+    let free = &swept(&free)[0];
+    assert_ne!(free.why.more.map(|it| it.because), Some(Because::Starts));
+    assert!(free.best.time_us <= small.best.time_us);
+}
+
+/// What channels copy bounds fewer of them, where the ways are no question.
+#[test]
+fn slow_channels_are_many() {
+    let fabric = fabric(8);
+    let choices = [25, 400].map(|gbps| swept(&ground(&fabric, gbps)));
+    let [slow, quick] = choices.each_ref().map(|choices| &choices[10]);
+    assert!(
+        slow.best.channels > quick.best.channels,
+        "{:?} {:?}",
+        slow.best,
+        quick.best
+    );
+    assert_eq!(rival(slow.why.fewer).1, Because::Copying);
+}
+
+/// Each link of a host has channels of its own.
+#[test]
+fn hosts_with_several_links_want_a_channel_for_each() {
+    let switches =
+        "\n[[node]]\nname = \"s0\"\nrole = \"switch\"\n[[node]]\nname = \"s1\"\nrole = \"switch\"";
+    let host = |nth: u32| {
+        let link =
+            |switch: u32| format!("\n[[link]]\na = \"h{nth}\"\nb = \"s{switch}\"\ngbps = 100");
+        format!(
+            "\n[[node]]\nname = \"h{nth}\"\nrole = \"host\"{}{}",
+            link(0),
+            link(1)
+        )
+    };
+    let hosts: String = (0..4).map(host).collect();
+    let fabric = Scene::of(&format!("kind = \"graph\"{switches}{hosts}")).fabric;
+    let large = &swept(&ground(&fabric, 400))[10];
+    assert_eq!(large.best.channels, 2, "{:?}", large.why);
+    assert!((large.why.collisions - 1.0).abs() < 0.01, "{:?}", large.why);
+}
+
+/// The parts that are told apart come to what a simulation of all sends says.
+#[test]
+fn trees_in_pieces_take_about_as_long_as_simulated() {
+    let fabric = fabric(8);
+    let only = Ground {
+        channels: vec![1],
+        channel: Rate::from_bits_per_s(u64::MAX),
+        ..ground(&fabric, 400)
+    };
+    let choices = swept(&only);
+    let network = crate::sim::network::Network::of(
+        &fabric,
+        crate::sim::network::Costs {
+            start_up: crate::sim::SimTime::from_micros(14.0).unwrap(),
+            ..Default::default()
+        },
+    );
+    for choice in &choices {
+        let collective = crate::collectives::Collective {
+            fabric: &fabric,
+            members: None,
+            operation: Operation::AllReduce,
+            bytes: choice.bytes,
+        };
+        for algorithm in ALGORITHMS {
+            let found = choice.weighed.iter();
+            let found =
+                found.filter(|it| (it.algorithm, it.protocol) == (algorithm, Protocol::Simple));
+            let found = found.map(|it| it.time_us).next().unwrap();
+            let ecmp = crate::sim::ecmp::Ecmp::default();
+            let played = crate::collectives::time(
+                &collective,
+                algorithm,
+                &network,
+                &ecmp,
+                u64::MAX,
+                &mut |_| true,
+            );
+            let played = played.unwrap().time.micros();
+            assert!(
+                (0.999..1.15).contains(&(found / played)),
+                "{algorithm} {}: {found} {played}",
+                choice.bytes
+            );
+        }
     }
 }
 
 #[test]
 fn the_table_covers_all_sizes_once() {
     let fabric = fabric(16);
-    let rows = table(&swept(&fabric, 25, Calibration::default()));
+    let rows = table(&swept(&ground(&fabric, 25)));
     assert_eq!(
         (rows[0].from_bytes, rows[rows.len() - 1].to_bytes),
         (0, 1 << 30)
     );
     for pair in rows.windows(2) {
         assert_eq!(pair[0].to_bytes + 1, pair[1].from_bytes);
-        assert_ne!(
-            (pair[0].algorithm, pair[0].protocol, pair[0].channels),
-            (pair[1].algorithm, pair[1].protocol, pair[1].channels)
-        );
+        assert!(!pair[0].choice.is_like(&pair[1].choice));
     }
     let text = csv(Operation::AllReduce, 16, 128, &rows);
-    let first = text.lines().next().unwrap();
+    let (remarks, lines): (Vec<_>, Vec<_>) = text.lines().partition(|line| line.starts_with('#'));
+    assert_eq!((remarks.len(), lines.len()), (rows.len(), rows.len()));
     assert!(
-        first.starts_with("allreduce,0,") && first.ends_with(",16,128,-1,-1"),
-        "{first}"
+        lines[0].starts_with("allreduce,0,") && lines[0].ends_with(",16,128,-1,-1"),
+        "{}",
+        lines[0]
     );
-    assert!(text.lines().all(|line| line.split(',').count() == 10));
+    assert!(lines.iter().all(|line| line.split(',').count() == 10));
+    // Readers take longer lines for several.
+    assert!(text.lines().all(|line| line.len() < 250), "{text}");
+    assert!(
+        remarks[0].contains("each step starts more transfers"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -107,26 +261,45 @@ fn what_nccl_tests_print_is_read() {
     assert!(error.starts_with("out.txt:1"), "{error}");
 }
 
-#[test]
-fn latency_and_bytes_are_fitted_apart() {
-    let sample = |latency_us: f64, wire_us: f64, measured_us: f64| Sample {
+fn sample([latency_us, start_us, wire_us]: [f64; 3], measured_us: f64) -> Sample {
+    let parts = Parts {
         latency_us,
+        start_us,
         wire_us,
-        measured_us,
     };
-    let slow = [(10.0, 1.0), (10.0, 50.0), (12.0, 900.0)];
-    let slow = slow.map(|(latency, wire)| sample(latency, wire, 3.0 * latency + 1.2 * wire));
+    Sample { parts, measured_us }
+}
+
+fn near(value: f64, expected: f64) -> bool {
+    (value - expected).abs() < 1e-9
+}
+
+#[test]
+fn latency_starts_and_bytes_are_fitted_apart() {
+    let all = [
+        [10.0, 0.0, 1.0],
+        [10.0, 7.0, 50.0],
+        [12.0, 3.0, 900.0],
+        [12.0, 0.0, 30.0],
+    ];
+    let slow = all.map(|of| sample(of, 3.0 * of[0] + 2.0 * of[1] + 1.2 * of[2]));
     let fit = Calibration::fit(&slow).unwrap();
-    let near = |value: f64, expected: f64| (value - expected).abs() < 1e-9;
     assert!(
-        near(fit.latency, 3.0) && near(fit.wire, 1.2) && fit.off < 1e-9,
+        near(fit.latency, 3.0) && near(fit.start, 2.0) && near(fit.wire, 1.2) && fit.off < 1e-9,
         "{fit:?}"
     );
-    let alone = Calibration::fit(&[sample(10.0, 10.0, 60.0)]).unwrap();
+    // By one number of channels, starts are not told from latency.
+    let one = all.map(|of| sample([of[0], 0.5 * of[0], of[2]], 3.0 * of[0] + 1.2 * of[2]));
+    let fit = Calibration::fit(&one).unwrap();
+    assert!(
+        near(fit.latency, 2.0) && near(fit.start, 2.0) && near(fit.wire, 1.2),
+        "{fit:?}"
+    );
+    let alone = Calibration::fit(&[sample([10.0, 0.0, 10.0], 60.0)]).unwrap();
     assert_eq!((alone.latency, alone.wire), (3.0, 3.0));
     assert_eq!(Calibration::fit(&[]), None);
     // All sizes take as long: of the bytes that says nothing, and the fit is a poor one.
-    let same = [1.0, 50.0, 5000.0].map(|wire| sample(10.0, wire, 9000.0));
+    let same = [1.0, 50.0, 5000.0].map(|wire| sample([10.0, 0.0, wire], 9000.0));
     let fit = Calibration::fit(&same).unwrap();
     assert!(
         fit.latency > 100.0 && near(fit.wire, 1.0) && fit.off > 0.1,
@@ -135,20 +308,24 @@ fn latency_and_bytes_are_fitted_apart() {
 }
 
 /// Of some sizes only.
-fn few(fabric: &Fabric, calibrations: Calibrations) -> Sweep<'_> {
-    Sweep {
-        sizes: [10, 14, 18, 22, 26]
-            .map(|power| f64::from(1 << power))
-            .to_vec(),
-        ..asked(fabric, 25, calibrations)
-    }
-}
+const FEW: [f64; 5] = [1024.0, 16384.0, 262_144.0, 4_194_304.0, 67_108_864.0];
 
 fn combinations(choices: &[Choice]) -> Vec<Combination> {
     choices
         .iter()
-        .map(|it| (it.algorithm, it.protocol))
+        .map(|it| (it.best.algorithm, it.best.protocol))
         .collect()
+}
+
+fn run(us: impl Fn(f64) -> f64) -> Run {
+    let line = |bytes: f64| Measurement {
+        bytes,
+        time_us: us(bytes),
+    };
+    Run {
+        lines: FEW.map(line).to_vec(),
+        ..Run::default()
+    }
 }
 
 /// Where the first byte takes long, few steps are worth more; and so is what was measured to be
@@ -156,46 +333,80 @@ fn combinations(choices: &[Choice]) -> Vec<Combination> {
 #[test]
 fn measurements_change_what_is_chosen() {
     let fabric = fabric(8);
-    let plain = few(&fabric, Calibrations::default());
-    let choices = sweep(&plain).unwrap();
-    let measured: Vec<_> = choices
-        .iter()
-        .map(|it| {
-            let [empty, all] = [0, choices.len() - 1].map(|nth| choices[nth].time_us);
-            let time_us = it.time_us + 50.0 * empty.min(all);
-            Measurement {
-                bytes: it.bytes,
-                time_us,
-            }
-        })
-        .collect();
-    let general = calibrate(&plain, &measured, None).unwrap().unwrap();
+    let survey = Survey::of(&ground(&fabric, 25)).unwrap();
+    let choices = survey.sweep(&FEW, &Calibrations::default()).unwrap();
+    let time = |bytes: f64| {
+        choices
+            .iter()
+            .find(|it| it.bytes == bytes)
+            .unwrap()
+            .best
+            .time_us
+    };
+    let slow = run(|bytes| time(bytes) + 50.0 * time(FEW[0]));
+    let general = survey.calibrate(&[slow]).unwrap();
     assert!(general.latency > 5.0, "{general:?}");
     let slow = Calibrations {
         general,
         ..Calibrations::default()
     };
-    let slowly = sweep(&few(&fabric, slow)).unwrap();
+    let slowly = survey.sweep(&FEW, &slow).unwrap();
     assert_ne!(combinations(&slowly), combinations(&choices));
 
     let quick = (Algorithm::Tree, Protocol::LowLatency128);
-    let times = plain.sizes.iter().map(|&bytes| Measurement {
-        bytes,
-        time_us: 1.0 + bytes / 1e6,
-    });
-    let own = calibrate(&plain, &times.collect::<Vec<_>>(), Some(quick))
-        .unwrap()
-        .unwrap();
+    let bound = Run {
+        combination: Some(quick),
+        ..run(|bytes| 1.0 + bytes / 1e6)
+    };
+    let own = survey.calibrate(&[bound]).unwrap();
     let bound = Calibrations {
         general: Calibration::default(),
         of: vec![(quick, own)],
     };
-    let quickly = sweep(&few(&fabric, bound)).unwrap();
+    let quickly = survey.sweep(&FEW, &bound).unwrap();
     assert!(
         combinations(&quickly).contains(&quick),
-        "{own:?} {quickly:?}"
+        "{own:?} {:?}",
+        combinations(&quickly)
     );
     assert!(!combinations(&choices).contains(&quick));
+}
+
+/// Runs by several numbers of channels say what a channel costs; where that is much, fewer are named.
+#[test]
+fn what_channels_were_measured_to_cost_changes_how_many_are_named() {
+    let fabric = narrow(8);
+    let survey = Survey::of(&ground(&fabric, 400)).unwrap();
+    let plain = survey.sweep(&sizes(), &Calibrations::default()).unwrap();
+    let ring = (Algorithm::Ring, Protocol::Simple);
+    let by = |channels: u32| Run {
+        combination: Some(ring),
+        channels: Some(channels),
+        ..run(|bytes| {
+            let alike = survey
+                .all
+                .iter()
+                .find(|it| (it.combination, it.channels) == (ring, channels));
+            let Parts {
+                latency_us,
+                start_us,
+                wire_us,
+            } = alike.unwrap().parts(bytes, &Calibration::default());
+            latency_us + 40.0 * start_us + wire_us
+        })
+    };
+    let dear = survey.calibrate(&[by(1), by(8)]).unwrap();
+    assert!(
+        near(dear.latency, 1.0) && (dear.start - 40.0).abs() < 1e-6,
+        "{dear:?}"
+    );
+    let calibrations = Calibrations {
+        general: dear,
+        of: Vec::new(),
+    };
+    let dearly = survey.sweep(&sizes(), &calibrations).unwrap();
+    let channels = |choices: &[Choice]| choices.iter().map(|it| it.best.channels).sum::<u32>();
+    assert!(channels(&dearly) < channels(&plain));
 }
 
 /// A ring comes by every rank, a tree only by as many as it is deep.
@@ -203,18 +414,19 @@ fn measurements_change_what_is_chosen() {
 fn more_ranks_on_each_host_favour_trees() {
     let fabric = fabric(8);
     let with = |ranks_per_host: usize| {
-        let asked = Sweep {
+        let crowded = Ground {
             ranks_per_host,
-            ..few(&fabric, Calibrations::default())
+            ..ground(&fabric, 25)
         };
-        let choices = sweep(&asked).unwrap();
+        let survey = Survey::of(&crowded).unwrap();
+        let choices = survey.sweep(&FEW, &Calibrations::default()).unwrap();
         let trees = choices
             .iter()
-            .filter(|it| it.algorithm == Algorithm::Tree)
+            .filter(|it| it.best.algorithm == Algorithm::Tree)
             .count();
         (
             trees,
-            choices.iter().map(|it| it.time_us).collect::<Vec<_>>(),
+            choices.iter().map(|it| it.best.time_us).collect::<Vec<_>>(),
         )
     };
     let [(few, alone), (many, crowded)] = [1, 8].map(with);

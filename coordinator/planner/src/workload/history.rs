@@ -11,7 +11,7 @@ use reweave_common::units::Bytes;
 
 use crate::sim::ecmp::{Ecmp, Fields};
 use crate::sim::network::{Compass, Costs, Network, Part};
-use crate::sim::{self, PathIndex, Problem, ProblemError, SimError, SimTime};
+use crate::sim::{self, PathIndex, Problem, ProblemError, Progress, SimError, SimTime};
 
 /// A burst of a flow that was seen: it sent this much in one go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub struct Replayed {
     pub times: Vec<SimTime>,
     /// When the last of them has ended.
     pub end: SimTime,
+    /// By link, cable `n` from its end `a` at `2n`: what went over it, headers and all.
+    pub carried_bits: Vec<f64>,
     pub events: u64,
 }
 
@@ -74,17 +76,19 @@ impl From<ProblemError> for ReplayError {
 const MOST_WAYS: usize = 64;
 
 /// Plays bursts that were seen: each begins when it did, and takes as long as it must. More than
-/// `limit` units of work is an error.
+/// `limit` units of work is an error; `watch` is told now and then how far it is, and says whether to go on.
 pub fn replay(
     seen: &[Seen],
     fabric: &Fabric,
     routing: Routing,
     costs: Costs,
     limit: u64,
+    watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Replayed, ReplayError> {
     let network = Network::of(fabric, costs);
     let mut stage = Stage {
         fabric,
+        carried_bits: vec![0.0; network.capacities().len()],
         problem: network.problem()?,
         network,
         routing,
@@ -96,7 +100,7 @@ pub fn replay(
         stage.add(burst)?;
         ends.push(stage.problem.tasks());
     }
-    let outcome = sim::simulate(&stage.problem, limit).map_err(ReplayError::Course)?;
+    let outcome = sim::watched(&stage.problem, limit, watch).map_err(ReplayError::Course)?;
     let mut first = 0;
     let time = |(burst, &end): (&Seen, &usize)| {
         let parts = &outcome.finishes[std::mem::replace(&mut first, end)..end];
@@ -106,12 +110,14 @@ pub fn replay(
     Ok(Replayed {
         times: seen.iter().zip(&ends).map(time).collect(),
         end: outcome.makespan(),
+        carried_bits: stage.carried_bits,
         events: outcome.events,
     })
 }
 
 struct Stage<'f> {
     fabric: &'f Fabric,
+    carried_bits: Vec<f64>,
     network: Network,
     problem: Problem,
     routing: Routing,
@@ -123,6 +129,10 @@ impl Stage<'_> {
     fn add(&mut self, burst: &Seen) -> Result<(), ReplayError> {
         let begins = SimTime::from_duration(burst.at);
         for Part { way, share } in self.parts(burst)? {
+            let bits = self.network.bits(burst.bytes.count() as f64 * share);
+            for &link in &way.links {
+                self.carried_bits[link as usize] += bits;
+            }
             let path = match self.paths.get(&way.links) {
                 Some(&path) => path,
                 None => {
@@ -131,7 +141,6 @@ impl Stage<'_> {
                     path
                 }
             };
-            let bits = self.network.bits(burst.bytes.count() as f64 * share);
             self.problem
                 .add_transfer(path, bits, begins.plus(way.delay))?;
         }

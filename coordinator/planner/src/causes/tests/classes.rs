@@ -277,3 +277,30 @@ fn lone() -> Fabric {
     text.extend(links.map(|(a, b)| link(a, b)));
     Fabric::parse("fabric.toml", &text).unwrap()
 }
+
+#[test]
+fn a_rank_that_the_others_wait_for_in_collectives_is_named() {
+    let told = |communicate_ms: [f64; 8]| {
+        let mut evidence = clean();
+        let job = &mut evidence.jobs[0];
+        job.compute_ms = communicate_ms.map(|ms| 100.0 - ms).to_vec();
+        job.communicate_ms = communicate_ms.to_vec();
+        diagnose(&evidence, &fabric()).unwrap()
+    };
+    let mut late = [60.0; 8];
+    late[2] = 30.0;
+    let found = told(late);
+    let [only] = &found[..] else {
+        panic!("{found:#?}")
+    };
+    assert_eq!(
+        (only.class, &only.subject.to_string()[..]),
+        (Class::Straggler, "h2")
+    );
+    // Two that are early are none that is late; nor is one that is hardly waited for.
+    late[5] = 32.0;
+    assert_eq!(told(late), []);
+    let mut little = [12.0; 8];
+    little[2] = 6.0;
+    assert_eq!(told(little), []);
+}

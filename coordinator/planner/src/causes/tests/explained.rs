@@ -98,3 +98,54 @@ fn where_all_pairs_take_as_long_no_one_way_is_to_blame() {
         "all pairs take as long: it is not one way that slows it"
     );
 }
+
+/// A collective that says nothing of its pairs hides none that does, and one job may be told of twice.
+#[test]
+fn what_tells_of_its_pairs_is_explained() {
+    let mut evidence = clean();
+    let slow = one_pair("h3>leaf0>spine2>leaf1>h4");
+    let silent = CollectiveFacts {
+        name: "silent".to_owned(),
+        ms: 50.0,
+        pairs: Vec::new(),
+    };
+    let again = JobFacts {
+        job: "train".to_owned(),
+        ranks: evidence.jobs[0].ranks.clone(),
+        collectives: vec![slow],
+        ..JobFacts::default()
+    };
+    evidence.jobs[0].collectives = vec![silent];
+    assert_eq!(explain(&evidence, &fabric(), "train").unwrap(), None);
+    evidence.jobs.push(again);
+    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(told.collective.as_deref(), Some("slow"));
+    let first = "silent took longer, 50.000 ms, and does not say between whom";
+    assert_eq!(told.doubts[0], first);
+}
+
+/// Times of two that do not know how late it is.
+#[test]
+fn clocks_apart_make_times_doubtful() {
+    let mut evidence = clean();
+    evidence.hosts[4].clock_skew_ms = Some(900.0);
+    evidence.jobs[0].collectives = vec![one_pair("h3>leaf0>spine2>leaf1>h4")];
+    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(
+        told.doubts[0],
+        "the clock of h4 is apart: where times were taken by several clocks, another pair may be the slowest"
+    );
+}
+
+#[test]
+fn nobody_sends_to_itself() {
+    let mut evidence = clean();
+    let mut alone = one_pair("");
+    (alone.pairs[0].to, alone.pairs[0].path) = (3, Vec::new());
+    evidence.jobs[0].collectives = vec![alone];
+    let refused = explain(&evidence, &fabric(), "train").unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the partner of rank 3 of job train cannot be 3"
+    );
+}

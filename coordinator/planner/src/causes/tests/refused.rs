@@ -76,7 +76,40 @@ fn names_and_ways_that_cannot_be_are_refused() {
             },
             "the number of hops of h0 to h0 cannot be 6",
         ),
+        (
+            |it| it.hosts[0].host = "leaf0".to_owned(),
+            "leaf0 is a switch, and no host",
+        ),
     ]);
+}
+
+/// What two say of the same end of a link, or of a host, is not chosen from.
+#[test]
+fn what_is_said_twice_and_otherwise_is_refused() {
+    refused(&[
+        (
+            |it| {
+                it.ports.push(PortFacts {
+                    mtu_bytes: Some(1500),
+                    ..it.ports[0].clone()
+                });
+            },
+            "the port of h0 towards leaf0 is given twice, and not the same",
+        ),
+        (
+            |it| {
+                it.hosts.push(HostFacts {
+                    clock_skew_ms: Some(9000.0),
+                    ..it.hosts[0].clone()
+                });
+            },
+            "h0 is given twice, and not the same",
+        ),
+    ]);
+    let mut evidence = clean();
+    evidence.ports.push(evidence.ports[0].clone());
+    evidence.hosts.push(evidence.hosts[0].clone());
+    assert_eq!(found(&evidence), []);
 }
 
 #[test]
@@ -105,6 +138,43 @@ fn figures_that_cannot_be_are_refused_by_name() {
         (
             |it| it.hosts[0].pcie_gts = Some(-8.0),
             "the speed of the bus of h0 cannot be -8",
+        ),
+        (
+            |it| it.hosts[0].clock_skew_ms = Some(-1e300),
+            "the error of the clock of h0 cannot be -1e300",
+        ),
+        (
+            |it| it.flows[0].gbps = 1e300,
+            "the rate of h0>leaf0>spine0>leaf1>h4 cannot be 1e300",
+        ),
+        (
+            |it| it.series[0].every_s = 0.0,
+            "the time between values of latency_us at h1 cannot be 0",
+        ),
+        (
+            |it| it.series = vec![series("loss", &["leaf0", "spine0"], |_| 5.0)],
+            "a value of loss at leaf0-spine0 cannot be 5",
+        ),
+    ]);
+}
+
+/// Sums of them would be wrong.
+#[test]
+fn more_than_anybody_counts_is_refused() {
+    refused(&[
+        (
+            |it| it.probes[0].sent = u64::MAX,
+            "the number of probes of h0>leaf0>spine0>leaf1>h4>leaf1>spine0>leaf0>h0 cannot be \
+             1.8446744073709552e19",
+        ),
+        (
+            |it| it.probes[0].large_sent = u64::MAX,
+            "the number of probes of h0>leaf0>spine0>leaf1>h4>leaf1>spine0>leaf0>h0 cannot be \
+             1.8446744073709552e19",
+        ),
+        (
+            |it| it.jobs[0].first = vec![u64::MAX; 2],
+            "the number of collectives of job train cannot be 1.8446744073709552e19",
         ),
     ]);
 }
@@ -224,9 +294,8 @@ fn a_bus_that_is_faster_than_it_could_be_is_left_out_and_said() {
     );
 }
 
-/// Which of two cables a flow takes, its path does not say.
-#[test]
-fn flows_over_parallel_links_collide_with_nobody() {
+/// Two cables between switches.
+fn with_two_cables() -> Fabric {
     let text = "kind = \"graph\"\n\
         node = [{ name = \"a\", role = \"host\" }, { name = \"b\", role = \"host\" },\
                 { name = \"c\", role = \"host\" }, { name = \"d\", role = \"host\" },\
@@ -234,13 +303,19 @@ fn flows_over_parallel_links_collide_with_nobody() {
         link = [{ a = \"a\", b = \"x\", gbps = 100 }, { a = \"b\", b = \"x\", gbps = 100 },\
                 { a = \"c\", b = \"y\", gbps = 100 }, { a = \"d\", b = \"y\", gbps = 100 },\
                 { a = \"x\", b = \"y\", gbps = 100, count = 2 }]";
-    let fabric = Fabric::parse("fabric.toml", text).unwrap();
+    Fabric::parse("fabric.toml", text).unwrap()
+}
+
+/// Which of two cables a flow takes, its path does not say: not now, and not when it starts.
+#[test]
+fn flows_over_parallel_links_collide_with_nobody() {
+    let fabric = with_two_cables();
     let flow = |path: &str| FlowFacts {
         path: names(path),
         gbps: 80.0,
         job: None,
     };
-    let evidence = Evidence {
+    let mut evidence = Evidence {
         flows: vec![flow("a>x>y>c"), flow("b>x>y>d")],
         ..Evidence::default()
     };
@@ -250,6 +325,73 @@ fn flows_over_parallel_links_collide_with_nobody() {
         doubts.len() == 2 && doubts[0].contains("parallel"),
         "{doubts:?}"
     );
+    let to_come = |path: &str| Demand {
+        path: names(path),
+        gbps: 60.0,
+    };
+    evidence.flows.clear();
+    evidence.jobs = vec![JobFacts {
+        job: "next".to_owned(),
+        will_send: vec![to_come("a>x>y>c"), to_come("b>x>y>d")],
+        ..JobFacts::default()
+    }];
+    assert_eq!(diagnose(&evidence, &fabric).unwrap(), []);
+    // With both cables full, it does not matter which.
+    evidence.jobs[0].will_send = vec![to_come("x>y"); 4];
+    let found = diagnose(&evidence, &fabric).unwrap();
+    let subjects: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
+    assert_eq!(subjects.len(), 1, "{subjects:?}");
+    assert!(subjects[0].starts_with("ambiguous: "), "{subjects:?}");
+}
+
+/// A flow that comes by a switch twice never arrives: its way is wrong.
+#[test]
+fn flows_that_go_in_circles_are_left_out_and_said() {
+    let mut evidence = clean();
+    for host in ["h0", "h1"] {
+        evidence.flows.push(FlowFacts {
+            path: names(&format!("{host}>leaf0>spine3>leaf0>h2")),
+            gbps: 60.0,
+            job: None,
+        });
+    }
+    assert_eq!(found(&evidence), []);
+    let doubts = evidence.doubts(&fabric());
+    assert_eq!(
+        doubts[0],
+        "a flow over \"h0>leaf0>spine3>leaf0>h2\" left out: it comes by leaf0 twice"
+    );
+}
+
+/// Not even their ends are known: they are said, and the cluster is not called well.
+#[test]
+fn probes_that_vanish_from_nowhere_to_nowhere_are_said() {
+    let evidence = Evidence {
+        probes: vec![Probed {
+            path: names("*>*"),
+            sent: 100,
+            lost: 100,
+            large_sent: 0,
+            large_lost: 0,
+        }],
+        ..Evidence::default()
+    };
+    assert_eq!(found(&evidence), []);
+    let doubts = evidence.doubts(&fabric());
+    assert_eq!(
+        doubts,
+        ["probes over \"*>*\" left out: not every hop is known"]
+    );
+}
+
+/// A switch is not called a host.
+#[test]
+fn a_switch_that_pauses_its_peers_is_a_switch() {
+    let mut evidence = clean();
+    port_of(&mut evidence, "spine0", "leaf0").pause_storms = 2;
+    let found = found(&evidence);
+    let subjects: Vec<_> = found.into_iter().map(|it| it.subject).collect();
+    assert_eq!(subjects, [Subject::Switch("spine0".to_owned())]);
 }
 
 /// A pause travels back through the fabric: it begins with who is not made to pause itself.

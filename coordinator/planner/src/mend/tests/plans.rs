@@ -1,10 +1,12 @@
 //! What plans do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
-use reweave_common::plan::{Generation, LostBecause, Move, Pin, Plan};
-use reweave_common::snapshot::{Hop, Snapshot};
+use reweave_common::plan::{Generation, Iteration, LostBecause, Move, Pin, Plan};
+use reweave_common::snapshot::{Beating, Hop, Snapshot};
+use reweave_common::units::Bytes;
 
 use crate::tests::scene::{Scene, mbps};
 use crate::{Policy, diagnose, plan};
@@ -326,4 +328,72 @@ fn nobody_is_sent_over_a_link_that_loses_packets_where_it_brings_nothing() {
         planned(&snapshot, &Policy::default()).is_some(),
         "a little is no matter"
     );
+}
+
+/// The job of these flows does nothing but send, or rests for so long.
+fn beating(scene: &Scene, flows: &[usize], gap_ms: u64) -> Snapshot {
+    let snapshot = scene.snapshot();
+    let carried = flows.iter().map(|&flow| {
+        let flow = scene.flows[flow].flow;
+        let state = snapshot.flows.iter().find(|it| it.flow == flow).unwrap();
+        (flow, state.rate)
+    });
+    let job = Beating {
+        job: "a job".to_owned(),
+        exchanged: BTreeMap::from([(scene.node("h0"), Bytes::new(1_000_000))]),
+        flows: carried.collect(),
+        period: Duration::from_millis(200),
+        gap: Duration::from_millis(gap_ms),
+    };
+    Snapshot {
+        beating: vec![job],
+        ..snapshot
+    }
+}
+
+fn promised(snapshot: &Snapshot) -> Vec<[f64; 3]> {
+    let plan = planned(snapshot, &Policy::default()).unwrap();
+    let promised = plan.iterations.iter();
+    let ms = |it: &Iteration| [it.low, it.after, it.high].map(|it| it.as_secs_f64() * 1e3);
+    promised.map(ms).collect()
+}
+
+#[test]
+fn iterations_take_as_long_as_their_last_flow() {
+    let [[low, after, high]] = promised(&beating(&two_meet(), &[0, 1], 0))[..] else {
+        panic!("one job, told once")
+    };
+    assert!((98.0..105.0).contains(&after), "{after}");
+    assert!((90.0..after).contains(&low) && (after..110.0).contains(&high));
+    // Another of its flows, which is nowhere in the way, carries nearly twice as much.
+    let mut scene = two_meet();
+    scene.flow("h2", "h3", &["leaf0"]);
+    scene.flows[2].most = Some(mbps(90));
+    let [[.., after, _]] = promised(&beating(&scene, &[0, 1, 2], 0))[..] else {
+        panic!("one job, told once")
+    };
+    assert!((170.0..=200.0).contains(&after), "{after}");
+}
+
+#[test]
+fn what_an_iteration_rests_it_rests_afterwards_too() {
+    let [[low, after, high]] = promised(&beating(&two_meet(), &[0, 1], 40))[..] else {
+        panic!("one job, told once")
+    };
+    assert!((110.0..150.0).contains(&after), "{after}");
+    assert!(low > 40.0 && high < 200.0, "{low} {high}");
+}
+
+#[test]
+fn nothing_is_promised_to_jobs_of_which_too_little_is_known_or_that_nothing_changes_for() {
+    let mut scene = two_meet();
+    scene.flow("h2", "h3", &["leaf0"]);
+    assert_eq!(promised(&beating(&scene, &[2], 0)), [[0.0; 3]; 0]);
+    let mut snapshot = beating(&scene, &[0, 2], 0);
+    for state in &mut snapshot.flows {
+        if state.flow == scene.flows[2].flow {
+            state.path = None;
+        }
+    }
+    assert_eq!(promised(&snapshot), [[0.0; 3]; 0]);
 }

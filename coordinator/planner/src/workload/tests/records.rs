@@ -91,7 +91,17 @@ fn flows_of_the_past_fare_otherwise_elsewhere() {
         let all = hosts(&fabric);
         let seen = |at_ms, to: usize| seen(at_ms, [all[placement[0]], all[placement[to]]], None);
         let seen = [seen(0, 1), seen(4, 2), seen(40, 1)];
-        whole_ms(&replay(&seen, &fabric, Routing::Even, Costs::default(), LIMIT).unwrap())
+        whole_ms(
+            &replay(
+                &seen,
+                &fabric,
+                Routing::Even,
+                Costs::default(),
+                LIMIT,
+                &mut |_| true,
+            )
+            .unwrap(),
+        )
     };
     // The second shares the port with what is left of the first.
     assert_eq!(fare(8, &[0, 1, 2]), [12, 12, 8]);
@@ -114,7 +124,15 @@ fn flows_of_the_past_go_the_ways_they_are_given() {
             seen(0, ends, way)
         };
         let seen = [burst(0, spines[0]), burst(1, spines[1])];
-        replay(&seen, &fabric, routing, Costs::default(), LIMIT).map(|it| whole_ms(&it))
+        replay(
+            &seen,
+            &fabric,
+            routing,
+            Costs::default(),
+            LIMIT,
+            &mut |_| true,
+        )
+        .map(|it| whole_ms(&it))
     };
     assert_eq!(fare([Some("spine1"); 2], Routing::Even), Ok(vec![16, 16]));
     assert_eq!(

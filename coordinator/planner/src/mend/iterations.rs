@@ -1,0 +1,89 @@
+//! How long iterations of jobs will take, where their traffic has a beat.
+//!
+//! While a job communicates it sends as much as it gets, and it has ended with the last of its flows. The rest
+//! of an iteration stays as it is.
+
+use std::time::Duration;
+
+use reweave_common::plan::Iteration;
+use reweave_common::snapshot::Beating;
+use reweave_common::units::Rate;
+
+use super::best::Weighed;
+use super::model::Model;
+
+/// By so much of an iteration a measurement differs from the next one anyway.
+const WANDERS: f64 = 0.05;
+/// Iterations that change by less are as they were.
+const SAME: f64 = 0.01;
+
+/// Of all jobs of which a flow is moved, or whose iterations change.
+pub(super) fn foretold(model: &Model<'_>, present: &Weighed, after: &Weighed) -> Vec<Iteration> {
+    let jobs = model.observed.snapshot.beating.iter();
+    let foretold = jobs.filter_map(|job| Course::new(model, job)?.foretold([present, after]));
+    foretold.collect()
+}
+
+/// What a job does in one iteration.
+struct Course<'m> {
+    model: &'m Model<'m>,
+    job: &'m Beating,
+    /// Flows of the model, and how many bits each carries.
+    carried: Vec<(usize, f64)>,
+}
+
+impl<'m> Course<'m> {
+    /// Where a way is not known, that may be what it waits for.
+    fn new(model: &'m Model<'m>, job: &'m Beating) -> Option<Self> {
+        let bits = |rate: &Rate| rate.bits_per_s() as f64 * job.period.as_secs_f64();
+        let flows = job.flows.iter();
+        let carried = flows.map(|(flow, rate)| Some((model.find(*flow)?, bits(rate))));
+        let carried: Vec<_> = carried.collect::<Option<_>>()?;
+        Some(Self {
+            model,
+            job,
+            carried,
+        })
+    }
+
+    /// Two ways lead from what the model says to what is measured. What it does not know of takes as long as
+    /// before, or grows with the rest. The truth lies between them.
+    fn foretold(&self, [present, after]: [&Weighed; 2]) -> Option<Iteration> {
+        let [old, new] = [present, after].map(|weighed| self.sending_s(weighed));
+        let is_moved = |(flow, _): &(usize, f64)| after.detours.contains_key(flow);
+        let stays = (new - old).abs() <= SAME * old && !self.carried.iter().any(is_moved);
+        let Beating { period, gap, .. } = self.job;
+        let busy = period.saturating_sub(*gap).as_secs_f64();
+        if stays || old <= 0.0 || busy <= 0.0 {
+            return None;
+        }
+        let ways = [busy * new / old, (busy + new - old).max(new.min(busy))];
+        let ways = ways.map(|sending| gap.as_secs_f64() + sending);
+        let [low, high] = [ways[0].min(ways[1]), ways[0].max(ways[1])];
+        let [after, low, high] = [
+            f64::midpoint(low, high),
+            low * (1.0 - WANDERS),
+            high * (1.0 + WANDERS),
+        ]
+        .map(Duration::from_secs_f64);
+        Some(Iteration {
+            job: self.job.job.clone(),
+            exchanged: self.job.exchanged.clone(),
+            before: *period,
+            after,
+            low,
+            high,
+        })
+    }
+
+    /// Until the last of its flows is through, all sending what they get.
+    fn sending_s(&self, weighed: &Weighed) -> f64 {
+        let is_its = |flow: usize| self.carried.iter().any(|(its, _)| *its == flow);
+        let shares = self.model.shares_while(&weighed.detours, is_its);
+        let times = self
+            .carried
+            .iter()
+            .map(|(flow, bits)| bits / shares[*flow].rate.bits_per_s().max(1) as f64);
+        times.fold(0.0, f64::max)
+    }
+}

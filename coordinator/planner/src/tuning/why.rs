@@ -1,0 +1,126 @@
+//! Why it is so many channels, and neither fewer nor more.
+
+use std::fmt;
+
+use super::simulated::Simulated;
+use super::{Calibrations, WORTHWHILE, Weighed};
+
+/// What another number of channels would be worse for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Because {
+    /// Fewer do not copy as fast as the wires take it.
+    Copying,
+    /// Fewer flows are spread less evenly.
+    Collisions,
+    /// Each step has more transfers to start.
+    Starts,
+    /// It is not slower, and not worth the processors.
+    NoGain,
+}
+
+impl Because {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Copying => "they copy less than the wires take",
+            Self::Collisions => "fewer flows collide more",
+            Self::Starts => "each step starts more transfers",
+            Self::NoGain => "not worth the processors",
+        }
+    }
+}
+
+/// What the next number of channels, below or above, would do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rival {
+    pub channels: u32,
+    /// Below zero where it is quicker by less than it is worth.
+    pub longer_percent: f64,
+    pub because: Because,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Why {
+    pub channels: u32,
+    /// Of the time, what goes by whatever the bytes are.
+    pub latency_percent: f64,
+    /// Bytes of a channel below which this is more than half.
+    pub least_bytes_per_channel: f64,
+    /// How many times as long the bytes take as if all flows were spread evenly.
+    pub collisions: f64,
+    pub fewer: Option<Rival>,
+    pub more: Option<Rival>,
+}
+
+impl Why {
+    /// Of those that differ by channels alone, in rising order.
+    pub(super) fn of(
+        bytes: f64,
+        channels: u32,
+        alike: &[(&Simulated, &Weighed)],
+        calibrations: &Calibrations,
+    ) -> Option<Self> {
+        let place = alike.iter().position(|(it, _)| it.channels == channels)?;
+        let (chosen, best) = alike[place];
+        let calibration = calibrations.of(chosen.combination);
+        let parts = chosen.parts(bytes, calibration);
+        let wire_us = calibration.wire * parts.wire_us;
+        let before_us = best.time_us - wire_us;
+        let copied = chosen.copied_us_per_byte.max(chosen.even_us_per_byte);
+        let rival = |place: usize| {
+            let (it, weighed) = alike.get(place)?;
+            Some(rival(chosen, best, it, weighed))
+        };
+        Some(Self {
+            channels,
+            latency_percent: 100.0 * before_us / best.time_us,
+            least_bytes_per_channel: bytes * before_us / wire_us / f64::from(channels),
+            collisions: chosen.us_per_byte / copied,
+            fewer: place.checked_sub(1).and_then(rival),
+            more: rival(place + 1),
+        })
+    }
+}
+
+fn rival(chosen: &Simulated, best: &Weighed, it: &Simulated, weighed: &Weighed) -> Rival {
+    let longer = weighed.time_us / best.time_us;
+    let because = match it.channels < chosen.channels {
+        true if it.copied_us_per_byte >= WORTHWHILE * it.us_per_byte => Because::Copying,
+        true => Because::Collisions,
+        false if 100.0 * (longer - 1.0) >= TOLD_PERCENT => Because::Starts,
+        false => Because::NoGain,
+    };
+    Rival {
+        channels: it.channels,
+        longer_percent: 100.0 * (longer - 1.0),
+        because,
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "latency is {:.0} % of the time", self.latency_percent)?;
+        for rival in [&self.fewer, &self.more].into_iter().flatten() {
+            write!(f, "; {rival}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What is less is not told.
+const TOLD_PERCENT: f64 = 0.05;
+
+impl fmt::Display for Rival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.channels {
+            1 => write!(f, "1 channel would be ")?,
+            channels => write!(f, "{channels} would be ")?,
+        }
+        let longer = self.longer_percent;
+        match longer {
+            _ if longer.abs() < TOLD_PERCENT => write!(f, "as quick")?,
+            _ if longer > 0.0 => write!(f, "{longer:.1} % slower")?,
+            _ => write!(f, "{:.1} % quicker", -longer)?,
+        }
+        write!(f, ": {}", self.because.words())
+    }
+}
