@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::course::{Course, Leg, Round, Tables};
+use reweave_common::course::{Course, Leg, Place, Round, Tables};
 use reweave_common::fabric::Circuits;
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::{Pin, Plan};
 
+use crate::buffers;
 use crate::circuits;
 use crate::mesh::{Mesh, Mishap};
 use crate::unsound::Trouble;
@@ -34,11 +35,7 @@ pub fn check_course(
     course: &Course,
     (tables, circuits): (&Tables, &Circuits),
 ) -> Result<(), Vec<Unsound>> {
-    let mut now = Now {
-        tables: network.tables.clone(),
-        unsure: network.unsure.clone(),
-        circuits: network.circuits.clone(),
-    };
+    let mut now = Now::of(network);
     for (_, leg) in course.legs() {
         check_leg(&now.seen_in(network), leg)?;
         now.take(leg);
@@ -51,6 +48,17 @@ pub fn check_course(
     }
 }
 
+/// Each leg by itself, as the legs before have left the network, sound or not.
+pub fn judge_legs(network: &Network<'_>, course: &Course) -> Vec<(Place, Vec<Unsound>)> {
+    let mut now = Now::of(network);
+    let judged = course.legs().map(|(place, leg)| {
+        let found = check_leg(&now.seen_in(network), leg);
+        now.take(leg);
+        (place, found.err().unwrap_or_default())
+    });
+    judged.collect()
+}
+
 /// The network as legs have left it.
 struct Now {
     tables: Tables,
@@ -59,6 +67,14 @@ struct Now {
 }
 
 impl Now {
+    fn of(network: &Network<'_>) -> Self {
+        Self {
+            tables: network.tables.clone(),
+            unsure: network.unsure.clone(),
+            circuits: network.circuits.clone(),
+        }
+    }
+
     fn seen_in<'a>(&'a self, network: &Network<'a>) -> Network<'a> {
         Network {
             tables: &self.tables,
@@ -138,7 +154,11 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
                 .map(|mishap| told(network, mesh.destination, mishap))
         })
     });
-    judged.collect()
+    let mut found: Vec<_> = judged.collect();
+    if found.is_empty() {
+        found.extend(buffers::deadlock(network, round, network.pins));
+    }
+    found
 }
 
 /// Those of the tables that change, and all that these nodes had a way to before.

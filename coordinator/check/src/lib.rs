@@ -18,16 +18,21 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::{Generation, Pin, Plan};
 
+mod buffers;
 mod circuits;
+mod claims;
 mod course;
 mod mesh;
 mod pins;
 #[cfg(test)]
 mod tests;
+mod touched;
 mod unsound;
 mod ways;
 
-pub use course::{check_course, check_leg};
+pub use claims::claims;
+pub use course::{check_course, check_leg, judge_legs};
+pub use touched::{Sent, Touch, touch};
 pub use unsound::{NamedPin, PinFault, Trouble, Unsound};
 
 /// The network a plan is judged against, as it is now.
@@ -47,6 +52,8 @@ pub struct Network<'a> {
     pub circuits: &'a Circuits,
     /// The share of its capacity that every node keeps while circuits move.
     pub floor: f64,
+    /// Nothing is dropped: who has no room makes the one before it wait.
+    pub is_lossless: bool,
 }
 
 impl Network<'_> {
@@ -70,6 +77,9 @@ pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
         found.extend(judge_flow(network, &plan.pins, flow));
     }
     found.extend(course::at_rest(network, plan));
+    if found.is_empty() {
+        found.extend(buffers::deadlock(network, &plan.tables, &plan.pins));
+    }
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 

@@ -91,6 +91,11 @@ impl<'a> Mesh<'a> {
         }
     }
 
+    /// All over which a node may send, whatever it holds.
+    pub(crate) fn links(&self, node: NodeId) -> BTreeSet<LinkId> {
+        self.ways[node.index()].iter().flatten().copied().collect()
+    }
+
     /// What may befall packets behind a node that has followed. What was wrong before is not held
     /// against a change that may be its cure.
     pub(crate) fn mishap(&self) -> Option<Mishap> {
@@ -204,7 +209,12 @@ impl<'a> Mesh<'a> {
     }
 }
 
-fn listed(tables: &Tables, destination: NodeId, node: NodeId, own: &[Vec<LinkId>]) -> Vec<LinkId> {
+pub(crate) fn listed(
+    tables: &Tables,
+    destination: NodeId,
+    node: NodeId,
+    own: &[Vec<LinkId>],
+) -> Vec<LinkId> {
     let table = tables.get(&node);
     let hops = table.and_then(|table| table.towards.get(&destination));
     let links = hops.map(|hops| hops.iter().map(|hop| hop.link).collect());
@@ -212,7 +222,7 @@ fn listed(tables: &Tables, destination: NodeId, node: NodeId, own: &[Vec<LinkId>
 }
 
 /// The network's own: all shortest ways over links that are open, through nodes that forward.
-fn own_routes(network: &Network<'_>, destination: NodeId) -> Vec<Vec<LinkId>> {
+pub(crate) fn own_routes(network: &Network<'_>, destination: NodeId) -> Vec<Vec<LinkId>> {
     let fabric = network.fabric;
     let mut hops: Vec<Option<usize>> = vec![None; fabric.nodes().len()];
     let mut routes = vec![Vec::new(); fabric.nodes().len()];

@@ -76,6 +76,10 @@ pub enum Unsound {
         left: Rate,
         least: Rate,
     },
+    /// Full buffers may wait for each other, and the last for the first.
+    Deadlock {
+        buffers: Vec<String>,
+    },
     /// The plan changes pins, and tables or circuits too.
     PinsBesides,
     /// The course does not lead to what the plan says.
@@ -168,6 +172,11 @@ impl fmt::Display for Unsound {
             Self::TooNarrow { node, left, least } => write!(
                 f,
                 "{node} keeps {left} while circuits move, and {least} is the least"
+            ),
+            Self::Deadlock { buffers } => write!(
+                f,
+                "where nothing is dropped, full buffers may wait for each other: {} and again the first",
+                buffers.join(", ")
             ),
             Self::PinsBesides => {
                 f.write_str("it changes pins and also tables or circuits: make a plan of each")

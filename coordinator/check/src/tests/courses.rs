@@ -8,10 +8,10 @@ use reweave_common::ids::OpticalId;
 use super::*;
 
 /// Four hosts in a ring of circuits, and a cable across.
-struct Ring {
-    site: Site,
-    circuits: Circuits,
-    tables: Tables,
+pub(super) struct Ring {
+    pub(super) site: Site,
+    pub(super) circuits: Circuits,
+    pub(super) tables: Tables,
 }
 
 const OCS: &str =
@@ -19,7 +19,7 @@ const OCS: &str =
 
 impl Ring {
     /// Everybody sends around by the next host up, but for the one before it.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut text = format!("kind = \"graph\"\n{OCS}");
         for host in 0..4 {
             text += &format!("[[node]]\nname = \"h{host}\"\nrole = \"relay\"\n");
@@ -73,15 +73,15 @@ impl Ring {
         self.tables.insert(table.at, table);
     }
 
-    fn with(&self, at: usize, to: usize, next: usize) -> ForwardingTable {
+    pub(super) fn with(&self, at: usize, to: usize, next: usize) -> ForwardingTable {
         let mut table = self.table(at);
         let to = self.site.node(&format!("h{to}"));
         table.towards.insert(to, vec![self.hop(at, next)]);
         table
     }
 
-    fn judge(&self, leg: Leg<'_>, unsure: &Round, floor: f64) -> Vec<String> {
-        let network = Network {
+    pub(super) fn network<'r>(&'r self, unsure: &'r Round, floor: f64) -> Network<'r> {
+        Network {
             fabric: &self.site.fabric,
             addresses: &self.site.addresses,
             down: &self.site.down,
@@ -91,8 +91,14 @@ impl Ring {
             unsure,
             circuits: &self.circuits,
             floor,
-        };
-        let faults = check_leg(&network, leg).err().unwrap_or_default();
+            is_lossless: false,
+        }
+    }
+
+    fn judge(&self, leg: Leg<'_>, unsure: &Round, floor: f64) -> Vec<String> {
+        let faults = check_leg(&self.network(unsure, floor), leg)
+            .err()
+            .unwrap_or_default();
         faults.iter().map(ToString::to_string).collect()
     }
 
@@ -231,18 +237,10 @@ fn circuits_that_cannot_be_are_refused() {
 fn a_plan_is_judged_by_what_it_leads_to() {
     let ring = Ring::new();
     let judge = |plan: &Plan| {
-        let network = Network {
-            fabric: &ring.site.fabric,
-            addresses: &ring.site.addresses,
-            down: &ring.site.down,
-            generation: Generation(4),
-            pins: &[],
-            tables: &ring.tables,
-            unsure: &Round::new(),
-            circuits: &ring.circuits,
-            floor: 0.0,
-        };
-        check(&network, plan).err().unwrap_or_default()
+        let unsure = Round::new();
+        check(&ring.network(&unsure, 0.0), plan)
+            .err()
+            .unwrap_or_default()
     };
     let with = |table: ForwardingTable| {
         let mut tables = ring.tables.clone();

@@ -1,6 +1,8 @@
 //! Plans that must be refused, and for which reason.
 
+mod claimed;
 mod courses;
+mod deadlocks;
 mod mixtures;
 
 use std::net::SocketAddrV4;
@@ -100,6 +102,7 @@ impl Site {
             unsure: &BTreeMap::new(),
             circuits: &BTreeMap::new(),
             floor: 0.0,
+            is_lossless: false,
         };
         check(&network, plan)
     }
@@ -128,6 +131,7 @@ fn plan(pins: &[Pin]) -> Plan {
         circuits: BTreeMap::new(),
         moves: Vec::new(),
         predictions: Vec::new(),
+        iterations: Vec::new(),
         report: Report {
             findings,
             slowest_before: rate,
