@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
-use reweave_common::operator::{Mode, NotSeen};
+use reweave_common::operator::{Mode, NotSeen, Refused};
 use reweave_common::plan::Plan;
 
 use crate::arrivals::Arrivals;
@@ -14,9 +14,10 @@ use crate::failing::{Failing, Kept};
 use crate::model::Known;
 use crate::pace::Pace;
 use crate::planning;
+use crate::radius;
 use crate::reason::Reason;
 use crate::rollout::{Hindrance, Turn, first_step, is_needed};
-use crate::state::{Outcome, Phase, Rollout, State};
+use crate::state::{Outcome, Rollout, State};
 use crate::verify::concerned;
 
 /// Looks from time to time, and remembers when it did what.
@@ -54,6 +55,10 @@ pub(crate) enum Waits {
         hours: String,
         rest: Duration,
     },
+    /// The plan is there, and a person has to insist on it.
+    TooWide {
+        why: Refused,
+    },
     /// The plan is there and cannot begin yet.
     NotReady {
         reasons: Vec<String>,
@@ -85,6 +90,7 @@ impl fmt::Display for Waits {
                  at once",
                 rest.as_secs().div_ceil(60)
             ),
+            Self::TooWide { why } => why.fmt(f),
             Self::NotReady { reasons } => f.write_str(&reasons.join("; ")),
         }
     }
@@ -102,10 +108,9 @@ impl Autopilot {
             return;
         }
         self.failing.handle_time(turn.known, arrivals);
-        self.waits = match turn.state.rollout() {
-            Some(rollout) if rollout.phase != Phase::Proposed => None,
-            Some(rollout) if is_a_persons(turn, rollout) => None,
-            proposed => self.look(turn, proposed.map(|rollout| &rollout.plan)),
+        self.waits = match is_at_it(turn.state) {
+            true => None,
+            false => self.look(turn),
         };
     }
 
@@ -120,7 +125,7 @@ impl Autopilot {
     }
 
     /// Proposes what would mend things, and approves it when it still would.
-    fn look(&mut self, turn: &mut Turn<'_>, proposed: Option<&Plan>) -> Option<Waits> {
+    fn look(&mut self, turn: &mut Turn<'_>) -> Option<Waits> {
         let picture = turn.known.picture();
         let urgent = planning::urgent(&picture, turn.state);
         let rest = self.rest_of_cool_down(turn.known, turn.state);
@@ -134,29 +139,29 @@ impl Autopilot {
         let is_urgent = urgent.is_some();
         let plan = urgent.or(failing);
         let Some(plan) = plan.or_else(|| planning::plan(&picture, turn.state)) else {
-            proposed
-                .into_iter()
-                .for_each(|proposed| withdraw(turn, proposed));
+            withdraw_one(turn);
             let not_seen = picture.not_seen();
             let nothing = Waits::NothingToMend { not_seen };
             return Some(kept.map_or(nothing, |kept| Waits::NotDrained { kept }));
         };
+        if is_in_the_way(turn, &plan) {
+            return None;
+        }
         if let Some(waits) = not_now(turn.known, &plan) {
             return Some(waits);
         }
-        match proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
+        let mut offers = turn.state.offers().map(|it| &it.plan);
+        match offers.find(|offer| planning::do_the_same(offer, &plan)) {
             // Rates do not speak for routes that lead nowhere.
-            Some(proposed) => approve(turn, proposed, is_urgent),
+            Some(offer) => approve(turn, offer, is_urgent),
             None => self.propose(turn, plan),
         }
     }
 
     /// And looks again at once, to approve it.
     fn propose(&mut self, turn: &mut Turn<'_>, plan: Plan) -> Option<Waits> {
-        turn.decide(Change::PlanProposed {
-            plan: Box::new(plan),
-            by: Author::Policy,
-        });
+        let proposal = turn.proposal(plan, Author::Policy);
+        turn.decide(proposal);
         self.looks.hurry();
         None
     }
@@ -179,8 +184,22 @@ impl Autopilot {
     }
 }
 
-/// Whether a person has it on offer, and it is of another kind than what is made here: it is theirs
-/// to carry out, or to let go.
+/// What is made here goes one after the other.
+fn is_at_it(state: &State) -> bool {
+    let approved = |it: &Rollout| it.approved.as_ref().map(|approved| approved.by.clone());
+    let mut under_way = state.under_way();
+    under_way.any(|it| approved(it) == Some(Author::Policy))
+}
+
+/// Another that is on its way has it in hand, or a person has one on offer that is of another kind: that is
+/// theirs to carry out, or to let go.
+fn is_in_the_way(turn: &Turn<'_>, plan: &Plan) -> bool {
+    let claims = turn.claims(plan);
+    let shares = |it: &&Rollout| it.claims.shared_with(&claims).is_some();
+    let mut offers = turn.state.offers().filter(shares);
+    turn.in_the_way(plan).is_some() || offers.any(|it| is_a_persons(turn, it))
+}
+
 fn is_a_persons(turn: &Turn<'_>, rollout: &Rollout) -> bool {
     let (in_force, plan) = (turn.state.in_force(), &rollout.plan);
     let is_other = plan.takes_back.is_some() || is_needed(turn.known, in_force, plan);
@@ -198,12 +217,17 @@ pub(crate) fn not_now(known: Known<'_>, plan: &Plan) -> Option<Waits> {
     Some(Waits::TooFewReadings { flow: unsure })
 }
 
-fn withdraw(turn: &mut Turn<'_>, proposed: &Plan) {
-    let reasons = vec![Reason::NothingToMend];
-    turn.decide(Change::PlanWithdrawn {
-        generation: proposed.generation,
-        reasons,
-    });
+/// Another goes the next time.
+fn withdraw_one(turn: &mut Turn<'_>) {
+    let mut offers = turn.state.offers().filter(|it| !is_a_persons(turn, it));
+    if let Some(offer) = offers.next() {
+        let generation = offer.plan.generation;
+        drop(offers);
+        turn.decide(Change::PlanWithdrawn {
+            generation,
+            reasons: vec![Reason::NothingToMend],
+        });
+    }
 }
 
 /// What cannot wait does not.
@@ -216,6 +240,11 @@ fn approve(turn: &mut Turn<'_>, proposed: &Plan, is_urgent: bool) -> Option<Wait
     }
     let generation = proposed.generation;
     let by = Author::Policy;
+    let claims = turn.claims(proposed);
+    let too_wide = radius::too_wide(&turn.known.picture(), turn.state, (proposed, &claims));
+    if let Some(why) = too_wide.filter(|_| !is_urgent) {
+        return Some(Waits::TooWide { why });
+    }
     match first_step(turn, proposed) {
         Ok(_) => turn.decide(Change::PlanApproved {
             generation,

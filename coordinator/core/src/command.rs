@@ -8,6 +8,7 @@ use std::time::Duration;
 use std::{fmt, mem, slice};
 
 use reweave_common::circuit::{CircuitSet, Readback};
+use reweave_common::claims::Claims;
 use reweave_common::course::Course;
 use reweave_common::fabric::Circuits;
 use reweave_common::flow::FlowKey;
@@ -39,6 +40,8 @@ pub struct Command {
 pub enum Change {
     PlanProposed {
         plan: Box<Plan>,
+        /// What it needs for itself alone, as the judge says.
+        claims: Box<Claims>,
         by: Author,
     },
     /// Found wrong, or not fit for how things are, before anything was installed.
@@ -61,10 +64,7 @@ pub enum Change {
     /// index in the log, or more where switches have followed what is lost from it.
     StepIntent(StepIntent),
     /// A switch's answer to the last intent.
-    Acked {
-        node: NodeId,
-        ack: Ack,
-    },
+    Acked { node: NodeId, ack: Ack },
     /// Tables or circuits change: on this course, from these circuits.
     Departed(Departure),
     /// It is given up, and this is the way back from where things are.
@@ -80,6 +80,7 @@ pub enum Change {
     },
     /// Comes before every instruction to a driver.
     CircuitIntent {
+        plan: Generation,
         generation: Generation,
         moves: BTreeMap<OpticalId, Move>,
     },
@@ -88,9 +89,7 @@ pub enum Change {
         readback: Readback,
     },
     /// Both ends of all new circuits see light.
-    LightCame {
-        generation: Generation,
-    },
+    LightCame { generation: Generation },
     Verified {
         generation: Generation,
         verdict: Verdict,
@@ -101,9 +100,7 @@ pub enum Change {
         reasons: Vec<Reason>,
     },
     /// Every switch concerned holds what it held before the plan.
-    RolledBack {
-        generation: Generation,
-    },
+    RolledBack { generation: Generation },
     /// Whoever has the secret of this digest may join as this member until then.
     Invited {
         token: Digest,
@@ -124,10 +121,7 @@ pub enum Change {
         expires: Moment,
     },
     /// What this member was admitted by before is worth nothing.
-    Revoked {
-        member: Member,
-        by: Author,
-    },
+    Revoked { member: Member, by: Author },
     /// Work on something has come to this stage; none is its end.
     Maintained {
         place: Place,
@@ -211,6 +205,8 @@ pub struct Quiet {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepIntent {
+    /// Whose step it is.
+    pub plan: Generation,
     /// What the switches shall hold afterwards. A step that undoes a plan makes a generation of
     /// its own, since agents refuse older ones.
     pub generation: Generation,

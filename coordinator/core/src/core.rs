@@ -11,12 +11,14 @@ use std::mem;
 use std::sync::Arc;
 
 use reweave_common::circuit::Readback;
+use reweave_common::claims::Claims;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Ack;
 use reweave_common::member::Digest;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Refused, Request, Response};
+use reweave_common::plan::Plan;
 use reweave_common::sample::Sample;
 use reweave_common::units::Rate;
 
@@ -33,10 +35,11 @@ use crate::policy::Policy;
 use crate::probing::Probing;
 use crate::registry::Registry;
 use crate::resting::Resting;
-use crate::rollout::{Driver, Turn};
+use crate::rollout::{Drivers, Turn};
 use crate::rules::rerouted;
+use crate::soundness;
 use crate::standings::Standings;
-use crate::state::{Stage, State};
+use crate::state::{Rollout, State};
 use crate::trends::Trends;
 use crate::upkeep::Upkeep;
 use crate::watch::Watching;
@@ -46,7 +49,7 @@ use crate::ways::Ways;
 pub struct Core {
     state: State,
     senses: Senses,
-    driver: Driver,
+    drivers: Drivers,
     autopilot: Autopilot,
     watching: Watching,
     arrivals: Arrivals,
@@ -115,8 +118,11 @@ impl Senses {
             self.ingest.handle_time(now, &self.policy);
             self.trends.handle_time(now);
             let mut ways = mem::take(&mut self.ways);
-            ways.advance(&self.at(now).picture());
-            self.ways = ways;
+            let mut latencies = mem::take(&mut self.latencies);
+            let picture = self.at(now).picture();
+            ways.advance(&picture);
+            latencies.handle_loads(now, &self.fabric, |hop| picture.is_nearly_full(hop));
+            (self.ways, self.latencies) = (ways, latencies);
             let mut resting = mem::take(&mut self.resting);
             resting.advance(&self.at(now).picture());
             self.resting = resting;
@@ -145,7 +151,7 @@ impl Core {
                 resting: Resting::default(),
                 looks: Pace::default(),
             },
-            driver: Driver::default(),
+            drivers: Drivers::default(),
             autopilot: Autopilot::default(),
             watching: Watching::default(),
             arrivals: Arrivals::default(),
@@ -244,6 +250,12 @@ impl Core {
         self.outbox.poll()
     }
 
+    /// What a plan needs for itself alone, by all that is known now.
+    pub fn claims(&self, plan: &Plan) -> Claims {
+        let known = self.senses.at(self.now.unwrap_or_default());
+        soundness::claims(&known.picture(), &self.state, plan)
+    }
+
     #[cfg(test)]
     pub(crate) fn known_at(&self, now: Moment) -> Known<'_> {
         self.senses.at(now)
@@ -288,7 +300,7 @@ impl Core {
         self.watching.handle_connected(node);
         self.probing.handle_connected(node);
         if let Some(install) = self.state.last_install(node) {
-            self.driver.handle_sent(now, node);
+            self.drivers.handle_sent(now, node);
             self.outbox.install(node, install);
         }
         self.stirred = true;
@@ -297,11 +309,9 @@ impl Core {
     /// Only the first answer of a switch to the step under way is worth an entry in the log. One that
     /// finds no room there is asked for again.
     fn handle_ack(&mut self, now: Moment, node: NodeId, ack: Ack) {
-        let Some(rollout) = self.state.rollout().filter(|_| !self.disk_is_full) else {
-            return;
-        };
-        let step = rollout.phase.step();
-        if step.is_some_and(|step| step.awaits(node, &ack)) {
+        let awaits = |it: &&Rollout| it.phase.step().is_some_and(|step| step.awaits(node, &ack));
+        let rollout = self.state.rollouts().find(awaits);
+        if let Some(rollout) = rollout.filter(|_| !self.disk_is_full) {
             let flows = rerouted(&self.state.in_force().pins, &rollout.plan.pins);
             let settled = now + self.senses.policy.settle;
             self.senses.ingest.handle_rerouted(node, flows, settled);
@@ -312,17 +322,18 @@ impl Core {
     /// Only the first answer of a driver is worth an entry in the log, and only one that tells what
     /// the device holds, or what it has followed: the others leave everything as open as it was.
     fn handle_readback(&mut self, now: Moment, optical: OpticalId, readback: Readback) {
-        let rollout = self.state.rollout();
-        let journey = rollout.and_then(|rollout| rollout.phase.journey());
-        let Some(Stage::Switching(moving)) = journey.map(|journey| &journey.stage) else {
+        let moving = self.state.rollouts().find_map(|rollout| {
+            let moving = rollout.phase.journey()?.moving()?;
+            let awaits = moving.awaits(optical, &readback);
+            awaits.then_some((rollout.plan.generation, moving))
+        });
+        let Some((plan, moving)) = moving else {
             return;
         };
-        if !moving.awaits(optical, &readback) {
-            return;
-        }
         let is_known = moving.tells(optical, &readback);
         if !is_known {
-            self.driver.handle_unclear(readback.outcome.clone().err());
+            let why = readback.outcome.clone().err();
+            self.drivers.handle_unclear(plan, why);
         }
         // Beyond what a driver has followed already the next instruction has to go.
         if is_known || readback.followed().is_some() {
@@ -347,7 +358,7 @@ impl Core {
             out: &mut self.outbox,
         };
         if !self.disk_is_full {
-            self.driver.advance(&mut turn);
+            self.drivers.advance(&mut turn);
             if turn.out.is_settled() {
                 self.autopilot.advance(&mut turn, &self.arrivals);
             }
@@ -357,7 +368,8 @@ impl Core {
         }
         self.arrivals.advance(&mut turn, self.disk_is_full);
         while let Some(asked) = next(&mut self.asked, turn.out) {
-            look_first(&asked, known, (&mut self.standings, &mut self.watching));
+            let seers = (&mut self.standings, &mut self.watching);
+            look_first(&asked, known, seers, turn.out);
             self.registry.handle_asked(now, &asked);
             let seen = Seen {
                 waits: self.autopilot.waits(),
@@ -378,6 +390,7 @@ fn look_first(
     asked: &Asked,
     known: Known<'_>,
     (standings, watching): (&mut Standings, &mut Watching),
+    out: &mut Outbox,
 ) {
     match &asked.request {
         Request::Status => standings.look(known),
@@ -386,7 +399,7 @@ fn look_first(
             anew: true,
         } if asked.request.may_be_asked_by(asked.principal.role) => {
             let flows = operator::meant(&known.picture(), between);
-            watching.trace(known.now, flows.into_iter().flatten());
+            watching.trace(known, flows.unwrap_or_default(), out);
         }
         _ => {}
     }

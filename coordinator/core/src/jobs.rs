@@ -4,23 +4,29 @@
 //! hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
+use reweave_common::observations::{Aged, Recent};
 use reweave_common::rhythm::{Beat, Rhythm};
-use reweave_common::snapshot::FlowState;
+use reweave_common::snapshot::{Beating, FlowState};
+use reweave_common::units::Bytes;
 use reweave_planner::Together;
 use reweave_planner::causes::{Exchange, ExchangedPair, JobFacts};
 
 use crate::evidence::{name, path};
 use crate::model::{Known, Picture};
+use crate::ranks::{Ranks, ToldPair};
 
 /// The hosts of a job and what they send each other; none when it is of nobody.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Job {
     pub(crate) hosts: BTreeSet<NodeId>,
     pub(crate) flows: Vec<FlowState>,
+    /// What they send each other past the kernel, as they tell themselves.
+    pub(crate) told: Vec<ToldPair>,
 }
 
 /// All jobs there are now, in the order of their first hosts.
@@ -31,8 +37,10 @@ pub(crate) fn jobs(picture: &Picture<'_>) -> Vec<Job> {
 /// Whose hosts these flows join.
 pub(crate) fn together(picture: &Picture<'_>, flows: Vec<FlowState>) -> Vec<Job> {
     let mut together = Together::new(picture.known.fabric.nodes().len());
-    for flow in &flows {
-        together.join(flow.from.index(), flow.to.index());
+    let told = past_the_kernel(picture, &flows);
+    let of_flows = flows.iter().map(|flow| (flow.from, flow.to));
+    for (from, to) in of_flows.chain(told.iter().map(|pair| (pair.from, pair.to))) {
+        together.join(from.index(), to.index());
     }
     let mut jobs: BTreeMap<usize, Job> = BTreeMap::new();
     for flow in flows {
@@ -40,17 +48,30 @@ pub(crate) fn together(picture: &Picture<'_>, flows: Vec<FlowState>) -> Vec<Job>
         job.hosts.extend([flow.from, flow.to]);
         job.flows.push(flow);
     }
+    for pair in told {
+        let job = jobs.entry(together.first(pair.from.index())).or_default();
+        job.hosts.extend([pair.from, pair.to]);
+        job.told.push(pair);
+    }
     jobs.into_values().collect()
+}
+
+/// What jobs tell that no flow shows.
+fn past_the_kernel(picture: &Picture<'_>, flows: &[FlowState]) -> Vec<ToldPair> {
+    let seen: BTreeSet<_> = flows.iter().map(|flow| (flow.from, flow.to)).collect();
+    let mut told = Ranks::of(picture.known.ingest).pairs();
+    told.retain(|pair| picture.known.is_elephant(pair.rate));
+    told.retain(|pair| !seen.contains(&(pair.from, pair.to)));
+    told
 }
 
 /// Of these hosts alone, whoever else they exchange flows with.
 pub(crate) fn job_of(picture: &Picture<'_>, hosts: BTreeSet<NodeId>) -> Job {
     let is_inside = |flow: &FlowState| hosts.contains(&flow.from) && hosts.contains(&flow.to);
-    let flows = elephants(picture).into_iter().filter(is_inside);
-    Job {
-        flows: flows.collect(),
-        hosts,
-    }
+    let flows: Vec<_> = elephants(picture).into_iter().filter(is_inside).collect();
+    let mut told = past_the_kernel(picture, &flows);
+    told.retain(|pair| hosts.contains(&pair.from) && hosts.contains(&pair.to));
+    Job { hosts, flows, told }
 }
 
 fn elephants(picture: &Picture<'_>) -> Vec<FlowState> {
@@ -59,7 +80,29 @@ fn elephants(picture: &Picture<'_>) -> Vec<FlowState> {
     flows
 }
 
+/// Those whose traffic has a beat.
+pub(crate) fn beating(picture: &Picture<'_>) -> Vec<Beating> {
+    let jobs = picture.known.resting.all_jobs(picture);
+    jobs.iter().filter_map(|job| job.beating(picture)).collect()
+}
+
 impl Job {
+    fn beating(&self, picture: &Picture<'_>) -> Option<Beating> {
+        let beat = self.beat(picture.known)?;
+        let flows = self.flows.iter().map(|it| it.flow);
+        let carried = flows.map(|flow| {
+            let recent = picture.known.ingest.flow(&flow)?;
+            Some((flow, recent.carried()?))
+        });
+        Some(Beating {
+            job: self.name(picture.fabric()),
+            exchanged: self.exchanged(picture.known, beat.period),
+            flows: carried.collect::<Option<_>>()?,
+            period: beat.period,
+            gap: beat.gap,
+        })
+    }
+
     pub(crate) fn name(&self, fabric: &Fabric) -> String {
         let mut hosts = self.hosts.iter().map(|&host| fabric.name(host));
         let first = hosts.next().unwrap_or_default();
@@ -70,15 +113,28 @@ impl Job {
         }
     }
 
+    /// By each of its hosts that has a beat, in so long.
+    fn exchanged(&self, known: Known<'_>, period: Duration) -> BTreeMap<NodeId, Bytes> {
+        let heard = self.hosts.iter();
+        let heard = heard.filter_map(|&host| Some((host, beat(known, host)?.value)));
+        let in_period = |beat: Beat| beat.exchanged() as f64 * period.div_duration_f64(beat.period);
+        heard
+            .map(|(host, beat)| (host, Bytes::new(in_period(beat) as u64)))
+            .collect()
+    }
+
     /// What a diagnosis goes by.
     pub(crate) fn facts(&self, picture: &Picture<'_>) -> JobFacts {
         let fabric = picture.fabric();
         let ranks = self.hosts.iter();
+        let (compute_ms, communicate_ms) = self.halves(picture.known).unwrap_or_default();
         JobFacts {
             job: self.name(fabric),
             ranks: ranks.map(|&host| fabric.name(host).to_owned()).collect(),
             ring: self.ring().unwrap_or_default(),
             rest_share: self.rest_share(picture.known),
+            compute_ms,
+            communicate_ms,
             ..JobFacts::default()
         }
     }
@@ -86,6 +142,7 @@ impl Job {
     /// The beat of its traffic that is surest.
     pub(crate) fn beat(&self, known: Known<'_>) -> Option<Beat> {
         let beats = self.hosts.iter().filter_map(|&host| beat(known, host));
+        let beats = beats.map(|heard| heard.value);
         beats.max_by_key(|beat| beat.confidence_percent)
     }
 
@@ -95,12 +152,25 @@ impl Job {
         Some((beat.gap.as_secs_f64() / period).min(1.0))
     }
 
+    /// By host: how long it computes and how long it communicates in an iteration, or in a second where there
+    /// is no beat.
+    fn halves(&self, known: Known<'_>) -> Option<(Vec<f64>, Vec<f64>)> {
+        let shares = Ranks::of(known.ingest).collective_shares(&self.hosts)?;
+        let period = self
+            .beat(known)
+            .map_or(Duration::from_secs(1), |it| it.period);
+        let whole_ms = period.as_secs_f64() * 1e3;
+        let halves = |share: f64| ((1.0 - share) * whole_ms, share * whole_ms);
+        Some(shares.into_iter().map(halves).unzip())
+    }
+
     /// The places of its hosts in the order of a ring, where each sends to one other and all are on it.
     fn ring(&self) -> Option<Vec<usize>> {
         let mut next = BTreeMap::new();
-        for flow in &self.flows {
-            let known = next.insert(flow.from, flow.to);
-            known.is_none_or(|to| to == flow.to).then_some(())?;
+        let flows = self.flows.iter().map(|flow| (flow.from, flow.to));
+        for (from, to) in flows.chain(self.told.iter().map(|pair| (pair.from, pair.to))) {
+            let known = next.insert(from, to);
+            known.is_none_or(|before| before == to).then_some(())?;
         }
         let places: BTreeMap<_, _> = self.hosts.iter().zip(0..).collect();
         let mut ring = Vec::new();
@@ -122,33 +192,35 @@ impl Job {
             busy_share: busy_share(known, &flow.flow, flow),
             path: path(known, flow).unwrap_or_default(),
         };
+        let told = |told: &ToldPair| ExchangedPair {
+            hosts: [told.from, told.to].map(|host| name(known, host)),
+            rate: told.rate,
+            busy_share: 1.0,
+            path: vec![],
+        };
+        let flows = self.flows.iter().map(pair);
         Exchange {
             job,
             beat: self.beat(known),
-            pairs: self.flows.iter().map(pair).collect(),
+            pairs: flows.chain(self.told.iter().map(told)).collect(),
         }
     }
 }
 
-fn beat(known: Known<'_>, host: NodeId) -> Option<Beat> {
+pub(crate) fn beat(known: Known<'_>, host: NodeId) -> Option<Aged<Beat>> {
     let observed = known.ingest.observations().node(host)?;
-    match observed.host.rhythm.as_ref()?.value {
-        Rhythm::Found(beat) => Some(beat),
+    let &Aged { value, at } = observed.host.rhythm.as_ref()?;
+    match value {
+        Rhythm::Found(value) => Some(Aged { value, at }),
         Rhythm::Unknown { .. } | Rhythm::None { .. } => None,
     }
 }
 
 /// The part of the time that a flow sends, by the bytes of the readings that are kept of it.
 fn busy_share(known: Known<'_>, key: &FlowKey, flow: &FlowState) -> f64 {
-    let all = || {
-        let mut readings = known.ingest.flow(key)?.backwards();
-        let newest = readings.next()?;
-        let oldest = readings.last()?;
-        let sent = newest.value.bytes.count();
-        let sent = sent.saturating_sub(oldest.value.bytes.count()) as f64;
-        let seconds = newest.at.since(oldest.at).as_secs_f64();
-        let most = flow.rate.bits_per_s() as f64 / 8.0 * seconds;
-        (most > 0.0).then(|| (sent / most).min(1.0))
-    };
-    all().unwrap_or(1.0)
+    let carried = known.ingest.flow(key).and_then(Recent::carried);
+    let sending = flow.rate.bits_per_s().max(1) as f64;
+    carried.map_or(1.0, |carried| {
+        (carried.bits_per_s() as f64 / sending).min(1.0)
+    })
 }

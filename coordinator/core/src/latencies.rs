@@ -2,7 +2,8 @@
 //! slower than it used to be.
 //!
 //! Queues come and go, and each flow meets others: what all have in common is the link itself. A flow
-//! counts once it is known how quick it is as a rule, and anew when it goes another way.
+//! counts once it is known how quick it is as a rule, and anew when it goes another way. Where a job fills
+//! a link, a queue stands before it for as long as that takes: whoever crosses it says nothing meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
@@ -32,13 +33,25 @@ pub(crate) enum Where {
 pub(crate) struct Latencies {
     rounds: Pace,
     turns: Turns,
+    loads: Pace,
+    /// Where links were nearly full when that was last looked at.
+    busy: BTreeSet<Where>,
     /// A round has ended, and not everybody had a turn since.
     is_ending: bool,
-    /// Of those who had one: by how much all that cross a place are slower, and what they take as a rule.
+    /// Of those who had one: by how much all that cross a place are slower, infinitely where all of them
+    /// had to wait in queues, and what they take as a rule.
     quickest: BTreeMap<Where, [f64; 2]>,
     /// By whoever probes: the few flows of one are found sooner than one among those of all.
     flows: BTreeMap<NodeId, BTreeMap<FlowKey, Flow>>,
-    courses: BTreeMap<Where, VecDeque<f64>>,
+    courses: BTreeMap<Where, Course>,
+}
+
+/// By how much a place was slower, round by round.
+#[derive(Debug, Clone)]
+struct Course {
+    /// Of the quickest flow there ever was: who goes away makes no link slower.
+    usual_us: f64,
+    slower_us: VecDeque<f64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -77,6 +90,24 @@ impl Latencies {
         }
     }
 
+    /// Once a round: where links are nearly full, as `is_busy` says.
+    pub(crate) fn handle_loads(
+        &mut self,
+        now: Moment,
+        fabric: &Fabric,
+        is_busy: impl Fn(Hop) -> bool,
+    ) {
+        if !self.loads.is_due(now, Self::EVERY) {
+            return;
+        }
+        let ends = fabric.links().flat_map(|(link, between)| {
+            let ends = between.ports().map(|port| port.node);
+            ends.map(|from| Hop { from, link })
+        });
+        let busy = ends.filter(|&hop| is_busy(hop));
+        self.busy = busy.map(|hop| place(fabric, &hop)).collect();
+    }
+
     /// Once a round: what came of it.
     pub(crate) fn handle_time(&mut self, now: Moment, fabric: &Fabric, ways: &Ways) {
         self.is_ending |= self.rounds.is_due(now, Self::EVERY);
@@ -100,7 +131,8 @@ impl Latencies {
             flows.retain(|_, flow| flow.least_us.is_some());
             for (key, flow) in flows {
                 let places = places(fabric, ways, key);
-                let Some(slower_us) = flow.end_round(places) else {
+                let waits = !places.is_disjoint(&self.busy);
+                let Some(slower_us) = flow.end_round(places, waits) else {
                     continue;
                 };
                 for place in &flow.places {
@@ -115,27 +147,47 @@ impl Latencies {
     fn note_courses(&mut self) {
         let quickest = mem::take(&mut self.quickest);
         self.courses.retain(|place, _| quickest.contains_key(place));
-        for (place, [slower, usual]) in quickest {
+        for (place, [slower_us, usual_us]) in quickest {
             let course = self.courses.entry(place).or_default();
-            course.push_back(usual + slower);
-            let too_many = course.len().saturating_sub(Self::MOST_ROUNDS);
-            course.drain(..too_many);
+            course.usual_us = course.usual_us.min(usual_us);
+            // Of what was not seen it is not known that it has changed.
+            let before = || course.slower_us.back().copied();
+            let seen = Some(slower_us).filter(|it| it.is_finite()).or_else(before);
+            course.slower_us.extend(seen);
+            let too_many = course.slower_us.len().saturating_sub(Self::MOST_ROUNDS);
+            course.slower_us.drain(..too_many);
         }
     }
 
     /// Round by round, the oldest first.
     pub(crate) fn courses(&self) -> impl Iterator<Item = (Where, Vec<f64>)> {
         let courses = self.courses.iter();
-        courses.map(|(place, course)| (*place, course.iter().copied().collect()))
+        courses.map(|(place, course)| {
+            let slower_us = course.slower_us.iter();
+            let values = slower_us.map(|slower_us| course.usual_us + slower_us);
+            (*place, values.collect())
+        })
+    }
+}
+
+impl Default for Course {
+    fn default() -> Self {
+        Self {
+            usual_us: f64::INFINITY,
+            slower_us: VecDeque::new(),
+        }
     }
 }
 
 impl Flow {
-    /// By how much it was slower than it is as a rule, once that is known.
-    fn end_round(&mut self, places: BTreeSet<Where>) -> Option<f64> {
+    /// By how much it was slower than it is as a rule, once that is known; infinitely, when it `waits`.
+    fn end_round(&mut self, places: BTreeSet<Where>, waits: bool) -> Option<f64> {
         let least_us = self.least_us.take()?;
         if places != self.places || places.is_empty() {
             (self.rounds, self.places) = (0, places);
+        }
+        if waits {
+            return (self.rounds >= Latencies::LEARNING).then_some(f64::INFINITY);
         }
         if self.rounds < Latencies::LEARNING {
             let known = if self.rounds == 0 {
@@ -161,12 +213,12 @@ fn places(fabric: &Fabric, ways: &Ways, flow: &FlowKey) -> BTreeSet<Where> {
     let [Some(there), Some(back)] = both else {
         return BTreeSet::new();
     };
-    let place = |hop: &Hop| {
-        let ends = [hop.from, fabric.link(hop.link).far(hop.from).node];
-        let host = ends
-            .into_iter()
-            .find(|node| fabric.node(*node).role == Role::Host);
-        host.map_or(Where::Hop(*hop), Where::Host)
-    };
-    there.iter().chain(back).map(place).collect()
+    let all = there.iter().chain(back);
+    all.map(|hop| place(fabric, hop)).collect()
+}
+
+fn place(fabric: &Fabric, hop: &Hop) -> Where {
+    let mut ends = [hop.from, fabric.link(hop.link).far(hop.from).node].into_iter();
+    let host = ends.find(|node| fabric.node(*node).role == Role::Host);
+    host.map_or(Where::Hop(*hop), Where::Host)
 }

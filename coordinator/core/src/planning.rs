@@ -14,6 +14,7 @@ use reweave_planner::causes::{EvidenceError, Exchange, diagnose, explain_exchang
 use crate::arrivals::Arrivals;
 use crate::carrying::renewed;
 use crate::evidence::{evidence, lossy};
+use crate::jobs;
 use crate::model::Picture;
 use crate::pins;
 use crate::state::{InForce, State};
@@ -122,10 +123,21 @@ pub(crate) fn without_left_over(
     lift(state, pins::left_over(picture.known, pins))
 }
 
+/// Flows that a plan on its way has in hand are let be, whatever they suffer now.
 fn mend(picture: &Picture<'_>, state: &State) -> Option<Plan> {
     let in_force = state.in_force();
-    let (snapshot, findings) = looked_at(picture, in_force);
-    let plan = reweave_planner::plan(&snapshot, &findings, &picture.known.policy.planner)?;
+    let policy = &picture.known.policy.planner;
+    let (mut snapshot, mut findings) = looked_at(picture, in_force);
+    if state.under_way().next().is_some() {
+        let in_hand = state.under_way().flat_map(|it| &it.claims.flows);
+        let in_hand: BTreeSet<_> = in_hand.copied().collect();
+        snapshot.flows.retain(|flow| !in_hand.contains(&flow.flow));
+        findings = reweave_planner::diagnose(&snapshot, policy);
+    }
+    if !findings.is_empty() {
+        snapshot.beating = jobs::beating(picture);
+    }
+    let plan = reweave_planner::plan(&snapshot, &findings, policy)?;
     Some(Plan {
         generation: state.next_generation(),
         ..plan
@@ -147,6 +159,7 @@ fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
         circuits: in_force.circuits.clone(),
         moves: Vec::new(),
         predictions: Vec::new(),
+        iterations: Vec::new(),
         report: Report {
             findings: useless.into_iter().map(Finding::UselessPin).collect(),
             slowest_before: nothing,

@@ -28,6 +28,12 @@ pub struct Policy {
     /// While circuits move, and when a failing link is drained unasked, every node keeps this share of
     /// its capacity. Default 0.5.
     pub capacity_floor: f64,
+    /// A plan that touches more than this share of all flows of jobs is approved only by who insists on it.
+    /// Default 1: none does.
+    pub most_touched: f64,
+    /// Whether the fabric drops nothing and makes senders wait instead, as RoCE is often run. Then no plan is
+    /// carried out by which full buffers may wait for each other in a circle. Default false.
+    pub lossless: bool,
     /// In automatic mode, a link between switches that was found to fail, surely and without a break,
     /// for so long is drained. Default 30 s: losses of a burst are over by then.
     pub drain_failing_after: Duration,
@@ -36,6 +42,9 @@ pub struct Policy {
     pub settle: Duration,
     /// Readings to judge by must have come by then. Default 10 s: five at one a second, twice.
     pub verify_within: Duration,
+    /// Iterations of jobs to judge by must have been heard by then; else rates alone decide. Default 20 s: a
+    /// beat is heard after some seven iterations.
+    pub iterate_within: Duration,
     /// An instruction that was not answered is sent again after this. Default 2 s.
     pub answer_within: Duration,
     /// An instruction is sent so often before the plan is taken back. Default 3.
@@ -74,9 +83,12 @@ impl Default for Policy {
             readings: 5,
             tolerance: 0.05,
             capacity_floor: 0.5,
+            most_touched: 1.0,
+            lossless: false,
             drain_failing_after: Duration::from_secs(30),
             settle: Duration::from_millis(300),
             verify_within: Duration::from_secs(10),
+            iterate_within: Duration::from_secs(20),
             answer_within: Duration::from_secs(2),
             most_sends: 3,
             offer_for: Duration::from_mins(10),

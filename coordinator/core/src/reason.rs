@@ -1,7 +1,10 @@
 //! Why a plan is not carried out, or is taken back.
 
+use std::time::Duration;
+
 use reweave_check::Unsound;
 use reweave_common::circuit::NotSwitched;
+use reweave_common::claims::Claim;
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
@@ -18,6 +21,15 @@ pub enum Reason {
     /// A later plan took its place.
     Superseded {
         by: Generation,
+    },
+    /// Another plan on its way needs some of the same.
+    Taken {
+        by: Generation,
+        what: Claim,
+    },
+    /// On its course it would have to tell a node that it was not made for.
+    Beyond {
+        node: NodeId,
     },
     /// Nobody approved it in time.
     NotApproved,
@@ -103,10 +115,32 @@ pub enum Reason {
         before: Rate,
         after: Rate,
     },
+    /// Iterations of a job take longer.
+    Delayed {
+        job: String,
+        before: Duration,
+        after: Duration,
+    },
     /// It was there before the plan, and there are no readings of it afterwards.
     Vanished {
         flow: FlowKey,
     },
+}
+
+fn delayed(job: &str, times: [&Duration; 2]) -> String {
+    let [before, after] = times.map(|it| it.as_secs_f64() * 1e3);
+    format!("an iteration of the job on {job} took {before:.1} ms, and takes {after:.1} ms")
+}
+
+fn taken(fabric: &Fabric, by: Generation, what: Claim) -> String {
+    let what = match what {
+        Claim::Node(node) => fabric.name(node).to_owned(),
+        Claim::Optical(optical) => fabric.optical(optical).name.clone(),
+        Claim::Link(link) => fabric.link_name(link),
+        Claim::Destination(node) => format!("what is for {}", fabric.name(node)),
+        Claim::Flow(flow) => flow.to_string(),
+    };
+    format!("plan {by} is on its way, and {what} is in it too")
 }
 
 impl Reason {
@@ -116,6 +150,8 @@ impl Reason {
         match self {
             Self::Unsound(fault) => format!("it is unsound: {fault}"),
             Self::Superseded { by } => format!("plan {by} took its place"),
+            Self::Taken { by, what } => taken(fabric, *by, *what),
+            Self::Beyond { node } => format!("it would have to change {} besides", name(node)),
             Self::NotApproved => "nobody approved it in time".to_owned(),
             Self::NothingToMend => "nothing is wrong any more that it would mend".to_owned(),
             Self::FlowEnded { flow } => format!("{flow} has ended"),
@@ -174,6 +210,7 @@ impl Reason {
             } => {
                 format!("{flow} went from {before} to {after}")
             }
+            Self::Delayed { job, before, after } => delayed(job, [before, after]),
             Self::Vanished { flow } => format!("{flow} was not seen any more"),
         }
     }

@@ -119,8 +119,7 @@ impl Registry {
         let pins = &turn.state.in_force().pins;
         self.over
             .retain(|hosts| pins.iter().any(|pin| joins(turn.known, pin, hosts)));
-        let is_free = turn.state.rollout().is_none();
-        if !is_free || turn.known.policy.opens_in(turn.known.now).is_some() {
+        if turn.known.policy.opens_in(turn.known.now).is_some() {
             return;
         }
         let is_over = |pin: &Pin| self.over.iter().any(|it| joins(turn.known, pin, it));
@@ -128,7 +127,11 @@ impl Registry {
         let Some(plan) = planning::without_left_over(picture, turn.state, &pins) else {
             return;
         };
-        if first_step(turn, &plan).is_ok() {
+        let claims = turn.claims(&plan);
+        let mut others = turn.state.rollouts();
+        let is_free = others.all(|it| it.claims.shared_with(&claims).is_none());
+        drop(others);
+        if is_free && first_step(turn, &plan).is_ok() {
             turn.carry_out(plan, Author::Policy);
         }
     }

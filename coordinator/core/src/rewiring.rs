@@ -15,18 +15,26 @@ use crate::state::State;
 use crate::upkeep;
 
 /// Switches keep their routes, and what is under maintenance carries nothing by these either. Optical
-/// switches that are not named stay as they are. It promises nothing: whoever wants it knows
+/// switches that are not named stay as they are, and so does whoever is not concerned. It promises nothing: whoever wants it knows
 /// what for.
 pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> Plan {
     let (fabric, in_force) = (picture.fabric(), state.in_force());
     let mut circuits = in_force.circuits_of(fabric);
     circuits.extend(wanted.clone());
-    let mut closed = fabric.dark(&circuits);
-    closed.extend(picture.down());
-    closed.extend(upkeep::closed(fabric, state));
+    let shortest = |circuits: &Circuits| {
+        let mut closed = fabric.dark(circuits);
+        closed.extend(picture.down());
+        closed.extend(upkeep::closed(fabric, state));
+        tables(fabric, &closed)
+    };
     let of_switches = in_force.tables.iter();
     let of_switches = of_switches.filter(|(node, _)| fabric.node(**node).role == Role::Switch);
-    let mut tables = tables(fabric, &closed);
+    let (before, mut tables) = (shortest(&in_force.circuits_of(fabric)), shortest(&circuits));
+    let concerned = plugged_into(fabric, wanted);
+    tables.retain(|node, table| {
+        let is_as_ever = before.get(node) == Some(table) && !in_force.tables.contains_key(node);
+        !is_as_ever || concerned.contains(node)
+    });
     tables.extend(of_switches.map(|(node, table)| (*node, table.clone())));
     Plan {
         pins: in_force.pins.clone(),
@@ -34,6 +42,12 @@ pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> P
         circuits,
         ..Plan::empty(state.next_generation(), in_force.generation)
     }
+}
+
+fn plugged_into(fabric: &Fabric, circuits: &Circuits) -> BTreeSet<NodeId> {
+    let fibres = fabric.fibres();
+    let of_these = fibres.filter(|fibre| circuits.contains_key(&fibre.optical));
+    of_these.map(|fibre| fibre.node).collect()
 }
 
 /// Whether nodes with fibres are to be told about these links, or that they may be used again.

@@ -1,26 +1,46 @@
 //! Asking the judge of plans, who shares nothing with the planner.
 
 use reweave_check::{Network, check};
+use reweave_common::claims::Claims;
 use reweave_common::course::Tables;
 use reweave_common::plan::Plan;
 
 use crate::model::Picture;
 use crate::reason::Reason;
-use crate::state::InForce;
+use crate::state::State;
 
 /// What speaks against the plan, whatever it promises.
-pub(crate) fn objections(picture: &Picture<'_>, in_force: &InForce, plan: &Plan) -> Vec<Reason> {
-    let network = Network {
+pub(crate) fn objections(picture: &Picture<'_>, state: &State, plan: &Plan) -> Vec<Reason> {
+    let unsound = with_network(picture, state, plan, |network| check(network, plan));
+    let unsound = unsound.err().into_iter().flatten();
+    unsound.map(Reason::Unsound).collect()
+}
+
+/// What the plan needs for itself alone.
+pub(crate) fn claims(picture: &Picture<'_>, state: &State, plan: &Plan) -> Claims {
+    with_network(picture, state, plan, |network| {
+        reweave_check::claims(network, plan)
+    })
+}
+
+/// The network that a plan is judged against.
+pub(crate) fn with_network<T>(
+    picture: &Picture<'_>,
+    state: &State,
+    plan: &Plan,
+    ask: impl FnOnce(&Network<'_>) -> T,
+) -> T {
+    let in_force = state.in_force();
+    ask(&Network {
         fabric: picture.fabric(),
         addresses: &picture.wiring.addresses(),
         down: &picture.down(),
-        generation: in_force.generation,
+        generation: state.base_of(plan),
         pins: &in_force.pins,
         tables: &in_force.tables,
         unsure: &Tables::new(),
         circuits: &in_force.circuits_of(picture.fabric()),
         floor: picture.known.policy.capacity_floor,
-    };
-    let unsound = check(&network, plan).err().into_iter().flatten();
-    unsound.map(Reason::Unsound).collect()
+        is_lossless: picture.known.policy.lossless,
+    })
 }

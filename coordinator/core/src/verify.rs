@@ -2,6 +2,7 @@
 //! after, never by hope.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::FlowChange;
@@ -18,6 +19,15 @@ use crate::spread::{Spread, scaled};
 pub struct Verdict {
     pub decision: Decision,
     pub flows: Vec<Judged>,
+    pub iterations: Vec<JudgedIteration>,
+}
+
+/// What was measured after a plan.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct After {
+    pub(crate) rates: BTreeMap<FlowKey, Spread>,
+    /// How long iterations take, in the order of what was promised of them.
+    pub(crate) periods: Vec<Option<Duration>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +48,17 @@ pub struct Judged {
     pub change: FlowChange,
 }
 
+/// Iterations of a job before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JudgedIteration {
+    pub job: String,
+    pub before: Duration,
+    /// Least and most of what was predicted.
+    pub predicted: [Duration; 2],
+    /// None where no beat was heard in time.
+    pub after: Option<Duration>,
+}
+
 /// The flows a plan speaks of: those that it moves, and those that it is to speed up or slow down.
 pub(crate) fn concerned(plan: &Plan) -> BTreeSet<FlowKey> {
     let moved = plan.moves.iter().map(|made| made.flow);
@@ -47,24 +68,51 @@ pub(crate) fn concerned(plan: &Plan) -> BTreeSet<FlowKey> {
 }
 
 /// Commits only when the slowest of the flows concerned gained enough, all of them are still
-/// there, and no flow at all is slower than it ever was before or than was predicted.
-pub(crate) fn judge(
-    plan: &Plan,
-    before: &[Before],
-    after: &BTreeMap<FlowKey, Spread>,
-    policy: &Policy,
-) -> Verdict {
+/// there, no flow at all is slower than it ever was before or than was predicted, and the same is true of
+/// iterations of jobs.
+pub(crate) fn judge(plan: &Plan, before: &[Before], after: &After, policy: &Policy) -> Verdict {
     let concerned = concerned(plan);
-    let flows = judge_flows(plan, before, after, policy);
+    let flows = judge_flows(plan, before, &after.rates, policy);
+    let iterations = judge_iterations(plan, &after.periods);
     let reasons: Vec<_> = vanished(&flows, &concerned)
         .chain(too_little_gain(&flows, &concerned, policy))
         .chain(suffering(&flows, policy))
+        .chain(delayed(&iterations, policy))
         .collect();
     let decision = match reasons.is_empty() {
         true => Decision::Commit,
         false => Decision::RollBack { reasons },
     };
-    Verdict { decision, flows }
+    Verdict {
+        decision,
+        flows,
+        iterations,
+    }
+}
+
+fn judge_iterations(plan: &Plan, periods: &[Option<Duration>]) -> Vec<JudgedIteration> {
+    let promised = plan.iterations.iter().zip(periods);
+    let judged = promised.map(|(promised, &after)| JudgedIteration {
+        job: promised.job.clone(),
+        before: promised.before,
+        predicted: [promised.low, promised.high],
+        after,
+    });
+    judged.collect()
+}
+
+/// Jobs whose iterations take longer than they did, and than was predicted.
+fn delayed(iterations: &[JudgedIteration], policy: &Policy) -> impl Iterator<Item = Reason> {
+    iterations.iter().filter_map(|it| {
+        let after = it.after?;
+        let [_, high] = it.predicted;
+        let longest = it.before.max(high).mul_f64(1.0 + policy.tolerance);
+        (after > longest).then(|| Reason::Delayed {
+            job: it.job.clone(),
+            before: it.before,
+            after,
+        })
+    })
 }
 
 fn judge_flows(

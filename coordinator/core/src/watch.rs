@@ -42,14 +42,23 @@ impl Watching {
         self.asked.remove(&node);
     }
 
-    /// Has these flows and their ways back traced at once, though they are no elephants.
-    pub(crate) fn trace(&mut self, now: Moment, flows: impl IntoIterator<Item = FlowKey>) {
+    /// Has these flows and their ways back traced at once, though they are no elephants. Whom that does not
+    /// concern is not looked at: of thousands that would take a while.
+    pub(crate) fn trace(&mut self, known: Known<'_>, flows: BTreeSet<FlowKey>, out: &mut Outbox) {
+        let mut senders = BTreeSet::new();
         for flow in flows {
             if self.wished.len() < MOST_ASKED || self.wished.contains_key(&flow) {
-                self.wished.insert(flow, now + ASKED_FOR);
+                self.wished.insert(flow, known.now + ASKED_FOR);
+            }
+            let both = [flow, flow.reversed()];
+            senders.extend(both.map(|it| known.ingest.owner(*it.source.ip())));
+        }
+        let mut wanted = self.wanted(known);
+        for node in senders.into_iter().flatten() {
+            if known.ingest.is_connected(node) {
+                self.ask(node, wanted.remove(&node).unwrap_or_default(), out);
             }
         }
-        self.looks.hurry();
     }
 
     /// Looks from time to time, and asks where something else is wanted than before.
@@ -66,15 +75,19 @@ impl Watching {
             .nodes()
             .filter(|(node, _)| known.ingest.is_connected(*node))
         {
-            let mut wanted = wanted.remove(&node).unwrap_or_default();
-            let probes = self.of_probes.get(&node).into_iter().flatten();
-            let room = MOST_TRACES.saturating_sub(wanted.trace.len());
-            wanted.trace.extend(probes.take(room));
-            let asked = self.asked.entry(node).or_default();
-            if *asked != wanted {
-                asked.clone_from(&wanted);
-                out.watch(node, wanted);
-            }
+            self.ask(node, wanted.remove(&node).unwrap_or_default(), out);
+        }
+    }
+
+    /// Where something else is wanted than before. What is left of its time goes to probes.
+    fn ask(&mut self, node: NodeId, mut wanted: Watch, out: &mut Outbox) {
+        let probes = self.of_probes.get(&node).into_iter().flatten();
+        let room = MOST_TRACES.saturating_sub(wanted.trace.len());
+        wanted.trace.extend(probes.take(room));
+        let asked = self.asked.entry(node).or_default();
+        if *asked != wanted {
+            asked.clone_from(&wanted);
+            out.watch(node, wanted);
         }
     }
 

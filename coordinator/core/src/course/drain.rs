@@ -11,11 +11,23 @@ use reweave_common::ids::{LinkId, NodeId};
 use super::rounds::{hops_of, own_table, ways_towards};
 use super::{Position, Ways};
 
-/// Complete: every node knows a way to every endpoint. None where that is not so.
+/// Complete: every node that may be told knows a way to every endpoint, and all others go on as they do.
+/// None where that cannot be.
 pub(super) fn drained(at: &Position<'_>, dark: &BTreeSet<LinkId>) -> Option<Tables> {
-    let mut tables = Tables::new();
+    let is_told = |node: &NodeId| at.from.told.contains(node);
+    let mut tables = at.tables.clone();
+    tables.retain(|node, _| !is_told(node));
     for to in at.from.fabric.endpoints() {
-        for (node, hops) in Harbour::new(at, dark, to).hops()? {
+        let harbour = Harbour::new(at, dark, to);
+        let mut disturbed = harbour
+            .old
+            .keys()
+            .filter(|node| !harbour.undisturbed.contains_key(node));
+        if !disturbed.all(is_told) {
+            return None;
+        }
+        let hops = harbour.hops()?.into_iter();
+        for (node, hops) in hops.filter(|(node, _)| is_told(node)) {
             let empty = || own_table(node);
             let table: &mut ForwardingTable = tables.entry(node).or_insert_with(empty);
             table.towards.insert(to, hops);

@@ -32,6 +32,8 @@ pub(crate) struct From<'a> {
     pub(crate) circuits: &'a Circuits,
     /// The share of its capacity that every node keeps while circuits move.
     pub(crate) floor: f64,
+    /// Nobody else is told anything.
+    pub(crate) told: &'a BTreeSet<NodeId>,
 }
 
 /// There is no such order: something would be cut off, or keep too little.

@@ -10,6 +10,8 @@ use reweave_common::plan::Generation;
 use super::examples::{Chance, some_circuits, some_fabric, some_tables};
 use super::*;
 
+mod partial;
+
 /// Hosts that forward for each other, their cables and fibres, and what is to become what.
 struct Case {
     fabric: Fabric,
@@ -34,8 +36,10 @@ impl Case {
     }
 
     fn course(&self) -> Result<Course, NoCourse> {
+        let told = self.fabric.nodes().map(|(node, _)| node).collect();
         let from = From {
             fabric: &self.fabric,
+            told: &told,
             down: &BTreeSet::new(),
             tables: &self.before.0,
             unsure: &Round::new(),
@@ -56,6 +60,7 @@ impl Case {
             unsure: &Round::new(),
             circuits: &self.before.1,
             floor: 0.25,
+            is_lossless: false,
         };
         check_course(&network, course, (&self.after.0, &self.after.1))
     }

@@ -33,6 +33,9 @@ pub(crate) use path::Passed;
 pub(crate) use wiring::other_of_two;
 pub use wiring::{End, Reporting, Wiring};
 
+/// Of a link's rate: with so much on it, packets may have to wait for as long as that goes on.
+const NEARLY_FULL: f64 = 0.75;
+
 /// All there is to know by, at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
@@ -133,6 +136,7 @@ impl Picture<'_> {
             pins: in_force.pins.clone(),
             tables: in_force.tables.clone(),
             circuits: in_force.circuits_of(self.fabric()),
+            beating: Vec::new(),
         }
     }
 
@@ -170,6 +174,13 @@ impl Picture<'_> {
             is_switch && state.rate >= scaled(capacity, self.known.policy.planner.full_at)
         };
         self.links().into_iter().any(full)
+    }
+
+    /// Whether so much is sent that a queue may stand before it for a while.
+    pub(crate) fn is_nearly_full(&self, hop: Hop) -> bool {
+        let capacity = self.known.fabric.link(hop.link).rate;
+        let load = self.load(hop);
+        load.is_some_and(|load| load >= scaled(capacity, NEARLY_FULL))
     }
 
     /// Links of which an end says that they are down.

@@ -4,7 +4,6 @@
 use reweave_common::operator::{Refused, Response};
 
 use super::rewire::offer;
-use super::running;
 use crate::carrying::{self, CutOff, Wish};
 use crate::places;
 use crate::rollout::Turn;
@@ -44,9 +43,6 @@ pub(super) fn wish(
     about: Wished,
     wanted: impl FnOnce(Wish) -> Wish,
 ) -> Response {
-    if let Some(running) = running(turn) {
-        return Response::Refused(Refused::Busy { running });
-    }
     let fabric = turn.known.fabric;
     let wish = wanted(Wish::in_force(fabric, turn.state));
     let picture = turn.known.picture();

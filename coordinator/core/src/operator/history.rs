@@ -1,6 +1,8 @@
 //! What was changed, by whom, and what came of it.
 
-use reweave_common::operator::{FlowOutcome, Outcome, Plan, Record};
+use std::time::Duration;
+
+use reweave_common::operator::{FlowOutcome, IterationOutcome, Outcome, Plan, Record};
 use reweave_common::plan::{self, Generation};
 
 use super::status::millis;
@@ -35,7 +37,7 @@ fn as_many_as_fit<T>(all: impl Iterator<Item = T>, size: impl Fn(&T) -> usize) -
 pub(super) fn find(known: Known<'_>, state: &State, generation: Generation) -> Option<Record> {
     let record = all(known, state).find(|record| record.plan.generation == generation)?;
     let ended = state.history().map(|ended| &ended.plan);
-    let mut plans = ended.chain(state.rollout().map(|rollout| &rollout.plan));
+    let mut plans = ended.chain(state.rollouts().map(|rollout| &rollout.plan));
     let plan = plans.find(|plan| plan.generation == generation)?;
     let changes = |before| diff::changes(known.fabric, &before, plan);
     let changes = before(state, plan).map(changes).unwrap_or_default();
@@ -48,10 +50,11 @@ pub(super) fn find(known: Known<'_>, state: &State, generation: Generation) -> O
 
 /// What is under way, and then what has ended, the newest first.
 fn all<'a>(known: Known<'a>, state: &'a State) -> impl Iterator<Item = Record> + 'a {
-    let running = state.rollout().map(|rollout| running(known, rollout));
+    let open = state.rollouts().rev();
+    let open = open.map(move |rollout| running(known, rollout));
     let ended = state.history().rev();
     let ended = ended.map(move |ended| ended_record(known, ended));
-    running.into_iter().chain(ended)
+    open.chain(ended)
 }
 
 fn size(record: &Record) -> usize {
@@ -59,12 +62,13 @@ fn size(record: &Record) -> usize {
         moves,
         pins,
         predictions,
+        iterations,
         report,
         ..
     } = &record.plan;
     let alternatives = report.alternatives.iter();
     let lost: usize = alternatives.map(|lost| lost.moves.len()).sum();
-    record.flows.len() + moves.len() + pins.len() + predictions.len() + lost
+    record.flows.len() + moves.len() + pins.len() + predictions.len() + iterations.len() + lost
 }
 
 fn running(known: Known<'_>, rollout: &Rollout) -> Record {
@@ -132,6 +136,7 @@ fn record(
         ended_age_ms: None,
         outcome,
         flows: verdict.map(flow_outcomes).unwrap_or_default(),
+        iterations: verdict.map(iteration_outcomes).unwrap_or_default(),
     }
 }
 
@@ -144,6 +149,17 @@ fn flow_outcomes(verdict: &Verdict) -> Vec<FlowOutcome> {
         change: judged.change,
     };
     verdict.flows.iter().map(outcome).collect()
+}
+
+fn iteration_outcomes(verdict: &Verdict) -> Vec<IterationOutcome> {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let outcome = |judged: &crate::verify::JudgedIteration| IterationOutcome {
+        job: judged.job.clone(),
+        before_ms: ms(judged.before),
+        predicted_ms: judged.predicted.map(ms),
+        measured_ms: judged.after.map(ms),
+    };
+    verdict.iterations.iter().map(outcome).collect()
 }
 
 fn words<'r>(known: Known<'_>, reasons: impl IntoIterator<Item = &'r Reason>) -> Vec<String> {

@@ -77,7 +77,11 @@ fn job_status(picture: &Picture<'_>, state: &State, job: &Job, now: &Rates) -> J
         .iter()
         .filter_map(|it| Some((it.flow, *now.get(&it.flow)?)))
         .collect();
-    let bits = sending.values().map(|rate| rate.bits_per_s()).sum();
+    let rates = || {
+        let told = job.told.iter().map(|pair| pair.rate);
+        sending.values().copied().chain(told)
+    };
+    let bits = rates().map(Rate::bits_per_s).sum();
     let first = known.resting.first(job).unwrap_or(known.now);
     JobStatus {
         job: job.name(fabric),
@@ -86,10 +90,10 @@ fn job_status(picture: &Picture<'_>, state: &State, job: &Job, now: &Rates) -> J
             .iter()
             .map(|&it| fabric.name(it).to_owned())
             .collect(),
-        flows: job.flows.len(),
-        sending: sending.len(),
+        flows: job.flows.len() + job.told.len(),
+        sending: rates().count(),
         rate_bits_per_s: Rate::from_bits_per_s(bits),
-        slowest_bits_per_s: sending.values().min().copied(),
+        slowest_bits_per_s: rates().min(),
         iteration_ms: job.beat(known).map(|beat| beat.period.as_secs_f64() * 1e3),
         rest_share: job.rest_share(known),
         seen_for_ms: millis(known.now.since(first)),

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use reweave_common::operator::{MaintenanceStage, Refused, Response};
+use reweave_common::plan::Generation;
 
+use super::Seen;
 use super::drain::{Wished, wish};
-use super::{Seen, running};
 use crate::carrying::Wish;
 use crate::command::{Author, Change};
 use crate::places::Place;
@@ -76,7 +77,7 @@ impl Work<'_> {
     }
 
     fn begin(&mut self, turn: &mut Turn<'_>, seen: Seen<'_>) -> Response {
-        if let Some(running) = running(turn) {
+        if let Some(running) = self.changed_by(turn) {
             return Response::Refused(Refused::Busy { running });
         }
         let picture = turn.known.picture();
@@ -87,6 +88,14 @@ impl Work<'_> {
                 reasons: turn.words(loud),
             }),
         }
+    }
+
+    /// The plan on its way that changes what passes it.
+    fn changed_by(&self, turn: &Turn<'_>) -> Option<Generation> {
+        let links = self.place.links(turn.known.fabric);
+        let mut under_way = turn.state.under_way();
+        let found = under_way.find(|it| !it.claims.links.is_disjoint(&links));
+        found.map(|it| it.plan.generation)
     }
 
     /// Where the routes for it are there already, that is all there is to do.

@@ -55,6 +55,7 @@ pub(super) fn let_visit(
     Response::MayVisit {
         expires_in_ms,
         http: None,
+        https: None,
     }
 }
 

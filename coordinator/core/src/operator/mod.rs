@@ -12,6 +12,7 @@ use crate::command::{Author, Change};
 use crate::diff;
 use crate::discovery::discover;
 use crate::planning;
+use crate::radius;
 use crate::reason::Reason;
 use crate::registry::Registry;
 use crate::rollout::{Hindrance, Turn, first_step};
@@ -163,32 +164,28 @@ fn diagnose(turn: &Turn<'_>, seen: Seen<'_>) -> Response {
 
 /// A plan that is proposed already and would do the same keeps its number.
 fn plan(turn: &mut Turn<'_>, principal: String) -> Response {
-    if let Some(running) = running(turn) {
-        return Response::Refused(Refused::Busy { running });
-    }
     let picture = turn.known.picture();
     let not_seen = picture.not_seen();
     let Some(plan) = planning::plan(&picture, turn.state) else {
-        return Response::Plan {
+        let running = turn.state.under_way().next().map(|it| it.plan.generation);
+        let nothing = Response::Plan {
             plan: None,
             not_seen,
         };
+        return running.map_or(nothing, |running| {
+            Response::Refused(Refused::Busy { running })
+        });
     };
-    let proposed = turn.state.rollout().map(|rollout| &rollout.plan);
-    if let Some(same) = proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
-        return turn.shown(same, not_seen);
+    if let Some(shown) = turn.shown_already(&plan, &not_seen) {
+        return shown;
+    }
+    if let Some((running, _)) = turn.in_the_way(&plan) {
+        return Response::Refused(Refused::Busy { running });
     }
     let shown = turn.shown(&plan, not_seen);
-    turn.decide(Change::PlanProposed {
-        plan: Box::new(plan),
-        by: Author::Operator(principal),
-    });
+    let proposal = turn.proposal(plan, Author::Operator(principal));
+    turn.decide(proposal);
     shown
-}
-
-fn running(turn: &Turn<'_>) -> Option<Generation> {
-    let rollout = turn.state.rollout()?;
-    (rollout.phase != Phase::Proposed).then_some(rollout.plan.generation)
 }
 
 fn apply_in_hours(
@@ -213,6 +210,11 @@ fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation, anyway:
         Ok(rollout) => &rollout.plan,
         Err(refused) => return Response::Refused(refused),
     };
+    let claims = turn.claims(plan);
+    let too_wide = radius::too_wide(&turn.known.picture(), turn.state, (plan, &claims));
+    if let Some(refused) = too_wide.filter(|_| !anyway) {
+        return Response::Refused(refused);
+    }
     let (reasons, is_wrong) = match first_step(turn, plan) {
         Ok(_) => {
             turn.decide(Change::PlanApproved {
@@ -235,20 +237,36 @@ fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation, anyway:
     Response::Refused(Refused::Unfit { reasons: words })
 }
 
+/// Whoever names the wrong one is told which ones there are.
 fn offered<'a>(turn: &Turn<'a>, generation: Generation) -> Result<&'a Rollout, Refused> {
-    if let Some(running) = running(turn) {
-        return Err(Refused::Busy { running });
+    let state = turn.state;
+    if let Some(rollout) = state.rollout(generation) {
+        let taken = state.taken(generation, &rollout.claims);
+        return match (&rollout.phase, taken) {
+            (Phase::Proposed, None) => Ok(rollout),
+            (Phase::Proposed, Some((running, _))) => Err(Refused::Busy { running }),
+            _ => Err(Refused::Busy {
+                running: generation,
+            }),
+        };
     }
-    let rollout = turn.state.rollout().ok_or(Refused::NoPlan)?;
-    let offered = rollout.plan.generation;
-    if offered == generation {
-        Ok(rollout)
-    } else {
-        Err(Refused::OtherPlan { offered })
-    }
+    let offered: Vec<_> = state.offers().map(|it| it.plan.generation).collect();
+    let running = state.under_way().next().map(|it| it.plan.generation);
+    Err(match (offered.is_empty(), running) {
+        (false, _) => Refused::OtherPlan { offered },
+        (true, Some(running)) => Refused::Busy { running },
+        (true, None) => Refused::NoPlan,
+    })
 }
 
 impl Turn<'_> {
+    /// One on offer that does the same, with its number.
+    fn shown_already(&self, plan: &Plan, not_seen: &NotSeen) -> Option<Response> {
+        let mut offers = self.state.offers().map(|it| &it.plan);
+        let same = offers.find(|it| planning::do_the_same(it, plan))?;
+        Some(self.shown(same, not_seen.clone()))
+    }
+
     fn named(
         &self,
         finding: &reweave_common::finding::Finding,
@@ -261,10 +279,15 @@ impl Turn<'_> {
         let changes = diff::changes(fabric, self.state.in_force(), plan);
         let touched = crate::frozen::objections(&self.known.picture(), self.state, plan);
         let hindered_by = self.words(&touched);
+        let claims = self.claims(plan);
+        let touched = radius::touched(&self.known.picture(), self.state, (plan, &claims));
+        let course = crate::rollout::course_of(self, plan);
         let named = NamedPlan::named(plan, fabric);
         let plan = Some(Box::new(NamedPlan {
             changes,
             hindered_by,
+            touched,
+            course,
             ..named
         }));
         Response::Plan { plan, not_seen }

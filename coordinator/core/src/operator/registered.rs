@@ -16,14 +16,15 @@ use reweave_common::units::Rate;
 use reweave_planner::causes::PairFacts;
 use reweave_planner::placement::{self, Demand, Pairs, Placed};
 
+use super::Seen;
 use super::jobs::host;
 use super::status::millis;
-use super::{Seen, running};
 use crate::auto::{Waits, not_now};
 use crate::command::{Author, Change};
 use crate::evidence::measured;
 use crate::model::{Known, Picture};
 use crate::planning;
+use crate::radius;
 use crate::registry::{Phase, Registered};
 use crate::rollout::{Hindrance, Turn, first_step};
 use crate::verify::concerned;
@@ -176,9 +177,6 @@ fn start(
 
 /// A plan that helps flows between these hosts and may be carried out now; or why there is none.
 fn fitting(turn: &Turn<'_>, hosts: &[NodeId], seen: Seen<'_>) -> Result<Plan, String> {
-    if let Some(running) = running(turn) {
-        return Err(Refused::Busy { running }.to_string());
-    }
     let picture = turn.known.picture();
     let Some(plan) = planning::plan(&picture, turn.state) else {
         let not_seen = picture.not_seen();
@@ -189,6 +187,13 @@ fn fitting(turn: &Turn<'_>, hosts: &[NodeId], seen: Seen<'_>) -> Result<Plan, St
     }
     if let Some(waits) = waits(turn.known, &plan, seen.cool_down) {
         return Err(waits.to_string());
+    }
+    if let Some((running, _)) = turn.in_the_way(&plan) {
+        return Err(Refused::Busy { running }.to_string());
+    }
+    let claims = turn.claims(&plan);
+    if let Some(why) = radius::too_wide(&picture, turn.state, (&plan, &claims)) {
+        return Err(why.to_string());
     }
     match first_step(turn, &plan) {
         Ok(_) => Ok(plan),

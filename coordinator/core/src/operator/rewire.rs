@@ -7,10 +7,8 @@ use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::{Generation, Plan};
 
-use super::running;
 use crate::back;
-use crate::command::{Author, Change};
-use crate::planning;
+use crate::command::Author;
 use crate::rewiring;
 use crate::rollout::{Hindrance, Turn, first_step, is_needed};
 
@@ -19,9 +17,6 @@ pub(super) fn rewire(
     principal: String,
     wanted: BTreeMap<OpticalName, CircuitSet>,
 ) -> Response {
-    if let Some(running) = running(turn) {
-        return Response::Refused(Refused::Busy { running });
-    }
     let wanted = match resolve(turn.known.fabric, wanted) {
         Ok(wanted) => wanted,
         Err(refused) => return Response::Refused(refused),
@@ -36,9 +31,6 @@ pub(super) fn take_back(
     principal: String,
     which: Option<Generation>,
 ) -> Response {
-    if let Some(running) = running(turn) {
-        return Response::Refused(Refused::Busy { running });
-    }
     match back::plan(&turn.known.picture(), turn.state, which) {
         Ok(plan) => offer(turn, principal, plan),
         Err(why) => Response::Refused(Refused::NoWayBack(why)),
@@ -52,19 +44,19 @@ pub(super) fn offer(turn: &mut Turn<'_>, principal: String, plan: Plan) -> Respo
     if plan.pins == in_force.pins && !is_needed(turn.known, in_force, &plan) {
         return Response::Refused(Refused::NothingToChange);
     }
-    let proposed = turn.state.rollout().map(|rollout| &rollout.plan);
-    if let Some(same) = proposed.filter(|proposed| planning::do_the_same(proposed, &plan)) {
-        return turn.shown(same, not_seen);
+    if let Some(shown) = turn.shown_already(&plan, &not_seen) {
+        return shown;
+    }
+    if let Some((running, _)) = turn.in_the_way(&plan) {
+        return Response::Refused(Refused::Busy { running });
     }
     if let Err(Hindrance::Wrong(reasons)) = first_step(turn, &plan) {
         let reasons = turn.words(&reasons);
         return Response::Refused(Refused::Unfit { reasons });
     }
     let shown = turn.shown(&plan, not_seen);
-    turn.decide(Change::PlanProposed {
-        plan: Box::new(plan),
-        by: Author::Operator(principal),
-    });
+    let proposal = turn.proposal(plan, Author::Operator(principal));
+    turn.decide(proposal);
     shown
 }
 

@@ -53,7 +53,10 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
             .waits
             .filter(|_| known.policy.mode == Mode::Auto)
             .map(ToString::to_string),
-        change: state.rollout().map(|rollout| running(known, rollout)),
+        changes: state
+            .rollouts()
+            .map(|rollout| running(known, rollout))
+            .collect(),
         agents: nodes
             .map(|node| agent(known, &picture, seen.arrivals, node))
             .collect(),
@@ -170,16 +173,14 @@ fn phase(phase: &state::Phase) -> Phase {
 /// A change that could not be taken back, switches that hold other rules than they should, and
 /// flows that are pinned to where no way leads on.
 fn alarms(known: Known<'_>, state: &State, useless: &[UselessPin]) -> Vec<String> {
-    let held = state
-        .rollout()
-        .and_then(|rollout| held(known.fabric, rollout));
-    let idle = state
-        .rollout()
-        .is_none_or(|rollout| rollout.phase.step().is_none() && rollout.phase.journey().is_none());
-    let astray = known
-        .fabric
-        .nodes()
-        .filter(|(node, _)| idle && is_astray(known, state, *node));
+    let held = state.rollouts();
+    let held = held.filter_map(|rollout| held_for(known.fabric, rollout));
+    let is_idle = |node: &NodeId| {
+        let mut under_way = state.under_way();
+        !under_way.any(|it| it.claims.nodes.contains(node))
+    };
+    let nodes = known.fabric.nodes();
+    let astray = nodes.filter(|(node, _)| is_idle(node) && is_astray(known, state, *node));
     let astray = astray.map(|(_, node)| {
         format!(
             "{} holds other rules than it was told to; look at its agent",
@@ -190,7 +191,7 @@ fn alarms(known: Known<'_>, state: &State, useless: &[UselessPin]) -> Vec<String
         .iter()
         .filter(|pin| pin.because != Useless::FlowEnded);
     let lost = lost.map(|pin| lost_flow(known.policy.mode, pin));
-    held.into_iter().chain(astray).chain(lost).collect()
+    held.chain(astray).chain(lost).collect()
 }
 
 /// Packets go around what was to move, so that nothing is lost while it takes its time.
@@ -205,7 +206,8 @@ fn stuck(fabric: &Fabric, rollout: &Rollout, journey: &Journey) -> String {
     };
     let generation = rollout.plan.generation;
     format!(
-        "plan {generation} is held, since {why}; it is being tried on, and nothing else is changed"
+        "plan {generation} is held, since {why}; it is being tried on, and nothing that it needs is \
+         changed otherwise"
     )
 }
 
@@ -216,7 +218,7 @@ fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
     }
 }
 
-fn held(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
+fn held_for(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
     if let Some(journey) = rollout.phase.journey().filter(|journey| journey.is_held()) {
         return Some(stuck(fabric, rollout, journey));
     }
@@ -226,7 +228,7 @@ fn held(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
     let unsure: Vec<_> = undo.unconfirmed().map(|node| fabric.name(node)).collect();
     Some(format!(
         "plan {} could not be taken back for sure: {} may still hold its rules; it is being tried \
-         on, and nothing else is changed until then",
+         on, and nothing that it needs is changed until then",
         rollout.plan.generation,
         unsure.join(", ")
     ))

@@ -32,12 +32,15 @@ pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<Change, Hindran
     if !touched.is_empty() {
         return Err(Hindrance::Unready(touched));
     }
+    if let Some((by, what)) = turn.in_the_way(plan) {
+        return Err(Hindrance::Unready(vec![Reason::Taken { by, what }]));
+    }
     if journey::is_needed(turn.known, in_force, plan) {
         return journey::departure(turn, plan).map(Change::Departed);
     }
     let picture = turn.known.picture();
     let intent = prepare(turn, &picture, plan).map_err(Hindrance::Unready)?;
-    let objections = soundness::objections(&picture, in_force, plan);
+    let objections = soundness::objections(&picture, turn.state, plan);
     if objections.is_empty() {
         Ok(Change::StepIntent(intent))
     } else {
@@ -112,6 +115,7 @@ fn prepare(turn: &Turn<'_>, picture: &Picture<'_>, plan: &Plan) -> Result<StepIn
     };
     let targets = rules.into_iter().map(beside_routes).collect();
     Ok(StepIntent {
+        plan: plan.generation,
         generation: plan.generation,
         aim: Aim::Install { before },
         targets,

@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use reweave_check::{Network, Unsound, check_course, check_leg};
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched};
+use reweave_common::claims::Claims;
 use reweave_common::course::{Course, Leg, Round, Tables};
 use reweave_common::fabric::{Circuits, Fibre};
 use reweave_common::holding::Holding;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::moment::Moment;
+use reweave_common::operator;
 use reweave_common::plan::Plan;
 
+use super::around::Around;
 use super::begin::{Hindrance, all_connected};
 use super::quiet::{Port, Quietness};
 use super::{Driver, Turn, failure, measure};
@@ -44,32 +47,49 @@ pub(crate) fn is_needed(known: Known<'_>, in_force: &InForce, plan: &Plan) -> bo
     moves || plan.tables != in_force.tables
 }
 
+/// As far as it could begin now.
+pub(crate) fn course_of(turn: &Turn<'_>, plan: &Plan) -> Option<operator::Course> {
+    if !is_needed(turn.known, turn.state.in_force(), plan) {
+        return None;
+    }
+    let (around, course) = laid(turn, plan).ok()?;
+    let before = (&around.tables, &around.circuits);
+    let fabric = turn.known.fabric;
+    Some(operator::Course::named(&course, before, fabric))
+}
+
 /// The whole course, judged leg by leg.
-pub(super) fn departure(turn: &Turn<'_>, plan: &Plan) -> Result<Departure, Hindrance> {
-    let in_force = turn.state.in_force();
+fn laid(turn: &Turn<'_>, plan: &Plan) -> Result<(Around, Course), Hindrance> {
     let picture = turn.known.picture();
-    let objections = soundness::objections(&picture, in_force, plan);
+    let objections = soundness::objections(&picture, turn.state, plan);
     if !objections.is_empty() {
         return Err(Hindrance::Wrong(objections));
     }
-    let circuits = in_force.circuits_of(turn.known.fabric);
-    let mut wanted = circuits.clone();
-    wanted.extend(plan.circuits.clone());
-    let down = down(&picture, &circuits);
-    let (tables, nobody) = (&in_force.tables, Round::new());
-    let from = From {
-        fabric: turn.known.fabric,
-        down: &down,
-        tables,
-        unsure: &nobody,
-        circuits: &circuits,
-        floor: turn.known.policy.capacity_floor,
-    };
-    let course = course(from, &plan.tables, &wanted)
+    let claims = turn.claims(plan);
+    let around = Around::new(turn.state, turn.known.fabric, plan.generation);
+    let wanted = wanted(&around, &claims, (&plan.tables, &plan.circuits));
+    let down = down(&picture, &around.circuits);
+    let from = start(turn, &around, &down, &claims);
+    let course = course(from, &wanted.0, &wanted.1)
         .map_err(|NoCourse| Hindrance::Wrong(vec![Reason::NoCourse]))?;
-    let network = network(turn, from);
-    check_course(&network, &course, (&plan.tables, &wanted))
-        .map_err(|unsound| Hindrance::Wrong(reasons(unsound)))?;
+    if let Some(node) = beyond(&course, &claims) {
+        return Err(Hindrance::Wrong(vec![Reason::Beyond { node }]));
+    }
+    let network = network(turn, &around, &down);
+    if let Err(unsound) = check_course(&network, &course, (&wanted.0, &wanted.1)) {
+        // What others do just now passes.
+        return Err(match turn.state.beside(plan.generation).next() {
+            Some(_) => Hindrance::Unready(reasons(unsound)),
+            None => Hindrance::Wrong(reasons(unsound)),
+        });
+    }
+    Ok((around, course))
+}
+
+pub(super) fn departure(turn: &Turn<'_>, plan: &Plan) -> Result<Departure, Hindrance> {
+    let picture = turn.known.picture();
+    let (around, course) = laid(turn, plan)?;
+    let circuits = around.circuits;
     let rounds: Vec<_> = course
         .legs()
         .filter_map(|(_, leg)| match leg {
@@ -111,19 +131,51 @@ fn reasons(unsound: Vec<Unsound>) -> Vec<Reason> {
     unsound.into_iter().map(Reason::Unsound).collect()
 }
 
-fn network<'a>(turn: &Turn<'a>, from: From<'a>) -> Network<'a> {
+fn network<'a>(turn: &Turn<'a>, around: &'a Around, down: &'a BTreeSet<LinkId>) -> Network<'a> {
     let in_force = turn.state.in_force();
     Network {
-        fabric: from.fabric,
+        fabric: turn.known.fabric,
         addresses: turn.known.ingest.owners(),
-        down: from.down,
+        down,
         generation: in_force.generation,
         pins: &in_force.pins,
-        tables: from.tables,
-        unsure: from.unsure,
-        circuits: from.circuits,
-        floor: from.floor,
+        tables: &around.tables,
+        unsure: &around.unsure,
+        circuits: &around.circuits,
+        floor: turn.known.policy.capacity_floor,
+        is_lossless: turn.known.policy.lossless,
     }
+}
+
+/// What the network comes to when only this plan goes on.
+fn wanted(
+    around: &Around,
+    claims: &Claims,
+    (tables, circuits): (&Tables, &Circuits),
+) -> (Tables, Circuits) {
+    let mut wanted = (around.tables.clone(), around.circuits.clone());
+    wanted.0.retain(|node, _| !claims.nodes.contains(node));
+    let own = tables
+        .iter()
+        .filter(|(node, _)| claims.nodes.contains(node));
+    wanted
+        .0
+        .extend(own.map(|(&node, table)| (node, table.clone())));
+    let own = circuits.iter();
+    let own = own.filter(|(optical, _)| claims.opticals.contains(optical));
+    wanted
+        .1
+        .extend(own.map(|(&optical, set)| (optical, set.clone())));
+    wanted
+}
+
+/// A node on the course that the plan does not speak for.
+fn beyond(course: &Course, claims: &Claims) -> Option<NodeId> {
+    let mut told = course.legs().flat_map(|(_, leg)| match leg {
+        Leg::Round(round) => round.keys().copied().collect(),
+        Leg::Switch(_) => Vec::new(),
+    });
+    told.find(|node| !claims.nodes.contains(node))
 }
 
 /// Links of which an end says that they are down, by cable or by circuit.
@@ -175,7 +227,7 @@ impl Driver {
             (Stage::Due, Some(Leg::Round(round))) => self.begin_round(turn, plan, journey, round),
             (Stage::Due, Some(Leg::Switch(moved))) => self.prove(turn, plan, journey, moved),
             (Stage::Telling(step), _) => self.tell(turn, plan, journey, step),
-            (Stage::Proven, Some(Leg::Switch(moved))) => intend_move(turn, journey, moved),
+            (Stage::Proven, Some(Leg::Switch(moved))) => intend_move(turn, plan, journey, moved),
             (Stage::Switching(moving), _) => self.switch(turn, plan, journey, moving),
             (Stage::Switched, Some(Leg::Switch(moved))) => {
                 self.await_light(turn, plan, journey, moved);
@@ -186,12 +238,12 @@ impl Driver {
     }
 
     fn begin_round(&self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, round: &Round) {
-        let ready = judge(turn, journey, Leg::Round(round)).and_then(|()| {
+        let ready = judge(turn, plan, Leg::Round(round)).and_then(|()| {
             all_connected(turn.known, round.keys().copied().collect())?;
             holdings(turn, &turn.known.picture(), round)
         });
         match ready {
-            Ok(targets) => tell_round(turn, targets),
+            Ok(targets) => tell_round(turn, plan, targets),
             Err(reasons) if self.waited(turn) >= turn.known.policy.begin_within => {
                 balk(turn, plan, journey, reasons);
             }
@@ -212,7 +264,7 @@ impl Driver {
         } else if has_failed && self.waited(turn) >= self.pause(turn, journey) {
             let told = step.targets.iter();
             let targets = told.map(|(&node, target)| (node, target.holding.clone()));
-            tell_round(turn, targets.collect());
+            tell_round(turn, plan, targets.collect());
         } else {
             self.send_due(turn, step);
         }
@@ -229,7 +281,7 @@ impl Driver {
 
     fn prove(&mut self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, moved: &Circuits) {
         let quiet = self.proof(turn.known, journey, moved);
-        let ready = judge(turn, journey, Leg::Switch(moved)).and(quiet);
+        let ready = judge(turn, plan, Leg::Switch(moved)).and(quiet);
         match ready {
             Ok(quiet) => {
                 self.proven = Some(turn.known.now);
@@ -291,7 +343,7 @@ impl Driver {
             } else if self.waited(turn) >= self.pause(turn, journey)
                 && self.is_proven(turn, journey, moving)
             {
-                again(turn, moving);
+                again(turn, plan, moving);
             }
             return;
         }
@@ -305,7 +357,7 @@ impl Driver {
             return;
         }
         if is_due && self.unclear.is_some() {
-            return again(turn, moving);
+            return again(turn, plan, moving);
         }
         self.send_due_moves(turn, moving);
     }
@@ -385,58 +437,60 @@ pub(super) fn may_pass(why: &NotSwitched) -> bool {
     matches!(why, TimedOut | Older { .. } | DifferentContent { .. })
 }
 
-/// Whether the leg is sound for the network as it is now.
-fn judge(turn: &Turn<'_>, journey: &Journey, leg: Leg<'_>) -> Result<(), Vec<Reason>> {
-    let picture = turn.known.picture();
-    let down = down(&picture, &journey.circuits);
-    let from = start(turn, journey, &down, &journey.unsure);
-    check_leg(&network(turn, from), leg).map_err(reasons)
+/// Whether the leg is sound for the network as it is now, wherever others are on their courses.
+fn judge(turn: &Turn<'_>, plan: &Plan, leg: Leg<'_>) -> Result<(), Vec<Reason>> {
+    let around = Around::new(turn.state, turn.known.fabric, plan.generation);
+    let down = down(&turn.known.picture(), &around.circuits);
+    check_leg(&network(turn, &around, &down), leg).map_err(reasons)
 }
 
 fn start<'a>(
     turn: &Turn<'a>,
-    journey: &'a Journey,
+    around: &'a Around,
     down: &'a BTreeSet<LinkId>,
-    unsure: &'a Round,
+    claims: &'a Claims,
 ) -> From<'a> {
     From {
         fabric: turn.known.fabric,
         down,
-        tables: &journey.tables,
-        unsure,
-        circuits: &journey.circuits,
+        tables: &around.tables,
+        unsure: &around.own_unsure,
+        circuits: &around.circuits,
         floor: turn.known.policy.capacity_floor,
+        told: &claims.nodes,
     }
 }
 
-fn tell_round(turn: &mut Turn<'_>, targets: BTreeMap<NodeId, Holding>) {
+fn tell_round(turn: &mut Turn<'_>, plan: &Plan, targets: BTreeMap<NodeId, Holding>) {
     turn.decide(Change::StepIntent(StepIntent {
+        plan: plan.generation,
         generation: turn.state.next_generation(),
         aim: Aim::Round,
         targets,
     }));
 }
 
-fn intend_move(turn: &mut Turn<'_>, journey: &Journey, moved: &Circuits) {
+fn intend_move(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, moved: &Circuits) {
     let moves = moved.iter().map(|(&optical, desired)| {
         let expected = journey.circuits.get(&optical).cloned().unwrap_or_default();
         let desired = desired.clone();
         (optical, Move { expected, desired })
     });
-    intend(turn, moves.collect());
+    intend(turn, plan, moves.collect());
 }
 
 /// With another token, since a driver answers the same instruction always the same.
-fn again(turn: &mut Turn<'_>, moving: &Moving) {
+fn again(turn: &mut Turn<'_>, plan: &Plan, moving: &Moving) {
     let moves = moving
         .targets
         .iter()
         .map(|(&optical, it)| (optical, it.moved.clone()));
-    intend(turn, moves.collect());
+    intend(turn, plan, moves.collect());
 }
 
-fn intend(turn: &mut Turn<'_>, moves: BTreeMap<OpticalId, Move>) {
+fn intend(turn: &mut Turn<'_>, plan: &Plan, moves: BTreeMap<OpticalId, Move>) {
     turn.decide(Change::CircuitIntent {
+        plan: plan.generation,
         generation: turn.state.next_generation(),
         moves,
     });
@@ -445,7 +499,7 @@ fn intend(turn: &mut Turn<'_>, moves: BTreeMap<OpticalId, Move>) {
 /// Gives it up, and goes back to where it began. Whoever is on the way back already waits.
 pub(super) fn balk(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons: Vec<Reason>) {
     let generation = plan.generation;
-    let back = way_back(turn, journey).filter(|_| journey.heading == Heading::Forth);
+    let back = way_back(turn, plan, journey).filter(|_| journey.heading == Heading::Forth);
     match back {
         Some(course) => turn.decide(Change::TurnedBack {
             generation,
@@ -464,22 +518,20 @@ fn hold(turn: &mut Turn<'_>, plan: &Plan, reasons: Vec<Reason>) {
     });
 }
 
-fn way_back(turn: &Turn<'_>, journey: &Journey) -> Option<Course> {
-    let in_force = turn.state.in_force();
-    let circuits = in_force.circuits_of(turn.known.fabric);
-    let (unsure, nobody_down) = (journey.unsure_now(), BTreeSet::new());
-    let tables: &Tables = &in_force.tables;
-    let down = down(&turn.known.picture(), &journey.circuits);
-    let around = course(start(turn, journey, &down, &unsure), tables, &circuits);
+fn way_back(turn: &Turn<'_>, plan: &Plan, journey: &Journey) -> Option<Course> {
+    let (in_force, claims) = (turn.state.in_force(), turn.claims(plan));
+    let mut around = Around::new(turn.state, turn.known.fabric, plan.generation);
+    around.own_unsure = journey.unsure_now();
+    let before = in_force.circuits_of(turn.known.fabric);
+    let (tables, circuits) = wanted(&around, &claims, (&in_force.tables, &before));
+    let (down, nobody_down) = (
+        down(&turn.known.picture(), &around.circuits),
+        BTreeSet::new(),
+    );
+    let back = |down| course(start(turn, &around, down, &claims), &tables, &circuits);
     // Where nothing leads around what is down, things are put back as they were all the same.
-    let anyhow = || {
-        course(
-            start(turn, journey, &nobody_down, &unsure),
-            tables,
-            &circuits,
-        )
-    };
-    around.or_else(|NoCourse| anyhow()).ok()
+    let back = back(&down).or_else(|NoCourse| back(&nobody_down));
+    back.ok().filter(|course| beyond(course, &claims).is_none())
 }
 
 /// The ports of circuits that will be gone.

@@ -1,18 +1,27 @@
 //! The rates that a verdict compares: just before the first instruction, and after the last answer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
-use reweave_common::plan::Plan;
+use reweave_common::plan::{Iteration, Plan};
+use reweave_common::rhythm::{Beat, is_same_beat};
 use reweave_common::snapshot::FlowState;
+use reweave_common::units::Bytes;
 
 use crate::command::Before;
+use crate::jobs::beat;
 use crate::model::{Known, Picture};
 use crate::reason::Reason;
 use crate::spread::Spread;
-use crate::state::Rollout;
+use crate::state::{Rollout, State};
 use crate::verify::concerned;
+
+/// More iterations are not taken for one.
+const MOST_AS_ONE: f64 = 100.0;
+/// A beat that has changed is told of by then.
+const SETTLED: Duration = Duration::from_secs(8);
 
 /// Of all elephants, and of every flow that the plan concerns, or it cannot be judged.
 pub(super) fn before(
@@ -67,5 +76,46 @@ pub(super) fn after(
         flows.filter_map(|(&flow, recent)| Some((flow, known.spread_since(recent, from)?)));
     measured
         .filter(|(flow, spread)| matters(flow, spread))
+        .collect()
+}
+
+/// How long iterations take since then, in the order of what is promised of them.
+pub(super) fn periods(known: Known<'_>, plan: &Plan, since: Moment) -> Vec<Option<Duration>> {
+    let promised = plan.iterations.iter();
+    promised.map(|it| period(known, it, since)).collect()
+}
+
+/// By the surest beat that was heard of since.
+fn period(known: Known<'_>, promised: &Iteration, since: Moment) -> Option<Duration> {
+    let hosts = promised.exchanged.iter();
+    let heard = hosts.filter_map(|(&host, work)| Some((beat(known, host)?, *work)));
+    let timed = heard.filter_map(|(heard, work)| {
+        let period = time_for(work, heard.value)?;
+        let is_new = heard.at.since(since) >= learned_for(heard.value);
+        let is_same = is_same_beat(period, promised.before);
+        let is_told = is_new || is_same && heard.at.since(since) >= SETTLED;
+        is_told.then_some((heard.value.confidence_percent, period))
+    });
+    let surest = timed.max_by_key(|(confidence, _)| *confidence);
+    surest.map(|(_, period)| period)
+}
+
+/// Two iterations that are alike are heard now as one, now as two: what counts is how long the same work takes.
+fn time_for(work: Bytes, beat: Beat) -> Option<Duration> {
+    let share = work.count() as f64 / beat.exchanged() as f64;
+    let is_sane = share.is_finite() && share < MOST_AS_ONE;
+    is_sane.then(|| beat.period.mul_f64(share))
+}
+
+/// All of that is from before it was told.
+fn learned_for(beat: Beat) -> Duration {
+    beat.period.saturating_mul(beat.iterations)
+}
+
+/// Flows whose rates other plans on their way are made to change.
+pub(super) fn of_others(state: &State, rollout: &Rollout) -> BTreeSet<FlowKey> {
+    let others = state.beside(rollout.plan.generation);
+    others
+        .flat_map(|it| it.claims.flows.iter().copied())
         .collect()
 }

@@ -1,4 +1,4 @@
-//! What the leader does about the plan on its way: begins it, sends its instructions and waits for
+//! What the leader does about each plan on its way: begins it, sends its instructions and waits for
 //! the answers, judges it, takes it back.
 //!
 //! All that matters is in the replicated state; kept here is only since when this leader has seen
@@ -10,6 +10,7 @@ use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
 use reweave_common::circuit::NotSwitched;
+use reweave_common::claims::{Claim, Claims};
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Refusal, Token};
 use reweave_common::moment::Moment;
@@ -19,16 +20,18 @@ use crate::command::{Aim, Author, Change, StepIntent};
 use crate::effect::Outbox;
 use crate::model::Known;
 use crate::reason::Reason;
+use crate::soundness;
 use crate::state::{self, Answer, Heading, Journey, Phase, Rollout, State, Step, Undo};
-use crate::verify::{Decision, Verdict, judge};
+use crate::verify::{After, Decision, Verdict, judge};
 
+mod around;
 mod begin;
 mod journey;
 mod measure;
 mod quiet;
 
 pub(crate) use begin::{Hindrance, first_step};
-pub(crate) use journey::is_needed;
+pub(crate) use journey::{course_of, is_needed};
 pub(crate) use quiet::{Port, Quietness};
 
 /// What the leader may look at, and where it puts what it decides.
@@ -46,10 +49,7 @@ impl Turn<'_> {
     /// Proposed and approved at once, by whoever has asked for what it does.
     pub(crate) fn carry_out(&mut self, plan: Plan, by: Author) {
         let generation = plan.generation;
-        let proposed = Change::PlanProposed {
-            plan: Box::new(plan),
-            by: by.clone(),
-        };
+        let proposed = self.proposal(plan, by.clone());
         let approved = Change::PlanApproved {
             generation,
             by,
@@ -58,10 +58,37 @@ impl Turn<'_> {
         self.decide(Change::Together(vec![proposed, approved]));
     }
 
+    /// What a plan needs for itself alone. One that was proposed has said so.
+    pub(crate) fn claims(&self, plan: &Plan) -> Claims {
+        let known = self.state.rollout(plan.generation);
+        let anew = || soundness::claims(&self.known.picture(), self.state, plan);
+        known.map_or_else(anew, |it| it.claims.clone())
+    }
+
+    /// The plan on its way beside which this one cannot be, and what both need.
+    pub(crate) fn in_the_way(&self, plan: &Plan) -> Option<(Generation, Claim)> {
+        self.state.beside(plan.generation).next()?;
+        self.state.taken(plan.generation, &self.claims(plan))
+    }
+
+    pub(crate) fn proposal(&self, plan: Plan, by: Author) -> Change {
+        Change::PlanProposed {
+            claims: Box::new(self.claims(&plan)),
+            plan: Box::new(plan),
+            by,
+        }
+    }
+
     /// Together with others that ask for the like.
     pub(crate) fn decide_beside(&mut self, change: Change) {
         self.out.join(self.known.now, change);
     }
+}
+
+/// Each plan by itself: what they need they do not share.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Drivers {
+    plans: BTreeMap<Generation, Driver>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -84,16 +111,35 @@ type Stage = (Generation, Discriminant<Phase>, Option<Token>, Option<Leg>);
 /// Whether it leads back, which leg it is, and how far that has come.
 type Leg = (bool, usize, Discriminant<state::Stage>, Option<Token>);
 
-impl Driver {
+impl Drivers {
     /// A switch was told again what it is to hold.
     pub(crate) fn handle_sent(&mut self, now: Moment, node: NodeId) {
-        self.sent.insert(node, now);
+        for driver in self.plans.values_mut() {
+            driver.sent.insert(node, now);
+        }
     }
 
+    /// What a driver said of this plan that does not tell where things are.
+    pub(crate) fn handle_unclear(&mut self, plan: Generation, why: Option<NotSwitched>) {
+        let driver = self.plans.entry(plan).or_default();
+        driver.handle_unclear(why);
+    }
+
+    /// One decision at a time: what it changes the others have to see.
     pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
-        let Some(rollout) = turn.state.rollout() else {
-            return;
-        };
+        let state = turn.state;
+        self.plans.retain(|plan, _| state.rollout(*plan).is_some());
+        for rollout in state.rollouts() {
+            let driver = self.plans.entry(rollout.plan.generation).or_default();
+            if turn.out.is_settled() {
+                driver.advance(turn, rollout);
+            }
+        }
+    }
+}
+
+impl Driver {
+    fn advance(&mut self, turn: &mut Turn<'_>, rollout: &Rollout) {
         self.note_stage(turn.known.now, rollout);
         match &rollout.phase {
             Phase::Proposed => {
@@ -143,12 +189,12 @@ impl Driver {
         if reasons.is_empty() {
             self.send_due(turn, step);
         } else {
-            begin_undo(turn, step.targets.keys().copied(), reasons);
+            let switches = step.targets.keys().copied();
+            begin_undo(turn, plan.generation, switches, reasons);
         }
     }
 
-    /// What a driver said that does not tell where things are.
-    pub(crate) fn handle_unclear(&mut self, why: Option<NotSwitched>) {
+    fn handle_unclear(&mut self, why: Option<NotSwitched>) {
         let why = why.unwrap_or(NotSwitched::TimedOut);
         self.in_vain += u32::from(journey::may_pass(&why));
         self.unclear = Some(why);
@@ -179,14 +225,21 @@ impl Driver {
         if now < from {
             return;
         }
-        let after = measure::after(turn.known, rollout, from);
-        let decided = |flow| after.contains_key(flow) || turn.known.has_ended(flow);
+        let after = After {
+            rates: measure::after(turn.known, rollout, from),
+            periods: measure::periods(turn.known, &rollout.plan, from),
+        };
+        let decided = |flow| after.rates.contains_key(flow) || turn.known.has_ended(flow);
         let mut awaited = rollout.before.iter().map(|before| &before.flow);
-        if awaited.all(decided) || self.waited(turn) >= policy.verify_within {
-            let mut verdict = judge(&rollout.plan, &rollout.before, &after, policy);
-            if rollout.anyway {
-                verdict.decision = Decision::Commit;
-            }
+        let is_measured = awaited.all(decided);
+        if !is_measured && self.waited(turn) < policy.verify_within {
+            return;
+        }
+        let verdict = verdict(turn, rollout, &after);
+        // Rates tell soon of a mistake, and iterations of a gain.
+        let is_heard = after.periods.iter().all(Option::is_some);
+        let is_final = is_heard || rollout.anyway || self.waited(turn) >= policy.iterate_within;
+        if is_final || verdict.decision != Decision::Commit {
             turn.decide(Change::Verified {
                 generation: rollout.plan.generation,
                 verdict,
@@ -197,12 +250,12 @@ impl Driver {
     fn take_back(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, undo: &Undo) {
         let generation = rollout.plan.generation;
         let Some(step) = &undo.step else {
-            return put_back(turn, undo);
+            return put_back(turn, generation, undo);
         };
         if undo.is_confirmed() && reads_back(turn, undo, step) {
             turn.decide(Change::RolledBack { generation });
         } else if matches!(rollout.phase, Phase::Held(_)) {
-            self.keep_trying(turn, undo, step);
+            self.keep_trying(turn, generation, undo, step);
         } else if undo.has_failed() || self.is_exhausted(turn) {
             let silent = step.unanswered().map(|node| Reason::Silent { node });
             let reasons = step.failures().map(failure).chain(silent).collect();
@@ -218,7 +271,7 @@ impl Driver {
     /// Switches that are silent are asked on; when one refuses, all are told anew from time to
     /// time, since an agent answers the same instruction always the same. That is soon where a
     /// switch has only said what to go beyond.
-    fn keep_trying(&mut self, turn: &mut Turn<'_>, undo: &Undo, step: &Step) {
+    fn keep_trying(&mut self, turn: &mut Turn<'_>, plan: Generation, undo: &Undo, step: &Step) {
         let policy = turn.known.policy;
         let any_failed = step.failures().next().is_some();
         let pause = match step.failures().all(|(_, answer)| is_ahead(answer)) {
@@ -226,7 +279,7 @@ impl Driver {
             false => policy.retry_held_after,
         };
         if any_failed && self.waited(turn) >= pause {
-            put_back(turn, undo);
+            put_back(turn, plan, undo);
         } else {
             self.send_due(turn, step);
         }
@@ -272,6 +325,19 @@ fn leg(journey: &Journey) -> Leg {
     (leads_back, journey.leg, discriminant(&journey.stage), token)
 }
 
+/// Flows that other plans on their way have in hand are theirs to judge.
+fn verdict(turn: &Turn<'_>, rollout: &Rollout, after: &After) -> Verdict {
+    let others = measure::of_others(turn.state, rollout);
+    let before = rollout.before.iter();
+    let before = before.filter(|it| !others.contains(&it.flow)).copied();
+    let before: Vec<_> = before.collect();
+    let mut verdict = judge(&rollout.plan, &before, after, turn.known.policy);
+    if rollout.anyway {
+        verdict.decision = Decision::Commit;
+    }
+    verdict
+}
+
 /// A pin that serves no more is not put back, whatever its flow gets without it.
 fn keep_unjudged(turn: &mut Turn<'_>, plan: &Plan) {
     turn.decide(Change::Verified {
@@ -279,16 +345,23 @@ fn keep_unjudged(turn: &mut Turn<'_>, plan: &Plan) {
         verdict: Verdict {
             decision: Decision::Commit,
             flows: Vec::new(),
+            iterations: Vec::new(),
         },
     });
 }
 
-fn put_back(turn: &mut Turn<'_>, undo: &Undo) {
-    begin_undo(turn, undo.switches.iter().copied(), undo.reasons.clone());
+fn put_back(turn: &mut Turn<'_>, plan: Generation, undo: &Undo) {
+    let switches = undo.switches.iter().copied();
+    begin_undo(turn, plan, switches, undo.reasons.clone());
 }
 
 /// All of these switches shall hold again what they hold by the routes in force.
-fn begin_undo(turn: &mut Turn<'_>, switches: impl Iterator<Item = NodeId>, reasons: Vec<Reason>) {
+fn begin_undo(
+    turn: &mut Turn<'_>,
+    plan: Generation,
+    switches: impl Iterator<Item = NodeId>,
+    reasons: Vec<Reason>,
+) {
     let in_force = turn.state.in_force();
     let targets = switches
         .map(|node| (node, in_force.holding(node)))
@@ -296,6 +369,7 @@ fn begin_undo(turn: &mut Turn<'_>, switches: impl Iterator<Item = NodeId>, reaso
     let generation = turn.state.next_generation();
     let aim = Aim::Undo { reasons };
     turn.decide(Change::StepIntent(StepIntent {
+        plan,
         generation,
         aim,
         targets,

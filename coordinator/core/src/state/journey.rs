@@ -118,13 +118,17 @@ impl Journey {
 
     /// Optical switches that may hold anything.
     pub(crate) fn unclear(&self) -> impl Iterator<Item = OpticalId> {
-        let moving = match &self.stage {
-            Stage::Switching(moving) => Some(moving),
-            _ => None,
-        };
-        let targets = moving.into_iter().flat_map(|moving| &moving.targets);
+        let targets = self.moving().into_iter().flat_map(|moving| &moving.targets);
         let unclear = targets.filter(|(_, target)| !target.is_known());
         unclear.map(|(&optical, _)| optical)
+    }
+
+    /// What drivers were told, until all have done it.
+    pub(crate) fn moving(&self) -> Option<&Moving> {
+        match &self.stage {
+            Stage::Switching(moving) => Some(moving),
+            _ => None,
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -170,7 +174,7 @@ impl Journey {
         is_due && is_round
     }
 
-    pub(super) fn acknowledge(&mut self, node: NodeId, ack: Ack) -> bool {
+    pub(super) fn acknowledge(&mut self, node: NodeId, ack: &Ack) -> bool {
         let Stage::Telling(step) = &mut self.stage else {
             return false;
         };
@@ -228,10 +232,8 @@ impl Journey {
     }
 
     pub(super) fn awaits(&self, optical: OpticalId, readback: &Readback) -> bool {
-        match &self.stage {
-            Stage::Switching(moving) => moving.awaits(optical, readback),
-            _ => false,
-        }
+        let moving = self.moving();
+        moving.is_some_and(|moving| moving.awaits(optical, readback))
     }
 
     pub(super) fn observe(&mut self, optical: OpticalId, readback: Readback) {

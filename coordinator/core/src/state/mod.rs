@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use reweave_common::circuit::Readback;
+use reweave_common::claims::Claims;
 use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::holding::Holding;
@@ -22,6 +23,7 @@ use crate::registry::Registered;
 use crate::upkeep::Maintenance;
 use crate::verify::{Decision, Verdict};
 
+mod beside;
 mod journey;
 mod membership;
 mod rollout;
@@ -47,7 +49,8 @@ pub struct State {
     latest: Moment,
     newest: Generation,
     in_force: InForce,
-    rollout: Option<Rollout>,
+    /// In the order of their numbers. What they claim they share with none that was approved.
+    rollouts: Vec<Rollout>,
     ended: u64,
     history: VecDeque<Ended>,
     membership: Membership,
@@ -98,9 +101,14 @@ impl State {
         &self.in_force
     }
 
-    /// The plan on its way.
-    pub fn rollout(&self) -> Option<&Rollout> {
-        self.rollout.as_ref()
+    /// The plans on offer and on their way, the oldest first.
+    pub fn rollouts(&self) -> impl DoubleEndedIterator<Item = &Rollout> {
+        self.rollouts.iter()
+    }
+
+    /// The plan of this number, unless it has ended.
+    pub fn rollout(&self, generation: Generation) -> Option<&Rollout> {
+        self.rollouts().find(|it| it.plan.generation == generation)
     }
 
     /// Plans that have ended, the oldest first.
@@ -128,17 +136,11 @@ impl State {
         &self.registered
     }
 
-    /// What a switch was told last, by the step under way or before it.
+    /// What a switch was told last, by a step under way or before it.
     pub(crate) fn last_install(&self, node: NodeId) -> Option<Install> {
-        let step = self
-            .rollout
-            .as_ref()
-            .and_then(|rollout| rollout.phase.step());
-        let now = step.and_then(|step| step.install(node));
-        let journey = self.rollout.as_ref().and_then(|it| it.phase.journey());
-        let earlier = || journey?.installs.get(&node).cloned();
-        now.or_else(earlier)
-            .or_else(|| self.in_force.installs.get(&node).cloned())
+        let mut told = self.rollouts.iter().map(|it| it.last_install(node));
+        let told = told.find(Option::is_some).flatten();
+        told.or_else(|| self.in_force.installs.get(&node).cloned())
     }
 
     /// How many plans have ever ended.
@@ -161,7 +163,9 @@ impl State {
 
     fn take(&mut self, at: Moment, token: Token, change: Change) {
         match change {
-            Change::PlanProposed { plan, by } => self.propose(*plan, Signed { at, by }),
+            Change::PlanProposed { plan, claims, by } => {
+                self.propose((*plan, *claims), Signed { at, by });
+            }
             Change::PlanRefused {
                 generation,
                 reasons,
@@ -180,7 +184,7 @@ impl State {
                 anyway,
             } => self.approve(generation, Signed { at, by }, anyway),
             Change::StepIntent(intent) => self.intend(token, intent),
-            Change::Acked { node, ack } => self.acknowledge(node, ack),
+            Change::Acked { node, ack } => self.acknowledge(node, &ack),
             Change::Verified {
                 generation,
                 verdict,
@@ -194,7 +198,11 @@ impl State {
                 journey.turn_back(course, reasons);
             }),
             Change::DrainProof { generation, .. } => self.on_journey(generation, Journey::prove),
-            Change::CircuitIntent { generation, moves } => self.switch(generation, token, moves),
+            Change::CircuitIntent {
+                plan,
+                generation,
+                moves,
+            } => self.switch(plan, (generation, token), moves),
             Change::CircuitObserved { optical, readback } => self.observe(optical, readback),
             Change::LightCame { generation } => self.on_journey(generation, Journey::light_came),
             Change::Held {
@@ -285,31 +293,35 @@ impl State {
         }
     }
 
-    fn propose(&mut self, plan: Plan, proposed: Signed) {
-        let waiting = self
-            .rollout
-            .as_ref()
-            .is_none_or(|now| now.phase == Phase::Proposed);
+    /// In place of all on offer that need any of the same.
+    fn propose(&mut self, (plan, claims): (Plan, Claims), proposed: Signed) {
         let fits = plan.generation > self.newest && plan.parent == self.in_force.generation;
-        if !waiting || !fits {
+        let taken = self.taken(plan.generation, &claims);
+        if !fits || taken.is_some() || !self.in_force.is_all_that_changes(&plan, &claims) {
             return;
         }
         let reasons = vec![Reason::Superseded {
             by: plan.generation,
         }];
-        self.end(proposed.at, Outcome::Withdrawn { reasons });
+        let superseded = Outcome::Withdrawn { reasons };
+        self.drop_offers_sharing(proposed.at, &claims, &superseded);
         self.newest = plan.generation;
-        self.rollout = Some(Rollout::new(plan, proposed));
+        self.rollouts.push(Rollout::new(plan, claims, proposed));
     }
 
     fn drop_plan(&mut self, at: Moment, generation: Generation, outcome: Outcome) {
         let untouched = |phase: &Phase| matches!(phase, Phase::Proposed | Phase::Approved);
         if self.plan_in(generation, untouched).is_some() {
-            self.end(at, outcome);
+            self.end(at, generation, outcome);
         }
     }
 
+    /// Nothing that another plan on its way needs is given to this one too.
     fn approve(&mut self, generation: Generation, approved: Signed, anyway: bool) {
+        let claims = self.rollout(generation).map(|it| it.claims.clone());
+        if claims.is_none_or(|claims| self.taken(generation, &claims).is_some()) {
+            return;
+        }
         if let Some(rollout) = self.plan_in(generation, |phase| *phase == Phase::Proposed) {
             rollout.approved = Some(approved);
             rollout.anyway = anyway;
@@ -319,14 +331,21 @@ impl State {
 
     fn intend(&mut self, token: Token, intent: StepIntent) {
         let StepIntent {
+            plan,
             generation,
             aim,
             targets,
         } = intent;
         let is_newer = generation > self.newest;
-        let Some(rollout) = &mut self.rollout else {
+        let Some(rollout) = self.rollout_mut(plan) else {
             return;
         };
+        if !targets
+            .keys()
+            .all(|node| rollout.claims.nodes.contains(node))
+        {
+            return;
+        }
         let step = Step::new(generation, token, targets);
         let accepted = match aim {
             Aim::Install { before } => rollout.begin(step, before),
@@ -341,19 +360,16 @@ impl State {
         }
     }
 
-    fn acknowledge(&mut self, node: NodeId, ack: Ack) {
+    fn acknowledge(&mut self, node: NodeId, ack: &Ack) {
         let claimed = match &ack.outcome {
             Err(Refusal::Older { held, token } | Refusal::DifferentContent { held, token }) => {
                 Some((*held, *token))
             }
             _ => None,
         };
-        let Some(rollout) = &mut self.rollout else {
-            return;
-        };
-        if rollout.acknowledge(node, ack)
-            && let Some(claimed) = claimed
-        {
+        let mut rollouts = self.rollouts.iter_mut();
+        let heard = rollouts.any(|rollout| rollout.acknowledge(node, ack));
+        if let Some(claimed) = claimed.filter(|_| heard) {
             self.go_beyond(claimed);
         }
     }
@@ -379,24 +395,33 @@ impl State {
         let decision = verdict.decision.clone();
         rollout.verdict = Some(verdict);
         match decision {
-            Decision::Commit => self.commit(at),
+            Decision::Commit => self.commit(at, generation),
             Decision::RollBack { reasons } => rollout.turn_back(reasons),
         }
     }
 
-    fn commit(&mut self, at: Moment) {
-        let Some(rollout) = &self.rollout else { return };
+    fn commit(&mut self, at: Moment, generation: Generation) {
+        self.carry_over(generation);
+        let Some(rollout) = self.rollout(generation) else {
+            return;
+        };
         let installs: BTreeMap<_, _> = match &rollout.phase {
             Phase::Verifying(step) => step.installs().collect(),
             Phase::Travelling(journey) => journey.installs.clone(),
             _ => return,
         };
-        self.in_force.tables.clone_from(&rollout.plan.tables);
-        self.in_force.circuits.extend(rollout.plan.circuits.clone());
-        self.in_force.generation = rollout.plan.generation;
-        self.in_force.pins.clone_from(&rollout.plan.pins);
-        self.in_force.installs.extend(installs);
-        self.end(at, Outcome::Committed);
+        let Plan {
+            pins,
+            tables,
+            circuits,
+            ..
+        } = rollout.plan.clone();
+        let in_force = &mut self.in_force;
+        (in_force.pins, in_force.tables) = (pins, tables);
+        in_force.circuits.extend(circuits);
+        in_force.generation = generation;
+        in_force.installs.extend(installs);
+        self.end(at, generation, Outcome::Committed);
     }
 
     fn hold(&mut self, generation: Generation, reasons: Vec<Reason>) {
@@ -412,7 +437,7 @@ impl State {
 
     fn roll_back(&mut self, at: Moment, generation: Generation) {
         if self.journey_of(generation).is_some() {
-            return self.come_back(at);
+            return self.come_back(at, generation);
         }
         let undone = |phase: &Phase| phase.undo().is_some_and(Undo::is_confirmed);
         let Some(rollout) = self.plan_in(generation, undone) else {
@@ -422,17 +447,25 @@ impl State {
             return;
         };
         let Some(step) = &undo.step else { return };
-        let (generation, reasons) = (step.generation, undo.reasons.clone());
-        let installs: Vec<_> = step.confirmed_installs().collect();
-        self.in_force.generation = generation;
+        let outcome = Outcome::RolledBack {
+            generation: step.generation,
+            reasons: undo.reasons.clone(),
+        };
+        let (now, installs) = (step.generation, step.confirmed_installs().collect());
+        self.put_back((at, generation), (now, installs), outcome);
+    }
+
+    /// Everything that is the plan's is as it was, under a generation of its own.
+    fn put_back(
+        &mut self,
+        (at, plan): (Moment, Generation),
+        (now, installs): (Generation, BTreeMap<NodeId, Install>),
+        outcome: Outcome,
+    ) {
+        self.carry_over(plan);
+        self.in_force.generation = now;
         self.in_force.installs.extend(installs);
-        self.end(
-            at,
-            Outcome::RolledBack {
-                generation,
-                reasons,
-            },
-        );
+        self.end(at, plan, outcome);
     }
 
     fn depart(&mut self, departure: Departure) {
@@ -443,9 +476,16 @@ impl State {
         }
     }
 
-    fn switch(&mut self, generation: Generation, token: Token, moves: BTreeMap<OpticalId, Move>) {
+    fn switch(
+        &mut self,
+        plan: Generation,
+        (generation, token): (Generation, Token),
+        moves: BTreeMap<OpticalId, Move>,
+    ) {
         let is_newer = generation > self.newest;
-        let journey = self.rollout.as_mut().and_then(|it| it.phase.journey_mut());
+        let own = |it: &&mut Rollout| moves.keys().all(|moved| it.claims.opticals.contains(moved));
+        let rollout = self.rollout_mut(plan).filter(own);
+        let journey = rollout.and_then(|it| it.phase.journey_mut());
         let told = |journey: &mut Journey| journey.switch(generation, token, moves);
         if is_newer && journey.is_some_and(told) {
             self.newest = generation;
@@ -453,41 +493,35 @@ impl State {
     }
 
     fn observe(&mut self, optical: OpticalId, readback: Readback) {
-        let Some(journey) = self.rollout.as_mut().and_then(|it| it.phase.journey_mut()) else {
+        let journeys = self.rollouts.iter_mut();
+        let mut journeys = journeys.filter_map(|it| it.phase.journey_mut());
+        let Some(journey) = journeys.find(|it| it.awaits(optical, &readback)) else {
             return;
         };
         match readback.followed() {
-            Some(claimed) if journey.awaits(optical, &readback) => self.go_beyond(claimed),
-            Some(_) => {}
+            Some(claimed) => self.go_beyond(claimed),
             None => journey.observe(optical, readback),
         }
     }
 
-    /// Everything is as it was, under a generation of its own.
-    fn come_back(&mut self, at: Moment) {
-        let generation = self.newest;
-        let journey = self.rollout.as_ref().and_then(|it| it.phase.journey());
-        let Some(journey) = journey.filter(|journey| journey.is_over()) else {
+    fn come_back(&mut self, at: Moment, plan: Generation) {
+        let Some(journey) = self.journey_of(plan).filter(|journey| journey.is_over()) else {
             return;
         };
         let Heading::Back { reasons } = journey.heading.clone() else {
             return;
         };
-        self.in_force.installs.extend(journey.installs.clone());
-        self.in_force.generation = generation;
-        self.end(
-            at,
-            Outcome::RolledBack {
-                generation,
-                reasons,
-            },
-        );
+        let installs = journey.installs.clone();
+        let generation = self.own_number();
+        let outcome = Outcome::RolledBack {
+            generation,
+            reasons,
+        };
+        self.put_back((at, plan), (generation, installs), outcome);
     }
 
     fn journey_of(&mut self, generation: Generation) -> Option<&mut Journey> {
-        let rollout = self.rollout.as_mut()?;
-        let is_this = rollout.plan.generation == generation;
-        rollout.phase.journey_mut().filter(|_| is_this)
+        self.rollout_mut(generation)?.phase.journey_mut()
     }
 
     fn on_journey(&mut self, generation: Generation, act: impl FnOnce(&mut Journey)) {
@@ -496,25 +530,38 @@ impl State {
         }
     }
 
-    /// The plan on its way, if it is this one and in such a phase.
+    fn rollout_mut(&mut self, generation: Generation) -> Option<&mut Rollout> {
+        let mut rollouts = self.rollouts.iter_mut();
+        rollouts.find(|it| it.plan.generation == generation)
+    }
+
+    /// This plan, if it is in such a phase.
     fn plan_in(
         &mut self,
         generation: Generation,
         phase: impl Fn(&Phase) -> bool,
     ) -> Option<&mut Rollout> {
-        let rollout = self.rollout.as_mut()?;
-        (rollout.plan.generation == generation && phase(&rollout.phase)).then_some(rollout)
+        self.rollout_mut(generation)
+            .filter(|rollout| phase(&rollout.phase))
     }
 
-    fn end(&mut self, at: Moment, outcome: Outcome) {
-        let Some(rollout) = self.rollout.take() else {
+    /// What it has changed is not there any more for offers that were made for it.
+    fn end(&mut self, at: Moment, generation: Generation, outcome: Outcome) {
+        let mut rollouts = self.rollouts.iter();
+        let found = rollouts.position(|it| it.plan.generation == generation);
+        let Some(rollout) = found.map(|index| self.rollouts.remove(index)) else {
             return;
         };
+        let claims = rollout.claims.clone();
+        let changed_something = outcome.changed_something();
         if self.history.len() == MOST_HISTORY {
             self.history.pop_front();
         }
         self.history.push_back(rollout.ended(at, outcome));
         self.ended += 1;
+        if changed_something {
+            self.make_room(at, &claims, generation);
+        }
     }
 }
 

@@ -12,9 +12,10 @@
 use std::collections::BTreeSet;
 use std::mem;
 
+use reweave_common::claims::Claims;
 use reweave_common::course::Tables;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::Ack;
+use reweave_common::instruction::{Ack, Install};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,10 @@ use crate::verify::Verdict;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
+    /// What it does not claim is as others have left it.
     pub plan: Plan,
+    /// What it needs for itself alone.
+    pub claims: Claims,
     pub proposed: Signed,
     pub approved: Option<Signed>,
     /// Whoever approved it wants it though flows become slower.
@@ -107,10 +111,11 @@ impl Outcome {
 }
 
 impl Rollout {
-    pub(super) fn new(plan: Plan, proposed: Signed) -> Self {
+    pub(super) fn new(plan: Plan, claims: Claims, proposed: Signed) -> Self {
         let phase = Phase::Proposed;
         Self {
             plan,
+            claims,
             proposed,
             approved: None,
             anyway: false,
@@ -146,8 +151,7 @@ impl Rollout {
         true
     }
 
-    /// Whether this was an answer that was waited for.
-    /// Whether it was due.
+    /// If it was due.
     pub(super) fn depart(&mut self, departure: Departure, tables: Tables) {
         if self.phase == Phase::Approved {
             self.before.clone_from(&departure.before);
@@ -155,7 +159,14 @@ impl Rollout {
         }
     }
 
-    pub(super) fn acknowledge(&mut self, node: NodeId, ack: Ack) -> bool {
+    /// What it has told this node last.
+    pub(super) fn last_install(&self, node: NodeId) -> Option<Install> {
+        let now = self.phase.step().and_then(|step| step.install(node));
+        now.or_else(|| self.phase.journey()?.installs.get(&node).cloned())
+    }
+
+    /// Whether this was an answer that was waited for.
+    pub(super) fn acknowledge(&mut self, node: NodeId, ack: &Ack) -> bool {
         if let Phase::Travelling(journey) = &mut self.phase {
             return journey.acknowledge(node, ack);
         }

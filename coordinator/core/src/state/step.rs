@@ -80,10 +80,10 @@ impl Step {
                 .is_some_and(|target| target.answer.is_none())
     }
 
-    pub(super) fn acknowledge(&mut self, node: NodeId, ack: Ack) -> bool {
-        let awaited = self.awaits(node, &ack);
+    pub(super) fn acknowledge(&mut self, node: NodeId, ack: &Ack) -> bool {
+        let awaited = self.awaits(node, ack);
         if let Some(target) = self.targets.get_mut(&node).filter(|_| awaited) {
-            target.answer = Some(answer(&target.holding, ack.outcome));
+            target.answer = Some(answer(&target.holding, ack.outcome.clone()));
         }
         awaited
     }

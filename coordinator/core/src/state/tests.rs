@@ -3,6 +3,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use proptest::prelude::*;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::LinkId;
 use reweave_common::plan::Report;
 use reweave_common::sample::PinRule;
 use reweave_common::units::Rate;
@@ -35,6 +36,7 @@ fn plan(parent: u64, generation: u64) -> Plan {
         circuits: BTreeMap::new(),
         moves: vec![],
         predictions: vec![],
+        iterations: vec![],
         report: Report {
             findings: vec![],
             slowest_before: rate,
@@ -80,11 +82,12 @@ fn intent() -> impl Strategy<Value = StepIntent> {
         }),
     ];
     (
-        generation(),
+        [generation(), generation()],
         aim,
         prop::collection::btree_map(node(), holding(), 0..3),
     )
-        .prop_map(|(generation, aim, targets)| StepIntent {
+        .prop_map(|([plan, generation], aim, targets)| StepIntent {
+            plan,
             generation,
             aim,
             targets,
@@ -97,13 +100,17 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     decision.prop_map(|decision| Verdict {
         decision,
         flows: vec![],
+        iterations: vec![],
     })
 }
 
 fn change() -> impl Strategy<Value = Change> {
     let by = Author::Policy;
-    let proposed = (0..4_u64, 0..6_u64).prop_map(|(parent, generation)| Change::PlanProposed {
+    let nodes = prop::collection::btree_set(node(), 0..3);
+    let proposed = (0..4_u64, 0..6_u64, nodes);
+    let proposed = proposed.prop_map(|(parent, generation, nodes)| Change::PlanProposed {
         plan: Box::new(plan(parent, generation)),
+        claims: Box::new(of_nodes(nodes)),
         by: Author::Policy,
     });
     prop_oneof![
@@ -144,11 +151,11 @@ proptest! {
             state.apply(Command { at: Moment::default(), change: change.clone() });
             prop_assert_eq!(state.applied(), index + 1);
             prop_assert!(state.newest >= before.newest);
-            prop_assert!(state.in_force.generation >= before.in_force.generation);
             prop_assert!(state.in_force.generation <= state.newest);
-            if let Some(step) = state.rollout().and_then(|rollout| rollout.phase.step()) {
+            for step in state.rollouts().filter_map(|rollout| rollout.phase.step()) {
                 prop_assert!(step.token <= Token(index) && step.generation <= state.newest);
             }
+            prop_assert!(share_nothing(&state));
         }
         prop_assert_eq!(applied(&changes), state, "the log alone leads to the state");
     }
@@ -163,9 +170,27 @@ proptest! {
     }
 }
 
+/// S6.
+fn share_nothing(state: &State) -> bool {
+    let under_way: Vec<_> = state.under_way().map(|it| &it.claims).collect();
+    let mut pairs = under_way.iter().enumerate();
+    pairs.all(|(index, one)| {
+        let mut others = under_way[..index].iter();
+        others.all(|other| one.shared_with(other).is_none())
+    })
+}
+
+fn of_nodes(nodes: BTreeSet<NodeId>) -> Claims {
+    Claims {
+        nodes,
+        ..Claims::default()
+    }
+}
+
 fn propose(parent: u64, generation: u64) -> Change {
     Change::PlanProposed {
         plan: Box::new(plan(parent, generation)),
+        claims: Box::new(of_nodes((0..3).map(NodeId::from_index).collect())),
         by: Author::Policy,
     }
 }
@@ -184,6 +209,7 @@ fn step(generation: u64, aim: Aim, switches: &[usize]) -> Change {
         .map(|&index| (NodeId::from_index(index), told()))
         .collect();
     Change::StepIntent(StepIntent {
+        plan: Generation(1),
         generation: Generation(generation),
         aim,
         targets,
@@ -227,7 +253,14 @@ fn the_token_of_an_intent_is_its_place_in_the_log() {
         approve(1),
         step(1, INSTALL, &[0]),
     ]);
-    let step = state.rollout().unwrap().phase.step().unwrap().clone();
+    let step = state
+        .rollouts()
+        .next()
+        .unwrap()
+        .phase
+        .step()
+        .unwrap()
+        .clone();
     assert_eq!(step.token, Token(3));
     assert_eq!(step.install(NodeId::from_index(0)).unwrap().token, Token(3));
 }
@@ -241,19 +274,19 @@ fn a_plan_is_verified_when_every_switch_has_done_its_step_and_not_before() {
         done(0, 1, 2),
     ];
     assert!(matches!(
-        applied(&begun).rollout().unwrap().phase,
+        applied(&begun).rollouts().next().unwrap().phase,
         Phase::Applying(_)
     ));
     let all = [&begun[..], &[done(1, 1, 2)]].concat();
     assert!(matches!(
-        applied(&all).rollout().unwrap().phase,
+        applied(&all).rollouts().next().unwrap().phase,
         Phase::Verifying(_)
     ));
 }
 
 #[test]
 fn a_plan_that_builds_on_other_routes_or_has_an_old_number_is_not_taken() {
-    assert!(applied(&[propose(1, 2)]).rollout().is_none());
+    assert!(applied(&[propose(1, 2)]).rollouts().next().is_none());
     let again = applied(&[propose(0, 5), propose(0, 5), propose(0, 4)]);
     assert_eq!((again.ended(), again.next_generation()), (0, Generation(6)));
 }
@@ -275,7 +308,7 @@ fn it_is_taken_back_only_when_every_switch_is_known_to_hold_what_it_held() {
     ];
     let waiting = applied(&begun);
     assert!(matches!(
-        waiting.rollout().unwrap().phase,
+        waiting.rollouts().next().unwrap().phase,
         Phase::RollingBack(_)
     ));
     let ended = applied(&[&begun[..], &[done(0, 2, 5), rolled_back]].concat());
@@ -300,7 +333,8 @@ fn a_switch_that_did_the_step_and_refuses_to_undo_it_is_not_believed_to_have_und
         },
     ];
     let undo = applied(&log)
-        .rollout()
+        .rollouts()
+        .next()
         .unwrap()
         .phase
         .undo()
@@ -344,7 +378,7 @@ fn tokens_go_on_beyond_what_any_agent_has_heard_of_unless_it_lies() {
         };
         let heard = [acked(0, 1, 2, Err(older)), step(2, UNDO, &[0, 1])];
         let state = applied(&[&begun[..], &heard].concat());
-        state.rollout().unwrap().phase.step().unwrap().token
+        state.rollouts().next().unwrap().phase.step().unwrap().token
     };
     assert_eq!([next(0), next(9), next(u64::MAX)], [4, 10, 4].map(Token));
 }
@@ -358,7 +392,7 @@ fn a_plan_is_not_undone_under_a_number_that_agents_have_heard_of() {
         step(1, UNDO, &[0]),
     ];
     assert!(matches!(
-        applied(&begun).rollout().unwrap().phase,
+        applied(&begun).rollouts().next().unwrap().phase,
         Phase::Applying(_)
     ));
 }
@@ -375,4 +409,174 @@ fn only_so_many_plans_are_remembered() {
         state.history().next_back().unwrap().plan.generation,
         Generation(299)
     );
+}
+
+fn pinned(port: u16, at: usize) -> Pin {
+    Pin {
+        flow: rule(port).flow,
+        at: NodeId::from_index(at),
+        link: LinkId::from_index(at),
+    }
+}
+
+/// Plan `number`, made for what was there at first, pins one flow at the node of this index.
+fn beside(number: u64, at: usize) -> Vec<Change> {
+    let generation = Generation(number);
+    let plan = Plan {
+        pins: vec![pinned(number as u16, at)],
+        ..plan(0, number)
+    };
+    let node = NodeId::from_index(at);
+    vec![
+        Change::PlanProposed {
+            plan: Box::new(plan),
+            claims: Box::new(of_nodes([node].into())),
+            by: Author::Policy,
+        },
+        approve(number),
+        Change::StepIntent(StepIntent {
+            plan: generation,
+            generation,
+            aim: INSTALL,
+            targets: [(node, told())].into(),
+        }),
+    ]
+}
+
+fn kept(number: u64) -> Change {
+    let verdict = Verdict {
+        decision: Decision::Commit,
+        flows: vec![],
+        iterations: vec![],
+    };
+    Change::Verified {
+        generation: Generation(number),
+        verdict,
+    }
+}
+
+/// Both in one log, each answered where it was told.
+fn both() -> Vec<Change> {
+    let told = [beside(1, 0), beside(2, 1)].concat();
+    [told, vec![done(0, 1, 2), done(1, 2, 5)]].concat()
+}
+
+#[test]
+fn plans_that_share_nothing_go_side_by_side_and_both_are_in_force_whoever_ends_first() {
+    for order in [[1, 2], [2, 1]] {
+        let all = [both(), order.map(kept).to_vec()].concat();
+        let state = applied(&all);
+        let in_force = state.in_force();
+        let mut pins = in_force.pins.clone();
+        pins.sort_unstable();
+        assert_eq!(pins, [pinned(1, 0), pinned(2, 1)], "{order:?}");
+        let told = |at| in_force.installs[&NodeId::from_index(at)].generation;
+        assert_eq!([told(0), told(1)], [Generation(1), Generation(2)]);
+        assert_eq!(in_force.generation, Generation(order[1]));
+        let ended: Vec<_> = state
+            .history()
+            .map(|it| (it.plan.generation.0, it.plan.parent.0))
+            .collect();
+        assert_eq!(
+            ended,
+            [(order[0], 0), (order[1], order[0])],
+            "one follows upon the other"
+        );
+    }
+}
+
+#[test]
+fn what_one_takes_back_the_other_keeps() {
+    let worse = Change::Verified {
+        generation: Generation(1),
+        verdict: Verdict {
+            decision: Decision::RollBack { reasons: vec![] },
+            flows: vec![],
+            iterations: vec![],
+        },
+    };
+    let undo = Change::StepIntent(StepIntent {
+        plan: Generation(1),
+        generation: Generation(3),
+        aim: UNDO,
+        targets: [(NodeId::from_index(0), Holding::default())].into(),
+    });
+    let back = Change::RolledBack {
+        generation: Generation(1),
+    };
+    let token = both().len() as u64 + 2;
+    let undone = vec![
+        worse,
+        kept(2),
+        undo,
+        acked(0, 3, token, Ok(Holding::default())),
+        back,
+    ];
+    let state = applied(&[both(), undone].concat());
+    assert_eq!(state.in_force().pins, [pinned(2, 1)]);
+    assert!(state.rollouts().next().is_none());
+    let last = &state.history().next_back().unwrap().outcome;
+    assert!(matches!(
+        last,
+        Outcome::RolledBack {
+            generation: Generation(3),
+            ..
+        }
+    ));
+}
+
+#[test]
+fn nothing_is_given_to_two_plans() {
+    let first = beside(1, 0);
+    let state = applied(&[first.clone(), beside(2, 0)].concat());
+    let open: Vec<_> = state.rollouts().map(|it| it.plan.generation.0).collect();
+    assert_eq!(open, [1], "what is taken is not even offered");
+    // Offered before the other was approved, and not approved after.
+    let [offer, approval, _] = <[Change; 3]>::try_from(beside(2, 1)).unwrap();
+    let Change::PlanProposed { plan, by, .. } = offer else {
+        panic!("it is a proposal")
+    };
+    let nodes = [0, 1].map(NodeId::from_index).into();
+    let claims = Box::new(of_nodes(nodes));
+    let offer = Change::PlanProposed { plan, claims, by };
+    let state = applied(&[&first[..1], &[offer, approve(1), approval][..]].concat());
+    let open: Vec<_> = state
+        .rollouts()
+        .map(|it| (it.plan.generation.0, it.phase.clone()))
+        .collect();
+    assert_eq!(
+        open,
+        [(2, Phase::Approved)],
+        "an offer takes the place of one that shares with it"
+    );
+}
+
+#[test]
+fn an_offer_goes_when_what_it_was_made_for_was_changed_and_else_it_stands() {
+    let alone = beside(1, 0);
+    let [for_the_same, elsewhere] =
+        [(2, 0), (3, 1)].map(|(number, at)| beside(number, at)[0].clone());
+    let end = vec![done(0, 1, 3), kept(1)];
+    // Offered before the other was approved, or it would not be taken.
+    let all = [vec![alone[0].clone(), elsewhere], alone[1..].to_vec(), end].concat();
+    let state = applied(&all);
+    let open: Vec<_> = state.rollouts().map(|it| it.plan.clone()).collect();
+    assert_eq!(open.len(), 1);
+    assert_eq!(
+        open[0].pins,
+        [pinned(3, 1), pinned(1, 0)],
+        "it speaks for its own node alone"
+    );
+    let refused = applied(&[alone, vec![for_the_same]].concat());
+    assert_eq!(refused.rollouts().count(), 1);
+}
+
+#[test]
+fn a_plan_tells_nobody_that_it_does_not_claim() {
+    let mut changes = beside(1, 0);
+    if let Some(Change::StepIntent(intent)) = changes.last_mut() {
+        intent.targets.insert(NodeId::from_index(1), told());
+    }
+    let state = applied(&changes);
+    assert_eq!(state.rollouts().next().unwrap().phase, Phase::Approved);
 }

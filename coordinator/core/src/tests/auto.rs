@@ -48,7 +48,7 @@ fn a_flow_is_measured_as_often_as_for_a_verdict_before_anything_is_planned_for_i
     let mut cluster = Cluster::with(Network::new(2, 3), policy);
     cluster.run_for(A_WHILE);
     collide(&mut cluster);
-    let took = cluster.run_until("planned", |c| c.core.state().rollout().is_some());
+    let took = cluster.run_until("planned", |c| c.core.state().rollouts().next().is_some());
     assert!(took >= Duration::from_millis(500), "{took:?}");
     assert_eq!(waits_because(&mut cluster), "");
 }
@@ -87,7 +87,7 @@ fn after_a_change_the_next_one_waits_for_the_cool_down() {
     cluster.network.start("h3", "h0", 1002, 0);
     cluster.network.start("h4", "h1", 1003, 0);
     cluster.run_for(Duration::from_secs(9));
-    assert!(cluster.core.state().rollout().is_none());
+    assert!(cluster.core.state().rollouts().next().is_none());
     assert!(
         waits_because(&mut cluster).contains("cools down"),
         "{}",
@@ -119,12 +119,12 @@ fn one_change_is_made_at_a_time() {
     let mut cluster = Cluster::new(Mode::Auto);
     collide(&mut cluster);
     cluster.network.switch("leaf0").mood = Mood::Deaf;
-    cluster.run_until("applying", |c| c.core.state().rollout().is_some());
-    let plan = cluster.core.state().rollout().unwrap().plan.clone();
+    cluster.run_until("applying", |c| c.core.state().rollouts().next().is_some());
+    let plan = cluster.core.state().rollouts().next().unwrap().plan.clone();
     cluster.network.start("h3", "h0", 1002, 0);
     cluster.network.start("h4", "h1", 1003, 0);
     cluster.run_for(Duration::from_secs(5));
-    assert_eq!(cluster.core.state().rollout().unwrap().plan, plan);
+    assert_eq!(cluster.core.state().rollouts().next().unwrap().plan, plan);
 }
 
 fn traced(effects: &[Effect]) -> Vec<Vec<FlowKey>> {
@@ -190,16 +190,24 @@ fn a_switch_that_comes_back_is_told_again_what_it_was_told_last() {
 
 #[test]
 fn plans_that_changed_nothing_are_no_failures_and_cool_nothing_down() {
-    let plan = planned().0.core.state().rollout().unwrap().plan.clone();
+    let plan = planned()
+        .0
+        .core
+        .state()
+        .rollouts()
+        .next()
+        .unwrap()
+        .plan
+        .clone();
     let mut cluster = Cluster::new(Mode::Auto);
     collide(&mut cluster);
     for generation in (1..=3).map(Generation) {
-        let plan = Box::new(Plan {
+        let plan = Plan {
             generation,
             ..plan.clone()
-        });
+        };
         let (by, reasons) = (Author::Policy, vec![Reason::NothingToMend]);
-        cluster.append(Change::PlanProposed { plan, by });
+        cluster.propose(plan, by);
         cluster.append(Change::PlanWithdrawn {
             generation,
             reasons,
@@ -229,7 +237,7 @@ fn a_success_makes_up_for_the_failures_before_it() {
 fn what_promises_too_little_is_left_alone() {
     let (cluster, _, generation) = planned();
     let state = cluster.core.state();
-    let mut plan = state.rollout().unwrap().plan.clone();
+    let mut plan = state.rollouts().next().unwrap().plan.clone();
     assert_eq!(plan.generation, generation);
     let known = cluster.core.known_at(cluster.now());
     assert!(not_now(known, &plan).is_none());

@@ -145,7 +145,12 @@ fn the_policy_leaves_alone_what_a_person_wants_back() {
     cluster.run_until_ended(1);
     let undo = back(&mut cluster, None);
     cluster.run_for(CARRIED_OUT);
-    let offered = cluster.core.state().rollout().map(|it| it.plan.generation);
+    let offered = cluster
+        .core
+        .state()
+        .rollouts()
+        .next()
+        .map(|it| it.plan.generation);
     assert_eq!(offered, Some(undo.generation));
 }
 

@@ -10,10 +10,10 @@ use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Mode, Request, Response};
-use reweave_common::plan::Generation;
+use reweave_common::plan::{Generation, Plan};
 
 use super::network::{Network, host_address};
-use crate::{Change, Command, Core, Effect, Input, Outcome, Policy, Recorded, Recording};
+use crate::{Author, Change, Command, Core, Effect, Input, Outcome, Policy, Recorded, Recording};
 
 /// Time goes on in steps of this.
 const STEP: Duration = Duration::from_millis(20);
@@ -155,6 +155,12 @@ impl Cluster {
         let at = self.now;
         self.log.push(Command { at, change });
         self.core.apply(self.log.last().unwrap().clone());
+    }
+
+    pub(crate) fn propose(&mut self, plan: Plan, by: Author) {
+        let claims = Box::new(self.core.claims(&plan));
+        let plan = Box::new(plan);
+        self.append(Change::PlanProposed { plan, claims, by });
     }
 
     /// Asks, and does not wait for the answer.

@@ -228,6 +228,49 @@ fn a_link_or_host_that_has_become_slower_is_named() {
     );
 }
 
+/// Cards would tell: for as long as a job fills a link, a queue stands before it. What is slower while
+/// nobody sends is the link.
+#[test]
+fn a_queue_before_a_full_link_is_no_change_of_the_link() {
+    let mut cluster = cluster();
+    cluster.network.queues_us = Some(100);
+    probe_for(&mut cluster, Duration::from_secs(150));
+    let flow = cluster.network.start("h0", "h4", 1000, 0);
+    probe_for(&mut cluster, Duration::from_secs(60));
+    assert_eq!(causes(&mut cluster), []);
+    cluster.network.end(flow);
+    probe_for(&mut cluster, Duration::from_secs(60));
+    assert_eq!(causes(&mut cluster), []);
+    let slow = hop(&cluster, "leaf0", "spine0");
+    cluster.network.slow_us.insert(slow, 100);
+    probe_for(&mut cluster, Duration::from_secs(60));
+    let found = causes(&mut cluster);
+    assert_eq!(
+        (found.len(), found[0].class),
+        (1, Class::Latency),
+        "{found:#?}"
+    );
+}
+
+/// Who is left probes over longer ways; no link is slower for that.
+#[test]
+fn nothing_is_slower_where_the_nearest_are_probed_no_more() {
+    let mut cluster = cluster();
+    cluster.network.queues_us = Some(0);
+    probe_for(&mut cluster, Duration::from_secs(150));
+    for _ in 0..60 {
+        let network = &cluster.network;
+        // Two of one rack have but their leaf between them.
+        let is_far = |flow: &FlowKey| network.path(flow, &network.probe_flow(flow)).len() > 2;
+        let mut lists = network.probes.clone();
+        let lists_of = lists.values_mut();
+        lists_of.for_each(|list| list.flows.retain(is_far));
+        cluster.network.probes = lists;
+        probe_for(&mut cluster, Duration::from_secs(1));
+    }
+    assert_eq!(causes(&mut cluster), []);
+}
+
 #[test]
 fn a_clean_cluster_has_nothing_wrong_with_it() {
     let mut cluster = cluster();
@@ -451,12 +494,24 @@ fn a_host_whose_mtu_is_too_small_is_one_finding() {
 
 #[test]
 fn a_host_that_is_set_otherwise_than_the_others_is_named() {
+    assert_eq!(
+        set_otherwise("TCP ECN", ["0", "1"]),
+        "TCP ECN is 0, and 1 on 7 others"
+    );
+    assert_eq!(
+        set_otherwise("PFC by priority", ["00000000", "00010000"]),
+        "PFC by priority is 00000000, and 00010000 on 7 others"
+    );
+}
+
+/// What is said of the one host that has the first of these values.
+fn set_otherwise(setting: &str, [one, others]: [&str; 2]) -> String {
     let mut cluster = cluster();
     for host in 0..8 {
-        let value = if host == 2 { "0" } else { "1" };
+        let value = if host == 2 { one } else { others };
         let machine = Machine {
             settings: vec![Setting {
-                name: "TCP ECN".to_owned(),
+                name: setting.to_owned(),
                 value: value.to_owned(),
             }],
             ..Machine::default()
@@ -464,8 +519,13 @@ fn a_host_that_is_set_otherwise_than_the_others_is_named() {
         let reading = Reading::Host(HostReading::Machine(machine));
         say(&mut cluster, &format!("h{host}"), vec![reading]);
     }
-    let told = (Class::ConfigurationMismatch, "h2".to_owned());
-    assert_eq!(only(&mut cluster), told);
+    let found = causes(&mut cluster);
+    let [cause] = &found[..] else {
+        panic!("one cause: {found:#?}")
+    };
+    let told = (cause.class, cause.subject.to_string());
+    assert_eq!(told, (Class::ConfigurationMismatch, "h2".to_owned()));
+    cause.evidence.join("; ")
 }
 
 /// What its firewall stops is no loss, and somebody hears of it.

@@ -57,7 +57,14 @@ fn a_plan_that_touches_a_link_of_a_frozen_job_says_so_and_is_refused_until_it_is
         why[0].contains("which the frozen job of h1 uses; `reweave job thaw h1` lets it"),
         "{why:?}"
     );
-    let generation = cluster.core.state().rollout().unwrap().plan.generation;
+    let generation = cluster
+        .core
+        .state()
+        .rollouts()
+        .next()
+        .unwrap()
+        .plan
+        .generation;
     let refused = cluster.ask(Request::Apply { generation });
     assert_eq!(refused, Response::Refused(Refused::Unfit { reasons: why }));
     assert_eq!(cluster.installs_sent(), 0);

@@ -55,7 +55,7 @@ fn refused(response: Response) -> Refused {
 
 fn carry_out(cluster: &mut Cluster, generation: Generation) {
     cluster.apply(generation);
-    cluster.run_until("ended", |it| it.core.state().rollout().is_none());
+    cluster.run_until("ended", |it| it.core.state().rollouts().next().is_none());
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
 }
 

@@ -2,6 +2,7 @@
 
 mod auto;
 mod back;
+mod beside;
 mod cluster;
 mod diagnosis;
 mod discovered;
@@ -9,6 +10,7 @@ mod drained;
 mod failing;
 mod frozen;
 mod hours;
+mod iterations;
 mod jobs;
 mod liars;
 mod maintenance;
@@ -18,6 +20,7 @@ mod network;
 mod operator;
 mod pins;
 mod probing;
+mod ranks;
 mod readings;
 mod registered;
 mod replay;

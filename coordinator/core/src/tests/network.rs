@@ -39,6 +39,8 @@ pub(crate) struct Network {
     pub(crate) mute: BTreeSet<NodeId>,
     /// Hops that take so much longer than others, in microseconds.
     pub(crate) slow_us: BTreeMap<Hop, u64>,
+    /// Cards stamp probes, and these wait so long before each hop that is full.
+    pub(crate) queues_us: Option<u64>,
     /// The spine that leaves send no probes to: to the next one instead.
     pub(crate) shunned: Option<usize>,
     ended: Vec<FlowKey>,
@@ -81,6 +83,7 @@ impl Network {
             caps: BTreeMap::new(),
             mute: BTreeSet::new(),
             slow_us: BTreeMap::new(),
+            queues_us: None,
             shunned: None,
             ended: Vec::new(),
         }
@@ -248,12 +251,12 @@ impl Network {
         let rates = self.rates();
         let own = self.flows.iter().filter(|(_, flow)| flow.from == node);
         let reading = |(&key, _): (&FlowKey, _)| {
-            let rate = rates
-                .get(&key)
-                .map(|rate| rate * wander(key.source.port(), now));
+            let rate = rates.get(&key).copied();
+            let bytes = rate.unwrap_or_default() / 8e6 * now.as_micros() as f64;
+            let rate = rate.map(|rate| rate * wander(key.source.port(), now));
             Reading::Flow(FlowReading {
                 flow: key,
-                bytes: Bytes::new(now.as_micros()),
+                bytes: Bytes::new(bytes as u64),
                 rate: rate.map(|rate| Rate::from_bits_per_s(rate as u64)),
                 rtt: Some(Duration::from_micros(300)),
                 retransmits: Some(0),
@@ -319,6 +322,7 @@ impl Network {
             .get(&node)
             .into_iter()
             .flat_map(|list| &list.flows);
+        let full = self.full();
         let reading = |&flow: &FlowKey| {
             let lost = |flow: FlowKey| {
                 let path = self.path(&flow, &self.probe_flow(&flow));
@@ -362,7 +366,12 @@ impl Network {
             };
             let hops = both.concat();
             let slow_us = hops.iter().filter_map(|hop| self.slow_us.get(hop));
-            let micros = 10 * hops.len() as u64 + slow_us.sum::<u64>();
+            let queues_us = self.queues_us.unwrap_or(0);
+            let queued = hops.iter().filter(|hop| full.contains(hop)).count() as u64;
+            let micros = 10 * hops.len() as u64 + slow_us.sum::<u64>() + queued * queues_us;
+            if self.queues_us.is_some() {
+                tally.stamped.hardware = tally.answered;
+            }
             tally
                 .times
                 .record(Part::Network, Duration::from_micros(micros));
@@ -495,6 +504,14 @@ impl Network {
             *rate = caps.fold(*rate, f64::min);
         }
         rates
+    }
+
+    /// Those that carry all that they can.
+    fn full(&self) -> BTreeSet<Hop> {
+        let rate = |hop: &Hop| self.fabric.link(hop.link).rate.bits_per_s() as f64;
+        let loads = self.loads().into_iter();
+        let full = loads.filter(|(hop, load)| *load > 0.9 * rate(hop));
+        full.map(|(hop, _)| hop).collect()
     }
 
     fn loads(&self) -> BTreeMap<Hop, f64> {

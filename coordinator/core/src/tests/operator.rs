@@ -124,7 +124,7 @@ fn while_a_plan_is_carried_out_status_says_how_far_it_has_come() {
     let Response::Status(status) = cluster.ask(Request::Status) else {
         panic!("no status")
     };
-    let change = status.change.unwrap();
+    let change = &status.changes[0];
     assert_eq!((change.generation, change.phase), (plan, Phase::Applying));
     assert_eq!(change.waiting_for, ["leaf0"]);
 }

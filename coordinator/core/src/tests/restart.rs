@@ -25,7 +25,8 @@ fn run_with_deaths(deaths: &[usize], trouble: impl Fn(&mut Cluster)) -> Cluster 
         let proposed = cluster
             .core
             .state()
-            .rollout()
+            .rollouts()
+            .next()
             .filter(|r| r.phase == Phase::Proposed);
         let proposed = proposed.map(|rollout| rollout.plan.generation);
         cluster.tell(proposed.map_or(Request::Plan, |generation| Request::Apply { generation }));
@@ -83,7 +84,12 @@ fn a_refused_plan_is_taken_back_wherever_the_coordinator_starts_anew() {
 #[test]
 fn a_plan_whose_flow_ends_is_dropped_or_taken_back_wherever_the_coordinator_starts_anew() {
     let ends = |cluster: &mut Cluster| {
-        let rollout = cluster.core.state().rollout().expect("a plan is proposed");
+        let rollout = cluster
+            .core
+            .state()
+            .rollouts()
+            .next()
+            .expect("a plan is proposed");
         let flow = rollout.plan.moves[0].flow;
         cluster.network.end(flow);
     };
@@ -236,7 +242,7 @@ proptest! {
             cluster.run_for(Duration::from_millis(*millis));
         }
         heal(&mut cluster);
-        cluster.run_until("calm", |cluster| cluster.core.state().rollout().is_none());
+        cluster.run_until("calm", |cluster| cluster.core.state().rollouts().next().is_none());
         cluster.assert_one_generation();
         assert_generations_grow(&cluster);
         assert_log_tells_all(&cluster);

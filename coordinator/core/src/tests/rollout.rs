@@ -163,7 +163,7 @@ fn a_flow_that_ends_while_it_is_judged_is_listed_and_its_pin_removed() {
 fn a_plan_that_would_loop_is_refused_by_the_judge() {
     let (mut cluster, _, plan) = planned();
     let [spine, leaf] = ["spine1", "leaf0"].map(|name| cluster.network.node(name));
-    let mut looping = cluster.core.state().rollout().unwrap().plan.clone();
+    let mut looping = cluster.core.state().rollouts().next().unwrap().plan.clone();
     let link = cluster
         .network
         .fabric
@@ -177,10 +177,7 @@ fn a_plan_that_would_loop_is_refused_by_the_judge() {
         link,
     });
     let by = Author::Operator("mallory".to_owned());
-    cluster.append(Change::PlanProposed {
-        plan: Box::new(looping),
-        by,
-    });
+    cluster.propose(looping, by);
     let answer = cluster.ask(Request::Apply {
         generation: plan.next(),
     });
@@ -205,7 +202,9 @@ fn only_the_plan_that_was_shown_can_be_applied() {
     };
     assert_eq!(
         cluster.ask(asked),
-        Response::Refused(Refused::OtherPlan { offered: plan })
+        Response::Refused(Refused::OtherPlan {
+            offered: vec![plan]
+        })
     );
     assert_eq!(cluster.plan(), plan, "the same plan keeps its number");
     cluster.apply(plan);
@@ -355,7 +354,7 @@ fn a_session_alone_is_not_enough_to_begin() {
 #[test]
 fn a_plan_onto_a_way_that_has_failed_since_is_refused_by_the_judge() {
     let (mut cluster, _, plan) = planned();
-    let spine = cluster.core.state().rollout().unwrap().plan.pins[0];
+    let spine = cluster.core.state().rollouts().next().unwrap().plan.pins[0];
     let to = cluster.network.fabric.link(spine.link).far(spine.at).node;
     let to = cluster.network.fabric.name(to).to_owned();
     cluster.network.fail(&to, "leaf1");

@@ -51,7 +51,7 @@ pub(super) fn reasons(cluster: &Cluster) -> Vec<Reason> {
 }
 
 pub(super) fn moved(cluster: &Cluster) -> FlowKey {
-    cluster.core.state().rollout().unwrap().plan.moves[0].flow
+    cluster.core.state().rollouts().next().unwrap().plan.moves[0].flow
 }
 
 pub(super) fn assert_rolled_back(cluster: &Cluster) {
@@ -75,7 +75,12 @@ pub(super) fn assert_nothing_installed(cluster: &Cluster) {
 }
 
 pub(super) fn phase(cluster: &Cluster) -> Option<Phase> {
-    let mut seen = cluster.core.state().rollout().map(|rollout| &rollout.phase);
+    let mut seen = cluster
+        .core
+        .state()
+        .rollouts()
+        .next()
+        .map(|rollout| &rollout.phase);
     seen.take().map(|phase| match phase {
         crate::Phase::Proposed => Phase::Proposed,
         crate::Phase::Approved => Phase::Approved,

@@ -153,7 +153,8 @@ fn acks_of_other_intents_and_from_other_nodes_are_not_heard() {
     let step = cluster
         .core
         .state()
-        .rollout()
+        .rollouts()
+        .next()
         .unwrap()
         .phase
         .step()

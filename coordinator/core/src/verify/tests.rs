@@ -66,6 +66,7 @@ fn plan(cases: &[Case]) -> Plan {
         circuits: BTreeMap::new(),
         moves: vec![],
         predictions: cases.iter().filter_map(prediction).collect(),
+        iterations: vec![],
         report: Report {
             findings: vec![],
             slowest_before: mbps(0),
@@ -87,7 +88,10 @@ fn verdict(cases: &[Case]) -> Verdict {
     judge(
         &plan(cases),
         &before,
-        &cases.iter().filter_map(after).collect(),
+        &After {
+            rates: cases.iter().filter_map(after).collect(),
+            periods: vec![],
+        },
         &Policy::default(),
     )
 }

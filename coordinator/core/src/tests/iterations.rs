@@ -1,0 +1,139 @@
+//! What plans promise to jobs whose traffic has a beat, and whether it is believed.
+
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Iteration, IterationOutcome, Mode, Request, Response};
+use reweave_common::plan::Generation;
+use reweave_common::rhythm::{Beat, Rhythm, Shape};
+use reweave_common::sample::{HostReading, Reading};
+use reweave_common::units::Bytes;
+
+use super::cluster::Cluster;
+use super::diagnosis::say;
+use super::scene::*;
+use crate::{Outcome, Reason};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// h0 is heard to do so many iterations of 40 ms of work and what else they take.
+fn beat(cluster: &mut Cluster, period_ms: u64, iterations: u32) {
+    beat_of(cluster, period_ms, iterations, 1);
+}
+
+/// So many iterations are heard as one.
+fn beat_of(cluster: &mut Cluster, period_ms: u64, iterations: u32, as_one: u64) {
+    let beat = Beat {
+        period: Duration::from_millis(period_ms),
+        gap: Duration::from_millis(40),
+        sent: Bytes::new(as_one << 20),
+        received: Bytes::new(as_one << 20),
+        shape: Some(Shape::Ring),
+        confidence_percent: 90,
+        iterations,
+        since: Moment::default(),
+        next_gap: Moment::default(),
+    };
+    let rhythm = Reading::Host(HostReading::Rhythm(Rhythm::Found(beat)));
+    say(cluster, "h0", vec![rhythm]);
+}
+
+/// Two flows meet, one of them of a job with a beat.
+fn promised() -> (Cluster, Generation, Iteration) {
+    let (mut cluster, _) = collision(Mode::Manual);
+    cluster.run_for(A_WHILE);
+    beat(&mut cluster, 240, 20);
+    let Response::Plan {
+        plan: Some(plan), ..
+    } = cluster.ask(Request::Plan)
+    else {
+        panic!("no plan")
+    };
+    let [promise] = &plan.iterations[..] else {
+        panic!("{:?}", plan.iterations)
+    };
+    (cluster, plan.generation, promise.clone())
+}
+
+/// It was carried out some seconds ago, and is not judged yet.
+fn awaited() -> Cluster {
+    let (mut cluster, plan, _) = promised();
+    cluster.apply(plan);
+    cluster.run_for(3 * SECOND);
+    assert_eq!(cluster.core.state().ended(), 0, "it waits for a beat");
+    cluster
+}
+
+fn told(cluster: &mut Cluster) -> IterationOutcome {
+    let Response::History(history) = cluster.ask(Request::History { before: None }) else {
+        panic!("no history")
+    };
+    history[0].iterations[0].clone()
+}
+
+#[test]
+fn a_job_is_promised_how_long_its_iterations_will_take_and_that_is_measured() {
+    let (_, _, promise) = promised();
+    assert_eq!(
+        (promise.job.as_str(), promise.before_ms),
+        ("h0 and h3", 240.0)
+    );
+    assert!((130.0..155.0).contains(&promise.after_ms), "{promise:?}");
+    assert!(promise.low_ms < promise.after_ms && promise.after_ms < promise.high_ms);
+    let mut cluster = awaited();
+    beat(&mut cluster, 142, 7);
+    let took = cluster.run_until_ended(1);
+    assert!(took < SECOND, "{took:?}");
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    let told = told(&mut cluster);
+    assert_eq!((told.before_ms, told.measured_ms), (240.0, Some(142.0)));
+    assert_eq!(told.predicted_ms, [promise.low_ms, promise.high_ms]);
+}
+
+#[test]
+fn iterations_that_are_heard_two_as_one_take_half_as_long() {
+    let mut cluster = awaited();
+    beat_of(&mut cluster, 284, 5, 2);
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    assert_eq!(told(&mut cluster).measured_ms, Some(142.0));
+}
+
+#[test]
+fn where_no_beat_is_heard_in_time_rates_alone_decide() {
+    let mut cluster = awaited();
+    let took = cluster.run_until_ended(1);
+    assert!((16..18).contains(&took.as_secs()), "{took:?}");
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    assert_eq!(told(&mut cluster).measured_ms, None);
+}
+
+#[test]
+fn a_plan_by_which_iterations_take_longer_is_taken_back_though_flows_are_faster() {
+    let mut cluster = awaited();
+    beat(&mut cluster, 300, 7);
+    cluster.run_until_ended(1);
+    assert_rolled_back(&cluster);
+    let [Reason::Delayed { job, before, after }] = &reasons(&cluster)[..] else {
+        panic!("{:?}", reasons(&cluster))
+    };
+    let took = [before, after].map(Duration::as_millis);
+    assert_eq!((job.as_str(), took), ("h0 and h3", [240, 300]));
+}
+
+#[test]
+fn a_beat_that_was_learned_before_the_change_says_nothing_of_it() {
+    let mut cluster = awaited();
+    beat(&mut cluster, 300, 20);
+    cluster.run_for(SECOND);
+    assert_eq!(cluster.core.state().ended(), 0, "it began 2 s before");
+    beat(&mut cluster, 240, 100);
+    cluster.run_for(SECOND);
+    assert_eq!(cluster.core.state().ended(), 0, "it may still change");
+    cluster.run_for(5 * SECOND);
+    beat(&mut cluster, 241, 100);
+    let took = cluster.run_until_ended(1);
+    assert!(took < SECOND, "nothing has changed by now, and {took:?}");
+    assert_eq!(told(&mut cluster).measured_ms, Some(241.0));
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+}

@@ -1,0 +1,115 @@
+//! Jobs whose traffic no kernel sees, as their ranks tell of it.
+
+use std::time::Duration;
+
+use reweave_common::cause::Class;
+use reweave_common::collective::{Rank, RankPeer, RankReading, Works};
+use reweave_common::operator::{JobStatus, Request, Response};
+use reweave_common::sample::{HostReading, Reading};
+use reweave_common::units::{Bytes, Rate};
+
+use super::cluster::Cluster;
+use super::diagnosis::{causes, cluster, say};
+
+fn jobs(cluster: &mut Cluster) -> Vec<JobStatus> {
+    let Response::Jobs(jobs) = cluster.ask(Request::Jobs) else {
+        panic!("no jobs")
+    };
+    jobs
+}
+
+/// One rank on each of these hosts, each of which sends the next one so much a second, past the kernel.
+fn ring(cluster: &mut Cluster, hosts: &[&str], bits_per_s: u64, busy_ms: impl Fn(usize) -> u64) {
+    let ranks = hosts.len().max(2) as u32;
+    for (rank, host) in (0..ranks).zip(hosts) {
+        let peer = |rank: u32, sent: u64, received: u64| RankPeer {
+            rank: rank % ranks,
+            sent: Bytes::new(sent),
+            received: Bytes::new(received),
+            sending: Duration::ZERO,
+            receiving: Duration::ZERO,
+        };
+        let bytes = bits_per_s / 8;
+        let reading = RankReading {
+            rank: Rank {
+                communicator: 5,
+                name: "world".to_owned(),
+                nodes: ranks,
+                ranks,
+                rank,
+            },
+            over: Duration::from_secs(1),
+            missed: 0,
+            works: vec![Works {
+                kind: "AllReduce".to_owned(),
+                algorithm: "RING".to_owned(),
+                protocol: "SIMPLE".to_owned(),
+                count: 10,
+                bytes: Bytes::new(1 << 20),
+                took: Duration::from_millis(busy_ms(rank as usize)),
+                timed: 10,
+            }],
+            peers: vec![peer(rank + 1, bytes, 0), peer(rank + ranks - 1, 0, bytes)],
+        };
+        say(
+            cluster,
+            host,
+            vec![Reading::Host(HostReading::Rank(Box::new(reading)))],
+        );
+    }
+}
+
+#[test]
+fn a_job_whose_nics_bypass_the_kernel_is_known_by_what_it_tells() {
+    let mut cluster = cluster();
+    let hosts = ["h0", "h5", "h2", "h7"];
+    ring(&mut cluster, &hosts, 90_000_000, |_| 500);
+    let [job] = jobs(&mut cluster).try_into().unwrap();
+    assert_eq!(job.hosts, ["h0", "h2", "h5", "h7"].map(str::to_owned));
+    assert_eq!((job.flows, job.sending), (4, 4));
+    assert_eq!(job.rate_bits_per_s.mbps().round(), 360.0);
+    let ask = Request::Explain {
+        job: "h5".to_owned(),
+        hosts: vec![],
+    };
+    let Response::Explanation(Some(told)) = cluster.ask(ask) else {
+        panic!("it exchanges something")
+    };
+    let place = hosts.iter().position(|it| *it == told.hosts[0]).unwrap();
+    assert_eq!(told.hosts[1..], [hosts[(place + 1) % 4]]);
+    assert_eq!(
+        told.pair_bits_per_s,
+        Some(Rate::from_bits_per_s(90_000_000))
+    );
+    // Even the order of its ranks.
+    let found = causes(&mut cluster).into_iter();
+    let found: Vec<_> = found.map(|it| it.class).collect();
+    assert_eq!(found, [Class::RankOrder]);
+}
+
+#[test]
+fn who_is_waited_for_in_collectives_is_found_by_what_ranks_tell() {
+    let mut cluster = cluster();
+    let hosts = ["h0", "h2", "h5", "h7"];
+    ring(&mut cluster, &hosts, 90_000_000, |rank| {
+        if rank == 1 { 200 } else { 600 }
+    });
+    let found = causes(&mut cluster);
+    let [only] = &found[..] else {
+        panic!("{found:#?}")
+    };
+    assert_eq!(
+        (only.class, only.subject.to_string()),
+        (Class::Straggler, "h2".to_owned())
+    );
+    // What nobody tells any more is forgotten.
+    cluster.run_for(Duration::from_secs(30));
+    assert_eq!(causes(&mut cluster), []);
+}
+
+#[test]
+fn a_rank_that_no_host_tells_of_is_no_pair() {
+    let mut cluster = cluster();
+    ring(&mut cluster, &["h0"], 90_000_000, |_| 500);
+    assert_eq!(jobs(&mut cluster), []);
+}
