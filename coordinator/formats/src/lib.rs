@@ -10,6 +10,7 @@ pub mod chakra;
 pub mod flight_recorder;
 pub mod hostlist;
 pub mod kubernetes;
+pub mod nccl;
 pub mod nccl_inspector;
 pub mod optical;
 mod pickle;

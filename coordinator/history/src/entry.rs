@@ -34,10 +34,10 @@ pub struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probed {
     pub flow: FlowKey,
-    sent: u64,
-    lost: u64,
+    pub(crate) sent: u64,
+    pub(crate) lost: u64,
     /// The median, what one in a hundred exceeds, and the most; nothing when none was answered.
-    network: Option<[Duration; 3]>,
+    pub(crate) network: Option<[Duration; 3]>,
 }
 
 impl Probed {
@@ -187,6 +187,11 @@ impl Entry {
         Self::new(Kind::Traffic, &[&node, peer])
             .counters([Some(sent.bytes.count()), Some(received.bytes.count())])
             .texts([to.cloned(), Some(short(&source.to_string()))])
+    }
+
+    /// As ranks tell, whether or not the kernel sees it.
+    pub fn collectives(node: &str, to: &str, rate: Rate) -> Self {
+        Self::new(Kind::Collectives, &[&node, &to]).gauges([Some(rate.bits_per_s())])
     }
 
     /// `detail` is JSON.

@@ -2,6 +2,7 @@
 //! takes away what is old.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use crate::place::{FileName, Place};
 use crate::resolution::Resolution;
 use crate::row::in_order;
 use crate::shelf::{Listed, Shelf, ShelfError};
-use crate::table::{Table, TableError};
+use crate::table::{Table, TableError, reach};
 
 /// What waits for a shelf that does not take it.
 const MOST_UNSAVED: usize = 64 << 20;
@@ -390,8 +391,32 @@ impl Keeper {
 
 /// The table in a file, if the file is as it was written.
 pub(crate) fn read(place: Place, name: &FileName, content: Bytes) -> Result<Table, TableError> {
-    if crc32fast::hash(&content) != name.checksum {
-        return Err(TableError::Changed);
-    }
-    Table::decode(place.kind, content)
+    let always = Moment::default()..Moment::from_micros(u64::MAX);
+    read_of(place, name, content, &always)
+}
+
+/// What a file holds of this time, and perhaps of the time around it.
+pub(crate) fn read_of(
+    place: Place,
+    name: &FileName,
+    content: Bytes,
+    time: &Range<Moment>,
+) -> Result<Table, TableError> {
+    whole(name, &content)?;
+    Table::decode(place.kind, content, time)
+}
+
+/// When the first and the last of what a file holds began.
+pub(crate) fn reach_of(
+    place: Place,
+    name: &FileName,
+    content: Bytes,
+) -> Result<Option<[Moment; 2]>, TableError> {
+    whole(name, &content)?;
+    reach(place.kind, content)
+}
+
+fn whole(name: &FileName, content: &Bytes) -> Result<(), TableError> {
+    let is_whole = crc32fast::hash(content) == name.checksum;
+    is_whole.then_some(()).ok_or(TableError::Changed)
 }

@@ -5,6 +5,7 @@
 pub enum Kind {
     Agents,
     Changes,
+    Collectives,
     Findings,
     Flows,
     Gaps,
@@ -39,9 +40,10 @@ pub(crate) const MOST_TEXTS: usize = 2;
 
 impl Kind {
     /// In the order in which they are declared.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Agents,
         Self::Changes,
+        Self::Collectives,
         Self::Findings,
         Self::Flows,
         Self::Gaps,
@@ -61,6 +63,7 @@ impl Kind {
         match self {
             Self::Agents => "agents",
             Self::Changes => "changes",
+            Self::Collectives => "collectives",
             Self::Findings => "findings",
             Self::Flows => "flows",
             Self::Gaps => "gaps",
@@ -85,6 +88,7 @@ impl Kind {
         match self {
             Self::Agents => &AGENTS,
             Self::Changes => &CHANGES,
+            Self::Collectives => &COLLECTIVES,
             Self::Findings => &FINDINGS,
             Self::Flows => &FLOWS,
             Self::Gaps => &GAPS,
@@ -114,6 +118,14 @@ const CHANGES: Shape = Shape {
     gauges: &[],
     counters: &[],
     texts: &["detail"],
+};
+
+/// What ranks on one host send to those on another, as they tell themselves.
+const COLLECTIVES: Shape = Shape {
+    keys: &["node", "to_node"],
+    gauges: &["rate_bits_per_s"],
+    counters: &[],
+    texts: &[],
 };
 
 const FINDINGS: Shape = Shape {

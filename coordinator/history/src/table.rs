@@ -2,14 +2,16 @@
 //! its [`Shape`](crate::kind::Shape).
 
 use std::fmt::Display;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, RowGroupMetaData};
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::statistics::Statistics;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
 use reweave_common::moment::Moment;
@@ -42,19 +44,24 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn decode(kind: Kind, content: Bytes) -> Result<Self, TableError> {
-        let file = SerializedFileReader::new(content).map_err(TableError::Decode)?;
-        let expected = schema(kind).map_err(TableError::Decode)?;
+    /// The groups of rows that may hold something of this time: what they have besides comes with it.
+    pub(crate) fn decode(
+        kind: Kind,
+        content: Bytes,
+        time: &Range<Moment>,
+    ) -> Result<Self, TableError> {
+        let file = opened(kind, content)?;
         let metadata = file.metadata().file_metadata();
-        if !same_columns(metadata.schema(), &expected) {
-            return Err(TableError::OtherColumns { kind: kind.name() });
-        }
         let mut table = Self {
             replaces: replaced(metadata.key_value_metadata()),
             rows: Vec::new(),
         };
         for index in 0..file.num_row_groups() {
             let group = file.get_row_group(index).map_err(TableError::Decode)?;
+            let began = began(group.metadata());
+            if began.is_some_and(|[first, last]| last < time.start || first >= time.end) {
+                continue;
+            }
             let rows = Columns::new(&*group)
                 .rows(kind)
                 .map_err(TableError::Decode)?;
@@ -62,6 +69,32 @@ impl Table {
         }
         Ok(table)
     }
+}
+
+/// When the first and the last stretch began that a file tells of, as far as its groups say so.
+pub(crate) fn reach(kind: Kind, content: Bytes) -> Result<Option<[Moment; 2]>, TableError> {
+    let file = opened(kind, content)?;
+    let groups = file.metadata().row_groups().iter();
+    let both = |[a, b]: [Moment; 2], [c, d]: [Moment; 2]| [a.min(c), b.max(d)];
+    Ok(groups.filter_map(began).reduce(both))
+}
+
+fn opened(kind: Kind, content: Bytes) -> Result<SerializedFileReader<Bytes>, TableError> {
+    let file = SerializedFileReader::new(content).map_err(TableError::Decode)?;
+    let expected = schema(kind).map_err(TableError::Decode)?;
+    match same_columns(file.metadata().file_metadata().schema(), &expected) {
+        true => Ok(file),
+        false => Err(TableError::OtherColumns { kind: kind.name() }),
+    }
+}
+
+/// By the statistics of the column of moments, which is the first.
+fn began(group: &RowGroupMetaData) -> Option<[Moment; 2]> {
+    let Statistics::Int64(began) = group.columns().first()?.statistics()? else {
+        return None;
+    };
+    let moment = |value: &i64| Some(Moment::from_micros(u64::try_from(*value).ok()?));
+    Some([moment(began.min_opt()?)?, moment(began.max_opt()?)?])
 }
 
 fn replaced(metadata: Option<&Vec<KeyValue>>) -> Vec<String> {

@@ -4,24 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
-use reweave_common::moment::Moment;
+use reweave_common::traffic::Burst;
 
 use super::seen::{FlowSeen, Seen, Window};
-
-/// What a flow sent from one moment on without a pause that the history shows.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Burst {
-    pub node: String,
-    /// The receiver, where it is known.
-    pub to_node: Option<String>,
-    pub flow: FlowKey,
-    pub at: Moment,
-    /// How long it was sending.
-    pub sending: Duration,
-    pub bytes: u64,
-    /// The names of the nodes that sent it on, its sender first, where its way is known.
-    pub hops: Option<Vec<String>>,
-}
 
 impl Window {
     /// All that was sent, in the order of when it began. A flow that did not send throughout a
@@ -53,8 +38,8 @@ fn of_flow(rows: &[&Seen<FlowSeen>], stretch: Duration) -> Vec<Burst> {
         };
         let goes_on = before.is_some_and(|before| before.at + stretch == row.at && sent(before));
         match bursts.last_mut() {
-            Some(burst) if goes_on => burst.go_on(row, bytes, sending, stretch),
-            _ => bursts.push(Burst::begin(row, bytes, sending)),
+            Some(burst) if goes_on => go_on(burst, row, bytes, sending, stretch),
+            _ => bursts.push(begin(row, bytes, sending)),
         }
         before = Some(row);
     }
@@ -84,33 +69,34 @@ fn sent_in(
     (counted > 0).then_some((counted, sending))
 }
 
-impl Burst {
-    fn begin(row: &Seen<FlowSeen>, bytes: u64, sending: Duration) -> Self {
-        let hops = row.what.hops.as_deref().map(nodes_of);
-        Self {
-            node: row.what.node.clone(),
-            to_node: row.what.to_node.clone(),
-            flow: row.what.flow,
-            at: row.at,
-            sending,
-            bytes,
-            hops,
-        }
+fn begin(row: &Seen<FlowSeen>, bytes: u64, sending: Duration) -> Burst {
+    Burst {
+        node: row.what.node.clone(),
+        to_node: row.what.to_node.clone(),
+        flow: row.what.flow,
+        at: row.at,
+        sending,
+        bytes,
+        hops: row.what.hops.as_deref().map(nodes_of),
     }
+}
 
-    fn go_on(&mut self, row: &Seen<FlowSeen>, bytes: u64, sending: Duration, stretch: Duration) {
-        // Until now it was one stretch: it began late in it.
-        if row.at == self.at + stretch {
-            self.at = self.at + stretch.saturating_sub(self.sending);
-        }
-        self.bytes += bytes;
-        self.sending += sending;
-        self.to_node = self.to_node.take().or_else(|| row.what.to_node.clone());
-        self.hops = self
-            .hops
-            .take()
-            .or_else(|| row.what.hops.as_deref().map(nodes_of));
+fn go_on(
+    burst: &mut Burst,
+    row: &Seen<FlowSeen>,
+    bytes: u64,
+    sending: Duration,
+    stretch: Duration,
+) {
+    // Until now it was one stretch: it began late in it.
+    if row.at == burst.at + stretch {
+        burst.at = burst.at + stretch.saturating_sub(burst.sending);
     }
+    burst.bytes += bytes;
+    burst.sending += sending;
+    burst.to_node = burst.to_node.take().or_else(|| row.what.to_node.clone());
+    let seen = || row.what.hops.as_deref().map(nodes_of);
+    burst.hops = burst.hops.take().or_else(seen);
 }
 
 /// `h0/3 leaf0/8` are the hops from h0 and from leaf0.
@@ -125,6 +111,7 @@ mod tests {
     use crate::past::seen::Figures;
     use crate::resolution::Resolution;
     use reweave_common::flow::Protocol;
+    use reweave_common::moment::Moment;
 
     /// `(second, sent so far, rate)`
     fn window(rows: &[(u64, u64, f64)]) -> Window {

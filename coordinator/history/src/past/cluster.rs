@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
-use reweave_common::ids::LinkId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
+use reweave_common::operator::{Matrix, MatrixCell};
 use reweave_common::snapshot::{FlowState, Hop, LinkState};
 use reweave_common::traffic::TrafficMatrix;
 use reweave_common::units::{Bytes, Rate};
 
-use super::seen::{Figures, FlowSeen, LinkSeen, Seen, TrafficSeen, Window};
+use super::seen::{Figures, FlowSeen, LinkSeen, ProbesSeen, Seen, TrafficSeen, Window};
 
 impl Window {
     /// Every direction of a link that was measured: its mean rate over the whole window, whether it
@@ -41,9 +42,40 @@ impl Window {
             .collect()
     }
 
+    /// Hosts against hosts, by their probes: the mean of the medians, the longest of the slow ones, and the
+    /// share that was lost. How much ways carry is not part of the history.
+    pub fn matrix_on(&self, fabric: &Fabric) -> Matrix {
+        let hosts: Vec<_> = fabric.endpoints().collect();
+        let places: BTreeMap<_, u32> = hosts.iter().copied().zip(0..).collect();
+        let place = |name: &str| places.get(&fabric.find(name)?).copied();
+        let mut pairs: BTreeMap<[u32; 2], Vec<&Seen<ProbesSeen>>> = BTreeMap::new();
+        for seen in &self.probes {
+            let ends = [Some(&*seen.what.node), seen.what.to_node.as_deref()];
+            if let [Some(from), Some(to)] = ends.map(|name| place(name?)) {
+                pairs.entry([from, to]).or_default().push(seen);
+            }
+        }
+        let names = hosts.iter().map(|&host| fabric.name(host).to_owned());
+        Matrix {
+            hosts: names.collect(),
+            cells: pairs.iter().map(|(&pair, seen)| cell(pair, seen)).collect(),
+        }
+    }
+
     /// What was sent from node to node: as hosts count it by peer, and where they do not, as their
-    /// flows tell.
+    /// flows tell. Where ranks tell of more, a NIC bypasses the kernel, and they are believed; what both
+    /// tell of is the same.
     pub fn traffic_on(&self, fabric: &Fabric) -> TrafficMatrix {
+        let seen = self.by_kernels(fabric);
+        let mut traffic = seen.clone();
+        for ((from, to), told) in self.by_ranks(fabric) {
+            let unseen = told.count().saturating_sub(seen.get(from, to).count());
+            traffic.add(from, to, Bytes::new(unseen));
+        }
+        traffic
+    }
+
+    fn by_kernels(&self, fabric: &Fabric) -> TrafficMatrix {
         let mut traffic = TrafficMatrix::default();
         let mut counted = BTreeSet::new();
         for seen in self.by_peer().values() {
@@ -74,6 +106,20 @@ impl Window {
         traffic
     }
 
+    /// Each stretch at the mean of its rates.
+    fn by_ranks(&self, fabric: &Fabric) -> BTreeMap<(NodeId, NodeId), Bytes> {
+        let mut sums: BTreeMap<_, f64> = BTreeMap::new();
+        for Seen { what, .. } in &self.collectives {
+            let ends = (fabric.find(&what.node), fabric.find(&what.to_node));
+            if let ((Some(from), Some(to)), Some(rate)) = (ends, what.rate_bits_per_s) {
+                let bits = rate.mean * self.resolution.width().as_secs_f64();
+                *sums.entry((from, to)).or_default() += bits;
+            }
+        }
+        let bytes = |(ends, bits): (_, f64)| (ends, Bytes::new((bits / 8.0) as u64));
+        sums.into_iter().map(bytes).collect()
+    }
+
     /// Each in the order of time.
     fn by_peer(&self) -> BTreeMap<(&str, Ipv4Addr), Vec<&Seen<TrafficSeen>>> {
         let mut peers: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -92,6 +138,30 @@ impl Window {
             flows.entry(flow).or_default().push(seen);
         }
         flows
+    }
+}
+
+fn cell([from, to]: [u32; 2], seen: &[&Seen<ProbesSeen>]) -> MatrixCell {
+    let all = |figures: fn(&ProbesSeen) -> Option<Figures>| {
+        let each = seen
+            .iter()
+            .filter_map(move |one| Some((figures(&one.what)?, one.readings)));
+        each.fold((0.0, 0.0), |(sum, count), (figures, readings)| {
+            let weight = readings as f64;
+            (sum + figures.mean * weight, count + weight)
+        })
+    };
+    let (sent, _) = all(|it| it.sent);
+    let (lost, _) = all(|it| it.lost);
+    let (medians, count) = all(|it| it.median_ns);
+    let slow = seen.iter().filter_map(|one| Some(one.what.p99_ns?.max));
+    MatrixCell {
+        from,
+        to,
+        median_us: (count > 0.0).then(|| medians / count / 1e3),
+        p99_us: slow.max().map(|ns| ns as f64 / 1e3),
+        lost_share: (sent > 0.0).then(|| lost / sent),
+        rate_bits_per_s: None,
     }
 }
 

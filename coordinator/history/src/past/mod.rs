@@ -6,7 +6,7 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 use thiserror::Error;
 
-use crate::keeper::read;
+use crate::keeper::read_of;
 use crate::kind::Kind;
 use crate::place::{FileName, Place, written};
 use crate::resolution::Resolution;
@@ -17,12 +17,14 @@ use crate::url;
 
 mod bursts;
 mod cluster;
+mod kept;
 mod seen;
 
-pub use bursts::Burst;
+pub use kept::Kept;
 pub use seen::{
-    AgentSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, InterfaceSeen, LinkSeen, MachineSeen,
-    PathSeen, PinsSeen, ProbesSeen, RhythmSeen, Seen, StateSeen, TrafficSeen, Window,
+    AgentSeen, CollectivesSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, InterfaceSeen,
+    LinkSeen, MachineSeen, PathSeen, PinsSeen, ProbesSeen, RhythmSeen, Seen, StateSeen,
+    TrafficSeen, Window,
 };
 
 /// More rows than fit into memory with ease.
@@ -40,10 +42,16 @@ pub enum PastError {
     #[error("{} is not before {}", written(*.from), written(*.to))]
     NotBefore { from: Moment, to: Moment },
     #[error(
-        "from {} to {} there are more than {MOST_ROWS} rows: ask for less time, fewer kinds, or a \
+        "from {} to {} there are more than {most} rows: ask for less time, fewer kinds, or a \
          coarser resolution", written(*.from), written(*.to)
     )]
-    TooMuch { from: Moment, to: Moment },
+    TooMuch {
+        from: Moment,
+        to: Moment,
+        most: usize,
+    },
+    #[error("nobody waits for it any more")]
+    Stopped,
     #[error("the files in {folder} change faster than they can be read; try again")]
     Restless { folder: String },
 }
@@ -61,7 +69,12 @@ pub struct Question {
 /// A history to read from, which somebody else may be writing meanwhile.
 pub struct Past {
     shelf: Box<dyn Shelf>,
+    most_rows: usize,
+    /// Asked before each file.
+    goes_on: GoesOn,
 }
+
+type GoesOn = Box<dyn Fn() -> bool + Send>;
 
 /// Rows as they were found, and what was wrong meanwhile.
 #[derive(Default)]
@@ -73,13 +86,28 @@ struct Found {
 impl Past {
     /// `url` names a folder or an object store, as for writing.
     pub fn open(url: &str) -> Result<Self, ShelfError> {
-        let shelf = url::open_to_read(url)?;
-        Ok(Self { shelf })
+        Ok(Self::on(url::open_to_read(url)?))
     }
 
-    #[cfg(test)]
     pub(crate) fn on(shelf: Box<dyn Shelf>) -> Self {
-        Self { shelf }
+        Self {
+            shelf,
+            most_rows: MOST_ROWS,
+            goes_on: Box::new(|| true),
+        }
+    }
+
+    /// With so many rows in memory at most, and for as long as somebody says so.
+    pub fn within(self, most_rows: usize, goes_on: impl Fn() -> bool + Send + 'static) -> Self {
+        Self {
+            most_rows: most_rows.min(MOST_ROWS),
+            goes_on: Box::new(goes_on),
+            ..self
+        }
+    }
+
+    fn keep_on(&self) -> Result<(), PastError> {
+        (self.goes_on)().then_some(()).ok_or(PastError::Stopped)
     }
 
     /// What is broken or missing is told in the window, and is no error.
@@ -147,11 +175,12 @@ impl Past {
             if replaced.contains(&(place, name.to_string())) {
                 continue;
             }
+            self.keep_on()?;
             let path = place.path(&name);
             let Some(content) = self.shelf.get(&path)? else {
                 return Ok(false);
             };
-            match read(place, &name, content) {
+            match read_of(place, &name, content, &(from..to)) {
                 Err(error) => day.warnings.push(format!("{path} is left out: {error}")),
                 Ok(Table { rows, replaces }) => {
                     replaced.extend(replaces.into_iter().map(|name| (place, name)));
@@ -159,8 +188,9 @@ impl Past {
                         .extend(rows.into_iter().filter(|row| (from..to).contains(&row.at)));
                 }
             }
-            if before + day.rows.len() > MOST_ROWS {
-                return Err(PastError::TooMuch { from, to });
+            let most = self.most_rows;
+            if before + day.rows.len() > most {
+                return Err(PastError::TooMuch { from, to, most });
             }
         }
         Ok(true)

@@ -19,6 +19,7 @@ pub struct Window {
     pub resolution: Resolution,
     pub agents: Vec<Seen<AgentSeen>>,
     pub changes: Vec<Seen<Event>>,
+    pub collectives: Vec<Seen<CollectivesSeen>>,
     pub findings: Vec<Seen<Event>>,
     pub flows: Vec<Seen<FlowSeen>>,
     /// What was not kept. Nothing here means that nothing is missing.
@@ -74,6 +75,14 @@ pub struct Event {
     pub place: String,
     pub generation: Option<Generation>,
     pub detail: String,
+}
+
+/// What ranks on one host sent to those on another, as they told themselves.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CollectivesSeen {
+    pub node: String,
+    pub to_node: String,
+    pub rate_bits_per_s: Option<Figures>,
 }
 
 /// A flow, as its sender told of it.
@@ -215,6 +224,7 @@ impl Window {
             resolution,
             agents: vec![],
             changes: vec![],
+            collectives: vec![],
             findings: vec![],
             flows: vec![],
             gaps: vec![],
@@ -244,6 +254,7 @@ impl Window {
         match row.series.kind {
             Kind::Agents => self.agents.push(fields.seen(fields.agent())),
             Kind::Changes => self.changes.push(fields.seen(fields.event("node"))),
+            Kind::Collectives => self.collectives.push(fields.seen(fields.collectives())),
             Kind::Findings => self.findings.push(fields.seen(fields.event("hop"))),
             Kind::Flows => self.flows.push(fields.seen(fields.flow()?)),
             Kind::Gaps => self.gaps.push(fields.seen(fields.gap())),
@@ -288,6 +299,14 @@ impl Fields<'_> {
             place: self.key(place),
             generation: self.key("generation").parse().ok().map(Generation),
             detail: self.text("detail").unwrap_or_default(),
+        }
+    }
+
+    fn collectives(&self) -> CollectivesSeen {
+        CollectivesSeen {
+            node: self.key("node"),
+            to_node: self.key("to_node"),
+            rate_bits_per_s: self.gauge("rate_bits_per_s"),
         }
     }
 

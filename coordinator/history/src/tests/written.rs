@@ -9,10 +9,11 @@ use reweave_common::plan::Generation;
 use reweave_common::probing::{ProbeReading, Tally};
 use reweave_common::sample::{Interface, TracedPath};
 use reweave_common::traffic::{PeerTraffic, TrafficSource, Volume};
-use reweave_common::units::Bytes;
+use reweave_common::units::{Bytes, Rate};
 
 use super::scene::{Disk, chronicle, flow, flowing, live, look, second};
 use crate::entry::{Entry, Probed};
+use crate::keeper::read_of;
 use crate::kind::Kind;
 use crate::past::{Past, PastError, Question};
 use crate::place::Place;
@@ -182,6 +183,123 @@ fn what_hosts_count_by_peer_goes_before_what_flows_tell() {
     let [h0, h1] = ["h0", "h1"].map(|name| fabric.find(name).unwrap());
     let window = look(&disk, 0, 10, Resolution::Second);
     assert_eq!(window.traffic_on(&fabric).get(h0, h1).count(), 8 * 7000);
+}
+
+/// A NIC that bypasses the kernel is counted by ranks alone; what went through the kernel, by both.
+#[test]
+fn what_ranks_tell_is_added_where_kernels_have_seen_less() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    let told =
+        |from, to, bytes: u64| Entry::collectives(from, to, Rate::from_bits_per_s(bytes * 8));
+    for at in 0..10 {
+        chronicle.advance(second(at)).unwrap();
+        let there = flowing(at * 1000, Some(8000));
+        let [seen, unseen] = [told("h0", "h1", 900), told("h1", "h0", 500)];
+        for entry in [there, seen, unseen] {
+            chronicle.observe(second(at), &entry);
+        }
+    }
+    chronicle.close().unwrap();
+    let fabric = Fabric::parse("f.toml", FABRIC).unwrap();
+    let [h0, h1] = ["h0", "h1"].map(|name| fabric.find(name).unwrap());
+    let traffic = look(&disk, 0, 10, Resolution::Second).traffic_on(&fabric);
+    let between = [(h0, h1), (h1, h0)].map(|(from, to)| traffic.get(from, to).count());
+    assert_eq!(between, [9000, 5000]);
+}
+
+#[test]
+fn hosts_against_hosts_are_what_their_probes_found() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    for (at, [median, slow], lost) in [(0, [10_000, 30_000], 0), (1, [20_000, 50_000], 5)] {
+        chronicle.advance(second(at)).unwrap();
+        let probed = Probed {
+            flow: flow(2),
+            sent: 10,
+            lost,
+            network: Some([median, slow, slow].map(Duration::from_nanos)),
+        };
+        let entry = Entry::probes(&"h0".into(), Some(&"h1".into()), &probed);
+        chronicle.observe(second(at), &entry);
+    }
+    chronicle.close().unwrap();
+    let fabric = Fabric::parse("f.toml", FABRIC).unwrap();
+    let matrix = look(&disk, 0, 10, Resolution::Second).matrix_on(&fabric);
+    assert_eq!(matrix.hosts, ["h0", "h1"]);
+    let [cell] = &matrix.cells[..] else {
+        panic!("{matrix:?}");
+    };
+    assert_eq!((cell.from, cell.to), (0, 1));
+    assert_eq!((cell.median_us, cell.p99_us), (Some(15.0), Some(50.0)));
+    assert_eq!((cell.lost_share, cell.rate_bits_per_s), (Some(0.25), None));
+}
+
+/// To the second at both ends, and with nothing made up for the hours in which nobody wrote.
+#[test]
+fn what_is_kept_begins_and_ends_when_it_does() {
+    let disk = Disk::default();
+    let mut first = chronicle(&disk, 1);
+    live(&mut first, 100..160);
+    first.close().unwrap();
+    let mut later = chronicle(&disk, 2);
+    live(&mut later, 7300..7310);
+    later.close().unwrap();
+    let past = Past::on(Box::new(disk));
+    let kept = past.kept(Kind::Links).unwrap();
+    let seconds: Vec<_> = kept
+        .iter()
+        .filter(|kept| kept.resolution == Resolution::Second)
+        .map(|kept| (kept.from, kept.to))
+        .collect();
+    let hours = [(second(100), second(3600)), (second(7200), second(7310))];
+    assert_eq!(seconds, hours);
+    assert_eq!(kept.len(), 2 + 2 + 1, "{kept:?}");
+    assert_eq!(past.kept(Kind::Rhythms).unwrap(), []);
+}
+
+#[test]
+fn of_a_file_only_what_may_be_of_the_time_is_read() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    live(&mut chronicle, 0..60);
+    chronicle.close().unwrap();
+    let rows = |from, to| {
+        let time = second(from)..second(to);
+        let files = disk.0.lock().unwrap().files.clone();
+        let fine = files
+            .iter()
+            .filter(|(name, _)| name.contains("kind=links/resolution=1s"));
+        let read = fine.map(|(name, content)| {
+            let (place, file) = Place::parse(name).unwrap();
+            read_of(place, &file, content.clone(), &time).unwrap()
+        });
+        read.map(|table| table.rows.len()).sum::<usize>()
+    };
+    assert_eq!(rows(0, 100), 60);
+    assert_eq!(rows(60, 100), 0);
+    assert!(rows(59, 100) > 0);
+}
+
+#[test]
+fn who_reads_keeps_to_the_room_and_the_time_that_there_is() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    live(&mut chronicle, 0..60);
+    chronicle.close().unwrap();
+    let question = Question {
+        from: second(0),
+        to: second(60),
+        resolution: Some(Resolution::Second),
+        kinds: Kind::ALL.into(),
+    };
+    let past = |rows, goes_on| Past::on(Box::new(disk.clone())).within(rows, move || goes_on);
+    assert_eq!(past(120, true).look(&question).unwrap().links.len(), 60);
+    let error = past(119, true).look(&question).unwrap_err();
+    assert!(matches!(error, PastError::TooMuch { most: 119, .. }));
+    let error = past(120, false).look(&question).unwrap_err();
+    assert!(matches!(error, PastError::Stopped));
+    assert!(past(120, false).kept(Kind::Links).is_err());
 }
 
 #[test]

@@ -1,0 +1,277 @@
+//! What NCCL reads of its environment: which NICs, how many queue pairs, which traffic class, algorithm and protocol.
+//!
+//! An older NCCL passes over what it does not know and says nothing; so that is refused here.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// As `ncclGetVersion` and the file name of the library tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release(u16, u16);
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NcclError {
+    #[error("{text} is no release of NCCL; write it as 2.28")]
+    Release { text: String },
+    #[error("NCCL {is} passes over {what} and says nothing: it came with {needs}")]
+    TooOld {
+        is: Release,
+        needs: Release,
+        what: String,
+    },
+    #[error("{text:?} is no {what}: there are {known}")]
+    Unknown {
+        text: String,
+        what: &'static str,
+        known: String,
+    },
+    #[error("{algorithm} does no all-reduce: name another algorithm besides it")]
+    NothingForAllReduce { algorithm: &'static str },
+    #[error("{name:?} is no name of a device: NCCL would split or turn it into another rule")]
+    Device { name: String },
+    #[error("{count} queue pairs: NCCL takes 1 to {MOST_QUEUE_PAIRS} of a connection")]
+    QueuePairs { count: u32 },
+    #[error("a DSCP is 0 to 63, not {dscp}")]
+    Dscp { dscp: u8 },
+}
+
+const MOST_QUEUE_PAIRS: u32 = 128;
+const QUEUE_PAIRS_CAME: Release = Release(2, 10);
+const PROFILER_V4_CAME: Release = Release(2, 26);
+/// Two bits of the traffic class are those of congestion.
+const ECN_BITS: u32 = 2;
+
+/// What an algorithm is called, and since when.
+const ALGORITHMS: [(&str, Release); 7] = [
+    ("ring", Release(2, 5)),
+    ("tree", Release(2, 5)),
+    ("collnetdirect", Release(2, 14)),
+    ("collnetchain", Release(2, 14)),
+    ("nvls", Release(2, 17)),
+    ("nvlstree", Release(2, 18)),
+    (PAT, Release(2, 23)),
+];
+/// It gathers and scatters only.
+const PAT: &str = "pat";
+const PROTOCOLS: [(&str, Release); 3] = [
+    ("ll", Release(2, 5)),
+    ("ll128", Release(2, 5)),
+    ("simple", Release(2, 5)),
+];
+
+/// What is to be set; nothing is left to NCCL.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// By name and, behind a colon, their port.
+    pub devices: Vec<String>,
+    pub queue_pairs: Option<u32>,
+    pub dscp: Option<u8>,
+    pub algorithms: Vec<String>,
+    pub protocols: Vec<String>,
+    /// Where Reweave's plugin lies.
+    pub profiler: Option<String>,
+}
+
+impl FromStr for Release {
+    type Err = NcclError;
+
+    fn from_str(text: &str) -> Result<Self, NcclError> {
+        let mut numbers = text.split('.').map(str::parse);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(2)), Some(Ok(minor))) => Ok(Self(2, minor)),
+            _ => Err(NcclError::Release {
+                text: text.to_owned(),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+impl Release {
+    fn has(self, needs: Self, what: impl Into<String>) -> Result<(), NcclError> {
+        match self >= needs {
+            true => Ok(()),
+            false => Err(NcclError::TooOld {
+                is: self,
+                needs,
+                what: what.into(),
+            }),
+        }
+    }
+}
+
+impl Environment {
+    /// A line for each variable, as shells, schedulers and /etc/nccl.conf read them.
+    pub fn emit(&self, release: Release) -> Result<String, NcclError> {
+        let variables = [
+            ("NCCL_IB_HCA", self.devices()?),
+            ("NCCL_IB_QPS_PER_CONNECTION", self.queue_pairs(release)?),
+            ("NCCL_IB_TC", self.traffic_class()?),
+            ("NCCL_ALGO", self.algorithms(release)?),
+            (
+                "NCCL_PROTO",
+                named(&self.protocols, "protocol", &PROTOCOLS, release)?,
+            ),
+            ("NCCL_PROFILER_PLUGIN", self.profiler(release)?),
+        ];
+        let set = variables
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        Ok(set
+            .map(|(name, value)| format!("{name}={value}\n"))
+            .collect())
+    }
+
+    /// These and no others whose names begin alike.
+    fn devices(&self) -> Result<Option<String>, NcclError> {
+        let is_name = |name: &&String| {
+            let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte);
+            name.is_empty() || !name.bytes().all(known)
+        };
+        match self.devices.iter().find(is_name) {
+            Some(name) => Err(NcclError::Device { name: name.clone() }),
+            None if self.devices.is_empty() => Ok(None),
+            None => Ok(Some(format!("={}", self.devices.join(",")))),
+        }
+    }
+
+    fn queue_pairs(&self, release: Release) -> Result<Option<String>, NcclError> {
+        let Some(count) = self.queue_pairs else {
+            return Ok(None);
+        };
+        if !(1..=MOST_QUEUE_PAIRS).contains(&count) {
+            return Err(NcclError::QueuePairs { count });
+        }
+        release.has(QUEUE_PAIRS_CAME, "NCCL_IB_QPS_PER_CONNECTION")?;
+        Ok(Some(count.to_string()))
+    }
+
+    fn traffic_class(&self) -> Result<Option<String>, NcclError> {
+        match self.dscp {
+            Some(dscp) if dscp > 63 => Err(NcclError::Dscp { dscp }),
+            dscp => Ok(dscp.map(|dscp| (u32::from(dscp) << ECN_BITS).to_string())),
+        }
+    }
+
+    fn algorithms(&self, release: Release) -> Result<Option<String>, NcclError> {
+        let value = named(&self.algorithms, "algorithm", &ALGORITHMS, release)?;
+        match self.algorithms.iter().all(|it| it == PAT) && value.is_some() {
+            true => Err(NcclError::NothingForAllReduce { algorithm: PAT }),
+            false => Ok(value),
+        }
+    }
+
+    fn profiler(&self, release: Release) -> Result<Option<String>, NcclError> {
+        if self.profiler.is_some() {
+            release.has(
+                PROFILER_V4_CAME,
+                "the plugin, which speaks version 4 and 5 of its interface",
+            )?;
+        }
+        Ok(self.profiler.clone())
+    }
+}
+
+/// A list of names that this release knows.
+fn named(
+    names: &[String],
+    what: &'static str,
+    known: &[(&str, Release)],
+    release: Release,
+) -> Result<Option<String>, NcclError> {
+    for name in names {
+        let found = known.iter().find(|(other, _)| other == name);
+        let (_, needs) = found.ok_or_else(|| NcclError::Unknown {
+            text: name.clone(),
+            what,
+            known: known.iter().map(|it| it.0).collect::<Vec<_>>().join(", "),
+        })?;
+        release.has(*needs, format!("the {what} {name}"))?;
+    }
+    Ok((!names.is_empty()).then(|| names.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(all: &[&str]) -> Vec<String> {
+        all.iter().map(|&it| it.to_owned()).collect()
+    }
+
+    fn release(text: &str) -> Release {
+        text.parse().unwrap()
+    }
+
+    fn refused(environment: &Environment, at: &str) -> String {
+        environment.emit(release(at)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_to_be_set_is_written_and_nothing_else() {
+        let all = Environment {
+            devices: texts(&["mlx5_0", "mlx5_1:1"]),
+            queue_pairs: Some(4),
+            dscp: Some(26),
+            algorithms: texts(&["ring", "tree"]),
+            protocols: texts(&["simple"]),
+            profiler: Some("/usr/lib/reweave/p.so".to_owned()),
+        };
+        let expected = "NCCL_IB_HCA==mlx5_0,mlx5_1:1\nNCCL_IB_QPS_PER_CONNECTION=4\nNCCL_IB_TC=104\n\
+                        NCCL_ALGO=ring,tree\nNCCL_PROTO=simple\nNCCL_PROFILER_PLUGIN=/usr/lib/reweave/p.so\n";
+        assert_eq!(all.emit(release("2.28.9")).unwrap(), expected);
+        assert_eq!(Environment::default().emit(release("2.28")).unwrap(), "");
+    }
+
+    #[test]
+    fn what_a_release_would_pass_over_is_refused() {
+        let algorithm = |name: &str| Environment {
+            algorithms: texts(&["ring", name]),
+            ..Environment::default()
+        };
+        assert_eq!(
+            refused(&algorithm("pat"), "2.22"),
+            "NCCL 2.22 passes over the algorithm pat and says nothing: it came with 2.23"
+        );
+        assert!(algorithm("pat").emit(release("2.23")).is_ok());
+        assert!(
+            refused(&algorithm("rings"), "2.28")
+                .starts_with("\"rings\" is no algorithm: there are ring, ")
+        );
+        let plugin = Environment {
+            profiler: Some("p.so".to_owned()),
+            ..Environment::default()
+        };
+        assert!(refused(&plugin, "2.25").ends_with("it came with 2.26"));
+        let pairs = |count| Environment {
+            queue_pairs: Some(count),
+            ..Environment::default()
+        };
+        assert!(refused(&pairs(2), "2.9").contains("NCCL_IB_QPS_PER_CONNECTION"));
+        assert!(refused(&pairs(129), "2.28").starts_with("129 queue pairs"));
+        assert!("3.0".parse::<Release>().is_err() && "2".parse::<Release>().is_err());
+    }
+
+    #[test]
+    fn what_would_become_another_rule_is_refused() {
+        for name in ["", "^mlx5_0", "=mlx5_0", "mlx5_0,mlx5_1", "a\nB=c"] {
+            let devices = Environment {
+                devices: texts(&[name]),
+                ..Environment::default()
+            };
+            assert!(refused(&devices, "2.28").contains("is no name of a device"));
+        }
+        let alone = Environment {
+            algorithms: texts(&["pat"]),
+            ..Environment::default()
+        };
+        assert!(refused(&alone, "2.28").starts_with("pat does no all-reduce"));
+    }
+}
