@@ -25,10 +25,10 @@ export class Problem extends Error {
 
 async function ask(path, options = {}) {
   if (!token) throw new Problem({ type: "urn:reweave:no-token", status: 401, detail: "no token" });
-  const headers = { Authorization: `Bearer ${token}` };
+  const headers = { Authorization: `Bearer ${token}`, ...options.headers };
   let response;
   try {
-    response = await fetch(BASE + path, { headers, ...options });
+    response = await fetch(BASE + path, { ...options, headers });
   } catch {
     throw new Problem({ detail: "the coordinator cannot be reached" });
   }
@@ -42,8 +42,10 @@ export async function get(path) {
   return (await ask(path)).json();
 }
 
-export async function post(path) {
-  return (await ask(path, { method: "POST" })).json();
+/** With `body`, which goes as JSON; `signal` calls it off. */
+export async function post(path, body, signal) {
+  const json = body && { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+  return (await ask(path, { method: "POST", signal, ...json })).json();
 }
 
 /** Server-sent events, by `fetch` since the browser's own reader sends no token. Ends when the stream does. */

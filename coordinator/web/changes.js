@@ -1,9 +1,9 @@
-// A plan, looked at and approved; the change that is running; and what became of those before.
+// A plan, looked at and approved; the changes that are running; and what became of those before.
 
 import { Problem, get, post } from "./api.js";
 import { chip, h, nothing, panel, table } from "./dom.js";
 import { findingCards } from "./findings.js";
-import { age, flowsByName, rate } from "./units.js";
+import { age, flowsByName, micros, rate } from "./units.js";
 
 const PHASES = ["proposed", "approved", "applying", "verifying", "committed"];
 const KIND = { committed: "good", offered: "warn", running: "warn", "rolled-back": "bad", abandoned: "warn", held: "bad" };
@@ -38,15 +38,15 @@ export function changes(known) {
   }
 
   function heard() {
-    const { change, generation } = known.status;
-    running.replaceChildren(change ? progress(change) : nothing(`Nothing is being changed; generation ${generation} is in force.`));
-    const seen = JSON.stringify([change?.generation, change?.phase, generation]);
+    const { changes, generation } = known.status;
+    running.replaceChildren(...(changes.length ? changes.map(progress) : [nothing(`Nothing is being changed; generation ${generation} is in force.`)]));
+    const seen = JSON.stringify([changes.map((it) => [it.generation, it.phase]), generation]);
     if (seen !== lastSeen) list();
     lastSeen = seen;
   }
 
   const bar = h("div", { class: "bar" }, asked, mayChange ? null : h("small", {}, "A viewer may look; an operator may change."));
-  return { element: h("div", {}, panel("Running change", running), panel("Plan", bar, review), panel("Changes", past)), heard };
+  return { element: h("div", {}, panel("Running changes", running), panel("Plan", bar, review), panel("Changes", past)), heard };
 }
 
 async function trying(place, work) {
@@ -69,13 +69,23 @@ function progress({ generation, phase, waiting_for, age_ms }) {
 
 /** Without `approve`, it is for looking only. */
 function reviewed(plan, not_seen, name, approve) {
-  const { report, predictions, moves, generation, parent } = plan;
+  const { report, predictions, iterations, moves, generation, parent } = plan;
   return h("div", { class: "review" },
     h("p", {}, `Plan ${generation}, upon ${parent}: the slowest flow goes from ${rate(report.slowest_before_bits_per_s)} to ${rate(report.slowest_after_bits_per_s)}.`),
     table("What changes", ["flow", "now over", "then over"], moves.map((move) => [name(move.flow), hop(move.from), hop(move.to)])),
     table("What it promises", ["flow", "now", "then", "within"], predictions.map((it) => promised(it, name)), [1, 2, 3]),
+    iterations.length ? table("What jobs are promised", ["iterations of the job on", "now", "then", "within"], iterations.map(awaited), [1, 2, 3]) : null,
+    touched(plan),
     h("details", {}, h("summary", {}, "Why"), findingCards({ findings: report.findings, not_seen }, name), lost(report.alternatives, name)),
     h("button", { type: "button", class: "main", disabled: !approve, onclick: () => approve(generation) }, `Approve plan ${generation}`));
+}
+
+/** Whose flows it moves or slows; and why it may not be carried out just now. */
+function touched({ touched: jobs, hindered_by }) {
+  return [
+    jobs.length ? table("Whom it touches", ["job", "flows moved", "flows slowed", "of"], jobs.map((it) => [it.job, String(it.moved), String(it.slowed), String(it.flows)]), [1, 2, 3]) : nothing("It touches no job."),
+    hindered_by.map((words) => h("p", { class: "warn" }, words)),
+  ];
 }
 
 const hop = ({ from, to, link }) => `${from} → ${to} (${link})`;
@@ -83,6 +93,12 @@ const hop = ({ from, to, link }) => `${from} → ${to} (${link})`;
 function promised(it, name) {
   return [name(it.flow), rate(it.before_bits_per_s), rate(it.after_bits_per_s), `${rate(it.low_bits_per_s)} – ${rate(it.high_bits_per_s)}`];
 }
+
+const ms = (value) => micros(1000 * value);
+
+const awaited = (it) => [it.job, ms(it.before_ms), ms(it.after_ms), `${ms(it.low_ms)} – ${ms(it.high_ms)}`];
+
+const timed = (it) => [it.job, ms(it.before_ms), it.predicted_ms.map(ms).join(" – "), it.measured_ms === null ? "–" : ms(it.measured_ms)];
 
 function lost(alternatives, name) {
   if (!alternatives.length) return nothing("Nothing else was weighed.");
@@ -92,12 +108,13 @@ function lost(alternatives, name) {
 
 const reason = (value) => (typeof value === "string" ? value : Object.keys(value)[0]).replaceAll("-", " ");
 
-function record({ plan, outcome, approved_by, proposed_by, age_ms, flows }, name) {
+function record({ plan, outcome, approved_by, proposed_by, age_ms, flows, iterations }, name) {
   const [kind, detail] = typeof outcome === "string" ? [outcome, {}] : Object.entries(outcome)[0];
   return h("article", { class: "card" },
     h("h3", {}, chip(kind.replaceAll("-", " "), KIND[kind] ?? ""), ` Plan ${plan.generation}`, h("small", {}, ` ${age(age_ms)} ago, by ${approved_by ?? proposed_by}`)),
     (detail.reasons ?? []).map((words) => h("p", {}, words)),
     flows.length ? table("Promised and measured", ["flow", "before", "promised", "measured", "so it is"], flows.map((it) => [
       name(it.flow), rate(it.before_bits_per_s), it.predicted_bits_per_s ? it.predicted_bits_per_s.map(rate).join(" – ") : "–", rate(it.measured_bits_per_s), it.change,
-    ]), [1, 2, 3]) : null);
+    ]), [1, 2, 3]) : null,
+    iterations.length ? table("Iterations of jobs", ["job on", "before", "promised", "measured"], iterations.map(timed), [1, 2, 3]) : null);
 }

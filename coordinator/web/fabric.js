@@ -10,7 +10,7 @@ export function fabric(known, wanted) {
   const { at, width, height } = layout(known.fabric);
   const lines = new Map(known.fabric.links.map((link) => [link.name, line(link, at, choose)]));
   const nodes = known.fabric.nodes.map((node) => dot(node, at, known.fabric.nodes.length));
-  const map = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "map", role: "group", "aria-label": "Map of the fabric" },
+  const map = s("svg", { viewBox: `0 0 ${width} ${height}`, class: known.fabric.nodes.length > 200 ? "map many" : "map", role: "group", "aria-label": "Map of the fabric" },
     [...lines.values()], nodes);
   const detail = h("div", { class: "detail", "aria-live": "polite" });
   const list = h("div", {});
@@ -22,7 +22,7 @@ export function fabric(known, wanted) {
   }
 
   function heard() {
-    const { links, flows } = known.status;
+    const { links, flows } = known.was ?? known.status;
     const of = new Map(known.fabric.links.map((link) => [link.name, []]));
     for (const link of links) of.get(link.hop.link)?.push(link);
     for (const [name, directions] of of) dress(lines.get(name), directions, name === chosen);
@@ -55,11 +55,11 @@ function line({ name, a, b }, at, choose) {
 
 function dot({ name, role }, at, many) {
   const { x, y } = at.get(name);
-  const size = many > 200 ? 4 : role === "switch" ? 11 : 8;
+  const size = many > 200 && role !== "switch" ? 4 : role === "switch" ? 11 : 8;
   const mark = role === "switch"
     ? s("rect", { x: x - size, y: y - size * 0.7, width: 2 * size, height: 1.4 * size, rx: 3 })
     : s("circle", { cx: x, cy: y, r: size });
-  const words = many > 200 ? null : s("text", { x, y: y + (role === "switch" ? -14 : 24) }, name);
+  const words = many > 200 && role !== "switch" ? null : s("text", { x, y: y + (role === "switch" ? -14 : 24) }, name);
   return s("g", { class: `node ${role}` }, s("title", {}, name), mark, words);
 }
 

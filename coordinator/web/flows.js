@@ -11,10 +11,10 @@ export function flows(known) {
 
   function heard() {
     const text = wanted.value.trim().toLowerCase();
-    const rows = known.status.flows.map(row).filter((cells) => cells.join(" ").toLowerCase().includes(text));
+    const rows = (known.was ?? known.status).flows.map(row).filter((cells) => cells.join(" ").toLowerCase().includes(text));
     const shown = rows.slice(0, MOST);
     body.replaceChildren(
-      shown.length ? table(`${rows.length} flows`, ["from", "to", "flow", "rate", "least to most", "way", "age"], shown, [3, 4, 6]) : nothing("No such flow is sending."),
+      shown.length ? table(`${rows.length} flows`, ["from", "to", "flow", "rate", "least to most", "way", "age"], shown, [3, 4, 6]) : nothing(known.was ? "No such flow was sending." : "No such flow is sending."),
       rows.length > MOST ? h("p", {}, `${rows.length - MOST} more; say which with the field above.`) : "");
   }
 

@@ -3,6 +3,9 @@
 const WIDTH = 1200;
 const ROW = 190;
 const EDGE = 60;
+/** Beyond so many in a row they stand in blocks below their switches. */
+const CROWD = 100;
+const CLOSE = 12;
 
 /** Names to places, and how large the picture is. */
 export function layout(fabric) {
@@ -27,14 +30,33 @@ function tiers(fabric) {
   const rows = [];
   for (const { name } of fabric.nodes) (rows[tier.get(name)] ??= []).push(name);
   const filled = rows.filter(Boolean);
-  const widest = Math.max(...filled.map((row) => row.length));
-  const width = Math.max(WIDTH, widest * 22);
+  const isCrowd = filled[0].length > CROWD;
+  const widest = Math.max(...filled.slice(isCrowd ? 1 : 0).map((row) => row.length), 1);
+  const width = Math.max(isCrowd ? 1.4 * WIDTH : WIDTH, widest * (isCrowd ? 44 : 22));
   const at = new Map();
   filled.forEach((row, level) => row.forEach((name, index) => at.set(name, {
     x: EDGE + ((index + 0.5) * (width - 2 * EDGE)) / row.length,
     y: EDGE + (filled.length - 1 - level) * ROW,
   })));
-  return { at, width, height: 2 * EDGE + (filled.length - 1) * ROW };
+  const height = 2 * EDGE + (filled.length - 1) * ROW;
+  return { at, width, height: height + (isCrowd ? blocks(fabric, filled, at, width) : 0) };
+}
+
+/** Hosts in blocks below the switch that they hang on; how much higher the picture gets. */
+function blocks({ links }, [hosts, switches], at, width) {
+  const of = new Map(links.flatMap(({ a, b }) => [[a, b], [b, a]]));
+  const below = new Map(switches.map((name) => [name, []]));
+  for (const host of hosts) below.get(of.get(host))?.push(host);
+  const across = Math.max(1, Math.floor(((width - 2 * EDGE) / switches.length - CLOSE) / CLOSE));
+  for (const [name, block] of below) {
+    const columns = Math.min(across, block.length);
+    block.forEach((host, index) => {
+      const place = at.get(host);
+      place.x = at.get(name).x + ((index % columns) - (columns - 1) / 2) * CLOSE;
+      place.y += Math.floor(index / columns) * CLOSE;
+    });
+  }
+  return CLOSE * Math.ceil(Math.max(0, ...[...below.values()].map((block) => block.length)) / across);
 }
 
 /** Of each node, how many links away the nearest host is. */

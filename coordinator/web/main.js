@@ -6,22 +6,30 @@ import { agents } from "./agents.js";
 import { changes } from "./changes.js";
 import { fabric } from "./fabric.js";
 import { flows } from "./flows.js";
+import { jobs } from "./jobs.js";
 import { matrix } from "./matrix.js";
 import { overview } from "./overview.js";
+import { scrubber } from "./past.js";
+import { sandbox } from "./sandbox.js";
+import { onlyNow, then } from "./then.js";
 
+/** Each with what shows it as it was. */
 const VIEWS = [
-  ["overview", "Overview", overview],
-  ["fabric", "Fabric", fabric],
-  ["matrix", "Matrix", matrix],
-  ["flows", "Flows", flows],
-  ["changes", "Changes", changes],
-  ["agents", "Agents", agents],
+  ["overview", "Overview", overview, then],
+  ["fabric", "Fabric", fabric, fabric],
+  ["matrix", "Matrix", matrix, matrix],
+  ["flows", "Flows", flows, flows],
+  ["jobs", "Jobs", jobs, onlyNow("Jobs")],
+  ["changes", "Changes", changes, onlyNow("Changes")],
+  ["agents", "Agents", agents, onlyNow("Agents")],
+  ["sandbox", "Sandbox", sandbox, sandbox],
 ];
 const AGAIN_AFTER_MS = 1000;
 const DIAGNOSED_EVERY_MS = 2000;
 
 /** All that views know: what was heard last, and what was asked once. */
-const known = { status: null, fabric: null, me: null, findings: null };
+const known = { status: null, fabric: null, me: null, findings: null, was: null };
+const past = scrubber(shows);
 
 const element = (id) => document.getElementById(id);
 let current = null;
@@ -44,9 +52,9 @@ export function goTo(name, argument) {
   element("view").setAttribute("aria-labelledby", `tab-${view[0]}`);
   sessionStorage.setItem("reweave-view", view[0]);
   current?.leave?.();
-  current = view[2](known, argument);
+  current = view[known.was ? 3 : 2](known, argument);
   element("view").replaceChildren(current.element);
-  if (known.status) current.heard();
+  if (known.was || known.status) current.heard();
 }
 
 function state(words, kind) {
@@ -55,22 +63,33 @@ function state(words, kind) {
 
 /** What is wrong first, in a word or two. */
 function sayState() {
-  const { alarms, warnings, change, generation, mode } = known.status;
+  const { alarms, warnings, changes, generation, mode } = known.status;
   const found = known.findings?.findings.length ?? 0;
-  const doing = change ? ` · ${change.phase} ${change.generation}` : "";
+  const doing = changes.map((it) => ` · ${it.phase} ${it.generation}`).join("");
+  const now = known.was ? "now: " : "";
   const place = `generation ${generation}, ${mode}${doing}`;
-  const several = (count, word) => `${count} ${word}${count > 1 ? "s" : ""} · ${place}`;
+  const several = (count, word) => `${now}${count} ${word}${count > 1 ? "s" : ""} · ${place}`;
   if (alarms.length) state(several(alarms.length, "alarm"), "bad");
   else if (found) state(several(found, "finding"), "warn");
   else if (warnings.length) state(several(warnings.length, "warning"), "warn");
-  else state(`all is well · ${place}`, "good");
+  else state(`${now}all is well · ${place}`, "good");
+}
+
+/** A moment as it was, or null for what is. */
+function shows(was) {
+  const turns = (known.was === null) !== (was === null);
+  known.was = was;
+  document.body.classList.toggle("then", was !== null);
+  if (known.status) sayState();
+  if (turns) goTo(sessionStorage.getItem("reweave-view"));
+  else current?.heard();
 }
 
 function heard(event, value) {
   if (event === "trouble") return state(value.detail, "bad");
   known.status = value;
   sayState();
-  current?.heard();
+  if (!known.was) current?.heard();
 }
 
 /** The coordinator looks for what is wrong when it is asked; a view without an answer keeps the last. */
@@ -132,10 +151,12 @@ function changeTheme() {
 
 function onKey(event) {
   if (event.ctrlKey || event.altKey || event.metaKey || !current) return;
+  if (event.key === "Escape" && past.isOpen()) return past.close();
   if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
   const view = VIEWS[Number(event.key) - 1];
   if (view) goTo(view[0]);
   else if (event.key === "d") changeTheme();
+  else if (event.key === "t") past.open();
   else if (event.target.role === "tab" && event.key === "ArrowRight") step(1);
   else if (event.target.role === "tab" && event.key === "ArrowLeft") step(-1);
 }
@@ -144,6 +165,8 @@ const theme = localStorage.getItem("reweave-theme");
 if (theme) document.documentElement.dataset.theme = theme;
 element("tabs").replaceChildren(...VIEWS.map(tab));
 element("theme").addEventListener("click", changeTheme);
+element("lookback").addEventListener("click", past.open);
+element("time").replaceChildren(past.element);
 addEventListener("keydown", onKey);
 setInterval(diagnose, DIAGNOSED_EVERY_MS);
 live();

@@ -2,6 +2,7 @@
 
 import { Problem, get } from "./api.js";
 import { h, nothing, panel, table } from "./dom.js";
+import { cellAt, indexed, paint, worst } from "./heat.js";
 import { micros, rate, share } from "./units.js";
 
 const EVERY_MS = 2000;
@@ -24,11 +25,20 @@ export function matrix(known) {
   let timer = 0;
   let asking = false;
 
+  /** Of the past it is in what was heard. */
+  function heard() {
+    if (!known.was || shown?.of === known.was) return;
+    shown = { ...indexed(known.was.matrix), of: known.was };
+    draw();
+  }
+
   async function load() {
-    if (asking) return;
+    if (asking || known.was) return;
     asking = true;
     try {
-      shown = indexed(await get("/matrix"));
+      const answer = await get("/matrix");
+      if (known.was) return;
+      shown = indexed(answer);
       draw();
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
@@ -43,7 +53,7 @@ export function matrix(known) {
     const [words, told, better] = MEASURES[choice.value];
     const range = paint(canvas, shown, choice.value, better);
     const ends = better > 0 ? range : range?.toReversed();
-    scale.replaceChildren(...(ends ? [told(ends[0]), h("span", { class: "gradient" }), told(ends[1])] : [`${words}: nothing measured`]));
+    scale.replaceChildren(...(ends ? [told(ends[0]), h("span", { class: "gradient" }), told(ends[1])] : [`${words}: ${known.was && choice.value === "rate_bits_per_s" ? "not part of the history" : "nothing measured"}`]));
     canvas.dataset.painted = range ? "yes" : "no";
     tell();
   }
@@ -52,11 +62,11 @@ export function matrix(known) {
     if (!shown) return;
     if (!spot) {
       said.textContent = "Point at a cell, or choose one with the arrow keys.";
-      return detail.replaceChildren(worst(shown, choice.value));
+      return detail.replaceChildren(worstOf(shown, choice.value));
     }
     const [from, to] = spot;
     const { hosts } = shown;
-    const cell = shown.at.get(from * hosts.length + to);
+    const cell = cellAt(shown, from, to);
     said.textContent = `${hosts[from]} → ${hosts[to]}: ${cell ? inWords(cell) : "not measured"}`;
     detail.replaceChildren(row(shown, from));
   }
@@ -87,58 +97,9 @@ export function matrix(known) {
   return {
     element: h("div", { class: "columns" },
       panel("Between hosts", h("div", { class: "bar" }, choice, scale), canvas, said), panel("In figures", detail)),
-    heard: draw,
+    heard,
     leave: () => clearInterval(timer),
   };
-}
-
-function indexed({ hosts, cells }) {
-  return { hosts, cells, at: new Map(cells.map((cell) => [cell.from * hosts.length + cell.to, cell])) };
-}
-
-/** One pixel for a cell: the browser makes them as large as there is room. */
-function paint(canvas, { hosts, cells }, measure, better) {
-  const count = Math.max(1, hosts.length);
-  canvas.width = count;
-  canvas.height = count;
-  const values = cells.map((cell) => cell[measure]).filter((value) => value !== null && value !== undefined);
-  if (!values.length) return null;
-  const range = extent(values);
-  const image = new ImageData(count, count);
-  const pixels = new Uint32Array(image.data.buffer);
-  const colours = palette();
-  for (const cell of cells) {
-    const value = cell[measure];
-    if (value !== null && value !== undefined) pixels[cell.from * count + cell.to] = colours[shade(value, range, better)];
-  }
-  canvas.getContext("2d").putImageData(image, 0, 0);
-  return range;
-}
-
-function extent(values) {
-  let [least, most] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (value < least) least = value;
-    if (value > most) most = value;
-  }
-  return [least, most];
-}
-
-/** From 0, good, to 255, bad. */
-function shade(value, [least, most], better) {
-  const place = most > least ? (value - least) / (most - least) : 0;
-  return Math.round(255 * (better > 0 ? place : most > least ? 1 - place : 0));
-}
-
-/** From calm blue over yellow to red: told apart without red and green, and on either ground. */
-function palette() {
-  const stops = [[38, 98, 171], [108, 172, 196], [245, 220, 120], [240, 136, 62], [190, 30, 45]];
-  return Array.from({ length: 256 }, (_, index) => {
-    const place = (index / 255) * (stops.length - 1);
-    const low = Math.min(stops.length - 2, Math.floor(place));
-    const [r, g, b] = stops[low].map((from, part) => Math.round(from + (stops[low + 1][part] - from) * (place - low)));
-    return (255 << 24) | (b << 16) | (g << 8) | r;
-  });
 }
 
 function inWords(cell) {
@@ -151,15 +112,12 @@ function figures(hosts, cells) {
   return cells.map((cell) => [hosts[cell.from], hosts[cell.to], micros(cell.median_us), micros(cell.p99_us), share(cell.lost_share), rate(cell.rate_bits_per_s)]);
 }
 
-function row({ hosts, cells }, from) {
-  const rows = figures(hosts, cells.filter((cell) => cell.from === from));
-  return rows.length ? table(`From ${hosts[from]}`, HEADINGS, rows, [2, 3, 4, 5]) : nothing(`${hosts[from]} measures nobody.`);
+function row(shown, from) {
+  const rows = figures(shown.hosts, shown.hosts.map((_, to) => cellAt(shown, from, to)).filter(Boolean));
+  return rows.length ? table(`From ${shown.hosts[from]}`, HEADINGS, rows, [2, 3, 4, 5]) : nothing(`${shown.hosts[from]} measures nobody.`);
 }
 
-function worst({ hosts, cells }, measure) {
-  const better = MEASURES[measure][2];
-  const measured = cells.filter((cell) => cell[measure] !== null && cell[measure] !== undefined);
-  if (!measured.length) return nothing("Nothing was measured lately.");
-  const sorted = measured.sort((a, b) => better * (b[measure] - a[measure])).slice(0, 15);
-  return table("The worst", HEADINGS, figures(hosts, sorted), [2, 3, 4, 5]);
+function worstOf(shown, measure) {
+  const found = worst(shown, measure, MEASURES[measure][2], 15);
+  return found.length ? table("The worst", HEADINGS, figures(shown.hosts, found), [2, 3, 4, 5]) : nothing("Nothing was measured lately.");
 }

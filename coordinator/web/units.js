@@ -35,6 +35,14 @@ export function age(ms) {
   }
 }
 
+/** `2026-11-20 14:00:03` of the viewer's own clock. */
+export function clock(ms) {
+  const at = new Date(ms);
+  const two = (number) => String(number).padStart(2, "0");
+  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join("-");
+  return `${day} ${[at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":")}`;
+}
+
 /** `tcp 10.0.0.1:5000 → 10.0.1.1:4791` */
 export function flow({ protocol, source, destination }) {
   return `${protocol} ${source} → ${destination}`;

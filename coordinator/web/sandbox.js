@@ -1,0 +1,112 @@
+// The sandbox: traffic of the past, played with variants of the cluster, which itself is left alone.
+
+import { Problem, get, post } from "./api.js";
+import { comparison } from "./compared.js";
+import { h, nothing, panel } from "./dom.js";
+import { clock } from "./units.js";
+import { opened, variantCard } from "./variant.js";
+
+const KEPT = "reweave-sandbox";
+const MOST = 4;
+const LENGTHS = [["10 s", 10], ["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 hour", 3600]];
+
+export function sandbox(known) {
+  const until = h("input", { type: "datetime-local", step: 1, "aria-label": "Until when" });
+  const length = h("select", { "aria-label": "How long" }, LENGTHS.map(([words, seconds], index) => h("option", { value: seconds, selected: index === 1 }, words)));
+  const run = h("button", { type: "button", class: "main", onclick: simulate }, "Simulate");
+  const stop = h("button", { type: "button", disabled: true, onclick: () => calledOff?.abort() }, "Stop");
+  const said = h("p", { class: "said", role: "status" });
+  const cards = h("div", { class: "cards abreast" });
+  const outcome = h("div", {}, nothing("Simulate to see how the same traffic would have fared."));
+  const file = h("input", { type: "file", multiple: true, accept: ".toml", "aria-label": "Open variants and fabrics from files", onchange: open });
+  const more = h("button", { type: "button", onclick: () => add() }, "Add a variant");
+  let variants = kept();
+  let calledOff = null;
+
+  async function begin() {
+    const last = known.was ? Date.parse(known.was.at) : await newest();
+    if (last) until.value = clock(last).replace(" ", "T");
+    else said.textContent = "Nothing is written down yet: the history is a minute behind.";
+  }
+
+  async function newest() {
+    const found = await trying(() => get("/past/spans"));
+    return found && Math.max(0, ...found.spans.map(({ to }) => Date.parse(to)));
+  }
+
+  function draw() {
+    more.disabled = variants.length >= MOST;
+    sessionStorage.setItem(KEPT, JSON.stringify(variants));
+    cards.replaceChildren(...variants.map((variant) => variantCard(known, variant, { changed: keep, removed: remove, promoted: promote })));
+  }
+
+  function keep() {
+    sessionStorage.setItem(KEPT, JSON.stringify(variants));
+  }
+
+  function add(variant = { name: `variant ${variants.length + 1}`, variant: 'recorded = "fabric.toml"\n', files: {} }) {
+    variants = [...variants, variant].slice(-MOST);
+    draw();
+  }
+
+  function remove(variant) {
+    variants = variants.filter((other) => other !== variant);
+    draw();
+  }
+
+  async function open() {
+    const texts = await Promise.all([...file.files].map(async (one) => [one.name, await one.text()]));
+    file.value = "";
+    for (const variant of opened(texts)) add(variant);
+  }
+
+  async function simulate() {
+    const to = new Date(until.value);
+    if (isNaN(to)) return (said.textContent = "Say until when.");
+    const from = new Date(to - Number(length.value) * 1000);
+    calledOff = new AbortController();
+    [run.disabled, stop.disabled] = [true, false];
+    said.textContent = "Simulating…";
+    const played = await trying(() => post("/sandbox", { from: from.toISOString(), to: to.toISOString(), variants }, calledOff.signal));
+    [run.disabled, stop.disabled] = [false, true];
+    if (!played) return;
+    said.textContent = `Played from ${clock(from)} to ${clock(to)}; nothing of the cluster was changed.`;
+    outcome.replaceChildren(comparison(played));
+  }
+
+  async function promote(variant, place) {
+    const answer = await trying(() => post("/sandbox/plan", { variant: variant.variant }));
+    if (!answer) return place.replaceChildren(h("p", { class: "bad" }, said.textContent));
+    place.replaceChildren(answer.plan
+      ? h("p", {}, `Plan ${answer.plan.generation} is offered: approve it under Changes, or with reweave apply ${answer.plan.generation}.`)
+      : nothing("There is nothing to change for that."));
+  }
+
+  async function trying(work) {
+    try {
+      return await work();
+    } catch (problem) {
+      if (!(problem instanceof Problem)) throw problem;
+      said.textContent = calledOff?.signal.aborted ? "Stopped." : problem.message;
+      return null;
+    }
+  }
+
+  draw();
+  begin();
+  return {
+    element: h("div", {},
+      panel("Traffic of the past", h("div", { class: "bar" }, h("span", {}, "until"), until, h("span", {}, "for"), length, run, stop), said),
+      panel("Side by side", outcome), panel("Variants", h("div", { class: "bar" }, more, file), cards)),
+    heard() {},
+    leave: () => calledOff?.abort(),
+  };
+}
+
+function kept() {
+  try {
+    return JSON.parse(sessionStorage.getItem(KEPT)) ?? [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,43 @@
+// What can be told of the cluster at a moment of the past, in a few figures.
+
+import { h, nothing, panel, table } from "./dom.js";
+import { clock, share } from "./units.js";
+
+export function then(known) {
+  const tiles = h("dl", { class: "tiles" });
+  const events = h("div", {});
+  const away = h("div", {});
+
+  function heard() {
+    const { was } = known;
+    tiles.replaceChildren(...figures(was).map(([title, value, note]) =>
+      h("div", {}, h("dt", {}, title), h("dd", {}, value, h("small", {}, note)))));
+    events.replaceChildren(was.events.length
+      ? table("In the ten minutes before", ["when", "what", "where", "generation"], was.events.map((it) => [clock(Date.parse(it.at)), it.what.replaceAll("-", " "), it.place, it.generation ?? "–"]))
+      : nothing("Nothing was found and nothing changed in the ten minutes before."));
+    const absent = was.agents.filter((it) => it.connected_share < 1);
+    away.replaceChildren(absent.length
+      ? table("Away, wholly or in part", ["node", "connected"], absent.map((it) => [it.node, share(it.connected_share)]), [1])
+      : nothing("All agents that are known of were connected."),
+      ...was.missing.map((words) => h("p", { class: "warn" }, `Missing: ${words}`)));
+  }
+
+  return { element: h("div", {}, panel("The cluster then", tiles), panel("Found and changed", events), panel("Agents", away)), heard };
+}
+
+function figures({ links, flows, agents, matrix, resolution }) {
+  const load = links.map((link) => link.rate_bits_per_s / link.capacity_bits_per_s);
+  const up = agents.filter((agent) => agent.connected_share > 0).length;
+  return [
+    ["Agents", `${up} of ${agents.length}`, "connected"],
+    ["Fullest link", load.length ? share(Math.max(...load)) : "–", `${links.filter((link) => !link.up).length} down`],
+    ["Flows", String(flows.length), ""],
+    ["Pairs probed", String(matrix.cells.length), ""],
+    ["Told by", resolution, "as finely as it was kept"],
+  ];
+}
+
+/** Instead of a view of what only is now. */
+export function onlyNow(title) {
+  return () => ({ element: panel(title, nothing(`${title} are shown as they are now alone: go back to now to see them.`)), heard() {} });
+}
