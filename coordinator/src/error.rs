@@ -45,6 +45,11 @@ pub(crate) enum CoordinatorError {
         address: SocketAddr,
         source: io::Error,
     },
+    #[error("cannot serve HTTPS at {address}")]
+    Https {
+        address: SocketAddr,
+        source: io::Error,
+    },
     #[error(transparent)]
     Data(#[from] DataError),
     #[error(transparent)]
@@ -70,7 +75,7 @@ pub(crate) enum CoordinatorError {
     },
     #[error("the secret in {} is shorter than {shortest} bytes: `openssl rand -hex 32` makes one", path.display())]
     ShortSecret { path: PathBuf, shortest: usize },
-    #[error("cannot prepare to tell webhooks")]
+    #[error("cannot prepare to tell others over HTTP")]
     Webhooks { source: reqwest::Error },
     #[error("the network socket is gone")]
     SocketGone,
@@ -78,6 +83,8 @@ pub(crate) enum CoordinatorError {
     DriveDied,
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    #[error("cannot write the manual to {}", folder.display())]
+    Manual { folder: PathBuf, source: io::Error },
 }
 
 impl CoordinatorError {

@@ -15,8 +15,10 @@ use reweave_proto::hello::VERSION;
 use reweave_replica::{
     self as replica, FolderId, MemberId, Standing, Status as Replicated, Welcome,
 };
+use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
+use crate::archive::Archive;
 use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
 use crate::sessions::{Allowances, Chairs, Company, Places, Reason};
@@ -48,8 +50,18 @@ pub(crate) struct House {
     pub(crate) places: Places<NodeId>,
     pub(crate) drivers: Places<OpticalId>,
     pub(crate) allowances: Allowances,
-    /// Where browsers are shown the cluster.
-    pub(crate) page: Option<SocketAddr>,
+    /// What coordinators say to each other runs here, where nobody else does.
+    pub(crate) apart: Handle,
+    /// What was.
+    pub(crate) archive: Archive,
+    pub(crate) pages: Pages,
+}
+
+/// Where browsers are shown the cluster.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pages {
+    pub(crate) http: Option<SocketAddr>,
+    pub(crate) https: Option<SocketAddr>,
 }
 
 impl House {
@@ -61,7 +73,9 @@ impl House {
         let mut response = answer.await.map_err(|_| Closed)?;
         match &mut response {
             Response::Status(status) => self.complete(status).await?,
-            Response::MayVisit { http, .. } => *http = self.page,
+            Response::MayVisit { http, https, .. } => {
+                (*http, *https) = (self.pages.http, self.pages.https);
+            }
             _ => {}
         }
         Ok(response)

@@ -2,6 +2,9 @@
 //! length. Telemetry waits apart: everything else is taken before it, and what finds no place is
 //! dropped, for what an agent measured now, it will measure again. What it tells once waits for a
 //! place, and its session with it.
+//!
+//! What was agreed on comes before all of it, and waits for no place: the replica, which must answer
+//! its peers in time, would wait with it. There is no more of it than was proposed or read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,6 +119,7 @@ pub(crate) struct Closed;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Intake {
+    outcomes: mpsc::UnboundedSender<Outcome>,
     events: mpsc::Sender<Event>,
     telemetry: mpsc::Sender<Event>,
     counters: Arc<Counters>,
@@ -124,6 +128,7 @@ pub(crate) struct Intake {
 /// Where they come out again.
 #[derive(Debug)]
 pub(crate) struct Queue {
+    outcomes: mpsc::UnboundedReceiver<Outcome>,
     events: mpsc::Receiver<Event>,
     telemetry: mpsc::Receiver<Event>,
 }
@@ -154,14 +159,17 @@ pub(crate) fn queue() -> (Intake, Queue) {
 }
 
 fn queue_of(length: usize, most_telemetry: usize) -> (Intake, Queue) {
+    let (outcomes, outcomes_out) = mpsc::unbounded_channel();
     let (events, events_out) = mpsc::channel(length);
     let (telemetry, telemetry_out) = mpsc::channel(most_telemetry);
     let intake = Intake {
+        outcomes,
         events,
         telemetry,
         counters: Arc::default(),
     };
     let queue = Queue {
+        outcomes: outcomes_out,
         events: events_out,
         telemetry: telemetry_out,
     };
@@ -173,13 +181,15 @@ impl Queue {
     pub(crate) async fn next(&mut self) -> Option<Event> {
         tokio::select! {
             biased;
+            Some(outcome) = self.outcomes.recv() => Some(Event::Replicated(outcome)),
             event = self.events.recv() => event,
             event = self.telemetry.recv() => event,
         }
     }
 
     pub(crate) fn try_next(&mut self) -> Result<Event, TryRecvError> {
-        let urgent = self.events.try_recv();
+        let first = self.outcomes.try_recv().map(Event::Replicated);
+        let urgent = first.or_else(|_| self.events.try_recv());
         urgent.or_else(|_| self.telemetry.try_recv())
     }
 }
@@ -195,7 +205,13 @@ impl Intake {
         self.events.send(event).await.map_err(|_| Closed)
     }
 
+    /// Waits for nothing.
+    pub(crate) fn put_outcome(&self, outcome: Outcome) -> Result<(), Closed> {
+        self.outcomes.send(outcome).map_err(|_| Closed)
+    }
+
     /// Waits for a place, outside of the event loop.
+    #[cfg(test)]
     pub(crate) fn put_blocking(&self, event: Event) -> Result<(), Closed> {
         self.events.blocking_send(event).map_err(|_| Closed)
     }
@@ -273,6 +289,22 @@ mod tests {
         assert!(matches!(queue.next().await, Some(Event::Measured { .. })));
         intake.put_telemetry(sample()).unwrap();
         assert_eq!(intake.counts().shed, 2);
+    }
+
+    #[tokio::test]
+    async fn what_was_agreed_on_finds_a_place_and_comes_first() {
+        let (intake, mut queue) = queue_of(1, 1);
+        intake.put(Event::Tick).await.unwrap();
+        for is_full in [true, false] {
+            intake.put_outcome(Outcome::Disk { is_full }).unwrap();
+        }
+        let disk = |event| match event {
+            Event::Replicated(Outcome::Disk { is_full }) => is_full,
+            other => panic!("{other:?}"),
+        };
+        assert!(disk(queue.next().await.unwrap()));
+        assert!(!disk(queue.try_next().unwrap()));
+        assert!(matches!(queue.try_next(), Ok(Event::Tick)));
     }
 
     #[tokio::test]

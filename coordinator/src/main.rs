@@ -5,10 +5,12 @@
 //! on it with other coordinators; everything else here only brings inputs to them or takes effects
 //! from them. Nothing in this package decides about routes.
 
+mod archive;
 mod beginning;
 mod clock;
 mod config;
 mod data;
+mod desk;
 mod door;
 mod drive;
 mod error;
@@ -27,17 +29,20 @@ mod sessions;
 mod signing;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod warnings;
 mod webhooks;
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use reweave_common::error::told;
 use reweave_common::printable::shown;
 
 use config::Settings;
+use error::CoordinatorError;
 
 /// A report of probes is many small pieces, which come in on one thread and go on another. Without huge
 /// pages: with them a hundred sessions take three times the memory.
@@ -86,6 +91,12 @@ enum Command {
     },
     /// What the cluster was like: reads the history, whether or not a coordinator runs
     History(history::Asked),
+    /// The manual: a page for each command, in a folder from which `man` reads
+    Man {
+        /// Where to write them
+        #[arg(long, value_name = "DIR")]
+        into: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -96,6 +107,7 @@ fn main() -> ExitCode {
         Command::History(asked) => history::show(&asked),
         Command::Check(settings) => settings.check(),
         Command::Replay { recording } => replay::replay(&recording),
+        Command::Man { into } => manual(into),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -105,4 +117,10 @@ fn main() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+fn manual(folder: PathBuf) -> Result<(), CoordinatorError> {
+    let written = fs::create_dir_all(&folder);
+    let written = written.and_then(|()| clap_mangen::generate_to(Arguments::command(), &folder));
+    written.map_err(|source| CoordinatorError::Manual { folder, source })
 }

@@ -6,12 +6,12 @@ use reweave_common::error::told;
 use reweave_link::join::Door;
 use reweave_link::{Identity, LinkError, Listener};
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 
 use crate::config::Config;
 use crate::door::keep_door;
 use crate::error::CoordinatorError;
-use crate::house::House;
+use crate::house::{House, Pages};
 use crate::http;
 use crate::sessions::{ROLES, welcome};
 
@@ -19,6 +19,7 @@ pub(crate) struct Openings {
     pub(crate) listener: Listener,
     pub(crate) door: Option<Door>,
     pub(crate) http: Option<TcpListener>,
+    pub(crate) https: Option<TcpListener>,
 }
 
 impl Openings {
@@ -29,19 +30,20 @@ impl Openings {
             what: "the event loop",
             source,
         })?;
-        runtime.block_on(Self::open(config, identity))
+        runtime.block_on(Self::open(config, identity, runtime.handle()))
     }
 
+    /// Members are heard apart from everybody else.
     pub(crate) async fn open(
         config: &Config,
         identity: &Identity,
+        apart: &Handle,
     ) -> Result<Self, CoordinatorError> {
-        let place = &config.listen;
-        let listener = Listener::bind(place.value, identity, &ROLES);
         Ok(Self {
-            listener: listener.map_err(|error| place.wrong(CoordinatorError::listen(error)))?,
+            listener: listen(config, identity, apart)?,
             door: open_door(config, identity)?,
             http: http::bind(config).await?,
+            https: http::bind_secure(config).await?,
         })
     }
 
@@ -54,15 +56,21 @@ impl Openings {
         if let Some(place) = self.door.as_ref().and_then(|door| door.address().ok()) {
             tracing::info!("newcomers are heard on {place}");
         }
-        if let Some(place) = self.http.as_ref().and_then(|http| http.local_addr().ok()) {
+        if let Some(place) = place(self.http.as_ref()) {
             tracing::info!("{} on {place}", http::what_is_at(place));
+        }
+        if let Some(place) = place(self.https.as_ref()) {
+            tracing::info!("all of that over TLS on {place}");
         }
     }
 
-    /// Where browsers are let in: not beyond this machine.
-    pub(crate) fn page(&self) -> Option<SocketAddr> {
-        let place = self.http.as_ref()?.local_addr().ok()?;
-        place.ip().is_loopback().then_some(place)
+    /// Where browsers are let in: without TLS not beyond this machine.
+    pub(crate) fn pages(&self) -> Pages {
+        let near = place(self.http.as_ref()).filter(|place| place.ip().is_loopback());
+        Pages {
+            http: near,
+            https: place(self.https.as_ref()),
+        }
     }
 
     pub(crate) async fn welcome(&mut self, house: &House) -> CoordinatorError {
@@ -74,6 +82,20 @@ impl Openings {
             error = keep_door(door, house) => error,
         }
     }
+}
+
+fn place(listener: Option<&TcpListener>) -> Option<SocketAddr> {
+    listener?.local_addr().ok()
+}
+
+fn listen(
+    config: &Config,
+    identity: &Identity,
+    apart: &Handle,
+) -> Result<Listener, CoordinatorError> {
+    let (place, _apart) = (&config.listen, apart.enter());
+    let listener = Listener::bind(place.value, identity, &ROLES);
+    listener.map_err(|error| place.wrong(CoordinatorError::listen(error)))
 }
 
 /// Where it was told to, or else where it usually is; there this does without when the place is taken.

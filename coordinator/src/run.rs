@@ -1,16 +1,19 @@
 //! Putting the program together, and taking it apart again.
 
 use std::io;
+use std::num::NonZero;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use reweave_common::member::DenyList;
 use reweave_link::Identity;
 use reweave_replica::FolderId;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::archive::Archive;
 use crate::beginning::{lock, open};
 use crate::config::{Config, Found, Settings};
 use crate::data::Data;
@@ -28,6 +31,7 @@ use crate::replication::{
 use crate::service;
 use crate::sessions::{Allowances, Chairs, Company, Places, TO_ASK, TO_WAIT};
 use crate::signing::{Neighbours, Signing};
+use crate::traces::{Telling, Traces};
 use crate::webhooks::Hooks;
 
 /// As often as the core wants to know that time passes.
@@ -45,15 +49,9 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         tracing::warn!("nobody will accept this coordinator's certificate: {problem}");
     }
     let folder = lock(&config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads())
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|source| CoordinatorError::Start {
-        what: "the event loop",
-        source,
-    })?;
-    let mut openings = runtime.block_on(Openings::open(&config, &identity))?;
+    let loops = Loops::start()?;
+    let (runtime, apart) = (&loops.crowd, loops.apart.handle());
+    let mut openings = runtime.block_on(Openings::open(&config, &identity, apart))?;
     openings.tell(&identity);
     // Whether it leads, or waits for others, is for `/readyz` to say.
     reweave_link::service::ready();
@@ -75,27 +73,53 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         replication: parts.replication,
         acquaintances: parts.acquaintances,
         denied,
+        telling: parts.telling,
     };
     let ours = Ours {
         identity,
         signing,
         openings,
+        apart: apart.clone(),
     };
     let outcome = runtime.block_on(serve(&config, ours, network, threads, intake));
     drop(folder);
     outcome
 }
 
-/// For sessions. With one of these alone, what coordinators tell each other would wait behind every
-/// handshake of a thousand agents that come at once, until nobody leads any more.
-fn threads() -> usize {
-    thread::available_parallelism().map_or(1, |cores| cores.get().clamp(2, MOST_THREADS))
+/// Threads that serve sessions.
+struct Loops {
+    /// Of agents, people and whoever else comes.
+    crowd: Runtime,
+    /// Packets are read, and coordinators talk to each other. Beside the crowd that would wait behind every
+    /// handshake of a thousand agents that come at once, until nobody leads any more.
+    apart: Runtime,
+}
+
+impl Loops {
+    fn start() -> Result<Self, CoordinatorError> {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        Ok(Self {
+            crowd: event_loop("crowd", cores.min(MOST_THREADS))?,
+            apart: event_loop("apart", 1)?,
+        })
+    }
+}
+
+fn event_loop(name: &str, threads: usize) -> Result<Runtime, CoordinatorError> {
+    let mut runtime = Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(threads).thread_name(name);
+    let failed = |source| CoordinatorError::Start {
+        what: "the event loop",
+        source,
+    };
+    runtime.enable_all().build().map_err(failed)
 }
 
 /// Everything that works together, before anything of it runs.
 struct Parts {
     engine: Engine,
     drive: Drive,
+    telling: Option<Telling>,
     posts: Posts,
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
@@ -135,6 +159,9 @@ fn prepare(
     let recorder = recorder.map(|path| Recorder::begin(path, &beginning()));
     let history = config.history.as_ref();
     let history = history.map(|history| History::begin(history, config.fabric.clone()));
+    let traces = config.traces.clone();
+    let traces = traces.map(|collector| Traces::new(collector, config.fabric.clone()));
+    let (traces, telling) = traces.unzip();
     let drive = Drive::new(drive::Parts {
         policy: config.policy.clone(),
         fabric: config.fabric.clone(),
@@ -144,10 +171,12 @@ fn prepare(
         cluster: cluster.clone(),
         recorder: recorder.transpose()?,
         history: history.transpose()?,
+        traces,
     });
     Ok(Parts {
         engine,
         drive,
+        telling,
         posts,
         cluster,
         replication,
@@ -199,6 +228,8 @@ struct Network {
     acquaintances: Acquaintances,
     /// Who is shut out, by what was agreed on.
     denied: watch::Receiver<DenyList>,
+    /// To whoever collects traces.
+    telling: Option<Telling>,
 }
 
 /// Who this coordinator is, and what it signs others with.
@@ -206,6 +237,7 @@ struct Ours {
     identity: Identity,
     signing: Signing,
     openings: Openings,
+    apart: Handle,
 }
 
 /// Serves until a signal asks to end, or until the core cannot be driven any more.
@@ -221,9 +253,11 @@ async fn serve(
         identity,
         signing,
         mut openings,
+        apart,
     } = ours;
     tokio::spawn(follow_denied(network.denied, identity.clone()));
     let hooks = Hooks::open(&config.webhooks)?;
+    network.telling.map_or(Ok(()), Telling::begin)?;
     let (signing, ours) = keep_identity(signing, identity, network.cluster.clone());
     let house = House {
         fabric: config.fabric.clone(),
@@ -239,21 +273,21 @@ async fn serve(
         places: Places::default(),
         drivers: Places::default(),
         allowances: Allowances::default(),
-        page: openings.page(),
+        archive: Archive::of(config.history.as_ref()),
+        pages: openings.pages(),
+        apart: apart.clone(),
     };
-    if let Some(place) = openings.http.take() {
-        tokio::spawn(http::serve(place, house.clone()));
-    }
+    http::serve(openings.http.take(), openings.https.take(), &house);
     tokio::spawn(hooks.keep_telling(house.clone()));
     let own = Own {
         identity: house.ours.clone(),
         folder: network.folder,
         cluster: network.cluster,
     };
-    let posting = keep_open(network.posts, own, network.replication);
+    let posting = apart.spawn(keep_open(network.posts, own, network.replication));
     let outcome = tokio::select! {
         error = openings.welcome(&house) => Err(error),
-        () = posting => Ok(()),
+        _ = posting => Ok(()),
         () = tick(&intake) => Ok(()),
         _ = &mut threads.dead => Ok(()),
         _ = terminated.recv() => Ok(()),

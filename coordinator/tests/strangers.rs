@@ -16,6 +16,12 @@ mod drivers;
 #[path = "strangers/floods.rs"]
 mod floods;
 #[cfg(test)]
+#[path = "strangers/guests.rs"]
+mod guests;
+#[cfg(test)]
+#[path = "strangers/hostile_input.rs"]
+mod hostile_input;
+#[cfg(test)]
 #[path = "strangers/house.rs"]
 mod house;
 #[cfg(test)]
@@ -30,6 +36,9 @@ mod people;
 #[cfg(test)]
 #[path = "strangers/refused.rs"]
 mod refused;
+#[cfg(test)]
+#[path = "strangers/sandbox.rs"]
+mod sandbox;
 #[cfg(test)]
 #[path = "strangers/unsigned.rs"]
 mod unsigned;

@@ -1,10 +1,11 @@
 //! What the program is asked on its command line.
 
+use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use reweave_common::circuit::{CircuitSet, NotSwitched, Switchover};
 use reweave_common::instruction::Token;
 use reweave_common::plan::Generation;
@@ -69,6 +70,12 @@ enum Command {
     },
     /// Moves back to what was there before the last `apply`, if nothing was moved since
     Revert { name: String },
+    /// The manual: a page for each command, in a folder from which `man` reads
+    Man {
+        /// Where to write them
+        #[arg(long, value_name = "DIR")]
+        into: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -106,8 +113,12 @@ struct Desired {
 impl Cli {
     #[tokio::main(flavor = "current_thread")]
     pub(crate) async fn run(self) -> Result<ExitCode, DriverError> {
+        if let Command::Man { into } = &self.command {
+            return manual(into);
+        }
         let config = Config::load(&self.config)?;
         match &self.command {
+            Command::Man { .. } => {}
             Command::Run(service) => service.run(&config).await?,
             Command::Read { name } => {
                 let found = self.read(self.find(&config, name)?).await?;
@@ -251,4 +262,14 @@ enum Order {
     /// To these, from those if they are known.
     To(CircuitSet, Option<CircuitSet>),
     Back,
+}
+
+fn manual(folder: &Path) -> Result<ExitCode, DriverError> {
+    let written = fs::create_dir_all(folder);
+    let written = written.and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+    let told = |source| DriverError::Manual {
+        folder: folder.to_owned(),
+        source,
+    };
+    written.map(|()| ExitCode::SUCCESS).map_err(told)
 }

@@ -64,6 +64,8 @@ pub enum PrepareError {
 /// What keeps the driver from working.
 #[derive(Debug, Error)]
 pub enum DriverError {
+    #[error("cannot write the manual to {}", .folder.display())]
+    Manual { folder: PathBuf, source: io::Error },
     #[error("cannot read {}", .path.display())]
     ReadConfig { path: PathBuf, source: io::Error },
     #[error("{}: {}", .path.display(), .source.message())]

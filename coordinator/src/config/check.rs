@@ -80,10 +80,16 @@ fn told(config: &Config, found: &Found, openings: Option<&Openings>) -> String {
     line("newcomers on", place(config.door.value, hears));
     let serves = is_there(|openings| openings.http.is_some());
     line("http on", place(config.http_address(), serves));
+    if let Some(https) = &config.https {
+        line("https on", https.value.to_string());
+    }
     line("data", config.data.value.display().to_string());
     if found.data_is_held {
         let held = "a coordinator runs on this data, so whether its ports were free was not tried";
         line("", held.to_owned());
+    }
+    if let Some(collector) = &config.traces {
+        line("traces", collector.to_string());
     }
     for hook in &config.webhooks {
         line("told", hook.url.to_string());

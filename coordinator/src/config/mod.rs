@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use reqwest::Url;
 use reweave_common::fabric::Fabric;
 use reweave_common::input::{Document, InputError};
 use reweave_common::operator::Mode;
@@ -59,6 +60,10 @@ pub(crate) struct Settings {
     /// Where health and metrics are served over HTTP [default: 127.0.0.1:7334, if it is free]
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<SocketAddr>,
+    /// Where dashboard, API, health and metrics are served over TLS, also to other machines
+    /// [default: nowhere]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    https: Option<SocketAddr>,
     /// Folder with this coordinator's certificate and key, and the cluster's authority
     /// [default: /var/lib/reweave/coordinator/identity]
     #[arg(long, value_name = "DIR")]
@@ -103,6 +108,8 @@ pub(crate) struct Config {
     pub(crate) door_is_usual: bool,
     /// None when nobody said where: then it is served where it usually is, if it can be.
     pub(crate) http: Option<Said<SocketAddr>>,
+    /// None where nothing is served over TLS.
+    pub(crate) https: Option<Said<SocketAddr>>,
     pub(crate) identity: Said<PathBuf>,
     pub(crate) data: Said<PathBuf>,
     /// The coordinators of the cluster; none when this one leads alone.
@@ -112,6 +119,8 @@ pub(crate) struct Config {
     pub(crate) history: Option<HistoryConfig>,
     /// Who is told what is new.
     pub(crate) webhooks: Vec<Hook>,
+    /// Who collects what became of plans.
+    pub(crate) traces: Option<Url>,
 }
 
 /// What stands in the file.
@@ -121,12 +130,14 @@ struct FileSettings {
     listen: Option<Said<SocketAddr>>,
     door: Option<Said<SocketAddr>>,
     http: Option<Said<SocketAddr>>,
+    https: Option<Said<SocketAddr>>,
     identity: Option<Said<PathBuf>>,
     data: Option<Said<PathBuf>>,
     members: BTreeMap<MemberId, Member>,
     policy: Policy,
     history: HistorySettings,
     webhooks: Vec<Hook>,
+    traces: Option<Url>,
 }
 
 #[derive(Default, Deserialize)]
@@ -136,8 +147,10 @@ struct Head {
     listen: Option<Spanned<String>>,
     door: Option<Spanned<String>>,
     http: Option<Spanned<String>>,
+    https: Option<Spanned<String>>,
     identity: Option<Spanned<PathBuf>>,
     data: Option<Spanned<PathBuf>>,
+    traces: Option<Spanned<String>>,
     #[serde(default)]
     member: Vec<MemberFile>,
     #[serde(default)]
@@ -174,6 +187,7 @@ impl Settings {
             door: door.unwrap_or_else(|| Said::usual("door", beside(listen.value))),
             listen,
             http: said("--http", &self.http, file.http),
+            https: said("--https", &self.https, file.https),
             identity: identity.unwrap_or_else(beside_data),
             data,
             members: file.members,
@@ -182,6 +196,7 @@ impl Settings {
                 ..file.policy
             },
             webhooks: file.webhooks,
+            traces: file.traces,
         })
     }
 }
@@ -268,17 +283,21 @@ impl FileSettings {
             Ok(Said::in_file(document, Spanned::new(text.span(), address)))
         };
         let path = |path| Said::in_file(document, path);
+        let traces = head.traces.filter(|url| !url.get_ref().is_empty());
+        let traces = traces.map(|url| webhooks::url(document, &url));
         Ok(Self {
             fabric: head.fabric.map(path),
             listen: head.listen.map(address).transpose()?,
             door: head.door.map(address).transpose()?,
             http: head.http.map(address).transpose()?,
+            https: head.https.map(address).transpose()?,
             identity: head.identity.map(path),
             data: head.data.map(path),
             history: history.map_or_else(|| Ok(HistorySettings::default()), history::read)?,
             members: members::read(document, &head.member)?,
             policy: policy.map_or_else(|| Ok(Policy::default()), policy::read)?,
             webhooks: webhooks::read(document, head.webhook)?,
+            traces: traces.transpose()?,
         })
     }
 }
@@ -309,9 +328,14 @@ mod tests {
         let sample = parse(SAMPLE).unwrap();
         assert_eq!(sample.policy, Policy::default());
         assert_eq!(sample.history, HistorySettings::default());
+        assert_eq!(sample.traces, None);
         assert_eq!(value(sample.listen), Some(everywhere()));
         assert_eq!(value(sample.door), Some(beside(everywhere())));
         assert_eq!(value(sample.http), Some(crate::http::USUAL));
+        assert_eq!(sample.https, None);
+        let with_https = SAMPLE.replacen("#https", "https", 1);
+        let https = value(parse(&with_https).unwrap().https);
+        assert_eq!(https, Some("0.0.0.0:7335".parse().unwrap()));
         let folder = |path: Option<Said<PathBuf>>| value(path).unwrap().display().to_string();
         assert_eq!(folder(sample.fabric), FABRIC);
         assert_eq!(folder(sample.data), DATA);
@@ -321,14 +345,15 @@ mod tests {
     /// A setting that is not in the sample would be one that nobody finds.
     #[test]
     fn the_sample_file_says_all_there_is_to_set() {
-        for line in SAMPLE.lines().filter(|line| line.contains(" = ")) {
+        let is_set = |line: &&str| line.contains(" = ") && !line.starts_with('#');
+        for line in SAMPLE.lines().filter(is_set) {
             let without = SAMPLE.replacen(line, "", 1);
             parse(&without).unwrap();
             let unknown = SAMPLE.replacen(line, &format!("x{line}"), 1);
             assert!(error_of(&unknown).contains("this key is unknown"), "{line}");
         }
-        let keys = SAMPLE.lines().filter(|line| line.contains(" = ")).count();
-        assert_eq!(keys, 6 + policy::SETTINGS + history::SETTINGS);
+        let keys = SAMPLE.lines().filter(is_set).count();
+        assert_eq!(keys, 7 + policy::SETTINGS + history::SETTINGS);
     }
 
     #[test]
@@ -349,6 +374,9 @@ mod tests {
         assert_eq!(
             error_of("data = \"d\"\nlisten = \"here\"\n"),
             "c.toml:2: listen: \"here\" is not of the form ADDRESS:PORT"
+        );
+        assert!(
+            error_of("traces = \"there\"").starts_with("c.toml:1: traces: \"there\" is no URL")
         );
         let said = |line: &str| error_of(&format!("[policy]\n\n{line}\n"));
         assert!(said("mod = \"auto\"").starts_with("c.toml:3: mod: this key is unknown"));

@@ -15,7 +15,7 @@ const MOST_EVALUATIONS: i64 = 1_000_000;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 24;
+pub(super) const SETTINGS: usize = 27;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,9 +30,12 @@ struct PolicyFile {
     readings: Option<Spanned<i64>>,
     tolerance: Option<Spanned<f64>>,
     capacity_floor: Option<Spanned<f64>>,
+    lossless: Option<bool>,
+    most_touched: Option<Spanned<f64>>,
     drain_failing_after_ms: Option<Spanned<f64>>,
     settle_ms: Option<Spanned<f64>>,
     verify_within_ms: Option<Spanned<f64>>,
+    iterate_within_ms: Option<Spanned<f64>>,
     answer_within_ms: Option<Spanned<f64>>,
     most_sends: Option<Spanned<i64>>,
     offer_for_ms: Option<Spanned<f64>>,
@@ -56,10 +59,13 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
         readings: reader.whole(&file.readings, Recent::MOST as i64, default.readings)?,
         tolerance: reader.share(&file.tolerance, default.tolerance)?,
         capacity_floor: reader.share(&file.capacity_floor, default.capacity_floor)?,
+        most_touched: reader.share(&file.most_touched, default.most_touched)?,
+        lossless: file.lossless.unwrap_or(default.lossless),
         drain_failing_after: reader
             .millis(&file.drain_failing_after_ms, default.drain_failing_after)?,
         settle: reader.millis(&file.settle_ms, default.settle)?,
         verify_within: reader.millis(&file.verify_within_ms, default.verify_within)?,
+        iterate_within: reader.millis(&file.iterate_within_ms, default.iterate_within)?,
         answer_within: reader.period(&file.answer_within_ms, default.answer_within)?,
         most_sends: reader.whole(&file.most_sends, MOST_SENDS, default.most_sends)?,
         offer_for: reader.period(&file.offer_for_ms, default.offer_for)?,

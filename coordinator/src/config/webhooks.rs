@@ -31,7 +31,7 @@ pub(super) fn read(
     hooks.collect()
 }
 
-fn url(document: Document<'_>, text: &Spanned<String>) -> Result<Url, InputError> {
+pub(super) fn url(document: Document<'_>, text: &Spanned<String>) -> Result<Url, InputError> {
     let url = Url::parse(text.get_ref()).ok();
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
     url.ok_or_else(|| {

@@ -30,6 +30,7 @@ use crate::history::History;
 use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SessionId};
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, Replication, ReplicationError, Task};
+use crate::traces::Traces;
 use seats::Seats;
 
 /// What is under way when the end comes may take so long.
@@ -44,6 +45,7 @@ pub(crate) struct Drive {
     clock: Clock,
     recorder: Option<Recorder>,
     history: Option<History>,
+    traces: Option<Traces>,
     /// The log has no room for decisions.
     disk_is_full: bool,
     agents: Seats<NodeId, Instruction>,
@@ -68,6 +70,7 @@ pub(crate) struct Parts {
     pub(crate) cluster: watch::Receiver<Cluster>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) history: Option<History>,
+    pub(crate) traces: Option<Traces>,
 }
 
 impl Drive {
@@ -81,6 +84,7 @@ impl Drive {
             office: Office::new(parts.policy, parts.fabric, parts.state),
             recorder: parts.recorder,
             history: parts.history,
+            traces: parts.traces,
             disk_is_full: false,
             agents: Seats::default(),
             drivers: Seats::default(),
@@ -223,6 +227,9 @@ impl Drive {
     fn apply(&mut self, index: u64, payload: &[u8]) -> Result<(), CoordinatorError> {
         let command: Command = postcard::from_bytes(payload)
             .map_err(|source| CoordinatorError::UnknownCommand { index, source })?;
+        if let Some(traces) = &self.traces {
+            traces.hear_decided(&command, self.office.leads());
+        }
         if self.office.leads() {
             self.record(|recorder| recorder.applied(&command));
             if let Some(history) = &self.history {

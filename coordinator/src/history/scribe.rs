@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use reweave_common::collective::Rank;
 use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::finding::Finding;
@@ -30,6 +31,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// What is wrong is told so often at most.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 const MOST_WAYS: usize = 262_144;
+/// What ranks told longer ago says nothing of now.
+const TOLD_FOR: Duration = Duration::from_secs(3);
 
 pub(super) struct Scribe {
     config: HistoryConfig,
@@ -192,11 +195,22 @@ impl Scribe {
         }
         self.second = second;
         self.rewire();
+        self.take_told_pairs(at);
         for (&node, &connected) in &self.connected {
             if let Some(chronicle) = &mut self.chronicle {
                 let entry = Entry::agent(self.fabric.name(node), connected, None);
                 chronicle.observe(at, &entry);
             }
+        }
+    }
+
+    /// Ranks know each other by numbers: who is where only all of them tell together.
+    fn take_told_pairs(&mut self, at: Moment) {
+        let told = self.ingest.told_pairs(at, TOLD_FOR).into_iter();
+        for pair in told.filter(|pair| pair.rate.bits_per_s() > 0) {
+            let [from, to] = [pair.from, pair.to].map(|end| self.fabric.name(end));
+            let entry = Entry::collectives(from, to, pair.rate);
+            self.observe(at, &entry);
         }
     }
 
@@ -329,7 +343,16 @@ impl Scribe {
             HostReading::Rdma(reading) => state("rdma", &rdma_subject(reading)),
             HostReading::Lack(lack) => state("lack", &lack.measurement),
             HostReading::Strays(_) => state("strays", ""),
+            HostReading::Rank(told) => state("rank", &rank_subject(&told.rank)),
         };
+        if matches!(reading, HostReading::Rank(_)) {
+            let readings = vec![Reading::Host(reading.clone())];
+            let sample = Sample {
+                taken: at,
+                readings,
+            };
+            self.ingest.handle_sample(node, at, sample);
+        }
         entries
             .into_iter()
             .for_each(|entry| self.observe(at, &entry));
@@ -449,6 +472,10 @@ fn tell_files(told: &Told) {
 }
 
 /// The way that was measured, and by what.
+fn rank_subject(rank: &Rank) -> String {
+    format!("{:016x}/{}", rank.communicator, rank.rank)
+}
+
 fn rdma_subject(reading: &RdmaReading) -> String {
     match reading.transport() {
         Some(transport) => format!("{} {transport}", reading.peer()),

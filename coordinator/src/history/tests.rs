@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use reweave_common::collective::{Rank, RankPeer, RankReading};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::hardware::Machine;
 use reweave_common::ids::NodeId;
@@ -12,6 +13,7 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_common::probing::{PROBE_PORT, Part, ProbeReading, Tally};
 use reweave_common::sample::{HostReading, Interface, Reading, Sample};
+use reweave_common::units::Bytes;
 use reweave_core::Input;
 use reweave_history::{Kind, Past, Question, Resolution, Rules, Window};
 
@@ -142,6 +144,71 @@ fn probes_are_kept_by_their_figures_and_under_the_name_of_who_sent_them() {
     let [median, most] = [seen.what.median_ns, seen.what.most_ns].map(|it| it.unwrap().max);
     assert!((19_800..20_200).contains(&median), "{median}");
     assert!((29_700..30_300).contains(&most), "{most}");
+}
+
+/// Ranks are called by numbers: whose hosts they are on, only all of them tell.
+#[test]
+fn what_ranks_send_each_other_is_written_down_by_hosts() {
+    let scene = Scene::new();
+    let url = scene.folder.path().join("history").display().to_string();
+    let config = HistoryConfig {
+        url: url.clone(),
+        rules: Rules::default(),
+    };
+    let hosts = ["h0", "h3"].map(|name| scene.fabric.find(name).unwrap());
+    let mut scribe = Scribe::new(config, scene.fabric.clone(), Arc::default());
+    let at = |second: u64| Moment::from_micros(second * 1_000_000);
+    for (rank, node) in (0..).zip(hosts) {
+        scribe.take(at(0), What::Up(node));
+        let readings = vec![Reading::Host(HostReading::Rank(Box::new(rank_of_two(
+            rank,
+        ))))];
+        let report = Report::of(&Sample {
+            taken: at(1),
+            readings,
+        });
+        scribe.take(at(1), What::Report(node, report));
+    }
+    // Nobody tells anything afterwards.
+    for second in 2..20 {
+        scribe.take(at(second), What::Time);
+    }
+    scribe.close();
+    let window = everything(&url);
+    let seen: Vec<_> = window
+        .collectives
+        .iter()
+        .map(|it| (&it.what, it.readings))
+        .collect();
+    let [(there, readings)] = seen[..] else {
+        panic!("{seen:?}");
+    };
+    assert_eq!((&*there.node, &*there.to_node, readings), ("h0", "h3", 3));
+    assert_eq!(there.rate_bits_per_s.unwrap().max, 8000);
+}
+
+/// The first sends the second a thousand bytes a second.
+fn rank_of_two(rank: u32) -> RankReading {
+    let bytes = |count| Bytes::new(if count == rank { 10_000 } else { 0 });
+    RankReading {
+        rank: Rank {
+            communicator: 7,
+            name: "world".to_owned(),
+            nodes: 2,
+            ranks: 2,
+            rank,
+        },
+        over: Duration::from_secs(10),
+        missed: 0,
+        works: vec![],
+        peers: vec![RankPeer {
+            rank: 1 - rank,
+            sent: bytes(0),
+            received: bytes(1),
+            sending: Duration::ZERO,
+            receiving: Duration::ZERO,
+        }],
+    }
 }
 
 /// Nobody takes anything out of the queue.

@@ -1,10 +1,13 @@
-//! What is served over HTTP: health and metrics for machines that watch machines, and on loopback the
-//! API and the page for people.
+//! What is served over HTTP: health and metrics for machines that watch machines, and on loopback and over
+//! TLS the API and the page for people.
 //!
-//! Tokens would cross other networks in clear text, so beyond loopback there is only what is of no
-//! secrets: whoever sits elsewhere forwards the port over SSH.
+//! Tokens would cross other networks in clear text, so beyond loopback there is without TLS only what is of
+//! no secrets: whoever sits elsewhere comes over TLS, or forwards the port over SSH.
 
 mod api;
+mod crowd;
+mod faces;
+mod guests;
 mod health;
 mod metrics;
 mod page;
@@ -15,7 +18,6 @@ use std::os::fd::AsFd;
 use std::pin::pin;
 use std::time::Duration;
 
-use axum::Router;
 use axum::http::StatusCode;
 use reweave_common::operator::{Request, Response as Answer};
 use tokio::net::TcpListener;
@@ -25,6 +27,7 @@ use crate::config::Config;
 use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::Asker;
+use guests::{Guests, Shown};
 use visits::Visits;
 
 /// Unless somebody says otherwise.
@@ -45,6 +48,18 @@ pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, Coordin
             Ok(None)
         }
     }
+}
+
+/// Where it was told to; nowhere unless it was.
+pub(crate) async fn bind_secure(config: &Config) -> Result<Option<TcpListener>, CoordinatorError> {
+    let Some(said) = &config.https else {
+        return Ok(None);
+    };
+    let address = said.value;
+    let bound = TcpListener::bind(address).await;
+    bound
+        .map(Some)
+        .map_err(|source| said.wrong(CoordinatorError::Https { address, source }))
 }
 
 pub(crate) fn what_is_at(place: SocketAddr) -> &'static str {
@@ -75,27 +90,31 @@ fn twin(listener: &TcpListener) -> Option<TcpListener> {
     TcpListener::from_std(socket.into()).ok()
 }
 
-/// Serves for as long as there is a runtime.
-pub(crate) async fn serve(listener: TcpListener, house: House) {
-    let near = listener.local_addr();
-    let near = near.is_ok_and(|address| address.ip().is_loopback());
-    let served = axum::serve(Visits::to(listener), routes(house, near)).await;
-    if let Err(error) = served {
-        tracing::error!("nothing is served over HTTP any more: {error}");
+/// Serves for as long as there is a runtime. What is made for all who look is made once, wherever they
+/// come in.
+pub(crate) fn serve(plain: Option<TcpListener>, secure: Option<TcpListener>, house: &House) {
+    let health = health::routes(house.clone());
+    let all = health.clone().merge(api::routes(house.clone()));
+    let all = all.merge(page::routes());
+    if let Some(listener) = plain {
+        let near = listener.local_addr();
+        let near = near.is_ok_and(|address| address.ip().is_loopback());
+        let routes = match near {
+            true => all.clone(),
+            false => health.fallback(far),
+        };
+        tokio::spawn(axum::serve(Visits::to(listener), routes).into_future());
     }
-}
-
-fn routes(house: House, near: bool) -> Router {
-    let plain = health::routes(house.clone());
-    match near {
-        true => plain.merge(api::routes(house)).merge(page::routes()),
-        false => plain.fallback(far),
+    if let Some(listener) = secure {
+        let known = all.into_make_service_with_connect_info::<Shown>();
+        let guests = Guests::to(listener, house.clone());
+        tokio::spawn(axum::serve(guests, known).into_future());
     }
 }
 
 async fn far() -> (StatusCode, &'static str) {
     let words = "only health and metrics are served here; the dashboard and the API are on loopback, \
-                 which `ssh -L` reaches\n";
+                 which `ssh -L` reaches, and over TLS where `https` is set\n";
     (StatusCode::NOT_FOUND, words)
 }
 

@@ -33,11 +33,18 @@ assets! {
     "/assets/fabric.js" SCRIPT "fabric.js",
     "/assets/layout.js" SCRIPT "layout.js",
     "/assets/matrix.js" SCRIPT "matrix.js",
+    "/assets/heat.js" SCRIPT "heat.js",
     "/assets/changes.js" SCRIPT "changes.js",
     "/assets/overview.js" SCRIPT "overview.js",
     "/assets/findings.js" SCRIPT "findings.js",
     "/assets/flows.js" SCRIPT "flows.js",
     "/assets/agents.js" SCRIPT "agents.js",
+    "/assets/past.js" SCRIPT "past.js",
+    "/assets/then.js" SCRIPT "then.js",
+    "/assets/jobs.js" SCRIPT "jobs.js",
+    "/assets/sandbox.js" SCRIPT "sandbox.js",
+    "/assets/variant.js" SCRIPT "variant.js",
+    "/assets/compared.js" SCRIPT "compared.js",
 }
 
 pub(super) fn routes() -> Router {

@@ -1,7 +1,7 @@
 //! Connections, so few and so short that whoever holds them open takes nothing from the rest: each is a
 //! file of this process, which needs some for its log.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,22 +32,14 @@ impl Visits {
 }
 
 impl Listener for Visits {
-    type Io = Visit;
+    type Io = Visit<TcpStream, Option<OwnedSemaphorePermit>>;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Visit, SocketAddr) {
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         // It is never closed.
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
         let (stream, from) = Listener::accept(&mut self.listener).await;
-        let idle = Box::pin(sleep(IDLE));
-        (
-            Visit {
-                stream,
-                idle,
-                _place: place,
-            },
-            from,
-        )
+        (Visit::over(stream, place), from)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -56,13 +48,21 @@ impl Listener for Visits {
 }
 
 /// Ends when nothing has gone either way for too long.
-pub(super) struct Visit {
-    stream: TcpStream,
+pub(super) struct Visit<S, P> {
+    stream: S,
     idle: Pin<Box<Sleep>>,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: P,
 }
 
-impl Visit {
+impl<S, P> Visit<S, P> {
+    pub(super) fn over(stream: S, place: P) -> Self {
+        Self {
+            stream,
+            idle: Box::pin(sleep(IDLE)),
+            _place: place,
+        }
+    }
+
     fn note<T>(&mut self, done: Poll<T>) -> Poll<T> {
         if done.is_ready() {
             self.idle.as_mut().reset(Instant::now() + IDLE);
@@ -71,7 +71,7 @@ impl Visit {
     }
 }
 
-impl AsyncRead for Visit {
+impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for Visit<S, P> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -85,7 +85,7 @@ impl AsyncRead for Visit {
     }
 }
 
-impl AsyncWrite for Visit {
+impl<S: AsyncWrite + Unpin, P: Unpin> AsyncWrite for Visit<S, P> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -93,6 +93,19 @@ impl AsyncWrite for Visit {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.note(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.note(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

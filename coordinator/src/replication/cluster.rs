@@ -1,7 +1,7 @@
 //! Who the coordinators are, and who of them leads: for whoever has to find one.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 
 use reweave_replica::{Member, MemberId, Members, Standing};
 
@@ -44,6 +44,12 @@ impl Directory {
     pub(crate) fn peers(&self) -> impl Iterator<Item = (MemberId, &Member)> {
         let of = self.members.of.iter().map(|(&id, member)| (id, member));
         of.filter(|(id, _)| *id != self.own)
+    }
+
+    /// Where they are.
+    pub(crate) fn hosts(&self) -> BTreeSet<IpAddr> {
+        let of = self.peers().map(|(_, member)| member.address.ip());
+        of.map(|host| host.to_canonical()).collect()
     }
 
     pub(crate) fn address(&self, id: MemberId) -> Option<SocketAddr> {

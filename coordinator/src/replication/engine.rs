@@ -20,7 +20,7 @@ use super::peers::Posts;
 use super::pulse::{Pulse, Wrist};
 use super::store::{LogError, Store};
 use super::{Outcome, ReplicationError};
-use crate::intake::{Event, Intake};
+use crate::intake::Intake;
 
 /// What [`Timing`] counts in.
 const TICK: Duration = Duration::from_millis(10);
@@ -359,7 +359,7 @@ impl Engine {
 
     /// A drive that is gone needs no telling.
     fn tell(&self, outcome: Outcome) {
-        let _ = self.outlets.intake.put_blocking(Event::Replicated(outcome));
+        let _ = self.outlets.intake.put_outcome(outcome);
     }
 
     #[cfg(test)]
@@ -374,7 +374,7 @@ struct LastWords(Option<(Intake, ReplicationError)>);
 impl Drop for LastWords {
     fn drop(&mut self) {
         if let Some((intake, error)) = self.0.take() {
-            let _ = intake.put_blocking(Event::Replicated(Outcome::Failed(error)));
+            let _ = intake.put_outcome(Outcome::Failed(error));
         }
     }
 }

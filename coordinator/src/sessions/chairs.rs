@@ -10,21 +10,22 @@ use reweave_common::member::Member;
 /// How many sessions there may be at a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
-    of_role: usize,
+    /// None where there are only so many members, each with room for itself.
+    of_role: Option<usize>,
     of_member: usize,
 }
 
 /// People and scripts that ask. Of a script whose programs are killed, some sessions stay until they have
 /// been silent for seconds.
 pub(crate) const TO_ASK: Room = Room {
-    of_role: 256,
+    of_role: Some(256),
     of_member: 192,
 };
 
 /// Members that wait for this coordinator to lead: each, and once more when it was started again. There are
 /// as many of them as the fabric has.
 pub(crate) const TO_WAIT: Room = Room {
-    of_role: usize::MAX,
+    of_role: None,
     of_member: 2,
 };
 
@@ -52,7 +53,10 @@ impl Chairs {
         let Room { of_role, of_member } = self.room;
         let mut taken = lock(&self.taken);
         let such = taken.iter().filter(|(it, _)| it.role == member.role);
-        if such.map(|(_, chairs)| chairs).sum::<usize>() >= of_role {
+        let such = such.map(|(_, chairs)| chairs);
+        if let Some(of_role) = of_role
+            && such.sum::<usize>() >= of_role
+        {
             return Err(format!(
                 "{of_role} sessions of a {} are here already",
                 member.role
@@ -94,6 +98,7 @@ mod tests {
     fn one_member_and_one_role_leave_room_for_others() {
         let chairs = Chairs::new(TO_ASK);
         let Room { of_role, of_member } = TO_ASK;
+        let of_role = of_role.unwrap();
         let viewer = |number: usize| Member::new(Role::Viewer, &format!("v{number}"));
         let mut held: Vec<_> = (0..of_member)
             .map(|_| chairs.take(&viewer(0)).unwrap())

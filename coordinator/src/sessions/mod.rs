@@ -41,6 +41,8 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// Lets peers in for as long as the socket is there, with the newest of our certificates.
 pub(crate) async fn welcome(listener: &mut Listener, house: &House) -> CoordinatorError {
     let mut ours = house.ours.clone();
+    let mut cluster = house.cluster.clone();
+    cluster.mark_changed();
     let mut last = SessionId(0);
     let mut refusals = Refusals::default();
     let mut telling = interval(TOLD_EVERY);
@@ -56,6 +58,9 @@ pub(crate) async fn welcome(listener: &mut Listener, house: &House) -> Coordinat
                 }
             },
             Ok(()) = ours.changed() => listener.renew(&ours.borrow_and_update()),
+            Ok(()) = cluster.changed() => {
+                listener.favour(cluster.borrow_and_update().directory.hosts());
+            }
             _ = telling.tick() => refusals.tell(&house.intake),
         }
     }
@@ -83,6 +88,7 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
             Err(why) => turn_away(session, Reason::Crowded, why, refusals),
         },
         Role::Coordinator => {
+            let _apart = house.apart.clone().enter();
             in_company(&house.clone(), peer.role, coordinator::hear(session, house));
         }
         Role::Driver => in_company(&house.clone(), peer.role, driver::serve(session, id, house)),

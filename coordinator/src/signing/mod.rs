@@ -2,6 +2,7 @@
 
 mod neighbours;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use reweave_common::error::told;
 use reweave_link::Identity;
 use reweave_link::pki::{Authority, KeyRequest, PkiError, SIGNER_KEY, Validity};
+use reweave_link::web::Face;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -103,6 +105,19 @@ impl Signing {
         }
         let signed = self.ask_others(Some(wish)).await;
         signed.ok_or(SigningError::NoSigner)
+    }
+
+    /// What whoever comes to this address over TLS is shown of this coordinator. Only a signer's own
+    /// certificate names the address; browsers do not know what members are shown.
+    pub(crate) fn face(&self, ours: &Identity, address: IpAddr) -> Face {
+        let made = self.signer.as_ref();
+        let made = made
+            .map(|signer| Face::at(address, ours, signer))
+            .transpose();
+        let made = made.inspect_err(|error| {
+            tracing::error!("no certificate for {address}: {}", told(error));
+        });
+        made.ok().flatten().unwrap_or_else(|| Face::of(ours))
     }
 
     async fn ask_others(&self, wish: Option<&Wish>) -> Option<String> {

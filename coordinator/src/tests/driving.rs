@@ -102,7 +102,7 @@ fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
     assert_eq!(logged.len(), 1);
     let mut core = reweave_core::Core::new(reweave_core::Policy::default(), scene.fabric.clone());
     core.apply(logged[0].clone());
-    let offered = core.state().rollout().unwrap().plan.generation;
+    let offered = core.state().rollouts().next().unwrap().plan.generation;
     assert_eq!(offered, plan.generation);
 }
 

@@ -28,6 +28,7 @@ use crate::recorder::{Beginning, Recorder};
 use crate::replication::{
     Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Posts, Store,
 };
+use crate::traces::Traces;
 
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                                  host_gbps = 0.4\nuplink_gbps = 0.2\n";
@@ -103,6 +104,10 @@ impl Scene {
     }
 
     pub(crate) fn alone_with(&self, history: Option<History>) -> Alone {
+        self.alone_telling(history, None)
+    }
+
+    pub(crate) fn alone_telling(&self, history: Option<History>, traces: Option<Traces>) -> Alone {
         let opened = self.opened();
         let directory = Directory::new(OWN, &BTreeMap::new());
         let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
@@ -128,6 +133,7 @@ impl Scene {
             cluster,
             recorder: Some(Recorder::begin(&self.recording(), &beginning).unwrap()),
             history,
+            traces,
         });
         Alone { engine, drive }
     }

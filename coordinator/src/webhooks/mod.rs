@@ -6,6 +6,8 @@
 
 mod delivery;
 mod news;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -142,7 +144,7 @@ impl Hooks {
 }
 
 /// Redirections are for people: who answers with one is not the one that was named.
-fn client() -> Result<Client, CoordinatorError> {
+pub(crate) fn client() -> Result<Client, CoordinatorError> {
     // Whoever came first has chosen, and that is as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder()
@@ -162,18 +164,17 @@ async fn look(house: &House, seen: &Seen) -> Option<Sight> {
     let Response::Findings(findings) = ask(house, Request::Diagnose).await? else {
         return None;
     };
-    let record = match seen.ended(status.change.as_ref()) {
-        None => None,
-        Some(generation) => match ask(house, Request::Record { generation }).await? {
-            Response::Record(record) => record.map(|record| *record),
-            _ => None,
-        },
-    };
+    let mut records = Vec::new();
+    for generation in seen.ended(&status.changes) {
+        if let Response::Record(record) = ask(house, Request::Record { generation }).await? {
+            records.extend(record.map(|record| *record));
+        }
+    }
     Some(Sight {
         alarms: status.alarms,
-        change: status.change,
+        changes: status.changes,
         findings: findings.findings,
-        record,
+        records,
     })
 }
 

@@ -1,6 +1,6 @@
 //! What is new, by what was seen before. Pure: it is handed the time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use reweave_common::operator::{Finding, Record, RunningChange};
@@ -17,9 +17,9 @@ const GONE_AFTER: Duration = Duration::from_secs(10);
 pub(super) struct Sight {
     pub(super) alarms: Vec<String>,
     pub(super) findings: Vec<Finding>,
-    pub(super) change: Option<RunningChange>,
-    /// Of the change that ran when it was last looked, and does no more.
-    pub(super) record: Option<Record>,
+    pub(super) changes: Vec<RunningChange>,
+    /// Of changes that ran when it was last looked, and do no more.
+    pub(super) records: Vec<Record>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -53,14 +53,18 @@ impl News {
 pub(super) struct Seen {
     alarms: Standing<String>,
     findings: Standing<Finding>,
-    change: Option<Generation>,
+    changes: BTreeSet<Generation>,
 }
 
 impl Seen {
-    /// The change that ran, when it runs no more.
-    pub(super) fn ended(&self, now: Option<&RunningChange>) -> Option<Generation> {
-        let now = now.map(|change| change.generation);
-        self.change.filter(|&ran| now != Some(ran))
+    /// The changes that ran, and run no more.
+    pub(super) fn ended(&self, now: &[RunningChange]) -> Vec<Generation> {
+        let runs = |ran: &Generation| now.iter().any(|change| change.generation == *ran);
+        self.changes
+            .iter()
+            .filter(|ran| !runs(ran))
+            .copied()
+            .collect()
     }
 
     pub(super) fn see(&mut self, sight: Sight, now: Instant) -> Vec<News> {
@@ -83,21 +87,21 @@ impl Seen {
         let (began, ended) = self.alarms.see(alarms, now);
         news.extend(began.into_iter().map(|alarm| News::AlarmBegan { alarm }));
         news.extend(ended.into_iter().map(|alarm| News::AlarmEnded { alarm }));
-        news.extend(self.see_change(sight.change, sight.record));
+        news.extend(self.see_changes(sight.changes, sight.records));
         news
     }
 
-    fn see_change(&mut self, change: Option<RunningChange>, record: Option<Record>) -> Vec<News> {
-        let began = change.filter(|change| self.change != Some(change.generation));
+    fn see_changes(&mut self, changes: Vec<RunningChange>, records: Vec<Record>) -> Vec<News> {
         let mut news = Vec::new();
-        if let Some(record) = record {
-            self.change = None;
+        for record in records {
+            self.changes.remove(&record.plan.generation);
             let record = Box::new(record);
             news.push(News::ChangeEnded { record });
         }
-        if let Some(change) = began {
-            self.change = Some(change.generation);
-            news.push(News::ChangeBegan { change });
+        for change in changes {
+            if self.changes.insert(change.generation) {
+                news.push(News::ChangeBegan { change });
+            }
         }
         news
     }
@@ -223,15 +227,15 @@ mod tests {
     fn a_change_that_ended_is_asked_for_until_its_record_is_there() {
         let (mut seen, now) = (Seen::default(), Instant::now());
         let running = Sight {
-            change: Some(change(3)),
+            changes: vec![change(3)],
             ..Sight::default()
         };
         let began = News::ChangeBegan { change: change(3) };
         assert_eq!(seen.see(running, now), [began]);
-        assert_eq!(seen.ended(Some(&change(3))), None);
-        assert_eq!(seen.ended(None), Some(Generation(3)));
-        assert_eq!(seen.ended(Some(&change(4))), Some(Generation(3)));
+        assert_eq!(seen.ended(&[change(3), change(4)]), []);
+        assert_eq!(seen.ended(&[]), [Generation(3)]);
+        assert_eq!(seen.ended(&[change(4)]), [Generation(3)]);
         assert!(seen.see(Sight::default(), now).is_empty(), "no record yet");
-        assert_eq!(seen.ended(None), Some(Generation(3)));
+        assert_eq!(seen.ended(&[]), [Generation(3)]);
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn is_problem(answer: &Answer, code: u16, kind: &str) {
     assert!(!json["detail"].as_str().unwrap().is_empty());
 }
 
-const READ: [&str; 10] = [
+const READ: [&str; 11] = [
     "me",
     "status",
     "fabric",
@@ -53,6 +53,7 @@ const READ: [&str; 10] = [
     "jobs",
     "imbalance",
     "history",
+    "past/spans",
     "events",
 ];
 
@@ -85,7 +86,7 @@ async fn a_token_asks_what_its_maker_may_ask() {
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let me = send(&house, "GET", "/api/v1/me", &viewer).json();
     assert_eq!(me, serde_json::json!({ "role": "viewer", "name": "vic" }));
-    for path in &READ[..9] {
+    for path in &READ[..10] {
         let answer = send(&house, "GET", &format!("/api/v1/{path}"), &viewer);
         assert_eq!(answer.code, 200, "{path}: {}", answer.body);
     }
@@ -124,6 +125,8 @@ async fn what_is_not_there_is_a_problem_that_says_so() {
         "nothing-there",
     );
     is_problem(&asked("GET", "/api/v1/explanations/x"), 404, "no-such-host");
+    let before_all = "/api/v1/past?at=1971-01-01T00:00:00Z";
+    is_problem(&asked("GET", before_all), 404, "nothing-there");
     let no_host = "/api/v1/traces?from=h0&to=h99";
     is_problem(&asked("GET", no_host), 404, "no-such-host");
     let never = "/api/v1/history/7/taking-back";
@@ -140,6 +143,11 @@ async fn what_is_not_there_is_a_problem_that_says_so() {
         "traces?from=h0&to=h1&port=65536",
         "traces?from=h0&to=h1&protocol=sctp",
         "traces?from=h0&to=h1&else=1",
+        "past",
+        "past?at=",
+        "past?at=yesterday",
+        "past?at=2999-01-01T00:00:00Z",
+        "past?at=2026-11-20T14:00:00Z&to=1h",
     ] {
         is_problem(
             &asked("GET", &format!("/api/v1/{path}")),

@@ -11,7 +11,7 @@ use super::http::{Answer, send};
 
 const DOCUMENT: &str = "/api/v1/openapi.json";
 
-fn document(house: &House) -> Value {
+pub(crate) fn document(house: &House) -> Value {
     let answer = send(house, "GET", DOCUMENT, "");
     assert_eq!(answer.code, 200);
     answer.json()
@@ -42,9 +42,17 @@ async fn what_can_be_asked_is_described_to_whoever_wants_to_know() {
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     let root = document["servers"][0]["url"].as_str().unwrap();
     let paths = document["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 22, "{:?}", paths.keys());
+    assert_eq!(paths.len(), 26, "{:?}", paths.keys());
+    let mut ids = BTreeSet::new();
     for (path, methods) in paths {
-        for method in methods.as_object().unwrap().keys() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap();
+            assert!(ids.insert(id), "{method} {path}: another is called {id}");
+            let problem = "#/components/responses/Problem";
+            assert_eq!(
+                operation["responses"]["default"]["$ref"], problem,
+                "{method} {path}"
+            );
             if path == "/events" {
                 continue;
             }

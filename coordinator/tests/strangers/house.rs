@@ -46,6 +46,7 @@ pub(crate) struct House {
     pub(crate) address: SocketAddr,
     pub(crate) door: SocketAddr,
     pub(crate) http: SocketAddr,
+    pub(crate) https: SocketAddr,
 }
 
 impl House {
@@ -103,6 +104,7 @@ impl House {
             address: places[0],
             door: places[1],
             http: places[2],
+            https: places[3],
         }
     }
 
@@ -117,7 +119,7 @@ impl House {
         let (child, places) = start(self.home.path(), self.runs, more);
         self.child = child;
         self.runs += 1;
-        [self.address, self.door, self.http] = places;
+        [self.address, self.door, self.http, self.https] = places;
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -216,8 +218,8 @@ pub(crate) async fn status(session: &Session) -> Status {
     }
 }
 
-/// The program, and where it listens, is joined and serves HTTP.
-fn start(home: &Path, run: u32, more: &[&OsStr]) -> (Child, [SocketAddr; 3]) {
+/// The program, and where it listens, is joined, serves HTTP, and does so over TLS.
+fn start(home: &Path, run: u32, more: &[&OsStr]) -> (Child, [SocketAddr; 4]) {
     let log = home.join(format!("log-{run}"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-coordinator"));
     command.current_dir(home).arg("run");
@@ -229,7 +231,7 @@ fn start(home: &Path, run: u32, more: &[&OsStr]) -> (Child, [SocketAddr; 3]) {
         "--data",
         "data",
     ]);
-    for place in ["--listen", "--door", "--http"] {
+    for place in ["--listen", "--door", "--http", "--https"] {
         command.args([place, "127.0.0.1:0"]);
     }
     let child = command
@@ -241,7 +243,7 @@ fn start(home: &Path, run: u32, more: &[&OsStr]) -> (Child, [SocketAddr; 3]) {
     (child, places(&log))
 }
 
-fn places(log: &Path) -> [SocketAddr; 3] {
+fn places(log: &Path) -> [SocketAddr; 4] {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let said = fs::read_to_string(log).unwrap();
@@ -249,10 +251,11 @@ fn places(log: &Path) -> [SocketAddr; 3] {
             "listens on ",
             "newcomers are heard on ",
             "health and metrics on ",
+            "over TLS on ",
         ]
         .map(|words| place_after(&said, words));
-        if let [Some(address), Some(door), Some(http)] = told {
-            return [address, door, http];
+        if let [Some(address), Some(door), Some(http), Some(https)] = told {
+            return [address, door, http, https];
         }
         assert!(Instant::now() < deadline, "it does not start:\n{said}");
         thread::park_timeout(Duration::from_millis(10));

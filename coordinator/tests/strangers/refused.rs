@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::house::{HOUR, House, ask, soon};
 
 /// A member of a cluster of the same name, who believes in ours.
-fn infiltrator(house: &House) -> Identity {
+pub(crate) fn infiltrator(house: &House) -> Identity {
     let theirs = Authority::create(&house.path("theirs"), "lab").unwrap();
     let dir = house.path("infiltrator");
     theirs
@@ -35,7 +35,7 @@ fn from_to(from: i32, to: i32) -> Validity {
     }
 }
 
-async fn is_told(house: &House, words: &str) {
+pub(crate) async fn is_told(house: &House, words: &str) {
     house
         .status_when(words, |status| {
             status.refused.iter().any(|one| one.why.contains(words))

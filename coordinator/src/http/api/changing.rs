@@ -25,8 +25,8 @@ pub(super) struct Planned {
 /// Plans what would mend the cluster; nothing is changed. For operators.
 #[utoipa::path(post, path = "/plans", params(Key), responses((status = 200, description = "A plan, or none", body = Planned)))]
 pub(super) async fn plan(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
-    let once = Once::asked(&headers, visitor, "plans")?;
-    let asked = planned(&served, visitor, Request::Plan);
+    let once = Once::asked(&headers, &visitor, "plans")?;
+    let asked = planned(&served, &visitor, Request::Plan);
     served.answers.answer(once, asked).await
 }
 
@@ -44,13 +44,13 @@ pub(super) async fn take_back(
     path: Number,
 ) -> Answered {
     let generation = number(path)?;
-    let once = Once::asked(&headers, visitor, &format!("taking {generation} back"))?;
+    let once = Once::asked(&headers, &visitor, &format!("taking {generation} back"))?;
     let generation = Some(generation);
-    let asked = planned(&served, visitor, Request::TakeBack { generation });
+    let asked = planned(&served, &visitor, Request::TakeBack { generation });
     served.answers.answer(once, asked).await
 }
 
-pub(super) async fn planned(served: &Served, visitor: Visitor, asked: Request) -> Answered {
+pub(super) async fn planned(served: &Served, visitor: &Visitor, asked: Request) -> Answered {
     match visitor.ask(&served.house, asked).await? {
         Answer::Plan { plan, not_seen } => {
             let plan = plan.map(|plan| *plan);
@@ -104,14 +104,14 @@ pub(super) async fn approve(
     let Insistence { force, now } = options(insistence)?;
     let approval = Approval { force, now };
     let what = format!("approval of {generation}, {approval:?}");
-    let once = Once::asked(&headers, visitor, &what)?;
-    let asked = begin(&served, visitor, generation, approval);
+    let once = Once::asked(&headers, &visitor, &what)?;
+    let asked = begin(&served, &visitor, generation, approval);
     served.answers.answer(once, asked).await
 }
 
 async fn begin(
     served: &Served,
-    visitor: Visitor,
+    visitor: &Visitor,
     generation: Generation,
     approval: Approval,
 ) -> Answered {

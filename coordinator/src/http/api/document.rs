@@ -5,7 +5,8 @@ use axum::routing::get;
 use axum::{Router, response::IntoResponse};
 use bytes::Bytes;
 use reweave_common::plan::Generation;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, Parameter};
+use utoipa::openapi::schema::{KnownFormat, Schema, SchemaFormat};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     Components, ComponentsBuilder, ContentBuilder, Info, OpenApi, OpenApiBuilder, Ref, RefOr,
@@ -24,9 +25,11 @@ pub(super) fn record(generation: Generation) -> String {
 }
 
 const ABOUT: &str = "Asks what the command line asks. `reweave dashboard` makes a token for whoever \
-    may connect: what their role may do, the token may. A coordinator that does not lead answers \
+    may connect: what their role may do, the token may. Over TLS the certificate of an operator or a \
+    viewer does, too. A coordinator that does not lead answers \
     503 and says who does.";
 const TOKEN: &str = "token";
+const CERTIFICATE: &str = "certificate";
 const PROBLEM: &str = "Problem";
 
 /// Nobody needs a token to learn what could be asked.
@@ -45,7 +48,9 @@ pub(super) fn head() -> OpenApi {
         .info(info)
         .servers(Some([Server::new(ROOT)]))
         .components(Some(shared()))
-        .security(Some([SecurityRequirement::new(TOKEN, [""; 0])]))
+        .security(Some(
+            [TOKEN, CERTIFICATE].map(|way| SecurityRequirement::new(way, [""; 0])),
+        ))
         .build()
 }
 
@@ -53,9 +58,18 @@ fn shared() -> Components {
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     ComponentsBuilder::new()
         .security_scheme(TOKEN, SecurityScheme::Http(bearer))
+        .security_scheme(CERTIFICATE, certificate())
         .schema(Problem::name(), Problem::schema())
         .response(PROBLEM, problem())
         .build()
+}
+
+fn certificate() -> SecurityScheme {
+    SecurityScheme::MutualTls {
+        description: Some("Of an operator or a viewer of the cluster".to_owned()),
+        deprecated: None,
+        extensions: None,
+    }
 }
 
 fn problem() -> Response {
@@ -75,11 +89,36 @@ fn finished(mut document: OpenApi) -> OpenApi {
             add(read, "304", unchanged);
             add(read, "default", Ref::from_response_name(PROBLEM));
         }
-        if let Some(change) = &mut item.post {
+        let changes = [&mut item.post, &mut item.put, &mut item.delete];
+        for change in changes.into_iter().flatten() {
             add(change, "default", Ref::from_response_name(PROBLEM));
+        }
+        let all = [
+            &mut item.get,
+            &mut item.post,
+            &mut item.put,
+            &mut item.delete,
+        ];
+        for operation in all.into_iter().flatten() {
+            for parameter in operation.parameters.iter_mut().flatten() {
+                bound(parameter);
+            }
         }
     }
     document
+}
+
+/// A number is refused that is larger than its type.
+fn bound(parameter: &mut RefOr<Parameter>) {
+    if let RefOr::T(Parameter { schema, .. }) = parameter
+        && let Some(RefOr::T(Schema::Object(number))) = schema
+    {
+        number.maximum = match number.format {
+            Some(SchemaFormat::KnownFormat(KnownFormat::UInt16)) => Some(u16::MAX.into()),
+            Some(SchemaFormat::KnownFormat(KnownFormat::UInt64)) => Some(u64::MAX.into()),
+            _ => return,
+        };
+    }
 }
 
 fn add(operation: &mut Operation, code: &str, response: impl Into<RefOr<Response>>) {

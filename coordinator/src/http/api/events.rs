@@ -1,13 +1,14 @@
 //! The cluster's state as it changes, as server-sent events.
 //!
-//! A frame is made once, while anybody looks, and handed to all who do: fifty viewers cost the core
-//! what one costs.
+//! A frame is made once, while anybody looks, as it goes over the line, and handed to all who do: fifty
+//! viewers cost the core what one costs, and the rest no more than sending takes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::body::Body;
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
@@ -24,21 +25,17 @@ use crate::intake::Asker;
 
 /// The eye sees no more of numbers.
 const EVERY: Duration = Duration::from_millis(500);
+/// Whoever is told nothing for longer takes the line for dead.
+const SIGN_OF_LIFE_AFTER: Duration = Duration::from_secs(15);
+const SIGN_OF_LIFE: &[u8] = b":\n\n";
 /// Whoever was shut out is shown no more after that.
 const LOOKED_AT_AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 pub(super) struct Frames(Arc<watch::Sender<Frame>>);
 
-#[derive(Debug, Clone, Default, PartialEq)]
-enum Frame {
-    #[default]
-    None,
-    /// JSON, as `GET /api/v1/status` gives it.
-    Status(Bytes),
-    /// Why there is no status.
-    Trouble(Bytes),
-}
+/// Nothing before the first.
+type Frame = Option<Bytes>;
 
 impl Frames {
     /// They are made for as long as there is a runtime.
@@ -54,7 +51,7 @@ impl Frames {
         loop {
             ticks.tick().await;
             if self.0.receiver_count() > 0 {
-                let frame = make(&house).await;
+                let frame = Some(make(&house).await);
                 self.0.send_if_modified(|shown| {
                     let changed = *shown != frame;
                     *shown = frame;
@@ -73,29 +70,41 @@ impl Frames {
             house,
             frames,
             looked_at: Instant::now(),
+            told_at: Instant::now(),
         };
         let events = unfold(viewer, |mut viewer| async {
             let event = viewer.next().await?;
             Some((Ok::<_, Infallible>(event), viewer))
         });
-        Sse::new(events)
-            .keep_alive(KeepAlive::default())
-            .into_response()
+        let headers = [
+            (header::CONTENT_TYPE, "text/event-stream"),
+            (header::CACHE_CONTROL, "no-cache"),
+        ];
+        (headers, Body::from_stream(events)).into_response()
     }
 }
 
-async fn make(house: &House) -> Frame {
+/// `status`, as `GET /api/v1/status` gives it, or `trouble`: why there is none.
+async fn make(house: &House) -> Bytes {
     let page = Asker::Member(Member::new(Role::Viewer, "page"));
     let problem = match http::ask(house, page, Request::Status).await {
         Some(Answer::Status(status)) => match serde_json::to_vec(&status) {
-            Ok(json) => return Frame::Status(json.into()),
+            Ok(json) => return event("status", &json),
             Err(_) => Problem::unexpected(),
         },
         Some(Answer::Refused(refused)) => refused.into(),
         Some(_) => Problem::unexpected(),
         None => Problem::no_answer(),
     };
-    Frame::Trouble(serde_json::to_vec(&problem).unwrap_or_default().into())
+    let json = serde_json::to_vec(&problem).unwrap_or_default();
+    event("trouble", &json)
+}
+
+/// JSON is one line.
+fn event(name: &str, json: &[u8]) -> Bytes {
+    [b"event: ", name.as_bytes(), b"\ndata: ", json, b"\n\n"]
+        .concat()
+        .into()
 }
 
 struct Viewer {
@@ -103,34 +112,32 @@ struct Viewer {
     house: House,
     frames: watch::Receiver<Frame>,
     looked_at: Instant,
+    told_at: Instant,
 }
 
 impl Viewer {
     /// Nothing more when its token is not good any more, or nobody makes frames.
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.looked_at.elapsed() >= LOOKED_AT_AGAIN {
                 self.visitor.name(&self.house).await.ok()?;
                 self.looked_at = Instant::now();
             }
-            match timeout(LOOKED_AT_AGAIN, self.frames.changed()).await {
-                Ok(changed) => changed.ok()?,
-                Err(_) => continue,
-            }
-            let frame = self.frames.borrow_and_update().clone();
-            if let Some(event) = shown(&frame) {
-                return Some(event);
+            let event = match timeout(LOOKED_AT_AGAIN, self.frames.changed()).await {
+                Ok(changed) => {
+                    changed.ok()?;
+                    self.frames.borrow_and_update().clone()
+                }
+                Err(_) => self.is_long_silent().then(|| SIGN_OF_LIFE.into()),
+            };
+            if event.is_some() {
+                self.told_at = Instant::now();
+                return event;
             }
         }
     }
-}
 
-fn shown(frame: &Frame) -> Option<Event> {
-    let (name, json) = match frame {
-        Frame::None => return None,
-        Frame::Status(json) => ("status", json),
-        Frame::Trouble(json) => ("trouble", json),
-    };
-    let json = std::str::from_utf8(json).ok()?;
-    Some(Event::default().event(name).data(json))
+    fn is_long_silent(&self) -> bool {
+        self.told_at.elapsed() >= SIGN_OF_LIFE_AFTER
+    }
 }

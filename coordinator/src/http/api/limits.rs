@@ -1,4 +1,4 @@
-//! How often a token may ask, so that a script that runs wild takes nothing from other people.
+//! How often each visitor may ask, so that a script that runs wild takes nothing from other people.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use reweave_common::member::Digest;
 use tokio::time::Instant;
 
 use super::problem::Problem;
@@ -21,7 +20,7 @@ const MOST_TOKENS: usize = 4096;
 
 /// How many requests each token may still make. Whoever has none shares with all others who have none.
 #[derive(Clone, Default)]
-pub(super) struct Limits(Arc<Mutex<BTreeMap<Option<Digest>, Budget>>>);
+pub(super) struct Limits(Arc<Mutex<BTreeMap<Option<Visitor>, Budget>>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Budget {
@@ -30,26 +29,27 @@ struct Budget {
 }
 
 pub(super) async fn hold(State(limits): State<Limits>, request: Request, next: Next) -> Response {
-    let token = Visitor::of(request.headers()).ok().map(Visitor::digest);
-    match limits.allow(token, Instant::now()) {
+    let visitor = Visitor::of(request.headers(), request.extensions());
+    match limits.allow(visitor.ok(), Instant::now()) {
         true => next.run(request).await,
         false => Problem::too_often().into_response(),
     }
 }
 
 impl Limits {
-    fn allow(&self, token: Option<Digest>, now: Instant) -> bool {
+    fn allow(&self, visitor: Option<Visitor>, now: Instant) -> bool {
         // A budget is whole at any moment.
         let mut budgets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if budgets.len() >= MOST_TOKENS && !budgets.contains_key(&token) {
+        if budgets.len() >= MOST_TOKENS && !budgets.contains_key(&visitor) {
             budgets.retain(|_, budget| budget.refilled(now) < AT_ONCE);
         }
-        let token = token.filter(|_| budgets.len() < MOST_TOKENS || budgets.contains_key(&token));
+        let may_have_one = budgets.len() < MOST_TOKENS || budgets.contains_key(&visitor);
+        let visitor = visitor.filter(|_| may_have_one);
         let whole = Budget {
             left: AT_ONCE,
             at: now,
         };
-        budgets.entry(token).or_insert(whole).take(now)
+        budgets.entry(visitor).or_insert(whole).take(now)
     }
 }
 
@@ -78,39 +78,43 @@ mod tests {
 
     use super::*;
 
-    fn allowed(limits: &Limits, token: Option<Digest>, now: Instant) -> usize {
-        (0..1000).take_while(|_| limits.allow(token, now)).count()
+    fn allowed(limits: &Limits, visitor: &Option<Visitor>, now: Instant) -> usize {
+        let asked = (0..1000).take_while(|_| limits.allow(visitor.clone(), now));
+        asked.count()
     }
 
-    fn token() -> Option<Digest> {
-        Some(Visit::random().digest())
+    fn token() -> Option<Visitor> {
+        Some(Visitor::Token(Visit::random().digest()))
     }
 
     #[test]
     fn who_asks_too_often_waits_and_others_do_not() {
         let (limits, start) = (Limits::default(), Instant::now());
         let (one, other) = (token(), token());
-        assert_eq!(allowed(&limits, one, start), 100);
-        assert_eq!(allowed(&limits, other, start), 100);
-        assert_eq!(allowed(&limits, None, start), 100);
+        assert_eq!(allowed(&limits, &one, start), 100);
+        assert_eq!(allowed(&limits, &other, start), 100);
+        assert_eq!(allowed(&limits, &None, start), 100);
         let later = start + Duration::from_millis(500);
-        assert_eq!(allowed(&limits, one, later), 25);
+        assert_eq!(allowed(&limits, &one, later), 25);
         let much_later = start + Duration::from_hours(1);
-        assert_eq!(allowed(&limits, one, much_later), 100);
+        assert_eq!(allowed(&limits, &one, much_later), 100);
     }
 
     #[test]
     fn tokens_that_strangers_make_up_take_no_memory() {
         let (limits, start) = (Limits::default(), Instant::now());
         let known = token();
-        assert!(limits.allow(known, start));
+        assert!(limits.allow(known.clone(), start));
         let made_up = (0..3 * MOST_TOKENS).filter(|_| limits.allow(token(), start));
         assert!(made_up.count() < MOST_TOKENS + 100);
         assert!(limits.0.lock().unwrap().len() <= MOST_TOKENS + 1);
-        assert!(limits.allow(known, start), "it has a budget of its own");
+        assert!(
+            limits.allow(known.clone(), start),
+            "it has a budget of its own"
+        );
         let later = start + Duration::from_secs(1);
         assert_eq!(
-            allowed(&limits, token(), later),
+            allowed(&limits, &token(), later),
             100,
             "the others have theirs back"
         );

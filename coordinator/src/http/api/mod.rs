@@ -10,8 +10,10 @@ mod fabric;
 mod limits;
 mod once;
 mod orders;
+mod past;
 mod problem;
 mod reading;
+mod sandbox;
 mod tagged;
 mod upkeep;
 mod visitor;
@@ -25,6 +27,7 @@ use reweave_common::plan::Generation;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::desk::Desk;
 use crate::house::House;
 use events::Frames;
 use limits::Limits;
@@ -36,6 +39,7 @@ struct Served {
     house: House,
     frames: Frames,
     answers: Answers,
+    sandbox: Desk,
 }
 
 type Answered = Result<Response, Problem>;
@@ -44,6 +48,7 @@ pub(super) fn routes(house: House) -> Router {
     let served = Served {
         frames: Frames::begin(house.clone()),
         answers: Answers::default(),
+        sandbox: Desk::new(sandbox::LONGEST),
         house,
     };
     let (api, document) = described().split_for_parts();
@@ -73,6 +78,10 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(reading::history))
         .routes(routes!(reading::record))
         .routes(routes!(reading::events))
+        .routes(routes!(past::spans))
+        .routes(routes!(past::past))
+        .routes(routes!(sandbox::play))
+        .routes(routes!(sandbox::promote))
         .routes(routes!(changing::plan))
         .routes(routes!(changing::approve))
         .routes(routes!(changing::take_back))
@@ -97,20 +106,25 @@ async fn no_such_method(uri: Uri) -> Problem {
 type Number = Result<Path<u64>, PathRejection>;
 
 fn number(path: Number) -> Result<Generation, Problem> {
-    let Path(number) = path.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let Path(number) = path.map_err(bad_path)?;
     Ok(Generation(number))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is how errors are mapped")]
+fn bad_path(error: PathRejection) -> Problem {
+    Problem::bad_request(format!("in the path: {}", error.body_text()))
 }
 
 type Name = Result<Path<String>, PathRejection>;
 
 fn name(path: Name) -> Result<String, Problem> {
-    let Path(name) = path.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let Path(name) = path.map_err(bad_path)?;
     Ok(name)
 }
 
 type Options<T> = Result<Query<T>, QueryRejection>;
 
 fn options<T>(query: Options<T>) -> Result<T, Problem> {
-    let Query(query) = query.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let Query(query) = query.map_err(|error| Problem::bad_request(error.body_text()))?;
     Ok(query)
 }

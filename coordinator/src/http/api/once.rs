@@ -12,7 +12,6 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use reweave_common::member::Digest;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
@@ -43,16 +42,16 @@ pub(super) struct Key {
 
 /// A request that shall be answered once. Without a key, each is another.
 pub(super) struct Once {
-    key: Option<(Digest, String)>,
+    key: Option<(Visitor, String)>,
     /// What is asked, so that a key is not taken for two things.
     what: String,
 }
 
 impl Once {
-    pub(super) fn asked(headers: &HeaderMap, by: Visitor, what: &str) -> Result<Self, Problem> {
+    pub(super) fn asked(headers: &HeaderMap, by: &Visitor, what: &str) -> Result<Self, Problem> {
         let key = headers.get(HEADER).map(|value| {
             let key = value.to_str().ok().filter(|key| is_key(key));
-            key.map(|key| (by.digest(), key.to_owned()))
+            key.map(|key| (by.clone(), key.to_owned()))
                 .ok_or_else(no_key)
         });
         Ok(Self {
@@ -67,7 +66,7 @@ fn is_key(text: &str) -> bool {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Answers(Arc<Mutex<BTreeMap<(Digest, String), Kept>>>);
+pub(super) struct Answers(Arc<Mutex<BTreeMap<(Visitor, String), Kept>>>);
 
 struct Kept {
     what: String,
@@ -101,7 +100,7 @@ impl Answers {
     }
 
     /// The answer of the first, where there is one.
-    fn begin(&self, key: &(Digest, String), what: String) -> Result<Option<Response>, Problem> {
+    fn begin(&self, key: &(Visitor, String), what: String) -> Result<Option<Response>, Problem> {
         let mut kept = self.lock();
         kept.retain(|_, kept| kept.since.elapsed() < KEPT);
         let Some(first) = kept.get(key) else {
@@ -130,13 +129,13 @@ impl Answers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Digest, String), Kept>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Visitor, String), Kept>> {
         // What is kept is whole at any moment.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn drop_oldest(kept: &mut BTreeMap<(Digest, String), Kept>) {
+fn drop_oldest(kept: &mut BTreeMap<(Visitor, String), Kept>) {
     while kept.len() >= MOST {
         let oldest = kept.iter().min_by_key(|(_, kept)| kept.since);
         let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
@@ -150,7 +149,7 @@ fn drop_oldest(kept: &mut BTreeMap<(Digest, String), Kept>) {
 /// went away, it may be made again.
 struct Open<'a> {
     answers: &'a Answers,
-    key: Option<(Digest, String)>,
+    key: Option<(Visitor, String)>,
 }
 
 impl Open<'_> {

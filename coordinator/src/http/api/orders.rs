@@ -61,6 +61,7 @@ pub(super) async fn gate(
 #[utoipa::path(
     put,
     path = "/jobs/{job}",
+    operation_id = "register_job",
     params(("job" = String, Path, description = "Its name"), Hosts),
     responses((status = 200, description = "The job", body = RegisteredJob))
 )]
@@ -72,7 +73,7 @@ pub(super) async fn register(
 ) -> Answered {
     let hosts = options(hosts)?.all()?;
     let order = JobOrder::Register { hosts };
-    told(&served, visitor, name(path)?, order).await
+    told(&served, &visitor, name(path)?, order).await
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -102,6 +103,7 @@ impl Phase {
 #[utoipa::path(
     put,
     path = "/jobs/{job}/phase",
+    operation_id = "tell_phase",
     params(("job" = String, Path, description = "Its name"), Phase),
     responses((status = 200, description = "The job", body = RegisteredJob))
 )]
@@ -112,10 +114,10 @@ pub(super) async fn phase(
     phase: Options<Phase>,
 ) -> Answered {
     let order = options(phase)?.order()?;
-    told(&served, visitor, name(path)?, order).await
+    told(&served, &visitor, name(path)?, order).await
 }
 
-async fn told(served: &Served, visitor: Visitor, job: String, order: JobOrder) -> Answered {
+async fn told(served: &Served, visitor: &Visitor, job: String, order: JobOrder) -> Answered {
     match visitor
         .ask(&served.house, Request::Job { job, order })
         .await?
@@ -151,6 +153,7 @@ enum Topology {
 #[utoipa::path(
     post,
     path = "/jobs/{job}/start",
+    operation_id = "start_job",
     params(("job" = String, Path, description = "Its name"), Wish, Key),
     responses((
         status = 200,
@@ -167,14 +170,14 @@ pub(super) async fn start(
     wish: Options<Wish>,
 ) -> Answered {
     let (job, Wish { topology }) = (name(path)?, options(wish)?);
-    let once = Once::asked(&headers, visitor, &format!("start of {job}, {topology:?}"))?;
+    let once = Once::asked(&headers, &visitor, &format!("start of {job}, {topology:?}"))?;
     let may_change = matches!(topology, Topology::Auto);
     let order = JobOrder::Start { may_change };
-    let answer = started(&served, visitor, job, order);
+    let answer = started(&served, &visitor, job, order);
     served.answers.answer(once, answer).await
 }
 
-async fn started(served: &Served, visitor: Visitor, job: String, order: JobOrder) -> Answered {
+async fn started(served: &Served, visitor: &Visitor, job: String, order: JobOrder) -> Answered {
     let answer = visitor.ask(&served.house, Request::Job { job, order });
     let Answer::Started(started) = answer.await? else {
         return Err(Problem::unexpected());
@@ -191,6 +194,7 @@ async fn started(served: &Served, visitor: Visitor, job: String, order: JobOrder
 #[utoipa::path(
     delete,
     path = "/jobs/{job}",
+    operation_id = "end_job",
     params(("job" = String, Path, description = "Its name")),
     responses((status = 204, description = "It is over"))
 )]

@@ -49,9 +49,14 @@ impl Problem {
     }
 
     pub(super) fn no_token() -> Self {
-        let detail =
-            "this needs a token: send `Authorization: Bearer TOKEN`; `reweave dashboard` makes one";
+        let detail = "this needs a token: send `Authorization: Bearer TOKEN`; `reweave dashboard` makes one. Over TLS \
+             the certificate of an operator or a viewer does, too";
         Self::new(StatusCode::UNAUTHORIZED, "urn:reweave:no-token", detail)
+    }
+
+    pub(super) fn other_site() -> Self {
+        let detail = "a page of another site asks this, and certificates are good for pages of this one alone";
+        Self::new(StatusCode::FORBIDDEN, "urn:reweave:other-site", detail)
     }
 
     pub(super) fn no_answer() -> Self {
@@ -111,6 +116,7 @@ impl From<Refused> for Problem {
                 (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")
             }
             Refused::NothingToChange => (StatusCode::CONFLICT, "urn:reweave:nothing-to-change"),
+            Refused::TooWide { .. } => (StatusCode::CONFLICT, "urn:reweave:too-wide"),
             Refused::Busy { .. } => (StatusCode::CONFLICT, "urn:reweave:busy"),
             Refused::Unfit { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:unfit"),
             Refused::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "urn:reweave:disk-full"),

@@ -20,7 +20,7 @@ use super::tagged::tagged;
 use super::visitor::Visitor;
 use super::{Answered, Name, Number, Options, Served, name, number, options};
 
-/// Whose token this is, and their role.
+/// Who asks, and their role.
 #[utoipa::path(get, path = "/me", responses((status = 200, description = "A member", body = Member)))]
 pub(super) async fn me(served: State<Served>, visitor: Visitor) -> Answered {
     let member = visitor.name(&served.house).await?;

@@ -40,19 +40,20 @@ pub(super) async fn maintain(
     let name = name(path)?;
     let Json(Work { stage }) = work.map_err(|error| Problem::bad_request(error.body_text()))?;
     let stage = Some(stage);
-    planned(&served, visitor, Request::Maintain { name, stage }).await
+    planned(&served, &visitor, Request::Maintain { name, stage }).await
 }
 
 /// Ends the work on a switch. For operators.
 #[utoipa::path(
     delete,
     path = "/maintenance/{name}",
+    operation_id = "end_maintenance",
     params(("name" = String, Path, description = "The name of the switch")),
     responses((status = 204, description = "It is ended"))
 )]
 pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
     let (name, stage) = (name(path)?, None);
-    planned(&served, visitor, Request::Maintain { name, stage }).await?;
+    planned(&served, &visitor, Request::Maintain { name, stage }).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -71,7 +72,7 @@ struct Hosts {
 )]
 pub(super) async fn freeze(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
     let hosts = vec![name(path)?];
-    froze(&served, visitor, Request::Freeze { hosts }).await
+    froze(&served, &visitor, Request::Freeze { hosts }).await
 }
 
 /// Plans may touch its links again. For operators.
@@ -83,10 +84,10 @@ pub(super) async fn freeze(served: State<Served>, visitor: Visitor, path: Name) 
 )]
 pub(super) async fn thaw(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
     let hosts = vec![name(path)?];
-    froze(&served, visitor, Request::Thaw { hosts }).await
+    froze(&served, &visitor, Request::Thaw { hosts }).await
 }
 
-async fn froze(served: &Served, visitor: Visitor, asked: Request) -> Answered {
+async fn froze(served: &Served, visitor: &Visitor, asked: Request) -> Answered {
     match visitor.ask(&served.house, asked).await? {
         Answer::Froze { hosts } => Ok(Json(Hosts { hosts }).into_response()),
         _ => Err(Problem::unexpected()),

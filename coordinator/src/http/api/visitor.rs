@@ -1,9 +1,10 @@
-//! Who asks over HTTP: whoever has a token that the cluster knows the digest of.
+//! Who asks over HTTP: whoever has a token that the cluster knows the digest of, and over TLS also whoever has
+//! shown a certificate.
 
-use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, HeaderName};
 use reweave_common::member::{Digest, Member};
 use reweave_common::operator::{Request, Response};
 use reweave_link::visit::Visit;
@@ -11,31 +12,50 @@ use reweave_link::visit::Visit;
 use super::problem::Problem;
 use crate::house::House;
 use crate::http;
+use crate::http::guests::Shown;
 use crate::intake::Asker;
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Visitor(Digest);
+/// How browsers say whether the page that asks is from the same place.
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Visitor {
+    Token(Digest),
+    Member(Member),
+}
 
 impl Visitor {
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+    /// Whoever sends a token asks by that, whatever he has shown.
+    pub(super) fn of(headers: &HeaderMap, extensions: &Extensions) -> Result<Self, Problem> {
+        let shown = extensions.get::<ConnectInfo<Shown>>();
+        let member = shown.and_then(|ConnectInfo(Shown(member))| member.clone());
+        match member {
+            Some(member) if !headers.contains_key(AUTHORIZATION) => match is_of_page(headers) {
+                true => Ok(Self::Member(member)),
+                false => Err(Problem::other_site()),
+            },
+            _ => Self::by_token(headers),
+        }
+    }
+
+    fn by_token(headers: &HeaderMap) -> Result<Self, Problem> {
         let value = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
         let token = value.and_then(|value| value.strip_prefix("Bearer "));
         let visit: Visit = token
             .and_then(|token| token.parse().ok())
             .ok_or_else(Problem::no_token)?;
-        Ok(Self(visit.digest()))
+        Ok(Self::Token(visit.digest()))
     }
 
-    pub(super) fn digest(self) -> Digest {
-        self.0
-    }
-
-    pub(super) fn asker(self) -> Asker {
-        Asker::Visitor(self.0)
+    pub(super) fn asker(&self) -> Asker {
+        match self {
+            Self::Token(digest) => Asker::Visitor(*digest),
+            Self::Member(member) => Asker::Member(member.clone()),
+        }
     }
 
     /// What the core refuses is a problem.
-    pub(super) async fn ask(self, house: &House, request: Request) -> Result<Response, Problem> {
+    pub(super) async fn ask(&self, house: &House, request: Request) -> Result<Response, Problem> {
         match http::ask(house, self.asker(), request).await {
             None => Err(Problem::no_answer()),
             Some(Response::Refused(refused)) => Err(refused.into()),
@@ -43,7 +63,7 @@ impl Visitor {
         }
     }
 
-    pub(super) async fn name(self, house: &House) -> Result<Member, Problem> {
+    pub(super) async fn name(&self, house: &House) -> Result<Member, Problem> {
         match self.ask(house, Request::WhoAmI).await? {
             Response::You(member) => Ok(member),
             _ => Err(Problem::unexpected()),
@@ -51,10 +71,56 @@ impl Visitor {
     }
 }
 
+/// Browsers show a certificate in the name of any page; what a page of somebody else asks, its reader did not.
+fn is_of_page(headers: &HeaderMap) -> bool {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().ok());
+    let site = text(SITE).is_none_or(|site| matches!(site, Some("same-origin" | "none")));
+    let ours = text(HOST).flatten().map(|host| format!("https://{host}"));
+    site && text(ORIGIN).is_none_or(|origin| origin.is_some() && origin == ours.as_deref())
+}
+
 impl<S: Sync> FromRequestParts<S> for Visitor {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        Self::of(&parts.headers)
+        Self::of(&parts.headers, &parts.extensions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn is_ours(headers: &[(HeaderName, &'static str)]) -> bool {
+        let mut map = HeaderMap::new();
+        map.insert(HOST, HeaderValue::from_static("c0:7335"));
+        for (name, value) in headers {
+            map.insert(name, HeaderValue::from_static(value));
+        }
+        is_of_page(&map)
+    }
+
+    #[test]
+    fn what_pages_of_others_ask_is_not_asked_by_who_shows_a_certificate() {
+        assert!(is_ours(&[]), "no browser");
+        assert!(is_ours(&[
+            (SITE, "same-origin"),
+            (ORIGIN, "https://c0:7335")
+        ]));
+        assert!(is_ours(&[(SITE, "none")]), "somebody has typed it");
+        for site in ["cross-site", "same-site", "else", ""] {
+            assert!(!is_ours(&[(SITE, site)]), "{site}");
+        }
+        for origin in [
+            "https://c0",
+            "http://c0:7335",
+            "https://evil.example",
+            "null",
+            "",
+        ] {
+            assert!(!is_ours(&[(ORIGIN, origin)]), "{origin}");
+        }
     }
 }

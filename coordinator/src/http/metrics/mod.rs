@@ -58,9 +58,8 @@ fn routes(page: &mut Page, status: &Status) {
     page.single(Gauge, "reweave_route_generation", help, generation);
     let help = "Flows that are pinned to a path.";
     page.single(Gauge, "reweave_pins", help, count(status.pins.len()));
-    let changing = u8::from(status.change.is_some());
-    let help = "Whether a plan is on its way.";
-    page.single(Gauge, "reweave_change_running", help, changing);
+    let help = "Plans on offer and on their way.";
+    page.single(Gauge, "reweave_changes", help, count(status.changes.len()));
     let auto = u8::from(status.mode == Mode::Auto);
     let help = "Whether the coordinator carries plans out by itself.";
     page.single(Gauge, "reweave_mode_auto", help, auto);

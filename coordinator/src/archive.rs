@@ -1,0 +1,80 @@
+//! The history as it is read while the cluster runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reweave_history::{Past, PastError};
+use thiserror::Error;
+
+use crate::config::HistoryConfig;
+use crate::desk::{Desk, Undone};
+
+/// A store far away that answers slowly does not hold up all others.
+const LONGEST: Duration = Duration::from_secs(20);
+/// Some hundred megabytes.
+const MOST_ROWS: usize = 500_000;
+
+#[derive(Debug, Error)]
+pub(crate) enum Unread {
+    #[error("this coordinator keeps no history: its settings have [history] on = false")]
+    NotKept,
+    #[error("somebody else reads the history just now: try again")]
+    Busy,
+    #[error("the history cannot be read: {0}")]
+    Failed(#[from] PastError),
+    #[error("whatever read the history has died")]
+    Died,
+}
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Archive {
+    url: Option<Arc<str>>,
+    desk: Desk,
+}
+
+impl Archive {
+    pub(crate) fn of(config: Option<&HistoryConfig>) -> Self {
+        Self {
+            url: config.map(|history| history.url.as_str().into()),
+            desk: Desk::new(LONGEST),
+        }
+    }
+
+    /// It ends early when nobody waits for it any more.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Past) -> Result<T, PastError> + Send + 'static,
+    ) -> Result<T, Unread> {
+        let url = self.url.clone().ok_or(Unread::NotKept)?;
+        let read = self.desk.work(move |goes_on| {
+            let past = Past::open(&url).map_err(PastError::Shelf)?;
+            work(&past.within(MOST_ROWS, goes_on))
+        });
+        match read.await {
+            Ok(outcome) => Ok(outcome?),
+            Err(Undone::Busy) => Err(Unread::Busy),
+            Err(Undone::Died) => Err(Unread::Died),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_history::{Kind, Rules};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_what_is_kept_is_read() {
+        let read = Archive::of(None).read(|past| past.kept(Kind::Links)).await;
+        assert!(matches!(read, Err(Unread::NotKept)), "{read:?}");
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::of(Some(&HistoryConfig {
+            url: folder.path().display().to_string(),
+            rules: Rules::default(),
+        }));
+        let read = archive.read(|past| past.kept(Kind::Links)).await;
+        assert_eq!(read.unwrap(), []);
+    }
+}

@@ -1,0 +1,101 @@
+//! Work that takes long, on a thread beside the event loop: one piece at a time, and no longer than somebody
+//! waits for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
+
+/// Whoever comes while somebody else is at it waits so long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Desk {
+    place: Arc<Semaphore>,
+    longest: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) enum Undone {
+    Busy,
+    Died,
+}
+
+impl Desk {
+    /// For work that may take so long.
+    pub(crate) fn new(longest: Duration) -> Self {
+        Self {
+            place: Arc::new(Semaphore::new(1)),
+            longest,
+        }
+    }
+
+    /// The work is handed what says whether to go on: nobody else has a place before it ends.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(GoesOn) -> T + Send + 'static,
+    ) -> Result<T, Undone> {
+        let place = timeout(PATIENCE, Arc::clone(&self.place).acquire_owned());
+        let place = place.await.map_err(|_| Undone::Busy)?;
+        let waits = Arc::new(());
+        let (waited_for, began, longest) = (Arc::downgrade(&waits), Instant::now(), self.longest);
+        let goes_on = move || waited_for.strong_count() > 0 && began.elapsed() < longest;
+        let working = spawn_blocking(move || {
+            let _place = place;
+            work(Box::new(goes_on))
+        });
+        let done = working.await.map_err(|_| Undone::Died);
+        drop(waits);
+        done
+    }
+}
+
+pub(crate) type GoesOn = Box<dyn Fn() -> bool + Send>;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_any_more_ends_and_gives_its_place_back() {
+        let desk = Desk::new(Duration::from_hours(1));
+        let (begins, begun) = channel();
+        let (goes, may_go) = channel::<()>();
+        let (ends, ended) = channel();
+        let other = desk.clone();
+        let working = tokio::spawn(async move {
+            let work = other.work(move |goes_on| {
+                begins.send(goes_on()).unwrap();
+                may_go.recv().unwrap();
+                ends.send(goes_on()).unwrap();
+            });
+            work.await
+        });
+        let begun = spawn_blocking(move || begun.recv());
+        assert!(begun.await.unwrap().unwrap(), "somebody waits");
+        working.abort();
+        assert!(working.await.unwrap_err().is_cancelled());
+        goes.send(()).unwrap();
+        let ended = spawn_blocking(move || ended.recv());
+        assert!(!ended.await.unwrap().unwrap(), "nobody does");
+        assert!(desk.work(|goes_on| goes_on()).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn what_takes_too_long_is_told_to_end() {
+        let desk = Desk::new(Duration::ZERO);
+        assert!(!desk.work(|goes_on| goes_on()).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_too_long_for_a_place_is_told_to_come_again() {
+        let desk = Desk::new(Duration::from_hours(1));
+        let _held = desk.place.acquire().await.unwrap();
+        assert!(matches!(desk.work(drop).await, Err(Undone::Busy)));
+    }
+}

@@ -1,0 +1,157 @@
+//! The cluster as it was, from the history.
+
+mod shown;
+
+use std::time::SystemTime;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use reweave_common::moment::Moment;
+use reweave_history::{Kept, Kind, PastError, moment_of, written};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::problem::Problem;
+use super::tagged::tagged;
+use super::visitor::Visitor;
+use super::{Answered, Options, Served, options};
+use crate::archive::Unread;
+use shown::{Was, was};
+
+/// Which times there is a history of.
+#[derive(Debug, Serialize, ToSchema)]
+struct Spans {
+    /// What the coordinator's clock says.
+    now: String,
+    /// The finest resolution first, and then the earliest.
+    spans: Vec<Span>,
+}
+
+/// Time in which something was kept.
+#[derive(Debug, Serialize, ToSchema)]
+struct Span {
+    /// 1s, 10s or 5min.
+    resolution: &'static str,
+    from: String,
+    to: String,
+}
+
+impl From<&Kept> for Span {
+    fn from(kept: &Kept) -> Self {
+        Self {
+            resolution: kept.resolution.name(),
+            from: written(kept.from),
+            to: written(kept.to),
+        }
+    }
+}
+
+/// Which times there is a history of, as far as it is written down: the last minute waits for that.
+#[utoipa::path(get, path = "/past/spans", responses((status = 200, description = "The times", body = Spans)))]
+pub(super) async fn spans(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
+    visitor.name(&served.house).await?;
+    let archive = &served.house.archive;
+    let kept = archive.read(|past| past.kept(Kind::Links)).await?;
+    let now = written(now());
+    let spans = kept.iter().map(Span::from).collect();
+    tagged(&headers, &Spans { now, spans })
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct When {
+    /// The moment, as `2026-11-20T14:00:00Z`, or `15m` for so long ago.
+    at: String,
+}
+
+/// What links carried, flows sent and probes found at one moment, as finely as it was kept, and what was
+/// decided shortly before. The fabric is that of now.
+#[utoipa::path(get, path = "/past", params(When), responses((status = 200, description = "As it was", body = Was)))]
+pub(super) async fn past(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    when: Options<When>,
+) -> Answered {
+    let at = moment(&options(when)?.at, SystemTime::now())?;
+    visitor.name(&served.house).await?;
+    let house = &served.house;
+    let fabric = house.fabric.clone();
+    let was = house
+        .archive
+        .read(move |past| was(past, &fabric, at))
+        .await?;
+    let nothing = || Problem::nothing_there(format!("nothing was kept of {}", written(at)));
+    tagged(&headers, &was.ok_or_else(nothing)?)
+}
+
+/// One that is over.
+pub(super) fn moment(text: &str, now: SystemTime) -> Result<Moment, Problem> {
+    let at = moment_of(text, now).ok_or_else(|| {
+        let ways = "write 2026-11-20T14:00:00Z, or 15m for that long ago";
+        Problem::bad_request(format!("{text:?} is no moment: {ways}"))
+    })?;
+    match moment_of("0s", now).is_some_and(|now| at > now) {
+        true => Err(Problem::bad_request(format!(
+            "{} is still to come",
+            written(at)
+        ))),
+        false => Ok(at),
+    }
+}
+
+fn now() -> Moment {
+    moment_of("0s", SystemTime::now()).unwrap_or_default()
+}
+
+impl From<Unread> for Problem {
+    fn from(unread: Unread) -> Self {
+        let (code, kind) = match &unread {
+            Unread::NotKept => (StatusCode::NOT_FOUND, "urn:reweave:no-history"),
+            Unread::Busy | Unread::Failed(PastError::Stopped) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "urn:reweave:busy-reading")
+            }
+            Unread::Failed(PastError::TooMuch { .. }) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:too-much")
+            }
+            Unread::Failed(PastError::NotBefore { .. }) => {
+                (StatusCode::BAD_REQUEST, "urn:reweave:bad-request")
+            }
+            Unread::Failed(_) | Unread::Died => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "urn:reweave:unread")
+            }
+        };
+        Self::new(code, kind, unread.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn a_moment_is_one_that_was() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_795_183_200);
+        let at = |text| moment(text, now).map(written);
+        assert_eq!(
+            at("2026-11-20T13:59:00Z").unwrap(),
+            "2026-11-20T13:59:00.000000Z"
+        );
+        assert_eq!(at("2m").unwrap(), "2026-11-20T13:58:00.000000Z");
+        for (text, says) in [
+            ("yesterday", "\"yesterday\" is no moment"),
+            ("", "is no moment"),
+            ("2026-11-20T14:00:01Z", "is still to come"),
+            ("1960-01-01T00:00:00Z", "is no moment"),
+            ("99999999999999999999999h", "is no moment"),
+        ] {
+            let problem = serde_json::to_value(at(text).unwrap_err()).unwrap();
+            assert_eq!(problem["status"], 400, "{problem}");
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.contains(says), "{detail}");
+        }
+    }
+}

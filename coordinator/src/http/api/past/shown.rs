@@ -1,0 +1,206 @@
+//! One moment of the history, as the page shows what is now.
+
+use std::time::Duration;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::FlowKey;
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Hop, Matrix, hops};
+use reweave_common::plan::Generation;
+use reweave_common::snapshot::{self, FlowState, LinkState};
+use reweave_common::units::Rate;
+use reweave_history::{Event, Kind, Past, PastError, Question, Resolution, Seen, Window, written};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// What hosts, links and flows said.
+const MEASURED: [Kind; 4] = [Kind::Agents, Kind::Links, Kind::Flows, Kind::Probes];
+const DECIDED: [Kind; 2] = [Kind::Changes, Kind::Findings];
+/// What was decided so shortly before belongs to the picture.
+const SHORTLY: Duration = Duration::from_mins(10);
+const MOST_EVENTS: usize = 100;
+/// So much is not written down at all, by any policy; with it a moment is one that was.
+const A_MOMENT: Duration = Duration::from_micros(1);
+
+/// The cluster at one moment.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Was {
+    at: String,
+    /// What is told is of the time from here up to that moment.
+    from: String,
+    /// 1s, 10s or 5min.
+    resolution: &'static str,
+    links: Vec<LinkThen>,
+    flows: Vec<FlowThen>,
+    matrix: Matrix,
+    agents: Vec<AgentThen>,
+    /// Shortly before, the latest first.
+    events: Vec<EventThen>,
+    /// What cannot be told.
+    missing: Vec<String>,
+}
+
+/// One direction of a link.
+#[derive(Debug, Serialize, ToSchema)]
+struct LinkThen {
+    hop: Hop,
+    up: bool,
+    rate_bits_per_s: Rate,
+    capacity_bits_per_s: Rate,
+    age_ms: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct FlowThen {
+    flow: FlowKey,
+    from: String,
+    to: String,
+    rate_bits_per_s: Rate,
+    least_bits_per_s: Rate,
+    most_bits_per_s: Rate,
+    /// Absent when a hop of it is not known.
+    path: Option<Vec<Hop>>,
+    age_ms: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct AgentThen {
+    node: String,
+    /// Of that time.
+    connected_share: f64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct EventThen {
+    at: String,
+    what: String,
+    /// The node or the hop; empty where there is none.
+    place: String,
+    generation: Option<Generation>,
+}
+
+/// As finely as it was kept; nothing where nothing was.
+pub(super) fn was(past: &Past, fabric: &Fabric, at: Moment) -> Result<Option<Was>, PastError> {
+    for resolution in Resolution::ALL {
+        let question = Question {
+            from: before(at, reach(resolution)),
+            to: at + A_MOMENT,
+            resolution: Some(resolution),
+            kinds: MEASURED.into(),
+        };
+        let window = match past.look(&question) {
+            // There is less of what is coarser.
+            Err(PastError::TooMuch { .. }) if resolution != Resolution::FiveMinutes => continue,
+            window => window?,
+        };
+        if !window.links.is_empty() || !window.agents.is_empty() {
+            let decided = decided(past, at)?;
+            return Ok(Some(Was::new(fabric, &question, &window, &decided)));
+        }
+    }
+    Ok(None)
+}
+
+/// Agents report twice a second, and probe each other every few seconds.
+fn reach(resolution: Resolution) -> Duration {
+    match resolution {
+        Resolution::Second => Duration::from_secs(5),
+        Resolution::TenSeconds | Resolution::FiveMinutes => resolution.width(),
+    }
+}
+
+fn decided(past: &Past, at: Moment) -> Result<Window, PastError> {
+    past.look(&Question {
+        from: before(at, SHORTLY),
+        to: at + A_MOMENT,
+        resolution: None,
+        kinds: DECIDED.into(),
+    })
+}
+
+fn before(at: Moment, by: Duration) -> Moment {
+    let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+    Moment::from_micros(at.as_micros().saturating_sub(by))
+}
+
+impl Was {
+    fn new(fabric: &Fabric, question: &Question, window: &Window, decided: &Window) -> Self {
+        let at = question.to;
+        let links = window.links_on(fabric, at).into_iter();
+        let flows = window.flows_on(fabric, at).into_iter();
+        Self {
+            at: written(before(at, A_MOMENT)),
+            from: written(question.from),
+            resolution: window.resolution.name(),
+            links: links
+                .map(|(hop, state)| LinkThen::new(fabric, hop, &state))
+                .collect(),
+            flows: flows.map(|state| FlowThen::new(fabric, &state)).collect(),
+            matrix: window.matrix_on(fabric),
+            agents: agents(window),
+            events: events(decided),
+            missing: [&window.warnings[..], &decided.warnings[..]].concat(),
+        }
+    }
+}
+
+impl LinkThen {
+    fn new(fabric: &Fabric, hop: snapshot::Hop, state: &LinkState) -> Self {
+        Self {
+            hop: Hop::named(hop, fabric),
+            up: state.up,
+            rate_bits_per_s: state.rate,
+            capacity_bits_per_s: fabric.link(hop.link).rate,
+            age_ms: millis(state.age),
+        }
+    }
+}
+
+impl FlowThen {
+    fn new(fabric: &Fabric, state: &FlowState) -> Self {
+        let [least, most] = state.rate_range;
+        Self {
+            flow: state.flow,
+            from: fabric.name(state.from).to_owned(),
+            to: fabric.name(state.to).to_owned(),
+            rate_bits_per_s: state.rate,
+            least_bits_per_s: least,
+            most_bits_per_s: most,
+            path: state.path.as_deref().map(|path| hops(path, fabric)),
+            age_ms: millis(state.age),
+        }
+    }
+}
+
+fn millis(age: Duration) -> u64 {
+    u64::try_from(age.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// By the last stretch of each; those that were away first.
+fn agents(window: &Window) -> Vec<AgentThen> {
+    let mut agents: Vec<AgentThen> = Vec::new();
+    for seen in &window.agents {
+        let agent = AgentThen {
+            node: seen.what.node.clone(),
+            connected_share: seen.what.connected.map_or(0.0, |figures| figures.mean),
+        };
+        match agents.last_mut().filter(|last| last.node == agent.node) {
+            Some(last) => *last = agent,
+            None => agents.push(agent),
+        }
+    }
+    agents.sort_by(|a, b| a.connected_share.total_cmp(&b.connected_share));
+    agents
+}
+
+fn events(decided: &Window) -> Vec<EventThen> {
+    let mut events: Vec<&Seen<Event>> = decided.changes.iter().chain(&decided.findings).collect();
+    events.sort_by_key(|seen| std::cmp::Reverse(seen.at));
+    let told = events.iter().take(MOST_EVENTS).map(|seen| EventThen {
+        at: written(seen.at),
+        what: seen.what.what.clone(),
+        place: seen.what.place.clone(),
+        generation: seen.what.generation,
+    });
+    told.collect()
+}

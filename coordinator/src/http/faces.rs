@@ -1,0 +1,70 @@
+//! What is shown at each address of ours, made when somebody comes to it, and anew in time. Who is here
+//! already has seen another one, and stays.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+use reweave_link::Identity;
+use reweave_link::web::Face;
+
+use crate::signing::Signing;
+
+/// A machine has few addresses that others come to.
+const MOST: usize = 64;
+
+pub(super) struct Faces {
+    signing: Signing,
+    made: BTreeMap<IpAddr, Face>,
+}
+
+impl Faces {
+    pub(super) fn of(signing: Signing) -> Self {
+        let made = BTreeMap::new();
+        Self { signing, made }
+    }
+
+    pub(super) fn at(&mut self, address: IpAddr, ours: &Identity, now: SystemTime) -> Face {
+        self.made.retain(|_, face| !face.is_due(now));
+        if let Some(face) = self.made.get(&address) {
+            return face.clone();
+        }
+        let face = self.signing.face(ours, address);
+        // Without a signer there is nothing that could be made, and ours may be a newer one next time.
+        if self.signing.can_sign() && self.made.len() < MOST {
+            self.made.insert(address, face.clone());
+        }
+        face
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use reweave_link::Role;
+    use reweave_link::pki::{Authority, Validity};
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    #[test]
+    fn each_address_has_one_until_it_is_due() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("c0");
+        let authority = Authority::create(&home.path().join("authority"), "lab").unwrap();
+        let issued = authority.issue(Role::Coordinator, "c0", Validity::day(), &folder);
+        issued.unwrap();
+        let ours = Identity::load(&folder).unwrap();
+        let year = Validity::lasting(365 * 24 * HOUR).unwrap();
+        authority.issue_signer("c0", year, &folder).unwrap();
+        let mut faces = Faces::of(Signing::load(&folder).unwrap());
+        let [one, other] = ["10.0.0.1", "fd00::1"].map(|text| text.parse().unwrap());
+        let now = SystemTime::now();
+        let first = faces.at(one, &ours, now);
+        assert_eq!(faces.at(one, &ours, now + 8 * HOUR), first);
+        assert_ne!(faces.at(other, &ours, now), first);
+        assert_ne!(faces.at(one, &ours, now + 20 * HOUR), first);
+    }
+}

@@ -1,0 +1,267 @@
+//! Connections over TLS, from anywhere. Whoever shows the certificate of an operator or a viewer is known by
+//! it; strangers need a token for all that needs one. Nobody is kept out by those who come in crowds and
+//! say nothing: handshakes, strangers, viewers and operators have their places apart from each other.
+
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use reweave_common::error::told;
+use reweave_common::member::{Member, Role};
+use reweave_link::LinkError;
+use reweave_link::web::{self, Card, Guest, Stream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::crowd::{Crowd, Lost, Room, Seat};
+use super::faces::Faces;
+use super::visits::Visit;
+use crate::house::House;
+use crate::sessions::{Reason, Refusals};
+
+/// Whose certificates are good here.
+const ROLES: [Role; 2] = [Role::Operator, Role::Viewer];
+
+const HANDSHAKES: Room = Room {
+    most: 128,
+    most_of_one: 32,
+};
+/// Of an address or a member. Browsers open six each, and offices share an address.
+const CONNECTIONS: Room = Room {
+    most: 256,
+    most_of_one: 64,
+};
+/// How often those who were refused are told of.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+pub(super) struct Guests {
+    listener: TcpListener,
+    house: House,
+    faces: Faces,
+    handshakes: Crowd<IpAddr>,
+    running: JoinSet<Result<(Guest, SocketAddr), Turned>>,
+    places: Places,
+    refusals: Refusals,
+    telling: Interval,
+}
+
+/// Who did not come in.
+enum Turned {
+    Away(LinkError),
+    /// Others needed the place.
+    Crowded(SocketAddr),
+}
+
+struct Places {
+    strangers: Crowd<Whose>,
+    viewers: Crowd<Whose>,
+    operators: Crowd<Whose>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Whose {
+    Address(IpAddr),
+    Member(Member),
+}
+
+impl Guests {
+    pub(super) fn to(listener: TcpListener, house: House) -> Self {
+        if !house.signing.can_sign() {
+            let why = "this coordinator has no signer";
+            tracing::warn!("over TLS a certificate is shown that browsers do not know: {why}");
+        }
+        let crowd = || Crowd::new(CONNECTIONS);
+        let mut telling = interval(TOLD_EVERY);
+        telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            faces: Faces::of(house.signing.clone()),
+            listener,
+            house,
+            handshakes: Crowd::new(HANDSHAKES),
+            running: JoinSet::new(),
+            places: Places {
+                strangers: crowd(),
+                viewers: crowd(),
+                operators: crowd(),
+            },
+            refusals: Refusals::default(),
+            telling,
+        }
+    }
+
+    fn begin(&mut self, stream: TcpStream, from: SocketAddr) {
+        let ours = self.house.ours.borrow().clone();
+        let near = stream.local_addr().map_or(from.ip(), |near| near.ip());
+        let face = self.faces.at(near.to_canonical(), &ours, SystemTime::now());
+        let (seat, lost) = self.handshakes.enter(from.ip().to_canonical());
+        self.running.spawn(async move {
+            let _seat = seat;
+            tokio::select! {
+                done = web::receive(stream, from, &ours, &face, &ROLES) => {
+                    done.map(|guest| (guest, from)).map_err(Turned::Away)
+                }
+                _ = lost => Err(Turned::Crowded(from)),
+            }
+        });
+    }
+
+    fn note(&mut self, turned: Turned) {
+        match turned {
+            Turned::Away(error) => self.refusals.note(&error),
+            Turned::Crowded(from) => {
+                let why = "others needed its place before it completed the handshake".to_owned();
+                self.refusals.add(from, Reason::Crowded, why);
+            }
+        }
+    }
+}
+
+impl Places {
+    fn settle(&self, Guest { stream, card }: Guest, from: IpAddr) -> Line {
+        let member = card.as_ref().map(|card| card.member().clone());
+        let crowd = match member.as_ref().map(|member| member.role) {
+            None => &self.strangers,
+            Some(Role::Operator) => &self.operators,
+            Some(_) => &self.viewers,
+        };
+        let whose = member.clone().map_or(Whose::Address(from), Whose::Member);
+        let (seat, lost) = crowd.enter(whose);
+        Line {
+            visit: Visit::over(stream, ()),
+            end: Some(Box::pin(end(lost, card))),
+            seat,
+            shown: Shown(member),
+        }
+    }
+}
+
+/// Waits until whoever is there has to go.
+async fn end(lost: Lost, card: Option<Card>) {
+    let Some(card) = card else {
+        let _ = lost.await;
+        return;
+    };
+    let member = card.member().clone();
+    tokio::select! {
+        _ = lost => {}
+        refusal = card.ended() => tracing::warn!("{member} is out: {}", told(&refusal)),
+    }
+}
+
+impl Listener for Guests {
+    type Io = Line;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Line, SocketAddr) {
+        loop {
+            tokio::select! {
+                (stream, from) = Listener::accept(&mut self.listener) => self.begin(stream, from),
+                Some(done) = self.running.join_next() => match done {
+                    Ok(Ok((guest, from))) => {
+                        return (self.places.settle(guest, from.ip().to_canonical()), from);
+                    }
+                    Ok(Err(turned)) => self.note(turned),
+                    // A bug, but whoever found it must not stop the others from coming in.
+                    Err(panic) => tracing::error!(%panic, "a handshake broke off"),
+                },
+                _ = self.telling.tick() => self.refusals.tell(&self.house.intake),
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// Who has shown a certificate; nobody, of a stranger.
+#[derive(Debug, Clone)]
+pub(super) struct Shown(pub(super) Option<Member>);
+
+impl Connected<IncomingStream<'_, Guests>> for Shown {
+    fn connect_info(stream: IncomingStream<'_, Guests>) -> Self {
+        stream.io().shown.clone()
+    }
+}
+
+/// Ends when whoever is there has to go, or says nothing for too long.
+pub(super) struct Line {
+    visit: Visit<Stream, ()>,
+    /// Nothing once it has come.
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    seat: Seat<Whose>,
+    shown: Shown,
+}
+
+impl Line {
+    fn goes_on(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if let Some(end) = &mut self.end
+            && end.as_mut().poll(context).is_ready()
+        {
+            self.end = None;
+        }
+        match self.end {
+            Some(_) => Ok(()),
+            None => Err(io::ErrorKind::ConnectionAborted.into()),
+        }
+    }
+
+    fn note<T>(&self, done: Poll<T>) -> Poll<T> {
+        if done.is_ready() {
+            self.seat.stir();
+        }
+        done
+    }
+}
+
+impl AsyncRead for Line {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.goes_on(context)?;
+        let read = Pin::new(&mut self.visit).poll_read(context, buffer);
+        self.note(read)
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.goes_on(context)?;
+        let written = Pin::new(&mut self.visit).poll_write(context, bytes);
+        self.note(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.goes_on(context)?;
+        let written = Pin::new(&mut self.visit).poll_write_vectored(context, pieces);
+        self.note(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.visit.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.visit).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.visit).poll_shutdown(context)
+    }
+}

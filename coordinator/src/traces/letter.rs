@@ -1,0 +1,75 @@
+//! A trace as OpenTelemetry's protocol has it in JSON: an `ExportTraceServiceRequest` whose numbers are hexadecimal
+//! and whose times are nanoseconds as text.
+
+use reweave_common::moment::Moment;
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+use super::spans::{Span, Trace};
+use crate::hex::hex;
+
+/// Within one process, as opposed to what is asked of others over the wire.
+const INTERNAL: u8 = 1;
+const OK: u8 = 1;
+const ERROR: u8 = 2;
+
+/// Whoever tells of the same rollout, tells it under the same numbers.
+pub(super) fn letter(trace: &Trace) -> Value {
+    let number = number(trace);
+    let spans = trace.spans.iter().zip(0..);
+    let spans: Vec<_> = spans
+        .map(|(span, place)| told(&number, span, place))
+        .collect();
+    let scope = json!({ "name": "reweave-coordinator", "version": env!("CARGO_PKG_VERSION") });
+    json!({ "resourceSpans": [{
+        "resource": { "attributes": [fact("service.name", "reweave-coordinator")] },
+        "scopeSpans": [{ "scope": scope, "spans": spans }],
+    }]})
+}
+
+fn number(trace: &Trace) -> Vec<u8> {
+    let began = trace.spans.first().map_or(0, |span| span.began.as_micros());
+    let name = format!("{} {began}", trace.generation);
+    digest(&SHA256, name.as_bytes()).as_ref()[..16].to_vec()
+}
+
+fn told(trace: &[u8], span: &Span, place: usize) -> Value {
+    let mut facts: Vec<_> = span
+        .facts
+        .iter()
+        .map(|(name, value)| fact(name, value))
+        .collect();
+    facts.extend(span.failed.as_ref().map(|why| fact("reweave.why", why)));
+    let status = match &span.failed {
+        None => json!({ "code": OK }),
+        Some(why) => json!({ "code": ERROR, "message": why }),
+    };
+    let mut told = json!({
+        "traceId": hex(trace),
+        "spanId": span_number(trace, place),
+        "name": span.name,
+        "kind": INTERNAL,
+        "startTimeUnixNano": nanos(span.began),
+        "endTimeUnixNano": nanos(span.ended),
+        "attributes": facts,
+        "status": status,
+    });
+    if let Some(parent) = span.parent {
+        told["parentSpanId"] = span_number(trace, parent).into();
+    }
+    told
+}
+
+fn span_number(trace: &[u8], place: usize) -> String {
+    let name = [trace, &place.to_be_bytes()].concat();
+    hex(&digest(&SHA256, &name).as_ref()[..8])
+}
+
+fn fact(name: &str, value: &str) -> Value {
+    json!({ "key": name, "value": { "stringValue": value } })
+}
+
+/// JSON's numbers would lose the last digits.
+fn nanos(at: Moment) -> String {
+    (u128::from(at.as_micros()) * 1000).to_string()
+}

@@ -1,0 +1,144 @@
+//! What became of each plan, told to OpenTelemetry: a trace for each rollout, by OTLP over HTTP, where one is
+//! configured.
+//!
+//! The drive hands on what was decided and never waits: what finds no place in the queue is not told. Every member
+//! hears all that is decided, and the one that leads when a rollout ends tells of it.
+
+mod letter;
+mod spans;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Client, Url, header};
+use reweave_common::error::told;
+use reweave_common::fabric::Fabric;
+use reweave_core::Command;
+use serde_json::Value;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::sleep;
+
+use crate::error::CoordinatorError;
+use crate::webhooks;
+use letter::letter;
+use spans::Rollouts;
+
+/// Decisions that wait to be looked at: those of many plans.
+const WAITING: usize = 1024;
+/// Rollouts that wait for whoever collects traces.
+const MOST_LETTERS: usize = 64;
+const MOST_TRIES: u32 = 4;
+/// Doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Where the drive puts what was decided.
+#[derive(Debug, Clone)]
+pub(crate) struct Traces(Sender<Heard>);
+
+#[derive(Debug)]
+struct Heard {
+    command: Command,
+    /// Whether this member leads.
+    leads: bool,
+}
+
+/// What is to be carried by a runtime.
+pub(crate) struct Telling {
+    heard: Receiver<Heard>,
+    rollouts: Rollouts,
+    collector: Url,
+}
+
+impl Traces {
+    pub(crate) fn new(collector: Url, fabric: Arc<Fabric>) -> (Self, Telling) {
+        let (queue, heard) = channel(WAITING);
+        let rollouts = Rollouts::new(fabric);
+        let telling = Telling {
+            heard,
+            rollouts,
+            collector: traces_of(collector),
+        };
+        (Self(queue), telling)
+    }
+
+    pub(crate) fn hear_decided(&self, command: &Command, leads: bool) {
+        let command = command.clone();
+        if self.0.try_send(Heard { command, leads }).is_err() {
+            tracing::warn!("a decision is missing in the traces: too much waits already");
+        }
+    }
+}
+
+/// As every exporter has it: what is configured is where all signals go.
+fn traces_of(mut collector: Url) -> Url {
+    if matches!(collector.path(), "" | "/") {
+        collector.set_path("/v1/traces");
+    }
+    collector
+}
+
+impl Telling {
+    /// Within a runtime, as long as there is somebody who decides.
+    pub(crate) fn begin(self) -> Result<(), CoordinatorError> {
+        let post = Post {
+            client: webhooks::client()?,
+            collector: self.collector.clone(),
+        };
+        let (queue, letters) = channel(MOST_LETTERS);
+        tokio::spawn(post.keep_sending(letters));
+        tokio::spawn(self.keep_telling(queue));
+        Ok(())
+    }
+
+    async fn keep_telling(mut self, letters: Sender<Value>) {
+        while let Some(Heard { command, leads }) = self.heard.recv().await {
+            for trace in self.rollouts.handle_command(&command) {
+                if leads && letters.try_send(letter(&trace)).is_err() {
+                    let generation = trace.generation;
+                    tracing::warn!("the trace of plan {generation} is not told: too many wait");
+                }
+            }
+        }
+    }
+}
+
+struct Post {
+    client: Client,
+    collector: Url,
+}
+
+impl Post {
+    async fn keep_sending(self, mut letters: Receiver<Value>) {
+        while let Some(letter) = letters.recv().await {
+            if let Err(why) = self.send(&letter.to_string()).await {
+                let collector = &self.collector;
+                tracing::warn!("a trace was not told to {collector}: {why}");
+            }
+        }
+    }
+
+    async fn send(&self, letter: &str) -> Result<(), String> {
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..MOST_TRIES {
+            if self.try_once(letter).await.is_ok() {
+                return Ok(());
+            }
+            sleep(pause).await;
+            pause *= 2;
+        }
+        self.try_once(letter).await
+    }
+
+    async fn try_once(&self, letter: &str) -> Result<(), String> {
+        let request = self.client.post(self.collector.clone());
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        let answer = request.body(letter.to_owned()).send().await;
+        let code = answer.map_err(|error| told(&error))?.status();
+        match code.is_success() {
+            true => Ok(()),
+            false => Err(format!("it answered {code}")),
+        }
+    }
+}

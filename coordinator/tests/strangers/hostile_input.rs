@@ -1,0 +1,341 @@
+//! Whatever the document has, asked as it should not be: each answer is a problem that names the place.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::api::operators;
+use super::described::document;
+use super::house::House;
+use super::http::{Answer, send, send_json};
+
+/// Fewer than a token may ask at once.
+const OF_A_TOKEN: usize = 80;
+const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
+const LONG: usize = 5000;
+/// More than is taken for a request.
+const HUGE_BYTES: usize = 3 << 20;
+const DEEP: usize = 100_000;
+
+/// Asks with one token after the other.
+struct Asker<'a> {
+    house: &'a House,
+    tokens: Vec<String>,
+    asked: usize,
+}
+
+impl<'a> Asker<'a> {
+    fn of(house: &'a House, tokens: Vec<String>) -> Self {
+        let asked = 0;
+        Self {
+            house,
+            tokens,
+            asked,
+        }
+    }
+
+    fn ask(&mut self, method: &str, target: &str, headers: &str, json: Option<&str>) -> Answer {
+        let headers = format!("{}{headers}", self.tokens[self.asked / OF_A_TOKEN]);
+        self.asked += 1;
+        let method = method.to_uppercase();
+        match json {
+            None => send(self.house, &method, target, &headers),
+            Some(json) => send_json(self.house, &method, target, &headers, json),
+        }
+    }
+}
+
+/// One way to ask for something, as the document has it.
+struct Operation<'a> {
+    method: &'a str,
+    path: String,
+    parameters: Vec<Parameter>,
+    takes_json: bool,
+}
+
+struct Parameter {
+    name: String,
+    place: String,
+    is_needed: bool,
+    types: BTreeSet<String>,
+    is_one_of: bool,
+}
+
+impl Parameter {
+    fn of(document: &Value, parameter: &Value) -> Self {
+        let text = |key: &str| parameter[key].as_str().unwrap().to_owned();
+        let (mut types, mut is_one_of) = (BTreeSet::new(), false);
+        look_into(document, &parameter["schema"], &mut types, &mut is_one_of);
+        Self {
+            name: text("name"),
+            place: text("in"),
+            is_needed: parameter["required"] == true,
+            types,
+            is_one_of,
+        }
+    }
+
+    fn is(&self, kind: &str) -> bool {
+        self.types.contains(kind)
+    }
+
+    fn good(&self) -> &'static str {
+        match self.name.as_str() {
+            "hosts" => "h0,h1",
+            "to" => "h1",
+            _ if self.is("integer") => "1",
+            _ => "h0",
+        }
+    }
+
+    /// What nobody could take for a value of it.
+    fn wrong(&self) -> &'static [&'static str] {
+        match () {
+            () if self.is("integer") => {
+                &["x", "-1", "1.5", "99999999999999999999999", "%00", "0x1"]
+            }
+            () if self.is("number") => &["x", "-1", "0", "1e999", "nan", "-inf", "%00", ""],
+            () if self.is("boolean") => &["maybe", "2", "%00", ""],
+            () if self.is_one_of => &["no-such", "%00", "", "%3Cscript%3E"],
+            () => &[],
+        }
+    }
+}
+
+/// A schema may be a choice of others, which may be somewhere else.
+fn look_into(document: &Value, schema: &Value, types: &mut BTreeSet<String>, is_one_of: &mut bool) {
+    *is_one_of |= schema["enum"].is_array() || schema["const"].is_string();
+    match &schema["type"] {
+        Value::String(kind) => drop(types.insert(kind.clone())),
+        Value::Array(kinds) => {
+            let kinds = kinds.iter().filter_map(Value::as_str);
+            types.extend(kinds.map(str::to_owned));
+        }
+        _ => {}
+    }
+    if let Some(place) = schema["$ref"].as_str() {
+        let there = document.pointer(place.trim_start_matches('#')).unwrap();
+        look_into(document, there, types, is_one_of);
+    }
+    for choice in ["oneOf", "anyOf", "allOf"] {
+        for schema in schema[choice].as_array().into_iter().flatten() {
+            look_into(document, schema, types, is_one_of);
+        }
+    }
+}
+
+fn operations(document: &Value) -> Vec<Operation<'_>> {
+    let root = document["servers"][0]["url"].as_str().unwrap();
+    let mut found = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        // What never ends cannot be read to its end, and takes nothing.
+        for method in METHODS.iter().filter(|_| path != "/events") {
+            let Some(operation) = item.get(*method) else {
+                continue;
+            };
+            let parameters = operation["parameters"].as_array();
+            let parameters = parameters.into_iter().flatten();
+            found.push(Operation {
+                method,
+                path: format!("{root}{path}"),
+                parameters: parameters.map(|it| Parameter::of(document, it)).collect(),
+                takes_json: operation["requestBody"].is_object(),
+            });
+        }
+    }
+    found
+}
+
+impl Operation<'_> {
+    fn of(&self, place: &str) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(move |it| it.place == place)
+    }
+
+    /// With all that is needed, but this one otherwise: nothing leaves it out.
+    fn target(&self, name: &str, value: Option<&str>) -> String {
+        let mut path = self.path.clone();
+        for parameter in self.of("path") {
+            let value = value.filter(|_| parameter.name == name);
+            let value = value.unwrap_or(parameter.good());
+            path = path.replace(&format!("{{{}}}", parameter.name), value);
+        }
+        let query = self.of("query").filter_map(|it| match it.name == name {
+            true => value.map(|value| format!("{name}={value}")),
+            false => it.is_needed.then(|| format!("{}={}", it.name, it.good())),
+        });
+        format!("{path}?{}", query.collect::<Vec<_>>().join("&"))
+    }
+}
+
+/// A problem of whoever asks, which names the place.
+#[track_caller]
+fn is_named(answer: &Answer, place: &str, asked: &str) {
+    let told = format!("{asked}: {} {}", answer.code, answer.body);
+    assert!((400..500).contains(&answer.code), "{told}");
+    assert_eq!(
+        answer.header("content-type"),
+        Some("application/problem+json"),
+        "{told}"
+    );
+    let json = answer.json();
+    assert_eq!(json["status"], answer.code, "{told}");
+    assert!(
+        json["detail"].as_str().unwrap().contains(place),
+        "{place}: {told}"
+    );
+}
+
+async fn ready(house: &House, tokens: usize) -> Vec<String> {
+    let mut made = Vec::new();
+    for _ in 0..tokens {
+        made.push(operators(house).await);
+    }
+    made
+}
+
+#[tokio::test]
+async fn what_is_no_value_or_is_missing_is_named() {
+    let house = House::new();
+    let mut asker = Asker::of(&house, ready(&house, 8).await);
+    let document = document(&house);
+    for operation in operations(&document) {
+        for parameter in operation.of("path").chain(operation.of("query")) {
+            let place = match parameter.place.as_str() {
+                "path" => "path",
+                _ => parameter.name.as_str(),
+            };
+            for wrong in parameter.wrong() {
+                let target = operation.target(&parameter.name, Some(wrong));
+                let answer = asker.ask(operation.method, &target, "", None);
+                is_named(&answer, place, &target);
+            }
+            if parameter.place == "query" {
+                let target = operation.target(&parameter.name, None);
+                if parameter.is_needed {
+                    is_named(
+                        &asker.ask(operation.method, &target, "", None),
+                        place,
+                        &target,
+                    );
+                }
+                let twice = format!("{target}&{place}=1&{place}=1");
+                is_named(
+                    &asker.ask(operation.method, &twice, "", None),
+                    place,
+                    &twice,
+                );
+            }
+        }
+        if operation.of("query").next().is_some() {
+            let target = operation.target("", None) + "&else=1";
+            is_named(
+                &asker.ask(operation.method, &target, "", None),
+                "else",
+                &target,
+            );
+        }
+        for _ in operation.of("header") {
+            let (target, bad) = (operation.target("", None), "Idempotency-Key: a b\r\n");
+            is_named(
+                &asker.ask(operation.method, &target, bad, None),
+                "Idempotency-Key",
+                &target,
+            );
+        }
+    }
+    assert!(asker.asked > 80, "{} questions", asker.asked);
+}
+
+#[tokio::test]
+async fn words_that_mean_something_elsewhere_mean_nothing_here() {
+    let house = House::new();
+    let mut asker = Asker::of(&house, ready(&house, 6).await);
+    let document = document(&house);
+    let long = "x".repeat(LONG);
+    let hostile = [
+        "%FF",
+        "%00",
+        "%3Cscript%3E",
+        "%0D%0ASet-Cookie:x",
+        "..%2F..",
+        "%22%7D",
+        &long,
+    ];
+    for operation in operations(&document) {
+        for parameter in operation.of("path").chain(operation.of("query")) {
+            let is_free = parameter.wrong().is_empty();
+            for value in hostile.iter().filter(|_| is_free) {
+                let target = operation.target(&parameter.name, Some(value));
+                let answer = asker.ask(operation.method, &target, "", None);
+                let told = format!(
+                    "{} {target}: {} {}",
+                    operation.method, answer.code, answer.body
+                );
+                assert!(answer.code < 500, "{told}");
+                assert!(answer.header("set-cookie").is_none(), "{told}");
+                match answer.header("content-type") {
+                    None => assert_eq!(answer.code, 204, "{told}"),
+                    Some(kind) => assert!(kind.ends_with("json"), "{kind}: {told}"),
+                }
+            }
+        }
+    }
+    assert!(asker.asked > 50, "{} questions", asker.asked);
+}
+
+#[tokio::test]
+async fn bodies_that_are_none_are_refused_by_their_place() {
+    let house = House::new();
+    let mut asker = Asker::of(&house, ready(&house, 2).await);
+    let document = document(&house);
+    let deep = "[".repeat(DEEP);
+    let huge = format!("{{\"stage\": \"{}\"}}", "x".repeat(HUGE_BYTES));
+    let mut taking = 0;
+    for operation in operations(&document).iter().filter(|it| it.takes_json) {
+        taking += 1;
+        let target = operation.target("", None);
+        let any = [
+            ("", "line 1"),
+            ("{", "line 1"),
+            ("null", "line 1"),
+            (deep.as_str(), "line 1"),
+            (huge.as_str(), "body"),
+        ];
+        for (json, place) in any.iter().chain(wrong_bodies(&target)) {
+            let answer = asker.ask(operation.method, &target, "", Some(json));
+            is_named(&answer, place, &format!("{target} {json:.60}"));
+        }
+        let plain = asker.ask(operation.method, &target, "", None);
+        is_named(&plain, "Content-Type", &target);
+    }
+    assert_eq!(taking, 3, "each has words of its own");
+}
+
+/// And the place of what is wrong with them.
+fn wrong_bodies(target: &str) -> &'static [(&'static str, &'static str)] {
+    match target.trim_end_matches('?') {
+        target if target.ends_with("/sandbox") => &[
+            ("{}", "from"),
+            ("{\"from\": 1}", "from"),
+            (
+                "{\"from\": \"2m\", \"to\": \"1m\", \"variants\": 1}",
+                "variants",
+            ),
+            (
+                "{\"from\": \"2m\", \"to\": \"1m\", \"variants\": [], \"else\": 1}",
+                "else",
+            ),
+        ],
+        target if target.ends_with("/sandbox/plan") => &[
+            ("{}", "variant"),
+            ("{\"variant\": 1}", "variant"),
+            ("{\"variant\": \"\", \"else\": 1}", "else"),
+        ],
+        _ => &[
+            ("{}", "stage"),
+            ("{\"stage\": 1}", "stage"),
+            ("{\"stage\": \"no-such\"}", "stage"),
+            ("{\"stage\": \"draining\", \"else\": 1}", "else"),
+        ],
+    }
+}
