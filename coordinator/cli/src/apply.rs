@@ -130,8 +130,9 @@ impl Follower<'_> {
 
     fn look(&mut self) -> Result<Record, CliError> {
         let record = self.coordinator.record(self.generation)?;
-        let change = self.coordinator.status()?.change;
-        let words = change.filter(|change| change.generation == self.generation);
+        let changes = self.coordinator.status()?.changes;
+        let mut changes = changes.into_iter();
+        let words = changes.find(|change| change.generation == self.generation);
         let words = words.map(|change| show::phase(&change));
         if words.is_some() && words != self.told {
             tell(words.as_deref().unwrap_or_default());

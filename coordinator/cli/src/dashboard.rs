@@ -1,11 +1,12 @@
 //! `reweave dashboard`: a link that a browser shows the cluster at, in the name of whoever asks.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use reweave_common::operator::{Request, Response};
+use reweave_link::pki::AUTHORITY_CERTIFICATE;
 use reweave_link::visit::Visit;
 
 use crate::ask::{Coordinator, Reach};
@@ -38,22 +39,28 @@ impl Dashboard {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
         let link = Link::ask(&mut coordinator, self.hours)?;
-        let url = link.at(self.http)?;
         let expires_in_ms = link.expires_in_ms;
-        if self.http.is_none() {
-            hint(&link, coordinator.address());
-        }
+        let asked = coordinator.address().ip();
+        let url = match self.http {
+            Some(_) => link.at(self.http)?,
+            None => link.for_browser(asked)?,
+        };
         let made = serde_json::json!({ "url": url, "expires_in_ms": expires_in_ms });
         print(output, &made, |page| page.line(&url))
     }
 }
 
-/// The page is shown on the coordinator's own machine alone.
-fn hint(link: &Link, coordinator: SocketAddr) {
-    if let Some(http) = link.http.filter(|_| !coordinator.ip().is_loopback()) {
-        let (port, machine) = (http.port(), coordinator.ip());
-        eprintln!("from another machine it is reached with  ssh -L {port}:{http} {machine}");
-    }
+/// Without TLS the page is shown on the coordinator's own machine alone.
+fn hint_at_tunnel(http: SocketAddr, machine: IpAddr) {
+    let port = http.port();
+    eprintln!("from another machine it is reached with  ssh -L {port}:{http} {machine}");
+}
+
+fn hint_at_authority() {
+    eprintln!(
+        "the browser has to trust the cluster's authority, {AUTHORITY_CERTIFICATE} in the folder of your \
+         certificate"
+    );
 }
 
 /// The secret is made here, and the coordinator learns its digest alone.
@@ -62,6 +69,7 @@ pub(crate) struct Link {
     expires_in_ms: u64,
     /// As the coordinator has it.
     http: Option<SocketAddr>,
+    https: Option<SocketAddr>,
 }
 
 impl Link {
@@ -75,19 +83,95 @@ impl Link {
             Response::MayVisit {
                 expires_in_ms,
                 http,
+                https,
             } => Ok(Self {
                 visit,
                 expires_in_ms,
                 http,
+                https,
             }),
             Response::Refused(refused) => Err(CliError::Refused(refused)),
             other => Err(CliError::unexpected(&other)),
         }
     }
 
+    /// For a browser on this machine, from which the coordinator was reached at that address.
+    fn for_browser(&self, coordinator: IpAddr) -> Result<String, CliError> {
+        let is_here = coordinator.is_loopback();
+        match (self.http, self.https) {
+            (Some(_), _) if is_here => self.at(None),
+            (_, Some(https)) => {
+                hint_at_authority();
+                Ok(self.url("https", reached(https, coordinator)))
+            }
+            (Some(http), None) => {
+                hint_at_tunnel(http, coordinator);
+                self.at(None)
+            }
+            (None, None) => Err(CliError::NoPage),
+        }
+    }
+
     /// There, or else where the coordinator says.
     pub(crate) fn at(&self, place: Option<SocketAddr>) -> Result<String, CliError> {
         let place = place.or(self.http).ok_or(CliError::NoPage)?;
-        Ok(format!("http://{place}/#token={}", self.visit))
+        Ok(self.url("http", place))
+    }
+
+    fn url(&self, scheme: &str, place: SocketAddr) -> String {
+        format!("{scheme}://{place}/#token={}", self.visit)
+    }
+}
+
+/// Whoever listens everywhere listens there.
+fn reached(place: SocketAddr, machine: IpAddr) -> SocketAddr {
+    match place.ip().is_unspecified() {
+        true => SocketAddr::new(machine, place.port()),
+        false => place,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(coordinator: &str, http: Option<&str>, https: Option<&str>) -> Option<String> {
+        let place = |text: &str| text.parse().unwrap();
+        let link = Link {
+            visit: Visit::random(),
+            expires_in_ms: 1,
+            http: http.map(place),
+            https: https.map(place),
+        };
+        let url = link.for_browser(coordinator.parse().unwrap()).ok()?;
+        let (page, token) = url.split_once("#token=")?;
+        assert_eq!(token, link.visit.to_string());
+        Some(page.to_owned())
+    }
+
+    #[test]
+    fn a_browser_elsewhere_is_sent_to_where_there_is_tls() {
+        let (near, everywhere) = (Some("127.0.0.1:7334"), Some("0.0.0.0:7335"));
+        let page = |page: &str| Some(page.to_owned());
+        assert_eq!(
+            from("127.0.0.1", near, everywhere),
+            page("http://127.0.0.1:7334/")
+        );
+        assert_eq!(
+            from("10.0.9.1", near, everywhere),
+            page("https://10.0.9.1:7335/")
+        );
+        assert_eq!(from("10.0.9.1", near, None), page("http://127.0.0.1:7334/"));
+        assert_eq!(
+            from("127.0.0.1", None, everywhere),
+            page("https://127.0.0.1:7335/")
+        );
+        let one = Some("10.1.0.1:443");
+        assert_eq!(from("10.0.9.1", near, one), page("https://10.1.0.1:443/"));
+        assert_eq!(
+            from("fd00::1", near, Some("[::]:7335")),
+            page("https://[fd00::1]:7335/")
+        );
+        assert_eq!(from("10.0.9.1", None, None), None);
     }
 }

@@ -13,6 +13,7 @@ use reweave_common::tree::NoTree;
 use reweave_formats::chakra::ChakraError;
 use reweave_formats::flight_recorder::FlightRecorderError;
 use reweave_formats::kubernetes::KubernetesError;
+use reweave_formats::nccl::NcclError;
 use reweave_formats::nccl_inspector::InspectorError;
 use reweave_formats::slurm::SlurmError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
@@ -97,6 +98,8 @@ pub(crate) enum CliError {
     NoTree(#[from] NoTree),
     #[error(transparent)]
     Slurm(#[from] SlurmError),
+    #[error(transparent)]
+    Nccl(#[from] NcclError),
     #[error(transparent)]
     Kubernetes(#[from] KubernetesError),
     #[error("there is no node {node}; `reweave hosts` lists them")]
@@ -262,6 +265,10 @@ pub(crate) enum CliError {
     #[error("--lossy {text} names no link with the share that it loses, as in leaf0-spine1=0.01")]
     BadLoss { text: String },
     #[error(
+        "--measured {text} is no file, nor what the library was bound to and a file, as in ring/ll=FILE or ring/ll/4=FILE"
+    )]
+    BadBound { text: String },
+    #[error(
         "--linux needs --seed, the routers' net.ipv4.fib_multipath_hash_seed: with 0 they draw a key that nobody knows"
     )]
     NoKey,
@@ -358,6 +365,7 @@ impl CliError {
             | Self::Pki(_)
             | Self::BadOption { .. }
             | Self::BadLoss { .. }
+            | Self::BadBound { .. }
             | Self::NoKey
             | Self::NoSuchLink { .. }
             | Self::LinkTwice { .. }
@@ -366,6 +374,7 @@ impl CliError {
             | Self::NoVersion { .. }
             | Self::NoTree(_)
             | Self::Slurm(_)
+            | Self::Nccl(_)
             | Self::Kubernetes(_)
             | Self::NoSuchPanel { .. }
             | Self::NoPlan { .. }

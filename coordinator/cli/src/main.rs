@@ -137,6 +137,7 @@ enum Command {
     Discover(discover::Discover),
     /// What would be: workloads and flows on fabrics that need not exist
     Sim(sim::Simulation),
+    #[command(subcommand)]
     Export(export::Export),
     #[command(flatten)]
     Manual(manual::Manual),

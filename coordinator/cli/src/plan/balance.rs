@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use reweave_common::fabric::Fabric;
-use reweave_common::ids::LinkId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 use reweave_planner::assign::Work;
 use reweave_planner::fim::{self, Group, Headline, LayerSpread};
@@ -101,6 +101,8 @@ struct Answer {
     gap_percent: f64,
     proven: bool,
     elephants: usize,
+    /// So many cannot leave a drained link.
+    stuck: usize,
     layers: Vec<LayerFigures>,
     jobs: Vec<Job>,
     over_time: Option<OverTime>,
@@ -179,6 +181,8 @@ struct Port {
 #[derive(Serialize)]
 struct Weight {
     at: String,
+    /// For what goes to the hosts of these switches; for all, where none is named.
+    towards: Vec<String>,
     link: String,
     weight: u32,
 }
@@ -287,6 +291,7 @@ impl Answer {
             gap_percent: 100.0 * solution.gap,
             proven: solution.proven,
             elephants: plan.elephants,
+            stuck: plan.stuck.len(),
             layers: layers
                 .map(|layer| LayerFigures::new(&layer, &after))
                 .collect(),
@@ -338,9 +343,11 @@ fn pins(fabric: &Fabric, made: &Move) -> Vec<Pin> {
 }
 
 fn weights(fabric: &Fabric, plan: &Rebalanced) -> Vec<Weight> {
-    let of_switch = plan.weights.iter().flat_map(|(at, links)| {
-        links.iter().map(|&(link, weight)| Weight {
-            at: fabric.name(*at).to_owned(),
+    let name = |node: &NodeId| fabric.name(*node).to_owned();
+    let of_switch = plan.weights.iter().flat_map(|it| {
+        it.links.iter().map(move |&(link, weight)| Weight {
+            at: name(&it.at),
+            towards: it.towards.iter().map(name).collect(),
             link: fabric.link_name(link),
             weight,
         })
@@ -363,6 +370,20 @@ impl Equals {
             few @ [..] if few.len() <= MOST_NAMED => format!("at {at}: {}", few.join(", ")),
             many => format!("at {at}: {} links, {} first", many.len(), many[0]),
         }
+    }
+}
+
+impl Weight {
+    fn words(&self) -> String {
+        let Self {
+            at, link, weight, ..
+        } = self;
+        let towards = match self.towards.as_slice() {
+            [] => String::new(),
+            few if few.len() <= MOST_NAMED => format!(" towards {}", few.join(", ")),
+            many => format!(" towards {} switches, {} first", many.len(), many[0]),
+        };
+        format!("at {at}{towards}: {link} takes {weight} parts")
     }
 }
 
@@ -461,8 +482,7 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
         page.table(["flow", "", "goes"], pins.chain(ports));
     }
     for weight in &answer.weights {
-        let Weight { at, link, weight } = weight;
-        page.line(&format!("at {at}: {link} takes {weight} parts"));
+        page.line(&weight.words());
     }
 }
 
@@ -472,10 +492,12 @@ fn verdict(answer: &Answer) -> String {
         least_moves,
         levelling,
         gap_percent,
+        stuck,
         ..
     } = answer;
     let verdict = match (needed, answer.proven) {
         (0, _) if *levelling > 0 => return format!("{} {LEVELLING}", moves(*levelling)),
+        (0, _) if *stuck > 0 => "who shall leave a link has nowhere else to go".to_owned(),
         (0, _) if *gap_percent < NO_GAP_PERCENT => "no flow needs to move".to_owned(),
         (0, true) => "what could be gained is not worth a move".to_owned(),
         (0, false) => format!("nothing better was found; {}", at_most(*gap_percent)),

@@ -1,13 +1,15 @@
 //! `reweave plan tuner`: how collectives of each size are best done.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use reweave_common::iteration::Operation;
 use reweave_common::units::Rate;
 use reweave_planner::tuning::{
-    self, ALGORITHMS, Calibration, Calibrations, Choice, Combination, PROTOCOLS, Printed, Sweep,
+    self, ALGORITHMS, CHANNELS, Calibration, Calibrations, Choice, Combination, Ground, PROTOCOLS,
+    Printed, Rival, Run, Survey,
 };
 use serde::Serialize;
 
@@ -37,12 +39,16 @@ pub(crate) struct Tuner {
     /// What one channel of the library copies at most
     #[arg(long, value_name = "GBPS", default_value = "160", value_parser = rate)]
     channel_gbps: Rate,
+    /// What each channel but the first adds to each step, as one thread starts what all of them send
+    #[arg(long, value_name = "US", default_value_t = 0.4)]
+    start_us: f64,
     /// How many ranks each host has
     #[arg(long, value_name = "N", default_value_t = 1)]
     ranks_per_host: u32,
     /// What nccl-tests printed on this fabric, by which simulated times are calibrated: FILE, or, where
-    /// NCCL_ALGO and NCCL_PROTO bound the library, as in ring/ll=FILE; may be repeated
-    #[arg(long, value_name = "[ALGO/PROTO=]FILE")]
+    /// NCCL_ALGO and NCCL_PROTO bound the library, as in ring/ll=FILE, and to 4 channels as in
+    /// ring/ll/4=FILE; may be repeated
+    #[arg(long, value_name = "[ALGO/PROTO[/CHANNELS]=]FILE")]
     measured: Vec<String>,
 }
 
@@ -72,6 +78,11 @@ impl From<Tuned> for Operation {
 /// A fit that is off by more does not tell of this fabric.
 const POOR: f64 = 0.25;
 
+/// The columns of a tuner table hold no more ranks than 2^31.
+const MOST_RANKS_PER_HOST: u32 = 1024;
+/// More than any library has.
+const MOST_CHANNELS: u32 = 1024;
+
 #[derive(Serialize)]
 struct Answer {
     calibrations: Vec<Fitted>,
@@ -86,6 +97,7 @@ struct Fitted {
     /// All that were not measured by themselves, where none is named.
     combination: Option<String>,
     latency: f64,
+    start: f64,
     wire: f64,
     off_percent: f64,
 }
@@ -93,49 +105,102 @@ struct Fitted {
 #[derive(Serialize)]
 struct Size {
     bytes: f64,
+    #[serde(flatten)]
+    best: Weighed,
+    why: Why,
+    /// Everything that was simulated, and what it would take.
+    weighed: Vec<Weighed>,
+}
+
+#[derive(Serialize)]
+struct Weighed {
     algorithm: String,
     protocol: &'static str,
     channels: u32,
     time_us: f64,
 }
 
+#[derive(Serialize)]
+struct Why {
+    latency_percent: f64,
+    /// Of one channel: below, latency is more than half of the time.
+    least_bytes_per_channel: f64,
+    /// How many times as long the bytes take as if all flows were spread evenly.
+    collisions: f64,
+    fewer: Option<Other>,
+    more: Option<Other>,
+}
+
+#[derive(Serialize)]
+struct Other {
+    channels: u32,
+    longer_percent: f64,
+    because: &'static str,
+}
+
+/// A file, and what the library was bound to when it was written.
+struct Measured {
+    path: PathBuf,
+    printed: Printed,
+    combination: Option<Combination>,
+    channels: Option<u32>,
+}
+
 impl Tuner {
     pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let fabric = input::fabric(&self.fabric)?;
-        if !(LEAST_BYTES..=1e12).contains(&self.most_bytes) {
-            return Err(CliError::BadOption {
-                option: "--most-bytes",
-                value: self.most_bytes,
-            });
-        }
-        if self.ranks_per_host == 0 {
-            return Err(CliError::BadOption {
-                option: "--ranks-per-host",
-                value: 0.0,
-            });
-        }
-        let mut sweep = Sweep {
+        self.check()?;
+        let measured = self.measured.iter().map(|text| measured(text));
+        let measured: Vec<_> = measured.collect::<Result<_, _>>()?;
+        let ground = Ground {
             fabric: &fabric,
             operation: self.op.into(),
-            sizes: self.sizes(),
+            channels: channels(&measured),
             channel: self.channel_gbps,
+            start_us: self.start_us,
             ranks_per_host: self.ranks_per_host as usize,
-            calibrations: Calibrations::default(),
             limit: WORK,
         };
-        for text in &self.measured {
-            self.calibrate(&mut sweep, text)?;
-        }
-        let choices = tuning::sweep(&sweep).map_err(CliError::Collective)?;
-        let hosts = fabric.endpoints().count();
-        let ranks = hosts * sweep.ranks_per_host;
-        let csv = tuning::csv(sweep.operation, hosts, ranks, &tuning::table(&choices));
+        let survey = Survey::of(&ground).map_err(CliError::Collective)?;
+        let calibrations = calibrations(&ground, &survey, &measured)?;
+        let choices = survey.sweep(&self.sizes(), &calibrations);
+        let choices = choices.map_err(CliError::Collective)?;
+        let csv = tuning::csv(
+            ground.operation,
+            ground.hosts(),
+            ground.hosts() * ground.ranks_per_host,
+            &tuning::table(&choices),
+        );
         let answer = Answer {
-            calibrations: fitted(&sweep.calibrations),
+            calibrations: fitted(&calibrations),
             choices: choices.iter().map(Size::from).collect(),
             csv,
         };
         print(output, &answer, |page| lay_out(page, &answer))
+    }
+
+    fn check(&self) -> Result<(), CliError> {
+        let options = [
+            (
+                "--most-bytes",
+                self.most_bytes,
+                (LEAST_BYTES..=1e12).contains(&self.most_bytes),
+            ),
+            (
+                "--start-us",
+                self.start_us,
+                (0.0..=1e6).contains(&self.start_us),
+            ),
+            (
+                "--ranks-per-host",
+                f64::from(self.ranks_per_host),
+                (1..=MOST_RANKS_PER_HOST).contains(&self.ranks_per_host),
+            ),
+        ];
+        match options.into_iter().find(|(.., is_good)| !is_good) {
+            Some((option, value, _)) => Err(CliError::BadOption { option, value }),
+            None => Ok(()),
+        }
     }
 
     fn sizes(&self) -> Vec<f64> {
@@ -143,47 +208,99 @@ impl Tuner {
         let smaller = sizes.take_while(|&bytes| bytes < self.most_bytes);
         smaller.chain([self.most_bytes]).collect()
     }
+}
 
-    fn calibrate(&self, sweep: &mut Sweep<'_>, text: &str) -> Result<(), CliError> {
-        let named = text
-            .split_once('=')
-            .and_then(|(name, path)| Some((combination(name)?, path)));
-        let (only, path) = named.map_or((None, text), |(only, path)| (Some(only), path));
-        let path = PathBuf::from(path);
-        let printed = tuning::read(&path.display().to_string(), &input::text(&path)?);
-        let printed = printed.map_err(CliError::Input)?;
-        let found = tuning::calibrate(sweep, &printed.lines, only).map_err(CliError::Collective)?;
-        let found = found.ok_or_else(|| CliError::NothingMeasured { path: path.clone() })?;
-        for doubt in doubts(sweep, &printed, &found) {
-            tell(&format!("{}: {doubt}", path.display()));
-        }
-        match only {
-            Some(only) => sweep.calibrations.of.push((only, found)),
-            None => sweep.calibrations.general = found,
-        }
-        Ok(())
+fn measured(text: &str) -> Result<Measured, CliError> {
+    let named = text.split_once('=');
+    let bound = named.and_then(|(name, path)| Some((bound(name)?, path)));
+    if named.is_some() && bound.is_none() && !Path::new(text).exists() {
+        let text = text.to_owned();
+        return Err(CliError::BadBound { text });
     }
+    let (bound, path) = bound.map_or((None, text), |(bound, path)| (Some(bound), path));
+    let path = PathBuf::from(path);
+    let printed = tuning::read(&path.display().to_string(), &input::text(&path)?);
+    Ok(Measured {
+        path,
+        printed: printed.map_err(CliError::Input)?,
+        combination: bound.map(|(combination, _)| combination),
+        channels: bound.and_then(|(_, channels)| channels),
+    })
+}
+
+/// What is tried as a rule, and what was measured.
+fn channels(measured: &[Measured]) -> Vec<u32> {
+    let measured = measured.iter().filter_map(|it| it.channels);
+    let all: BTreeSet<_> = measured.chain(CHANNELS).collect();
+    all.into_iter().collect()
+}
+
+/// All files of one combination say together what it takes.
+fn calibrations(
+    ground: &Ground<'_>,
+    survey: &Survey,
+    measured: &[Measured],
+) -> Result<Calibrations, CliError> {
+    let mut calibrations = Calibrations::default();
+    for (nth, first) in measured.iter().enumerate() {
+        let is_alike = |it: &&Measured| it.combination == first.combination;
+        if measured[..nth].iter().any(|it| is_alike(&it)) {
+            continue;
+        }
+        let runs = measured.iter().filter(is_alike).map(|it| Run {
+            lines: it.printed.lines.clone(),
+            combination: it.combination,
+            channels: it.channels,
+        });
+        let found = survey.calibrate(&runs.collect::<Vec<_>>());
+        let path = first.path.clone();
+        let found = found.ok_or(CliError::NothingMeasured { path })?;
+        for it in measured.iter().filter(is_alike) {
+            tell_doubts(ground, it, &found);
+        }
+        match first.combination {
+            Some(only) => calibrations.of.push((only, found)),
+            None => calibrations.general = found,
+        }
+    }
+    Ok(calibrations)
 }
 
 fn name((algorithm, protocol): Combination) -> String {
     format!("{algorithm}/{}", protocol.word())
 }
 
-fn combination(named: &str) -> Option<Combination> {
+/// As in `ring/ll`, or `ring/ll/4`.
+fn bound(named: &str) -> Option<(Combination, Option<u32>)> {
     let all = ALGORITHMS
         .into_iter()
         .flat_map(|it| PROTOCOLS.map(|protocol| (it, protocol)));
-    all.into_iter().find(|&it| name(it) == named)
+    all.into_iter().find_map(|it| {
+        let rest = named.strip_prefix(&name(it))?;
+        if rest.is_empty() {
+            return Some((it, None));
+        }
+        let channels = rest.strip_prefix('/')?.parse().ok()?;
+        (1..=MOST_CHANNELS)
+            .contains(&channels)
+            .then_some((it, Some(channels)))
+    })
 }
 
-fn doubts(sweep: &Sweep<'_>, printed: &Printed, found: &Calibration) -> Vec<String> {
-    let program = format!("{}_perf", sweep.operation.name().replace('-', "_"));
+fn tell_doubts(ground: &Ground<'_>, measured: &Measured, found: &Calibration) {
+    for doubt in doubts(ground, &measured.printed, found) {
+        tell(&format!("{}: {doubt}", measured.path.display()));
+    }
+}
+
+fn doubts(ground: &Ground<'_>, printed: &Printed, found: &Calibration) -> Vec<String> {
+    let program = format!("{}_perf", ground.operation.name().replace('-', "_"));
     let other = printed
         .operation
         .iter()
         .filter(|&operation| *operation != program);
     let other = other.map(|operation| format!("{operation} was measured, and {program} is asked"));
-    let ranks = sweep.fabric.endpoints().count() * sweep.ranks_per_host;
+    let ranks = ground.hosts() * ground.ranks_per_host;
     let fewer = printed.ranks.iter().filter(|&&measured| measured != ranks);
     let fewer =
         fewer.map(|measured| format!("{measured} ranks were measured, and {ranks} are asked"));
@@ -198,6 +315,7 @@ fn fitted(calibrations: &Calibrations) -> Vec<Fitted> {
     let fitted = |combination: Option<String>, found: &Calibration| Fitted {
         combination,
         latency: found.latency,
+        start: found.start,
         wire: found.wire,
         off_percent: 100.0 * found.off,
     };
@@ -213,17 +331,44 @@ fn fitted(calibrations: &Calibrations) -> Vec<Fitted> {
 
 impl From<&Choice> for Size {
     fn from(choice: &Choice) -> Self {
+        let why = &choice.why;
         Self {
             bytes: choice.bytes,
-            algorithm: choice.algorithm.to_string(),
-            protocol: choice.protocol.word(),
-            channels: choice.channels,
-            time_us: choice.time_us,
+            best: Weighed::from(&choice.best),
+            why: Why {
+                latency_percent: why.latency_percent,
+                least_bytes_per_channel: why.least_bytes_per_channel,
+                collisions: why.collisions,
+                fewer: why.fewer.as_ref().map(Other::from),
+                more: why.more.as_ref().map(Other::from),
+            },
+            weighed: choice.weighed.iter().map(Weighed::from).collect(),
         }
     }
 }
 
-/// The table alone: it is for a file.
+impl From<&tuning::Weighed> for Weighed {
+    fn from(weighed: &tuning::Weighed) -> Self {
+        Self {
+            algorithm: weighed.algorithm.to_string(),
+            protocol: weighed.protocol.word(),
+            channels: weighed.channels,
+            time_us: weighed.time_us,
+        }
+    }
+}
+
+impl From<&Rival> for Other {
+    fn from(rival: &Rival) -> Self {
+        Self {
+            channels: rival.channels,
+            longer_percent: rival.longer_percent,
+            because: rival.because.words(),
+        }
+    }
+}
+
+/// The table alone, with its remarks: it is for a file.
 fn lay_out(page: &mut Page, answer: &Answer) {
     answer.csv.lines().for_each(|line| page.line(line));
 }

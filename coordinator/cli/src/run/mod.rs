@@ -3,6 +3,7 @@
 
 mod asker;
 mod attended;
+mod plugin;
 mod surroundings;
 
 use std::ffi::OsString;
@@ -56,6 +57,7 @@ impl Run {
     pub(crate) fn run(&self, reach: &Reach) -> Result<ExitCode, CliError> {
         let mut command = process::Command::new(&self.command[0]);
         command.args(&self.command[1..]);
+        command.envs(plugin::variable());
         let asked = self.hosts().map(|hosts| self.ask(reach, hosts));
         let told = asked.as_ref().and_then(|(_, told)| told.as_ref());
         command.envs(told.into_iter().flat_map(Surroundings::variables));

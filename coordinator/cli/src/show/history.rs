@@ -1,9 +1,9 @@
 //! What was changed, by whom, and what came of it.
 
-use reweave_common::operator::{FlowChange, FlowOutcome, Outcome, Record};
+use reweave_common::operator::{FlowChange, FlowOutcome, IterationOutcome, Outcome, Record};
 use reweave_common::units::Rate;
 
-use super::plan::{body, flows_in, plan, times, words_of};
+use super::plan::{body, flows_in, millis, plan, times, words_of};
 use crate::names::{FlowNames, Names};
 use crate::page::{Ink, Page, age};
 
@@ -55,6 +55,13 @@ pub(crate) fn record(page: &mut Page, record: &Record, names: &Names) {
             .collect();
         page.table(["flow", "before", "promised", "measured", "gain", ""], rows);
     }
+    if !record.iterations.is_empty() {
+        let rows = record.iterations.iter().map(iteration);
+        page.table(
+            ["iterations of the job on", "before", "promised", "measured"],
+            rows,
+        );
+    }
 }
 
 fn outcome(record: &Record) -> String {
@@ -105,6 +112,16 @@ fn row(page: &Page, flow: &FlowOutcome, flows: &FlowNames<'_>) -> [String; 6] {
     ]
 }
 
+fn iteration(job: &IterationOutcome) -> [String; 4] {
+    let [low, high] = job.predicted_ms.map(millis);
+    [
+        job.job.clone(),
+        millis(job.before_ms),
+        format!("{low} .. {high}"),
+        job.measured_ms.map_or_else(|| "-".to_owned(), millis),
+    ]
+}
+
 fn change(page: &Page, change: FlowChange) -> String {
     match change {
         FlowChange::Faster => page.ink(Ink::Green, "faster"),
@@ -147,8 +164,11 @@ mod tests {
                     tag: Tag::LiveSafe,
                 }],
                 hindered_by: vec![],
+                touched: vec![],
+                course: None,
                 moves: vec![],
                 predictions: vec![],
+                iterations: vec![],
                 report: Report {
                     findings: vec![],
                     slowest_before_bits_per_s: nothing,
@@ -162,6 +182,7 @@ mod tests {
             ended_age_ms: None,
             outcome,
             flows: vec![],
+            iterations: vec![],
         }
     }
 

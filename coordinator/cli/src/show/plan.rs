@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use reweave_common::flow::FlowKey;
-use reweave_common::operator::{Alternative, Finding, Line, Move, Pin, Plan, What};
+use reweave_common::operator::{Alternative, Finding, Line, Move, Pin, Plan, TouchedJob, What};
 use reweave_common::plan::LostBecause;
 use reweave_common::units::Rate;
 
@@ -20,6 +20,9 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
         return page.line("there is nothing to mend, or no way to mend it");
     };
     body(page, plan, names);
+    for job in &plan.touched {
+        page.line(&format!("\nit may touch {}", touched(job)));
+    }
     for why in &plan.hindered_by {
         let why = page.ink(Ink::Yellow, &format!("\nnot now: {why}"));
         page.line(&why);
@@ -29,6 +32,16 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
         .takes_back
         .map_or("", |_| "  (--force where flows become slower by it)");
     page.line(&format!("\ncarry it out with  {apply}{force}"));
+}
+
+fn touched(job: &TouchedJob) -> String {
+    let TouchedJob {
+        job,
+        flows,
+        moved,
+        slowed,
+    } = job;
+    format!("{job}: of {flows} flows {moved} may go another way, and {slowed} may be slowed")
 }
 
 /// Whatever became of it.
@@ -54,6 +67,10 @@ pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
     if !plan.predictions.is_empty() {
         page.text.push('\n');
         predictions(page, plan, &flows);
+    }
+    if !plan.iterations.is_empty() {
+        page.text.push('\n');
+        iterations(page, plan);
     }
     if !plan.report.findings.is_empty() {
         page.heading("Why");
@@ -159,6 +176,26 @@ fn predictions(page: &mut Page, plan: &Plan, flows: &FlowNames<'_>) {
     });
     let rows: Vec<_> = rows.collect();
     page.table(["flow", "now", "then", "expected within", "gain"], rows);
+}
+
+fn iterations(page: &mut Page, plan: &Plan) {
+    let rows = plan.iterations.iter().map(|it| {
+        [
+            it.job.clone(),
+            millis(it.before_ms),
+            millis(it.after_ms),
+            format!("{} .. {}", millis(it.low_ms), millis(it.high_ms)),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    page.table(
+        ["iterations of the job on", "now", "then", "expected within"],
+        rows,
+    );
+}
+
+pub(super) fn millis(ms: f64) -> String {
+    format!("{ms:.1} ms")
 }
 
 /// `1.93 times`

@@ -75,7 +75,7 @@ fn head(page: &mut Page, status: &Status) {
         let warning = page.ink(Ink::Yellow, &format!("look at: {warning}"));
         page.line(&warning);
     }
-    if let Some(change) = &status.change {
+    for change in &status.changes {
         let change = page.ink(Ink::Yellow, &phase(change));
         page.line(&change);
     }

@@ -12,10 +12,10 @@ use reweave_common::hardware::Lack;
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
-    Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, LackStatus, LinkStatus,
-    Loser, Mode, Move, NotSeen, OpenInvitation, OpticalStatus, Outcome, PairStatus, PathBandwidth,
-    Phase, Pin, Plan, Prediction, ProbeStatus, RdmaStatus, Record, RefusedPeer, Report,
-    RunningChange, Status, Useless, UselessPin,
+    Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, Iteration, IterationOutcome,
+    LackStatus, LinkStatus, Loser, Mode, Move, NotSeen, OpenInvitation, OpticalStatus, Outcome,
+    PairStatus, PathBandwidth, Phase, Pin, Plan, Prediction, ProbeStatus, RdmaStatus, Record,
+    RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::probing::{Part, Summary, Tally};
@@ -94,9 +94,18 @@ fn plan() -> Plan {
         tables: BTreeMap::new(),
         circuits: BTreeMap::new(),
         hindered_by: vec![],
+        touched: vec![],
+        course: None,
         changes: vec![],
         moves: vec![moved(first)],
         predictions: flows().map(prediction).to_vec(),
+        iterations: vec![Iteration {
+            job: "h0 and h4".to_owned(),
+            before_ms: 240.0,
+            after_ms: 140.0,
+            low_ms: 130.5,
+            high_ms: 151.0,
+        }],
         report: Report {
             findings: vec![Finding::EcmpCollision(collision())],
             slowest_before_bits_per_s: mbps(99),
@@ -192,6 +201,9 @@ Plan 4, made for generation 3 of the routes
   h0 > h4  99.0 Mb/s  198.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s  2.00 times
   h1 > h5  99.0 Mb/s  198.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s  2.00 times
 
+  iterations of the job on       now      then       expected within
+  h0 and h4                 240.0 ms  140.0 ms  130.5 ms .. 151.0 ms
+
 Why
   leaf0 > spine0 is 99 % full and shared by 2 flows, while leaf0 > spine1 has room
   the slowest flow goes from 99.0 Mb/s to 198.0 Mb/s
@@ -236,12 +248,19 @@ fn history_says_who_what_and_what_came_of_it() {
             outcome(first, None, FlowChange::Vanished),
             outcome(second, Some(mbps(195)), FlowChange::Faster),
         ],
+        iterations: vec![IterationOutcome {
+            job: "h0 and h4".to_owned(),
+            before_ms: 240.0,
+            predicted_ms: [130.5, 151.0],
+            measured_ms: Some(141.25),
+        }],
     };
     let running = Record {
         approved_by: None,
         ended_age_ms: None,
         outcome: Outcome::Running,
         flows: vec![],
+        iterations: vec![],
         ..taken_back.clone()
     };
     let expected = "\
@@ -256,6 +275,8 @@ Plan 4: taken back; the old routes are generation 5 now
   flow        before                  promised    measured        gain
   h0 > h4  99.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s           -           -  gone
   h1 > h5  99.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s  195.0 Mb/s  1.97 times  faster
+  iterations of the job on    before              promised  measured
+  h0 and h4                 240.0 ms  130.5 ms .. 151.0 ms  141.2 ms
 ";
     let records = [running, taken_back];
     shows(
@@ -363,7 +384,7 @@ pub(crate) fn status() -> Status {
         mode: Mode::Auto,
         alarms: vec!["leaf1 holds other rules than it was told to; look at its agent".to_owned()],
         waits_because: Some("h1 does not report".to_owned()),
-        change: Some(running_change()),
+        changes: vec![running_change()],
         agents: vec![
             agent("h0", AgentState::Up, Some(400), None),
             agent("h1", AgentState::Unseen, None, None),
@@ -523,6 +544,7 @@ fn a_plan_that_takes_pins_away() {
     let mut lifting = plan();
     lifting.moves.clear();
     lifting.predictions.clear();
+    lifting.iterations.clear();
     lifting.report.findings = vec![Finding::UselessPin(useless_pin())];
     let expected = "\
 Plan 4, made for generation 3 of the routes

@@ -16,7 +16,6 @@ mod run;
 mod show;
 pub(crate) mod sweep;
 mod trace;
-mod variant;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

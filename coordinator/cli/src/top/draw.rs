@@ -65,13 +65,13 @@ fn troubles(view: &View) -> Vec<Line<'static>> {
     let status = &view.shown.status;
     let names = Names::of(status);
     let alarms = status.alarms.iter().map(|it| Line::from(it.clone()).red());
-    let change = status.change.as_ref().map(show::phase);
-    let change = change.map(|it| Line::from(it).yellow());
+    let changes = status.changes.iter().map(show::phase);
+    let changes = changes.map(|it| Line::from(it).yellow());
     let findings = view.shown.findings.findings.iter();
     let findings = findings.map(|it| Line::from(show::in_a_sentence(it, &names)).yellow());
     let warnings = status.warnings.iter().map(|it| Line::from(it.clone()));
     let all: Vec<_> = alarms
-        .chain(change)
+        .chain(changes)
         .chain(findings)
         .chain(warnings)
         .collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::operator::{AgentState, RunningChange, Status};
+use reweave_common::operator::{AgentState, Phase, RunningChange, Status};
 use serde::Serialize;
 
 use crate::page::Ink;
@@ -60,7 +60,7 @@ pub(crate) fn news(before: Option<&Seen>, after: &Seen) -> Vec<News> {
     let mut news = generation(was, &after.status);
     news.extend(agents(was, &after.status));
     news.extend(links(was, &after.status));
-    news.extend(change(was, &after.status));
+    news.extend(changes(was, &after.status));
     let none: &[String] = &[];
     let [alarms, warnings] = [
         was.map_or(none, |it| &it.alarms),
@@ -141,36 +141,34 @@ fn links(before: Option<&Status>, after: &Status) -> Vec<News> {
         .collect()
 }
 
-fn change(before: Option<&Status>, after: &Status) -> Vec<News> {
+fn changes(before: Option<&Status>, after: &Status) -> Vec<News> {
+    let was = before.map(|it| it.changes.as_slice()).unwrap_or_default();
+    let find = |all: &[RunningChange], one: &RunningChange| {
+        let found = all.iter().find(|it| it.generation == one.generation);
+        found.cloned()
+    };
     let telling =
         |change: &RunningChange| (change.generation, change.phase, change.waiting_for.clone());
-    let was = before.and_then(|it| it.change.as_ref());
-    match (&after.change, was) {
-        (Some(now), was) if was.map(telling) != Some(telling(now)) => {
-            let subject = now.generation.to_string();
-            vec![News::new(
-                Kind::Change,
-                Some(Ink::Yellow),
-                &subject,
-                show::phase(now),
-            )]
-        }
-        (None, Some(was)) => {
-            let kept = after.generation >= was.generation;
-            let what = if kept { "has ended" } else { "came to nothing" };
-            let words = format!(
-                "plan {} {what}; `reweave history` tells more",
-                was.generation
-            );
-            vec![News::new(
-                Kind::Change,
-                None,
-                &was.generation.to_string(),
-                words,
-            )]
-        }
-        _ => Vec::new(),
-    }
+    let is_news = |now: &&RunningChange| find(was, now).as_ref().map(telling) != Some(telling(now));
+    let now = after.changes.iter().filter(is_news);
+    let now = now.map(|now| (now, Some(Ink::Yellow), show::phase(now)));
+    let over = was.iter().filter(|was| find(&after.changes, was).is_none());
+    let over = over.map(|was| {
+        let is_kept = was.phase != Phase::Proposed || after.generation == was.generation;
+        let what = if is_kept {
+            "has ended"
+        } else {
+            "came to nothing"
+        };
+        let generation = was.generation;
+        let words = format!("plan {generation} {what}; `reweave history` tells more");
+        (was, None, words)
+    });
+    let news = now.chain(over).map(|(change, ink, words)| {
+        let subject = change.generation.to_string();
+        News::new(Kind::Change, ink, &subject, words)
+    });
+    news.collect()
 }
 
 /// Those that are new, and those that are over. A sentence in which only figures differ is the same.
@@ -250,8 +248,8 @@ mod tests {
 
     #[test]
     fn a_change_is_told_at_each_step_and_when_it_is_over() {
-        let running = seen(|it| assert!(it.status.change.is_some(), "the sample has one"));
-        let over = seen(|it| it.status.change = None);
+        let running = seen(|it| assert!(!it.status.changes.is_empty(), "the sample has one"));
+        let over = seen(|it| it.status.changes.clear());
         assert_eq!(words(&running, &over).len(), 1);
         assert_eq!(words(&over, &running).len(), 1);
     }

@@ -24,6 +24,8 @@ fn script(name: &str, to: &str, identity: &Path) -> Command {
         .env("REWEAVE_IDENTITY", identity)
         .env("SLURM_JOB_ID", "7")
         .env("SLURM_JOB_NODELIST", "h[0-1]")
+        .env("REWEAVE_NCCL_PLUGIN", "")
+        .env_remove("NCCL_PROFILER_PLUGIN")
         .env_remove("SLURM_HOSTFILE")
         .env_remove("SLURM_PROCID");
     command
@@ -99,4 +101,20 @@ async fn no_job_fails_for_want_of_a_coordinator() {
         assert!(output.status.success(), "{name}");
         assert_eq!(words(&output.stdout), "", "{name}");
     }
+}
+
+#[tokio::test]
+async fn nccl_is_told_of_the_plugin_where_there_is_one_and_nobody_has_chosen() {
+    let scene = Scene::new();
+    let told = |plugin: &str, chosen: Option<&str>| {
+        let mut command = script("task-prolog.sh", &nobody().to_string(), &scene.identity());
+        command.env("REWEAVE_NCCL_PLUGIN", plugin);
+        command.envs(chosen.map(|name| ("NCCL_PROFILER_PLUGIN", name)));
+        words(&command.output().unwrap().stdout)
+    };
+    let plugin = env!("CARGO_BIN_EXE_reweave");
+    let line = format!("export NCCL_PROFILER_PLUGIN={plugin}\n");
+    assert_eq!(told(plugin, None), line);
+    assert_eq!(told(plugin, Some("other")), "");
+    assert_eq!(told("/nowhere/plugin.so", None), "");
 }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let checks: [(&str, Check); 18] = [
+    let checks: [(&str, Check); 19] = [
         ("a missing cable", a_missing_cable),
         ("small gains", small_gains),
         ("drained links", drained_links),
@@ -26,6 +26,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         ("ranks on a tree", ranks_on_a_tree),
         ("bad pairs", bad_pairs),
         ("a tuner table", a_tuner_table),
+        ("channels", channels),
         ("measurements", measurements),
         ("probes", probes),
         ("probes that cannot be", probes_that_cannot_be),
@@ -257,7 +258,14 @@ fn drained_links() -> Result<(), Failed> {
     holds(answer["moves"] == 2 && after < 1.01, &answer.to_string())?;
     let output = desk.plan(&format!("{BALANCE} --drain h0-leaf0"))?;
     let told = "flow 0 stays on h0-leaf0, which shall carry nothing: it may not go elsewhere";
-    holds(said(&output).contains(told), &said(&output))
+    holds(said(&output).contains(told), &said(&output))?;
+    let all = "--drain leaf0-spine0 --drain leaf0-spine1 --drain leaf0-spine2";
+    let page = desk.plan(&format!("{BALANCE} {all}"))?;
+    let page = String::from_utf8(page.stdout)?;
+    holds(page.contains("has nowhere else to go"), &page)?;
+    let beyond = desk.plan(&format!("{BALANCE} --drain leaf1-spine0"))?;
+    let page = String::from_utf8(beyond.stdout)?;
+    holds(page.contains("at leaf0: leaf0-spine0 takes 0 parts"), &page)
 }
 
 fn beside_the_fullest_link() -> Result<(), Failed> {
@@ -459,6 +467,7 @@ fn a_tuner_table() -> Result<(), Failed> {
     let table = String::from_utf8(output.stdout)?;
     let rows: Vec<Vec<_>> = table
         .lines()
+        .filter(|line| !line.starts_with('#'))
         .map(|line| line.split(',').collect())
         .collect();
     let shaped = rows
@@ -476,8 +485,60 @@ fn a_tuner_table() -> Result<(), Failed> {
     holds(crowded > alone, &format!("{alone} {crowded}"))?;
     desk.refuses(&format!("{tuner} --ranks-per-host 0"), "--ranks-per-host")?;
     desk.refuses(
+        &format!("{tuner} --ranks-per-host 4294967295"),
+        "--ranks-per-host 4294967295 is out of its range",
+    )?;
+    desk.refuses(
         &format!("{tuner} --op alltoall"),
         "invalid value 'alltoall'",
+    )
+}
+
+/// Of 8 links of 25 Gb/s above hosts of 100, a channel fills one: large messages take more channels,
+/// small ones do not, and it is said why.
+fn channels() -> Result<(), Failed> {
+    let fabric = "kind = \"leaf-spine\"\nleaves = 4\nspines = 8\nhosts_per_leaf = 4\nhost_gbps = 100\n\
+                  uplink_gbps = 25\n";
+    let text = "size count type redop root time\n1024 256 float sum -1 900 1 1 0\n";
+    let desk = Desk::with(&[("fabric.toml", fabric), ("out.txt", text)])?;
+    let answer = desk.json("tuner --fabric fabric.toml --channel-gbps 400")?;
+    let choices = answer["choices"].as_array().ok_or("no choices")?;
+    let [first, .., last] = &choices[..] else {
+        return Err("too few sizes".into());
+    };
+    let channels = [first, last].map(|it| number(&it["channels"]));
+    holds(
+        channels[0] == 1.0 && channels[1] >= 8.0,
+        &format!("{channels:?}"),
+    )?;
+    let because = [&first["why"]["more"], &last["why"]["fewer"]].map(|it| it["because"].clone());
+    let expected = [
+        "each step starts more transfers",
+        "fewer flows collide more",
+    ];
+    holds(because == expected, &format!("{because:?}"))?;
+    let said = answer["csv"].as_str().ok_or("no table")?;
+    holds(expected.iter().all(|it| said.contains(it)), said)?;
+
+    let tuner = "tuner --fabric fabric.toml";
+    let bound = desk.json(&format!("{tuner} --measured ring/simple/24=out.txt"))?;
+    let tried = bound["choices"][0]["weighed"]
+        .as_array()
+        .ok_or("nothing weighed")?;
+    holds(
+        tried.iter().any(|it| it["channels"] == 24),
+        "what was measured is not tried",
+    )?;
+    desk.refuses(&format!("{tuner} --start-us nan"), "--start-us")?;
+    for wrong in ["rings/ll=out.txt", "ring/ll/0=out.txt", "ring/ll/x=out.txt"] {
+        desk.refuses(
+            &format!("{tuner} --measured {wrong}"),
+            "as in ring/ll=FILE or ring/ll/4=FILE",
+        )?;
+    }
+    desk.refuses(
+        &format!("{tuner} --measured ring/ll/4=none.txt"),
+        "cannot read none.txt",
     )
 }
 
@@ -488,7 +549,8 @@ fn measurements() -> Result<(), Failed> {
             .map(|nth| line(1 << nth, us(1 << nth)))
             .collect::<String>()
     };
-    let slow = all(|_| 9000.0);
+    let flat = all(|_| 9000.0);
+    let slow = all(|bytes| 9000.0 + bytes as f64 / 6e3);
     let rings = all(|bytes| 9000.0 + bytes as f64 / 1e3);
     let other = format!(
         "# Collective test starting: all_gather_perf\n{}",
@@ -496,19 +558,21 @@ fn measurements() -> Result<(), Failed> {
     );
     let desk = Desk::with(&[
         ("fabric.toml", &leaf_spine(2, 2, 4)),
+        ("flat.txt", &flat),
         ("slow.txt", &slow),
         ("rings.txt", &rings),
         ("other.txt", &other),
     ])?;
     let table = |more: &str| desk.plan(&format!("tuner --fabric fabric.toml {more}"));
-    let [plain, slow, bound] = [
+    let [plain, flat, slow, bound] = [
         table("")?,
+        table("--measured flat.txt")?,
         table("--measured slow.txt")?,
         table("--measured ring/simple=rings.txt")?,
     ];
     holds(
-        said(&slow).contains("off what this fabric could be"),
-        &said(&slow),
+        said(&flat).contains("off what this fabric could be"),
+        &said(&flat),
     )?;
     holds(slow.stdout != plain.stdout, "measurements change nothing")?;
     let rings = |output: &Output| String::from_utf8_lossy(&output.stdout).contains("ring,simple");

@@ -1,0 +1,40 @@
+//! The plugin by which NCCL tells the agent of this host what a job's collectives do, where it is installed.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Where the package and the playbooks put it.
+const INSTALLED: &str = "/usr/lib/reweave/libnccl-profiler-reweave.so";
+/// Names another place for it; empty, it is left out.
+const ELSEWHERE: &str = "REWEAVE_NCCL_PLUGIN";
+/// Read by NCCL.
+const CHOSEN: &str = "NCCL_PROFILER_PLUGIN";
+
+/// What to set so that NCCL loads it; nothing where somebody has chosen a profiler.
+pub(super) fn variable() -> Option<(&'static str, PathBuf)> {
+    chosen(env::var_os(CHOSEN).as_deref(), env::var_os(ELSEWHERE))
+}
+
+fn chosen(chosen: Option<&OsStr>, elsewhere: Option<OsString>) -> Option<(&'static str, PathBuf)> {
+    let place = elsewhere.map_or_else(|| Path::new(INSTALLED).to_owned(), PathBuf::from);
+    let is_wanted = chosen.is_none() && place.is_file();
+    is_wanted.then_some((CHOSEN, place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_set_where_it_is_and_nobody_has_chosen_another() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = scratch.path().join("plugin.so");
+        let at = Some(place.clone().into_os_string());
+        assert_eq!(chosen(None, at.clone()), None, "it is not installed");
+        std::fs::write(&place, "").unwrap();
+        assert_eq!(chosen(None, at.clone()), Some((CHOSEN, place)));
+        assert_eq!(chosen(Some("none".as_ref()), at), None);
+        assert_eq!(chosen(None, Some(OsString::new())), None);
+    }
+}
