@@ -16,7 +16,7 @@ IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 FAST_LAB_TESTS := smoke worker
 SLOW_LAB_TESTS := $(filter-out $(FAST_LAB_TESTS),$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
-.PHONY: help demo test test-lab test-fleet test-rdma bench bench-peers soak fuzz clean
+.PHONY: help demo test test-lab test-fleet packages test-packages test-rdma bench bench-peers soak fuzz clean
 
 help: ## Lists the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -36,7 +36,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage locks  cargo fetch --locked --manifest-path tests/fuzz/Cargo.toml
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 	stage deny   deploy/deny.sh
-	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile
+	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test nccl
 	stage tidy   cargo test --locked --workspace --test tidy
 	stage worlds cargo test --locked --workspace --test simulation --test replication --test rewiring
 	stage build  cargo build --locked --workspace --bins
@@ -58,13 +58,31 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	stage fuzz  tests/fuzz/run.sh 2
 	finish
 
+# The tool that packs them comes from crates.io, into a folder of its own.
+PACKAGES := $(abspath $(or $(CARGO_TARGET_DIR),target)/packages)
+PACKER := $(PACKAGES)/tools
+PACK = cargo install --locked --quiet --root $(PACKER) --target-dir $(PACKER)/target cargo-deb@3.8.0; \
+	CARGO_DEB=$(PACKER)/bin/cargo-deb deploy/packages/build.sh $(PACKAGES)
+
+packages: ## Builds the Debian packages, which start nothing when they are installed.
+	@deploy/setup.sh build packages
+	$(PACK)
+
+test-packages: ## Builds the packages, and has a machine with a systemd of its own install, upgrade, remove and purge them.
+	@deploy/setup.sh build packages fleet
+	source deploy/stage.sh 2
+	pack() { $(PACK); }
+	stage pack pack
+	REWEAVE_PACKAGES=$(PACKAGES)/debian stage packages cargo test --locked --workspace $(IN_LAB) --test packages
+	finish
+
 # The helper that is linked with the verbs library lies apart from the plain one beside the agent.
 RDMA := $(or $(CARGO_TARGET_DIR),target)/rdma
 
 test-fleet: ## Deploys to machines of the lab by Ansible, exchanges what they run, takes it back, and takes it away.
 	@deploy/setup.sh build lab fleet
 	source deploy/stage.sh 2
-	stage build cargo build --locked --workspace --bins
+	stage build cargo build --locked --workspace --lib --bins
 	stage fleet cargo test --locked --workspace $(IN_LAB) --test fleet
 	finish
 
@@ -85,19 +103,20 @@ COMPILE_SIMGRID := g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -l
 # Readers of Parquet and of APIs come from PyPI, the S3 server from crates.io, all into a folder of their own.
 PEERS := $(abspath $(or $(CARGO_TARGET_DIR),target)/peers)
 
-test-peers: ## Holds what is kept and exchanged against pyarrow, DuckDB, schemathesis and an S3 server nobody here wrote.
+test-peers: ## Holds what is kept and exchanged against pyarrow, DuckDB, schemathesis, curl, OpenTelemetry's messages and an S3 server nobody here wrote.
 	@deploy/setup.sh build python
-	source deploy/stage.sh 5
+	source deploy/stage.sh 6
 	readers() {
 		python3 -m venv $(PEERS)/python
 		$(PEERS)/python/bin/pip install --quiet --disable-pip-version-check pyarrow==26.0.1 duckdb==2.0.0 \
-			schemathesis==4.32.5 openapi-spec-validator==0.9.0
+			schemathesis==4.32.5 openapi-spec-validator==0.9.0 opentelemetry-proto==1.45.2
 	}
 	stage readers readers
 	stage server  cargo install --locked --quiet --root $(PEERS) --target-dir $(PEERS)/target s3s-fs@0.14.1 --features binary
 	REWEAVE_S3_SERVER=$(PEERS)/bin/s3s-fs stage s3 cargo test --locked --package reweave-cli --features s3 --test s3
 	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage parquet cargo test --locked --package reweave-history --lib -- --ignored
-	REWEAVE_API_TOOLS=$(PEERS)/python/bin stage api cargo test --locked --package reweave-coordinator --test strangers described -- --ignored
+	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage traces cargo test --locked --package reweave-coordinator --bins published_protocol -- --ignored
+	REWEAVE_API_TOOLS=$(PEERS)/python/bin stage api cargo test --locked --package reweave-coordinator --test strangers -- --ignored
 	finish
 
 bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.
@@ -106,7 +125,7 @@ bench: ## Measures on this machine what the planner's parts and the agent take, 
 	$(COMPILE_SIMGRID)
 	cargo run --locked --release --package reweave-benches -- --race $(SIMGRID) $(BENCHES)
 	$(if $(filter-out agent,$(BENCHES)),,cargo bench --locked $(IN_LAB) --package reweave-agent --bench cost)
-	$(if $(filter-out crowd,$(BENCHES)),,$(CROWD) load; $(CROWD) reconnect; $(CROWD) flood)
+	$(if $(filter-out crowd,$(BENCHES)),,$(CROWD) load; $(CROWD) face; $(CROWD) reconnect; $(CROWD) flood; $(CROWD) page)
 
 # All programs, and one of the benches that starts them.
 BUILT := cargo build --locked --release --workspace --bins
@@ -129,6 +148,7 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	source deploy/stage.sh 8
 	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation --test rewiring
 	REWEAVE_OPERATIONS=1000000 stage history cargo test --locked --release --workspace --test replication a_long_history
+	stage courses cargo test --locked --release --package reweave-core --lib -- --ignored course::tests
 	REWEAVE_DEATHS=20 stage deaths cargo test --locked --release --workspace --test rewiring deaths
 	REWEAVE_CRASHES=1 REWEAVE_MISHAPS=1 stage model cargo test --locked --release --workspace --test rewiring model
 	stage planted tests/planted/run.sh

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Builds the Debian packages: `make packages` calls this.
+#
+#     deploy/packages/build.sh FOLDER      what cargo builds goes there, and the packages into FOLDER/debian
+#
+# So that the same commit makes the same bytes, times are the commit's, and names of this machine's folders stay out.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+folder=$(realpath -m "$1")
+built=$folder/dist
+made=$built/packaged
+parts=(cli agent coordinator driver)
+tool=${CARGO_DEB:-cargo-deb}
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$PWD=/reweave"
+export SOURCE_DATE_EPOCH RUSTFLAGS
+
+# How large a program may be, in MiB; more must be somebody's decision.
+budgets() {
+    cat <<'END'
+reweave-agent                10
+reweave-driver               10
+reweave-coordinator          24
+reweave                      20
+libnccl_profiler_reweave.so  1
+END
+}
+
+compile() {
+    cargo build --locked --profile dist --target-dir "$folder" -p reweave-nccl "${parts[@]/#/--package=reweave-}"
+}
+
+within_budget() {
+    local program most_mib bytes status=0
+    while read -r program most_mib; do
+        bytes=$(stat --format=%s "$built/$program")
+        echo "$program: $bytes bytes, at most $most_mib MiB"
+        ((bytes <= most_mib << 20)) || { echo "$program is too large" >&2 && status=1; }
+    done < <(budgets)
+    return $status
+}
+
+write_manual() {
+    rm -rf "$made" && mkdir -p "$made/completions"
+    "$built/reweave" man --into "$made/reweave"
+    for program in reweave-agent reweave-coordinator reweave-driver; do
+        "$built/$program" man --into "$made/$program"
+    done
+    "$built/reweave" completions bash >"$made/completions/reweave.bash"
+    "$built/reweave" completions zsh >"$made/completions/_reweave"
+    "$built/reweave" completions fish >"$made/completions/reweave.fish"
+}
+
+write_changelog() {
+    printf 'reweave (%s-1) unstable; urgency=medium\n\n  * Release %s.\n\n -- %s  %s\n' "$version" "$version" \
+        "The Reweave Authors <maintainers@reweave.example>" "$(date --utc -R -d "@$SOURCE_DATE_EPOCH")" \
+        >"$made/changelog.Debian"
+}
+
+pack() {
+    rm -rf "$folder/debian"
+    for part in "${parts[@]}"; do
+        CARGO_TARGET_DIR=$folder "$tool" --locked --no-build --no-strip --no-dbgsym --profile dist --quiet \
+            --package "reweave-$part" --output "$folder/debian/"
+    done
+}
+
+compile
+within_budget
+write_manual
+write_changelog
+gzip --best --no-name "$made"/*/*.1 "$made/changelog.Debian"
+pack
+(cd "$folder/debian" && sha256sum -- *.deb)
