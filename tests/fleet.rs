@@ -56,6 +56,7 @@ fn a_fleet_comes_changes_and_goes_under_a_job() {
     fleet.play("deploy.yml", &[]).succeeds();
     fleet.await_agents();
     fleet.play("deploy.yml", &[]).changes_nothing();
+    nccl_finds_its_plugin(&fleet);
     let job = fleet.job_in_two_flows_apart();
     let first = fleet.release_in_use("leaf0");
     another_release_comes_one_machine_at_a_time(&fleet, &first);
@@ -72,6 +73,16 @@ fn a_trial_run_changes_nothing(fleet: &Fleet) {
     let left = fleet.on("h1", "ls /usr/lib/reweave /etc/reweave 2>&1 || true");
     let (gone, said) = ("No such file or directory", left.as_str());
     assert_eq!(said.matches(gone).count(), 2, "{said}");
+}
+
+fn nccl_finds_its_plugin(fleet: &Fleet) {
+    let place = fleet.on(
+        "h0",
+        "readlink -f /usr/lib/reweave/libnccl-profiler-reweave.so",
+    );
+    let release = fleet.release_in_use("h0");
+    let of_release = format!("/usr/lib/reweave/{release}/libnccl-profiler-reweave.so");
+    assert_eq!(place.trim(), of_release);
 }
 
 fn another_release_comes_one_machine_at_a_time(fleet: &Fleet, first: &str) {

@@ -75,12 +75,7 @@ pub(crate) fn status_when(
 }
 
 pub(crate) fn is_in(phase: Phase) -> impl Fn(&Status) -> bool {
-    move |status| {
-        status
-            .change
-            .as_ref()
-            .is_some_and(|change| change.phase == phase)
-    }
+    move |status| status.changes.iter().any(|change| change.phase == phase)
 }
 
 /// A switch that stands still holds up a plan whose flow has ended meanwhile; how the network was

@@ -3,6 +3,8 @@
 
 #[path = "rewiring/actor.rs"]
 mod actor;
+#[path = "rewiring/beside.rs"]
+mod beside;
 #[path = "rewiring/cluster.rs"]
 mod cluster;
 #[path = "rewiring/deaths.rs"]

@@ -17,6 +17,8 @@ mod mistaken;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 mod play;
+#[path = "stories/ranks.rs"]
+mod ranks;
 #[path = "stories/replays.rs"]
 mod replays;
 #[path = "stories/severed.rs"]
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         doubles::tests(),
         told::tests(),
         jobs::tests(),
+        ranks::tests(),
     ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {

@@ -15,6 +15,8 @@ mod rooms;
 mod runs;
 #[path = "tidy/scan.rs"]
 mod scan;
+#[path = "tidy/settings.rs"]
+mod settings;
 #[path = "tidy/sizes.rs"]
 mod sizes;
 #[path = "tidy/tree.rs"]
@@ -126,4 +128,25 @@ fn every_test_target_is_run_by_a_command() {
 #[test]
 fn the_tree_speaks_of_itself_alone() {
     assert_none(&words::violations(&FILES));
+}
+
+#[test]
+fn the_page_of_settings_is_made_of_the_sample_files() {
+    let samples = ["coordinator.toml", "driver.toml"];
+    let samples = samples.map(|name| (name, &file(&format!("deploy/{name}")).text[..]));
+    let made = settings::page(&samples);
+    let path = tree::root().join("docs/configuration.md");
+    if std::env::var_os("REWEAVE_WRITE_SETTINGS").is_some() {
+        std::fs::write(&path, &made).expect("the page can be written");
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    let same = made
+        .lines()
+        .zip(there.lines())
+        .take_while(|(made, there)| made == there);
+    let what = "not what the sample files say".to_owned();
+    let mend = "REWEAVE_WRITE_SETTINGS=1 cargo test --workspace --test tidy settings writes it";
+    let differs = (made != there)
+        .then(|| Violation::new("docs/configuration.md", same.count() + 1, what, mend));
+    assert_none(&differs.into_iter().collect::<Vec<_>>());
 }

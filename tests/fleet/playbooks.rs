@@ -13,7 +13,12 @@ use super::system;
 
 const COORDINATORS: [&str; 3] = ["h1", "h2", "h3"];
 const AGENTS: [&str; 4] = ["h0", "h4", "h5", "leaf0"];
-const PROGRAMS: [&str; 3] = ["reweave", "reweave-agent", "reweave-coordinator"];
+const PROGRAMS: [&str; 4] = [
+    "reweave",
+    "reweave-agent",
+    "reweave-coordinator",
+    "libnccl_profiler_reweave.so",
+];
 /// A system of this many services is up within this, also beside others.
 const BOOT: Duration = Duration::from_secs(120);
 

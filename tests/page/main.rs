@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use libtest_mimic::Arguments;
 use reweave_tests::{Leadership, Stage};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use browser::Browser;
 use needs::{Need, trial};
@@ -77,7 +77,15 @@ fn is_sound(browser: &mut Browser) {
         browser.complaints()
     );
     let tree = browser.order("Accessibility.getFullAXTree", &json!({}));
-    let roles = ["button", "tab", "link", "combobox", "searchbox", "img"];
+    let roles = [
+        "button",
+        "tab",
+        "link",
+        "combobox",
+        "searchbox",
+        "img",
+        "slider",
+    ];
     for node in tree["nodes"].as_array().into_iter().flatten() {
         let role = node["role"]["value"].as_str().unwrap_or_default();
         let name = node["name"]["value"].as_str().unwrap_or_default();
@@ -86,13 +94,22 @@ fn is_sound(browser: &mut Browser) {
     }
 }
 
+/// The one whose picture is looked at comes last.
+const VIEWS: [&str; 8] = [
+    "overview", "matrix", "flows", "jobs", "changes", "agents", "sandbox", "fabric",
+];
 const DOWN: &str = "document.querySelector('[aria-label=\"Link leaf0-spine0\"].down')";
 
 fn a_fault_is_seen_soon() {
-    let stage = led(&Leadership::default());
+    // What is written soon can be looked back at soon.
+    let tables = "[history]\nwrite_every_s = 1\n".to_owned();
+    let stage = led(&Leadership {
+        tables,
+        ..Leadership::default()
+    });
     let _job = collide(&stage);
     let mut browser = operators_page(&stage);
-    for name in ["overview", "matrix", "flows", "changes", "agents", "fabric"] {
+    for name in VIEWS {
         view(&mut browser, name);
         if name == "matrix" {
             matrix_is_painted(&mut browser);
@@ -102,13 +119,81 @@ fn a_fault_is_seen_soon() {
     }
     turns_dark_and_back(&mut browser);
     assert_eq!(browser.value(&format!("{DOWN} === null")), true);
+    let before = browser.value("Date.now() - 2000");
     must(stage.sever("leaf0", "spine0"));
     let took = browser.when(DOWN);
     photograph(&mut browser, "fabric-down");
     is_sound(&mut browser);
     eprintln!("the fault was seen after {took:?}");
     assert!(took < SOON, "{took:?}");
+    is_as_it_was(&mut browser, &before);
+    is_played_otherwise(&stage, &mut browser, &before);
 }
+
+/// What collided is played apart; the cluster does not notice.
+fn is_played_otherwise(stage: &Stage, browser: &mut Browser, before: &Value) {
+    let generation = must(stage.operator().status()).generation;
+    view(browser, "sandbox");
+    browser.press("Add a variant");
+    let text = "document.querySelector('textarea')";
+    let fewer = "recorded = \"fabric.toml\"\nwithout = [\"leaf0-spine1\"]\nrouting = \"even\"\n";
+    browser.value(&format!(
+        "{text}.value = {}, {text}.dispatchEvent(new Event('input'))",
+        json!(fewer)
+    ));
+    browser.press("Add a variant");
+    let last = "[...document.querySelectorAll('select[aria-label=\"How flows go\"]')].at(-1)";
+    browser.value(&format!(
+        "{last}.value = 'even', {last}.dispatchEvent(new Event('change'))"
+    ));
+    let until = "document.querySelector('input[type=\"datetime-local\"]')";
+    browser.when(&format!("{until}.value"));
+    // The field has the browser's own clock, to the second.
+    let minutes = "new Date().getTimezoneOffset() * 60000";
+    browser.value(&format!(
+        "{until}.valueAsNumber = Math.floor(({before} - {minutes}) / 1000) * 1000"
+    ));
+    browser.press("Simulate");
+    browser.when("document.querySelector('.compared')");
+    photograph(browser, "sandbox-played");
+    is_sound(browser);
+    let text = browser.text();
+    assert!(
+        text.contains("nothing of the cluster was changed"),
+        "{text}"
+    );
+    browser.press("Make it a plan");
+    browser.when("document.body.innerText.includes('no plan can bring about')");
+    assert_eq!(must(stage.operator().status()).generation, generation);
+}
+
+/// Before the fault there is none, whatever is heard of now meanwhile; and back from there it is again.
+fn is_as_it_was(browser: &mut Browser, before: &Value) {
+    browser.press("Look back");
+    browser.when(&format!("Number({SLIDER}.max) > {before}"));
+    browser.value(&format!(
+        "{SLIDER}.value = {before}, {SLIDER}.dispatchEvent(new Event('input'))"
+    ));
+    browser.when("document.body.classList.contains('then')");
+    assert!(browser.text().contains("This is the past: "));
+    for name in VIEWS {
+        view(browser, name);
+        if name == "matrix" {
+            matrix_is_painted(browser);
+        }
+        photograph(browser, &format!("past-{name}"));
+        is_sound(browser);
+    }
+    assert_eq!(browser.value(&format!("{DOWN} === null")), true);
+    let measured = "document.querySelectorAll('.map .link:not(.unknown)').length";
+    assert_ne!(browser.value(measured), 0);
+    browser.value("dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))");
+    browser.when(DOWN);
+    assert!(!browser.text().contains("This is the past"));
+    is_sound(browser);
+}
+
+const SLIDER: &str = "document.getElementById('moment')";
 
 /// By its button.
 fn turns_dark_and_back(browser: &mut Browser) {
@@ -141,6 +226,7 @@ fn a_plan_is_approved() {
     view(&mut browser, "changes");
     browser.press("Make a plan");
     browser.when("document.body.innerText.includes('What it promises')");
+    browser.when("document.body.innerText.includes('Whom it touches')");
     photograph(&mut browser, "plan");
     browser.press("Approve plan");
     browser.when("document.querySelector('.card .chip.good')?.innerText === 'committed'");
@@ -148,6 +234,10 @@ fn a_plan_is_approved() {
     is_sound(&mut browser);
     let newest = must(stage.operator().history()).remove(0);
     assert_eq!(newest.approved_by.as_deref(), Some("operator"));
+    view(&mut browser, "jobs");
+    browser.when("document.body.innerText.includes('By change, the newest first')");
+    photograph(&mut browser, "jobs");
+    is_sound(&mut browser);
 }
 
 fn a_viewer_only_looks() {
@@ -155,7 +245,7 @@ fn a_viewer_only_looks() {
     must(stage.certificate("viewer", "vic"));
     let mut browser = page_of(&stage, "certificates/viewers/vic");
     view(&mut browser, "changes");
-    browser.when("document.querySelector('button.main').disabled");
+    browser.when("document.querySelector('#view button.main').disabled");
     browser.when("document.body.innerText.includes('an operator may change')");
     is_sound(&mut browser);
     browser.value("sessionStorage.setItem('reweave-token', 'x'), location.reload()");

@@ -188,7 +188,7 @@ impl Agreed {
     /// Whether everything that was approved has ended, one way or the other.
     pub(crate) fn is_over(&self) -> bool {
         let ended: BTreeSet<_> = self.state.history().map(|it| it.plan.generation).collect();
-        self.state.rollout().is_none() && self.approved.is_subset(&ended)
+        self.state.rollouts().next().is_none() && self.approved.is_subset(&ended)
     }
 
     /// How many plans were kept, and how many taken back.

@@ -40,10 +40,8 @@ pub(crate) enum Breach {
     ActedOnOlder(Doer),
     /// A crash just then would have let it forget what it has promised.
     ActedUnnoted(Doer),
-    TwoPlansAtOnce {
-        open: Generation,
-        begun: Generation,
-    },
+    /// Both of these plans have told it something, and neither has ended.
+    OfTwoPlans(Doer, [Generation; 2]),
     /// An answer that had been heard was taken for another one.
     HeardTwice(Doer, Token),
     /// It was told again what it held already, and something changed.
@@ -71,6 +69,8 @@ pub(crate) struct Looks {
     pub(crate) moves: u64,
     pub(crate) kept: u64,
     pub(crate) taken_back: u64,
+    /// Plans that departed while another was on its way.
+    pub(crate) beside: u64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -84,7 +84,8 @@ pub(crate) struct Laws {
     pub(crate) stubborn: BTreeSet<Port>,
     acted: BTreeMap<Doer, (Generation, Token)>,
     heard: BTreeSet<(Doer, Token)>,
-    open: Option<Generation>,
+    /// Plans on their way, and whom they have told something.
+    open: BTreeMap<Generation, BTreeSet<Doer>>,
     /// How many entries of the log have been looked at.
     read: usize,
 }
@@ -159,7 +160,9 @@ impl Laws {
         let driver = &sight.drivers[&optical];
         let doer = Doer::Optical(optical);
         let is_it = |change: &Change| match change {
-            Change::CircuitIntent { generation, moves } => {
+            Change::CircuitIntent {
+                generation, moves, ..
+            } => {
                 let desired = moves.get(&optical).map(|it| &it.desired);
                 *generation == told.generation && desired == Some(&told.desired)
             }
@@ -216,28 +219,36 @@ impl Laws {
     fn look_at_entry(&mut self, sight: Sight<'_>, change: &Change, state: &State) {
         match change {
             Change::Departed(departure) => {
-                let begun = departure.generation;
-                if let Some(open) = self.open.replace(begun) {
-                    self.breaches.push(Breach::TwoPlansAtOnce { open, begun });
-                }
+                self.looks.beside += u64::from(!self.open.is_empty());
+                self.open.entry(departure.generation).or_default();
+            }
+            Change::StepIntent(intent) => {
+                let told = intent.targets.keys().copied();
+                self.look_at_told(intent.plan, told.map(Doer::Node));
             }
             Change::Acked { node, ack } => self.look_at_answer(Doer::Node(*node), ack.token),
             Change::CircuitObserved { optical, readback } if readback.followed().is_none() => {
                 self.look_at_answer(Doer::Optical(*optical), readback.token);
             }
-            Change::CircuitIntent { moves, .. } => {
+            Change::CircuitIntent { plan, moves, .. } => {
+                self.look_at_told(*plan, moves.keys().copied().map(Doer::Optical));
                 for (&optical, moved) in moves {
                     self.look_at_device(optical, &moved.desired);
                 }
                 self.look_at_floor(sight, moves);
             }
-            Change::Verified { verdict, .. } if verdict.decision == Decision::Commit => {
+            Change::Verified {
+                generation,
+                verdict,
+            } if verdict.decision == Decision::Commit => {
                 self.looks.kept += 1;
-                self.look_at_end(sight, state);
+                self.open.remove(generation);
+                self.look_at_rest(sight, state);
             }
-            Change::RolledBack { .. } => {
+            Change::RolledBack { generation } => {
                 self.looks.taken_back += 1;
-                self.look_at_end(sight, state);
+                self.open.remove(generation);
+                self.look_at_rest(sight, state);
             }
             _ => {}
         }
@@ -250,10 +261,15 @@ impl Laws {
         }
     }
 
-    fn look_at_end(&mut self, sight: Sight<'_>, state: &State) {
-        self.open = None;
-        if state.rollout().is_none() {
-            self.look_at_rest(sight, state);
+    /// S6: whoever is told something by a plan belongs to it until that has ended.
+    fn look_at_told(&mut self, plan: Generation, told: impl Iterator<Item = Doer>) {
+        for doer in told {
+            let mut others = self.open.iter().filter(|(other, _)| **other != plan);
+            if let Some((&other, _)) = others.find(|(_, told)| told.contains(&doer)) {
+                let both = [other, plan];
+                self.breaches.push(Breach::OfTwoPlans(doer, both));
+            }
+            self.open.entry(plan).or_default().insert(doer);
         }
     }
 
@@ -283,10 +299,12 @@ impl Laws {
         }
     }
 
-    /// S8: every node holds what is in force, and every device too.
+    /// S8: every node holds what is in force, and every device too, but for those of plans on their way.
     pub(crate) fn look_at_rest(&mut self, sight: Sight<'_>, state: &State) {
         let in_force = state.in_force();
-        for (&id, node) in sight.nodes {
+        let claims = || state.rollouts().map(|it| &it.claims);
+        let nodes = sight.nodes.iter();
+        for (&id, node) in nodes.filter(|(id, _)| !claims().any(|it| it.nodes.contains(id))) {
             let table = in_force.tables.get(&id);
             let towards = table.map_or(0, |table| table.towards.len());
             let holding = node.holding();
@@ -296,7 +314,10 @@ impl Laws {
             }
         }
         let circuits: Circuits = in_force.circuits_of(&sight.cabling.fabric);
-        for (&optical, driver) in sight.drivers {
+        let drivers = sight.drivers.iter();
+        for (&optical, driver) in
+            drivers.filter(|(id, _)| !claims().any(|it| it.opticals.contains(id)))
+        {
             if driver.device.circuits != circuits[&optical] {
                 self.breaches.push(Breach::Mixed(Doer::Optical(optical)));
             }

@@ -47,7 +47,7 @@ fn a_seed_is_a_whole_life() {
     }
 }
 
-fn tally(world: Option<World>) -> Tally {
+pub(crate) fn tally(world: Option<World>) -> Tally {
     let Some(world) = world else {
         return Tally::default();
     };
@@ -61,6 +61,7 @@ fn tally(world: Option<World>) -> Tally {
         moves: looks.moves,
         kept: looks.kept,
         taken_back: looks.taken_back,
+        beside: looks.beside,
     }
 }
 

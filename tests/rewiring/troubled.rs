@@ -17,6 +17,7 @@ pub(crate) struct Tally {
     pub(crate) moves: u64,
     pub(crate) kept: u64,
     pub(crate) taken_back: u64,
+    pub(crate) beside: u64,
 }
 
 impl Tally {
@@ -29,6 +30,7 @@ impl Tally {
         self.moves += other.moves;
         self.kept += other.kept;
         self.taken_back += other.taken_back;
+        self.beside += other.beside;
     }
 }
 

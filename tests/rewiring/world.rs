@@ -122,23 +122,24 @@ impl World {
 
     /// Whether a plan is under way; so it is while nobody knows.
     pub(crate) fn is_busy(&self) -> bool {
-        self.state().is_none_or(|state| state.rollout().is_some())
+        let under_way = |state: &State| state.rollouts().any(|it| it.approved.is_some());
+        self.state().is_none_or(under_way)
     }
 
     /// Whether somebody has to put something right.
     pub(crate) fn is_held(&self) -> bool {
-        self.journey().is_some_and(Journey::is_held)
+        self.journeys().any(Journey::is_held)
     }
 
     /// Whether a device that does not hold what it shall is said to be the reason.
     pub(crate) fn is_held_for_a_device(&self) -> bool {
-        let reasons = self.journey().and_then(|journey| journey.held.as_ref());
-        let mut reasons = reasons.into_iter().flatten();
+        let mut reasons = self.journeys().filter_map(|it| it.held.as_ref()).flatten();
         reasons.any(|reason| matches!(reason, Reason::NotSwitched { .. }))
     }
 
-    fn journey(&self) -> Option<&Journey> {
-        self.state()?.rollout()?.phase.journey()
+    fn journeys(&self) -> impl Iterator<Item = &Journey> {
+        let rollouts = self.state().into_iter().flat_map(State::rollouts);
+        rollouts.filter_map(|rollout| rollout.phase.journey())
     }
 
     /// What became of the plan that ended last.
@@ -161,14 +162,23 @@ impl World {
 
     /// Somebody has approved a plan for any tables and circuits.
     pub(crate) fn propose(&mut self, tables: Tables, circuits: Circuits) {
-        let Some(state) = self.state().filter(|state| state.rollout().is_none()) else {
+        let Some(state) = self
+            .state()
+            .filter(|state| state.rollouts().next().is_none())
+        else {
             return;
         };
         let (parent, generation) = (state.in_force().generation, state.next_generation());
         let plan = Box::new(plan([parent, generation], tables, circuits));
+        let claims = self
+            .cluster
+            .coordinator
+            .core()
+            .map(|core| core.claims(&plan));
         let (now, by) = (self.now(), Author::Operator("ada".to_owned()));
         let proposed = Change::PlanProposed {
             plan,
+            claims: Box::new(claims.unwrap_or_default()),
             by: by.clone(),
         };
         for change in [
@@ -245,11 +255,11 @@ impl World {
         for (at, line) in &self.journal[self.journal.len().saturating_sub(60)..] {
             let _ = writeln!(told, "{:>12} {line}", at.as_micros());
         }
-        let journey = self.journey();
-        panic!(
-            "{told}under way: {:?}",
-            journey.map(|it| (&it.heading, it.leg, &it.stage))
-        );
+        let journeys = self.journeys();
+        let under_way: Vec<_> = journeys
+            .map(|it| (&it.heading, it.leg, &it.stage))
+            .collect();
+        panic!("{told}under way: {under_way:?}");
     }
 
     pub(crate) fn note(&mut self, line: String) {
@@ -482,16 +492,12 @@ impl World {
     /// What holds neither the old nor the new is put back, once everybody waits for it.
     fn put_right(&mut self) {
         self.schedule.after(Duration::from_secs(1), Event::PutRight);
-        let Some(journey) = self.journey().filter(|journey| journey.is_held()) else {
-            return;
-        };
-        let Stage::Switching(moving) = &journey.stage else {
-            return;
-        };
-        let moves = moving
-            .targets
-            .iter()
-            .map(|(&id, it)| (id, it.moved.clone()));
+        let held = self.journeys().filter(|journey| journey.is_held());
+        let targets = held.flat_map(|journey| match &journey.stage {
+            Stage::Switching(moving) => moving.targets.iter().collect(),
+            _ => Vec::new(),
+        });
+        let moves = targets.map(|(&id, it)| (id, it.moved.clone()));
         for (optical, moved) in moves.collect::<Vec<_>>() {
             let driver = self.cluster.driver(optical);
             let known = [&moved.expected, &moved.desired];

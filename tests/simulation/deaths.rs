@@ -77,7 +77,7 @@ fn last_ended(world: &World) -> Option<Ended> {
 
 fn insist(world: &mut World) {
     use reweave_common::operator::Request::{Apply, Plan};
-    let rollout = world.state().and_then(|state| state.rollout());
+    let rollout = world.state().and_then(|state| state.rollouts().next());
     let proposed = rollout.filter(|rollout| rollout.phase == Phase::Proposed);
     let generation = proposed.map(|rollout| rollout.plan.generation);
     world.ask(generation.map_or(Plan, |generation| Apply { generation }));

@@ -179,6 +179,7 @@ impl Scene {
             unsure: &BTreeMap::new(),
             circuits: &BTreeMap::new(),
             floor: 0.0,
+            is_lossless: false,
         };
         check(&network, plan)
     }
@@ -260,6 +261,7 @@ impl Scene {
             pins: self.pins.clone(),
             tables: BTreeMap::new(),
             circuits: BTreeMap::new(),
+            beating: Vec::new(),
         }
     }
 

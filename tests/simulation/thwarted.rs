@@ -21,7 +21,7 @@ fn offered() -> (World, Generation, NodeId) {
     let plan = planned(&mut world);
     let pins = &world
         .state()
-        .and_then(|state| state.rollout())
+        .and_then(|state| state.rollouts().next())
         .expect("it is offered")
         .plan
         .pins;
@@ -30,7 +30,7 @@ fn offered() -> (World, Generation, NodeId) {
 }
 
 fn is_applying(world: &mut World) -> bool {
-    let rollout = world.state().and_then(|state| state.rollout());
+    let rollout = world.state().and_then(|state| state.rollouts().next());
     rollout.is_some_and(|rollout| matches!(rollout.phase, Phase::Applying(_)))
 }
 
@@ -128,7 +128,7 @@ fn when_every_answer_is_lost_the_plan_is_taken_back_once_answers_come_again() {
     apply(&mut world, plan);
     world.run_for(Duration::from_secs(30));
     let state = world.state().expect("the coordinator runs");
-    let held = state.rollout().map(|rollout| &rollout.phase);
+    let held = state.rollouts().next().map(|rollout| &rollout.phase);
     assert!(matches!(held, Some(Phase::Held(_))), "{held:?}");
     world.wire.weather = Weather::FAIR;
     let reasons = taken_back(&mut world);

@@ -121,11 +121,13 @@ impl Run {
                 continue;
             };
             if let Command {
-                change: Change::PlanProposed { plan, .. },
+                change: Change::PlanProposed { plan, claims, .. },
                 ..
             } = &mut command
             {
                 change(plan);
+                // What a plan does not claim it may not even propose.
+                claims.nodes.extend(plan.pins.iter().map(|pin| pin.at));
                 proposed = true;
             }
             self.core.apply(command);
@@ -137,7 +139,8 @@ impl Run {
         let plan = &self
             .core
             .state()
-            .rollout()
+            .rollouts()
+            .next()
             .expect("a plan is on offer")
             .plan;
         let request = Request::Apply {

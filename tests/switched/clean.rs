@@ -9,7 +9,7 @@ use std::{env, fs};
 use libtest_mimic::Trial;
 use reweave_tests::Leadership;
 
-use crate::life::{Run, live_an_hour};
+use crate::life::{AN_HOUR, Run, Stamper, live};
 use crate::needs::trial;
 use crate::play::{STAGE, must};
 use crate::scene::{leaf_spine, led};
@@ -46,7 +46,7 @@ fn clean() {
     }
     let text = fs::read_to_string(recording).expect("it was recorded");
     let run = Run::read(&text);
-    let looks = live_an_hour(&run);
+    let looks = live(&run, AN_HOUR, Stamper::AsRecorded);
     println!("{} inputs; {looks} looks", run.inputs.len());
     assert!(looks > 500);
 }

@@ -152,9 +152,9 @@ fn last_before_pins(stage: &Stage, job: &Job) -> f64 {
     let mut before = now();
     must(wait_for("the pins have come", PATIENCE, || {
         let asked = now();
-        let change = stage.operator().status()?.change;
-        let phase = change.map(|it| it.phase);
-        let is_open = matches!(phase, Some(Phase::Approved | Phase::Applying));
+        let changes = stage.operator().status()?.changes;
+        let is_on = |phase| matches!(phase, Phase::Approved | Phase::Applying);
+        let is_open = changes.iter().any(|it| is_on(it.phase));
         if is_open {
             before = asked;
         }

@@ -218,7 +218,7 @@ fn is_put_back(stage: &Stage, kept: &Plan) {
 fn taking_back(stage: &Stage, number: &str) -> Plan {
     // As long as rates are not known again, it would not be carried out.
     status_when(stage, "nothing is under way", |status| {
-        status.change.is_none() && status.mode == Mode::Manual
+        status.changes.is_empty() && status.mode == Mode::Manual
     });
     println!("{}", must(stage.operator().shown(&["rollback", number])));
     let answer: Planned = must(stage.operator().ask(&["rollback", number]));

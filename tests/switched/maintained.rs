@@ -96,9 +96,21 @@ impl<'s> Frr<'s> {
             let kill = format!("kill $(cat {}/{daemon}.pid)", self.folder());
             must(self.stage.output(SPINE, &["sh", "-c", &kill]));
         }
-        must(wait_for("FRR's routes are gone", PATIENCE, || {
-            Ok((self.held()? == 0).then_some(()))
+        must(wait_for("FRR and its routes are gone", PATIENCE, || {
+            let is_gone = self.held()? == 0 && !self.runs()?;
+            Ok(is_gone.then_some(()))
         }));
+    }
+
+    /// Routes go before the daemon that made them, and another is not started beside it.
+    fn runs(&self) -> Result<bool, reweave_tests::StageError> {
+        let runs = |daemon| format!("test -e /proc/$(cat {}/{daemon}.pid)/exe", self.folder());
+        let script = format!(
+            "{{ {}; }} && echo yes || true",
+            DAEMONS.map(runs).join(" || ")
+        );
+        let said = self.stage.output(SPINE, &["sh", "-c", &script])?;
+        Ok(!said.trim().is_empty())
     }
 
     fn wait_for_routes(&self) {

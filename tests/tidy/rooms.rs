@@ -52,7 +52,7 @@ pub(crate) const ROOMS: &[Room] = &[
     pure("agent/core", "reweave-agent-core", &["reweave-common"]),
     shell("agent", "reweave-agent", &["reweave-agent-core", "reweave-link"]),
     shell("agent/rdma", "reweave-rdma", &["reweave-common"]),
-    shell("agent/nccl", "reweave-nccl", &[]),
+    shell("agent/nccl", "reweave-nccl", &["reweave-common"]),
     pure("coordinator/planner", "reweave-planner", &["reweave-common"]),
     pure("coordinator/check", "reweave-check", &["reweave-common"]),
     pure("coordinator/core", "reweave-core", &["reweave-common", "reweave-planner", "reweave-check"]),

@@ -102,7 +102,9 @@ impl<L: Leaders> World<L> {
     /// Whether nothing is under way and everybody is there.
     pub fn is_calm(&self) -> bool {
         let all_there = self.agents.values().all(|agent| agent.session().is_some());
-        let idle = self.state().is_some_and(|state| state.rollout().is_none());
+        let idle = self
+            .state()
+            .is_some_and(|state| state.rollouts().next().is_none());
         all_there && idle
     }
 

@@ -256,7 +256,7 @@ impl<L: Leaders> World<L> {
         let journal = self.journal();
         let lines: Vec<_> = journal.lines().collect();
         let last = lines[lines.len().saturating_sub(60)..].join("\n");
-        let rollout = self.state().and_then(State::rollout);
+        let rollout = self.state().and_then(|state| state.rollouts().next());
         panic!(
             "seed {} at {} us: {why}\n{last}\nunder way: {rollout:#?}",
             self.seed,

@@ -11,12 +11,12 @@ use reweave_common::moment::Moment;
 use reweave_common::sample::{Reading, Sample};
 use reweave_link::{Channel, Identity, Role as PeerRole, Session, connect};
 use reweave_proto::message::AgentMessage;
+use serde::ser::{Serialize, SerializeTuple as _, Serializer};
 use tokio::runtime::Builder;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-use crate::load::{listen, shut_out};
+use crate::load::{Heard, listen, shut_out, told};
 use crate::machine;
 use crate::members::{Members, Operator};
 use crate::process::peak_mib;
@@ -25,9 +25,10 @@ use crate::times::{Spread, now};
 
 const TURNS: usize = 6;
 const TURN: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(60);
 /// As often as one person is heard.
 const FROM_WORD_TO_WORD: Duration = Duration::from_millis(10);
+/// Loose messages that a session keeps until they are sent; with more, the oldest are lost.
+const AHEAD: usize = 16;
 /// Sessions of each agent, each of which takes the place of the one before.
 const SESSIONS: usize = 4;
 
@@ -100,7 +101,7 @@ impl Times {
 /// Somebody who decides, and an agent that is told.
 struct People {
     operator: Operator,
-    heard: UnboundedReceiver<Duration>,
+    heard: Heard,
 }
 
 impl People {
@@ -112,8 +113,8 @@ impl People {
             let began = now();
             shut_out(&mut self.operator, "nobody").await;
             times.commits.push(now() - began);
-            let told = timeout(PATIENCE, self.heard.recv()).await.ok().flatten();
-            times.deliveries.push(told.expect("it is told") - began);
+            let told = told(&mut self.heard, None).await;
+            times.deliveries.push(told - began);
             sleep(FROM_WORD_TO_WORD).await;
         }
         times
@@ -121,7 +122,8 @@ impl People {
 }
 
 /// Somebody else's program, until it is dropped. It would run on another machine: here it has what time
-/// nobody else wants.
+/// nobody else wants. Whoever computes without a pause is let do so until the next tick of the kernel
+/// even then, for 4 ms: it only sends what was made beforehand.
 struct Hostile(Child);
 
 impl Hostile {
@@ -172,22 +174,41 @@ async fn shout(identity: Identity, address: SocketAddr) {
 async fn report(session: &Session) {
     let Sample { readings, .. } = reports::sample(0, 2, 1);
     let readings: Vec<Reading> = readings.iter().cycle().take(4000).cloned().collect();
-    let message = AgentMessage::Sample(Sample {
+    let message = Ready::from(&AgentMessage::Sample(Sample {
         taken: Moment::from_micros(1),
         readings,
-    });
+    }));
     while session.send(Channel::Telemetry, &message).await.is_ok() {}
 }
 
 /// As often as it can.
 async fn gossip(session: &Session) {
-    let message = AgentMessage::Clock { time_of_day_us: 1 };
+    let message = Ready::from(&AgentMessage::Clock { time_of_day_us: 1 });
     while session.send(Channel::Commands, &message).await.is_ok() {}
 }
 
 async fn whisper(session: &Session) {
     let nothing = vec![0_u8; 1000];
-    while session.send_loose(&nothing).is_ok() {
-        tokio::task::yield_now().await;
+    while (0..AHEAD).all(|_| session.send_loose(&nothing).is_ok()) {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// A message that was encoded before.
+struct Ready(Vec<u8>);
+
+impl From<&AgentMessage> for Ready {
+    fn from(message: &AgentMessage) -> Self {
+        Self(postcard::to_stdvec(message).expect("there is room"))
+    }
+}
+
+impl Serialize for Ready {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = serializer.serialize_tuple(self.0.len())?;
+        for byte in &self.0 {
+            bytes.serialize_element(byte)?;
+        }
+        bytes.end()
     }
 }

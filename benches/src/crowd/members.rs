@@ -39,6 +39,12 @@ fn free_udp() -> SocketAddr {
 impl Members {
     /// Nothing runs yet.
     pub(crate) fn new(coordinators: usize, agents: usize) -> Self {
+        let fabric = format!("kind = \"ideal\"\nhosts = {agents}\nnic_gbps = 100\n");
+        Self::on(&fabric, coordinators, agents)
+    }
+
+    /// The hosts of this fabric.
+    pub(crate) fn on(fabric: &str, coordinators: usize, agents: usize) -> Self {
         let members = Self {
             folder: tempfile::tempdir().expect("there is room"),
             agents: tempfile::tempdir_in("/dev/shm").expect("there is room"),
@@ -47,8 +53,7 @@ impl Members {
             running: (0..coordinators).map(|_| None).collect(),
         };
         members.certify(agents);
-        let fabric = format!("kind = \"ideal\"\nhosts = {agents}\nnic_gbps = 100\n");
-        members.write("fabric.toml", &fabric);
+        members.write("fabric.toml", fabric);
         for place in 0..coordinators {
             members.write(&format!("c{place}.toml"), &members.settings(place));
         }
@@ -139,7 +144,7 @@ impl Members {
         count?.trim().parse().ok()
     }
 
-    fn watched_at(&self, place: usize) -> Option<SocketAddr> {
+    pub(crate) fn watched_at(&self, place: usize) -> Option<SocketAddr> {
         let said = self.said(place);
         let line = said.lines().find(|line| line.contains("metrics on "))?;
         line.rsplit(' ').next()?.parse().ok()

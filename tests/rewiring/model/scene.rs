@@ -157,7 +157,7 @@ impl Scene {
     }
 
     fn is_at_rest(&self) -> bool {
-        self.state().rollout().is_none()
+        self.state().rollouts().next().is_none()
     }
 
     fn outcome(&self) -> Option<&Outcome> {
@@ -415,7 +415,7 @@ impl Scene {
         let drivers = self.cluster.drivers.values();
         let drivers = drivers.map(|it| (&it.disk, &it.device));
         let what = (
-            state.rollout().map(|rollout| &rollout.phase),
+            state.rollouts().next().map(|rollout| &rollout.phase),
             (&state.in_force().installs, state.next_generation()),
             (&self.mail, &self.late),
             (self.left, self.waited),

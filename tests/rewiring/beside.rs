@@ -1,0 +1,101 @@
+//! Plans side by side, each on its own optical switch, and others that want what one of them has.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::ids::OpticalId;
+use reweave_tests::world::chance::Chance;
+use reweave_tests::world::wire::Weather;
+
+use crate::drawn::{self, some_circuits};
+use crate::faults::{Fault, plague};
+use crate::seeds::tally;
+use crate::troubled::{number, play_all};
+use crate::world::World;
+
+const SEEDS: u64 = 60;
+const TROUBLED: Duration = Duration::from_secs(7);
+/// As many people as want something while another plan is on its way.
+const WISHES: usize = 4;
+
+/// Two groups of four, each in a ring of its own, and one who reaches everybody by cable.
+fn two_rings() -> Fabric {
+    let mut text = "kind = \"graph\"\n".to_owned();
+    let address = |host: usize| format!("address = \"10.255.0.{}\"", host + 1);
+    for host in 0..9 {
+        let address = address(host);
+        let _ = writeln!(
+            text,
+            "[[node]]\nname = \"h{host}\"\nrole = \"relay\"\n{address}"
+        );
+    }
+    for optical in 0..2 {
+        let ring = "[[1, 4], [3, 6], [5, 8], [7, 2]]";
+        let _ = writeln!(
+            text,
+            "[[optical]]\nname = \"ocs{optical}\"\nports = 8\ncircuits = {ring}"
+        );
+    }
+    for (host, side) in (0..8).flat_map(|host| [0, 1].map(|side| (host, side))) {
+        let (optical, port) = (host / 4, 2 * (host % 4) + side + 1);
+        let _ = writeln!(
+            text,
+            "[[fibre]]\nnode = \"h{host}\"\ninterface = \"fab{side}\"\n\
+             optical = \"ocs{optical}\"\nport = {port}\ngbps = 1"
+        );
+    }
+    for host in 0..8 {
+        let _ = writeln!(text, "[[link]]\na = \"h{host}\"\nb = \"h8\"\ngbps = 1");
+    }
+    Fabric::parse("rings.toml", &text).expect("it is a fabric")
+}
+
+/// Circuits for one of them alone.
+fn wish(fabric: &Fabric, drawn: &mut drawn::Chance, optical: usize) -> Circuits {
+    let optical = OpticalId::from_index(optical);
+    let mut circuits = some_circuits(fabric, drawn);
+    circuits.retain(|it, _| *it == optical);
+    circuits
+}
+
+fn live(seed: u64, weather: Weather) -> World {
+    let mut drawn = drawn::Chance(seed);
+    let mut world = World::new(two_rings(), seed);
+    let mut chance = Chance::of(seed ^ 0xbe51de);
+    let fabric = world.cluster.cabling.fabric.clone();
+    if weather == Weather::FOUL {
+        world.afflict(Duration::ZERO, Fault::WeatherTurns(weather));
+        let troubles = 1 + chance.below(8);
+        plague(&mut world, &mut chance, TROUBLED, troubles);
+    }
+    for nth in 0..WISHES {
+        let optical = if nth < 2 { nth } else { drawn.below(2) };
+        let circuits = wish(&fabric, &mut drawn, optical);
+        world.rewire(&circuits);
+        world.run_for(chance.time(Duration::ZERO, Duration::from_secs(2)));
+    }
+    world.run_for(TROUBLED);
+    world.rest();
+    world
+}
+
+#[test]
+fn plans_go_side_by_side_where_they_share_nothing_whatever_goes_wrong() {
+    if let Some(seed) = number("REWEAVE_SEED") {
+        return eprintln!("{}", live(seed, Weather::FOUL).journal());
+    }
+    let count = number("REWEAVE_SEEDS").unwrap_or(SEEDS);
+    let sum = play_all(count, |seed| tally(Some(live(seed, Weather::FOUL))));
+    let both = sum.kept > count / 4 && sum.taken_back > count / 8;
+    assert!(both && sum.beside > count / 4, "little was tried: {sum:?}");
+}
+
+#[test]
+fn in_fair_weather_both_are_kept() {
+    let sum = play_all(10, |seed| tally(Some(live(seed, Weather::FAIR))));
+    assert!(
+        sum.kept >= 20 && sum.taken_back == 0 && sum.beside > 5,
+        "{sum:?}"
+    );
+}
