@@ -13,21 +13,30 @@ const FADING: f64 = 1e-3;
 
 /// The best order of hosts that was found, and whether all were tried. Hosts beyond the last place
 /// are not used.
+///
+/// Of equals an order to begin with stays: one that goes spot by spot serves collectives, too, that a job
+/// may choose besides its rings (halves of halves, trees), and people can read it.
 pub(super) fn best(judge: &Judge, request: &Request<'_>, present: &[usize]) -> (Vec<usize>, bool) {
+    let starts = starts(judge, request, present);
+    let began = starts
+        .iter()
+        .map(|order| (judge.score(order), order.clone()));
+    let began = began.reduce(better).expect("there is the present one");
     if present.len() <= FEW {
-        let mut best = (judge.score(present), present.to_vec());
+        let mut best = began;
         permute(judge, &mut present.to_vec(), 0, &mut best);
         return (best.1, true);
     }
-    let starts = starts(judge, request, present);
     let work = request.work / starts.len();
     let climbed = starts.into_iter().enumerate().map(|(nth, start)| {
         let dice = Dice::new(request.seed.wrapping_add(nth as u64));
         climb(judge, start, request.demand.places, dice, work)
     });
-    let better = |a: (Score, Vec<usize>), b: (Score, Vec<usize>)| if b.0 < a.0 { b } else { a };
-    let best = climbed.reduce(better);
-    (best.map_or(present.to_vec(), |best| best.1), false)
+    (climbed.fold(began, better).1, false)
+}
+
+fn better(a: (Score, Vec<usize>), b: (Score, Vec<usize>)) -> (Score, Vec<usize>) {
+    if b.0 < a.0 { b } else { a }
 }
 
 /// As they are, and of those that follow a chain of spots from each beginning the best of each kind.
@@ -47,7 +56,7 @@ fn starts(judge: &Judge, request: &Request<'_>, present: &[usize]) -> Vec<Vec<us
     let best = |of: &dyn Fn(&[usize]) -> Vec<usize>| {
         let orders = chains.iter().map(|chain| of(chain));
         let scored = orders.map(|order| (judge.score(&order), order));
-        let best = scored.reduce(|a, b| if b.0 < a.0 { b } else { a });
+        let best = scored.reduce(better);
         best.map(|(_, order)| order)
     };
     let along = best(&|chain| along(judge, chain, present));

@@ -231,6 +231,21 @@ fn a_shuffled_ring_crosses_each_rack_once_afterwards() {
 /// One megabyte over ten gigabits a second.
 const NARROW_S: f64 = 8e-4;
 
+/// Halves of halves of the ranks lie in racks then, too.
+#[test]
+fn a_ring_begins_with_a_whole_rack() {
+    for (leaves, each) in [(2, 4), (2, 8), (8, 8)] {
+        let fabric = fabric(leaves, each);
+        let (hosts, pairs) = (shuffled(&fabric, 7), Pairs::new());
+        let demand = ring(hosts.len());
+        let placed = place(&request(&fabric, &demand, &hosts, &pairs)).unwrap();
+        let places: Vec<usize> = (0..hosts.len()).collect();
+        let mut groups = placed.groups;
+        groups.sort();
+        assert_eq!(groups, places.chunks(each as usize).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn a_ring_leaves_each_pod_of_a_tree_once() {
     let ([before, after], placed) = placed_ring(&tree(2, 4), 16);
