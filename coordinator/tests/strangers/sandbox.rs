@@ -131,6 +131,13 @@ async fn what_cannot_be_played_is_a_problem_that_says_why() {
     let told = posted(&wrong).json();
     let problem = told["variants"][0]["problem"].as_str().unwrap();
     assert!(problem.starts_with("a:1: recorded: "), "{problem}");
+    let foreign = wrong.replace("recorded = 1", "recorded = \\\"other.toml\\\"");
+    let told = posted(&foreign).json();
+    let problem = told["variants"][0]["problem"].as_str().unwrap();
+    assert!(
+        problem.starts_with("\"other.toml\" is none of the files"),
+        "{problem}"
+    );
     let huge = format!(r#"{{"from":"{}"}}"#, "1".repeat(4 << 20));
     let answer = posted(&huge);
     assert!((400..500).contains(&answer.code), "{}", answer.code);

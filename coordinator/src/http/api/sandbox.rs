@@ -36,6 +36,8 @@ const MOST_BURSTS: usize = 20_000;
 const MOST_WORK: u64 = 400_000_000;
 /// As many as people look at, the largest first.
 const TOLD_BURSTS: usize = 50;
+/// What variants call the fabric of this cluster.
+const OWN_FABRIC: &str = "fabric.toml";
 
 type Asked<T> = Result<Json<T>, JsonRejection>;
 
@@ -55,7 +57,8 @@ pub(super) struct Plays {
 #[serde(deny_unknown_fields)]
 struct Otherwise {
     name: String,
-    /// As `reweave sim history --with` takes it. What no file here is called is the cluster's own fabric.
+    /// As `reweave sim history --with` takes it. `fabric.toml` is the cluster's own fabric, unless a file here
+    /// is called so.
     variant: String,
     /// Fabrics that it names.
     #[serde(default)]
@@ -195,7 +198,10 @@ impl Otherwise {
         let file = VariantFile::parse(&self.name, &self.variant).map_err(|it| it.to_string())?;
         let [recorded, other] = file.fabrics().map(|name| match self.files.get(name) {
             Some(text) => Fabric::parse(name, text).map_err(|error| error.to_string()),
-            None => Ok(fabric.clone()),
+            None if name == OWN_FABRIC => Ok(fabric.clone()),
+            None => Err(format!(
+                "{name:?} is none of the files sent, and the cluster's own fabric is {OWN_FABRIC:?}"
+            )),
         });
         file.on([recorded?, other?]).map_err(|it| it.to_string())
     }
