@@ -17,6 +17,8 @@ mod runs;
 mod scan;
 #[path = "tidy/settings.rs"]
 mod settings;
+#[path = "tidy/shapes.rs"]
+mod shapes;
 #[path = "tidy/sizes.rs"]
 mod sizes;
 #[path = "tidy/tree.rs"]
@@ -123,6 +125,11 @@ fn no_package_is_empty() {
 #[test]
 fn every_test_target_is_run_by_a_command() {
     assert_none(&runs::violations(&PACKAGES, file("Makefile")));
+}
+
+#[test]
+fn no_two_shapes_of_the_api_have_one_name() {
+    assert_none(&shapes::violations(&FILES));
 }
 
 #[test]

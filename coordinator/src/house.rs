@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use crate::archive::Archive;
+use crate::decisions::Decisions;
 use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
 use crate::sessions::{Allowances, Chairs, Company, Places, Reason};
@@ -41,6 +42,7 @@ pub(crate) struct House {
     pub(crate) replication: Replication,
     /// What is known of the others.
     pub(crate) acquaintances: Acquaintances,
+    pub(crate) decisions: Decisions,
     /// Room for people who ask, and for members that wait.
     pub(crate) chairs: Chairs,
     pub(crate) waiting: Chairs,
@@ -116,6 +118,7 @@ impl House {
         let (reply, done) = oneshot::channel();
         self.replication.put(Task::Change { order, reply });
         let done = done.await.map_err(|_| Closed)?;
+        self.decisions.note();
         Ok(done.map_or_else(Response::Refused, |status| {
             Response::Coordinators(self.described(&status))
         }))

@@ -10,6 +10,7 @@ mod beginning;
 mod clock;
 mod config;
 mod data;
+mod decisions;
 mod desk;
 mod door;
 mod drive;

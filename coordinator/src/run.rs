@@ -17,6 +17,7 @@ use crate::archive::Archive;
 use crate::beginning::{lock, open};
 use crate::config::{Config, Found, Settings};
 use crate::data::Data;
+use crate::decisions::Decisions;
 use crate::drive::{self, Drive, saved_state};
 use crate::error::CoordinatorError;
 use crate::history::History;
@@ -65,6 +66,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let (intake, events) = queue();
     let parts = prepare(settings, &config, opened, &intake)?;
     let denied = parts.drive.denied();
+    let decisions = parts.drive.decisions();
     let threads = Threads::start(parts.engine, parts.drive, events)?;
     let network = Network {
         folder: id,
@@ -73,6 +75,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         replication: parts.replication,
         acquaintances: parts.acquaintances,
         denied,
+        decisions,
         telling: parts.telling,
     };
     let ours = Ours {
@@ -228,6 +231,7 @@ struct Network {
     acquaintances: Acquaintances,
     /// Who is shut out, by what was agreed on.
     denied: watch::Receiver<DenyList>,
+    decisions: Decisions,
     /// To whoever collects traces.
     telling: Option<Telling>,
 }
@@ -267,6 +271,7 @@ async fn serve(
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
         acquaintances: network.acquaintances,
+        decisions: network.decisions,
         chairs: Chairs::new(TO_ASK),
         waiting: Chairs::new(TO_WAIT),
         company: Company::default(),

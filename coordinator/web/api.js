@@ -1,19 +1,8 @@
-// The coordinator's API. The token stands behind `#` in the link, which browsers keep to themselves, and
-// then in this tab alone.
+// The coordinator's API.
+
+import { token } from "./link.js";
 
 const BASE = "/api/v1";
-const KEPT = "reweave-token";
-
-function takeToken() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    sessionStorage.setItem(KEPT, given);
-    history.replaceState(null, "", location.pathname + location.search);
-  }
-  return sessionStorage.getItem(KEPT);
-}
-
-const token = takeToken();
 
 export class Problem extends Error {
   constructor(problem) {

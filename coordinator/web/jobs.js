@@ -48,8 +48,10 @@ export function jobs(known) {
 
 function seenJobs(jobs) {
   if (!jobs.length) return nothing("No hosts exchange anything large now.");
-  return table(`${jobs.length} jobs, by what they send`, HEADINGS, jobs.map(row), [1, 2, 3, 4, 5]);
+  return table(`${several(jobs)}, by what they send`, HEADINGS, jobs.map(row), [1, 2, 3, 4, 5]);
 }
+
+const several = (jobs) => (jobs.length === 1 ? "1 job" : `${jobs.length} jobs`);
 
 const HEADINGS = ["job", "iteration", "at rest", "rate", "slowest flow", "flows sending", "promised by", "promised", "has now"];
 
@@ -67,7 +69,7 @@ function achieved({ predicted_bits_per_s: [least], achieved_bits_per_s }) {
 
 function toldJobs(registered) {
   if (!registered.length) return nothing("No orchestrator told of a job.");
-  return table(`${registered.length} jobs`, ["job", "hosts", "phase", "told by", "since", "silent for"],
+  return table(several(registered), ["job", "hosts", "phase", "told by", "since", "silent for"],
     registered.map((job) => [job.job, job.hosts.join(", "), job.phase?.name ?? "–", job.by, age(job.age_ms), age(job.silent_ms)]), [4, 5]);
 }
 

@@ -104,7 +104,7 @@ async function diagnose() {
 /** A link that is used up is no use to anybody; all else may pass. */
 function explain(problem) {
   const words = problem.status === 401
-    ? "This link is not good any more, or was never one. `reweave dashboard` makes another."
+    ? "This link is not good any more, or was never one. `reweave dashboard` makes another; open it in this tab."
     : problem.message;
   state(problem.message, "bad");
   element("view").replaceChildren(panel("Not connected", h("p", {}, words)));

@@ -3,16 +3,18 @@
 import { Problem, get, post } from "./api.js";
 import { comparison } from "./compared.js";
 import { h, nothing, panel } from "./dom.js";
+import { LENGTHS, MOST, keepText, kept } from "./kept.js";
+import { linkTo } from "./link.js";
 import { clock } from "./units.js";
 import { opened, variantCard } from "./variant.js";
 
-const KEPT = "reweave-sandbox";
-const MOST = 4;
-const LENGTHS = [["10 s", 10], ["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 hour", 3600]];
+/** What mails and chats carry whole. */
+const LONGEST_LINK = 32_000;
 
 export function sandbox(known) {
-  const until = h("input", { type: "datetime-local", step: 1, "aria-label": "Until when" });
-  const length = h("select", { "aria-label": "How long" }, LENGTHS.map(([words, seconds], index) => h("option", { value: seconds, selected: index === 1 }, words)));
+  const found = kept();
+  const until = h("input", { type: "datetime-local", step: 1, "aria-label": "Until when", onchange: chosen });
+  const length = h("select", { "aria-label": "How long", onchange: keep }, LENGTHS.map(([words, seconds]) => h("option", { value: seconds, selected: seconds === (found?.seconds ?? 60) }, words)));
   const run = h("button", { type: "button", class: "main", onclick: simulate }, "Simulate");
   const stop = h("button", { type: "button", disabled: true, onclick: () => calledOff?.abort() }, "Stop");
   const said = h("p", { class: "said", role: "status" });
@@ -20,11 +22,14 @@ export function sandbox(known) {
   const outcome = h("div", {}, nothing("Simulate to see how the same traffic would have fared."));
   const file = h("input", { type: "file", multiple: true, accept: ".toml", "aria-label": "Open variants and fabrics from files", onchange: open });
   const more = h("button", { type: "button", onclick: () => add() }, "Add a variant");
-  let variants = kept();
+  const link = h("input", { class: "wide", readonly: true, hidden: true, "aria-label": "Link to this sandbox" });
+  let variants = found?.variants ?? [];
+  let moment = found?.until ?? null;
   let calledOff = null;
 
   async function begin() {
-    const last = known.was ? Date.parse(known.was.at) : await newest();
+    if (!found) said.textContent = "What was shared cannot be read: its link may be cut off.";
+    const last = known.was ? Date.parse(known.was.at) : moment ? Date.parse(moment) : await newest();
     if (last) until.value = clock(last).replace(" ", "T");
     else said.textContent = "Nothing is written down yet: the history is a minute behind.";
   }
@@ -36,12 +41,33 @@ export function sandbox(known) {
 
   function draw() {
     more.disabled = variants.length >= MOST;
-    sessionStorage.setItem(KEPT, JSON.stringify(variants));
+    keep();
     cards.replaceChildren(...variants.map((variant) => variantCard(known, variant, { changed: keep, removed: remove, promoted: promote })));
   }
 
+  function chosen() {
+    const at = new Date(until.value);
+    moment = isNaN(at) ? null : at.toISOString();
+    keep();
+  }
+
   function keep() {
-    sessionStorage.setItem(KEPT, JSON.stringify(variants));
+    link.hidden = true;
+    keepText(textOf(moment));
+  }
+
+  const textOf = (until) => JSON.stringify({ until, seconds: Number(length.value), variants });
+
+  /** Everything is in the link; where it can be copied, it is. */
+  async function share() {
+    const at = new Date(until.value);
+    if (isNaN(at)) return (said.textContent = "Say until when.");
+    link.value = linkTo(textOf(at.toISOString()));
+    if (link.value.length > LONGEST_LINK) return (said.textContent = "This is too long for a link: save the variants as files.");
+    link.hidden = false;
+    link.select();
+    const copied = await navigator.clipboard?.writeText(link.value).then(() => true, () => false);
+    said.textContent = `${copied ? "Copied." : "Copy this link."} Whoever may look is shown the same by it.`;
   }
 
   function add(variant = { name: `variant ${variants.length + 1}`, variant: 'recorded = "fabric.toml"\n', files: {} }) {
@@ -96,17 +122,9 @@ export function sandbox(known) {
   begin();
   return {
     element: h("div", {},
-      panel("Traffic of the past", h("div", { class: "bar" }, h("span", {}, "until"), until, h("span", {}, "for"), length, run, stop), said),
+      panel("Traffic of the past", h("div", { class: "bar" }, h("span", {}, "until"), until, h("span", {}, "for"), length, run, stop, h("button", { type: "button", onclick: share }, "Share")), link, said),
       panel("Side by side", outcome), panel("Variants", h("div", { class: "bar" }, more, file), cards)),
     heard() {},
     leave: () => calledOff?.abort(),
   };
-}
-
-function kept() {
-  try {
-    return JSON.parse(sessionStorage.getItem(KEPT)) ?? [];
-  } catch {
-    return [];
-  }
 }

@@ -150,6 +150,11 @@ fn is_played_otherwise(stage: &Stage, browser: &mut Browser) {
     let generation = must(stage.operator().status()).generation;
     view(browser, "sandbox");
     browser.press("Add a variant");
+    let name = "document.querySelector('[aria-label=\"Name of the variant\"]')";
+    browser.value(&format!(
+        "{name}.value = {}, {name}.dispatchEvent(new Event('input'))",
+        json!(HOSTILE)
+    ));
     let text = "document.querySelector('textarea')";
     let fewer = "recorded = \"fabric.toml\"\nwithout = [\"leaf0-spine1\"]\nrouting = \"even\"\n";
     browser.value(&format!(
@@ -169,9 +174,103 @@ fn is_played_otherwise(stage: &Stage, browser: &mut Browser) {
         text.contains("nothing of the cluster was changed"),
         "{text}"
     );
+    assert!(text.contains(HOSTILE), "{text}");
+    names_are_text(browser);
+    is_shared(browser);
     browser.press("Make it a plan");
     browser.when("document.body.innerText.includes('no plan can bring about')");
     assert_eq!(must(stage.operator().status()).generation, generation);
+}
+
+/// Would be an image and run a script if anybody took it for more than a name.
+const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>";
+const MARKUP: &str = "document.querySelectorAll('img[src=\"x\"], body script').length";
+
+/// In views of what others name, in both colours.
+fn names_are_text(browser: &mut Browser) {
+    assert_eq!(browser.value(MARKUP), 0);
+    browser.press("◐");
+    // No cluster has such names: neither a node's certificate nor a job's is that.
+    browser.value(&hostile(JOBS));
+    are_read(browser, "jobs", 12);
+    browser.value(&hostile(PAST));
+    browser.press("Look back");
+    browser.when(&format!("Number({SLIDER}.max) > 1000"));
+    browser.value(&format!("{SLIDER}.dispatchEvent(new Event('input'))"));
+    browser.when("document.body.classList.contains('then')");
+    view(browser, "overview");
+    are_read(browser, "past", 5);
+    browser.value("dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))");
+    browser.value("void (window.fetch = window.real)");
+    view(browser, "sandbox");
+    photograph(browser, "sandbox-dark");
+    browser.press("◐");
+}
+
+fn hostile(text: &str) -> String {
+    text.replace("NAME", &json!(HOSTILE).to_string())
+}
+
+/// So many times, and nowhere taken for more than a name.
+fn are_read(browser: &mut Browser, what: &str, times: u32) {
+    let named = "document.getElementById('view').innerText.split(NAME).length - 1";
+    browser.when(&format!("{} === {times}", hostile(named)));
+    assert_eq!(browser.value(MARKUP), 0);
+    photograph(browser, &format!("hostile-{what}-dark"));
+    is_sound(browser);
+}
+
+const JOBS: &str = "import('/assets/jobs.js').then(async ({ jobs }) => {
+  const told = { history: [], registered: [{ job: NAME, hosts: [NAME], phase: { name: NAME }, by: NAME, age_ms: 1, silent_ms: 1 }],
+    jobs: [{ job: NAME, iteration_ms: null, rest_share: null, rate_bits_per_s: 1, slowest_bits_per_s: 1, sending: 1, flows: 1, promise: null }] };
+  const [real, ours] = [window.fetch, ['/api/v1/jobs', '/api/v1/history']];
+  window.fetch = (path, ...more) => ours.includes(path) ? Promise.resolve(new Response(JSON.stringify(told))) : real(path, ...more);
+  const work = { name: NAME, stage: NAME, links: [NAME], by: NAME, age_ms: 1, not_empty: [NAME] };
+  const view = jobs({ status: { agents: [], flows: [], maintenance: [work], frozen: [{ hosts: [NAME], by: NAME, age_ms: 1 }] } });
+  window.fetch = real;
+  view.heard();
+  view.leave();
+  document.getElementById('view').replaceChildren(view.element);
+})";
+
+/// What the history tells, until this is taken back.
+const PAST: &str = "{
+  const was = { at: '', resolution: NAME, links: [], flows: [], matrix: { hosts: [NAME], cells: [] }, missing: [NAME],
+    agents: [{ node: NAME, connected_share: 0 }], events: [{ at: '', what: NAME, place: NAME, generation: null }] };
+  window.real = window.fetch;
+  window.fetch = (path, ...more) => path.startsWith('/api/v1/past?') ? Promise.resolve(new Response(JSON.stringify(was))) : real(path, ...more);
+  null
+}";
+
+/// The link is all that another page needs, and one that was cut off is none.
+fn is_shared(browser: &mut Browser) {
+    let shown = "[...document.querySelectorAll('#view input:not([type=\"file\"]), #view textarea, #view .bar select')].map((it) => it.value)";
+    let seconds = "document.querySelector('[aria-label=\"How long\"]')";
+    browser.value(&format!(
+        "{seconds}.value = 300, {seconds}.dispatchEvent(new Event('change'))"
+    ));
+    browser.when("document.querySelector('input[type=\"datetime-local\"]').value");
+    browser.press("Share");
+    let field = "document.querySelector('[aria-label=\"Link to this sandbox\"]')";
+    browser.when(&format!("{field}.value && !{field}.hidden"));
+    let link = browser.value(&format!("{field}.value"));
+    let link = link.as_str().expect("a link");
+    is_sound(browser);
+    browser.value(&format!("{field}.value = ''"));
+    let tried = browser.value(shown);
+    browser.go(&link[..link.len() - 40]);
+    browser.when("document.body?.innerText.includes('its link may be cut off')");
+    assert_eq!(
+        browser.value("document.querySelectorAll('textarea').length"),
+        0
+    );
+    browser.go(link);
+    browser.when("document.querySelector('textarea') && location.hash === ''");
+    browser.when("document.querySelector('input[type=\"datetime-local\"]').value");
+    assert_eq!(browser.value(shown), tried);
+    assert!(tried.to_string().contains("leaf0-spine1"), "{tried}");
+    assert_eq!(browser.value(MARKUP), 0);
+    photograph(browser, "sandbox-shared");
 }
 
 /// Before the fault there is none, whatever is heard of now meanwhile; and back from there it is again.

@@ -25,6 +25,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
+use crate::decisions::Decisions;
 use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SessionId};
@@ -57,6 +58,7 @@ pub(crate) struct Drive {
     last_request: u64,
     /// Who is shut out, by what has been applied.
     denied: watch::Sender<DenyList>,
+    decisions: Decisions,
 }
 
 /// What a drive is put together from.
@@ -80,6 +82,7 @@ impl Drive {
             replication: parts.replication,
             cluster: parts.cluster,
             denied: watch::Sender::new(parts.state.membership().denied().clone()),
+            decisions: Decisions::default(),
             clock: Clock::after(parts.state.latest()),
             office: Office::new(parts.policy, parts.fabric, parts.state),
             recorder: parts.recorder,
@@ -97,6 +100,11 @@ impl Drive {
     /// Follows who is shut out.
     pub(crate) fn denied(&self) -> watch::Receiver<DenyList> {
         self.denied.subscribe()
+    }
+
+    /// Follows how much has been applied.
+    pub(crate) fn decisions(&self) -> Decisions {
+        self.decisions.clone()
     }
 
     /// Until [`Event::End`], or until something is wrong that makes it unsafe to go on.
@@ -197,6 +205,7 @@ impl Drive {
             Outcome::Applied { index, payload } => self.apply(index, &payload),
             Outcome::Restored { state } => {
                 self.office.handle_restored(decode_state(&state)?);
+                self.decisions.note();
                 self.publish_denied();
                 Ok(())
             }
@@ -237,6 +246,7 @@ impl Drive {
             }
         }
         self.office.apply(command);
+        self.decisions.note();
         self.publish_denied();
         self.carry_out_all()
     }

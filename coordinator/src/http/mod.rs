@@ -34,7 +34,7 @@ use visits::Visits;
 pub(crate) const USUAL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
 
 /// A core that takes longer is not well.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where it was told to, or else where it usually is; there it does without when the place is taken.
 pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, CoordinatorError> {

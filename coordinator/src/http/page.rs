@@ -45,6 +45,8 @@ assets! {
     "/assets/sandbox.js" SCRIPT "sandbox.js",
     "/assets/variant.js" SCRIPT "variant.js",
     "/assets/compared.js" SCRIPT "compared.js",
+    "/assets/kept.js" SCRIPT "kept.js",
+    "/assets/link.js" SCRIPT "link.js",
 }
 
 pub(super) fn routes() -> Router {

@@ -7,6 +7,7 @@ mod changing;
 mod document;
 mod events;
 mod fabric;
+mod glances;
 mod limits;
 mod once;
 mod orders;
@@ -29,7 +30,7 @@ use utoipa_axum::routes;
 
 use crate::desk::Desk;
 use crate::house::House;
-use events::Frames;
+use glances::Glances;
 use limits::Limits;
 use once::Answers;
 use problem::Problem;
@@ -37,7 +38,7 @@ use problem::Problem;
 #[derive(Clone)]
 struct Served {
     house: House,
-    frames: Frames,
+    glances: Glances,
     answers: Answers,
     sandbox: Desk,
 }
@@ -46,7 +47,7 @@ type Answered = Result<Response, Problem>;
 
 pub(super) fn routes(house: House) -> Router {
     let served = Served {
-        frames: Frames::begin(house.clone()),
+        glances: Glances::begin(house.clone()),
         answers: Answers::default(),
         sandbox: Desk::new(sandbox::LONGEST),
         house,

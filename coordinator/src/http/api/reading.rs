@@ -14,6 +14,7 @@ use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::events;
 use super::fabric::Shown;
 use super::problem::Problem;
 use super::tagged::tagged;
@@ -27,17 +28,16 @@ pub(super) async fn me(served: State<Served>, visitor: Visitor) -> Answered {
     Ok(Json(member).into_response())
 }
 
-/// How the cluster is doing, what is wrong first.
+/// How the cluster is doing, what is wrong first: as it was measured a second ago or later, with all that was
+/// decided.
 #[utoipa::path(get, path = "/status", responses((status = 200, description = "The state of the cluster", body = Status)))]
 pub(super) async fn status(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
 ) -> Answered {
-    match visitor.ask(&served.house, Request::Status).await? {
-        Answer::Status(status) => tagged(&headers, &status),
-        _ => Err(Problem::unexpected()),
-    }
+    visitor.may(&served.house, &Request::Status).await?;
+    Ok(served.glances.status().await?.answer(&headers))
 }
 
 /// Nodes and links.
@@ -259,5 +259,5 @@ pub(super) async fn record(
 )]
 pub(super) async fn events(State(served): State<Served>, visitor: Visitor) -> Answered {
     visitor.name(&served.house).await?;
-    Ok(served.frames.follow(visitor, served.house))
+    Ok(events::follow(&served.glances, visitor, served.house))
 }

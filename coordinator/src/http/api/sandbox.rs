@@ -21,7 +21,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::changing::planned;
-use super::past::moment;
+use super::past::{moment, no_such_moment};
 use super::problem::Problem;
 use super::visitor::Visitor;
 use super::{Answered, Served};
@@ -49,6 +49,7 @@ pub(super) struct Plays {
     from: String,
     to: String,
     /// At most four.
+    #[schema(min_items = 1, max_items = 4)]
     variants: Vec<Otherwise>,
 }
 
@@ -73,11 +74,11 @@ struct Played {
     /// 1s, 10s or 5min.
     resolution: &'static str,
     /// In the order in which they were asked for.
-    variants: Vec<Outcome>,
+    variants: Vec<Fared>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-struct Outcome {
+struct Fared {
     name: String,
     /// What `reweave --output json sim history` prints, with the largest bursts alone.
     #[schema(value_type = Option<Object>)]
@@ -139,23 +140,29 @@ pub(super) async fn play(
 fn span(asked: &Plays, now: SystemTime) -> Result<[Moment; 2], Problem> {
     let span = [moment(&asked.from, now)?, moment(&asked.to, now)?];
     let [from, to] = span;
-    let wrong = match (from < to, asked.variants.len()) {
-        (false, _) => format!("{} is not before {}", written(from), written(to)),
-        (_, 0) => "there is no variant to play".to_owned(),
+    match (from < to, asked.variants.len()) {
+        (false, _) => {
+            let [from, to] = span.map(written);
+            Err(no_such_moment(format!("{from} is not before {to}")))
+        }
+        (_, 0) => Err(Problem::bad_request("there is no variant to play")),
         (_, many) if many > MOST_VARIANTS => {
-            format!("{many} variants are more than {MOST_VARIANTS}")
+            let detail = format!("{many} variants are more than {MOST_VARIANTS}");
+            Err(Problem::bad_request(detail))
         }
         _ if to.since(from) > LONGEST_SPAN => {
-            return Err(too_much("more than an hour is too much to play here"));
+            Err(too_much("more than an hour is too much to play here"))
         }
-        _ => return Ok(span),
-    };
-    Err(Problem::bad_request(wrong))
+        _ => Ok(span),
+    }
 }
 
 fn too_much(detail: impl Into<String>) -> Problem {
-    let code = StatusCode::UNPROCESSABLE_ENTITY;
-    Problem::new(code, "urn:reweave:too-much", detail)
+    refused("urn:reweave:too-much", detail)
+}
+
+fn refused(kind: &'static str, detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, detail)
 }
 
 impl From<Undone> for Problem {
@@ -176,7 +183,7 @@ impl Otherwise {
         bursts: &[Burst],
         from: Moment,
         goes_on: &dyn Fn() -> bool,
-    ) -> Outcome {
+    ) -> Fared {
         let mut effort = Effort {
             costs: Costs::default(),
             limit: MOST_WORK,
@@ -187,7 +194,7 @@ impl Otherwise {
             compared.map_err(|error| error.to_string())
         });
         let told = compared.and_then(told);
-        Outcome {
+        Fared {
             name: self.name.clone(),
             problem: told.as_ref().err().cloned(),
             compared: told.ok(),
@@ -245,7 +252,7 @@ pub(super) async fn promote(
 /// The links that a plan can lead traffic away from, if that is all that is wanted.
 fn doing_without(variant: &str) -> Result<Vec<String>, Problem> {
     let file = VariantFile::parse("variant", variant);
-    let file = file.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let file = file.map_err(|error| refused("urn:reweave:no-such-variant", error.to_string()))?;
     let (links, beyond) = (file.without(), file.beyond_plans());
     let detail = match (links.is_empty(), beyond.is_empty()) {
         (false, true) => return Ok(links),
@@ -256,8 +263,7 @@ fn doing_without(variant: &str) -> Result<Vec<String>, Problem> {
         ),
         (true, true) => "the variant changes nothing: name links under `without`".to_owned(),
     };
-    let code = StatusCode::UNPROCESSABLE_ENTITY;
-    Err(Problem::new(code, "urn:reweave:not-a-plan", detail))
+    Err(refused("urn:reweave:not-a-plan", detail))
 }
 
 #[cfg(test)]
@@ -290,7 +296,7 @@ mod tests {
             status == 422 && detail.contains("changes nothing"),
             "{detail}"
         );
-        assert_eq!(problem(doing_without("x = 1")).0, 400);
+        assert_eq!(problem(doing_without("x = 1")).0, 422);
     }
 
     #[test]
@@ -313,8 +319,8 @@ mod tests {
         for (from, to, variants, status, says) in [
             ("1h", "0s", 5, 400, "5 variants are more than 4"),
             ("1h", "0s", 0, 400, "no variant"),
-            ("1m", "2m", 1, 400, "is not before"),
-            ("then", "2m", 1, 400, "no moment"),
+            ("1m", "2m", 1, 422, "is not before"),
+            ("then", "2m", 1, 422, "no moment"),
             ("2h", "0s", 1, 422, "more than an hour"),
         ] {
             let told = problem(asked(from, to, variants));

@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
@@ -11,26 +12,39 @@ use crate::hex::hex;
 /// Enough to tell answers apart.
 const TAG_BYTES: usize = 12;
 
-pub(super) fn tagged(asked: &HeaderMap, value: &impl Serialize) -> Result<Response, Problem> {
-    let body = serde_json::to_vec(value).map_err(|_| Problem::unexpected())?;
-    let tag = tag(&body);
-    let held = asked.get(header::IF_NONE_MATCH);
-    let held = held.is_some_and(|held| held.as_bytes() == tag.as_bytes());
-    let mut response = match held {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => {
-            let kind = (header::CONTENT_TYPE, "application/json");
-            ([kind], body).into_response()
-        }
-    };
-    let headers = response.headers_mut();
-    let tag = HeaderValue::from_str(&tag).map_err(|_| Problem::unexpected())?;
-    headers.insert(header::ETAG, tag);
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    Ok(response)
+/// JSON, and what it is told apart by. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Tagged {
+    body: Bytes,
+    tag: HeaderValue,
 }
 
-fn tag(body: &[u8]) -> String {
-    let digest = digest(&SHA256, body);
-    format!("\"{}\"", hex(&digest.as_ref()[..TAG_BYTES]))
+impl Tagged {
+    pub(super) fn of(body: Bytes) -> Option<Self> {
+        let digest = digest(&SHA256, &body);
+        let tag = format!("\"{}\"", hex(&digest.as_ref()[..TAG_BYTES]));
+        let tag = HeaderValue::from_str(&tag).ok()?;
+        Some(Self { body, tag })
+    }
+
+    pub(super) fn answer(self, asked: &HeaderMap) -> Response {
+        let Self { body, tag } = self;
+        let mut response = match asked.get(header::IF_NONE_MATCH) == Some(&tag) {
+            true => StatusCode::NOT_MODIFIED.into_response(),
+            false => {
+                let kind = (header::CONTENT_TYPE, "application/json");
+                ([kind], body).into_response()
+            }
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::ETAG, tag);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        response
+    }
+}
+
+pub(super) fn tagged(asked: &HeaderMap, value: &impl Serialize) -> Result<Response, Problem> {
+    let body = serde_json::to_vec(value).ok();
+    let tagged = body.and_then(|body| Tagged::of(body.into()));
+    Ok(tagged.ok_or_else(Problem::unexpected)?.answer(asked))
 }

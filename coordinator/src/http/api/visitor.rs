@@ -6,7 +6,7 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName};
 use reweave_common::member::{Digest, Member};
-use reweave_common::operator::{Request, Response};
+use reweave_common::operator::{Refused, Request, Response};
 use reweave_link::visit::Visit;
 
 use super::problem::Problem;
@@ -60,6 +60,18 @@ impl Visitor {
             None => Err(Problem::no_answer()),
             Some(Response::Refused(refused)) => Err(refused.into()),
             Some(response) => Ok(response),
+        }
+    }
+
+    /// The core's word for who asks, and that nobody else leads, without what it would answer.
+    pub(super) async fn may(&self, house: &House, request: &Request) -> Result<(), Problem> {
+        let role = self.name(house).await?.role;
+        match request.may_be_asked_by(role) {
+            true => Ok(()),
+            false => Err(Refused::NotAllowed {
+                role: role.to_string(),
+            }
+            .into()),
         }
     }
 

@@ -90,15 +90,18 @@ pub(super) async fn past(
 pub(super) fn moment(text: &str, now: SystemTime) -> Result<Moment, Problem> {
     let at = moment_of(text, now).ok_or_else(|| {
         let ways = "write 2026-11-20T14:00:00Z, or 15m for that long ago";
-        Problem::bad_request(format!("{text:?} is no moment: {ways}"))
+        no_such_moment(format!("{text:?} is no moment: {ways}"))
     })?;
     match moment_of("0s", now).is_some_and(|now| at > now) {
-        true => Err(Problem::bad_request(format!(
-            "{} is still to come",
-            written(at)
-        ))),
+        true => Err(no_such_moment(format!("{} is still to come", written(at)))),
         false => Ok(at),
     }
+}
+
+/// Text it is, as the document has it, but none that says when.
+pub(super) fn no_such_moment(detail: String) -> Problem {
+    let code = StatusCode::UNPROCESSABLE_ENTITY;
+    Problem::new(code, "urn:reweave:no-such-moment", detail)
 }
 
 fn now() -> Moment {
@@ -116,7 +119,8 @@ impl From<Unread> for Problem {
                 (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:too-much")
             }
             Unread::Failed(PastError::NotBefore { .. }) => {
-                (StatusCode::BAD_REQUEST, "urn:reweave:bad-request")
+                let code = StatusCode::UNPROCESSABLE_ENTITY;
+                (code, "urn:reweave:no-such-moment")
             }
             Unread::Failed(_) | Unread::Died => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "urn:reweave:unread")
@@ -149,7 +153,7 @@ mod tests {
             ("99999999999999999999999h", "is no moment"),
         ] {
             let problem = serde_json::to_value(at(text).unwrap_err()).unwrap();
-            assert_eq!(problem["status"], 400, "{problem}");
+            assert_eq!(problem["status"], 422, "{problem}");
             let detail = problem["detail"].as_str().unwrap();
             assert!(detail.contains(says), "{detail}");
         }

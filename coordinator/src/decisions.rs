@@ -1,0 +1,21 @@
+//! How much has been decided, as far as this coordinator knows: what was looked at before is told apart by it
+//! from what shows all of that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Of the log and of the membership. Counted before whoever wanted it is answered: who asks after that asks
+/// for no less.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Decisions(Arc<AtomicU64>);
+
+impl Decisions {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Whoever looks from now on sees it.
+    pub(crate) fn note(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,187 @@
+//! One look at the cluster for all who ask at about the same time.
+//!
+//! Where thousands report, a look costs the core, and its encoding a core of the machine, more than an answer
+//! may take. It is made once, and good for whoever asks until something is decided, or for a short while;
+//! while people look, the next is there before that is over. Fifty viewers cost what one does, and the rest
+//! no more than sending takes. Who may look, and whether nobody else leads, is asked each time.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reweave_common::lock::lock;
+use reweave_common::member::{Member, Role};
+use reweave_common::operator::{Request, Response as Answer, Status};
+use tokio::sync::{Mutex as Turn, Notify, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::problem::Problem;
+use super::tagged::Tagged;
+use crate::house::House;
+use crate::http;
+use crate::intake::Asker;
+
+/// The eye sees no more of numbers.
+const EVERY: Duration = Duration::from_millis(500);
+/// Longer than it takes until there is another.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+/// Whoever asked is taken to ask again for so long.
+const ASKS_AGAIN_WITHIN: Duration = Duration::from_secs(5);
+
+#[derive(Clone)]
+pub(super) struct Glances(Arc<Shared>);
+
+struct Shared {
+    house: House,
+    /// None before the first, and when nobody looks.
+    shown: watch::Sender<Option<Glance>>,
+    /// Of whoever makes the next.
+    turn: Turn<()>,
+    asked: Mutex<Option<Instant>>,
+    somebody_came: Notify,
+}
+
+#[derive(Clone)]
+pub(super) struct Glance {
+    /// `status`, or `trouble`: why there is none.
+    pub(super) event: Bytes,
+    status: Option<Tagged>,
+    begun: Instant,
+    /// It shows so many decisions for sure.
+    decisions: u64,
+}
+
+impl Glances {
+    /// They are made for as long as there is a runtime.
+    pub(super) fn begin(house: House) -> Self {
+        let glances = Self(Arc::new(Shared {
+            house,
+            shown: watch::Sender::default(),
+            turn: Turn::default(),
+            asked: Mutex::default(),
+            somebody_came: Notify::default(),
+        }));
+        tokio::spawn(glances.clone().keep_making());
+        glances
+    }
+
+    /// All that follow come as they change; the first one soon.
+    pub(super) fn follow(&self) -> watch::Receiver<Option<Glance>> {
+        let mut shown = self.0.shown.subscribe();
+        shown.mark_changed();
+        self.0.somebody_came.notify_one();
+        shown
+    }
+
+    /// Shows all that was decided before this was asked.
+    pub(super) async fn status(&self) -> Result<Tagged, Problem> {
+        *lock(&self.0.asked) = Some(Instant::now());
+        let decisions = self.0.house.decisions.count();
+        let status = timeout(http::PATIENCE, self.status_with(decisions));
+        status.await.unwrap_or_else(|_| Err(Problem::no_answer()))
+    }
+
+    async fn status_with(&self, decisions: u64) -> Result<Tagged, Problem> {
+        if let Some(status) = self.good(decisions) {
+            return Ok(status);
+        }
+        let _turn = self.0.turn.lock().await;
+        match self.good(decisions) {
+            Some(status) => Ok(status),
+            None => self.make().await,
+        }
+    }
+
+    fn good(&self, decisions: u64) -> Option<Tagged> {
+        let shown = self.0.shown.borrow();
+        let glance = shown.as_ref()?;
+        let is_good = glance.decisions >= decisions && glance.begun.elapsed() < GOOD_FOR;
+        glance.status.clone().filter(|_| is_good)
+    }
+
+    async fn keep_making(self) {
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.0.somebody_came.notified() => ticks.reset(),
+            }
+            if self.somebody_looks() {
+                let _turn = self.0.turn.lock().await;
+                // Those who follow are told of trouble, and who asks is told anew.
+                let _ = self.make().await;
+            } else {
+                self.0
+                    .shown
+                    .send_if_modified(|shown| shown.take().is_some());
+            }
+        }
+    }
+
+    fn somebody_looks(&self) -> bool {
+        let asked = *lock(&self.0.asked);
+        let asks = asked.is_some_and(|at| at.elapsed() < ASKS_AGAIN_WITHIN);
+        asks || self.0.shown.receiver_count() > 0
+    }
+
+    /// In turn.
+    async fn make(&self) -> Result<Tagged, Problem> {
+        let (begun, decisions) = (Instant::now(), self.0.house.decisions.count());
+        let made = match look(&self.0.house).await {
+            Ok(status) => encoded(status).await,
+            Err(problem) => Err(problem),
+        };
+        let event = match &made {
+            Ok((event, _)) => event.clone(),
+            Err(problem) => event("trouble", &serde_json::to_vec(problem).unwrap_or_default()),
+        };
+        let made = made.map(|(_, status)| status);
+        let glance = Glance {
+            event,
+            status: made.as_ref().ok().cloned(),
+            begun,
+            decisions,
+        };
+        self.0.shown.send_if_modified(|shown| {
+            let is_new = shown.as_ref().map(|it| &it.event) != Some(&glance.event);
+            *shown = Some(glance);
+            is_new
+        });
+        made
+    }
+}
+
+async fn look(house: &House) -> Result<Box<Status>, Problem> {
+    let page = Asker::Member(Member::new(Role::Viewer, "page"));
+    match http::ask(house, page, Request::Status).await {
+        Some(Answer::Status(status)) => Ok(status),
+        Some(Answer::Refused(refused)) => Err(refused.into()),
+        Some(_) => Err(Problem::unexpected()),
+        None => Err(Problem::no_answer()),
+    }
+}
+
+/// As it goes over the line, to those who follow and to those who ask. Sessions of agents do not wait
+/// meanwhile.
+async fn encoded(status: Box<Status>) -> Result<(Bytes, Tagged), Problem> {
+    let encoding = spawn_blocking(move || {
+        let json = serde_json::to_vec(&status).ok()?;
+        let event = event("status", &json);
+        let end = event.len() - EVENT_ENDS.len();
+        let body = event.slice(end - json.len()..end);
+        Some((event, Tagged::of(body)?))
+    });
+    let encoded = encoding.await.ok().flatten();
+    encoded.ok_or_else(Problem::unexpected)
+}
+
+const EVENT_ENDS: &[u8] = b"\n\n";
+
+/// JSON is one line.
+fn event(name: &str, json: &[u8]) -> Bytes {
+    [b"event: ", name.as_bytes(), b"\ndata: ", json, EVENT_ENDS]
+        .concat()
+        .into()
+}
