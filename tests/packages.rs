@@ -1,6 +1,8 @@
 //! Do the Debian packages make of an empty system a machine of Reweave, start nothing by themselves, and leave
 //! what is a person's?
 
+#[path = "packages/linked.rs"]
+mod linked;
 #[path = "packages/machine.rs"]
 mod machine;
 #[path = "lab/tests/support/needs.rs"]
@@ -16,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::Arguments;
+use linked::Package;
 use machine::{Said, lived};
 use needs::{Need, trial};
 
@@ -40,6 +43,11 @@ fn main() -> ExitCode {
             "lintian_finds_nothing",
             &[Need::Program("lintian")],
             lintian_finds_nothing,
+        ),
+        trial(
+            "whose_code_programs_have_in_them_is_told_with_its_licence",
+            &[Need::Program("dpkg-deb"), Need::Program("zcat")],
+            whose_code_programs_have_in_them_is_told_with_its_licence,
         ),
         trial(
             "packages_start_nothing_and_keep_what_is_a_persons",
@@ -77,6 +85,24 @@ fn lintian_finds_nothing() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
     assert!(!said.contains("W: ") && !said.contains("E: "), "{said}");
+}
+
+/// Programs tell by themselves from which crates their code is: by the places at which it may panic.
+fn whose_code_programs_have_in_them_is_told_with_its_licence() {
+    for path in built() {
+        let package = Package::unpacked(&path);
+        let told = package.told();
+        let linked = package.linked();
+        // Some dozens of them in each; without any, nothing would be held against the list.
+        assert!(linked.len() > 10, "{}: {linked:?}", path.display());
+        for krate in linked {
+            let entry = told.get(&krate);
+            let entry = entry.unwrap_or_else(|| panic!("{}: no {krate}", path.display()));
+            assert!(!entry.licence.is_empty(), "{krate} has no licence");
+        }
+        let texts: usize = told.values().map(|entry| entry.texts).sum();
+        assert!(texts > told.len() / 2, "{texts} texts of {}", told.len());
+    }
 }
 
 fn packages_start_nothing_and_keep_what_is_a_persons() {

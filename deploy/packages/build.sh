@@ -11,10 +11,13 @@ folder=$(realpath -m "$1")
 built=$folder/dist
 made=$built/packaged
 parts=(cli agent coordinator driver)
+built_together=(reweave-nccl "${parts[@]/#/reweave-}")
 tool=${CARGO_DEB:-cargo-deb}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+# The last that fits holds: what is built may lie within the tree.
 RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$PWD=/reweave"
+RUSTFLAGS+=" --remap-path-prefix=$folder=/built"
 export SOURCE_DATE_EPOCH RUSTFLAGS
 
 # How large a program may be, in MiB; more must be somebody's decision.
@@ -29,7 +32,7 @@ END
 }
 
 compile() {
-    cargo build --locked --profile dist --target-dir "$folder" -p reweave-nccl "${parts[@]/#/--package=reweave-}"
+    cargo build --locked --profile dist --target-dir "$folder" "${built_together[@]/#/--package=}"
 }
 
 within_budget() {
@@ -59,6 +62,18 @@ write_changelog() {
         >"$made/changelog.Debian"
 }
 
+# What Debian's copyright file leaves out: whose code the programs have in them beside our own.
+write_third_party() {
+    local part also
+    mkdir "$made/third-party"
+    for part in "${parts[@]}"; do
+        also=$([[ $part != agent ]] || echo reweave-nccl)
+        # shellcheck disable=SC2086 # nothing, or one word
+        deploy/packages/third-party.py "${built_together[@]}" -- "reweave-$part" $also \
+            >"$made/third-party/reweave-$part"
+    done
+}
+
 pack() {
     rm -rf "$folder/debian"
     for part in "${parts[@]}"; do
@@ -71,6 +86,7 @@ compile
 within_budget
 write_manual
 write_changelog
-gzip --best --no-name "$made"/*/*.1 "$made/changelog.Debian"
+write_third_party
+gzip --best --no-name "$made"/*/*.1 "$made"/third-party/* "$made/changelog.Debian"
 pack
 (cd "$folder/debian" && sha256sum -- *.deb)

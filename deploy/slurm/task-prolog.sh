@@ -1,7 +1,11 @@
 #!/bin/sh
 # TaskProlog: what it prints becomes the environment of a task, and of a batch script with all that it starts. Runs on
-# the nodes, as whoever runs the job, who needs a viewer's certificate (REWEAVE_IDENTITY). Prints no order where no
-# coordinator answers within 2 s: the job runs in the order that Slurm has for it.
+# the nodes, as whoever runs the job, who needs a viewer's certificate: the file `environment` beside this one, or the
+# job's own environment, says where it lies. Prints no order where no coordinator answers within 2 s: the job runs in
+# the order that Slurm has for it.
+set -a
+[ ! -r "${0%/*}/environment" ] || . "${0%/*}/environment"
+set +a
 # NCCL tells the agent of the node what collectives do, where the plugin for it is installed and no other is chosen.
 plugin="${REWEAVE_NCCL_PLUGIN-/usr/lib/reweave/libnccl-profiler-reweave.so}"
 [ -n "$NCCL_PROFILER_PLUGIN" ] || [ ! -f "$plugin" ] || echo "export NCCL_PROFILER_PLUGIN=$plugin"

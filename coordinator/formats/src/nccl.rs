@@ -1,6 +1,7 @@
 //! What NCCL reads of its environment: which NICs, how many queue pairs, which traffic class, algorithm and protocol.
 //!
-//! An older NCCL passes over what it does not know and says nothing; so that is refused here.
+//! An older NCCL passes over what it does not know and says nothing; so that is refused here. Which release was the
+//! first to have what is by the tags of its public sources (github.com/NVIDIA/nccl): docs/nccl.md says where it stands.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,14 +39,18 @@ pub enum NcclError {
 }
 
 const MOST_QUEUE_PAIRS: u32 = 128;
+const WHOLE_NAMES_CAME: Release = Release(2, 5);
 const QUEUE_PAIRS_CAME: Release = Release(2, 10);
-const PROFILER_V4_CAME: Release = Release(2, 26);
+const PROFILER_V4_CAME: Release = Release(2, 27);
+/// Until then a list was for all-reduces, and others had what they need; since then it holds for each kind of collective,
+/// and one that none in the list can do fails.
+const LISTS_BECAME_STRICT: Release = Release(2, 24);
 /// Two bits of the traffic class are those of congestion.
 const ECN_BITS: u32 = 2;
 
 /// What an algorithm is called, and since when.
 const ALGORITHMS: [(&str, Release); 7] = [
-    ("ring", Release(2, 5)),
+    (RING, Release(2, 5)),
     ("tree", Release(2, 5)),
     ("collnetdirect", Release(2, 14)),
     ("collnetchain", Release(2, 14)),
@@ -55,6 +60,8 @@ const ALGORITHMS: [(&str, Release); 7] = [
 ];
 /// It gathers and scatters only.
 const PAT: &str = "pat";
+/// It alone does every kind of collective: nothing else broadcasts or reduces to one rank.
+const RING: &str = "ring";
 const PROTOCOLS: [(&str, Release); 3] = [
     ("ll", Release(2, 5)),
     ("ll128", Release(2, 5)),
@@ -111,7 +118,7 @@ impl Environment {
     /// A line for each variable, as shells, schedulers and /etc/nccl.conf read them.
     pub fn emit(&self, release: Release) -> Result<String, NcclError> {
         let variables = [
-            ("NCCL_IB_HCA", self.devices()?),
+            ("NCCL_IB_HCA", self.devices(release)?),
             ("NCCL_IB_QPS_PER_CONNECTION", self.queue_pairs(release)?),
             ("NCCL_IB_TC", self.traffic_class()?),
             ("NCCL_ALGO", self.algorithms(release)?),
@@ -130,7 +137,7 @@ impl Environment {
     }
 
     /// These and no others whose names begin alike.
-    fn devices(&self) -> Result<Option<String>, NcclError> {
+    fn devices(&self, release: Release) -> Result<Option<String>, NcclError> {
         let is_name = |name: &&String| {
             let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte);
             name.is_empty() || !name.bytes().all(known)
@@ -138,7 +145,10 @@ impl Environment {
         match self.devices.iter().find(is_name) {
             Some(name) => Err(NcclError::Device { name: name.clone() }),
             None if self.devices.is_empty() => Ok(None),
-            None => Ok(Some(format!("={}", self.devices.join(",")))),
+            None => {
+                release.has(WHOLE_NAMES_CAME, "NCCL_IB_HCA with whole names")?;
+                Ok(Some(format!("={}", self.devices.join(","))))
+            }
         }
     }
 
@@ -161,10 +171,16 @@ impl Environment {
     }
 
     fn algorithms(&self, release: Release) -> Result<Option<String>, NcclError> {
-        let value = named(&self.algorithms, "algorithm", &ALGORITHMS, release)?;
-        match self.algorithms.iter().all(|it| it == PAT) && value.is_some() {
-            true => Err(NcclError::NothingForAllReduce { algorithm: PAT }),
-            false => Ok(value),
+        let Some(list) = named(&self.algorithms, "algorithm", &ALGORITHMS, release)? else {
+            return Ok(None);
+        };
+        if self.algorithms.iter().all(|it| it == PAT) {
+            return Err(NcclError::NothingForAllReduce { algorithm: PAT });
+        }
+        let does_all = self.algorithms.iter().any(|it| it == RING);
+        match does_all || release < LISTS_BECAME_STRICT {
+            true => Ok(Some(list)),
+            false => Ok(Some(format!("allreduce:{list}"))),
         }
     }
 
@@ -249,14 +265,37 @@ mod tests {
             profiler: Some("p.so".to_owned()),
             ..Environment::default()
         };
-        assert!(refused(&plugin, "2.25").ends_with("it came with 2.26"));
+        assert!(refused(&plugin, "2.26").ends_with("it came with 2.27"));
         let pairs = |count| Environment {
             queue_pairs: Some(count),
             ..Environment::default()
         };
         assert!(refused(&pairs(2), "2.9").contains("NCCL_IB_QPS_PER_CONNECTION"));
+        let devices = Environment {
+            devices: texts(&["mlx5_0"]),
+            ..Environment::default()
+        };
+        assert!(refused(&devices, "2.4").contains("NCCL_IB_HCA with whole names"));
         assert!(refused(&pairs(129), "2.28").starts_with("129 queue pairs"));
         assert!("3.0".parse::<Release>().is_err() && "2".parse::<Release>().is_err());
+    }
+
+    #[test]
+    fn lists_that_would_stop_broadcasts_are_for_all_reduces() {
+        let emitted = |names: &[&str], at| {
+            let environment = Environment {
+                algorithms: texts(names),
+                ..Environment::default()
+            };
+            environment.emit(release(at)).unwrap()
+        };
+        assert_eq!(emitted(&["tree"], "2.23"), "NCCL_ALGO=tree\n");
+        assert_eq!(emitted(&["tree"], "2.24"), "NCCL_ALGO=allreduce:tree\n");
+        assert_eq!(emitted(&["tree", "ring"], "2.24"), "NCCL_ALGO=tree,ring\n");
+        assert_eq!(
+            emitted(&["tree", "nvls"], "2.28"),
+            "NCCL_ALGO=allreduce:tree,nvls\n"
+        );
     }
 
     #[test]

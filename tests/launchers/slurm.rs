@@ -1,0 +1,137 @@
+//! slurmctld and four slurmd, which trust each other by munge: they run the scripts of deploy/slurm by themselves.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use libtest_mimic::Trial;
+use reweave_tests::Programs;
+use serde_json::{Value, json};
+
+use crate::needs::{Need, trial};
+use crate::{FABRIC, are_in_order, places};
+
+const COORDINATOR: &str = "\
+    fabric = \"fabric.toml\"\nlisten = \"127.0.0.1:7332\"\nidentity = \"certificates/coordinator\"\ndata = \"data\"\n";
+const NAMES: &str = "127.0.0.1 localhost\n192.0.2.1 controller h0 h1 h2 h3\n";
+
+pub(crate) fn test() -> Trial {
+    let programs = ["slurmctld", "slurmd", "munged", "srun", "ip", "unshare"];
+    let needs: Vec<_> = [Need::Root]
+        .into_iter()
+        .chain(programs.map(Need::Program))
+        .collect();
+    trial(
+        "slurm_runs_our_scripts_and_deals_ranks_out_in_our_order",
+        &needs,
+        dealt_out,
+    )
+}
+
+fn dealt_out() {
+    let folder = tempfile::tempdir().expect("a folder of our own");
+    let place = folder.path();
+    laid_out(place);
+    let lived = lived(place);
+    assert!(lived.is_ok(), "{}", lived.unwrap_err());
+
+    let text = |name: &str| fs::read_to_string(place.join(name)).expect("it was written");
+    let meanwhile: Value = serde_json::from_str(&text("jobs-meanwhile")).expect("it is JSON");
+    let job = &meanwhile["registered"][0];
+    assert_eq!(job["job"], "slurm-1", "{meanwhile:#}");
+    assert_eq!(
+        job["hosts"],
+        json!(["h0", "h1", "h2", "h3"]),
+        "{meanwhile:#}"
+    );
+    let order = text("order");
+    are_in_order(&places(&text("tasks")), &order.lines().collect::<Vec<_>>());
+    // As Slurm has them, with nobody who would tell where to meet.
+    let alone = (0..4).map(|rank| (rank, format!("h{rank}"), String::new()));
+    assert_eq!(places(&text("tasks-alone")), alone.collect::<Vec<_>>());
+}
+
+/// All that the daemons read.
+fn laid_out(place: &Path) {
+    fs::create_dir(place.join("state")).expect("a folder for its state");
+    let settings = include_str!("slurm.conf").replace("@FOLDER@", &place.display().to_string());
+    for (name, text) in [
+        ("slurm.conf", &*settings),
+        ("fabric.toml", FABRIC),
+        ("coordinator.toml", COORDINATOR),
+        ("hosts", NAMES),
+    ] {
+        fs::write(place.join(name), text).expect("a file of our own");
+    }
+    executable(&place.join("batch"), include_str!("batch.sh"));
+    certified(place);
+    scripts(place, "controller", "operator", &["prolog.sh", "epilog.sh"]);
+    scripts(place, "node", "viewers/rank", &["task-prolog.sh"]);
+    let ask = format!(
+        "#!/bin/sh\nset -a\n. {}/controller/environment\nexec timeout 5 reweave \"$@\"\n",
+        place.display()
+    );
+    executable(&place.join("ask"), &ask);
+}
+
+fn certified(place: &Path) {
+    let certificates = place.join("certificates");
+    let made = |words: &[&str], last: &[&str]| {
+        let mut command = reweave();
+        let output = command.args(words).arg(&certificates).args(last).output();
+        let output = output.expect("it can be run");
+        assert!(output.status.success(), "{output:?}");
+    };
+    made(&["cluster", "init", "--name", "lab"], &[]);
+    let issue = ["cluster", "issue", "--role", "viewer", "--dir"];
+    made(&issue, &["--name", "rank"]);
+}
+
+fn reweave() -> Command {
+    Command::new(Programs::beside_this().expect("programs").reweave())
+}
+
+/// As whoever deploys them lays them out: with a file beside them that tells of the cluster.
+fn scripts(place: &Path, folder: &str, identity: &str, names: &[&str]) {
+    let folder = place.join(folder);
+    fs::create_dir(&folder).expect("a folder of our own");
+    let deployed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/slurm");
+    for name in names {
+        fs::copy(deployed.join(name), folder.join(name)).expect("a script is there");
+    }
+    let programs = reweave().get_program().to_owned();
+    let programs = Path::new(&programs).parent().expect("a folder");
+    let environment = format!(
+        "REWEAVE_COORDINATOR=127.0.0.1:7332\nREWEAVE_IDENTITY={}\nPATH={}:$PATH\n",
+        place.join("certificates").join(identity).display(),
+        programs.display(),
+    );
+    fs::write(folder.join("environment"), environment).expect("a file of our own");
+}
+
+fn executable(path: &Path, text: &str) {
+    fs::write(path, text).expect("a file of our own");
+    fs::set_permissions(path, Permissions::from_mode(0o755)).expect("it is ours");
+}
+
+/// What was said where it did not get to its end.
+fn lived(place: &Path) -> Result<(), String> {
+    let mut cluster = Command::new("unshare");
+    cluster.args(["--net", "--uts", "--mount", "--pid", "--fork"]);
+    cluster.args(["--kill-child", "--mount-proc", "--", "bash", "-c"]);
+    cluster.args([include_str!("slurm.sh"), "slurm"]).arg(place);
+    let programs = reweave().get_program().to_owned();
+    let output = cluster.arg(Path::new(&programs).parent().expect("a folder"));
+    let output = output
+        .env_remove("REWEAVE_IDENTITY")
+        .env_remove("REWEAVE_COORDINATOR")
+        .output()
+        .expect("it starts");
+    let said = || format!("{}{}", text(&output.stdout), text(&output.stderr));
+    output.status.success().then_some(()).ok_or_else(said)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
