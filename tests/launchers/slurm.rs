@@ -33,8 +33,9 @@ fn dealt_out() {
     let folder = tempfile::tempdir().expect("a folder of our own");
     let place = folder.path();
     laid_out(place);
-    let lived = lived(place);
-    assert!(lived.is_ok(), "{}", lived.unwrap_err());
+    if let Err(said) = lived(place) {
+        panic!("{said}");
+    }
 
     let text = |name: &str| fs::read_to_string(place.join(name)).expect("it was written");
     let meanwhile: Value = serde_json::from_str(&text("jobs-meanwhile")).expect("it is JSON");
