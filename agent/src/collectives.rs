@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-use reweave_agent_core::collectives::{CollectiveBook, Growth};
+use reweave_agent_core::collectives::CollectiveBook;
+use reweave_agent_core::rhythm::Growth;
 use reweave_common::collective::{COLLECTIVES_SOCKET, LONGEST_WORD, RankReading, RankWord};
 use reweave_common::lock::lock;
 use thiserror::Error;

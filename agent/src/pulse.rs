@@ -15,6 +15,7 @@ use std::time::Duration;
 use nix::sys::prctl;
 use reweave_agent_core::counters::texts;
 use reweave_agent_core::growth;
+use reweave_agent_core::rhythm::Growth;
 use reweave_common::lock::lock;
 use reweave_common::moment::Moment;
 use reweave_common::units::Bytes;
@@ -36,15 +37,6 @@ const PORTS_STEP: Duration = Duration::from_millis(100);
 const INTERFACES: &str = "sys/class/net";
 const RDMA_DEVICES: &str = "sys/class/infiniband";
 const NUMBER_BYTES: usize = 24;
-
-/// What all wires carried from one moment to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Growth {
-    pub from: Moment,
-    pub to: Moment,
-    pub sent: Bytes,
-    pub received: Bytes,
-}
 
 /// Reads until it is dropped.
 pub struct Pulse {

@@ -10,6 +10,8 @@ use reweave_common::collective::{
 use reweave_common::moment::Moment;
 use reweave_common::units::Bytes;
 
+use crate::rhythm::Growth;
+
 /// A reading is of so long.
 const WINDOW: Duration = Duration::from_secs(10);
 const PART: Duration = Duration::from_secs(1);
@@ -37,15 +39,6 @@ struct Part {
     from: Moment,
     to: Moment,
     sums: RankReading,
-}
-
-/// What went over the network from one moment to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Growth {
-    pub from: Moment,
-    pub to: Moment,
-    pub sent: Bytes,
-    pub received: Bytes,
 }
 
 impl CollectiveBook {

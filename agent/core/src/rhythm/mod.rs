@@ -37,6 +37,15 @@ const WAYS_OF_MEASURING: f64 = 6.0;
 /// Who was watched for less than this is not known.
 const LEAST_WATCHED: Duration = Duration::from_secs(3);
 
+/// What went over the network from one moment to another, whoever counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Growth {
+    pub from: Moment,
+    pub to: Moment,
+    pub sent: Bytes,
+    pub received: Bytes,
+}
+
 /// Follows the bytes of one host.
 #[derive(Debug)]
 pub struct RhythmBook {
