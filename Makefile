@@ -28,20 +28,25 @@ demo: ## Shows Reweave mend a collision of flows in a virtual cluster, and take 
 	cargo build --locked --workspace --bins
 	cargo run --locked $(IN_LAB) --bin reweave-demo
 
+# The worlds only compute and the lab mostly waits: they are beside each other.
+WORLDS := cargo test --locked --workspace --test simulation --test replication --test rewiring
+
 # All test stages build with --workspace, so that cargo builds each dependency once for all of them.
 test: ## Runs all checks that every change must pass, in minutes.
 	@deploy/setup.sh build checks lab
-	source deploy/stage.sh 10
+	source deploy/stage.sh 11
 	stage format cargo fmt --all --check
 	stage locks  cargo fetch --locked --manifest-path tests/fuzz/Cargo.toml
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 	stage deny   deploy/deny.sh
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test nccl
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage worlds cargo test --locked --workspace --test simulation --test replication --test rewiring
 	stage build  cargo build --locked --workspace --bins
 	stage trio   cargo test --locked --workspace --test trio
+	stage ready  $(WORLDS) --no-run
+	meanwhile $(WORLDS)
 	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test linux_hash --test system
+	stage worlds awaited
 	finish
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
