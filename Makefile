@@ -16,7 +16,7 @@ IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 FAST_LAB_TESTS := smoke worker
 SLOW_LAB_TESTS := $(filter-out $(FAST_LAB_TESTS),$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
-.PHONY: help demo test test-lab test-fleet packages test-packages test-rdma bench bench-peers soak fuzz clean
+.PHONY: help demo test shapes test-lab test-fleet packages test-packages test-rdma bench bench-peers soak fuzz clean
 
 help: ## Lists the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -166,6 +166,10 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 
 # How long each decoder is tried.
 SECONDS ?= 10
+
+shapes: ## Writes down anew what the parts say to each other, after a change of that before a release.
+	@deploy/setup.sh build
+	cargo test --locked --package reweave-proto --lib -- --ignored shapes_are_written_down_anew
 
 fuzz: ## Hands every decoder what a fuzzer thinks of, for SECONDS seconds each.
 	@deploy/setup.sh build fuzz

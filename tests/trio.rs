@@ -11,12 +11,15 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
-use reweave_proto::message::CoordinatorMessage;
+use reweave_common::instruction::Instruction;
+use reweave_common::sample::Sample;
+use reweave_link::line::{Certificate, Dialect, Event, Line};
+use reweave_link::{Channel, Dialer, Identity, LinkError, Role, Session, connect};
+use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use reweave_tests::{PATIENCE, Programs, settings_of};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 const FABRIC: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
 const GLANCE: Duration = Duration::from_millis(20);
@@ -138,6 +141,53 @@ impl Trio {
 
     fn status(&self) -> Output {
         self.reweave().arg("status").output().expect("it was built")
+    }
+
+    /// Whoever asks hears soon who of the three is there, and who is not.
+    fn tells_who_is_missing(&self, there: usize) {
+        let seen = wait(|| {
+            let began = Instant::now();
+            let mut viewer = self.reweave();
+            viewer.arg("--identity");
+            viewer.arg(self.path("certificates/viewers/vic"));
+            let told = viewer.arg("status").output().expect("it was built");
+            assert_eq!(told.status.code(), Some(1), "{told:?}");
+            let seen: Value = serde_json::from_slice(&told.stdout).ok()?;
+            (began.elapsed() < Duration::from_secs(3)).then_some(seen)
+        });
+        let each = seen["coordinators"].as_array().expect("a list").iter();
+        for (index, one) in each.enumerate() {
+            assert_eq!(one["name"], format!("c{index}"), "{seen}");
+            assert_eq!(one["answers"], index == there, "{seen}");
+            assert_eq!(one["last"].is_u64(), index == there, "{seen}");
+        }
+        assert!(seen["coordinators"][there]["term"].is_u64(), "{seen}");
+        let missing: Vec<_> = (0..3).filter(|&it| it != there).collect();
+        let missing = format!("2 of 3 do not answer: c{}, c{};", missing[0], missing[1]);
+        let alarm = seen["alarms"][1].as_str().expect("a word");
+        assert!(alarm.starts_with(&missing), "{seen}");
+    }
+
+    /// In its place comes one without its folder, which listens elsewhere.
+    fn moves(&mut self, index: usize) {
+        self.kill(index);
+        let address = free_addresses().swap_remove(0);
+        let replaced = self.member(&["replace", &format!("c{index}"), "--at", &address]);
+        assert!(replaced.status.success(), "{replaced:?}");
+        self.addresses[index] = address;
+        fs::remove_dir_all(self.path(&format!("data{index}"))).expect("it was there");
+        fs::write(self.path(&format!("c{index}.toml")), self.settings(index)).expect("room");
+        self.start(index);
+    }
+
+    /// As agents keep it up that were started with these addresses, until it comes to a session.
+    fn line_to(&self, configured: &[String]) -> Line<Plain> {
+        let certificate = Certificate::load(&self.path("certificates/agents/h0"), Role::Agent);
+        let certificate = certificate.expect("it was issued");
+        let addresses = configured.iter().map(|it| it.parse().expect("an address"));
+        let ours = certificate.identity();
+        let dialer = Dialer::new(ours, addresses.collect(), Role::Coordinator);
+        Line::start(dialer.expect("there are some"), certificate)
     }
 
     /// As an operator, who knows all addresses.
@@ -284,8 +334,7 @@ fn one_of_three_decides_nothing_and_two_go_on() {
         let said = fs::read_to_string(&log).ok()?;
         said.contains("does not lead any more").then_some(())
     });
-    let refused = trio.status();
-    assert!(!refused.status.success(), "{refused:?}");
+    trio.tells_who_is_missing(first);
     trio.start(others[0]);
     trio.leader_after(term);
     trio.answers();
@@ -307,13 +356,76 @@ fn while_two_are_not_there_yet_whoever_asks_the_third_hears_so() {
     trio.answers();
 }
 
+enum Plain {}
+
+impl Dialect for Plain {
+    type Said = AgentMessage;
+    type Heard = CoordinatorMessage;
+    type Told = Instruction;
+    type Measured = Sample;
+    type Report = ();
+
+    fn clock(time_of_day_us: u64) -> AgentMessage {
+        AgentMessage::Clock { time_of_day_us }
+    }
+
+    fn renew(request: Vec<u8>) -> AgentMessage {
+        AgentMessage::Renew { request }
+    }
+
+    fn report((): &mut (), sample: Sample) -> AgentMessage {
+        AgentMessage::Sample(sample)
+    }
+}
+
+/// Of all whose addresses it was started with nobody is left there.
+#[test]
+fn agents_find_members_that_nobody_configured() {
+    let mut trio = Trio::started();
+    trio.leader_after(0);
+    trio.come_to_be([1, 2, 3]);
+    let configured = trio.addresses.clone();
+    let beside = beside();
+    let _inside = beside.enter();
+    let line = trio.line_to(&configured);
+    for (index, numbers) in [[2, 3, 4], [3, 4, 5], [4, 5, 6]].into_iter().enumerate() {
+        trio.moves(index);
+        trio.come_to_be(numbers);
+    }
+    let known = trio.path("certificates/agents/h0/coordinators.json");
+    wait(|| {
+        let known = fs::read_to_string(&known).ok()?;
+        let is_known = |address: &String| known.contains(&format!("\"{address}\""));
+        trio.addresses.iter().all(is_known).then_some(())
+    });
+    beside.block_on(line.close());
+    let mut again = trio.line_to(&configured);
+    let found = tokio::time::timeout(PATIENCE, again.next());
+    let found = beside.block_on(found).expect("it finds one of them");
+    assert!(matches!(found, Some(Event::Connected)), "{found:?}");
+}
+
+/// What is spawned there goes on while the test waits for something else.
+fn beside() -> Handle {
+    let runtime = runtime();
+    let handle = runtime.handle().clone();
+    thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+    handle
+}
+
 fn runtime() -> Runtime {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime")
 }
 
+/// What it is told, but for who the coordinators are.
 async fn hear(session: &Session) -> Result<CoordinatorMessage, LinkError> {
-    session.receive(Channel::Commands).await
+    loop {
+        let heard = session.receive(Channel::Commands).await?;
+        if !matches!(heard, CoordinatorMessage::Coordinators(_)) {
+            return Ok(heard);
+        }
+    }
 }
 
 /// Nobody has to be let in anew when a leader is lost.

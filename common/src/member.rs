@@ -120,6 +120,27 @@ impl DenyList {
         self.0.get(member).is_some_and(|last| admitted <= *last)
     }
 
+    /// All of these are shut out as well.
+    pub fn add(&mut self, more: Self) {
+        for (member, up_to) in more.0 {
+            self.deny(member, up_to);
+        }
+    }
+
+    /// Who was shut out since there was this one; nothing where somebody is let in again that it denied.
+    pub fn beyond(&self, earlier: &Self) -> Option<Self> {
+        let holds = |(member, up_to): (&Member, &Admission)| self.0.get(member) >= Some(up_to);
+        earlier.0.iter().all(holds).then(|| {
+            let is_new =
+                |(member, up_to): &(&Member, &Admission)| earlier.0.get(*member) != Some(*up_to);
+            let new = self.0.iter().filter(is_new);
+            Self(
+                new.map(|(member, up_to)| (member.clone(), *up_to))
+                    .collect(),
+            )
+        })
+    }
+
     /// Whether it was ever shut out.
     pub fn names(&self, member: &Member) -> bool {
         self.0.contains_key(member)
@@ -181,6 +202,28 @@ mod tests {
         assert!(!list.denies(&h1, Admission(0)));
         let operator = Member::new(Role::Operator, "h0");
         assert!(!list.denies(&operator, Admission(0)));
+    }
+
+    #[test]
+    fn what_is_more_than_in_an_earlier_list_makes_it_the_later_one() {
+        let list = |denied: &[(&str, u64)]| {
+            let mut list = DenyList::default();
+            for (name, up_to) in denied {
+                list.deny(Member::new(Role::Agent, name), Admission(*up_to));
+            }
+            list
+        };
+        let (earlier, later) = (
+            list(&[("h0", 3), ("h1", 5)]),
+            list(&[("h0", 3), ("h1", 7), ("h2", 1)]),
+        );
+        let more = later.beyond(&earlier).unwrap();
+        assert_eq!(more, list(&[("h1", 7), ("h2", 1)]));
+        let mut grown = earlier.clone();
+        grown.add(more);
+        assert_eq!(grown, later);
+        assert_eq!(later.beyond(&later), Some(DenyList::default()));
+        assert_eq!(earlier.beyond(&later), None);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(crate) enum CoordinatorError {
     Unaccepted { folder: PathBuf, problem: Refusal },
     #[error("cannot listen")]
     Listen { source: Box<LinkError> },
+    #[error("cannot tell members who is shut out")]
+    Notice { source: Box<LinkError> },
     #[error("cannot serve health and metrics at {address}")]
     Http {
         address: SocketAddr,

@@ -8,7 +8,8 @@ use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::operator::{
-    CoordinatorState, CoordinatorStatus, MemberOrder, Request, Response, Status,
+    CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, Request, Response,
+    Status,
 };
 use reweave_link::{Identity, LinkError, Session};
 use reweave_proto::hello::VERSION;
@@ -22,7 +23,7 @@ use crate::archive::Archive;
 use crate::decisions::Decisions;
 use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
-use crate::sessions::{Allowances, Chairs, Company, Places, Reason};
+use crate::sessions::{Allowances, Chairs, Company, Notice, Places, Reason};
 use crate::signing::Signing;
 use crate::warnings::warnings;
 
@@ -46,6 +47,8 @@ pub(crate) struct House {
     /// Room for people who ask, and for members that wait.
     pub(crate) chairs: Chairs,
     pub(crate) waiting: Chairs,
+    /// Who is shut out, as members are told it.
+    pub(crate) notices: watch::Receiver<Arc<Notice>>,
     /// Who has a session.
     pub(crate) company: Company,
     /// Of agents, and of drivers.
@@ -113,6 +116,17 @@ impl House {
         Ok(self.described(&status))
     }
 
+    /// What this coordinator knows without asking any other, nor the core.
+    pub(crate) async fn standing(&self) -> Result<CoordinatorStanding, Closed> {
+        let status = self.replication.status().await.ok_or(Closed)?;
+        Ok(CoordinatorStanding {
+            number: status.id.0,
+            last: status.last,
+            committed: status.committed,
+            coordinators: self.described(&status),
+        })
+    }
+
     /// Who the coordinators are after the change.
     pub(crate) async fn change_members(&self, order: MemberOrder) -> Result<Response, Closed> {
         let (reply, done) = oneshot::channel();
@@ -158,9 +172,10 @@ impl House {
         let ours = self.ours.borrow();
         let leads = matches!(status.standing, Standing::Leads { .. });
         CoordinatorStatus {
-            state: match leads {
-                true => CoordinatorState::Leads,
-                false => CoordinatorState::Follows,
+            state: match (leads, status.members.votes(status.id)) {
+                (true, _) => CoordinatorState::Leads,
+                (false, true) => CoordinatorState::Follows,
+                (false, false) => CoordinatorState::Learns,
             },
             term: Some(status.term),
             build: Some(env!("CARGO_PKG_VERSION").to_owned()),

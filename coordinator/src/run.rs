@@ -2,6 +2,7 @@
 
 use std::io;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
@@ -30,7 +31,7 @@ use crate::replication::{
     Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Posts, Replication, keep_open,
 };
 use crate::service;
-use crate::sessions::{Allowances, Chairs, Company, Places, TO_ASK, TO_WAIT};
+use crate::sessions::{Allowances, Chairs, Company, Notice, Places, TO_ASK, TO_WAIT, publish};
 use crate::signing::{Neighbours, Signing};
 use crate::traces::{Telling, Traces};
 use crate::webhooks::Hooks;
@@ -259,7 +260,7 @@ async fn serve(
         mut openings,
         apart,
     } = ours;
-    tokio::spawn(follow_denied(network.denied, identity.clone()));
+    let notices = follow_denied(network.denied, identity.clone())?;
     let hooks = Hooks::open(&config.webhooks)?;
     network.telling.map_or(Ok(()), Telling::begin)?;
     let (signing, ours) = keep_identity(signing, identity, network.cluster.clone());
@@ -274,6 +275,7 @@ async fn serve(
         decisions: network.decisions,
         chairs: Chairs::new(TO_ASK),
         waiting: Chairs::new(TO_WAIT),
+        notices,
         company: Company::default(),
         places: Places::default(),
         drivers: Places::default(),
@@ -320,14 +322,25 @@ fn keep_identity(
     (signing, ours)
 }
 
-/// Whoever the log shuts out is shut out at once.
-async fn follow_denied(mut denied: watch::Receiver<DenyList>, identity: Identity) {
-    loop {
-        identity.deny(denied.borrow_and_update().clone());
-        if denied.changed().await.is_err() {
-            return;
+/// Whoever the log shuts out is shut out at once, and members are told then.
+fn follow_denied(
+    mut denied: watch::Receiver<DenyList>,
+    identity: Identity,
+) -> Result<watch::Receiver<Arc<Notice>>, CoordinatorError> {
+    let list = denied.borrow_and_update().clone();
+    let first = Notice::first(list.clone()).map_err(|error| CoordinatorError::Notice {
+        source: Box::new(error),
+    })?;
+    let (notices, told) = watch::channel(Arc::new(first));
+    identity.deny(list);
+    tokio::spawn(async move {
+        while denied.changed().await.is_ok() {
+            let list = denied.borrow_and_update().clone();
+            identity.deny(list.clone());
+            publish(&list, &notices);
         }
-    }
+    });
+    Ok(told)
 }
 
 pub(crate) fn endings() -> Result<[Signal; 2], CoordinatorError> {

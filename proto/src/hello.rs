@@ -15,11 +15,12 @@ pub const MAX_HELLO_BYTES: usize = 1024;
 const MOST_MINORS_APART: u16 = 1;
 
 /// What this build speaks.
-pub const VERSION: Version = Version { major: 1, minor: 0 };
+pub const VERSION: Version = Version { major: 1, minor: 1 };
 
-/// Majors do not understand each other. Within one, a later minor only adds kinds of messages, and
-/// each side says only what the lower of both minors knows. A release raises the minor by one at
-/// most, and speaks with the release before and the one after.
+/// Majors do not understand each other. Within one, a later minor only adds kinds of messages, at the ends
+/// of their lists: the files of shapes are held against each other for that. Sessions carry only what the
+/// lower of both minors knows, by what [`crate::spoken`] says of each kind. A release raises the minor by
+/// one at most, and speaks with the release before and the one after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version {
     pub major: u16,

@@ -1,5 +1,6 @@
 //! The messages between an agent or a driver and the coordinator, and between coordinators. A later minor
-//! version adds kinds at the end, and says nothing of them to who speaks an earlier one.
+//! version adds kinds at the end, and [`crate::spoken`] says with which version each came: a session does
+//! not carry it to who speaks an earlier one. Whoever has something to say in its place asks before.
 
 use std::net::SocketAddr;
 
@@ -9,6 +10,17 @@ use reweave_common::member::DenyList;
 use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
+
+/// The most coordinators that members are told of.
+pub const MOST_COORDINATORS: usize = 16;
+
+/// Where a coordinator listens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seat {
+    /// As in its certificate.
+    pub name: String,
+    pub address: SocketAddr,
+}
 
 /// Said by an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +55,10 @@ pub enum CoordinatorMessage {
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
+    /// All coordinators there are, at most [`MOST_COORDINATORS`]: whoever is not among them is none any more.
+    Coordinators(Vec<Seat>),
+    /// These are shut out as well as those that were told of before over this session.
+    DeniedMore(DenyList),
 }
 
 impl From<Instruction> for CoordinatorMessage {
@@ -92,6 +108,10 @@ pub enum Order<T> {
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
+    /// All coordinators there are, at most [`MOST_COORDINATORS`]: whoever is not among them is none any more.
+    Coordinators(Vec<Seat>),
+    /// These are shut out as well as those that were told of before over this session.
+    DeniedMore(DenyList),
 }
 
 impl From<Order<Instruction>> for CoordinatorMessage {
@@ -102,6 +122,8 @@ impl From<Order<Instruction>> for CoordinatorMessage {
             Order::Renewed { chain_pem } => Self::Renewed { chain_pem },
             Order::Elsewhere(there) => Self::Elsewhere(there),
             Order::Here => Self::Here,
+            Order::Coordinators(seats) => Self::Coordinators(seats),
+            Order::DeniedMore(list) => Self::DeniedMore(list),
         }
     }
 }
@@ -116,6 +138,8 @@ impl From<CoordinatorMessage> for Order<Instruction> {
             CoordinatorMessage::Renewed { chain_pem } => Self::Renewed { chain_pem },
             CoordinatorMessage::Elsewhere(there) => Self::Elsewhere(there),
             CoordinatorMessage::Here => Self::Here,
+            CoordinatorMessage::Coordinators(seats) => Self::Coordinators(seats),
+            CoordinatorMessage::DeniedMore(list) => Self::DeniedMore(list),
         }
     }
 }

@@ -11,6 +11,7 @@ use reweave_common::moment::Moment;
 use reweave_common::sample::{Reading, Sample};
 use reweave_link::{Channel, Identity, Role as PeerRole, Session, connect};
 use reweave_proto::message::AgentMessage;
+use reweave_proto::spoken::Spoken;
 use serde::ser::{Serialize, SerializeTuple as _, Serializer};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
@@ -200,6 +201,13 @@ struct Ready(Vec<u8>);
 impl From<&AgentMessage> for Ready {
     fn from(message: &AgentMessage) -> Self {
         Self(postcard::to_stdvec(message).expect("there is room"))
+    }
+}
+
+/// Agents say nothing that is not known from the beginning.
+impl Spoken for Ready {
+    fn since(&self) -> u16 {
+        0
     }
 }
 

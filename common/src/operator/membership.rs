@@ -61,6 +61,18 @@ pub enum CoordinatorState {
     Unseen,
 }
 
+/// How a coordinator stands by itself: what it knows without asking anybody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoordinatorStanding {
+    /// Of the one that answers.
+    pub number: u64,
+    /// Where its log ends, and up to where that is agreed on as far as it knows.
+    pub last: u64,
+    pub committed: u64,
+    /// As it sees them; itself is among them.
+    pub coordinators: Vec<CoordinatorStatus>,
+}
+
 /// How the coordinators shall change. Members are called by name or number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

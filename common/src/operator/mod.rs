@@ -36,7 +36,8 @@ pub use job::{Explanation, JobStatus, MeasuredPair, MeasuredPairs, Promise};
 pub use line::{Joint, Line, Tag, What};
 pub use matrix::{Matrix, MatrixCell};
 pub use membership::{
-    About, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation, RefusedPeer,
+    About, CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation,
+    RefusedPeer,
 };
 pub use no_way_back::NoWayBack;
 pub use order::{Allocation, JobOrder, JobPhase, RegisteredJob, StartedJob};
@@ -174,6 +175,8 @@ pub enum Request {
     Gate {
         hosts: Vec<String>,
     },
+    /// How the coordinator that is asked stands, whoever leads, and also where nobody does.
+    Standing,
 }
 
 /// How a plan is carried out that somebody approves.
@@ -219,6 +222,7 @@ impl Request {
             | Self::Jobs
             | Self::Registered
             | Self::Gate { .. }
+            | Self::Standing
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Trace { anew: true, .. }
@@ -273,6 +277,7 @@ impl Request {
             | Self::Jobs
             | Self::Registered
             | Self::Gate { .. }
+            | Self::Standing
             | Self::Renew { .. } => false,
         }
     }
@@ -334,6 +339,7 @@ pub enum Response {
     Registered(Vec<RegisteredJob>),
     Started(Box<StartedJob>),
     Allocation(Box<Allocation>),
+    Standing(Box<CoordinatorStanding>),
 }
 
 /// Why a request led to nothing.

@@ -9,7 +9,7 @@ use clap::Args;
 use reweave_common::operator::{Record, Refused, Request, Response, Status};
 use reweave_common::plan::Generation;
 use reweave_link::pki::KeyRequest;
-use reweave_link::{Channel, Identity, Role, Session, connect};
+use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
 use reweave_proto::DEFAULT_PORT;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -22,6 +22,8 @@ use crate::parting;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Coordinators that have no leader need some tenths of a second to find one.
 const WITHOUT_LEADER: Duration = Duration::from_millis(200);
+/// Where they reach each other they have found one by then.
+const ELECTION: Duration = Duration::from_secs(1);
 
 /// Where the coordinator is, and who asks.
 #[derive(Debug, Clone, Args)]
@@ -62,7 +64,7 @@ impl Reach {
         }
     }
 
-    fn addresses(&self) -> Result<Vec<SocketAddr>, CliError> {
+    pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, CliError> {
         let each = self.coordinator.iter().map(|name| Self::looked_up(name));
         Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
     }
@@ -92,6 +94,10 @@ impl Reach {
         let usual = || usual_identity().filter(|folder| folder.is_dir());
         let folder = self.identity.clone().or_else(usual);
         folder.ok_or(CliError::NoIdentity)
+    }
+
+    pub(crate) fn own_identity(&self) -> Result<Identity, CliError> {
+        self.identity(self.folder()?)
     }
 
     fn identity(&self, folder: PathBuf) -> Result<Identity, CliError> {
@@ -179,7 +185,11 @@ impl Coordinator {
 
     /// Whichever coordinator leads answers, once there is one.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {
-        let deadline = Instant::now() + PATIENCE;
+        self.ask_until(request, Instant::now() + PATIENCE)
+    }
+
+    /// Where nobody leads until then, the answer is that.
+    fn ask_until(&mut self, request: &Request, deadline: Instant) -> Result<Response, CliError> {
         loop {
             let response = self.ask_this_one(request)?;
             let Response::Refused(Refused::NotLeading { leader }) = response else {
@@ -193,11 +203,7 @@ impl Coordinator {
     }
 
     fn ask_this_one(&mut self, request: &Request) -> Result<Response, CliError> {
-        let session = &self.session;
-        let exchange = async {
-            session.send(Channel::Commands, request).await?;
-            session.receive(Channel::Commands).await
-        };
+        let exchange = exchange(&self.session, request);
         let answer = self
             .runtime
             .block_on(async { timeout(PATIENCE, exchange).await });
@@ -223,6 +229,16 @@ impl Coordinator {
             open(&addresses, &self.identity).await
         })?;
         Ok(())
+    }
+
+    /// As it is told by whoever leads; nothing where nobody does, nor comes to within a moment.
+    pub(crate) fn status_if_led(&mut self) -> Result<Option<Status>, CliError> {
+        match self.ask_until(&Request::Status, Instant::now() + ELECTION)? {
+            Response::Status(status) => Ok(Some(*status)),
+            Response::Refused(Refused::NotLeading { .. }) => Ok(None),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
     }
 
     pub(crate) fn status(&mut self) -> Result<Status, CliError> {
@@ -270,6 +286,11 @@ impl Drop for Coordinator {
     fn drop(&mut self) {
         self.runtime.block_on(parting::part("nothing more to ask"));
     }
+}
+
+pub(crate) async fn exchange(session: &Session, request: &Request) -> Result<Response, LinkError> {
+    session.send(Channel::Commands, request).await?;
+    session.receive(Channel::Commands).await
 }
 
 async fn open(addresses: &[SocketAddr], identity: &Identity) -> Result<Session, CliError> {

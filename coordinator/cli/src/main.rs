@@ -32,6 +32,7 @@ mod rollback;
 mod run;
 mod show;
 mod sim;
+mod standing;
 mod top;
 mod trace;
 mod watch;
@@ -42,7 +43,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use reweave_common::operator::{NotSeen, Plan, Record, Request, Response};
+use reweave_common::operator::{NotSeen, Plan, Record, Refused, Request, Response};
 use reweave_common::plan::Generation;
 use serde::Serialize;
 
@@ -50,6 +51,7 @@ use ask::{Coordinator, Reach};
 use error::CliError;
 use names::Names;
 use page::Page;
+use standing::Leaderless;
 
 /// Measures a training cluster, finds what slows its jobs, and mends it while they run
 #[derive(Debug, Parser)]
@@ -201,11 +203,23 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
 }
 
 fn show_status(reach: &Reach, output: Output, detail: Detail) -> Result<ExitCode, CliError> {
-    let mut coordinator = Coordinator::reach(reach)?;
-    let status = coordinator.status()?;
+    let Some(status) = Coordinator::reach(reach)?.status_if_led()? else {
+        return show_standing(reach, output);
+    };
     print(output, &status, |page| {
         show::status(page, &status, &Names::of(&status), detail);
     })
+}
+
+/// Nobody leads, and whoever asks what is wrong needs to know who is missing.
+fn show_standing(reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+    let leader = None;
+    let nobody_leads = CliError::Refused(Refused::NotLeading { leader });
+    let answers = standing::ask_all(reach)?;
+    if let Some(seen) = Leaderless::of(&answers) {
+        print(output, &seen, |page| show::leaderless(page, &seen))?;
+    }
+    Err(nobody_leads)
 }
 
 #[derive(Serialize)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
+use reweave_proto::message::{MOST_COORDINATORS, Seat};
 use reweave_replica::{Member, MemberId, Members, Standing};
 
 /// Everybody that is known: from the file with the settings, and from the log, which goes first.
@@ -44,6 +45,18 @@ impl Directory {
     pub(crate) fn peers(&self) -> impl Iterator<Item = (MemberId, &Member)> {
         let of = self.members.of.iter().map(|(&id, member)| (id, member));
         of.filter(|(id, _)| *id != self.own)
+    }
+
+    /// Where members find them all, this one too. One that listens everywhere says nothing by that.
+    pub(crate) fn seats(&self) -> Vec<Seat> {
+        let can_be_reached =
+            |it: &&Member| it.address.port() != 0 && !it.address.ip().is_unspecified();
+        let seat = |member: &Member| Seat {
+            name: member.name.clone(),
+            address: member.address,
+        };
+        let members = self.members.of.values().filter(can_be_reached);
+        members.map(seat).take(MOST_COORDINATORS).collect()
     }
 
     /// Where they are.

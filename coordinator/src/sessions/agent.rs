@@ -7,12 +7,13 @@ use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::operator::About;
 use reweave_common::sample::{Reading, Sample};
-use reweave_link::{Channel, Pace, Session};
+use reweave_link::{Channel, Pace, Ready, Session};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use tokio::sync::mpsc;
 
 use super::Ending;
 use super::member::{self, Kind};
+use super::notices::Words;
 use super::places::Place;
 use crate::house::House;
 use crate::intake::{Event, Origin};
@@ -26,6 +27,10 @@ impl Kind for OfAgents {
     type Told = Instruction;
     type Message = CoordinatorMessage;
     const NAME: &'static str = "agent";
+
+    fn said(words: &Words) -> &Ready {
+        &words.agents
+    }
 }
 
 /// The place is held for as long as the session lasts. Who came before this coordinator led takes it then.
@@ -105,7 +110,8 @@ impl Agent<'_> {
             ending = self.hear(Channel::Commands) => ending,
             ending = self.hear(Channel::Telemetry) => ending,
             ending = member::instruct::<OfAgents>(self.session, instructions) => ending,
-            ending = member::tell_of_denied::<OfAgents>(self.session) => ending,
+            ending = member::tell_of_denied::<OfAgents>(self.session, self.house) => ending,
+            ending = member::tell_of_coordinators::<OfAgents>(self.session, self.house) => ending,
             error = self.session.shut_out() => error.into(),
             error = self.session.expired() => error.into(),
         }

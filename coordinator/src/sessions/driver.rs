@@ -6,12 +6,13 @@ use std::sync::Mutex;
 use reweave_common::circuit::{OpticalName, Switchover};
 use reweave_common::ids::OpticalId;
 use reweave_common::lock::lock;
-use reweave_link::{Channel, Pace, Session};
+use reweave_link::{Channel, Pace, Ready, Session};
 use reweave_proto::message::{DriverMessage, DriverOrder};
 use tokio::sync::mpsc;
 
 use super::Ending;
 use super::member::{self, Kind};
+use super::notices::Words;
 use super::places::Place;
 use crate::house::House;
 use crate::intake::{Event, Outbox, SessionId};
@@ -26,6 +27,10 @@ impl Kind for OfDrivers {
     type Told = Switchover;
     type Message = DriverOrder;
     const NAME: &'static str = "driver";
+
+    fn said(words: &Words) -> &Ready {
+        &words.drivers
+    }
 }
 
 pub(super) async fn serve(session: Session, id: SessionId, house: House) {
@@ -66,7 +71,8 @@ impl Driver<'_> {
         tokio::select! {
             ending = self.hear(outbox) => ending,
             ending = member::instruct::<OfDrivers>(session, instructions) => ending,
-            ending = member::tell_of_denied::<OfDrivers>(session) => ending,
+            ending = member::tell_of_denied::<OfDrivers>(session, self.house) => ending,
+            ending = member::tell_of_coordinators::<OfDrivers>(session, self.house) => ending,
             error = session.shut_out() => error.into(),
             error = session.expired() => error.into(),
         }

@@ -4,14 +4,15 @@
 use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
-use reweave_common::member::DenyList;
-use reweave_link::{Channel, LinkError, Pace, Session};
-use reweave_proto::message::Order;
+use reweave_link::{Channel, LinkError, Pace, Ready, Session};
+use reweave_proto::message::{Order, Seat};
+use reweave_proto::spoken::Spoken;
 use serde::Serialize;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::Ending;
+use super::notices::Words;
 use crate::house::House;
 use crate::replication::{Cluster, Wish};
 
@@ -31,8 +32,10 @@ pub(super) fn renewals() -> Pace {
 /// What one kind of member is told, and in which messages.
 pub(super) trait Kind {
     type Told: Send;
-    type Message: From<Order<Self::Told>> + Serialize + Send + Sync;
+    type Message: From<Order<Self::Told>> + Serialize + Spoken + Send + Sync;
     const NAME: &'static str;
+    /// In its messages.
+    fn said(words: &Words) -> &Ready;
 }
 
 /// Waits until this coordinator leads, and tells the member so. Meanwhile it is told who does, and may stay
@@ -57,7 +60,12 @@ async fn wait<K: Kind>(session: &Session, house: &House) -> Result<(), Ending> {
     let waits = house.waiting.take(session.peer());
     let _waits = waits.map_err(|_| Ending::Replaced)?;
     let mut cluster = house.cluster.clone();
-    let leader = cluster.borrow().leader();
+    let (leader, seats) = {
+        let cluster = cluster.borrow();
+        (cluster.leader(), cluster.directory.seats())
+    };
+    // Whoever leads may be one that it knows nothing of.
+    tell_seats::<K>(session, seats).await?;
     order::<K>(session, Order::Elsewhere(leader)).await?;
     let leads = cluster.wait_for(Cluster::leads).await;
     leads.map(drop).map_err(|_| Ending::Closed)
@@ -109,19 +117,49 @@ pub(super) async fn instruct<K: Kind>(
 }
 
 /// So that nobody who is shut out commands it in our name.
-pub(super) async fn tell_of_denied<K: Kind>(session: &Session) -> Ending {
-    let mut denied: watch::Receiver<DenyList> = session.denied();
+pub(super) async fn tell_of_denied<K: Kind>(session: &Session, house: &House) -> Ending {
+    let mut notices = house.notices.clone();
+    let mut told = None;
     loop {
-        let list = denied.borrow_and_update().clone();
-        if !list.is_empty()
-            && let Err(error) = order::<K>(session, Order::Denied(list)).await
-        {
-            return error.into();
+        let notice = notices.borrow_and_update().clone();
+        for words in notice.news(told, |words| session.knows(K::said(words))) {
+            let sent = session.send_ready(Channel::Commands, K::said(words)).await;
+            if let Err(error) = sent {
+                return error.into();
+            }
         }
-        if denied.changed().await.is_err() {
+        told = Some(notice.edition());
+        if notices.changed().await.is_err() {
             return Ending::Closed;
         }
     }
+}
+
+/// So that it finds one of them when all are gone that it was started with.
+pub(super) async fn tell_of_coordinators<K: Kind>(session: &Session, house: &House) -> Ending {
+    let mut cluster = house.cluster.clone();
+    let mut told = vec![];
+    loop {
+        let seats = cluster.borrow_and_update().directory.seats();
+        if seats != told {
+            told.clone_from(&seats);
+            if let Err(error) = tell_seats::<K>(session, seats).await {
+                return error.into();
+            }
+        }
+        if cluster.changed().await.is_err() {
+            return Ending::Closed;
+        }
+    }
+}
+
+/// Whoever speaks an earlier version keeps to what it was started with.
+async fn tell_seats<K: Kind>(session: &Session, seats: Vec<Seat>) -> Result<(), LinkError> {
+    let message = K::Message::from(Order::Coordinators(seats.clone()));
+    if seats.is_empty() || !session.knows(&message) {
+        return Ok(());
+    }
+    session.send(Channel::Commands, &message).await
 }
 
 /// For the same member and admission as the certificate it came with.

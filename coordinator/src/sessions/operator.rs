@@ -52,7 +52,7 @@ async fn answer_one(session: &Session, house: &House, renewals: &Pace) -> Result
             renewals.take_one().await;
             renew(session, house, request).await
         }
-        request @ (Request::Coordinators | Request::ChangeMembers(_)) => {
+        request @ (Request::Coordinators | Request::Standing | Request::ChangeMembers(_)) => {
             members(session, house, request).await?
         }
         request => {
@@ -69,6 +69,9 @@ async fn members(session: &Session, house: &House, request: Request) -> Result<R
     if !request.may_be_asked_by(peer.role) {
         let role = peer.role.to_string();
         return Ok(Response::Refused(Refused::NotAllowed { role }));
+    }
+    if let Request::Standing = request {
+        return Ok(Response::Standing(Box::new(house.standing().await?)));
     }
     let (leads, leader) = {
         let cluster = house.cluster.borrow();

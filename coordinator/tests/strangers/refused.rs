@@ -7,6 +7,7 @@ use reweave_common::member::Member;
 use reweave_common::operator::{Request, Response, Status};
 use reweave_link::pki::{AUTHORITY_CERTIFICATE, Authority, Validity};
 use reweave_link::{Channel, Identity, LinkError, Role};
+use reweave_proto::spoken::Spoken;
 use serde::Serialize;
 
 use super::house::{HOUR, House, ask, soon};
@@ -83,11 +84,22 @@ async fn each_refusal_is_told_to_operators_and_to_nobody_else() {
     is_told(&house, "the fabric has no node called \"h99\"").await;
 }
 
+/// What is no message of any version, as it is.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Plain<'w, T>(&'w T);
+
+impl<T> Spoken for Plain<'_, T> {
+    fn since(&self) -> u16 {
+        0
+    }
+}
+
 /// Sends what the coordinator does not expect, and is thrown out for it.
 async fn thrown_out<T: Serialize>(house: &House, channel: Channel, what: &T) {
     let agent = house.member(Role::Agent, "h0");
     let session = soon(house.connect(&agent)).await.unwrap();
-    soon(session.send(channel, what)).await.unwrap();
+    soon(session.send(channel, &Plain(what))).await.unwrap();
     soon(session.closed()).await;
 }
 

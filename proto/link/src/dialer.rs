@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use reweave_common::error::told;
+use reweave_proto::message::Seat;
 use reweave_proto::name::Role;
 use tokio::time::{Duration, Instant, sleep};
 
@@ -20,6 +21,8 @@ const STEADY: Duration = Duration::from_secs(10);
 /// Knows several addresses and stays with the one that answered last.
 pub struct Dialer {
     caller: Caller,
+    /// Those that it began with, and never forgets.
+    configured: Vec<SocketAddr>,
     addresses: Vec<SocketAddr>,
     /// Index of the address to try next.
     turn: usize,
@@ -38,6 +41,7 @@ impl Dialer {
         }
         Ok(Self {
             caller: Caller::new(ours, role),
+            configured: addresses.clone(),
             addresses,
             turn: 0,
             is_named: false,
@@ -55,6 +59,19 @@ impl Dialer {
     /// A new certificate, for the sessions to come.
     pub fn renew(&mut self, ours: &Identity) {
         self.caller.ours = ours.clone();
+    }
+
+    /// Those who listen there are asked too from now on, and no others but the first.
+    pub(crate) fn learn(&mut self, told: &[Seat]) {
+        let asked = self.addresses[self.turn];
+        self.addresses.clone_from(&self.configured);
+        for seat in told {
+            if !self.addresses.contains(&seat.address) {
+                self.addresses.push(seat.address);
+            }
+        }
+        let mut all = self.addresses.iter();
+        self.turn = all.position(|address| *address == asked).unwrap_or(0);
     }
 
     /// The peer has said who should be asked instead of it. Whoever is not known is not asked, and

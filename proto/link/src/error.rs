@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use quinn::{ConnectError, ConnectionError};
 use reweave_common::error::told;
 use reweave_proto::frame::WireError;
-use reweave_proto::hello::HelloError;
+use reweave_proto::hello::{HelloError, Version};
 use thiserror::Error;
 
 use crate::transport::IDLE_TIMEOUT;
@@ -73,6 +73,11 @@ pub enum LinkError {
     NoKey { address: SocketAddr },
     #[error("no address led to a session: {}", joined(.0))]
     NoneReached(Vec<LinkError>),
+    /// The session goes on without it.
+    #[error(
+        "the other side speaks protocol {speaks} and this needs {needs}: upgrade the other side"
+    )]
+    NotSpoken { needs: Version, speaks: Version },
     #[error("the message cannot be sent")]
     Unsendable(#[source] WireError),
     /// The session has been closed because of it.

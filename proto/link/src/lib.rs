@@ -47,7 +47,7 @@ pub use identity::Identity;
 pub use listener::Listener;
 pub use pace::Pace;
 pub use reweave_proto::name::Role;
-pub use session::{Channel, Parting, Peer, Session};
+pub use session::{Channel, Parting, Peer, Ready, Session};
 pub use sieve::Share;
 pub use transport::{HANDSHAKE_DEADLINE, IDLE_TIMEOUT};
 pub use verify::{Credentials, Refusal};

@@ -12,6 +12,7 @@ use reweave_common::member::DenyList;
 pub use reweave_common::member::Member as Peer;
 use reweave_proto::frame::{self, FrameDecoder, MAX_ANSWER_BYTES, MAX_FRAME_BYTES};
 use reweave_proto::hello::Version;
+use reweave_proto::spoken::{Spoken, came_with};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, watch};
@@ -176,6 +177,34 @@ impl Reader {
     }
 }
 
+/// A message as it goes over the wire, worded once for all whom it is sent to.
+#[derive(Debug, Clone)]
+pub struct Ready {
+    since: u16,
+    frame: Bytes,
+}
+
+impl Ready {
+    /// For those who have connected: they are ready for long ones.
+    pub fn new<T: Serialize + Spoken>(message: &T) -> Result<Self, LinkError> {
+        let frame = frame::encode_within(MAX_ANSWER_BYTES, message);
+        Ok(Self {
+            since: message.since(),
+            frame: frame.map_err(LinkError::Unsendable)?,
+        })
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.frame.len()
+    }
+}
+
+impl Spoken for Ready {
+    fn since(&self) -> u16 {
+        self.since
+    }
+}
+
 /// All methods take `&self`: one task may send while others receive.
 pub struct Session {
     pub(crate) peer: Peer,
@@ -271,14 +300,49 @@ impl Session {
         self.version
     }
 
-    /// Waits while the channel is full. When the wait is given up, the message is either not sent
-    /// at all, or is finished ahead of the next one on this channel.
-    pub async fn send<T: Serialize>(&self, channel: Channel, message: &T) -> Result<(), LinkError> {
+    /// Only what the other side knows. Waits while the channel is full. When the wait is given up, the
+    /// message is either not sent at all, or is finished ahead of the next one on this channel.
+    pub async fn send<T>(&self, channel: Channel, message: &T) -> Result<(), LinkError>
+    where
+        T: Serialize + Spoken,
+    {
+        self.refuse_unknown(message)?;
+        self.send_any(channel, message).await
+    }
+
+    /// The same with what is sent to many.
+    pub async fn send_ready(&self, channel: Channel, message: &Ready) -> Result<(), LinkError> {
+        self.refuse_unknown(message)?;
+        self.put(channel, message.frame.clone()).await
+    }
+
+    /// Whether the other side does, by the version that both speak.
+    pub fn knows(&self, message: &impl Spoken) -> bool {
+        message.is_known_at(self.version)
+    }
+
+    fn refuse_unknown(&self, message: &impl Spoken) -> Result<(), LinkError> {
+        let (needs, speaks) = (came_with(message.since()), self.version);
+        match self.knows(message) {
+            true => Ok(()),
+            false => Err(LinkError::NotSpoken { needs, speaks }),
+        }
+    }
+
+    pub(crate) async fn send_any<T: Serialize>(
+        &self,
+        channel: Channel,
+        message: &T,
+    ) -> Result<(), LinkError> {
         let limit_bytes = match self.endpoint {
             Some(_) => MAX_FRAME_BYTES,
             None => MAX_ANSWER_BYTES,
         };
         let frame = frame::encode_within(limit_bytes, message).map_err(LinkError::Unsendable)?;
+        self.put(channel, frame).await
+    }
+
+    async fn put(&self, channel: Channel, frame: Bytes) -> Result<(), LinkError> {
         let mut writer = self.lane(channel).writer.lock().await;
         Ok(writer.send(frame).await?)
     }

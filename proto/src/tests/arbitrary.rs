@@ -255,11 +255,24 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
     let list = probes::list().prop_map(CoordinatorMessage::Probe);
     let elsewhere = Just(CoordinatorMessage::Elsewhere(None));
     let here = Just(CoordinatorMessage::Here);
-    prop_oneof![watch, install, renewed, denied(), list, elsewhere, here]
+    let seats = members::seats().prop_map(CoordinatorMessage::Coordinators);
+    prop_oneof![
+        watch,
+        install,
+        renewed,
+        denied(),
+        list,
+        elsewhere,
+        here,
+        seats
+    ]
 }
 
 fn denied() -> impl Strategy<Value = CoordinatorMessage> {
-    deny_list().prop_map(CoordinatorMessage::Denied)
+    prop_oneof![
+        deny_list().prop_map(CoordinatorMessage::Denied),
+        deny_list().prop_map(CoordinatorMessage::DeniedMore),
+    ]
 }
 
 fn deny_list() -> impl Strategy<Value = DenyList> {
@@ -756,5 +769,6 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         jobs::response(),
         traces::response(),
         discovered::response(),
+        members::standing(),
     ]
 }

@@ -8,10 +8,12 @@ use proptest::prelude::*;
 use proptest::{array, option};
 use reweave_common::member::{Digest, Member, Role};
 use reweave_common::operator::{
-    CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation, RefusedPeer, Request,
+    CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation,
+    RefusedPeer, Request, Response,
 };
 
 use super::arbitrary::{MANY, text};
+use crate::message::Seat;
 
 pub(super) fn member() -> impl Strategy<Value = Member> {
     let role = proptest::sample::select(&Role::ALL[..]);
@@ -28,7 +30,8 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
     let renew = vec(any::<u8>(), 0..MANY).prop_map(|request| Request::Renew { request });
     let revoke = member().prop_map(|member| Request::Revoke { member });
     let change = order().prop_map(Request::ChangeMembers);
-    prop_oneof![invite, revoke, renew, change, Just(Request::Coordinators)]
+    let ask = prop_oneof![Just(Request::Coordinators), Just(Request::Standing)];
+    prop_oneof![invite, revoke, renew, change, ask]
 }
 
 /// Of IPv4; what else an address of IPv6 may hold is not sent.
@@ -82,6 +85,23 @@ pub(super) fn coordinator() -> impl Strategy<Value = CoordinatorStatus> {
             clock_skew_ms,
         }
     })
+}
+
+pub(super) fn standing() -> impl Strategy<Value = Response> {
+    let parts = (any::<[u64; 3]>(), vec(coordinator(), 0..MANY));
+    parts.prop_map(|([number, last, committed], coordinators)| {
+        Response::Standing(Box::new(CoordinatorStanding {
+            number,
+            last,
+            committed,
+            coordinators,
+        }))
+    })
+}
+
+pub(super) fn seats() -> impl Strategy<Value = Vec<Seat>> {
+    let seat = (text(), address()).prop_map(|(name, address)| Seat { name, address });
+    vec(seat, 0..MANY)
 }
 
 pub(super) fn refused() -> impl Strategy<Value = RefusedPeer> {

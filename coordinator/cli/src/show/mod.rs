@@ -8,6 +8,7 @@ pub(crate) mod links;
 mod measured;
 mod peers;
 mod plan;
+mod standing;
 mod status;
 pub(crate) mod trace;
 
@@ -15,6 +16,7 @@ pub(crate) use finding::{cause, findings, in_a_sentence, not_seen};
 pub(crate) use history::{history, record, recorded};
 pub(crate) use peers::members;
 pub(crate) use plan::{all_changes, plan};
+pub(crate) use standing::leaderless;
 pub(crate) use status::{phase, status};
 
 use reweave_common::operator::Hop;

@@ -58,7 +58,7 @@ pub(crate) fn members(page: &mut Page, coordinators: &[CoordinatorStatus]) {
     page.table(headings, rows);
 }
 
-fn state(page: &Page, state: CoordinatorState) -> String {
+pub(super) fn state(page: &Page, state: CoordinatorState) -> String {
     match state {
         CoordinatorState::Leads => page.ink(Ink::Green, "leads"),
         CoordinatorState::Follows => "follows".to_owned(),

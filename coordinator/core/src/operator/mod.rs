@@ -121,7 +121,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             lasting,
         } => membership::invite(turn, principal, member, token, lasting),
         Request::Revoke { member } => membership::revoke(turn, &asking, member),
-        Request::Coordinators | Request::ChangeMembers(_) => {
+        Request::Coordinators | Request::Standing | Request::ChangeMembers(_) => {
             Response::Refused(Refused::Membership {
                 why: "whoever decides is not who knows".to_owned(),
             })

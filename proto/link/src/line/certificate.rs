@@ -8,6 +8,7 @@ use reweave_common::error::told;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
+use super::known::Known;
 use super::{CertificateError, Dialect, ShutOut};
 use crate::join::{JoinError, Token, enter};
 use crate::pki::{KeyRequest, MEMBER_CERTIFICATE, PkiError};
@@ -22,6 +23,7 @@ pub struct Certificate {
     /// For those who hold none of their own.
     newest: watch::Sender<Identity>,
     shut_out: ShutOut,
+    known: Known,
 }
 
 impl Certificate {
@@ -44,6 +46,7 @@ impl Certificate {
         }
         Ok(Self {
             shut_out: ShutOut::load(folder, &identity)?,
+            known: Known::load(folder),
             folder: folder.to_owned(),
             newest: watch::Sender::new(identity.clone()),
             identity,
@@ -77,6 +80,11 @@ impl Certificate {
     /// Who is shut out, for all certificates that this member has one after the other.
     pub fn shut_out(&self) -> ShutOut {
         self.shut_out.clone()
+    }
+
+    /// Who the coordinators are, as far as was told.
+    pub(super) fn known(&self) -> Known {
+        self.known.clone()
     }
 
     /// Renews the certificate over the session whenever a third of its life is left; the session

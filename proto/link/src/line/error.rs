@@ -34,6 +34,16 @@ pub enum CertificateError {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("cannot keep in mind who coordinates, in {}", path.display())]
+    Coordinators { path: PathBuf, source: io::Error },
+    #[error(
+        "{} is damaged: it says who coordinates the cluster. Remove it: a coordinator says it again",
+        path.display()
+    )]
+    CoordinatorsDamaged {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
 }
 
 impl CertificateError {

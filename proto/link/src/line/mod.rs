@@ -3,6 +3,7 @@
 
 mod certificate;
 mod error;
+mod known;
 mod reserves;
 mod shut_out;
 
@@ -12,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use reweave_common::error::told;
 use reweave_proto::DEFAULT_PORT;
 use reweave_proto::message::Order;
+use reweave_proto::spoken::Spoken;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -23,6 +25,7 @@ use crate::error::LinkError;
 use crate::session::{Channel, Session};
 pub use certificate::Certificate;
 pub use error::CertificateError;
+use known::Known;
 use reserves::Reserves;
 pub use shut_out::ShutOut;
 pub(crate) use shut_out::{decode as decode_shut_out, encode as encode_shut_out};
@@ -43,7 +46,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What one kind of member says and hears.
 pub trait Dialect: 'static {
-    type Said: Serialize + Send + Sync;
+    type Said: Serialize + Spoken + Send + Sync;
     type Heard: DeserializeOwned + Into<Order<Self::Told>> + Send;
     /// What it is told to do.
     type Told: Send;
@@ -129,8 +132,8 @@ async fn keep_up<D: Dialect>(
     mut outgoing: Outgoing<D>,
 ) {
     let mut reserves = Reserves::new(&dialer, &certificate);
+    dialer.learn(&reserves.seats());
     while let Some(session) = unless_closed::<D, _>(&tell, reserves.next(&mut dialer)).await {
-        reserves.keep_all_but::<D>(session.address());
         outgoing.forget();
         tracing::info!("{} at {}", session.peer(), session.address());
         let _ = tell.send(Event::Connected).await;
@@ -141,7 +144,9 @@ async fn keep_up<D: Dialect>(
             &mut certificate,
             &mut reserves,
         );
-        match unless_closed::<D, _>(&tell, serving).await {
+        let ending = unless_closed::<D, _>(&tell, serving).await;
+        dialer.learn(&reserves.seats());
+        match ending {
             Some(Ending::Lost(error)) => {
                 tracing::warn!("the line is lost: {}", told(&error));
                 dialer.go_elsewhere(None);
@@ -201,12 +206,12 @@ async fn serve<D: Dialect>(
     reserves: &mut Reserves,
 ) -> Ending {
     let (renewed, heard) = mpsc::channel(1);
-    let shut_out = certificate.shut_out();
+    let learnt = (certificate.shut_out(), certificate.known());
     let has_others = reserves.has_others();
     let error = tokio::select! {
-        ending = listen::<D>(session, tell, &renewed, shut_out) => return ending,
-        () = silence::<D>(session), if has_others => return Ending::Silent,
-        there = reserves.called() => return Ending::Called(Box::new(there)),
+        ending = listen::<D>(session, tell, &renewed, learnt) => return ending,
+        () = silence::<D>(session, has_others) => return Ending::Silent,
+        there = reserves.called_beside::<D>(session) => return Ending::Called(Box::new(there)),
         error = answer(session, &mut outgoing.answers) => error,
         error = report::<D>(session, &mut outgoing.measured) => error,
         error = certificate.keep_good::<D>(session, heard) => error,
@@ -220,33 +225,40 @@ async fn listen<D: Dialect>(
     session: &Session,
     tell: &Tell<D>,
     renewed: &mpsc::Sender<Option<String>>,
-    shut_out: ShutOut,
+    (shut_out, known): (ShutOut, Known),
 ) -> Ending {
     loop {
         let heard = session.receive::<D::Heard>(Channel::Commands).await;
         match heard.map(Into::into) {
             Ok(Order::Told(told)) => drop(tell.send(Event::Told(told)).await),
             Ok(Order::Denied(list)) => shut_out.note(list),
+            Ok(Order::DeniedMore(list)) => shut_out.note_more(list),
             // An answer that nobody waits for is none.
             Ok(Order::Renewed { chain_pem }) => drop(renewed.try_send(chain_pem)),
             Ok(Order::Elsewhere(there)) => return Ending::Elsewhere(there),
             // It is asked already.
             Ok(Order::Here) => {}
+            Ok(Order::Coordinators(seats)) if !shut_out.names(session) => known.note(seats),
+            Ok(Order::Coordinators(_)) => {}
             Err(error) => return Ending::Lost(error),
         }
     }
 }
 
-/// Waits until nothing has been heard for a while, though something was said. Moments in which this
-/// process did not run count once.
-async fn silence<D: Dialect>(session: &Session) {
+/// Waits until nothing has been heard for a while, though something was said, and there is somebody else to
+/// ask. Moments in which this process did not run count once.
+async fn silence<D: Dialect>(session: &Session, has_others: impl Fn() -> bool) {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut heard, mut in_vain) = (session.heard_packets(), 0);
-    while in_vain < GIVE_UP_AFTER {
+    while in_vain < GIVE_UP_AFTER || !has_others() {
         looks.tick().await;
         let now = session.heard_packets();
-        in_vain = if now == heard { in_vain + 1 } else { 0 };
+        in_vain = if now == heard {
+            in_vain.saturating_add(1)
+        } else {
+            0
+        };
         heard = now;
         if in_vain == ASK_AFTER {
             // A channel that is full says enough by itself.
@@ -289,7 +301,10 @@ async fn report<D: Dialect>(
     session.closed().await
 }
 
-async fn answer<S: Serialize>(session: &Session, messages: &mut mpsc::Receiver<S>) -> LinkError {
+async fn answer<S: Serialize + Spoken>(
+    session: &Session,
+    messages: &mut mpsc::Receiver<S>,
+) -> LinkError {
     while let Some(message) = messages.recv().await {
         if let Err(error) = session.send(Channel::Commands, &message).await {
             return error;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reweave_common::error::told;
-use reweave_proto::message::Order;
+use reweave_proto::message::{MOST_COORDINATORS, Order, Seat};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Duration, sleep};
 
-use super::{Certificate, Dialect, ShutOut};
+use super::{Certificate, Dialect, Known, ShutOut};
 use crate::connect::{Caller, reach};
 use crate::dialer::Dialer;
 use crate::error::LinkError;
@@ -30,7 +30,9 @@ const CALLED_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Reserves {
     reserve: Reserve,
+    /// Kept to until somebody says who all the coordinators are.
     addresses: Vec<SocketAddr>,
+    seats: watch::Receiver<Vec<Seat>>,
     kept: BTreeMap<SocketAddr, AbortHandle>,
     /// They end when it does.
     tasks: JoinSet<()>,
@@ -44,6 +46,7 @@ struct Reserve {
     caller: Caller,
     newest: watch::Receiver<Identity>,
     shut_out: ShutOut,
+    known: Known,
     waiting: Arc<AtomicUsize>,
     call: mpsc::Sender<Session>,
 }
@@ -51,16 +54,19 @@ struct Reserve {
 impl Reserves {
     pub(super) fn new(dialer: &Dialer, certificate: &Certificate) -> Self {
         let addresses = dialer.addresses().to_vec();
-        let (call, called) = mpsc::channel(addresses.len());
+        let (call, called) = mpsc::channel(addresses.len().max(MOST_COORDINATORS));
+        let known = certificate.known();
         Self {
             reserve: Reserve {
                 caller: dialer.caller().clone(),
                 newest: certificate.newest(),
                 shut_out: certificate.shut_out(),
+                known: known.clone(),
                 waiting: Arc::default(),
                 call,
             },
             addresses,
+            seats: known.follow(),
             kept: BTreeMap::new(),
             tasks: JoinSet::new(),
             called,
@@ -68,22 +74,59 @@ impl Reserves {
         }
     }
 
-    /// Whether there is anybody but the one that is asked now.
-    pub(super) fn has_others(&self) -> bool {
-        self.addresses.len() > 1
+    /// Who all the coordinators are, as was told last.
+    pub(super) fn seats(&self) -> Vec<Seat> {
+        self.seats.borrow().clone()
+    }
+
+    /// Whether there is anybody but the one that is asked now, whenever that is asked.
+    pub(super) fn has_others(&self) -> impl Fn() -> bool + use<> {
+        let (configured, seats) = (self.addresses.len(), self.seats.clone());
+        move || configured.max(seats.borrow().len()) > 1
     }
 
     /// One with each coordinator, but for the one that is asked now.
-    pub(super) fn keep_all_but<D: Dialect>(&mut self, asked: SocketAddr) {
+    fn keep_all_but<D: Dialect>(&mut self, asked: &Session) {
         while self.tasks.try_join_next().is_some() {}
-        if let Some(needless) = self.kept.remove(&asked) {
-            needless.abort();
-        }
-        self.kept.retain(|_, reserve| !reserve.is_finished());
-        for &address in &self.addresses {
-            if address != asked && !self.kept.contains_key(&address) {
+        let wanted = self.wanted(asked);
+        let is_told = !self.seats.borrow_and_update().is_empty();
+        self.kept.retain(|address, reserve| {
+            let is_needless = *address == asked.address() || is_told && !wanted.contains(address);
+            if is_needless {
+                reserve.abort();
+            }
+            !is_needless && !reserve.is_finished()
+        });
+        for address in wanted {
+            if !self.kept.contains_key(&address) {
                 let keeping = self.reserve.clone().keep::<D>(address, None);
                 self.kept.insert(address, self.tasks.spawn(keeping));
+            }
+        }
+    }
+
+    /// Where all others are. The one that is asked may have been found by another of its addresses: two
+    /// sessions of one member there would take each other's place.
+    fn wanted(&self, asked: &Session) -> Vec<SocketAddr> {
+        let seats = self.seats.borrow();
+        let others = seats.iter().filter(|seat| seat.name != asked.peer().name);
+        let mut wanted: Vec<_> = match seats.is_empty() {
+            true => self.addresses.clone(),
+            false => others.map(|seat| seat.address).collect(),
+        };
+        wanted.retain(|address| *address != asked.address());
+        wanted
+    }
+
+    /// The session with one that has come to lead. Meanwhile one is kept with each of the others, whoever
+    /// they come to be.
+    pub(super) async fn called_beside<D: Dialect>(&mut self, asked: &Session) -> Session {
+        loop {
+            self.keep_all_but::<D>(asked);
+            let Self { called, seats, .. } = self;
+            tokio::select! {
+                Some(session) = called.recv() => return session,
+                Ok(()) = seats.changed() => {}
             }
         }
     }
@@ -103,7 +146,7 @@ impl Reserves {
     }
 
     /// The session with one that has come to lead.
-    pub(super) async fn called(&mut self) -> Session {
+    async fn called(&mut self) -> Session {
         match self.called.recv().await {
             Some(session) => session,
             // This holds a way to call, too, so there is always one.
@@ -173,6 +216,11 @@ impl Reserve {
             match heard.map(Into::into) {
                 Ok(Order::Here) => return true,
                 Ok(Order::Denied(list)) => self.shut_out.note(list),
+                Ok(Order::DeniedMore(list)) => self.shut_out.note_more(list),
+                Ok(Order::Coordinators(seats)) if !self.shut_out.names(session) => {
+                    self.known.note(seats);
+                }
+                Ok(Order::Coordinators(_)) => {}
                 // Who leads is for the one to say that is asked.
                 Ok(Order::Elsewhere(_)) => {}
                 Ok(Order::Told(_) | Order::Renewed { .. }) | Err(_) => return false,

@@ -9,7 +9,7 @@ use reweave_common::error::told;
 use reweave_common::member::{Admission, DenyList, Member};
 
 use super::CertificateError;
-use crate::{Identity, keep};
+use crate::{Identity, Session, keep};
 
 const FILE: &str = "shut-out.json";
 
@@ -52,6 +52,19 @@ impl ShutOut {
             );
         }
         self.identity.deny(list);
+    }
+
+    /// The same, of those who are shut out besides.
+    pub(super) fn note_more(&self, more: DenyList) {
+        let mut list = self.identity.denied().now().clone();
+        list.add(more);
+        self.note(list);
+    }
+
+    /// Whether this peer is among them: its last words may still be on their way.
+    pub(super) fn names(&self, peer: &Session) -> bool {
+        let denied = self.identity.denied().now();
+        peer.credentials().denied_by(&denied).is_some()
     }
 
     fn write(&self, list: &DenyList) -> io::Result<()> {
@@ -112,6 +125,27 @@ mod tests {
             .await
             .unwrap_err();
         assert!(refused.fault().contains("revoked"), "{}", refused.fault());
+    }
+
+    #[test]
+    fn those_who_are_told_later_are_shut_out_besides() {
+        let scratch = tempfile::tempdir().unwrap();
+        let authority = Authority::create(&scratch.path().join("ca"), "lab").unwrap();
+        let folder = scratch.path().join("h0");
+        authority
+            .issue(Role::Agent, "h0", Validity::day(), &folder)
+            .unwrap();
+        let agent = Identity::load(&folder).unwrap();
+        let shut_out = ShutOut::load(&folder, &agent).unwrap();
+        shut_out.note(list());
+        let mut more = DenyList::default();
+        more.deny(Member::new(Role::Viewer, "vic"), Admission(9));
+        shut_out.note_more(more.clone());
+        more.add(list());
+        assert_eq!(*agent.denied().now(), more);
+        let again = Identity::load(&folder).unwrap();
+        ShutOut::load(&folder, &again).unwrap();
+        assert_eq!(*again.denied().now(), more);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::thread;
 
 use reweave_common::instruction::Instruction;
 use reweave_common::sample::Sample;
-use reweave_proto::message::{AgentMessage, CoordinatorMessage};
+use reweave_proto::message::{AgentMessage, CoordinatorMessage, Seat};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 use tokio::time::{Instant, pause};
@@ -207,11 +207,17 @@ async fn a_certificate_is_renewed_at_two_thirds_of_its_life_and_the_line_stays()
 struct Court {
     _home: TempDir,
     listeners: [Listener; 2],
+    agent: std::path::PathBuf,
     line: Line<Plain>,
 }
 
 impl Court {
     fn new() -> Self {
+        Self::known_to_the(2)
+    }
+
+    /// The agent was started with the addresses of so many of them.
+    fn known_to_the(count: usize) -> Self {
         let home = tempfile::tempdir().unwrap();
         let authority = Authority::create(&home.path().join("authority"), "lab").unwrap();
         let listeners = ["c0", "c1"].map(|name| {
@@ -224,12 +230,13 @@ impl Court {
         let addresses = listeners.each_ref().map(|it| it.address().unwrap());
         let dialer = Dialer::new(
             certificate.identity(),
-            addresses.to_vec(),
+            addresses[..count].to_vec(),
             Role::Coordinator,
         );
         Self {
             _home: home,
             listeners,
+            agent,
             line: Line::start(dialer.unwrap(), certificate),
         }
     }
@@ -275,6 +282,41 @@ async fn who_waits_is_asked_as_soon_as_it_leads() {
     assert!(matches!(court.line.next().await, Some(Event::Lost)));
     assert!(matches!(court.line.next().await, Some(Event::Connected)));
     court.expect_at(&again).await;
+}
+
+/// It waits with those that it was told of, and knows them when it is started again.
+#[tokio::test]
+async fn a_coordinator_that_only_another_spoke_of_is_found() {
+    let mut court = Court::known_to_the(1);
+    let [first, second] = [0, 1].map(|nth: usize| Seat {
+        name: format!("c{nth}"),
+        address: court.listeners[nth].address().unwrap(),
+    });
+    let asked = court.listeners[0].accept().await.unwrap().unwrap();
+    assert!(matches!(court.line.next().await, Some(Event::Connected)));
+    let both = CoordinatorMessage::Coordinators(vec![first, second]);
+    say(&asked, both).await;
+    let waits = court.listeners[1].accept().await.unwrap().unwrap();
+    say(&waits, CoordinatorMessage::Here).await;
+    assert!(matches!(court.line.next().await, Some(Event::Lost)));
+    assert!(matches!(court.line.next().await, Some(Event::Connected)));
+    court.expect_at(&waits).await;
+    let Court {
+        _home,
+        listeners: [gone, mut stays],
+        agent,
+        line,
+    } = court;
+    line.close().await;
+    let configured = gone.address().unwrap();
+    drop((gone, asked));
+
+    let certificate = Certificate::load(&agent, Role::Agent).unwrap();
+    let dialer = Dialer::new(certificate.identity(), vec![configured], Role::Coordinator);
+    let mut line = Line::<Plain>::start(dialer.unwrap(), certificate);
+    let again = stays.accept().await.unwrap().unwrap();
+    assert!(matches!(line.next().await, Some(Event::Connected)));
+    assert_eq!(again.peer().name, "h0");
 }
 
 /// Nobody has to be let in anew for it.

@@ -16,7 +16,7 @@ async fn flood(agent: &Session, start: Instant, sent: &Cell<usize>) {
     let padding = "x".repeat(PIECE_BYTES);
     loop {
         let piece = (start.elapsed(), &padding);
-        agent.send(Channel::Telemetry, &piece).await.unwrap();
+        agent.send_any(Channel::Telemetry, &piece).await.unwrap();
         sent.set(sent.get() + 1);
     }
 }
@@ -31,13 +31,16 @@ async fn until_full(sent: &Cell<usize>) {
 async fn obey(agent: &Session) {
     loop {
         let command: u32 = agent.receive(Channel::Commands).await.unwrap();
-        agent.send(Channel::Commands, &command).await.unwrap();
+        agent.send_any(Channel::Commands, &command).await.unwrap();
     }
 }
 
 async fn command(coordinator: &Session, number: u32) -> Duration {
     let start = Instant::now();
-    coordinator.send(Channel::Commands, &number).await.unwrap();
+    coordinator
+        .send_any(Channel::Commands, &number)
+        .await
+        .unwrap();
     let answer: u32 = coordinator.receive(Channel::Commands).await.unwrap();
     assert_eq!(answer, number);
     start.elapsed()

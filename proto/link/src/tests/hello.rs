@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use quinn::ClientConfig;
 use reweave_common::error::told;
-use reweave_proto::hello::{Hello, Version};
+use reweave_common::operator::Request;
+use reweave_proto::hello::{Hello, VERSION, Version};
+use reweave_proto::message::CoordinatorMessage;
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, EVERYBODY, listen, pair, soon};
@@ -72,6 +74,32 @@ async fn another_minor_is_met_at_the_lower() {
     let lower = Version { major: 1, minor: 2 };
     assert_eq!(accepted.unwrap().version(), lower);
     assert_eq!(connected.unwrap().version(), lower);
+}
+
+/// Whoever speaks the version before is spared what it does not know, and hears everything else.
+#[tokio::test]
+async fn a_session_at_an_earlier_minor_carries_no_later_kind() {
+    let earlier = hello(VERSION.major, VERSION.minor - 1, "lab");
+    let (accepted, connected) = greet(hello(VERSION.major, VERSION.minor, "lab"), earlier).await;
+    let (coordinator, agent) = (accepted.unwrap(), connected.unwrap());
+    let later = CoordinatorMessage::Coordinators(vec![]);
+    let refused = coordinator.send(Channel::Commands, &later).await;
+    let refused = refused.unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "the other side speaks protocol 1.0 and this needs 1.1: upgrade the other side"
+    );
+    let asked = agent.send(Channel::Commands, &Request::Standing).await;
+    assert!(
+        matches!(asked, Err(LinkError::NotSpoken { .. })),
+        "{asked:?}"
+    );
+    let known = CoordinatorMessage::Here;
+    soon(coordinator.send(Channel::Commands, &known))
+        .await
+        .unwrap();
+    let heard: CoordinatorMessage = soon(agent.receive(Channel::Commands)).await.unwrap();
+    assert_eq!(heard, known);
 }
 
 #[tokio::test]

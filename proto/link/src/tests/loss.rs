@@ -94,7 +94,7 @@ async fn with_frozen_coordinator(cluster: &Cluster) -> (Frozen, Session) {
         let address = told.await.unwrap();
         let connected = connect(&[address], &agent, Role::Coordinator).await;
         let session = connected.unwrap();
-        session.send(Channel::Commands, &1_u8).await.unwrap();
+        session.send_any(Channel::Commands, &1_u8).await.unwrap();
         session
     };
     soon(async { tokio::join!(freezing, connecting) }).await
@@ -162,7 +162,7 @@ async fn an_agent_comes_back_after_the_coordinator_has_restarted() {
 
     let mut listener = bind_again(address, &coordinator).await;
     let (accepted, second) = dial(&mut dialer, &mut listener).await;
-    accepted.send(Channel::Commands, &5_u8).await.unwrap();
+    accepted.send_any(Channel::Commands, &5_u8).await.unwrap();
     assert_eq!(
         soon(second.receive::<u8>(Channel::Commands)).await.unwrap(),
         5

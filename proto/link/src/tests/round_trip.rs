@@ -28,7 +28,10 @@ async fn messages_come_through_on_both_channels() {
         token: Token(9),
         holding: Holding::default(),
     });
-    coordinator.send(Channel::Commands, &install).await.unwrap();
+    coordinator
+        .send_any(Channel::Commands, &install)
+        .await
+        .unwrap();
     let received: CoordinatorMessage = soon(agent.receive(Channel::Commands)).await.unwrap();
     assert_eq!(received, install);
 
@@ -41,8 +44,8 @@ async fn messages_come_through_on_both_channels() {
         taken: Moment::from_micros(7),
         readings: vec![],
     });
-    agent.send(Channel::Telemetry, &sample).await.unwrap();
-    agent.send(Channel::Commands, &ack).await.unwrap();
+    agent.send_any(Channel::Telemetry, &sample).await.unwrap();
+    agent.send_any(Channel::Commands, &ack).await.unwrap();
     for (channel, sent) in [(Channel::Commands, ack), (Channel::Telemetry, sample)] {
         let received: AgentMessage = soon(coordinator.receive(channel)).await.unwrap();
         assert_eq!(received, sent);
@@ -78,7 +81,7 @@ async fn receive(session: &Session) -> String {
 #[tokio::test]
 async fn a_receiver_that_gives_up_loses_nothing() {
     let (coordinator, agent) = pair().await;
-    let sending = async { agent.send(Channel::Telemetry, &long()).await.unwrap() };
+    let sending = async { agent.send_any(Channel::Telemetry, &long()).await.unwrap() };
     let receiving = async {
         let mut given_up = 0;
         while give_up(coordinator.receive::<String>(Channel::Telemetry)).await {
@@ -97,8 +100,8 @@ async fn a_receiver_that_gives_up_loses_nothing() {
 #[tokio::test]
 async fn a_sender_that_gives_up_does_not_cut_the_stream() {
     let (coordinator, agent) = pair().await;
-    assert!(give_up(agent.send(Channel::Telemetry, &long())).await);
-    let sending = async { agent.send(Channel::Telemetry, &"short").await.unwrap() };
+    assert!(give_up(agent.send_any(Channel::Telemetry, &long())).await);
+    let sending = async { agent.send_any(Channel::Telemetry, &"short").await.unwrap() };
     let receiving = async { [receive(&coordinator).await, receive(&coordinator).await] };
     let ((), received) = soon(async { tokio::join!(sending, receiving) }).await;
     assert_eq!(received, [long(), "short".to_owned()]);
@@ -116,7 +119,7 @@ async fn a_session_that_is_closed_says_why() {
         "the other side closed the session: this agent is being stopped"
     );
     let watch = CoordinatorMessage::Watch(Watch::default());
-    let sent = coordinator.send(Channel::Commands, &watch).await;
+    let sent = coordinator.send_any(Channel::Commands, &watch).await;
     assert!(matches!(sent, Err(crate::LinkError::ClosedByPeer { .. })));
 }
 

@@ -14,7 +14,7 @@ async fn flood(agent: &Session) {
 }
 
 async fn is_heard(agent: &Session, by: &Session) {
-    agent.send(Channel::Commands, &7_u8).await.unwrap();
+    agent.send_any(Channel::Commands, &7_u8).await.unwrap();
     assert_eq!(by.receive::<u8>(Channel::Commands).await.unwrap(), 7);
 }
 

@@ -66,12 +66,14 @@ async fn a_channel_that_ends_inside_a_frame() {
 #[tokio::test]
 async fn a_message_that_is_too_long_is_not_sent_and_harms_nobody() {
     let (coordinator, agent) = pair().await;
-    let sent = agent.send(Channel::Commands, &vec![0_u8; 1 << 20]).await;
+    let sent = agent
+        .send_any(Channel::Commands, &vec![0_u8; 1 << 20])
+        .await;
     assert!(matches!(
         sent,
         Err(LinkError::Unsendable(WireError::Oversized { .. }))
     ));
-    agent.send(Channel::Commands, &7_u8).await.unwrap();
+    agent.send_any(Channel::Commands, &7_u8).await.unwrap();
     assert_eq!(
         soon(coordinator.receive::<u8>(Channel::Commands))
             .await
@@ -85,13 +87,13 @@ async fn a_message_that_is_too_long_is_not_sent_and_harms_nobody() {
 async fn whoever_connected_takes_answers_that_it_could_not_send() {
     let (coordinator, agent) = pair().await;
     let answer = vec![7_u8; 3 << 20];
-    let sending = coordinator.send(Channel::Commands, &answer);
+    let sending = coordinator.send_any(Channel::Commands, &answer);
     let receiving = soon(agent.receive::<Vec<u8>>(Channel::Commands));
     let (sent, received) = tokio::join!(sending, receiving);
     sent.unwrap();
     assert!(received.unwrap() == answer, "another one came");
     let endless = coordinator
-        .send(Channel::Commands, &vec![0_u8; 64 << 20])
+        .send_any(Channel::Commands, &vec![0_u8; 64 << 20])
         .await;
     assert!(matches!(
         endless,

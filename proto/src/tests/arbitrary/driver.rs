@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use reweave_common::circuit::{CircuitSet, NotSwitched, OpticalName, PortId, Readback, Switchover};
 use reweave_common::instruction::Token;
 
+use super::super::members::seats;
 use super::{MANY, deny_list, generation, text};
 use crate::message::{DriverMessage, DriverOrder, Order};
 
@@ -73,8 +74,10 @@ pub(crate) fn driver_order() -> impl Strategy<Value = DriverOrder> {
     prop_oneof![
         told,
         deny_list().prop_map(Order::Denied),
+        deny_list().prop_map(Order::DeniedMore),
         renewed,
         elsewhere,
         Just(Order::Here),
+        seats().prop_map(Order::Coordinators),
     ]
 }

@@ -1,0 +1,258 @@
+//! `reweave status` where nobody leads: each coordinator that can be reached says how it stands, and who
+//! cannot be is named.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use reweave_common::error::told;
+use reweave_common::operator::{
+    CoordinatorStanding, CoordinatorState, CoordinatorStatus, Request, Response,
+};
+use reweave_link::{Identity, LinkError, Role, connect};
+use serde::Serialize;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use crate::ask::{Reach, exchange};
+use crate::error::CliError;
+use crate::parting;
+
+/// Whoever is there says how it stands without asking anybody.
+const PATIENCE: Duration = Duration::from_millis(900);
+
+/// What came of asking at an address: how that one stands, or why nothing is heard of it.
+pub(crate) type Answer = (SocketAddr, Result<CoordinatorStanding, String>);
+
+/// How the coordinators stand, as far as those know that were reached.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Leaderless {
+    /// What is wrong, the worst first.
+    pub(crate) alarms: Vec<String>,
+    pub(crate) coordinators: Vec<Stands>,
+}
+
+/// One of them. What it did not say itself, another has said of it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Stands {
+    /// Whether it answered here.
+    pub(crate) answers: bool,
+    /// Why not, where that is known.
+    pub(crate) why: Option<String>,
+    /// Where its log ends; absent where it did not answer.
+    pub(crate) last: Option<u64>,
+    pub(crate) committed: Option<u64>,
+    #[serde(flatten)]
+    pub(crate) status: CoordinatorStatus,
+}
+
+/// Asks all of them beside each other, also those that the others know of. Some may say nothing in time.
+pub(crate) fn ask_all(reach: &Reach) -> Result<Vec<Answer>, CliError> {
+    let (addresses, identity) = (reach.addresses()?, reach.own_identity()?);
+    let runtime = parting::runtime()?;
+    Ok(runtime.block_on(asked(addresses, identity)))
+}
+
+async fn asked(mut addresses: Vec<SocketAddr>, identity: Identity) -> Vec<Answer> {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut asking, mut answers) = (JoinSet::new(), Vec::new());
+    for &address in &addresses {
+        asking.spawn(ask_one(address, identity.clone()));
+    }
+    while let Ok(Some(asked)) = timeout_at(deadline, asking.join_next()).await {
+        let Ok((address, answer)) = asked else {
+            continue;
+        };
+        for member in answer.iter().flat_map(|it| &it.coordinators) {
+            if !addresses.contains(&member.address) {
+                addresses.push(member.address);
+                asking.spawn(ask_one(member.address, identity.clone()));
+            }
+        }
+        answers.push((address, answer));
+    }
+    answers
+}
+
+async fn ask_one(address: SocketAddr, identity: Identity) -> Answer {
+    let answer = async {
+        let session = connect(&[address], &identity, Role::Coordinator).await?;
+        let answer = exchange(&session, &Request::Standing).await;
+        session.close("that is all").await;
+        answer
+    };
+    let answer: Result<Response, LinkError> = answer.await;
+    let standing = match answer {
+        Ok(Response::Standing(standing)) => Ok(*standing),
+        Ok(Response::Refused(refused)) => Err(refused.to_string()),
+        Ok(other) => Err(CliError::unexpected(&other).told()),
+        Err(error) => Err(told(&error)),
+    };
+    (address, standing)
+}
+
+impl Leaderless {
+    /// Nothing where nobody has answered.
+    pub(crate) fn of(answers: &[Answer]) -> Option<Self> {
+        let standings = || {
+            answers
+                .iter()
+                .filter_map(|(_, answer)| answer.as_ref().ok())
+        };
+        // Whoever has the most of the log knows best who belongs to the cluster.
+        let latest = standings().max_by_key(|it| (it.committed, it.last))?;
+        let members = latest.coordinators.iter();
+        let coordinators: Vec<_> = members.map(|it| stands(it, answers)).collect();
+        let alarms = alarms(&coordinators);
+        Some(Self {
+            alarms,
+            coordinators,
+        })
+    }
+}
+
+fn stands(member: &CoordinatorStatus, answers: &[Answer]) -> Stands {
+    let mut standings = answers
+        .iter()
+        .filter_map(|(_, answer)| answer.as_ref().ok());
+    let own = standings.find(|it| it.number == member.number);
+    let itself = own.and_then(|it| it.coordinators.iter().find(|one| one.number == it.number));
+    let mut failures = answers.iter().filter(|(at, _)| *at == member.address);
+    Stands {
+        answers: own.is_some(),
+        why: match own {
+            Some(_) => None,
+            None => failures.find_map(|(_, answer)| answer.as_ref().err().cloned()),
+        },
+        last: own.map(|it| it.last),
+        committed: own.map(|it| it.committed),
+        status: itself.unwrap_or(member).clone(),
+    }
+}
+
+fn alarms(coordinators: &[Stands]) -> Vec<String> {
+    let missing: Vec<_> = coordinators.iter().filter(|it| !it.answers).collect();
+    let leads = |it: &&Stands| it.status.state == CoordinatorState::Leads;
+    let mut alarms = vec![match coordinators.iter().find(leads) {
+        Some(leader) => format!("{} leads and gives no answer", leader.status.name),
+        None => nobody_leads(coordinators),
+    }];
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.iter().map(|it| it.status.name.as_str()).collect();
+        alarms.push(format!(
+            "{} of {} do not answer: {}; look whether they run, and whether they are reached from here",
+            missing.len(),
+            coordinators.len(),
+            names.join(", ")
+        ));
+    }
+    alarms
+}
+
+fn nobody_leads(coordinators: &[Stands]) -> String {
+    let voters = coordinators.iter().filter(|it| it.status.votes);
+    let (all, there) = (
+        voters.clone().count(),
+        voters.filter(|it| it.answers).count(),
+    );
+    match (all / 2 + 1).saturating_sub(there) {
+        0 => {
+            "nobody leads: enough are there, and they do not reach each other or are still choosing"
+                .to_owned()
+        }
+        lacking => {
+            format!("nobody leads, and nothing is decided until {lacking} more of {all} is there")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use CoordinatorState::{Follows, Leads, Silent, Unseen};
+
+    use super::*;
+
+    fn one(number: u64, state: CoordinatorState) -> CoordinatorStatus {
+        CoordinatorStatus {
+            number,
+            name: format!("c{number}"),
+            address: SocketAddr::from(([10, 0, 0, number as u8], 7332)),
+            state,
+            votes: true,
+            term: Some(7),
+            heard_ms: None,
+            behind: None,
+            build: None,
+            protocol: None,
+            certificate_left_s: None,
+            signer_left_s: None,
+            clock_skew_ms: None,
+        }
+    }
+
+    /// How this one sees three of them.
+    fn standing(number: u64, states: [CoordinatorState; 3], last: u64) -> CoordinatorStanding {
+        CoordinatorStanding {
+            number,
+            last,
+            committed: last,
+            coordinators: (1..)
+                .zip(states)
+                .map(|(nth, state)| one(nth, state))
+                .collect(),
+        }
+    }
+
+    fn seen(standings: &[CoordinatorStanding]) -> Leaderless {
+        let answers = standings.iter().cloned();
+        let mut answers: Vec<Answer> = answers
+            .map(|it| (it.coordinators[it.coordinators.len() - 1].address, Ok(it)))
+            .collect();
+        answers.push((one(1, Silent).address, Err("it is away".to_owned())));
+        Leaderless::of(&answers).unwrap()
+    }
+
+    #[test]
+    fn who_does_not_answer_is_named_with_what_others_know_of_it() {
+        let alone = seen(&[standing(2, [Silent, Follows, Silent], 9)]);
+        assert_eq!(
+            alone.alarms,
+            [
+                "nobody leads, and nothing is decided until 1 more of 3 is there",
+                "2 of 3 do not answer: c1, c3; look whether they run, and whether they are reached from here",
+            ]
+        );
+        let states = alone
+            .coordinators
+            .iter()
+            .map(|it| (it.answers, it.status.state, it.last));
+        let states: Vec<_> = states.collect();
+        let silent = (false, Silent, None);
+        assert_eq!(states, [silent, (true, Follows, Some(9)), silent]);
+        let why: Vec<_> = alone
+            .coordinators
+            .iter()
+            .map(|it| it.why.as_deref())
+            .collect();
+        assert_eq!(why, [Some("it is away"), None, None]);
+    }
+
+    #[test]
+    fn those_who_answer_speak_for_themselves_and_whoever_knows_most_of_who_there_are() {
+        let mut old = standing(1, [Follows, Silent, Silent], 3);
+        old.coordinators.truncate(1);
+        let two = seen(&[old, standing(2, [Unseen, Follows, Unseen], 9)]);
+        assert_eq!(two.coordinators.len(), 3);
+        assert_eq!(
+            two.coordinators[0].status.state, Follows,
+            "it said so itself"
+        );
+        assert!(
+            two.alarms[0].starts_with("nobody leads: enough are there"),
+            "{:?}",
+            two.alarms
+        );
+        let led = seen(&[standing(2, [Leads, Follows, Follows], 9)]);
+        assert_eq!(led.alarms[0], "c1 leads and gives no answer");
+        assert_eq!(Leaderless::of(&[]), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Who the coordinators are, as this member was last told. It is written down beside the certificate: of
+//! those whose addresses a member is started with, none need be left one day.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use reweave_common::error::told;
+use reweave_proto::message::{MOST_COORDINATORS, Seat};
+use tokio::sync::watch;
+
+use super::CertificateError;
+use crate::keep;
+
+const FILE: &str = "coordinators.json";
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Known {
+    path: PathBuf,
+    seats: watch::Sender<Vec<Seat>>,
+}
+
+impl Known {
+    /// Those that there were when a member last ran here. Others were told to it by hand, so nobody is
+    /// stopped by a file that cannot be read.
+    pub(super) fn load(folder: &Path) -> Self {
+        let path = folder.join(FILE);
+        let seats = read(&path).unwrap_or_else(|error| {
+            tracing::warn!(
+                "only the coordinators of the settings are known: {}",
+                told(&error)
+            );
+            vec![]
+        });
+        let seats = watch::Sender::new(seats);
+        Self { path, seats }
+    }
+
+    /// At once, and when a member starts here again. A list that cannot be is not believed.
+    pub(super) fn note(&self, seats: Vec<Seat>) {
+        if !is_sound(&seats) {
+            return tracing::warn!("told of {} coordinators, which cannot be", seats.len());
+        }
+        if *self.seats.borrow() == seats {
+            return;
+        }
+        if let Err(source) = self.write(&seats) {
+            let path = self.path.clone();
+            let error = CertificateError::Coordinators { path, source };
+            tracing::error!(
+                "who coordinates is forgotten at the next start: {}",
+                told(&error)
+            );
+        }
+        self.seats.send_replace(seats);
+    }
+
+    pub(super) fn follow(&self) -> watch::Receiver<Vec<Seat>> {
+        self.seats.subscribe()
+    }
+
+    fn write(&self, seats: &[Seat]) -> io::Result<()> {
+        keep::replace(&self.path, &keep::encode(&seats)?)
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Seat>, CertificateError> {
+    let path = || path.to_owned();
+    let bytes = match fs::read(path()) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(source) => {
+            return Err(CertificateError::Coordinators {
+                path: path(),
+                source,
+            });
+        }
+    };
+    let damaged = |source| CertificateError::CoordinatorsDamaged {
+        path: path(),
+        source,
+    };
+    let seats: Vec<Seat> = keep::decode(&bytes).map_err(damaged)?;
+    Ok(Some(seats).filter(|it| is_sound(it)).unwrap_or_default())
+}
+
+fn is_sound(seats: &[Seat]) -> bool {
+    let can_be_reached =
+        |seat: &Seat| seat.address.port() != 0 && !seat.address.ip().is_unspecified();
+    (1..=MOST_COORDINATORS).contains(&seats.len()) && seats.iter().all(can_be_reached)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seats(addresses: &[&str]) -> Vec<Seat> {
+        let seat = |(nth, address): (usize, &&str)| Seat {
+            name: format!("c{nth}"),
+            address: address.parse().unwrap(),
+        };
+        addresses.iter().enumerate().map(seat).collect()
+    }
+
+    fn known(folder: &Path) -> Vec<Seat> {
+        Known::load(folder).follow().borrow().clone()
+    }
+
+    #[test]
+    fn what_was_told_last_is_known_at_the_next_start_and_what_cannot_be_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(known(folder.path()), []);
+        let (first, second) = (
+            seats(&["10.0.0.1:7332", "10.0.0.2:7332"]),
+            seats(&["10.0.0.9:1"]),
+        );
+        let began = Known::load(folder.path());
+        began.note(first.clone());
+        assert_eq!(known(folder.path()), first);
+        began.note(second.clone());
+        let many = vec!["10.0.0.1:1"; MOST_COORDINATORS + 1];
+        for wrong in [
+            &[][..],
+            &["0.0.0.0:7332"],
+            &["10.0.0.1:0"],
+            &["[::]:1"],
+            &many,
+        ] {
+            began.note(seats(wrong));
+            assert_eq!(*began.follow().borrow(), second, "{wrong:?}");
+            assert_eq!(known(folder.path()), second, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_and_stops_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        Known::load(folder.path()).note(seats(&["10.0.0.1:7332"]));
+        let path = folder.path().join(FILE);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.starts_with(path.to_str().unwrap()), "{error}");
+        assert_eq!(known(folder.path()), []);
+    }
+}
