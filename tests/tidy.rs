@@ -9,6 +9,8 @@ mod arrows;
 mod bans;
 #[path = "tidy/habits.rs"]
 mod habits;
+#[path = "tidy/planted.rs"]
+mod planted;
 #[path = "tidy/rooms.rs"]
 mod rooms;
 #[path = "tidy/runs.rs"]
@@ -130,6 +132,11 @@ fn every_test_target_is_run_by_a_command() {
 #[test]
 fn no_two_shapes_of_the_api_have_one_name() {
     assert_none(&shapes::violations(&FILES));
+}
+
+#[test]
+fn every_planted_mistake_can_be_planted() {
+    assert_none(&planted::violations(&FILES));
 }
 
 #[test]

@@ -27,29 +27,43 @@ passes() {
         cargo test --locked --quiet --package reweave-tests --test "$1" >"$copy/told" 2>&1)
 }
 
-unnoticed=()
+# One that cannot be made, or not compiled, tells nothing, and the others are tried all the same.
+planted() {
+    local name=${1%.patch} test=${1%%/*} file=$tree/tests/planted/$1
+    local make=(patch --quiet --fuzz=0 --directory "$copy" --strip 1)
+    if ! "${make[@]}" --dry-run <"$file" >"$copy/told" 2>&1; then
+        echo "$name: NOT planted: $(head -1 "$copy/told")"
+        return 1
+    fi
+    "${make[@]}" <"$file"
+    local noticed=false
+    if ! built "$test"; then
+        echo "$name: NOT planted: it does not compile"
+    elif passes "$test"; then
+        echo "$name: NOT noticed"
+    else
+        noticed=true
+        echo "$name: noticed: $(grep -m1 -A1 'panicked at' "$copy/told" | tail -1 | cut -c1-120)"
+    fi
+    "${make[@]}" --reverse <"$file"
+    $noticed
+}
+
 mapfile -t all < <(cd tests/planted && printf '%s\n' */*.patch)
 patches=("${all[@]}")
 if (($#)); then
     mapfile -t patches < <(for named; do printf '%s\n' "${all[@]}" | grep -- "^${named%.patch}[/.]"; done)
 fi
+((${#patches[@]} > 0)) || { echo "no mistake is called $*" >&2; exit 2; }
 git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents --no-dereference -t "$copy"
 # Where it fails as it is, it would notice anything.
 for test in $(printf '%s\n' "${patches[@]%%/*}" | sort -u); do
     built "$test"
     passes "$test" || { echo "$test fails without any mistake in the tree" >&2; exit 1; }
 done
+unnoticed=()
 for patch in "${patches[@]}"; do
-    test=${patch%%/*} name=${patch%.patch} file=$tree/tests/planted/$patch
-    patch --quiet --directory "$copy" --strip 1 <"$file"
-    built "$test"
-    if passes "$test"; then
-        unnoticed+=("$name")
-        echo "$name: NOT noticed"
-    else
-        echo "$name: noticed: $(grep -m1 -A1 'panicked at' "$copy/told" | tail -1 | cut -c1-120)"
-    fi
-    patch --quiet --directory "$copy" --strip 1 --reverse <"$file"
+    planted "$patch" || unnoticed+=("${patch%.patch}")
 done
 echo "noticed $((${#patches[@]} - ${#unnoticed[@]})) of ${#patches[@]}"
 ((${#unnoticed[@]} == 0)) || { echo "not noticed: ${unnoticed[*]}" >&2; exit 1; }
