@@ -149,14 +149,13 @@ fn imbalance(turn: &Turn<'_>) -> Response {
 fn diagnose(turn: &Turn<'_>, seen: Seen<'_>) -> Response {
     let picture = turn.known.picture();
     let in_force = turn.state.in_force();
-    let (findings, unfit) = planning::findings(&picture, in_force, seen.arrivals);
-    let unfit = unfit.map(|error| error.to_string());
+    let (findings, doubts) = planning::findings(&picture, in_force, seen.arrivals);
     let named = findings.iter().map(|finding| turn.named(finding));
     Response::Findings(Findings {
         generation: in_force.generation,
         findings: named.collect(),
         not_seen: NotSeen {
-            unfit,
+            doubts,
             ..picture.not_seen()
         },
     })

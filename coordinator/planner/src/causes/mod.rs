@@ -24,6 +24,7 @@ mod vanished;
 mod votes;
 
 pub use change::{Change, changes};
+pub use check::Sifted;
 pub use evidence::{
     Demand, Evidence, EvidenceError, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed,
     Series, Trace, UnsentFacts, subject_of,
@@ -40,6 +41,17 @@ use reweave_common::fabric::Fabric;
 /// them.
 pub fn diagnose(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     evidence.check(fabric)?;
+    found(evidence, fabric)
+}
+
+impl Sifted {
+    /// The same by what is left.
+    pub fn diagnose(&self, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
+        found(&self.0, fabric)
+    }
+}
+
+fn found(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = counters::findings(evidence, fabric)?;
     findings.extend(configuration::findings(evidence, fabric)?);
     findings.extend(hosts::findings(evidence, fabric)?);
