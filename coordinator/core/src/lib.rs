@@ -18,6 +18,7 @@ mod diff;
 mod discovery;
 mod effect;
 mod evidence;
+mod exchange;
 mod failing;
 mod frozen;
 mod hours;

@@ -69,7 +69,7 @@ pub(crate) fn name(known: Known<'_>, node: NodeId) -> String {
 }
 
 /// The nodes that a way passes, from the one where it begins.
-fn nodes(known: Known<'_>, way: &[Hop]) -> Vec<String> {
+pub(crate) fn nodes(known: Known<'_>, way: &[Hop]) -> Vec<String> {
     let ends = way
         .iter()
         .map(|hop| known.fabric.link(hop.link).far(hop.from).node);

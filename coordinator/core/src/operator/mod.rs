@@ -79,8 +79,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, lasting),
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Explain { job, hosts } => {
-            let (picture, in_force) = (turn.known.picture(), turn.state.in_force());
-            let told = jobs::explain(&picture, in_force, seen, (job, hosts));
+            let told = jobs::explain(&turn.known.picture(), turn.state, seen, (job, hosts));
             told.map_or_else(Response::Refused, Response::Explanation)
         }
         Request::Pairs { most } => Response::Pairs(jobs::pairs(&turn.known.picture(), most)),

@@ -29,7 +29,7 @@ pub use evidence::{
     Demand, Evidence, EvidenceError, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed,
     Series, Trace, UnsentFacts, subject_of,
 };
-pub use explain::{Exchange, ExchangedPair, explain, explain_exchange};
+pub use explain::{Exchange, ExchangedPair, ToldCollective, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise, losses};
 pub use routes::{BesidePeers, beside_peers};
 pub use votes::Ground;
