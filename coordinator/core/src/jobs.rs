@@ -15,6 +15,7 @@ use reweave_common::units::Bytes;
 use reweave_planner::Together;
 use reweave_planner::causes::JobFacts;
 
+use crate::groups::Groups;
 use crate::model::{Known, Picture};
 use crate::ranks::{Ranks, ToldPair};
 
@@ -126,6 +127,7 @@ impl Job {
         let fabric = picture.fabric();
         let ranks = self.hosts.iter();
         let (compute_ms, communicate_ms) = self.halves(picture.known).unwrap_or_default();
+        let groups = Groups::of(&Ranks::of(picture.known.ingest), &self.hosts);
         JobFacts {
             job: self.name(fabric),
             ranks: ranks.map(|&host| fabric.name(host).to_owned()).collect(),
@@ -133,6 +135,8 @@ impl Job {
             rest_share: self.rest_share(picture.known),
             compute_ms,
             communicate_ms,
+            tensor_groups: groups.tensors,
+            pipeline_stages: groups.stages,
             ..JobFacts::default()
         }
     }

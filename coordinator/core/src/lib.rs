@@ -21,6 +21,7 @@ mod evidence;
 mod exchange;
 mod failing;
 mod frozen;
+mod groups;
 mod hours;
 mod ingest;
 mod jobs;

@@ -42,7 +42,7 @@ pub(crate) struct Sending {
 /// By communicator: where each rank is, and what it tells.
 pub(crate) struct Ranks<'a>(BTreeMap<u64, Communicator<'a>>);
 
-type Communicator<'a> = BTreeMap<u32, (NodeId, &'a RankReading)>;
+pub(crate) type Communicator<'a> = BTreeMap<u32, (NodeId, &'a RankReading)>;
 
 impl<'a> Ranks<'a> {
     pub(crate) fn of(ingest: &'a Ingest) -> Self {
@@ -99,11 +99,19 @@ impl<'a> Ranks<'a> {
     }
 }
 
-impl Ranks<'_> {
+impl<'a> Ranks<'a> {
+    /// Those of which no rank is elsewhere.
+    pub(crate) fn among(
+        &self,
+        hosts: &BTreeSet<NodeId>,
+    ) -> impl Iterator<Item = &Communicator<'a>> {
+        let all = self.0.values();
+        all.filter(|it| it.values().all(|(host, _)| hosts.contains(host)))
+    }
+
     /// The slowest collective of the communicator in which these hosts spend the most time with each other.
     pub(crate) fn slowest(&self, hosts: &BTreeSet<NodeId>) -> Option<Work> {
-        let is_theirs = |it: &&Communicator<'_>| it.values().all(|(host, _)| hosts.contains(host));
-        let told = self.0.values().filter(is_theirs);
+        let told = self.among(hosts);
         let told = told.map(|communicator| (communicator, sendings(communicator)));
         let told = told.filter(|(_, sendings)| !sendings.is_empty());
         let (most, sendings) = told.max_by_key(|(communicator, _)| in_collectives(communicator))?;

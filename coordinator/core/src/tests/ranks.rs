@@ -190,3 +190,66 @@ fn the_way_of_a_job_past_the_kernel_is_told_as_far_as_all_probes_agree() {
     let doubts = ["not every hop from h1 to h5 is known"];
     assert_eq!(told.doubts[..1], doubts);
 }
+
+/// Ranks of a group of this name that do nothing but this with the next one, each on its host.
+fn group(cluster: &mut Cluster, (name, kind): (&str, &str), hosts: &[&str]) {
+    let ranks = hosts.len() as u32;
+    for (rank, host) in (0..ranks).zip(hosts) {
+        let next = RankPeer {
+            rank: rank + 1,
+            sent: Bytes::new(10_000_000),
+            received: Bytes::ZERO,
+            sending: Duration::ZERO,
+            receiving: Duration::ZERO,
+        };
+        let reading = RankReading {
+            rank: Rank {
+                communicator: 7,
+                name: name.to_owned(),
+                nodes: ranks,
+                ranks,
+                rank,
+            },
+            over: Duration::from_secs(1),
+            missed: 0,
+            works: vec![Works {
+                kind: kind.to_owned(),
+                algorithm: String::new(),
+                protocol: String::new(),
+                count: 10,
+                bytes: Bytes::new(1 << 20),
+                took: Duration::ZERO,
+                timed: 0,
+            }],
+            peers: [next].into_iter().filter(|it| it.rank < ranks).collect(),
+        };
+        say(
+            cluster,
+            host,
+            vec![Reading::Host(HostReading::Rank(Box::new(reading)))],
+        );
+    }
+}
+
+#[test]
+fn groups_that_are_laid_across_hosts_or_racks_are_found_by_what_ranks_tell() {
+    let found = |group_of: (&str, &str), hosts: &[&str]| {
+        let mut cluster = cluster();
+        group(&mut cluster, group_of, hosts);
+        assert_eq!(jobs(&mut cluster).len(), 1, "it exchanges something");
+        let found = causes(&mut cluster).into_iter();
+        found.map(|it| it.class).collect::<Vec<_>>()
+    };
+    let (across, along) = (["h0", "h4", "h1", "h5"], ["h0", "h1", "h4", "h5"]);
+    let pipeline = [Class::PipelineAcrossSpine];
+    assert_eq!(found(("undefined", "Send"), &across), pipeline);
+    assert_eq!(found(("undefined", "Send"), &along), []);
+    assert_eq!(found(("undefined", "AllReduce"), &across), []);
+    let tensors = "TENSOR_MODEL_PARALLEL_GROUP";
+    assert_eq!(
+        found((tensors, "AllReduce"), &along),
+        [Class::TensorAcrossHosts]
+    );
+    let both = "TENSOR_AND_DATA_PARALLEL_GROUP";
+    assert_eq!(found((both, "AllReduce"), &along), []);
+}
