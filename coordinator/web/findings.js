@@ -8,7 +8,7 @@ export function findingCards({ findings, not_seen }, name) {
   const holes = [
     ...not_seen.nodes.map((node) => `${node} does not report`),
     ...not_seen.ways_of.map((flow) => `the way of ${name(flow)} is not known`),
-    ...(not_seen.unfit ? [`only collisions were looked for: ${not_seen.unfit}`] : []),
+    ...not_seen.doubts,
   ];
   const unseen = holes.length ? h("p", { class: "warn" }, `Not seen: ${holes.join("; ")}`) : null;
   if (!findings.length) return h("div", {}, nothing("Nothing is found to be wrong."), unseen);

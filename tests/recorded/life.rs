@@ -179,7 +179,7 @@ impl Life {
             panic!("no findings");
         };
         assert_eq!(found.findings, [], "after {:?}", self.now);
-        assert_eq!(found.not_seen.unfit, None);
+        assert_eq!(found.not_seen.doubts, [""; 0]);
         let Response::Status(status) = self.ask(Request::Status) else {
             panic!("no status");
         };

@@ -30,8 +30,8 @@ pub struct NotSeen {
     pub nodes: Vec<String>,
     /// Flows that matter, and of which a hop is not known.
     pub ways_of: Vec<FlowKey>,
-    /// Why nothing was looked for but collisions: what was measured contradicts itself or the fabric.
-    pub unfit: Option<String>,
+    /// What was measured and left out, and why: it contradicts itself or the fabric, or does not tell where.
+    pub doubts: Vec<String>,
 }
 
 impl NotSeen {
@@ -48,9 +48,8 @@ impl fmt::Display for NotSeen {
             .map(|node| format!("{node} does not report"));
         let ways = self.ways_of.iter();
         let ways = ways.map(|flow| format!("the way of {flow} is not known"));
-        let unfit = self.unfit.iter();
-        let unfit = unfit.map(|why| format!("only collisions were looked for: {why}"));
-        let all: Vec<_> = silent.chain(ways).chain(unfit).collect();
+        let doubts = self.doubts.iter().cloned();
+        let all: Vec<_> = silent.chain(ways).chain(doubts).collect();
         f.write_str(&all.join("; "))
     }
 }

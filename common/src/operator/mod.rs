@@ -106,7 +106,8 @@ pub enum Request {
     Matrix {
         most: u32,
     },
-    /// Why a job is slow: the one that this host works for, or, where hosts are named, the one of theirs.
+    /// Why a job is slow: the one that is registered by this name, or that the host of this name works for, or,
+    /// where hosts are named, the one of theirs.
     Explain {
         job: String,
         hosts: Vec<String>,

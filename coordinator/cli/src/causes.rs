@@ -32,7 +32,8 @@ pub(crate) struct Diagnose {
 /// Why a job is slow: its slowest collective, the slowest pair of ranks, their path, link and cause
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// One host of the job, or, with --hosts or --evidence, what the job is called
+    /// What the job is called: as it is registered, or as --hosts or --evidence tell of it; otherwise one
+    /// of its hosts
     job: String,
     /// All hosts of the job; otherwise those that exchange large flows with the one, directly or through
     /// others

@@ -74,8 +74,7 @@ impl Failing {
         if !self.looks.is_due(known.now, LOOK_EVERY) {
             return;
         }
-        // What contradicts itself says nothing of any link.
-        let causes = planning::causes(&known.picture(), arrivals).unwrap_or_default();
+        let causes = planning::causes(&known.picture(), arrivals);
         let before = std::mem::take(&mut self.found);
         for cause in causes.into_iter().filter(is_sure) {
             if let Some(link) = link(known.fabric, &cause.subject) {

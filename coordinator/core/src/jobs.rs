@@ -7,16 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
-use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
-use reweave_common::observations::{Aged, Recent};
+use reweave_common::observations::Aged;
 use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::snapshot::{Beating, FlowState};
 use reweave_common::units::Bytes;
 use reweave_planner::Together;
-use reweave_planner::causes::{Exchange, ExchangedPair, JobFacts};
+use reweave_planner::causes::JobFacts;
 
-use crate::evidence::{name, path};
+use crate::groups::Groups;
 use crate::model::{Known, Picture};
 use crate::ranks::{Ranks, ToldPair};
 
@@ -128,6 +127,7 @@ impl Job {
         let fabric = picture.fabric();
         let ranks = self.hosts.iter();
         let (compute_ms, communicate_ms) = self.halves(picture.known).unwrap_or_default();
+        let groups = Groups::of(&Ranks::of(picture.known.ingest), &self.hosts);
         JobFacts {
             job: self.name(fabric),
             ranks: ranks.map(|&host| fabric.name(host).to_owned()).collect(),
@@ -135,6 +135,8 @@ impl Job {
             rest_share: self.rest_share(picture.known),
             compute_ms,
             communicate_ms,
+            tensor_groups: groups.tensors,
+            pipeline_stages: groups.stages,
             ..JobFacts::default()
         }
     }
@@ -182,29 +184,6 @@ impl Job {
         let once: BTreeSet<_> = ring.iter().collect();
         (once.len() == places.len() && ring.len() > 2).then_some(ring)
     }
-
-    /// What explains it, as a job of this name.
-    pub(crate) fn exchange(&self, picture: &Picture<'_>, job: String) -> Exchange {
-        let known = picture.known;
-        let pair = |flow: &FlowState| ExchangedPair {
-            hosts: [flow.from, flow.to].map(|host| name(known, host)),
-            rate: flow.rate,
-            busy_share: busy_share(known, &flow.flow, flow),
-            path: path(known, flow).unwrap_or_default(),
-        };
-        let told = |told: &ToldPair| ExchangedPair {
-            hosts: [told.from, told.to].map(|host| name(known, host)),
-            rate: told.rate,
-            busy_share: 1.0,
-            path: vec![],
-        };
-        let flows = self.flows.iter().map(pair);
-        Exchange {
-            job,
-            beat: self.beat(known),
-            pairs: flows.chain(self.told.iter().map(told)).collect(),
-        }
-    }
 }
 
 pub(crate) fn beat(known: Known<'_>, host: NodeId) -> Option<Aged<Beat>> {
@@ -214,13 +193,4 @@ pub(crate) fn beat(known: Known<'_>, host: NodeId) -> Option<Aged<Beat>> {
         Rhythm::Found(value) => Some(Aged { value, at }),
         Rhythm::Unknown { .. } | Rhythm::None { .. } => None,
     }
-}
-
-/// The part of the time that a flow sends, by the bytes of the readings that are kept of it.
-fn busy_share(known: Known<'_>, key: &FlowKey, flow: &FlowState) -> f64 {
-    let carried = known.ingest.flow(key).and_then(Recent::carried);
-    let sending = flow.rate.bits_per_s().max(1) as f64;
-    carried.map_or(1.0, |carried| {
-        (carried.bits_per_s() as f64 / sending).min(1.0)
-    })
 }

@@ -9,7 +9,7 @@ use reweave_common::operator::Explanation;
 use reweave_common::plan::{Pin, Plan, Report};
 use reweave_common::snapshot::Snapshot;
 use reweave_common::units::Rate;
-use reweave_planner::causes::{EvidenceError, Exchange, diagnose, explain_exchange, subject_of};
+use reweave_planner::causes::{EvidenceError, Exchange, Sifted, explain_exchange, subject_of};
 
 use crate::arrivals::Arrivals;
 use crate::carrying::renewed;
@@ -19,33 +19,55 @@ use crate::model::Picture;
 use crate::pins;
 use crate::state::{InForce, State};
 
-/// Pins that lead nowhere come first: their flows have nothing at all. Beside them why nothing but
-/// collisions could be looked for, if that is so.
+/// More doubts are counted, and not told.
+const MOST_DOUBTS: usize = 16;
+
+/// Pins that lead nowhere come first: their flows have nothing at all. Beside them what was left out of
+/// what is measured, and why.
 pub(crate) fn findings(
     picture: &Picture<'_>,
     in_force: &InForce,
     arrivals: &Arrivals,
-) -> (Vec<Finding>, Option<EvidenceError>) {
+) -> (Vec<Finding>, Vec<String>) {
     let dead = pins::dead(picture, in_force).into_iter();
     let dead = dead.map(Finding::UselessPin);
     let collisions = collisions(picture, in_force);
-    let (causes, unfit) = match causes(picture, arrivals) {
-        Ok(causes) => (causes, None),
-        Err(error) => (Vec::new(), Some(error)),
-    };
+    let (evidence, mut doubts) = evidence(picture, arrivals).sifted(picture.fabric());
+    let (causes, unfit) = causes_by(&evidence, picture);
+    doubts.extend(unfit);
+    doubts.extend(picture.known.ways.doubts(picture.known));
+    doubts.extend(evidence.doubts(picture.fabric()));
     let causes = causes.into_iter().map(Finding::Cause);
-    (dead.chain(collisions).chain(causes).collect(), unfit)
+    let findings = dead.chain(collisions).chain(causes).collect();
+    (findings, told(doubts))
 }
 
-/// Whatever else slows jobs. Collisions are told apart from what only looks like one by what a plan
-/// would bring, so they are not asked for here.
-pub(crate) fn causes(
-    picture: &Picture<'_>,
-    arrivals: &Arrivals,
-) -> Result<Vec<Cause>, EvidenceError> {
-    let mut causes = diagnose(&evidence(picture, arrivals), picture.fabric())?;
-    causes.retain(|cause| cause.class != Class::EcmpCollision);
-    Ok(causes)
+fn told(mut doubts: Vec<String>) -> Vec<String> {
+    let more = doubts.len().saturating_sub(MOST_DOUBTS);
+    doubts.truncate(MOST_DOUBTS);
+    doubts.extend((more > 0).then(|| format!("{more} more left out")));
+    doubts
+}
+
+/// Whatever else slows jobs, by all that fits the fabric.
+pub(crate) fn causes(picture: &Picture<'_>, arrivals: &Arrivals) -> Vec<Cause> {
+    let (evidence, _) = evidence(picture, arrivals).sifted(picture.fabric());
+    causes_by(&evidence, picture).0
+}
+
+/// Collisions are told apart from what only looks like one by what a plan would bring, so they are not
+/// asked for here.
+fn causes_by(evidence: &Sifted, picture: &Picture<'_>) -> (Vec<Cause>, Option<String>) {
+    match evidence.diagnose(picture.fabric()) {
+        Ok(mut causes) => {
+            causes.retain(|cause| cause.class != Class::EcmpCollision);
+            (causes, None)
+        }
+        Err(error) => (
+            vec![],
+            Some(format!("all but collisions left out: {error}")),
+        ),
+    }
 }
 
 /// Why a job is slow, by all that is found to be wrong. Nothing when its hosts exchange nothing.
@@ -55,7 +77,7 @@ pub(crate) fn explain(
     arrivals: &Arrivals,
     exchange: &Exchange,
 ) -> Result<Option<Explanation>, EvidenceError> {
-    let mut found = causes(picture, arrivals)?;
+    let mut found = causes(picture, arrivals);
     let collisions = collisions(picture, in_force);
     let fabric = picture.fabric();
     found.extend(collisions.iter().filter_map(|it| collided(fabric, it)));

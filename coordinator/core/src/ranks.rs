@@ -21,10 +21,28 @@ pub struct ToldPair {
     pub rate: Rate,
 }
 
+/// What ranks of one communicator do together.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) name: String,
+    /// How long one takes.
+    pub(crate) took: Option<Duration>,
+    pub(crate) sendings: Vec<Sending>,
+}
+
+/// What one of its ranks sends another on another host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sending {
+    pub(crate) ranks: [u32; 2],
+    pub(crate) hosts: [NodeId; 2],
+    /// While something is on its way, on one channel; on the whole where nobody tells how long that was.
+    pub(crate) rate: Rate,
+}
+
 /// By communicator: where each rank is, and what it tells.
 pub(crate) struct Ranks<'a>(BTreeMap<u64, Communicator<'a>>);
 
-type Communicator<'a> = BTreeMap<u32, (NodeId, &'a RankReading)>;
+pub(crate) type Communicator<'a> = BTreeMap<u32, (NodeId, &'a RankReading)>;
 
 impl<'a> Ranks<'a> {
     pub(crate) fn of(ingest: &'a Ingest) -> Self {
@@ -81,6 +99,84 @@ impl<'a> Ranks<'a> {
     }
 }
 
+impl<'a> Ranks<'a> {
+    /// Those of which no rank is elsewhere.
+    pub(crate) fn among(
+        &self,
+        hosts: &BTreeSet<NodeId>,
+    ) -> impl Iterator<Item = &Communicator<'a>> {
+        let all = self.0.values();
+        all.filter(|it| it.values().all(|(host, _)| hosts.contains(host)))
+    }
+
+    /// The slowest collective of the communicator in which these hosts spend the most time with each other.
+    pub(crate) fn slowest(&self, hosts: &BTreeSet<NodeId>) -> Option<Work> {
+        let told = self.among(hosts);
+        let told = told.map(|communicator| (communicator, sendings(communicator)));
+        let told = told.filter(|(_, sendings)| !sendings.is_empty());
+        let (most, sendings) = told.max_by_key(|(communicator, _)| in_collectives(communicator))?;
+        let (name, took) = slowest_kind(most)?;
+        Some(Work {
+            name,
+            took,
+            sendings,
+        })
+    }
+}
+
+/// How much of the time, and with how many bytes where that is not known.
+fn in_collectives(communicator: &Communicator<'_>) -> (Duration, u64) {
+    let works = communicator.values().flat_map(|(_, told)| &told.works);
+    works.fold((Duration::ZERO, 0), |(took, bytes), it| {
+        let bytes = it.bytes.count().saturating_add(bytes);
+        (took.saturating_add(it.took), bytes)
+    })
+}
+
+/// By kind, algorithm and protocol that of which one takes longest; where no time is known, that of most
+/// bytes.
+fn slowest_kind(communicator: &Communicator<'_>) -> Option<(String, Option<Duration>)> {
+    let mut kinds: BTreeMap<[&str; 3], (Duration, u64, u64)> = BTreeMap::new();
+    for works in communicator.values().flat_map(|(_, told)| &told.works) {
+        let kind = [&works.kind, &works.algorithm, &works.protocol].map(|it| &it[..]);
+        let (took, timed, bytes) = kinds.entry(kind).or_default();
+        *took = took.saturating_add(works.took);
+        *timed = timed.saturating_add(works.timed);
+        *bytes = bytes.saturating_add(works.bytes.count());
+    }
+    let one = |took: Duration, timed: u64| (timed > 0).then(|| took.div_f64(timed as f64));
+    let kinds = kinds.into_iter();
+    let kinds = kinds.map(|(kind, (took, timed, bytes))| (one(took, timed), bytes, kind));
+    let (took, _, kind) = kinds.max()?;
+    let words = kind.into_iter().filter(|word| !word.is_empty());
+    Some((words.collect::<Vec<_>>().join(" "), took))
+}
+
+/// Between ranks on different hosts, by whoever of the two tells more.
+fn sendings(communicator: &Communicator<'_>) -> Vec<Sending> {
+    let mut most: BTreeMap<[u32; 2], (u64, Duration, Duration)> = BTreeMap::new();
+    for (&rank, (_, told)) in communicator {
+        for peer in &told.peers {
+            let ways = [
+                ([rank, peer.rank], peer.sent, peer.sending),
+                ([peer.rank, rank], peer.received, peer.receiving),
+            ];
+            for (ranks, bytes, sending) in ways.into_iter().filter(|it| it.1.count() > 0) {
+                let known = most.entry(ranks).or_default();
+                *known = (bytes.count(), sending, told.over).max(*known);
+            }
+        }
+    }
+    let host = |rank| communicator.get(&rank).map(|(host, _)| *host);
+    let sending = |(ranks, (bytes, sending, over)): ([u32; 2], (u64, Duration, Duration))| {
+        let hosts = [host(ranks[0])?, host(ranks[1])?];
+        let while_sending = if sending.is_zero() { over } else { sending };
+        let rate = Rate::from_bits_per_s(bits_per_s(bytes, while_sending));
+        (hosts[0] != hosts[1]).then_some(Sending { ranks, hosts, rate })
+    };
+    most.into_iter().filter_map(sending).collect()
+}
+
 impl Ingest {
     /// What hosts send each other, as ranks on them have told lately, each direction by itself.
     pub fn told_pairs(&self, now: Moment, most_age: Duration) -> Vec<ToldPair> {
@@ -113,13 +209,16 @@ fn host_rates(communicator: &Communicator<'_>) -> BTreeMap<(NodeId, NodeId), u64
 }
 
 fn ways(rank: u32, peer: &RankPeer, reading: &RankReading) -> [((u32, u32), u64); 2] {
-    let seconds = reading.over.as_secs_f64();
-    // A float that is too large becomes the largest number.
-    let bits = |bytes: u64| (bytes as f64 * 8.0 / seconds.max(f64::MIN_POSITIVE)) as u64;
+    let bits = |bytes| bits_per_s(bytes, reading.over);
     [
         ((rank, peer.rank), bits(peer.sent.count())),
         ((peer.rank, rank), bits(peer.received.count())),
     ]
+}
+
+fn bits_per_s(bytes: u64, over: Duration) -> u64 {
+    // A float that is too large becomes the largest number.
+    (bytes as f64 * 8.0 / over.as_secs_f64().max(f64::MIN_POSITIVE)) as u64
 }
 
 /// None where the library does not tell how long collectives take.

@@ -28,6 +28,8 @@ const MOST_WAYS: usize = 1 << 18;
 pub(crate) struct Ways {
     learned: Learned<FlowKey>,
     traced: BTreeMap<FlowKey, Moment>,
+    /// Of flows that were traced in one way and then in another: the last one.
+    doubted: BTreeMap<FlowKey, Vec<Hop>>,
 }
 
 impl Ways {
@@ -46,20 +48,43 @@ impl Ways {
         let old: Vec<_> = old.map(|(flow, _)| *flow).collect();
         for flow in old {
             self.traced.remove(&flow);
+            self.doubted.remove(&flow);
             self.learned.forget(&flow);
         }
     }
 
-    /// A way that is not the one known before is believed when it is traced again.
     fn learn(&mut self, picture: &Picture<'_>, from: NodeId, flow: FlowKey, at: Moment) {
-        let Some(way) = picture.way(from, &flow) else {
-            return;
-        };
-        if self.learned.is_contradicted(&flow) {
+        if let Some(way) = picture.way(from, &flow) {
+            self.note(flow, way, at);
+        }
+    }
+
+    /// After a way that is not the one known before none is believed until it was traced twice in a row:
+    /// who sends each packet another way is never believed.
+    pub(crate) fn note(&mut self, flow: FlowKey, way: Vec<Hop>, at: Moment) {
+        self.traced.insert(flow, at);
+        if self.doubted.get(&flow) == Some(&way) {
+            self.doubted.remove(&flow);
             self.learned.forget(&flow);
         }
-        self.learned.record(flow, way);
-        self.traced.insert(flow, at);
+        self.learned.record(flow, way.clone());
+        if self.learned.is_contradicted(&flow) {
+            self.doubted.insert(flow, way);
+        }
+    }
+
+    /// That some say nothing since their ways are not known for sure.
+    pub(crate) fn doubts(&self, known: Known<'_>) -> Option<String> {
+        let host = |address| {
+            let owner = known.ingest.owner(address)?;
+            Some(known.fabric.name(owner))
+        };
+        let flow = self.doubted.keys().next()?;
+        let ends = [flow.source, flow.destination].map(|end| host(*end.ip()).unwrap_or("?"));
+        let (count, [from, to]) = (self.doubted.len(), ends);
+        Some(format!(
+            "{count} ways of probes left out, as that from {from} to {to}: traced in one way and then in another"
+        ))
     }
 
     pub(crate) fn way(&self, flow: &FlowKey) -> Option<&[Hop]> {

@@ -550,11 +550,11 @@ fn useless_pin() -> impl Strategy<Value = UselessPin> {
 }
 
 fn not_seen() -> impl Strategy<Value = NotSeen> {
-    let parts = (texts(), vec(flow(), 0..MANY), option::of(text()));
-    parts.prop_map(|(nodes, ways_of, unfit)| NotSeen {
+    let parts = (texts(), vec(flow(), 0..MANY), texts());
+    parts.prop_map(|(nodes, ways_of, doubts)| NotSeen {
         nodes,
         ways_of,
-        unfit,
+        doubts,
     })
 }
 

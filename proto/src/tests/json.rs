@@ -214,7 +214,7 @@ fn requests_and_refusals_are_told_by_their_names() {
     };
     assert_eq!(
         serde_json::to_value(nothing).unwrap(),
-        json!({"plan": {"plan": null, "not_seen": {"nodes": [], "ways_of": [], "unfit": null}}})
+        json!({"plan": {"plan": null, "not_seen": {"nodes": [], "ways_of": [], "doubts": []}}})
     );
 }
 

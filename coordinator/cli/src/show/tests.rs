@@ -172,7 +172,7 @@ fn a_finding() {
         not_seen: NotSeen {
             nodes: vec!["spine1".to_owned()],
             ways_of: vec![flows()[0]],
-            unfit: None,
+            doubts: vec![],
         },
     };
     let expected = "\

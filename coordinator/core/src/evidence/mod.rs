@@ -54,12 +54,13 @@ fn job_facts(picture: &Picture<'_>, jobs: &[Job]) -> Vec<JobFacts> {
     facts
 }
 
-/// By link that loses probes: the share. Where probes contradict each other, nothing is known.
+/// By link that loses probes: the share.
 pub(crate) fn lossy(picture: &Picture<'_>) -> BTreeMap<LinkId, f64> {
     let evidence = Evidence {
         probes: probes(picture),
         ..Evidence::default()
     };
+    let (evidence, _) = evidence.sifted(picture.fabric());
     losses(&evidence, picture.fabric()).unwrap_or_default()
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn name(known: Known<'_>, node: NodeId) -> String {
 }
 
 /// The nodes that a way passes, from the one where it begins.
-fn nodes(known: Known<'_>, way: &[Hop]) -> Vec<String> {
+pub(crate) fn nodes(known: Known<'_>, way: &[Hop]) -> Vec<String> {
     let ends = way
         .iter()
         .map(|hop| known.fabric.link(hop.link).far(hop.from).node);

@@ -162,7 +162,7 @@ impl Picture<'_> {
         NotSeen {
             nodes: silent.map(|(_, node)| node.name.clone()).collect(),
             ways_of: unknown.map(|state| state.flow).collect(),
-            unfit: None,
+            doubts: vec![],
         }
     }
 

@@ -16,10 +16,11 @@ use reweave_planner::causes::{BesidePeers, PairFacts, beside_peers};
 use super::Seen;
 use super::status::millis;
 use crate::evidence::measured;
+use crate::exchange::exchange;
 use crate::jobs::{Job, job_of, jobs};
 use crate::model::Picture;
 use crate::planning;
-use crate::state::{InForce, Outcome, State};
+use crate::state::{Outcome, State};
 
 /// An answer has to fit into one message, however large the cluster is.
 const MOST_JOBS: usize = 1000;
@@ -27,29 +28,44 @@ const MOST_JOBS: usize = 1000;
 /// Nothing when the hosts exchange nothing large now.
 pub(super) fn explain(
     picture: &Picture<'_>,
-    in_force: &InForce,
+    state: &State,
     seen: Seen<'_>,
     (job, hosts): (String, Vec<String>),
 ) -> Result<Option<Box<Explanation>>, Refused> {
-    let fabric = picture.fabric();
-    let (found, name) = match &hosts[..] {
-        [] => {
-            let found = job_on(picture, host(fabric, &job)?);
-            let name = found.name(fabric);
-            (found, name)
-        }
-        named => {
-            let hosts = named.iter().map(|name| host(fabric, name));
-            let hosts = hosts.collect::<Result<BTreeSet<_>, _>>()?;
-            (job_of(picture, hosts), job)
-        }
-    };
-    let exchange = found.exchange(picture, name);
-    let told = planning::explain(picture, in_force, seen.arrivals, &exchange);
+    let (found, name) = asked_for(picture, state, job, &hosts)?;
+    let exchange = exchange(picture, &found, name);
+    let told = planning::explain(picture, state.in_force(), seen.arrivals, &exchange);
     let told = told.map_err(|unfit| Refused::Contradicted {
         why: unfit.to_string(),
     })?;
     Ok(told.map(Box::new))
+}
+
+/// What these hosts exchange, or those of the job that is registered by this name, or those that work with
+/// the host of this name.
+fn asked_for(
+    picture: &Picture<'_>,
+    state: &State,
+    job: String,
+    hosts: &[String],
+) -> Result<(Job, String), Refused> {
+    let fabric = picture.fabric();
+    if !hosts.is_empty() {
+        let hosts = hosts.iter().map(|name| host(fabric, name));
+        let hosts = hosts.collect::<Result<BTreeSet<_>, _>>()?;
+        return Ok((job_of(picture, hosts), job));
+    }
+    match state.registered().get(&job) {
+        Some(registered) => {
+            let hosts = registered.hosts.iter().copied().collect();
+            Ok((job_of(picture, hosts), job))
+        }
+        None => {
+            let found = job_on(picture, host(fabric, &job)?);
+            let name = found.name(fabric);
+            Ok((found, name))
+        }
+    }
 }
 
 /// Those first that send most. One that rests is among them as long as its sessions are open.

@@ -79,8 +79,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, lasting),
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Explain { job, hosts } => {
-            let (picture, in_force) = (turn.known.picture(), turn.state.in_force());
-            let told = jobs::explain(&picture, in_force, seen, (job, hosts));
+            let told = jobs::explain(&turn.known.picture(), turn.state, seen, (job, hosts));
             told.map_or_else(Response::Refused, Response::Explanation)
         }
         Request::Pairs { most } => Response::Pairs(jobs::pairs(&turn.known.picture(), most)),
@@ -149,14 +148,13 @@ fn imbalance(turn: &Turn<'_>) -> Response {
 fn diagnose(turn: &Turn<'_>, seen: Seen<'_>) -> Response {
     let picture = turn.known.picture();
     let in_force = turn.state.in_force();
-    let (findings, unfit) = planning::findings(&picture, in_force, seen.arrivals);
-    let unfit = unfit.map(|error| error.to_string());
+    let (findings, doubts) = planning::findings(&picture, in_force, seen.arrivals);
     let named = findings.iter().map(|finding| turn.named(finding));
     Response::Findings(Findings {
         generation: in_force.generation,
         findings: named.collect(),
         not_seen: NotSeen {
-            unfit,
+            doubts,
             ..picture.not_seen()
         },
     })

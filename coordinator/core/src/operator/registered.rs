@@ -288,7 +288,7 @@ fn against(turn: &Turn<'_>, job: Option<&str>, hosts: &[NodeId], seen: Seen<'_>)
         both.map(move |&host| format!("{other} works on {}", fabric.name(host)))
     });
     let names = named(fabric, hosts);
-    let causes = planning::causes(&known.picture(), seen.arrivals).unwrap_or_default();
+    let causes = planning::causes(&known.picture(), seen.arrivals);
     let is_theirs = |subject: &Subject| {
         let subjects = names.iter().map(|name| Subject::Host(name.clone()));
         subjects.into_iter().any(|host| subject.touches(&host))

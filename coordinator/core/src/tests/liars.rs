@@ -1,16 +1,20 @@
 //! An agent that speaks of what is not its own.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use reweave_common::bandwidth::{Bandwidth, BandwidthReading, Unclear};
-use reweave_common::flow::FlowKey;
+use reweave_common::cause::Class;
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::operator::{Mode, Request, Response};
+use reweave_common::probing::{PROBE_PORT, ProbeReading, Routers, Tally};
 use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::units::{Bytes, Rate};
 
 use super::cluster::Cluster;
+use super::diagnosis::{self, hop, only, probe_for, say};
 use super::network::host_address;
+use crate::ways::Ways;
 use crate::{Command, Input, Outcome};
 
 /// A run in which an agent says `lies` before every report of the others.
@@ -211,4 +215,92 @@ fn an_agent_that_is_not_connected_and_a_node_that_is_not_there_are_not_heard() {
     assert!(cluster.effects.is_empty());
     let after = format!("{:?}", cluster.core);
     assert_eq!(after, before);
+}
+
+/// Of what cannot be only that is left out, and it is said.
+#[test]
+fn an_agent_that_measured_what_cannot_be_does_not_silence_the_others() {
+    let mut cluster = diagnosis::cluster();
+    let both = [("h5", "leaf1"), ("leaf1", "h5")].map(|(from, to)| hop(&cluster, from, to));
+    cluster.network.lossy.extend(both);
+    probe_for(&mut cluster, Duration::from_secs(20));
+    let own = host_address(cluster.network.node("h3"));
+    let to_itself = FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(own, 7400),
+        destination: SocketAddrV4::new(own, PROBE_PORT),
+    };
+    let rate = Rate::from_bits_per_s(1_000_000);
+    let bandwidth = Reading::Bandwidth(BandwidthReading {
+        flow: to_itself,
+        bandwidth: Bandwidth::Known {
+            rate,
+            least: rate,
+            most: rate,
+            trains: 20,
+        },
+        routers: None,
+    });
+    let mut tally = Tally {
+        answered: 20,
+        ..Tally::default()
+    };
+    tally.routers = Some(Routers { there: 1, back: 1 });
+    let flow = to_itself;
+    let probes = Reading::Probes(Box::new(ProbeReading { flow, tally }));
+    say(&mut cluster, "h3", vec![bandwidth, probes]);
+    assert_eq!(only(&mut cluster), (Class::FaultyHost, "h5".to_owned()));
+    let Response::Findings(found) = cluster.ask(Request::Diagnose) else {
+        panic!("no findings")
+    };
+    let expected = [
+        "left out: the bandwidth of h3 to h3 cannot be 0.001",
+        "left out: the number of hops of h3 to h3 cannot be 1",
+    ];
+    assert_eq!(found.not_seen.doubts, expected);
+}
+
+/// Whoever sends each packet another way is never believed; a way that changed is, once it stays.
+#[test]
+fn a_way_that_is_traced_otherwise_each_time_is_not_believed() {
+    let cluster = diagnosis::cluster();
+    let way = |spine| vec![hop(&cluster, "leaf0", spine), hop(&cluster, spine, "leaf1")];
+    let [one, other] = ["spine0", "spine1"].map(way);
+    let flow = FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(host_address(cluster.network.node("h0")), 7400),
+        destination: SocketAddrV4::new(host_address(cluster.network.node("h4")), PROBE_PORT),
+    };
+    let mut ways = Ways::default();
+    ways.note(flow, one.clone(), cluster.now());
+    assert_eq!(ways.way(&flow), Some(&one[..]));
+    for way in [&other, &one, &other, &one] {
+        ways.note(flow, way.clone(), cluster.now());
+        assert_eq!(ways.way(&flow), None);
+    }
+    ways.note(flow, one.clone(), cluster.now());
+    assert_eq!(ways.way(&flow), Some(&one[..]));
+}
+
+/// Losses on ways that were other ones each time tell nothing of where, and that is said.
+#[test]
+fn ways_that_contradict_themselves_are_told_with_the_findings() {
+    let mut cluster = diagnosis::cluster();
+    probe_for(&mut cluster, Duration::from_secs(20));
+    cluster.network.shunned = Some(1);
+    let doubts = |cluster: &mut Cluster| {
+        probe_for(cluster, Duration::from_secs(1));
+        let Response::Findings(found) = cluster.ask(Request::Diagnose) else {
+            panic!("no findings")
+        };
+        found.not_seen.doubts
+    };
+    let told = (0..60).find_map(|_| doubts(&mut cluster).pop());
+    let told = told.expect("ways that changed are doubted");
+    assert!(
+        told.ends_with("traced in one way and then in another"),
+        "{told}"
+    );
+    let is_over = (0..60).any(|_| doubts(&mut cluster).is_empty());
+    assert!(is_over, "what stays is believed");
 }

@@ -294,7 +294,7 @@ fn what_nobody_sees_is_told_with_the_findings_and_with_the_plan() {
     let expected = NotSeen {
         nodes: vec!["spine1".to_owned()],
         ways_of: vec![flow],
-        unfit: None,
+        doubts: vec![],
     };
     assert_eq!(not_seen(&mut cluster), [expected.clone(), expected.clone()]);
     assert_eq!(

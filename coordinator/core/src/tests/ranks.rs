@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use reweave_common::cause::Class;
 use reweave_common::collective::{Rank, RankPeer, RankReading, Works};
-use reweave_common::operator::{JobStatus, Request, Response};
+use reweave_common::operator::{Explanation, JobOrder, JobStatus, Request, Response};
 use reweave_common::sample::{HostReading, Reading};
 use reweave_common::units::{Bytes, Rate};
 
 use super::cluster::Cluster;
-use super::diagnosis::{causes, cluster, say};
+use super::diagnosis::{causes, cluster, hop, probe_for, say};
 
 fn jobs(cluster: &mut Cluster) -> Vec<JobStatus> {
     let Response::Jobs(jobs) = cluster.ask(Request::Jobs) else {
@@ -20,13 +20,24 @@ fn jobs(cluster: &mut Cluster) -> Vec<JobStatus> {
 
 /// One rank on each of these hosts, each of which sends the next one so much a second, past the kernel.
 fn ring(cluster: &mut Cluster, hosts: &[&str], bits_per_s: u64, busy_ms: impl Fn(usize) -> u64) {
+    timed_ring(cluster, hosts, bits_per_s, (busy_ms, |_| 0));
+}
+
+/// And tells how long its transfers were on their way.
+fn timed_ring(
+    cluster: &mut Cluster,
+    hosts: &[&str],
+    bits_per_s: u64,
+    (busy_ms, sending_ms): (impl Fn(usize) -> u64, impl Fn(usize) -> u64),
+) {
     let ranks = hosts.len().max(2) as u32;
     for (rank, host) in (0..ranks).zip(hosts) {
+        let way_ms = sending_ms(rank as usize);
         let peer = |rank: u32, sent: u64, received: u64| RankPeer {
             rank: rank % ranks,
             sent: Bytes::new(sent),
             received: Bytes::new(received),
-            sending: Duration::ZERO,
+            sending: Duration::from_millis(if sent > 0 { way_ms } else { 0 }),
             receiving: Duration::ZERO,
         };
         let bytes = bits_per_s / 8;
@@ -112,4 +123,133 @@ fn a_rank_that_no_host_tells_of_is_no_pair() {
     let mut cluster = cluster();
     ring(&mut cluster, &["h0"], 90_000_000, |_| 500);
     assert_eq!(jobs(&mut cluster), []);
+}
+
+fn explained(cluster: &mut Cluster, job: &str) -> Explanation {
+    let ask = Request::Explain {
+        job: job.to_owned(),
+        hosts: vec![],
+    };
+    match cluster.ask(ask) {
+        Response::Explanation(Some(told)) => *told,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn register(cluster: &mut Cluster, job: &str, hosts: &[&str]) {
+    let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+    cluster.ask(Request::Job {
+        job: job.to_owned(),
+        order: JobOrder::Register { hosts },
+    });
+}
+
+/// From its name to the cause: which ways lead over what is wrong is known by probes.
+#[test]
+fn a_registered_job_is_explained_from_its_collective_to_the_link_that_loses_packets() {
+    let mut cluster = cluster();
+    let lossy = hop(&cluster, "leaf0", "spine0");
+    cluster.network.lossy.insert(lossy);
+    probe_for(&mut cluster, Duration::from_secs(20));
+    let hosts = ["h0", "h4", "h1", "h5"];
+    register(&mut cluster, "train", &hosts);
+    let slow = |rank| if rank == 2 { 900 } else { 100 };
+    timed_ring(&mut cluster, &hosts, 90_000_000, (|_| 500, slow));
+    let told = explained(&mut cluster, "train");
+    assert_eq!(told.job, "train");
+    assert_eq!(told.collective.as_deref(), Some("AllReduce RING SIMPLE"));
+    assert_eq!(told.collective_ms, Some(50.0));
+    assert_eq!(told.ranks, Some([2, 3]));
+    assert_eq!(told.hosts, ["h1", "h5"]);
+    let mbps = |rate: Option<Rate>| rate.unwrap().mbps().round();
+    assert_eq!(mbps(told.pair_bits_per_s), 100.0);
+    assert_eq!(mbps(told.others_bits_per_s), 900.0);
+    assert_eq!((told.pair_ms, told.others_ms), (None, None));
+    let path = ["h1", "leaf0", "spine0", "leaf1", "h5"];
+    assert_eq!(told.path, path);
+    assert_eq!(told.cause.unwrap().class, Class::LossyLink);
+    let link = told.link.unwrap().to_string();
+    assert!(link.contains("leaf0-spine0"), "{link}");
+    let [doubt] = &told.doubts[..] else {
+        panic!("{:?}", told.doubts)
+    };
+    let begin = "its own way is not known: 1 of the ";
+    assert!(doubt.starts_with(begin), "{doubt}");
+}
+
+/// What is known of a way is told, and where nothing is wrong no hop is guessed.
+#[test]
+fn the_way_of_a_job_past_the_kernel_is_told_as_far_as_all_probes_agree() {
+    let mut cluster = cluster();
+    probe_for(&mut cluster, Duration::from_secs(20));
+    let hosts = ["h0", "h4", "h1", "h5"];
+    let slow = |rank| if rank == 2 { 900 } else { 100 };
+    timed_ring(&mut cluster, &hosts, 90_000_000, (|_| 500, slow));
+    let told = explained(&mut cluster, "h1");
+    assert_eq!(told.path, ["h1", "leaf0", "*", "leaf1", "h5"]);
+    let doubts = ["not every hop from h1 to h5 is known"];
+    assert_eq!(told.doubts[..1], doubts);
+}
+
+/// Ranks of a group of this name that do nothing but this with the next one, each on its host.
+fn group(cluster: &mut Cluster, (name, kind): (&str, &str), hosts: &[&str]) {
+    let ranks = hosts.len() as u32;
+    for (rank, host) in (0..ranks).zip(hosts) {
+        let next = RankPeer {
+            rank: rank + 1,
+            sent: Bytes::new(10_000_000),
+            received: Bytes::ZERO,
+            sending: Duration::ZERO,
+            receiving: Duration::ZERO,
+        };
+        let reading = RankReading {
+            rank: Rank {
+                communicator: 7,
+                name: name.to_owned(),
+                nodes: ranks,
+                ranks,
+                rank,
+            },
+            over: Duration::from_secs(1),
+            missed: 0,
+            works: vec![Works {
+                kind: kind.to_owned(),
+                algorithm: String::new(),
+                protocol: String::new(),
+                count: 10,
+                bytes: Bytes::new(1 << 20),
+                took: Duration::ZERO,
+                timed: 0,
+            }],
+            peers: [next].into_iter().filter(|it| it.rank < ranks).collect(),
+        };
+        say(
+            cluster,
+            host,
+            vec![Reading::Host(HostReading::Rank(Box::new(reading)))],
+        );
+    }
+}
+
+#[test]
+fn groups_that_are_laid_across_hosts_or_racks_are_found_by_what_ranks_tell() {
+    let found = |group_of: (&str, &str), hosts: &[&str]| {
+        let mut cluster = cluster();
+        group(&mut cluster, group_of, hosts);
+        assert_eq!(jobs(&mut cluster).len(), 1, "it exchanges something");
+        let found = causes(&mut cluster).into_iter();
+        found.map(|it| it.class).collect::<Vec<_>>()
+    };
+    let (across, along) = (["h0", "h4", "h1", "h5"], ["h0", "h1", "h4", "h5"]);
+    let pipeline = [Class::PipelineAcrossSpine];
+    assert_eq!(found(("undefined", "Send"), &across), pipeline);
+    assert_eq!(found(("undefined", "Send"), &along), []);
+    assert_eq!(found(("undefined", "AllReduce"), &across), []);
+    let tensors = "TENSOR_MODEL_PARALLEL_GROUP";
+    assert_eq!(
+        found((tensors, "AllReduce"), &along),
+        [Class::TensorAcrossHosts]
+    );
+    let both = "TENSOR_AND_DATA_PARALLEL_GROUP";
+    assert_eq!(found((both, "AllReduce"), &along), []);
 }

@@ -1,13 +1,13 @@
 //! Whether evidence fits the fabric and itself, and what of it says nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::{Fabric, Role};
 
 use super::change::LEARNING;
 use super::evidence::{
-    Evidence, EvidenceError, HostFacts, JobFacts, KNOWN_SERIES, PairFacts, PortFacts, Probed,
-    Series, Trace, UNKNOWN, UnsentFacts, hops, node,
+    Evidence, EvidenceError, FlowFacts, HostFacts, JobFacts, KNOWN_SERIES, PairFacts, PortFacts,
+    Probed, Series, Trace, UNKNOWN, UnsentFacts, hops, node,
 };
 use super::localise::scattered;
 use super::vanished::is_lost_from_sight;
@@ -21,67 +21,73 @@ const MOST_COUNTED: f64 = 1e12;
 
 type Checked = Result<(), EvidenceError>;
 
+/// One thing that was measured.
+trait Told {
+    /// Whether it fits the fabric, and can be at all.
+    fn check(&self, fabric: &Fabric) -> Checked;
+
+    /// Of what it alone may speak, if of anything.
+    fn of(&self, _: &Fabric) -> Option<String> {
+        None
+    }
+
+    /// Whether both say the same of it.
+    fn agrees(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// Evidence of which every item fits the fabric and the others.
+#[derive(Debug, Clone, Default)]
+pub struct Sifted(pub(super) Evidence);
+
 impl Evidence {
     pub(super) fn check(&self, fabric: &Fabric) -> Checked {
-        self.ports.iter().try_for_each(|port| port.check(fabric))?;
-        self.probes.iter().try_for_each(|it| it.check(fabric))?;
-        self.pairs.iter().try_for_each(|pair| pair.check(fabric))?;
-        self.series.iter().try_for_each(|it| it.check(fabric))?;
-        self.jobs.iter().try_for_each(|job| job.check(fabric))?;
-        self.hosts.iter().try_for_each(|host| host.check(fabric))?;
-        self.traces.iter().try_for_each(|it| it.check(fabric))?;
-        for flow in &self.flows {
-            hops(fabric, &flow.path)?;
-            within("the rate", || flow.path.join(">"), flow.gbps, MOST_GBPS)?;
-        }
+        sound(&self.ports, fabric)?;
+        sound(&self.probes, fabric)?;
+        sound(&self.pairs, fabric)?;
+        sound(&self.series, fabric)?;
+        sound(&self.jobs, fabric)?;
+        sound(&self.hosts, fabric)?;
+        sound(&self.traces, fabric)?;
+        sound(&self.flows, fabric)?;
         self.check_unity(fabric)
     }
 
     /// Nothing is said twice, and otherwise.
     fn check_unity(&self, fabric: &Fabric) -> Checked {
-        let hosts = self.hosts.iter();
-        said_once(hosts.map(|it| (it.host.clone(), it)))?;
-        // Between some there are several links, each with a port of its own.
-        let ports = self.ports.iter();
-        let alone = ports.filter(|it| !are_several(fabric, &it.node, &it.peer));
-        said_once(alone.map(|it| (format!("the port of {}", it.place()), it)))?;
-        let pairs = self.pairs.iter().map(|it| {
-            let PairFacts { from, to, rail, .. } = it;
-            (
-                format!("the bandwidth of {from} to {to} on rail {rail}"),
-                it.gbps,
-            )
-        });
-        said_once(pairs)?;
-        let traces = self.traces.iter().map(|it| {
-            let hops = (it.hops_there, it.hops_back);
-            (format!("the way of {} to {}", it.from, it.to), hops)
-        });
-        said_once(traces)?;
-        let jobs = self.jobs.iter();
-        said_once(jobs.map(|it| (format!("job {}", it.job), &it.ranks)))
+        said_once(&self.hosts, fabric)?;
+        said_once(&self.ports, fabric)?;
+        said_once(&self.pairs, fabric)?;
+        said_once(&self.traces, fabric)?;
+        said_once(&self.jobs, fabric)
+    }
+
+    /// Without what cannot be, and without all that is said of something in two ways; and why it is left
+    /// out. Where many measure, one who is wrong does not silence the others.
+    pub fn sifted(mut self, fabric: &Fabric) -> (Sifted, Vec<String>) {
+        let mut errors = Vec::new();
+        sift(&mut self.ports, fabric, &mut errors);
+        sift(&mut self.probes, fabric, &mut errors);
+        sift(&mut self.pairs, fabric, &mut errors);
+        sift(&mut self.series, fabric, &mut errors);
+        sift(&mut self.jobs, fabric, &mut errors);
+        sift(&mut self.hosts, fabric, &mut errors);
+        sift(&mut self.traces, fabric, &mut errors);
+        sift(&mut self.flows, fabric, &mut errors);
+        let doubts = errors.iter().map(|error| format!("left out: {error}"));
+        (Sifted(self), doubts.collect())
     }
 
     /// What is left out, and why.
     pub fn doubts(&self, fabric: &Fabric) -> Vec<String> {
-        let is_unknown =
-            |path: &[String]| path.len() < 2 || path.iter().any(|name| name == UNKNOWN);
-        let probes = self.probes.iter().filter(|it| is_unknown(&it.path));
-        let probes = probes.filter(|it| !is_lost_from_sight(it));
-        let probes = probes.map(|it| ("probes", &it.path));
         let flows = self.flows.iter().filter(|it| is_unknown(&it.path));
+        let unknown = flows.map(|it| not_followed("a flow", &it.path));
         let round = self.flows.iter().filter_map(|it| {
             let (path, twice) = (it.path.join(">"), comes_twice(&it.path)?);
             Some(format!(
                 "a flow over {path:?} left out: it comes by {twice} twice"
             ))
-        });
-        let unknown = probes.chain(flows.map(|it| ("a flow", &it.path)));
-        let unknown = unknown.map(|(what, path)| {
-            format!(
-                "{what} over {:?} left out: not every hop is known",
-                path.join(">")
-            )
         });
         let parallel = self
             .flows
@@ -96,15 +102,39 @@ impl Evidence {
             let (of, at) = (&it.of, it.at.join("-"));
             format!("the series of {of} at {at} left out: less than {LEARNING} values show nothing")
         });
+        let said = unknown.chain(round).chain(parallel).chain(short);
+        said.chain(self.doubts_of_hosts(fabric)).collect()
+    }
+
+    /// The same of what hosts and their probes say alone.
+    fn doubts_of_hosts(&self, fabric: &Fabric) -> impl Iterator<Item = String> {
+        let probes = self.probes.iter().filter(|it| is_unknown(&it.path));
+        let probes = probes.filter(|it| !is_lost_from_sight(it));
+        let unknown = probes.map(|it| not_followed("probes", &it.path));
         let hosts = self.hosts.iter().filter(|it| it.runs_beyond_itself());
         let hosts = hosts.map(|it| {
             let host = &it.host;
             format!("the bus of {host} left out: it runs at more than it could")
         });
-        let said = unknown.chain(round).chain(parallel);
-        let said = said.chain(short).chain(hosts);
-        said.chain(scattered(self, fabric)).collect()
+        unknown.chain(hosts).chain(scattered(self, fabric))
     }
+}
+
+impl Sifted {
+    /// What is left out of what hosts and their probes say. A series that is short grows while it is
+    /// watched.
+    pub fn doubts(&self, fabric: &Fabric) -> Vec<String> {
+        self.0.doubts_of_hosts(fabric).collect()
+    }
+}
+
+fn is_unknown(path: &[String]) -> bool {
+    path.len() < 2 || path.iter().any(|name| name == UNKNOWN)
+}
+
+fn not_followed(what: &str, path: &[String]) -> String {
+    let path = path.join(">");
+    format!("{what} over {path:?} left out: not every hop is known")
 }
 
 /// Whether two neighbours of a path are joined by several links, of which it names none.
@@ -125,16 +155,44 @@ pub(super) fn comes_twice(path: &[String]) -> Option<&String> {
     again.next().map(|(_, name)| name)
 }
 
-fn said_once<T: PartialEq>(all: impl Iterator<Item = (String, T)>) -> Checked {
-    let mut said = BTreeMap::new();
-    for (of, value) in all {
-        if let Some(before) = said.insert(of.clone(), value)
-            && Some(&before) != said.get(&of)
-        {
-            return Err(EvidenceError::Contradiction { of });
+fn sound<T: Told>(all: &[T], fabric: &Fabric) -> Checked {
+    all.iter().try_for_each(|it| it.check(fabric))
+}
+
+fn said_once<T: Told>(all: &[T], fabric: &Fabric) -> Checked {
+    match contradicted(all, fabric).pop_first() {
+        Some(of) => Err(EvidenceError::Contradiction { of }),
+        None => Ok(()),
+    }
+}
+
+/// Of what several speak, and say other things.
+fn contradicted<T: Told>(all: &[T], fabric: &Fabric) -> BTreeSet<String> {
+    let (mut said, mut contradicted) = (BTreeMap::new(), BTreeSet::new());
+    for one in all {
+        let Some(of) = one.of(fabric) else { continue };
+        if !said.entry(of.clone()).or_insert(one).agrees(one) {
+            contradicted.insert(of);
         }
     }
-    Ok(())
+    contradicted
+}
+
+fn sift<T: Told>(all: &mut Vec<T>, fabric: &Fabric, errors: &mut Vec<EvidenceError>) {
+    all.retain(|it| match it.check(fabric) {
+        Ok(()) => true,
+        Err(error) => {
+            errors.push(error);
+            false
+        }
+    });
+    let contradicted = contradicted(all, fabric);
+    let is_believed = |it: &T| it.of(fabric).is_none_or(|of| !contradicted.contains(&of));
+    if !contradicted.is_empty() {
+        all.retain(is_believed);
+    }
+    let doubted = contradicted.into_iter();
+    errors.extend(doubted.map(|of| EvidenceError::Contradiction { of }));
 }
 
 fn at_least_nothing(what: &'static str, of: impl Fn() -> String, value: f64) -> Checked {
@@ -157,7 +215,7 @@ fn impossible(what: &'static str, of: impl Fn() -> String, value: f64) -> Checke
     Err(EvidenceError::NotPossible { what, of, value })
 }
 
-impl PortFacts {
+impl Told for PortFacts {
     fn check(&self, fabric: &Fabric) -> Checked {
         node(fabric, &self.node)?;
         node(fabric, &self.peer)?;
@@ -177,12 +235,24 @@ impl PortFacts {
         Ok(())
     }
 
+    /// Between some there are several links, each with a port of its own.
+    fn of(&self, fabric: &Fabric) -> Option<String> {
+        let is_alone = !are_several(fabric, &self.node, &self.peer);
+        is_alone.then(|| format!("the port of {}", self.place()))
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
+impl PortFacts {
     fn place(&self) -> String {
         format!("{} towards {}", self.node, self.peer)
     }
 }
 
-impl Probed {
+impl Told for Probed {
     fn check(&self, fabric: &Fabric) -> Checked {
         hops(fabric, &self.path)?;
         let of = || self.path.join(">");
@@ -198,7 +268,7 @@ impl Probed {
     }
 }
 
-impl HostFacts {
+impl Told for HostFacts {
     fn check(&self, fabric: &Fabric) -> Checked {
         if fabric.node(node(fabric, &self.host)?).role == Role::Switch {
             let name = self.host.clone();
@@ -218,6 +288,16 @@ impl HostFacts {
         Ok(())
     }
 
+    fn of(&self, _: &Fabric) -> Option<String> {
+        Some(self.host.clone())
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
+impl HostFacts {
     fn runs_beyond_itself(&self) -> bool {
         let is_more = |now: Option<f64>, most: Option<f64>| now > most && most.is_some();
         let lanes = [self.pcie_lanes, self.pcie_most_lanes].map(|it| it.map(f64::from));
@@ -225,7 +305,7 @@ impl HostFacts {
     }
 }
 
-impl Trace {
+impl Told for Trace {
     /// Nobody is so many hops from itself.
     fn check(&self, fabric: &Fabric) -> Checked {
         let ends = [node(fabric, &self.from)?, node(fabric, &self.to)?];
@@ -233,6 +313,15 @@ impl Trace {
         let most = if ends[0] == ends[1] { 0.0 } else { f64::MAX };
         let hops = self.hops_there.max(self.hops_back);
         within("the number of hops", of, hops.into(), most)
+    }
+
+    fn of(&self, _: &Fabric) -> Option<String> {
+        Some(format!("the way of {} to {}", self.from, self.to))
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        let hops = |it: &Self| (it.hops_there, it.hops_back);
+        hops(self) == hops(other)
     }
 }
 
@@ -250,16 +339,32 @@ impl UnsentFacts {
     }
 }
 
-impl PairFacts {
+impl Told for PairFacts {
     fn check(&self, fabric: &Fabric) -> Checked {
         let ends = [node(fabric, &self.from)?, node(fabric, &self.to)?];
         let of = || format!("{} to {}", self.from, self.to);
         let most = if ends[0] == ends[1] { 0.0 } else { MOST_GBPS };
         within("the bandwidth", of, self.gbps, most)
     }
+
+    fn of(&self, _: &Fabric) -> Option<String> {
+        let Self { from, to, rail, .. } = self;
+        Some(format!("the bandwidth of {from} to {to} on rail {rail}"))
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        self.gbps == other.gbps
+    }
 }
 
-impl Series {
+impl Told for FlowFacts {
+    fn check(&self, fabric: &Fabric) -> Checked {
+        hops(fabric, &self.path)?;
+        within("the rate", || self.path.join(">"), self.gbps, MOST_GBPS)
+    }
+}
+
+impl Told for Series {
     fn check(&self, fabric: &Fabric) -> Checked {
         if !KNOWN_SERIES.contains(&&self.of[..]) {
             return Err(EvidenceError::NoSuchSeries {
@@ -284,7 +389,9 @@ impl Series {
         let mut values = self.values.iter();
         values.try_for_each(|&value| within("a value", || self.place(), value, most))
     }
+}
 
+impl Series {
     fn place(&self) -> String {
         format!("{} at {}", self.of, self.at.join("-"))
     }
@@ -312,7 +419,9 @@ impl JobFacts {
         let mut all = times.chain(sizes).chain(own);
         all.try_for_each(|ms| at_least_nothing("a time", of, ms))
     }
+}
 
+impl Told for JobFacts {
     fn check(&self, fabric: &Fabric) -> Checked {
         for host in &self.ranks {
             node(fabric, host)?;
@@ -341,5 +450,13 @@ impl JobFacts {
             }),
             None => Ok(()),
         }
+    }
+
+    fn of(&self, _: &Fabric) -> Option<String> {
+        Some(format!("job {}", self.job))
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        self.ranks == other.ranks
     }
 }

@@ -25,19 +25,32 @@ pub struct Exchange {
     pub job: String,
     /// Where its traffic repeats itself.
     pub beat: Option<Beat>,
+    /// Where it tells of its collectives: the slowest.
+    pub collective: Option<ToldCollective>,
     pub pairs: Vec<ExchangedPair>,
 }
 
-/// One flow between two hosts of it.
+/// As the communication library calls it, and how long one takes, where that is known.
+#[derive(Debug, Clone)]
+pub struct ToldCollective {
+    pub name: String,
+    pub ms: Option<f64>,
+}
+
+/// One flow between two hosts of it, or what one of its ranks tells that it sends another.
 #[derive(Debug, Clone)]
 pub struct ExchangedPair {
     pub hosts: [String; 2],
+    /// Where it is known who of it they are.
+    pub ranks: Option<[usize; 2]>,
     /// While it sends.
     pub rate: Rate,
-    /// The part of the time that it sends.
-    pub busy_share: f64,
+    /// The part of the time that it sends, where that is known.
+    pub busy_share: Option<f64>,
     /// Empty when it is not known.
     pub path: Vec<String>,
+    /// Then those that probes take between the two.
+    pub ways: Vec<Vec<String>>,
 }
 
 /// Nothing when there is no such job, or it has no collectives.
@@ -163,13 +176,15 @@ pub fn explain_exchange(
     };
     let beat = exchange.beat.filter(|beat| !beat.period.is_zero());
     let period_ms = beat.map(|beat| 1e3 * beat.period.as_secs_f64());
-    let ms = |pair: &ExchangedPair| Some(pair.busy_share * period_ms?);
+    let ms = |pair: &ExchangedPair| Some(pair.busy_share? * period_ms?);
+    let (collective, collective_ms) = exchange.collective(beat);
     let rates = others.iter().map(|it| it.rate.bits_per_s() as f64);
     let mut explanation = Explanation {
         job: exchange.job.clone(),
         iteration_ms: period_ms,
-        collective: beat.map(|beat| exchanged(&beat)),
-        collective_ms: beat.map(|beat| 1e3 * wires(&beat)),
+        collective,
+        collective_ms,
+        ranks: slowest.ranks,
         hosts: slowest.hosts.clone(),
         pair_ms: ms(slowest),
         others_ms: median(others.iter().filter_map(|it| ms(it)).collect()),
@@ -178,11 +193,56 @@ pub fn explain_exchange(
         path: slowest.path.clone(),
         ..Explanation::default()
     };
+    if explanation.path.is_empty() {
+        suppose(&mut explanation, &slowest.ways, fabric, findings)?;
+    }
     blame(&mut explanation, fabric, findings)?;
     if let Some(beat) = beat.filter(|_| explanation.cause.is_none()) {
         explanation.doubts.extend(rest(&beat));
     }
     Ok(Some(explanation))
+}
+
+/// By the ways of probes: those over what is wrong, if there are some, as far as they agree.
+fn suppose(
+    told: &mut Explanation,
+    ways: &[Vec<String>],
+    fabric: &Fabric,
+    findings: &[Cause],
+) -> Result<(), EvidenceError> {
+    let wrong = findings.iter().filter(|it| slows(it.class));
+    let wrong: Vec<_> = wrong.filter(|it| distance(&it.subject) < 2).collect();
+    let mut suspect = Vec::new();
+    for way in ways {
+        let hops = hops(fabric, way)?.into_iter();
+        let mut hops = hops.map(|hop| subject_of(fabric, hop));
+        if hops.any(|hop| wrong.iter().any(|it| hop.touches(&it.subject))) {
+            suspect.push(way.clone());
+        }
+    }
+    let (some, all) = (suspect.len(), ways.len());
+    if (1..all).contains(&some) {
+        told.doubts.push(format!(
+            "its own way is not known: {some} of the {all} that probes take there lead over what is named"
+        ));
+    }
+    told.path = common(if some > 0 { &suspect } else { ways });
+    Ok(())
+}
+
+/// What all these ways have in common; nothing where some are longer than others.
+fn common(ways: &[Vec<String>]) -> Vec<String> {
+    let Some((first, others)) = ways.split_first() else {
+        return vec![];
+    };
+    if others.iter().any(|way| way.len() != first.len()) {
+        return vec![];
+    }
+    let at = |(place, name): (usize, &String)| match others.iter().all(|way| way[place] == *name) {
+        true => name.clone(),
+        false => UNKNOWN.to_owned(),
+    };
+    first.iter().enumerate().map(at).collect()
 }
 
 /// How long of an iteration there is something on the wires, in seconds.
@@ -209,11 +269,22 @@ fn rest(beat: &Beat) -> Option<String> {
 }
 
 impl Exchange {
+    /// What it tells of, or else what its traffic shows; and how long that takes.
+    fn collective(&self, beat: Option<Beat>) -> (Option<String>, Option<f64>) {
+        match &self.collective {
+            Some(told) => (Some(told.name.clone()), told.ms),
+            None => (
+                beat.map(|beat| exchanged(&beat)),
+                beat.map(|beat| 1e3 * wires(&beat)),
+            ),
+        }
+    }
+
     /// Of the flows that send the longest, the one with the lowest rate; and all others.
     fn slowest(&self) -> Option<(&ExchangedPair, Vec<&ExchangedPair>)> {
-        let shares = self.pairs.iter().map(|it| it.busy_share);
-        let longest = shares.fold(0.0, f64::max);
-        let long = |(_, pair): &(usize, &ExchangedPair)| pair.busy_share >= AS_LONG * longest;
+        let share = |pair: &ExchangedPair| pair.busy_share.unwrap_or(1.0);
+        let longest = self.pairs.iter().map(share).fold(0.0, f64::max);
+        let long = |(_, pair): &(usize, &ExchangedPair)| share(pair) >= AS_LONG * longest;
         let pairs = self.pairs.iter().enumerate();
         let (place, slowest) = pairs.filter(long).min_by_key(|(_, pair)| pair.rate)?;
         let others = self.pairs.iter().enumerate();

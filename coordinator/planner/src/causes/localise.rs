@@ -13,7 +13,7 @@ use reweave_common::snapshot::Hop;
 use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, hops, link_of, subject_of};
 use super::vanished::Vanished;
 use super::votes::{Cast, Ground, Votes};
-use super::{Cause, Class, Subject, cables};
+use super::{Cause, Class, Sifted, Subject, cables};
 use crate::paths::{Atlas, HopIndex};
 
 /// Probes of one flow and the hops they crossed, there and back.
@@ -282,7 +282,7 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
 
 /// By link that loses probes, or may be it: the share that it loses.
 pub fn losses(
-    evidence: &Evidence,
+    Sifted(evidence): &Sifted,
     fabric: &Fabric,
 ) -> Result<BTreeMap<LinkId, f64>, EvidenceError> {
     let mut losses = BTreeMap::new();

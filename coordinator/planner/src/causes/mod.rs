@@ -24,11 +24,12 @@ mod vanished;
 mod votes;
 
 pub use change::{Change, changes};
+pub use check::Sifted;
 pub use evidence::{
     Demand, Evidence, EvidenceError, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed,
     Series, Trace, UnsentFacts, subject_of,
 };
-pub use explain::{Exchange, ExchangedPair, explain, explain_exchange};
+pub use explain::{Exchange, ExchangedPair, ToldCollective, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise, losses};
 pub use routes::{BesidePeers, beside_peers};
 pub use votes::Ground;
@@ -40,6 +41,17 @@ use reweave_common::fabric::Fabric;
 /// them.
 pub fn diagnose(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     evidence.check(fabric)?;
+    found(evidence, fabric)
+}
+
+impl Sifted {
+    /// The same by what is left.
+    pub fn diagnose(&self, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
+        found(&self.0, fabric)
+    }
+}
+
+fn found(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = counters::findings(evidence, fabric)?;
     findings.extend(configuration::findings(evidence, fabric)?);
     findings.extend(hosts::findings(evidence, fabric)?);

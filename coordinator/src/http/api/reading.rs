@@ -172,11 +172,11 @@ pub(super) async fn traces(
     }
 }
 
-/// Why the job is slow that this host works for.
+/// Why a job is slow.
 #[utoipa::path(
     get,
-    path = "/explanations/{host}",
-    params(("host" = String, Path, description = "One host of the job")),
+    path = "/explanations/{job}",
+    params(("job" = String, Path, description = "What the job is registered as, or one of its hosts")),
     responses((status = 200, description = "From the job to the cause", body = Explanation))
 )]
 pub(super) async fn explanation(

@@ -247,9 +247,9 @@ fn what_is_left_out_is_said() {
     let doubts = evidence.doubts(&fabric());
     assert_eq!(doubts.len(), 3);
     for (doubt, word) in doubts.iter().zip([
-        "probes over \"h0>leaf0>*>",
         "a flow over \"\"",
         "less than 16",
+        "probes over \"h0>leaf0>*>",
     ]) {
         assert!(doubt.contains(word), "{doubt}");
     }
@@ -440,4 +440,30 @@ fn what_went_by_hides_nothing_that_came_to_stay() {
     let values: Vec<_> = (0..133).map(late).collect();
     let found = changes(&values).unwrap();
     assert_eq!((found.at, found.after), (93, 9.0));
+}
+
+/// Two that contradict each other are both left out, and what cannot be is; all else is believed.
+#[test]
+fn what_does_not_fit_is_sifted_out_and_said() {
+    let mut evidence = clean();
+    evidence.ports[0].frame_error_share = Some(0.1);
+    let honest = found(&evidence);
+    assert!(!honest.is_empty());
+    let pair = |to: &str, gbps| PairFacts {
+        from: "h3".to_owned(),
+        to: to.to_owned(),
+        rail: 0,
+        gbps,
+    };
+    evidence.pairs = vec![pair("h3", 1.0), pair("h4", 1.0), pair("h4", 2.0)];
+    evidence.traces.push(trace("h9", 3));
+    assert!(diagnose(&evidence, &fabric()).is_err());
+    let (sifted, doubts) = evidence.sifted(&fabric());
+    assert_eq!(sifted.diagnose(&fabric()), Ok(honest));
+    let expected = [
+        "left out: the bandwidth of h3 to h3 cannot be 1",
+        "left out: the bandwidth of h3 to h4 on rail 0 is given twice, and not the same",
+        "left out: the fabric has no node named \"h9\"",
+    ];
+    assert_eq!(doubts, expected);
 }
