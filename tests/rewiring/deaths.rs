@@ -120,6 +120,33 @@ fn a_device_that_lies_leads_to_held_and_never_to_light() {
     }
 }
 
+/// Packets do not come back to what comes and goes, and there would be some lost if they did.
+#[test]
+fn light_that_does_not_last_is_none() {
+    let good = good(4);
+    for ails in [Ailment::Flaps, Ailment::Vanishes] {
+        for &(seed, _) in &good {
+            let ill = |world: &mut World| {
+                for driver in world.cluster.drivers.values_mut() {
+                    driver.device.ails = ails;
+                }
+            };
+            let mut world = begun(seed, ill).expect("it was good");
+            world.run_for(Duration::from_secs(40));
+            let log = world.cluster.coordinator.log();
+            let light = |change: &Change| matches!(change, Change::LightCame { .. });
+            let came = log.iter().any(|command| light(&command.change));
+            assert!(!came, "seed {seed}: {ails:?}");
+            world.rest();
+            let outcome = world.outcome();
+            assert!(
+                matches!(outcome, Some(Outcome::RolledBack { .. })),
+                "seed {seed}: {ails:?}: {outcome:?}"
+            );
+        }
+    }
+}
+
 /// Traffic of a card with a fixed next hop, which goes on whatever its node holds.
 #[test]
 fn circuits_stay_where_they_are_while_packets_pass_them_whatever_nodes_say() {

@@ -15,6 +15,11 @@ pub(crate) struct Device {
     pub(crate) ails: Ailment,
     /// No light leaves these, whatever is joined.
     blind: BTreeSet<PortId>,
+    /// Light leaves these every other moment.
+    flapping: BTreeSet<PortId>,
+    is_between: bool,
+    vanishing: CircuitSet,
+    vanished: CircuitSet,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -32,6 +37,10 @@ pub(crate) enum Ailment {
     WrongPort,
     /// What comes to be joined stays dark for as long as this lasts.
     StaysDark,
+    /// The light of what comes to be joined comes and goes for as long as this lasts.
+    Flaps,
+    /// What comes to be joined is gone a while later.
+    Vanishes,
 }
 
 impl Device {
@@ -41,6 +50,10 @@ impl Device {
             circuits,
             ails: Ailment::None,
             blind: BTreeSet::new(),
+            flapping: BTreeSet::new(),
+            is_between: false,
+            vanishing: CircuitSet::default(),
+            vanished: CircuitSet::default(),
         }
     }
 
@@ -56,7 +69,9 @@ impl Device {
     pub(crate) fn far(&self, port: PortId) -> Option<PortId> {
         let mut ends = self.circuits.iter().map(Circuit::ports);
         let [a, b] = ends.find(|ends| ends.contains(&port))?;
-        let is_blind = [a, b].iter().any(|end| self.blind.contains(end));
+        let is_dark =
+            |end| self.blind.contains(end) || (self.is_between && self.flapping.contains(end));
+        let is_blind = [a, b].iter().any(is_dark);
         (!is_blind).then_some(if a == port { b } else { a })
     }
 
@@ -68,8 +83,10 @@ impl Device {
             _ => {
                 let kept = self.circuits.iter().filter(|&it| it != circuit);
                 self.circuits = kept.collect();
+                self.forget(circuit);
                 circuit.ports().iter().for_each(|port| {
                     self.blind.remove(port);
+                    self.flapping.remove(port);
                 });
                 self.said()
             }
@@ -90,15 +107,47 @@ impl Device {
             return refused();
         }
         self.circuits = after;
-        if self.ails == Ailment::StaysDark {
-            self.blind.extend([a, b]);
+        self.forget(circuit);
+        match self.ails {
+            Ailment::StaysDark => self.blind.extend([a, b]),
+            Ailment::Flaps => self.flapping.extend([a, b]),
+            Ailment::Vanishes => {
+                self.vanishing = self.vanishing.iter().chain([circuit]).collect();
+            }
+            _ => {}
         }
         self.said()
+    }
+
+    /// What has vanished from these ports does not come back.
+    fn forget(&mut self, circuit: Circuit) {
+        let is_apart = |it: &Circuit| {
+            it.ports()
+                .iter()
+                .all(|port| !circuit.ports().contains(port))
+        };
+        self.vanished = self.vanished.iter().filter(is_apart).collect();
     }
 
     pub(crate) fn heal(&mut self) {
         self.ails = Ailment::None;
         self.blind.clear();
+        self.flapping.clear();
+        self.vanishing = CircuitSet::default();
+        let back = std::mem::take(&mut self.vanished);
+        self.circuits = self.circuits.iter().chain(back.iter()).collect();
+    }
+
+    /// What time does to light: whether anything is otherwise now.
+    pub(crate) fn flicker(&mut self) -> bool {
+        self.is_between = !self.is_between;
+        let vanishing = std::mem::take(&mut self.vanishing);
+        self.vanished = self.vanished.iter().chain(vanishing.iter()).collect();
+        let left = self.circuits.iter().filter(|&it| !vanishing.contains(it));
+        let left: CircuitSet = left.collect();
+        let is_other = left != self.circuits || !self.flapping.is_empty();
+        self.circuits = left;
+        is_other
     }
 
     fn said(&self) -> Moved {

@@ -191,6 +191,7 @@ fn trouble(world: &World, chance: &mut Chance, guest: Guest) -> (Fault, Option<F
                 Ailment::MovesHalf,
                 Ailment::WrongPort,
                 Ailment::StaysDark,
+                Ailment::Flaps,
             ]);
             (
                 Fault::Ails(optical, ails),

@@ -8,6 +8,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::operator::{MaintenanceStage, Refused, Request, Response};
 use reweave_core::Outcome;
 
+use crate::faults::Fault;
 use crate::world::World;
 
 /// Three hosts in a ring through each of so many optical switches.
@@ -90,6 +91,23 @@ fn an_optical_switch_is_drained_proven_to_be_empty_and_used_again() {
     assert_eq!(used(&world).len(), 2);
     bring(&mut world, "ocs1", None);
     assert!(world.state().is_some_and(|it| it.maintenance().is_empty()));
+}
+
+/// However long nothing has passed it, that is no leave for what comes then.
+#[test]
+fn what_begins_to_pass_it_after_a_long_quiet_is_seen() {
+    let mut world = World::new(rings(2), 1);
+    let drain = bring(&mut world, "ocs1", Some(MaintenanceStage::Draining));
+    carry_out(&mut world, drain);
+    world.run_for(Duration::from_mins(2));
+    let port = world.cluster.lit_ports().last().expect("light in ocs1");
+    world.strike(Fault::IsStubborn(Some(port)));
+    world.run_for(Duration::from_secs(1));
+    let late = bring(&mut world, "ocs1", Some(MaintenanceStage::Working));
+    assert!(
+        matches!(late, Response::Refused(Refused::NotEmpty { .. })),
+        "{late:?}"
+    );
 }
 
 /// The same without any maintenance.

@@ -37,6 +37,8 @@ const COMES_BACK: [Duration; 2] = [Duration::from_millis(50), Duration::from_mil
 const IDLE: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(5)];
 /// A plan ends so soon once everything works again.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_mins(1);
+/// For so long light is there, and then not, where it comes and goes.
+const FLICKER: Duration = Duration::from_millis(200);
 /// Until everybody has been heard often enough for a plan.
 const WARMING_UP: Duration = Duration::from_secs(4);
 
@@ -56,6 +58,8 @@ pub(crate) enum Event {
     Told(Option<SessionId>, Order),
     Heard(SessionId, Word),
     Fault(Fault),
+    /// Light that comes and goes does so.
+    Flicker,
     /// A person looks whether something has to be put right by hand.
     PutRight,
 }
@@ -100,6 +104,7 @@ impl World {
             cluster,
         };
         world.schedule.after(TICK, Event::Tick);
+        world.schedule.after(FLICKER, Event::Flicker);
         world.schedule.after(WARMING_UP, Event::PutRight);
         for guest in world.cluster.guests() {
             world.schedule.after(Duration::ZERO, Event::Start(guest));
@@ -301,6 +306,7 @@ impl World {
             Event::Told(session, order) => self.tell(session, order),
             Event::Heard(session, word) => self.hear(session, word),
             Event::Fault(fault) => self.strike(fault),
+            Event::Flicker => self.flicker(),
             Event::PutRight => self.put_right(),
         }
     }
@@ -486,6 +492,15 @@ impl World {
         for at in self.wire.arrivals(now, session, Channel::Instructions) {
             let order = order.clone();
             self.schedule.at(at, Event::Told(Some(session), order));
+        }
+    }
+
+    fn flicker(&mut self) {
+        self.schedule.after(FLICKER, Event::Flicker);
+        let drivers = self.cluster.drivers.values_mut();
+        let is_other = drivers.fold(false, |any, driver| driver.device.flicker() | any);
+        if is_other {
+            self.cluster.look_at_ways(self.schedule.now());
         }
     }
 

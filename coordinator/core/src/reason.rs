@@ -184,7 +184,7 @@ impl Reason {
             }
             Self::NoLight { node, interface } => {
                 format!(
-                    "{interface} of {} sees no light from its new circuit",
+                    "{interface} of {} sees no light that lasts from its new circuit",
                     name(node)
                 )
             }

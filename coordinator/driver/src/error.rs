@@ -46,6 +46,8 @@ pub enum DeviceError {
     Run { program: PathBuf, source: io::Error },
     #[error("what it answers is not of the contract")]
     Contract { source: serde_json::Error },
+    #[error("it says more than {most} bytes")]
+    TooMuch { most: usize },
     #[error("it refused: {said}")]
     Failed { said: String },
 }

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use reweave_check::{Network, Unsound, check_course, check_leg};
-use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched};
+use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Switchover};
 use reweave_common::claims::Claims;
 use reweave_common::course::{Course, Leg, Round, Tables};
-use reweave_common::fabric::{Circuits, Fibre};
+use reweave_common::fabric::{Circuits, Fabric, Fibre};
 use reweave_common::holding::Holding;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::moment::Moment;
@@ -20,6 +20,7 @@ use reweave_common::plan::Plan;
 
 use super::around::Around;
 use super::begin::{Hindrance, all_connected};
+use super::light::Light;
 use super::quiet::{Port, Quietness};
 use super::{Driver, Turn, failure, measure};
 use crate::command::{Aim, Change, Departure, Move, Quiet, StepIntent};
@@ -32,7 +33,7 @@ use crate::state::{Heading, InForce, Journey, Moving, Stage, Step};
 
 /// Packets that were under way have come through by then.
 const DRAIN_WITHIN: Duration = Duration::from_secs(10);
-/// Lasers need some time to find each other.
+/// Lasers need some time to find each other, and light has to stay.
 const LIGHT_WITHIN: Duration = Duration::from_secs(10);
 /// What was idle then may have begun to send again since.
 const PROOF_HOLDS_FOR: Duration = Duration::from_secs(1);
@@ -227,7 +228,7 @@ impl Driver {
             (Stage::Due, Some(Leg::Round(round))) => self.begin_round(turn, plan, journey, round),
             (Stage::Due, Some(Leg::Switch(moved))) => self.prove(turn, plan, journey, moved),
             (Stage::Telling(step), _) => self.tell(turn, plan, journey, step),
-            (Stage::Proven, Some(Leg::Switch(moved))) => intend_move(turn, plan, journey, moved),
+            (Stage::Proven, Some(Leg::Switch(moved))) => self.set_out(turn, plan, journey, moved),
             (Stage::Switching(moving), _) => self.switch(turn, plan, journey, moving),
             (Stage::Switched, Some(Leg::Switch(moved))) => {
                 self.await_light(turn, plan, journey, moved);
@@ -260,14 +261,21 @@ impl Driver {
         let may_turn = journey.heading == Heading::Forth;
         let gives_up = !journey.is_held() && (may_turn || self.is_exhausted(turn));
         if !reasons.is_empty() && gives_up {
-            balk(turn, plan, journey, reasons);
-        } else if has_failed && self.waited(turn) >= self.pause(turn, journey) {
+            reasons.extend(judge_now(turn, plan, journey).err().into_iter().flatten());
+            return balk(turn, plan, journey, reasons);
+        }
+        let is_again = has_failed && self.waited(turn) >= self.pause(turn, journey);
+        let due = self.due_installs(turn, step);
+        // What was sound when it was told first need not be so now.
+        if (!is_again && due.is_empty()) || judge_now(turn, plan, journey).is_err() {
+            return;
+        }
+        if is_again {
             let told = step.targets.iter();
             let targets = told.map(|(&node, target)| (node, target.holding.clone()));
-            tell_round(turn, plan, targets.collect());
-        } else {
-            self.send_due(turn, step);
+            return tell_round(turn, plan, targets.collect());
         }
+        self.install_all(turn, due);
     }
 
     /// Whoever is held asks seldom.
@@ -309,6 +317,17 @@ impl Driver {
         quietness.proof()
     }
 
+    /// The proof may be another leader's, of a network that was another.
+    fn set_out(&self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, moved: &Circuits) {
+        match judge(turn, plan, Leg::Switch(moved)) {
+            Ok(()) => intend_move(turn, plan, journey, moved),
+            Err(reasons) if self.waited(turn) >= turn.known.policy.begin_within => {
+                balk(turn, plan, journey, reasons);
+            }
+            Err(_) => {}
+        }
+    }
+
     /// Whoever is told once more, or by another leader, may move what carries packets again.
     fn is_proven(&mut self, turn: &Turn<'_>, journey: &Journey, moving: &Moving) -> bool {
         let now = turn.known.now;
@@ -341,25 +360,44 @@ impl Driver {
             if may_turn && !journey.is_held() {
                 balk(turn, plan, journey, reasons);
             } else if self.waited(turn) >= self.pause(turn, journey)
-                && self.is_proven(turn, journey, moving)
+                && self.may_move(turn, plan, journey, moving)
             {
                 again(turn, plan, moving);
             }
             return;
         }
         if !journey.is_held() && self.is_at_a_loss(turn) {
-            let reasons = self.at_a_loss_for(turn, journey);
+            let mut reasons = self.at_a_loss_for(turn, journey);
+            reasons.extend(judge_move(turn, plan, moving).err().into_iter().flatten());
             return hold(turn, plan, reasons);
         }
         let may_pass = self.unclear.as_ref().is_some_and(may_pass) && !journey.is_held();
         let is_due = may_pass || self.waited(turn) >= self.pause(turn, journey);
-        if !self.is_proven(turn, journey, moving) {
+        let (is_again, due) = (
+            is_due && self.unclear.is_some(),
+            self.due_moves(turn, moving),
+        );
+        if (!is_again && due.is_empty()) || !self.may_move(turn, plan, journey, moving) {
             return;
         }
-        if is_due && self.unclear.is_some() {
+        if is_again {
             return again(turn, plan, moving);
         }
-        self.send_due_moves(turn, moving);
+        for (optical, switchover) in due {
+            self.switched.insert(optical, turn.known.now);
+            turn.out.switch(optical, switchover);
+        }
+    }
+
+    /// Since it was decided, something may have begun to send, and links may have gone down.
+    fn may_move(
+        &mut self,
+        turn: &Turn<'_>,
+        plan: &Plan,
+        journey: &Journey,
+        moving: &Moving,
+    ) -> bool {
+        self.is_proven(turn, journey, moving) && judge_move(turn, plan, moving).is_ok()
     }
 
     /// One that holds what nobody wanted does not come to hold anything else by being asked.
@@ -383,7 +421,7 @@ impl Driver {
         driven.into_iter().map(not_switched).chain(lost).collect()
     }
 
-    fn send_due_moves(&mut self, turn: &mut Turn<'_>, moving: &Moving) {
+    fn due_moves(&self, turn: &Turn<'_>, moving: &Moving) -> Vec<(OpticalId, Switchover)> {
         let Known {
             now,
             policy,
@@ -394,33 +432,28 @@ impl Driver {
             .targets
             .iter()
             .filter(|(_, target)| target.answer.is_none());
-        for (&optical, _) in unanswered {
-            let last = self.switched.get(&optical);
-            let is_due = last.is_none_or(|&last| now.since(last) >= policy.answer_within);
+        let due = unanswered.filter(|(optical, _)| {
+            let last = self.switched.get(optical);
+            last.is_none_or(|&last| now.since(last) >= policy.answer_within)
+        });
+        let told = due.filter_map(|(&optical, _)| {
             let name = &fabric.optical(optical).name;
-            if let Some(switchover) = moving.switchover(optical, name).filter(|_| is_due) {
-                self.switched.insert(optical, now);
-                turn.out.switch(optical, switchover);
-            }
-        }
+            Some((optical, moving.switchover(optical, name)?))
+        });
+        told.collect()
     }
 
-    fn await_light(&self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, moved: &Circuits) {
-        let known = turn.known;
-        let ends = moved.iter().flat_map(|(&optical, set)| {
-            let ports = set.iter().flat_map(Circuit::ports);
-            ports.filter_map(move |port| known.fabric.fibre(optical, port))
-        });
-        let is_dark = |fibre: &&Fibre| {
-            let observed = known.ingest.observations().node(fibre.node);
-            let counters = observed.and_then(|it| it.counters.get(&fibre.interface));
-            !counters.is_some_and(|it| it.at > self.since && it.value.up)
-        };
-        let no_light = ends.filter(is_dark).map(|fibre| Reason::NoLight {
-            node: fibre.node,
-            interface: fibre.interface.clone(),
-        });
-        let reasons: Vec<_> = no_light.collect();
+    fn await_light(
+        &mut self,
+        turn: &mut Turn<'_>,
+        plan: &Plan,
+        journey: &Journey,
+        moved: &Circuits,
+    ) {
+        let since = self.since;
+        let light = self.light.get_or_insert_with(|| Light::new(since));
+        light.handle_observations(turn.known, ends(turn.known.fabric, moved));
+        let reasons = light.missing();
         let generation = plan.generation;
         if reasons.is_empty() {
             turn.decide(Change::LightCame { generation });
@@ -428,6 +461,16 @@ impl Driver {
             balk(turn, plan, journey, reasons);
         }
     }
+}
+
+/// Where the light of these circuits arrives.
+fn ends(fabric: &Fabric, circuits: &Circuits) -> Vec<Port> {
+    let ports = circuits.iter().flat_map(|(&optical, set)| {
+        let ports = set.iter().flat_map(Circuit::ports);
+        ports.filter_map(move |port| fabric.fibre(optical, port))
+    });
+    let ends = ports.map(|fibre| (fibre.node, fibre.interface.clone()));
+    ends.collect()
 }
 
 /// A device that does not answer may the next time, and a driver that has followed what the log has
@@ -442,6 +485,16 @@ fn judge(turn: &Turn<'_>, plan: &Plan, leg: Leg<'_>) -> Result<(), Vec<Reason>> 
     let around = Around::new(turn.state, turn.known.fabric, plan.generation);
     let down = down(&turn.known.picture(), &around.circuits);
     check_leg(&network(turn, &around, &down), leg).map_err(reasons)
+}
+
+/// The leg on which it is.
+fn judge_now(turn: &Turn<'_>, plan: &Plan, journey: &Journey) -> Result<(), Vec<Reason>> {
+    let leg = journey.leg();
+    leg.map_or(Ok(()), |leg| judge(turn, plan, leg))
+}
+
+fn judge_move(turn: &Turn<'_>, plan: &Plan, moving: &Moving) -> Result<(), Vec<Reason>> {
+    judge(turn, plan, Leg::Switch(&moving.desired()))
 }
 
 fn start<'a>(

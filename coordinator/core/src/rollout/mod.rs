@@ -12,7 +12,7 @@ use std::time::Duration;
 use reweave_common::circuit::NotSwitched;
 use reweave_common::claims::{Claim, Claims};
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Refusal, Token};
+use reweave_common::instruction::{Install, Refusal, Token};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 
@@ -27,6 +27,7 @@ use crate::verify::{After, Decision, Verdict, judge};
 mod around;
 mod begin;
 mod journey;
+mod light;
 mod measure;
 mod quiet;
 
@@ -102,6 +103,7 @@ pub(crate) struct Driver {
     /// How often on this leg a driver said what the next instruction may get over.
     in_vain: u32,
     quietness: Option<Quietness>,
+    light: Option<light::Light>,
     /// When what moves on this leg was last seen to be idle.
     proven: Option<Moment>,
 }
@@ -297,21 +299,32 @@ impl Driver {
                 .saturating_mul(policy.most_sends.max(1))
     }
 
-    /// To every connected switch that has not answered, and was not told just now.
     fn send_due(&mut self, turn: &mut Turn<'_>, step: &Step) {
+        let due = self.due_installs(turn, step);
+        self.install_all(turn, due);
+    }
+
+    /// For every connected switch that has not answered, and was not told just now.
+    fn due_installs(&self, turn: &Turn<'_>, step: &Step) -> Vec<(NodeId, Install)> {
         let Known {
             now,
             policy,
             ingest,
             ..
         } = turn.known;
-        for node in step.unanswered().filter(|&node| ingest.is_connected(node)) {
-            let last = self.sent.get(&node);
-            let is_due = last.is_none_or(|&last| now.since(last) >= policy.answer_within);
-            if let Some(install) = step.install(node).filter(|_| is_due) {
-                self.sent.insert(node, now);
-                turn.out.install(node, install);
-            }
+        let there = step.unanswered().filter(|&node| ingest.is_connected(node));
+        let due = there.filter(|node| {
+            let last = self.sent.get(node);
+            last.is_none_or(|&last| now.since(last) >= policy.answer_within)
+        });
+        due.filter_map(|node| Some((node, step.install(node)?)))
+            .collect()
+    }
+
+    fn install_all(&mut self, turn: &mut Turn<'_>, due: Vec<(NodeId, Install)>) {
+        for (node, install) in due {
+            self.sent.insert(node, turn.known.now);
+            turn.out.install(node, install);
         }
     }
 }

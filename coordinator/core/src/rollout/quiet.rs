@@ -26,8 +26,9 @@ pub(crate) struct Quietness {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Watched {
-    /// When, and how much had passed by then.
+    /// Where the stretch begins that is looked at: when, and how much had passed by then.
     first: Option<(Moment, u64)>,
+    /// What passed in the last whole stretch.
     quiet: Option<(u64, Duration)>,
 }
 
@@ -83,17 +84,104 @@ impl Quietness {
 }
 
 impl Watched {
+    /// Stretch by stretch: what was idle for long has not saved up anything for what comes then.
     fn see(&mut self, at: Moment, passed: u64) {
         let Some((first, before)) = self.first else {
             self.first = Some((at, passed));
             return;
         };
         let (within, bytes) = (at.since(first), passed.saturating_sub(before));
-        let few = bytes as f64 <= MOST_BYTES_PER_S * within.as_secs_f64();
+        let few = bytes as f64 <= MOST_BYTES_PER_S * within.max(QUIET_FOR).as_secs_f64();
         if !few || passed < before {
             (self.first, self.quiet) = (Some((at, passed)), None);
         } else if within >= QUIET_FOR {
-            self.quiet = Some((bytes, within));
+            (self.first, self.quiet) = (Some((at, passed)), Some((bytes, within)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+    /// A port that is looked at again and again.
+    struct Port {
+        now: Moment,
+        passed: u64,
+        watched: Watched,
+    }
+
+    impl Port {
+        fn new() -> Self {
+            let (now, watched) = (Moment::default(), Watched::default());
+            let mut port = Self {
+                now,
+                passed: 0,
+                watched,
+            };
+            port.watched.see(now, 0);
+            port
+        }
+
+        fn pass(&mut self, bytes_each: u64, span: Duration) {
+            let until = self.now + span;
+            while self.now < until {
+                self.now = self.now + LOOK_EVERY;
+                self.passed += bytes_each;
+                self.watched.see(self.now, self.passed);
+            }
+        }
+
+        fn is_quiet(&self) -> bool {
+            self.watched.quiet.is_some()
+        }
+    }
+
+    /// However long it was idle before, that earns it nothing.
+    #[test]
+    fn a_port_that_was_quiet_for_long_is_loud_at_once() {
+        let mut port = Port::new();
+        port.pass(0, Duration::from_secs(60));
+        assert!(port.is_quiet());
+        port.pass(1_000_000, LOOK_EVERY);
+        assert!(!port.is_quiet());
+        port.pass(0, QUIET_FOR - LOOK_EVERY);
+        assert!(!port.is_quiet(), "it has not been quiet for long enough");
+        port.pass(0, LOOK_EVERY);
+        assert!(port.is_quiet());
+    }
+
+    #[test]
+    fn neighbours_may_greet_each_other() {
+        let mut port = Port::new();
+        port.pass(300, QUIET_FOR);
+        port.pass(3_000, LOOK_EVERY);
+        assert!(port.is_quiet(), "a greeting is no traffic");
+        port.pass(300, Duration::from_secs(60));
+        assert!(port.is_quiet());
+    }
+
+    /// A little of it all the time is traffic, too.
+    #[test]
+    fn a_slow_stream_is_never_quiet() {
+        let mut port = Port::new();
+        let bytes_each = (1.1 * MOST_BYTES_PER_S * LOOK_EVERY.as_secs_f64()) as u64;
+        for _ in 0..100 {
+            port.pass(bytes_each, LOOK_EVERY);
+            assert!(!port.is_quiet());
+        }
+    }
+
+    #[test]
+    fn counters_that_begin_anew_prove_nothing() {
+        let mut port = Port::new();
+        port.pass(1_000_000, LOOK_EVERY);
+        port.pass(0, QUIET_FOR);
+        assert!(port.is_quiet());
+        port.passed = 0;
+        port.pass(0, LOOK_EVERY);
+        assert!(!port.is_quiet());
     }
 }

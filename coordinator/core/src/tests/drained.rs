@@ -8,7 +8,8 @@ use reweave_common::plan::Generation;
 use super::cluster::Cluster;
 use super::network::Network;
 use super::scene::{A_WHILE, reasons};
-use crate::{Outcome, Reason};
+use super::switch::Mood;
+use crate::{Change, Command, Outcome, Reason};
 
 /// As long as it takes to carry out a plan and to judge it.
 const CARRIED_OUT: Duration = Duration::from_secs(20);
@@ -113,6 +114,38 @@ fn who_is_slower_without_the_link_has_it_back() {
     );
     let held = cluster.network.switches.values();
     assert!(held.map(|it| it.routes.len()).sum::<usize>() == 0);
+    cluster.assert_one_generation();
+}
+
+fn rounds_told(cluster: &Cluster) -> usize {
+    let told = |command: &&Command| matches!(command.change, Change::StepIntent(_));
+    cluster.log.iter().filter(told).count()
+}
+
+/// Routes that were sound when they were told first may lead into nothing by now.
+#[test]
+fn what_is_told_again_is_judged_again() {
+    let mut cluster = cluster();
+    drain(&mut cluster, &["leaf0-spine1"]);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    for (place, host) in ["h0", "h1", "h2"].into_iter().enumerate() {
+        let to = format!("h{}", 4 + place);
+        cluster.network.start(host, &to, 1000 + place as u16, place);
+    }
+    cluster.run_for(A_WHILE);
+    cluster.network.switch("leaf0").mood = Mood::RefusesLater;
+    drain(&mut cluster, &["leaf0-spine0", "leaf0-spine1"]);
+    cluster.network.fail("leaf0", "spine0");
+    cluster.run_for(A_WHILE);
+    let told = rounds_told(&cluster);
+    cluster.run_for(CARRIED_OUT);
+    assert_eq!(rounds_told(&cluster), told);
+    cluster.network.mend("leaf0", "spine0");
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_for(CARRIED_OUT);
+    assert!(rounds_told(&cluster) > told);
+    let outcome = cluster.last_outcome();
+    assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
     cluster.assert_one_generation();
 }
 

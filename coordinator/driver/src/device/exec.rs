@@ -8,19 +8,24 @@
 //! | `{"verb":"disconnect","circuit":[1,9]}`       | `{}`                                |
 //!
 //! What it cannot do it answers with `{"error":"why"}`, or by ending with another code than 0. It
-//! gets typed ports only, never text to paste into a command, and is killed when its time is over.
+//! gets typed ports only, never text to paste into a command, and is killed when its time is over or when
+//! it says more than anybody needs.
 
+use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
 use reweave_common::circuit::{Circuit, CircuitSet};
 use serde::{Deserialize, Serialize};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::within;
 use crate::config::ExecSettings;
 use crate::error::DeviceError;
+
+/// All circuits of a switch with as many ports as there can be are told in less.
+const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
@@ -90,12 +95,27 @@ impl Exec {
             // A program that does not read its request tells by how it ends.
             let _ = input.write_all(&line).await;
         }
-        let output = child.wait_with_output().await.map_err(failed)?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
+        let (said, complained) = (child.stdout.take(), child.stderr.take());
+        let (said, complained) = tokio::try_join!(told(said), told(complained)).map_err(failed)?;
+        if said.len() > MOST_BYTES || complained.len() > MOST_BYTES {
+            return Err(DeviceError::TooMuch { most: MOST_BYTES });
+        }
+        let status = child.wait().await.map_err(failed)?;
+        if !status.success() {
+            let said = String::from_utf8_lossy(&complained);
             let said = said.lines().next().unwrap_or("no reason given").to_owned();
             return Err(DeviceError::Failed { said });
         }
-        serde_json::from_slice(&output.stdout).map_err(|source| DeviceError::Contract { source })
+        serde_json::from_slice(&said).map_err(|source| DeviceError::Contract { source })
     }
+}
+
+/// To its end, or to where it is too much.
+async fn told(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut told = Vec::new();
+    if let Some(pipe) = pipe {
+        let most = MOST_BYTES as u64 + 1;
+        pipe.take(most).read_to_end(&mut told).await?;
+    }
+    Ok(told)
 }
