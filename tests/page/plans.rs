@@ -155,6 +155,7 @@ fn of_all_kinds() -> Plan {
         tables,
         circuits: moved,
         changes: lines.map(|(what, tag)| Line { what, tag }).to_vec(),
+        seal: String::new(),
         hindered_by: vec!["not now, says the policy".to_owned()],
         touched: Vec::new(),
         course: Some(Course {

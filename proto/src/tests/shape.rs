@@ -15,8 +15,8 @@ use reweave_common::holding::Holding;
 use reweave_common::instruction::Refusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{
-    AgentState, CoordinatorState, Finding, FlowChange, JobOrder, MaintenanceStage, MemberOrder,
-    Mode, NoWayBack, Outcome, Phase, Refused, Request, Response, Tag, Useless, What,
+    AgentState, AuditOutcome, CoordinatorState, Finding, FlowChange, JobOrder, MaintenanceStage,
+    MemberOrder, Mode, NoWayBack, Outcome, Phase, Refused, Request, Response, Tag, Useless, What,
 };
 use reweave_common::plan::LostBecause;
 use reweave_common::probing::Stamps;
@@ -93,6 +93,7 @@ fn of_agents() -> String {
 fn of_answers() -> String {
     shape::<Response>(&[
         trace::<AgentState>,
+        trace::<AuditOutcome>,
         trace::<Bandwidth>,
         trace::<Class>,
         trace::<CoordinatorState>,

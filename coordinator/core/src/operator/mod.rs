@@ -36,6 +36,7 @@ mod probes;
 mod rdma;
 mod registered;
 mod rewire;
+mod seal;
 mod status;
 mod trace;
 mod warnings;
@@ -111,6 +112,16 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Apply { generation } => apply_in_hours(turn, principal, generation, false),
         Request::ApplyAnyway { generation } => apply_in_hours(turn, principal, generation, true),
         Request::ApplyNow { generation, anyway } => apply(turn, principal, generation, anyway),
+        Request::ApplySealed {
+            generation,
+            anyway,
+            now,
+            seals,
+        } => match seal::objection(turn, generation, &seals) {
+            Some(refused) => Response::Refused(refused),
+            None if now => apply(turn, principal, generation, anyway),
+            None => apply_in_hours(turn, principal, generation, anyway),
+        },
         Request::History { before } => {
             Response::History(history::page(turn.known, turn.state, before))
         }
@@ -121,7 +132,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             lasting,
         } => membership::invite(turn, principal, member, token, lasting),
         Request::Revoke { member } => membership::revoke(turn, &asking, member),
-        Request::Coordinators | Request::ChangeMembers(_) => {
+        Request::Coordinators | Request::ChangeMembers(_) | Request::Audit { .. } => {
             Response::Refused(Refused::Membership {
                 why: "whoever decides is not who knows".to_owned(),
             })
@@ -302,13 +313,13 @@ impl Turn<'_> {
         let claims = self.claims(plan);
         let touched = radius::touched(&self.known.picture(), self.state, (plan, &claims));
         let course = crate::rollout::course_of(self, plan);
-        NamedPlan {
+        seal::sealed(NamedPlan {
             changes,
             hindered_by,
             touched,
             course,
             ..NamedPlan::named(plan, fabric)
-        }
+        })
     }
 
     fn words(&self, reasons: &[Reason]) -> Vec<String> {
