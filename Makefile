@@ -39,7 +39,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage locks  cargo fetch --locked --manifest-path tests/fuzz/Cargo.toml
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
 	stage deny   deploy/deny.sh
-	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test nccl
+	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test words --test nccl
 	stage tidy   cargo test --locked --workspace --test tidy
 	stage build  cargo build --locked --workspace --bins
 	stage trio   cargo test --locked --workspace --test trio

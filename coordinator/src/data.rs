@@ -133,6 +133,10 @@ impl Folder {
         Ok(Self(keep::Folder::hold(path)?))
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
     pub(crate) fn has_log(&self) -> bool {
         self.log().exists()
     }

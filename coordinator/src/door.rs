@@ -6,6 +6,7 @@ use reweave_link::join::{Applicant, Door};
 use tokio::sync::oneshot;
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
+use crate::audit::Who;
 use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::Event;
@@ -63,6 +64,8 @@ async fn answer(applicant: Applicant, house: House) {
         Ok(Err(why)) => {
             tracing::warn!("not let in: {from}: {why}");
             house.intake.note_refused(Reason::Token, 1);
+            let who = Who::Stranger(format!("newcomer at {from}"));
+            house.audit.note(who, "join", Err(why.to_string()));
             return applicant.refuse().await;
         }
         Err(_) => return applicant.ask_another().await,
@@ -80,7 +83,10 @@ async fn certify(applicant: Applicant, pass: Pass, house: &House) {
     let member = &wish.member;
     match house.signing.certify(&wish).await {
         Ok(chain_pem) => {
-            tracing::info!("{member} joins, from {}", applicant.address().ip());
+            let from = applicant.address().ip();
+            tracing::info!("{member} joins, from {from}");
+            let who = Who::Known(format!("newcomer at {from}"));
+            house.audit.note(who, &format!("join as {member}"), Ok(()));
             applicant.welcome(&chain_pem).await;
         }
         Err(error @ SigningError::NoSigner) => {

@@ -9,6 +9,7 @@ use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, Refusal};
 use thiserror::Error;
 
+use crate::audit::AuditError;
 use crate::data::DataError;
 use crate::history::HistoryError;
 use crate::recorder::RecordError;
@@ -68,6 +69,8 @@ pub(crate) enum CoordinatorError {
     UnknownState { source: postcard::Error },
     #[error(transparent)]
     Record(#[from] RecordError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     #[error(transparent)]
     History(#[from] HistoryError),
     #[error("cannot start {what}")]

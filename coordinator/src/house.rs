@@ -8,8 +8,8 @@ use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::operator::{
-    CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, Request, Response,
-    Status,
+    CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, Refused, Request,
+    Response, Status,
 };
 use reweave_link::{Identity, LinkError, Session};
 use reweave_proto::hello::VERSION;
@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use crate::archive::Archive;
+use crate::audit::{self, Audit, Who};
 use crate::decisions::Decisions;
 use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
@@ -59,6 +60,8 @@ pub(crate) struct House {
     pub(crate) apart: Handle,
     /// What was.
     pub(crate) archive: Archive,
+    /// Who asked for what.
+    pub(crate) audit: Audit,
     pub(crate) pages: Pages,
 }
 
@@ -70,8 +73,62 @@ pub(crate) struct Pages {
 }
 
 impl House {
-    /// What the core answers, with what only the shell knows.
+    /// What is answered; who asked for what is written down, also where nobody waits for the answer any more.
     pub(crate) async fn ask(&self, by: Asker, request: Request) -> Result<Response, Closed> {
+        let house = self.clone();
+        match request {
+            Request::Audit { before } => self.audited(by, before).await,
+            request if request.decides() => {
+                let answering = async move { house.ask_and_note(by, request).await };
+                tokio::spawn(answering).await.unwrap_or(Err(Closed))
+            }
+            request => self.ask_and_note(by, request).await,
+        }
+    }
+
+    async fn ask_and_note(&self, by: Asker, request: Request) -> Result<Response, Closed> {
+        let (asker, what, decides) = (by.clone(), request.to_string(), request.decides());
+        let response = self.answered(by, request).await?;
+        if let Some(outcome) = audit::outcome(decides, &response) {
+            let who = self.who(asker).await?;
+            self.audit.note(who, &what, outcome);
+        }
+        Ok(response)
+    }
+
+    /// Whoever leads knows whose a token is.
+    async fn who(&self, asker: Asker) -> Result<Who, Closed> {
+        let member = match asker {
+            Asker::Member(member) => return Ok(Who::Known(member.to_string())),
+            Asker::Visitor(_) => self.answered(asker, Request::WhoAmI).await?,
+        };
+        Ok(match member {
+            Response::You(member) => Who::Known(format!("{member}, by a token")),
+            _ => Who::Stranger("nobody known, by a token".to_owned()),
+        })
+    }
+
+    /// What this coordinator was asked; the others have what they were.
+    async fn audited(&self, by: Asker, before: Option<u64>) -> Result<Response, Closed> {
+        let request = Request::Audit { before };
+        let response = match self.answered(by.clone(), Request::WhoAmI).await? {
+            Response::You(member) if request.may_be_asked_by(member.role) => {
+                Response::Audit(self.audit.page(before))
+            }
+            Response::You(member) => Response::Refused(Refused::NotAllowed {
+                role: member.role.to_string(),
+            }),
+            other => other,
+        };
+        if let Some(outcome) = audit::outcome(false, &response) {
+            let who = self.who(by).await?;
+            self.audit.note(who, &request.to_string(), outcome);
+        }
+        Ok(response)
+    }
+
+    /// What the core answers, with what only the shell knows.
+    async fn answered(&self, by: Asker, request: Request) -> Result<Response, Closed> {
         let (reply, answer) = oneshot::channel();
         let asked = Event::Asked { by, request, reply };
         self.intake.put(asked).await?;

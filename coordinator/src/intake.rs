@@ -45,7 +45,7 @@ pub(crate) struct Origin {
 pub(crate) type Outbox<T> = mpsc::Sender<Box<T>>;
 
 /// By whose right something is asked.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Asker {
     /// Its certificate says so, or it is a part of this program.
     Member(Member),

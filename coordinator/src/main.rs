@@ -6,6 +6,7 @@
 //! from them. Nothing in this package decides about routes.
 
 mod archive;
+mod audit;
 mod beginning;
 mod clock;
 mod config;

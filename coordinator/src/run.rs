@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::archive::Archive;
+use crate::audit::Audit;
 use crate::beginning::{lock, open};
 use crate::config::{Config, Found, Settings};
 use crate::data::Data;
@@ -64,6 +65,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         return Ok(());
     };
     let Data { opened, id, folder } = data;
+    let audit = Audit::open(folder.path())?;
     let (intake, events) = queue();
     let parts = prepare(settings, &config, opened, &intake)?;
     let denied = parts.drive.denied();
@@ -84,6 +86,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         signing,
         openings,
         apart: apart.clone(),
+        audit,
     };
     let outcome = runtime.block_on(serve(&config, ours, network, threads, intake));
     drop(folder);
@@ -243,6 +246,7 @@ struct Ours {
     signing: Signing,
     openings: Openings,
     apart: Handle,
+    audit: Audit,
 }
 
 /// Serves until a signal asks to end, or until the core cannot be driven any more.
@@ -259,6 +263,7 @@ async fn serve(
         signing,
         mut openings,
         apart,
+        audit,
     } = ours;
     let notices = follow_denied(network.denied, identity.clone())?;
     let hooks = Hooks::open(&config.webhooks)?;
@@ -281,6 +286,7 @@ async fn serve(
         drivers: Places::default(),
         allowances: Allowances::default(),
         archive: Archive::of(config.history.as_ref()),
+        audit,
         pages: openings.pages(),
         apart: apart.clone(),
     };

@@ -4,6 +4,9 @@
 #[path = "strangers/api.rs"]
 mod api;
 #[cfg(test)]
+#[path = "strangers/audit.rs"]
+mod audit;
+#[cfg(test)]
 #[path = "strangers/checked.rs"]
 mod checked;
 #[cfg(test)]

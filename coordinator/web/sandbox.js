@@ -5,6 +5,7 @@ import { comparison } from "./compared.js";
 import { h, nothing, panel } from "./dom.js";
 import { LENGTHS, MOST, keepText, kept } from "./kept.js";
 import { linkTo } from "./link.js";
+import { goTo } from "./main.js";
 import { clock } from "./units.js";
 import { opened, variantCard } from "./variant.js";
 
@@ -104,7 +105,7 @@ export function sandbox(known) {
     const answer = await trying(() => post("/sandbox/plan", { variant: variant.variant }));
     if (!answer) return place.replaceChildren(h("p", { class: "bad" }, said.textContent));
     place.replaceChildren(answer.plan
-      ? h("p", {}, `Plan ${answer.plan.generation} is offered: approve it under Changes, or with reweave apply ${answer.plan.generation}.`)
+      ? h("p", {}, `Plan ${answer.plan.generation} is on offer. `, h("button", { type: "button", onclick: () => goTo("changes", answer.plan.generation) }, "Review it under Changes"))
       : nothing("There is nothing to change for that."));
   }
 

@@ -6,6 +6,7 @@
 mod browser;
 #[path = "../lab/tests/support/needs.rs"]
 mod needs;
+mod plans;
 #[path = "../play.rs"]
 mod play;
 
@@ -30,6 +31,16 @@ fn main() -> ExitCode {
         trial("a_fault_is_seen_soon", NEEDS, a_fault_is_seen_soon),
         trial("a_plan_is_approved", NEEDS, a_plan_is_approved),
         trial("a_viewer_only_looks", NEEDS, a_viewer_only_looks),
+        trial(
+            "a_variant_becomes_a_plan_and_is_taken_back",
+            NEEDS,
+            plans::a_variant_becomes_a_plan_and_is_taken_back,
+        ),
+        trial(
+            "plans_of_all_kinds_are_told",
+            NEEDS,
+            plans::plans_of_all_kinds_are_told,
+        ),
     ];
     // Each measures rates or times, so none may have another beside it.
     let arguments = Arguments {
@@ -330,9 +341,17 @@ fn a_plan_is_approved() {
     let mut browser = operators_page(&stage);
     browser.when("document.body.innerText.includes('flows share')");
     view(&mut browser, "changes");
-    browser.press("Make a plan");
+    // A measurement may be missing just then.
+    must(wait_for("there is a plan", PATIENCE, || {
+        browser.press("Make a plan");
+        browser.when("!document.querySelector('#view .nothing')?.innerText.startsWith('Ask')");
+        let is_there = browser.value("document.querySelector('.review') !== null");
+        Ok((is_there == true).then_some(()))
+    }));
     browser.when("document.body.innerText.includes('What it promises')");
     browser.when("document.body.innerText.includes('Whom it touches')");
+    browser.when("document.querySelector('.review td .chip.good')?.innerText === 'live-safe'");
+    browser.when("document.querySelector('.review .plus').parentElement.nextSibling.innerText.startsWith('pin tcp h')");
     photograph(&mut browser, "plan");
     browser.press("Approve plan");
     browser.when("document.querySelector('.card .chip.good')?.innerText === 'committed'");
@@ -354,6 +373,7 @@ fn a_viewer_only_looks() {
     browser.when("document.querySelector('#view button.main').disabled");
     browser.when("document.body.innerText.includes('an operator may change')");
     is_sound(&mut browser);
+    plans::an_offer_is_reviewed(&stage, &mut browser);
     browser.value("sessionStorage.setItem('reweave-token', 'x'), location.reload()");
     browser.when("document.body?.innerText.includes('reweave dashboard')");
 }

@@ -12,6 +12,7 @@ use crate::circuit::{CircuitSet, OpticalName};
 use crate::member::{Digest, Member, Role};
 use crate::plan::Generation;
 
+mod audit;
 mod discovered;
 mod finding;
 mod history;
@@ -28,6 +29,7 @@ mod resolve;
 mod status;
 mod trace;
 
+pub use audit::{AuditOutcome, Audited};
 pub use discovered::{Discovered, DiscoveredLink, DiscoveredNode, LinkEnd, LooseEnd};
 pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, IterationOutcome, Outcome, Record};
@@ -176,6 +178,17 @@ pub enum Request {
     Gate {
         hosts: Vec<String>,
     },
+    /// Carry it out if what is shown of it still has one of these seals.
+    ApplySealed {
+        generation: Generation,
+        anyway: bool,
+        now: bool,
+        seals: Vec<String>,
+    },
+    /// Who asked for what, the newest first; those before this number.
+    Audit {
+        before: Option<u64>,
+    },
     /// How the coordinator that is asked stands, whoever leads, and also where nobody does.
     Standing,
 }
@@ -190,6 +203,16 @@ pub struct Approval {
 }
 
 impl Approval {
+    /// What is asked for it by whoever has seen this.
+    pub fn of_sealed(self, generation: Generation, seals: Vec<String>) -> Request {
+        Request::ApplySealed {
+            generation,
+            anyway: self.force,
+            now: self.now,
+            seals,
+        }
+    }
+
     /// What is asked for it.
     pub fn of(self, generation: Generation) -> Request {
         match self {
@@ -234,12 +257,14 @@ impl Request {
             | Self::Apply { .. }
             | Self::ApplyAnyway { .. }
             | Self::ApplyNow { .. }
+            | Self::ApplySealed { .. }
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Maintain { .. }
             | Self::Job { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
+            | Self::Audit { .. }
             | Self::ChangeMembers(_) => role == Role::Operator,
         }
     }
@@ -255,6 +280,7 @@ impl Request {
             | Self::Apply { .. }
             | Self::ApplyAnyway { .. }
             | Self::ApplyNow { .. }
+            | Self::ApplySealed { .. }
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Maintain { .. }
@@ -278,6 +304,7 @@ impl Request {
             | Self::Jobs
             | Self::Registered
             | Self::Gate { .. }
+            | Self::Audit { .. }
             | Self::Standing
             | Self::Renew { .. } => false,
         }
@@ -340,6 +367,8 @@ pub enum Response {
     Registered(Vec<RegisteredJob>),
     Started(Box<StartedJob>),
     Allocation(Box<Allocation>),
+    /// As many as fit into one answer; none when there are no older ones.
+    Audit(Vec<Audited>),
     Standing(Box<CoordinatorStanding>),
 }
 
@@ -426,6 +455,8 @@ pub enum Refused {
     TooManyJobs { most: usize },
     /// No job is called so, or works on such hosts.
     NoSuchJob { why: String },
+    /// What is shown of the plan is not what whoever approves it has seen.
+    ChangedMeanwhile { generation: Generation },
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
@@ -548,6 +579,10 @@ impl fmt::Display for Refused {
                     "a certificate of role {role} may not ask this; use an operator's"
                 )
             }
+            Self::ChangedMeanwhile { generation } => write!(
+                f,
+                "what plan {generation} does or whom it touches has changed since you looked: look again"
+            ),
             Self::NoPlan => f.write_str("there is no plan to apply; make one with `reweave plan`"),
             Self::OtherPlan { offered } => other_plan(f, offered),
             Self::NoSuchSwitch { name } => no_such(f, "optical switch", name),

@@ -34,6 +34,9 @@ pub struct Plan {
     pub circuits: BTreeMap<String, CircuitSet>,
     /// What differs from its parent, where that is in force.
     pub changes: Vec<Line>,
+    /// Stands for all that is shown of a plan on offer, but for how many flows of a job it touches: whoever
+    /// names it with an approval approves nothing else.
+    pub seal: String,
     /// Why it cannot be carried out just now, as far as jobs are frozen.
     pub hindered_by: Vec<String>,
     /// Jobs that it touches, those first of which it touches most.
@@ -190,6 +193,7 @@ impl Plan {
             tables: tables(&plan.tables, fabric),
             circuits: circuits(&plan.circuits, fabric),
             changes: Vec::new(),
+            seal: String::new(),
             hindered_by: Vec::new(),
             touched: Vec::new(),
             course: None,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use reweave_common::operator::{Approval, Outcome, Record, Response};
+use reweave_common::operator::{Approval, Outcome, Record, Request, Response};
 use reweave_common::plan::Generation;
 
 use crate::ask::{Coordinator, Reach};
@@ -26,15 +26,43 @@ pub(crate) struct Apply {
     /// The number `reweave plan` gave
     #[arg(value_parser = number)]
     generation: u64,
+    #[command(flatten)]
+    insistence: Insistence,
+    /// Return as soon as the coordinator has taken it over
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Have the plan carried out that makes this generation, and return as soon as the coordinator has taken it over
+///
+/// `reweave apply` follows it to its end as well.
+#[derive(Debug, Args)]
+pub(crate) struct Approve {
+    /// The number `reweave plan` gave
+    #[arg(value_parser = number)]
+    generation: u64,
+    #[command(flatten)]
+    insistence: Insistence,
+    /// Only if what is shown of it still has this seal, which `reweave --output json plan` tells
+    #[arg(long)]
+    seal: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+struct Insistence {
     /// Keep the change though flows become slower by it; what is unsound is refused all the same
     #[arg(long)]
     force: bool,
     /// Make it at once, whatever hours the policy has for changes
     #[arg(long)]
     now: bool,
-    /// Return as soon as the coordinator has taken it over
-    #[arg(long)]
-    no_wait: bool,
+}
+
+impl Insistence {
+    fn approval(self) -> Approval {
+        let Self { force, now } = self;
+        Approval { force, now }
+    }
 }
 
 pub(crate) fn number(text: &str) -> Result<u64, &'static str> {
@@ -42,23 +70,27 @@ pub(crate) fn number(text: &str) -> Result<u64, &'static str> {
         .map_err(|_| "no number of a plan; `reweave plan` tells it")
 }
 
-impl Apply {
-    fn approval(&self) -> Approval {
-        let (force, now) = (self.force, self.now);
-        Approval { force, now }
+impl Approve {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let (generation, approval) = (Generation(self.generation), self.insistence.approval());
+        let asked = match &self.seal {
+            Some(seal) => approval.of_sealed(generation, vec![seal.clone()]),
+            None => approval.of(generation),
+        };
+        begin(&mut Coordinator::reach(reach)?, &asked)?;
+        started(output, generation)
     }
+}
 
+impl Apply {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
-        let generation = Generation(self.generation);
+        let (generation, approval) = (Generation(self.generation), self.insistence.approval());
         if self.no_wait {
-            begin(&mut coordinator, generation, self.approval())?;
-            let started = serde_json::json!({ "started": generation });
-            return print(output, &started, |page| {
-                page.line(&format!("plan {generation} is being carried out"));
-            });
+            begin(&mut coordinator, &approval.of(generation))?;
+            return started(output, generation);
         }
-        let (record, mut coordinator) = carry_out(reach, coordinator, generation, self.approval())?;
+        let (record, mut coordinator) = carry_out(reach, coordinator, generation, approval)?;
         let names = Names::of(&coordinator.status()?);
         print(output, &record, |page| show::record(page, &record, &names))?;
         Ok(match record.outcome {
@@ -68,12 +100,15 @@ impl Apply {
     }
 }
 
-fn begin(
-    coordinator: &mut Coordinator,
-    generation: Generation,
-    approval: Approval,
-) -> Result<(), CliError> {
-    match coordinator.ask(&approval.of(generation))? {
+fn started(output: Output, generation: Generation) -> Result<ExitCode, CliError> {
+    let started = serde_json::json!({ "started": generation });
+    print(output, &started, |page| {
+        page.line(&format!("plan {generation} is being carried out"));
+    })
+}
+
+fn begin(coordinator: &mut Coordinator, asked: &Request) -> Result<(), CliError> {
+    match coordinator.ask(asked)? {
         Response::ApplyStarted { .. } => Ok(()),
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
@@ -87,7 +122,7 @@ pub(crate) fn carry_out(
     generation: Generation,
     approval: Approval,
 ) -> Result<(Record, Coordinator), CliError> {
-    begin(&mut coordinator, generation, approval)?;
+    begin(&mut coordinator, &approval.of(generation))?;
     follow(reach, coordinator, generation)
 }
 

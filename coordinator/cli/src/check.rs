@@ -197,7 +197,7 @@ mod tests {
     fn opened(fabric: &Fabric, optical: &str, to_h2: &str) -> Plan {
         let via = |circuit: &str| json!([{ "link": over(fabric, circuit), "weight": 1 }]);
         let plan = json!({
-            "generation": 1, "parent": 0, "takes_back": null, "pins": [], "changes": [], "hindered_by": [], "touched": [], "course": null,
+            "generation": 1, "parent": 0, "takes_back": null, "pins": [], "changes": [], "seal": "", "hindered_by": [], "touched": [], "course": null,
             "moves": [], "predictions": [], "iterations": [],
             "circuits": { optical: [[1, 2], [3, 4]] },
             "tables": {

@@ -288,7 +288,9 @@ pub(crate) enum CliError {
     NoSuchLink { name: String },
     #[error("--lossy names {name} twice")]
     LinkTwice { name: String },
-    #[error("{text:?} is no stretch of time: write 2026-11-20T14:00:00Z/10m, or 1h/10m")]
+    #[error(
+        "{text:?} is no stretch of time: write 2026-11-20T14:00/10m (UTC), or 1h/10m for an hour ago"
+    )]
     BadSpan { text: String },
     #[error(
         "from {from} to {to} the history knows of no traffic between hosts of the recorded fabric"

@@ -5,6 +5,7 @@
 
 mod apply;
 mod ask;
+mod audit;
 mod causes;
 mod check;
 mod cluster;
@@ -113,6 +114,8 @@ enum Command {
     Plan(plan::Plan),
     /// Carry out the plan that makes this generation, and see what comes of it
     Apply(apply::Apply),
+    Approve(apply::Approve),
+    Diff(plan::Diff),
     Maintenance(maintenance::Maintenance),
     /// What an orchestrator tells of its jobs, and what it asks before it places them
     #[command(subcommand)]
@@ -136,6 +139,7 @@ enum Command {
         )]
         most: usize,
     },
+    Audit(audit::Audit),
     Discover(discover::Discover),
     /// What would be: workloads and flows on fabrics that need not exist
     Sim(sim::Simulation),
@@ -186,6 +190,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Explain(explain) => explain.run(reach, *output),
         Command::Plan(command) => command.run(reach, *output),
         Command::Apply(apply) => apply.run(reach, *output),
+        Command::Approve(approve) => approve.run(reach, *output),
+        Command::Diff(diff) => diff.run(reach, *output),
         Command::Job(job) => job.run(reach, *output),
         Command::Run(run) => run.run(reach),
         Command::Maintenance(maintenance) => maintenance.run(reach, *output),
@@ -195,6 +201,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::History { generation, most } => {
             show_history(reach, *output, *most, generation.map(Generation))
         }
+        Command::Audit(audit) => audit.run(reach, *output),
         Command::Discover(discover) => discover.run(reach, *output),
         Command::Sim(command) => command.run(*output),
         Command::Export(export) => export.run(),

@@ -97,15 +97,26 @@ fn written_down(seen: bool) -> TempDir {
 }
 
 fn asked(folder: &TempDir, variant: &str) -> Output {
-    let file = folder.path().join("variant.toml");
+    write_variant(folder, "variant.toml", variant);
+    simulated(
+        folder,
+        SPAN,
+        &["--output", "json", "--with", "variant.toml"],
+    )
+}
+
+fn write_variant(folder: &TempDir, name: &str, variant: &str) {
+    let file = folder.path().join(name);
     fs::write(&file, format!("recorded = \"recorded.toml\"\n{variant}")).expect(WRITABLE);
+}
+
+/// `reweave sim history` in the folder.
+fn simulated(folder: &TempDir, span: &str, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
-    command.args(["sim", "history", SPAN, "--output", "json", "--with"]);
-    command.arg(file).arg("--history");
-    command
-        .arg(folder.path().join("history"))
-        .output()
-        .expect("reweave runs")
+    command.current_dir(folder.path());
+    command.args(["sim", "history", span]).args(options);
+    command.env("REWEAVE_HISTORY", "history");
+    command.output().expect("reweave runs")
 }
 
 /// The rates of both flows, as they were by the model and in the variant.
@@ -162,6 +173,97 @@ fn ways_that_were_seen_are_the_same_however_links_are_numbered() {
         ),
     );
     are(&apart, 200.0);
+}
+
+/// As somebody types it: to the minute, with the history named once for all.
+#[test]
+fn a_stretch_of_time_is_said_to_the_minute() {
+    let folder = recorded();
+    write_variant(&folder, "variant.toml", "");
+    let with = ["--with", "variant.toml"];
+    for span in ["2026-11-20T14:00/30m", "2026-11-20/1day"] {
+        let output = simulated(&folder, span, &with);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{span}: {said}");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(shown.contains("2 bursts"), "{span}: {shown}");
+    }
+    let output = simulated(&folder, "2026-11-20T14/30m", &with);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("write 2026-11-20T14:00/10m"), "{said}");
+}
+
+/// One that is twice as fast, one that is as fast, and one that is slower by a half.
+fn three() -> TempDir {
+    let folder = recorded();
+    let narrow = IDEAL.replace("0.3", "0.0666666");
+    fs::write(folder.path().join("narrow.toml"), narrow).expect(WRITABLE);
+    let apart = "[[way]]\nnodes = [\"h0\", \"leaf0\", \"spine1\", \"leaf1\", \"h2\"]\n";
+    write_variant(&folder, "apart.toml", apart);
+    write_variant(&folder, "same.toml", "");
+    write_variant(&folder, "slow.toml", "fabric = \"narrow.toml\"\n");
+    folder
+}
+
+const THREE: [&str; 6] = [
+    "--with",
+    "apart.toml",
+    "--with",
+    "same.toml",
+    "--with",
+    "slow.toml",
+];
+
+#[test]
+fn several_variants_stand_side_by_side() {
+    let folder = three();
+    let json = simulated(&folder, SPAN, &[&THREE[..], &["--output", "json"]].concat());
+    let lines = String::from_utf8(json.stdout).expect("text");
+    let lines = lines.lines().map(|line| serde_json::from_str(line));
+    let lines: Vec<Value> = lines.collect::<Result<_, _>>().expect("each is JSON");
+    let told: Vec<_> = lines
+        .iter()
+        .map(|it| (it["name"].as_str(), it["slower_percent"].as_f64()))
+        .map(|(name, slower)| (name.unwrap(), slower.unwrap().round() as i64))
+        .collect();
+    assert_eq!(
+        told,
+        [("apart.toml", -50), ("same.toml", 0), ("slow.toml", 50)]
+    );
+    let shown = simulated(&folder, SPAN, &THREE);
+    let shown = String::from_utf8(shown.stdout).expect("text");
+    for row in [
+        "as it was ",
+        "apart.toml (-50.0 %) ",
+        "slow.toml (+50.0 %) ",
+    ] {
+        let rows = shown
+            .lines()
+            .filter(|line| line.trim_start().starts_with(row));
+        assert_eq!(rows.count(), 2, "{row}: {shown}");
+    }
+}
+
+#[test]
+fn what_is_slower_than_allowed_fails_after_all_is_told() {
+    let folder = three();
+    let run = |options: &[&str]| {
+        let output = simulated(&folder, SPAN, &[&THREE[..], options].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said, output.stdout.is_empty())
+    };
+    assert_eq!(run(&[]), (Some(0), String::new(), false));
+    let fail = "--fail-if-slower";
+    assert_eq!(run(&[fail, "51"]), (Some(0), String::new(), false));
+    let (code, said, is_silent) = run(&[fail, "49"]);
+    assert_eq!((code, is_silent), (Some(1), false), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let expected = "slow.toml: the bursts take 50.0 % longer than as it was, and 49 % are allowed";
+    assert!(said.contains(expected), "{said}");
+    for bad in ["-1", "NaN", "inf", "five"] {
+        assert_eq!(run(&[fail, bad]).0, Some(2), "{bad}");
+    }
 }
 
 #[test]

@@ -84,6 +84,7 @@ impl Place {
 /// Of `2026-11-20T14:03:00Z`.
 const DAY: usize = 10;
 const HOUR: std::ops::Range<usize> = 11..13;
+const MINUTE: usize = 16;
 
 /// No calendar in use goes beyond.
 const LAST: Moment = Moment::from_micros(253_402_300_799_000_000);
@@ -94,14 +95,26 @@ pub fn written(at: Moment) -> String {
     humantime::format_rfc3339_micros(at).to_string()
 }
 
-/// A moment by the calendar, or so long before `now`; nothing when the text is neither.
+/// A moment by the calendar, to the day, the minute or finer, or so long before `now`; nothing when the text
+/// is neither.
 pub fn moment_of(text: &str, now: SystemTime) -> Option<Moment> {
-    let at = match humantime::parse_rfc3339_weak(text) {
+    let at = match humantime::parse_rfc3339_weak(&to_the_second(text)) {
         Ok(at) => at,
         Err(_) => now.checked_sub(humantime::parse_duration(text).ok()?)?,
     };
     let micros = at.duration_since(UNIX_EPOCH).ok()?.as_micros();
     u64::try_from(micros).ok().map(Moment::from_micros)
+}
+
+/// People leave out what is zero.
+fn to_the_second(text: &str) -> String {
+    let text = text.strip_suffix('Z').unwrap_or(text);
+    let rest = match text.len() {
+        DAY => "T00:00:00",
+        MINUTE => ":00",
+        _ => "",
+    };
+    format!("{text}{rest}")
 }
 
 pub(crate) fn moment(at: SystemTime) -> Moment {
@@ -141,5 +154,43 @@ impl fmt::Display for FileName {
             self.checksum,
             Self::END
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_said_as_finely_as_it_must_be() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_795_183_200);
+        let said = |text| moment_of(text, now).map(written);
+        let is = |text: &str| Some(format!("2026-11-19T{text}.000000Z"));
+        for ten in [
+            "2026-11-19T10:00",
+            "2026-11-19T10:00Z",
+            "2026-11-19 10:00",
+            "2026-11-19T10:00:00",
+            "2026-11-19T10:00:00Z",
+        ] {
+            assert_eq!(said(ten), is("10:00:00"), "{ten}");
+        }
+        for day in ["2026-11-19", "2026-11-19Z"] {
+            assert_eq!(said(day), is("00:00:00"), "{day}");
+        }
+        assert_eq!(said("1h"), Some("2026-11-20T13:00:00.000000Z".to_owned()));
+        for none in [
+            "",
+            "Z",
+            "2026-11",
+            "2026-11-19T10",
+            "2026-11-19T25:00",
+            "2026-13-19",
+            "yesterday",
+            "äääää",
+            "2026-11-19T10:00:00+01:00",
+        ] {
+            assert_eq!(said(none), None, "{none}");
+        }
     }
 }

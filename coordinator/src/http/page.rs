@@ -35,6 +35,7 @@ assets! {
     "/assets/matrix.js" SCRIPT "matrix.js",
     "/assets/heat.js" SCRIPT "heat.js",
     "/assets/changes.js" SCRIPT "changes.js",
+    "/assets/review.js" SCRIPT "review.js",
     "/assets/overview.js" SCRIPT "overview.js",
     "/assets/findings.js" SCRIPT "findings.js",
     "/assets/flows.js" SCRIPT "flows.js",

@@ -7,6 +7,7 @@ use reweave_link::{Channel, LinkError, Pace, Session};
 
 use super::chairs::Chair;
 use super::{Ending, member};
+use crate::audit::{self, Who};
 use crate::house::House;
 use crate::intake::{Asker, Closed};
 use crate::replication::Wish;
@@ -53,7 +54,13 @@ async fn answer_one(session: &Session, house: &House, renewals: &Pace) -> Result
             renew(session, house, request).await
         }
         request @ (Request::Coordinators | Request::Standing | Request::ChangeMembers(_)) => {
-            members(session, house, request).await?
+            let (what, decides) = (request.to_string(), request.decides());
+            let response = members(session, house, request).await?;
+            if let Some(outcome) = audit::outcome(decides, &response) {
+                let who = Who::Known(session.peer().to_string());
+                house.audit.note(who, &what, outcome);
+            }
+            response
         }
         request => {
             let by = Asker::Member(session.peer().clone());

@@ -113,6 +113,50 @@ async fn a_token_asks_what_its_maker_may_ask() {
 }
 
 #[tokio::test]
+async fn what_is_approved_as_it_was_seen_is_named_by_its_tag() {
+    let house = House::new();
+    let token = operators(&house).await;
+    let approve = |tag: &str| {
+        let headers = format!("{token}If-Match: {tag}\r\n");
+        send(&house, "POST", "/api/v1/plans/1/approval", &headers)
+    };
+    // There is none: nobody has to look again.
+    for tag in ["*", "\"x\"", "W/\"x\", \"y\""] {
+        is_problem(&approve(tag), 404, "no-plan");
+    }
+    for tag in ["x", "\"x", "\"x\" \"y\""] {
+        is_problem(&approve(tag), 400, "bad-request");
+    }
+    let plan = send(&house, "GET", "/api/v1/plans/1", &token);
+    is_problem(&plan, 404, "nothing-there");
+}
+
+#[tokio::test]
+async fn an_approval_of_what_was_not_shown_is_refused() {
+    let house = House::new();
+    let token = operators(&house).await;
+    let wanted = serde_json::json!({
+        "variant": "recorded = \"fabric.toml\"\nwithout = [\"leaf0-spine0\"]\n",
+    });
+    let path = "/api/v1/sandbox/plan";
+    let offered = send_json(&house, "POST", path, &token, &wanted.to_string()).json();
+    let number = &offered["plan"]["generation"];
+    let path = format!("/api/v1/plans/{number}");
+    let plan = send(&house, "GET", &path, &token);
+    let tag = plan.header("etag").expect("it has one").to_owned();
+    assert_eq!(tag, offered["plan"]["seal"].to_string());
+    let approve = |tag: &str| {
+        let headers = format!("{token}If-Match: {tag}\r\n");
+        send(&house, "POST", &format!("{path}/approval"), &headers)
+    };
+    is_problem(&approve("\"x\""), 412, "changed-meanwhile");
+    is_problem(&approve(&format!("W/{tag}")), 412, "changed-meanwhile");
+    assert_eq!(send(&house, "GET", &path, &token).code, 200);
+    // What was seen is what is judged, and no switch is there.
+    is_problem(&approve(&format!("\"x\", {tag}")), 422, "unfit");
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_a_problem_that_says_so() {
     let house = House::new();
     let token = operators(&house).await;

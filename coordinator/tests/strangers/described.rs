@@ -42,7 +42,7 @@ async fn what_can_be_asked_is_described_to_whoever_wants_to_know() {
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     let root = document["servers"][0]["url"].as_str().unwrap();
     let paths = document["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 26, "{:?}", paths.keys());
+    assert_eq!(paths.len(), 28, "{:?}", paths.keys());
     let mut ids = BTreeSet::new();
     for (path, methods) in paths {
         for (method, operation) in methods.as_object().unwrap() {
@@ -66,7 +66,10 @@ async fn what_can_be_asked_is_described_to_whoever_wants_to_know() {
     let approval = &paths["/plans/{generation}/approval"]["post"];
     let parameters = approval["parameters"].as_array().unwrap().iter();
     let names: Vec<_> = parameters.map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["generation", "force", "now", "Idempotency-Key"]);
+    assert_eq!(
+        names,
+        ["generation", "force", "now", "If-Match", "Idempotency-Key"]
+    );
     let mut pointed_at = BTreeSet::new();
     references(&document, &mut pointed_at);
     assert!(pointed_at.len() > 40, "{pointed_at:?}");

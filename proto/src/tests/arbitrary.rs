@@ -308,6 +308,17 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         option::of(generation()).prop_map(|generation| Request::TakeBack { generation }),
         (generation(), any::<bool>())
             .prop_map(|(generation, anyway)| Request::ApplyNow { generation, anyway }),
+        any::<Option<u64>>().prop_map(|before| Request::Audit { before }),
+        (generation(), any::<[bool; 2]>(), texts()).prop_map(
+            |(generation, [anyway, now], seals)| {
+                Request::ApplySealed {
+                    generation,
+                    anyway,
+                    now,
+                    seals,
+                }
+            }
+        ),
         texts().prop_map(|hosts| Request::Freeze { hosts }),
         texts().prop_map(|hosts| Request::Thaw { hosts }),
         rewiring::maintain(),
@@ -647,6 +658,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             tables: pins.1.0,
             circuits: pins.1.1,
             changes: pins.1.2,
+            seal: pins.2.concat(),
             hindered_by: pins.2,
             touched: touched.0,
             course: touched.1,
@@ -738,6 +750,7 @@ fn refused() -> impl Strategy<Value = Refused> {
         prop::collection::vec(generation(), 0..3)
             .prop_map(|offered| Refused::OtherPlan { offered }),
         generation().prop_map(|running| Refused::Busy { running }),
+        generation().prop_map(|generation| Refused::ChangedMeanwhile { generation }),
         [any::<u64>(), any::<u64>()].prop_map(|[touched_percent, most_percent]| Refused::TooWide {
             touched_percent,
             most_percent,

@@ -160,6 +160,7 @@ fn a_plan_names_its_places() {
         "generation": 4,
         "parent": 3,
         "takes_back": null,
+        "seal": "",
         "hindered_by": [],
         "touched": [],
         "course": null,

@@ -17,8 +17,8 @@ use reweave_common::holding::Holding;
 use reweave_common::instruction::Refusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{
-    AgentState, CoordinatorState, Finding, FlowChange, JobOrder, MaintenanceStage, MemberOrder,
-    Mode, NoWayBack, Outcome, Phase, Refused, Request, Response, Tag, Useless, What,
+    AgentState, AuditOutcome, CoordinatorState, Finding, FlowChange, JobOrder, MaintenanceStage,
+    MemberOrder, Mode, NoWayBack, Outcome, Phase, Refused, Request, Response, Tag, Useless, What,
 };
 use reweave_common::plan::LostBecause;
 use reweave_common::probing::Stamps;
@@ -286,6 +286,7 @@ fn of_agents() -> Shapes {
 fn of_answers() -> Shapes {
     shape::<Response>(&[
         trace::<AgentState>,
+        trace::<AuditOutcome>,
         trace::<Bandwidth>,
         trace::<Class>,
         trace::<CoordinatorState>,

@@ -25,6 +25,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use reweave_common::operator::Request;
 
+pub(crate) use recorded::Diff;
+
 use crate::Output;
 use crate::ask::Reach;
 use crate::error::CliError;

@@ -26,7 +26,7 @@ pub(super) struct Show {
 
 /// What a plan changes of what was there before it, a line each, and what each asks of jobs that run
 #[derive(Debug, Args)]
-pub(super) struct Diff {
+pub(crate) struct Diff {
     /// The number `reweave plan` or `reweave history` gave
     #[arg(value_name = "N", value_parser = number)]
     generation: u64,
@@ -52,7 +52,7 @@ impl Show {
 }
 
 impl Diff {
-    pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let (Record { plan, .. }, names) = look(reach, self.generation)?;
         let answer = Changes {
             generation: plan.generation,

@@ -163,6 +163,7 @@ mod tests {
                     what: What::Unpin(pin),
                     tag: Tag::LiveSafe,
                 }],
+                seal: String::new(),
                 hindered_by: vec![],
                 touched: vec![],
                 course: None,

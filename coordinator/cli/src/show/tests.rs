@@ -93,6 +93,7 @@ fn plan() -> Plan {
         }],
         tables: BTreeMap::new(),
         circuits: BTreeMap::new(),
+        seal: String::new(),
         hindered_by: vec![],
         touched: vec![],
         course: None,

@@ -5,29 +5,34 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use reweave_history::{Kind, written};
-use reweave_planner::sandbox::{
-    Compared, Effort, Outcome, SandboxError, Variant, VariantFile, compare,
-};
+use reweave_common::moment::Moment;
+use reweave_history::{Kind, Window, written};
+use reweave_planner::sandbox::{Compared, Effort, SandboxError, Variant, VariantFile, compare};
 use serde::Serialize;
 
 use super::costs::Costs;
 use super::measured::{self, Lossy};
 use super::progress::Progress;
-use super::{effort, input, past, progress, show};
+use super::{abreast, effort, input, past, progress};
 use crate::error::CliError;
-use crate::page::Page;
-use crate::{Output, print};
+use crate::page::tell;
+use crate::{Output, print, say};
 
 /// Traffic of the past, on another fabric, with other ways or between other hosts
+///
+/// Several variants stand side by side; for scripts each is a line of its own, in the order in which they
+/// were named.
 #[derive(Debug, Args)]
 pub(crate) struct History {
-    /// From when, and for how long: 2026-11-20T14:00:00Z/10m, or 1h/10m for an hour ago
+    /// From when, and for how long: 2026-11-20T14:00/10m (UTC), or 1h/10m for an hour ago
     #[arg(value_name = "FROM/SPAN")]
     span: String,
-    /// What is to be otherwise
-    #[arg(long = "with", value_name = "VARIANT.toml")]
-    variant: PathBuf,
+    /// What is to be otherwise; may be repeated
+    #[arg(long = "with", value_name = "VARIANT.toml", required = true)]
+    variants: Vec<PathBuf>,
+    /// Exit with 1 if the bursts of a variant take so much longer in all than as it was
+    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_negative_numbers = true)]
+    fail_if_slower: Option<f64>,
     /// Where the history is kept: a folder or s3://bucket/prefix
     #[arg(long, env = "REWEAVE_HISTORY", value_name = "URL")]
     history: String,
@@ -37,61 +42,144 @@ pub(crate) struct History {
     effort: effort::Effort,
 }
 
+fn percent(text: &str) -> Result<f64, &'static str> {
+    let percent = text.parse().ok();
+    let sound = percent.filter(|it: &f64| it.is_finite() && *it >= 0.0);
+    sound.ok_or("no share in percent, as 5 or 0.5")
+}
+
 #[derive(Debug, Serialize)]
-struct Answer {
-    from: String,
-    to: String,
+pub(super) struct Answer {
+    pub(super) name: String,
+    pub(super) from: String,
+    pub(super) to: String,
     resolution: String,
+    /// How much longer its bursts take in all; less than nothing where they are faster.
+    pub(super) slower_percent: f64,
     #[serde(flatten)]
-    compared: Compared,
+    pub(super) compared: Compared,
     /// Links of the recorded fabric that lost something, by probes and ports.
-    lossy: Vec<Lossy>,
+    pub(super) lossy: Vec<Lossy>,
     wall_ms: f64,
 }
 
 impl History {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let (variant, files) = read(&self.variant)?;
+        let variants = self.variants.iter().map(|path| read(path));
+        let variants: Vec<_> = variants.collect::<Result<_, _>>()?;
         let span = past::span(&self.span)?;
-        let [from, to] = span;
         let kinds = [&[Kind::Flows][..], &measured::KINDS].concat();
         let window = past::window(&self.history, span, &kinds)?;
-        let lossy = measured::lossy(&window, &variant.recorded);
-        let costs = self.costs.known().ok_or(CliError::NoPayload)?;
+        let answers = variants.iter().map(|it| self.play(span, &window, it));
+        let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
+        tell_all(output, &answers)?;
+        Ok(self.verdict(&answers))
+    }
+
+    fn play(
+        &self,
+        [from, to]: [Moment; 2],
+        window: &Window,
+        Read {
+            name,
+            variant,
+            files,
+        }: &Read,
+    ) -> Result<Answer, CliError> {
         let began = Instant::now();
         let mut progress = Progress::begin("tasks");
         let mut effort = Effort {
-            costs,
+            costs: self.costs.known().ok_or(CliError::NoPayload)?,
             limit: self.effort.limit(),
             watch: &mut |at| {
                 progress.see(at);
                 true
             },
         };
-        let compared = compare(&window.bursts(), from, &variant, &mut effort);
+        let compared = compare(&window.bursts(), from, variant, &mut effort);
         progress.end();
         let [from, to] = [from, to].map(written);
-        let answer = Answer {
-            compared: compared.map_err(|error| failed(error, [&from, &to], &files))?,
+        let compared = compared.map_err(|error| failed(error, [&from, &to], files))?;
+        let lossy = measured::lossy(window, &variant.recorded);
+        Ok(Answer {
+            name: name.clone(),
+            slower_percent: slower_percent(&compared),
+            compared,
             from,
             to,
             resolution: window.resolution.name().to_owned(),
             lossy: measured::listed(&lossy, &variant.recorded),
             wall_ms: progress::millis(began),
-        };
-        print(output, &answer, |page| lay_out(page, &answer))
+        })
+    }
+
+    fn verdict(&self, answers: &[Answer]) -> ExitCode {
+        let most = self.fail_if_slower.unwrap_or(f64::INFINITY);
+        let slower = answers.iter().filter(|it| it.slower_percent > most);
+        let slower: Vec<_> = slower.collect();
+        for Answer {
+            name,
+            slower_percent,
+            ..
+        } in &slower
+        {
+            tell(&format!(
+                "{name}: the bursts take {slower_percent:.1} % longer than as it was, and {most} % are allowed"
+            ));
+        }
+        if slower.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
     }
 }
 
+fn slower_percent(compared: &Compared) -> f64 {
+    let [before, then] = [&compared.as_it_was, &compared.variant].map(|it| it.busy_ms);
+    (then / before - 1.0) * 100.0
+}
+
+/// One answer is laid out whole; several are compared.
+fn tell_all(output: Output, answers: &[Answer]) -> Result<(), CliError> {
+    match (output, answers) {
+        (_, [answer]) => print(output, answer, |page| abreast::alone(page, answer))?,
+        (Output::Table, answers) => print(output, &(), |page| abreast::all(page, answers))?,
+        _ => return each(output, answers),
+    };
+    Ok(())
+}
+
+fn each(output: Output, answers: &[Answer]) -> Result<(), CliError> {
+    for answer in answers {
+        if output == Output::Yaml {
+            say("---\n")?;
+        }
+        print(output, answer, |_| ())?;
+    }
+    Ok(())
+}
+
+/// A variant, and where its fabrics are written down.
+struct Read {
+    name: String,
+    variant: Variant,
+    files: [PathBuf; 2],
+}
+
 /// With the files of both fabrics, which lie beside it.
-fn read(path: &Path) -> Result<(Variant, [PathBuf; 2]), CliError> {
+fn read(path: &Path) -> Result<Read, CliError> {
     let (name, text) = (path.display().to_string(), input::text(path)?);
     let file = VariantFile::parse(&name, &text).map_err(CliError::Input)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let files = file.fabrics().map(|name| folder.join(name));
     let fabrics = [input::fabric(&files[0])?, input::fabric(&files[1])?];
     let variant = file.on(fabrics).map_err(CliError::Input)?;
-    Ok((variant, files))
+    Ok(Read {
+        name,
+        variant,
+        files,
+    })
 }
 
 fn failed(error: SandboxError, [from, to]: [&str; 2], files: &[PathBuf; 2]) -> CliError {
@@ -104,65 +192,4 @@ fn failed(error: SandboxError, [from, to]: [&str; 2], files: &[PathBuf; 2]) -> C
         SandboxError::AsItWas(error) => CliError::Replay(error).on(&files[0]),
         SandboxError::Otherwise(error) => CliError::Replay(error).on(&files[1]),
     }
-}
-
-/// People look at so many rows.
-const ROWS: usize = 12;
-
-fn lay_out(page: &mut Page, answer: &Answer) {
-    let compared = &answer.compared;
-    let Compared {
-        as_it_was, variant, ..
-    } = compared;
-    page.line(&format!(
-        "From {} to {}: {} bursts, {} of them over unknown ways, and {} that are left out.",
-        answer.from,
-        answer.to,
-        compared.bursts.len(),
-        compared.ways_unknown,
-        compared.left_out
-    ));
-    page.line(&format!(
-        "As it was, the model is off by {:.1} % on average, {:.1} % at most.",
-        compared.mean_error * 100.0,
-        compared.worst_error * 100.0
-    ));
-    let row = |name: &str, it: &Outcome| {
-        let figures = [it.end_ms, it.busy_ms, it.slowest_mbps].map(|it| format!("{it:.1}"));
-        let [end, busy, slowest] = figures;
-        [name.to_owned(), end, busy, slowest]
-    };
-    page.table(
-        ["", "ends after ms", "bursts in all ms", "slowest Mb/s"],
-        [row("as it was", as_it_was), row("variant", variant)],
-    );
-    let full = |name: &'static str, it: &Outcome| {
-        let links = it.fullest.iter().take(3);
-        let links = links.map(|it| format!("{} > {} {:.0} %", it.from, it.to, it.share * 100.0));
-        [name.to_owned(), links.collect::<Vec<_>>().join(", ")]
-    };
-    page.table(
-        ["", "fullest links until then"],
-        [full("as it was", as_it_was), full("variant", variant)],
-    );
-    show::lossy(page, &answer.lossy);
-    page.heading("Bursts, the largest first");
-    let mut bursts: Vec<_> = compared.bursts.iter().collect();
-    bursts.sort_by_key(|it| std::cmp::Reverse(it.bytes));
-    page.table(
-        ["from", "to", "MB", "measured Mb/s", "as it was", "variant"],
-        bursts.iter().take(ROWS).map(|it| {
-            let figures = [it.measured_mbps, it.as_it_was_mbps, it.variant_mbps];
-            let [measured, same, other] = figures.map(|it| format!("{it:.1}"));
-            let megabytes = format!("{:.1}", it.bytes as f64 / 1e6);
-            [
-                it.from.clone(),
-                it.to.clone(),
-                megabytes,
-                measured,
-                same,
-                other,
-            ]
-        }),
-    );
 }

@@ -1,5 +1,6 @@
 //! `reweave sim`: what would be. No cluster is asked.
 
+mod abreast;
 pub(crate) mod collective;
 pub(crate) mod costs;
 mod effort;

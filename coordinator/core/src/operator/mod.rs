@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use reweave_common::member::Member;
-use reweave_common::operator::{Findings, NotSeen, Plan as NamedPlan, Refused, Request, Response};
+use reweave_common::operator::{
+    Findings, NotSeen, Plan as NamedPlan, Record, Refused, Request, Response,
+};
 use reweave_common::plan::{Generation, Plan};
 
 use crate::arrivals::Arrivals;
@@ -34,6 +36,7 @@ mod probes;
 mod rdma;
 mod registered;
 mod rewire;
+mod seal;
 mod status;
 mod trace;
 mod warnings;
@@ -108,19 +111,30 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Apply { generation } => apply_in_hours(turn, principal, generation, false),
         Request::ApplyAnyway { generation } => apply_in_hours(turn, principal, generation, true),
         Request::ApplyNow { generation, anyway } => apply(turn, principal, generation, anyway),
+        Request::ApplySealed {
+            generation,
+            anyway,
+            now,
+            seals,
+        } => match seal::objection(turn, generation, &seals) {
+            Some(refused) => Response::Refused(refused),
+            None if now => apply(turn, principal, generation, anyway),
+            None => apply_in_hours(turn, principal, generation, anyway),
+        },
         Request::History { before } => {
             Response::History(history::page(turn.known, turn.state, before))
         }
-        Request::Record { generation } => {
-            Response::Record(history::find(turn.known, turn.state, generation).map(Box::new))
-        }
+        Request::Record { generation } => Response::Record(record(turn, generation).map(Box::new)),
         Request::Invite {
             member,
             token,
             lasting,
         } => membership::invite(turn, principal, member, token, lasting),
         Request::Revoke { member } => membership::revoke(turn, &asking, member),
-        Request::Coordinators | Request::Standing | Request::ChangeMembers(_) => {
+        Request::Coordinators
+        | Request::Standing
+        | Request::ChangeMembers(_)
+        | Request::Audit { .. } => {
             Response::Refused(Refused::Membership {
                 why: "whoever decides is not who knows".to_owned(),
             })
@@ -184,6 +198,20 @@ fn plan(turn: &mut Turn<'_>, principal: String) -> Response {
     let proposal = turn.proposal(plan, Author::Operator(principal));
     turn.decide(proposal);
     shown
+}
+
+/// One that is on offer comes with all that whoever approves it should know.
+fn record(turn: &Turn<'_>, generation: Generation) -> Option<Record> {
+    let found = history::find(turn.known, turn.state, generation)?;
+    let offer = turn
+        .state
+        .offers()
+        .find(|it| it.plan.generation == generation);
+    let plan = match offer {
+        Some(offer) => turn.reviewed(&offer.plan),
+        None => found.plan,
+    };
+    Some(Record { plan, ..found })
 }
 
 fn apply_in_hours(
@@ -273,6 +301,12 @@ impl Turn<'_> {
     }
 
     fn shown(&self, plan: &Plan, not_seen: NotSeen) -> Response {
+        let plan = Some(Box::new(self.reviewed(plan)));
+        Response::Plan { plan, not_seen }
+    }
+
+    /// All that a person should know who approves it.
+    fn reviewed(&self, plan: &Plan) -> NamedPlan {
         let fabric = self.known.fabric;
         let changes = diff::changes(fabric, self.state.in_force(), plan);
         let touched = crate::frozen::objections(&self.known.picture(), self.state, plan);
@@ -280,15 +314,13 @@ impl Turn<'_> {
         let claims = self.claims(plan);
         let touched = radius::touched(&self.known.picture(), self.state, (plan, &claims));
         let course = crate::rollout::course_of(self, plan);
-        let named = NamedPlan::named(plan, fabric);
-        let plan = Some(Box::new(NamedPlan {
+        seal::sealed(NamedPlan {
             changes,
             hindered_by,
             touched,
             course,
-            ..named
-        }));
-        Response::Plan { plan, not_seen }
+            ..NamedPlan::named(plan, fabric)
+        })
     }
 
     fn words(&self, reasons: &[Reason]) -> Vec<String> {

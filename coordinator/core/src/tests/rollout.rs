@@ -38,6 +38,44 @@ fn a_collision_is_found_planned_applied_verified_and_committed() {
     }
 }
 
+/// As somebody is shown it now.
+fn seal(cluster: &mut Cluster, generation: Generation) -> String {
+    match cluster.ask(Request::Record { generation }) {
+        Response::Record(Some(record)) => record.plan.seal,
+        other => panic!("no record: {other:?}"),
+    }
+}
+
+#[test]
+fn a_plan_is_approved_as_it_was_shown_or_not_at_all() {
+    let (mut cluster, _, generation) = planned();
+    let seen = seal(&mut cluster, generation);
+    assert_eq!(seal(&mut cluster, generation), seen);
+    let approve = |cluster: &mut Cluster, seals: &[&String]| {
+        cluster.ask(Request::ApplySealed {
+            generation,
+            anyway: false,
+            now: false,
+            seals: seals.iter().map(|it| (*it).clone()).collect(),
+        })
+    };
+    let changed = Response::Refused(Refused::ChangedMeanwhile { generation });
+    assert_eq!(approve(&mut cluster, &[]), changed);
+    assert_eq!(approve(&mut cluster, &[&"x".to_owned()]), changed);
+    // Somebody else has the job left alone meanwhile, and then lets it go.
+    let hosts = vec!["h0".to_owned()];
+    cluster.ask(Request::Freeze {
+        hosts: hosts.clone(),
+    });
+    let frozen = seal(&mut cluster, generation);
+    assert_ne!(frozen, seen);
+    assert_eq!(approve(&mut cluster, &[&seen]), changed);
+    cluster.ask(Request::Thaw { hosts });
+    assert_eq!(approve(&mut cluster, &[&frozen]), changed);
+    let begun = Response::ApplyStarted { generation };
+    assert_eq!(approve(&mut cluster, &[&frozen, &seen]), begun);
+}
+
 #[test]
 fn in_automatic_mode_a_collision_is_mended_in_less_than_five_seconds() {
     let mut cluster = Cluster::new(Mode::Auto);

@@ -11,6 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::once::{Key, Once};
 use super::problem::Problem;
+use super::sealed::{self, Seen};
 use super::visitor::Visitor;
 use super::{Answered, Number, Options, Served, document, number, options};
 
@@ -81,11 +82,12 @@ struct Begun {
 }
 
 /// Has a plan carried out. Its record tells what comes of it; approved once more while it is
-/// carried out, nothing changes, and `force` and `now` come too late. For operators.
+/// carried out, nothing changes, and `force` and `now` come too late. With `If-Match` it is what was shown
+/// under that ETag, or 412. For operators.
 #[utoipa::path(
     post,
     path = "/plans/{generation}/approval",
-    params(("generation" = u64, Path, description = "The plan's number"), Insistence, Key),
+    params(("generation" = u64, Path, description = "The plan's number"), Insistence, Seen, Key),
     responses((
         status = 202,
         description = "It has begun",
@@ -103,9 +105,9 @@ pub(super) async fn approve(
     let generation = number(path)?;
     let Insistence { force, now } = options(insistence)?;
     let approval = Approval { force, now };
-    let what = format!("approval of {generation}, {approval:?}");
-    let once = Once::asked(&headers, &visitor, &what)?;
-    let asked = begin(&served, &visitor, generation, approval);
+    let asked = sealed::asked(&headers, generation, approval)?;
+    let once = Once::asked(&headers, &visitor, &format!("{asked:?}"))?;
+    let asked = begin(&served, &visitor, generation, asked);
     served.answers.answer(once, asked).await
 }
 
@@ -113,9 +115,8 @@ async fn begin(
     served: &Served,
     visitor: &Visitor,
     generation: Generation,
-    approval: Approval,
+    asked: Request,
 ) -> Answered {
-    let asked = approval.of(generation);
     match crate::http::ask(&served.house, visitor.asker(), asked).await {
         Some(Answer::ApplyStarted { .. }) => {}
         Some(Answer::Refused(Refused::Busy { running })) if running == generation => {}

@@ -3,6 +3,7 @@
 //! It asks the core the way sessions do, in the name of whoever made the token, so that a role may do
 //! here what it may do there, and nothing is decided here.
 
+mod audit;
 mod changing;
 mod document;
 mod events;
@@ -15,6 +16,7 @@ mod past;
 mod problem;
 mod reading;
 mod sandbox;
+mod sealed;
 mod tagged;
 mod upkeep;
 mod visitor;
@@ -54,7 +56,9 @@ pub(super) fn routes(house: House) -> Router {
     };
     let (api, document) = described().split_for_parts();
     let limits = middleware::from_fn_with_state(Limits::default(), limits::hold);
+    let strangers = middleware::from_fn_with_state(served.clone(), audit::note_strangers);
     let api = api
+        .layer(strangers)
         .layer(limits)
         .merge(document::routes(document))
         .fallback(nothing_there)
@@ -78,12 +82,14 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(reading::explanation))
         .routes(routes!(reading::history))
         .routes(routes!(reading::record))
+        .routes(routes!(audit::audit))
         .routes(routes!(reading::events))
         .routes(routes!(past::spans))
         .routes(routes!(past::past))
         .routes(routes!(sandbox::play))
         .routes(routes!(sandbox::promote))
         .routes(routes!(changing::plan))
+        .routes(routes!(sealed::offer))
         .routes(routes!(changing::approve))
         .routes(routes!(changing::take_back))
         .routes(routes!(upkeep::maintain, upkeep::end))

@@ -34,6 +34,10 @@ impl Problem {
         }
     }
 
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     pub(super) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "urn:reweave:bad-request", detail)
     }
@@ -86,6 +90,10 @@ impl From<Refused> for Problem {
                 (StatusCode::FORBIDDEN, "urn:reweave:not-allowed")
             }
             Refused::NoPlan => (StatusCode::NOT_FOUND, "urn:reweave:no-plan"),
+            Refused::ChangedMeanwhile { .. } => (
+                StatusCode::PRECONDITION_FAILED,
+                "urn:reweave:changed-meanwhile",
+            ),
             Refused::OtherPlan { .. } => (StatusCode::CONFLICT, "urn:reweave:other-plan"),
             Refused::NoSuchSwitch { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-switch"),
             Refused::NoSuchHost { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-host"),

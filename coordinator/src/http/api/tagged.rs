@@ -27,6 +27,12 @@ impl Tagged {
         Some(Self { body, tag })
     }
 
+    /// Told apart by what stands for it.
+    pub(super) fn sealed(body: Bytes, seal: &str) -> Option<Self> {
+        let tag = HeaderValue::from_str(&format!("\"{seal}\"")).ok()?;
+        Some(Self { body, tag })
+    }
+
     pub(super) fn answer(self, asked: &HeaderMap) -> Response {
         let Self { body, tag } = self;
         let mut response = match asked.get(header::IF_NONE_MATCH) == Some(&tag) {

@@ -1,0 +1,154 @@
+//! Who asked for what, when, and what came of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{JobOrder, MaintenanceStage, MemberOrder, Request};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Audited {
+    /// Later ones have higher numbers.
+    pub number: u64,
+    /// As RFC 3339 has it.
+    pub at: String,
+    pub who: String,
+    pub what: String,
+    pub outcome: AuditOutcome,
+    /// Why it was refused.
+    pub why: Option<String>,
+    /// So many of the kind, of which this is the last: strangers are not written down one by one.
+    pub times: u64,
+}
+
+/// What becomes of a plan that was approved, its record tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum AuditOutcome {
+    Done,
+    Refused,
+}
+
+impl AuditOutcome {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// In the words of whoever asks it; what reads is told alike.
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan => f.write_str("make a plan"),
+            Self::Rewire { circuits } => {
+                let names: Vec<_> = circuits.keys().map(|name| name.0.as_str()).collect();
+                write!(f, "make a plan for circuits of {}", names.join(", "))
+            }
+            Self::Drain { links } => {
+                write!(f, "make a plan that drains {}", links.join(", "))
+            }
+            Self::Weigh { by_worth: true } => f.write_str("make a plan that weighs ways by worth"),
+            Self::Weigh { by_worth: false } => f.write_str("make a plan that weighs ways evenly"),
+            Self::TakeBack { generation: None } => {
+                f.write_str("make a plan that takes the last back")
+            }
+            Self::TakeBack {
+                generation: Some(taken),
+            } => write!(f, "make a plan that takes {taken} back"),
+            Self::Apply { generation } => write!(f, "approve plan {generation}"),
+            Self::ApplyAnyway { generation } => {
+                write!(f, "approve plan {generation}{}", insisting(true, false))
+            }
+            Self::ApplyNow { generation, anyway } => {
+                write!(f, "approve plan {generation}{}", insisting(*anyway, true))
+            }
+            Self::ApplySealed {
+                generation,
+                anyway,
+                now,
+                ..
+            } => {
+                let insisting = insisting(*anyway, *now);
+                write!(f, "approve plan {generation} as shown{insisting}")
+            }
+            Self::Freeze { hosts } => write!(f, "freeze the job of {}", hosts.join(", ")),
+            Self::Thaw { hosts } => write!(f, "thaw the job of {}", hosts.join(", ")),
+            Self::Maintain { name, stage } => {
+                write!(f, "maintenance of {name}: {}", stage_of(*stage))
+            }
+            Self::Job { job, order } => write!(f, "job {job}: {}", told(order)),
+            Self::Invite {
+                member, lasting, ..
+            } => write!(f, "invite {member}, within {} s", lasting.as_secs()),
+            Self::Revoke { member } => write!(f, "shut {member} out"),
+            Self::ChangeMembers(order) => members(f, order),
+            Self::Visit { lasting, .. } => {
+                write!(f, "make a token, good for {} s", lasting.as_secs())
+            }
+            Self::Renew { .. } => f.write_str("renew a certificate"),
+            Self::Trace { anew: true, .. } => f.write_str("have flows traced anew"),
+            Self::Audit { .. } => f.write_str("read who asked for what"),
+            Self::Status
+            | Self::Diagnose
+            | Self::History { .. }
+            | Self::Record { .. }
+            | Self::Coordinators
+            | Self::WhoAmI
+            | Self::Matrix { .. }
+            | Self::Explain { .. }
+            | Self::Pairs { .. }
+            | Self::Trace { anew: false, .. }
+            | Self::Imbalance
+            | Self::Discover { .. }
+            | Self::Jobs
+            | Self::Registered
+            | Self::Gate { .. } => f.write_str("look at the cluster"),
+        }
+    }
+}
+
+fn insisting(anyway: bool, now: bool) -> &'static str {
+    match (anyway, now) {
+        (false, false) => "",
+        (true, false) => ", though flows become slower",
+        (false, true) => ", whatever the hours",
+        (true, true) => ", whatever the hours, though flows become slower",
+    }
+}
+
+fn stage_of(stage: Option<MaintenanceStage>) -> &'static str {
+    match stage {
+        Some(MaintenanceStage::Draining) => "draining",
+        Some(MaintenanceStage::Working) => "working",
+        Some(MaintenanceStage::Returning) => "returning",
+        None => "ended",
+    }
+}
+
+fn told(order: &JobOrder) -> String {
+    match order {
+        JobOrder::Register { hosts } => format!("on {}", hosts.join(", ")),
+        JobOrder::Phase { name, .. } => format!("phase {name}"),
+        JobOrder::Start { may_change: true } => "starts, and ways may change for it".to_owned(),
+        JobOrder::Start { may_change: false } => "starts".to_owned(),
+        JobOrder::End => "is over".to_owned(),
+    }
+}
+
+fn members(f: &mut fmt::Formatter<'_>, order: &MemberOrder) -> fmt::Result {
+    match order {
+        MemberOrder::Add { name, address } => write!(f, "add coordinator {name} at {address}"),
+        MemberOrder::Remove { who } => write!(f, "remove coordinator {who}"),
+        MemberOrder::Replace { who, name, address } => {
+            write!(f, "replace coordinator {who}")?;
+            name.as_ref()
+                .map_or(Ok(()), |name| write!(f, " by {name}"))?;
+            address.map_or(Ok(()), |address| write!(f, " at {address}"))
+        }
+    }
+}

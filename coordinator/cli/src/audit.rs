@@ -1,0 +1,94 @@
+//! `reweave audit`: who asked for what, when, and what came of it.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::operator::{AuditOutcome, Audited, Request, Response};
+use serde::Serialize;
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::page::{Ink, Page};
+use crate::{Output, print};
+
+/// Who asked for what and when, and whether it was done or refused, the newest first
+///
+/// It is what the coordinator was asked that leads now, over whichever way; the others have what they were.
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    /// How many to show at most
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    most: usize,
+    /// Only what was refused
+    #[arg(long)]
+    refused: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    audit: Vec<Audited>,
+}
+
+impl Audit {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let mut coordinator = Coordinator::reach(reach)?;
+        let audit = self.collect(&mut coordinator)?;
+        let answer = Answer { audit };
+        print(output, &answer, |page| lay_out(page, &answer.audit))
+    }
+
+    /// Page by page.
+    fn collect(&self, coordinator: &mut Coordinator) -> Result<Vec<Audited>, CliError> {
+        let (mut all, mut before) = (Vec::new(), None);
+        while all.len() < self.most {
+            match coordinator.ask(&Request::Audit { before })? {
+                Response::Audit(older) if older.is_empty() => break,
+                Response::Audit(older) => {
+                    before = older.last().map(|oldest| oldest.number);
+                    all.extend(older.into_iter().filter(|it| self.wants(it)));
+                }
+                Response::Refused(refused) => return Err(CliError::Refused(refused)),
+                other => return Err(CliError::unexpected(&other)),
+            }
+        }
+        all.truncate(self.most);
+        Ok(all)
+    }
+
+    fn wants(&self, audited: &Audited) -> bool {
+        !self.refused || audited.outcome == AuditOutcome::Refused
+    }
+}
+
+fn lay_out(page: &mut Page, audit: &[Audited]) {
+    if audit.is_empty() {
+        return page.line("nobody has asked for anything");
+    }
+    let rows = audit.iter().map(|it| row(page, it));
+    let rows: Vec<_> = rows.collect();
+    page.table(["when", "who", "what", "", "why"], rows);
+}
+
+fn row(page: &Page, audited: &Audited) -> [String; 5] {
+    let Audited {
+        at,
+        who,
+        what,
+        outcome,
+        why,
+        times,
+        ..
+    } = audited;
+    let what = match times {
+        1 => what.clone(),
+        times => format!("{what} ({times} times)"),
+    };
+    let outcome = match outcome {
+        AuditOutcome::Done => outcome.as_str().to_owned(),
+        AuditOutcome::Refused => page.ink(Ink::Red, outcome.as_str()),
+    };
+    let why = why.clone().unwrap_or_default();
+    // To the second; all of it is in JSON.
+    let at = at.get(..19).unwrap_or(at).replace('T', " ");
+    [at, who.clone(), what, outcome, why]
+}

@@ -1,0 +1,191 @@
+//! How answers look: colour for terminals alone, YAML that says what JSON says, and completions that a shell loads.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const REWEAVE: &str = env!("CARGO_BIN_EXE_reweave");
+const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+                      host_gbps = 0.4\nuplink_gbps = 0.2\n";
+const FLOWS: &str = "src,dst,bytes,start_us\nh0,h2,1000000,0\nh1,h3,1000000,2.5\n";
+
+/// What is asked of files that lie here.
+const QUESTIONS: [&str; 4] = [
+    "sim flows flows.csv --fabric fabric.toml",
+    "sim collective --op allreduce --bytes 1000000 --fabric fabric.toml",
+    "plan balance --fabric fabric.toml --flows flows.csv",
+    "plan ranks --fabric fabric.toml --job job.toml",
+];
+
+fn files() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let job = "model = \"vgg16\"\nbatch = 16\n";
+    for (name, text) in [
+        ("fabric.toml", FABRIC),
+        ("flows.csv", FLOWS),
+        ("job.toml", job),
+    ] {
+        fs::write(folder.path().join(name), text).expect("there is room");
+    }
+    folder
+}
+
+fn finished(command: &mut Command) -> String {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{command:?}: {said}");
+    String::from_utf8(stdout).expect("text")
+}
+
+fn reweave(folder: &TempDir, words: &str) -> String {
+    let words = words.split(' ');
+    finished(Command::new(REWEAVE).args(words).current_dir(folder.path()))
+}
+
+/// What a person sees.
+fn on_a_terminal(folder: &TempDir, words: &str, no_color: Option<&str>) -> String {
+    let mut script = Command::new("script");
+    let line = format!("{REWEAVE} {words}");
+    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    script.current_dir(folder.path()).env_remove("NO_COLOR");
+    finished(script.envs(no_color.map(|value| ("NO_COLOR", value))))
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_those_who_want_it() {
+    let folder = files();
+    for words in QUESTIONS {
+        let coloured = on_a_terminal(&folder, words, None);
+        assert!(coloured.contains("\x1b[90m"), "{words}: {coloured:?}");
+        // Set to nothing, it is not set.
+        let empty = on_a_terminal(&folder, words, Some(""));
+        assert!(empty.contains("\x1b[90m"), "{words}: {empty:?}");
+        let plain = on_a_terminal(&folder, words, Some("1"));
+        assert!(!plain.contains('\x1b'), "{words}: {plain:?}");
+        assert!(!plain.is_empty());
+        assert!(!reweave(&folder, words).contains('\x1b'), "{words}");
+    }
+}
+
+/// How long it took is another thing each time.
+fn without_time(mut answer: Value) -> Value {
+    if let Some(fields) = answer.as_object_mut() {
+        fields.remove("wall_ms");
+    }
+    answer
+}
+
+#[test]
+fn yaml_says_what_json_says() {
+    let folder = files();
+    for words in QUESTIONS {
+        let json = reweave(&folder, &format!("{words} --output json"));
+        let yaml = reweave(&folder, &format!("{words} --output yaml"));
+        let json: Value = serde_json::from_str(&json).expect("it is JSON");
+        let yaml = Yaml::read(&yaml);
+        assert!(json.as_object().is_some_and(|fields| fields.len() > 2));
+        assert_eq!(without_time(yaml), without_time(json), "{words}");
+    }
+}
+
+/// The part of YAML that answers use: blocks, with what fits into a line at their ends.
+struct Yaml<'a>(VecDeque<(usize, &'a str)>);
+
+impl<'a> Yaml<'a> {
+    fn read(text: &'a str) -> Value {
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let indented = |line: &'a str| {
+            let words = line.trim_start();
+            (line.len() - words.len(), words)
+        };
+        let mut yaml = Self(lines.map(indented).collect());
+        let value = yaml.block();
+        assert!(yaml.0.is_empty(), "what is this: {:?}", yaml.0);
+        value
+    }
+
+    fn block(&mut self) -> Value {
+        let &(column, words) = self.0.front().expect("there is a value");
+        let is_item = |words: &str| words == "-" || words.starts_with("- ");
+        if is_item(words) {
+            let mut items = Vec::new();
+            while self
+                .0
+                .front()
+                .is_some_and(|(at, words)| *at == column && is_item(words))
+            {
+                let (_, item) = self.0.pop_front().expect("it is there");
+                let inner = item[1..].trim_start();
+                if !inner.is_empty() {
+                    self.0
+                        .push_front((column + item.len() - inner.len(), inner));
+                }
+                items.push(self.block());
+            }
+            return Value::Array(items);
+        }
+        if field(words).is_none() {
+            self.0.pop_front();
+            return scalar(words);
+        }
+        let mut fields = serde_json::Map::new();
+        while let Some(&(at, words)) = self.0.front()
+            && at == column
+            && let Some((key, value)) = field(words)
+        {
+            self.0.pop_front();
+            let value = match value {
+                "" => self.block(),
+                value => scalar(value),
+            };
+            let key = scalar(key);
+            let key = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
+            assert!(fields.insert(key, value).is_none(), "{words} is said twice");
+        }
+        Value::Object(fields)
+    }
+}
+
+fn field(words: &str) -> Option<(&str, &str)> {
+    let key = words.strip_suffix(':').map(|key| (key, ""));
+    key.or_else(|| words.split_once(": "))
+}
+
+fn scalar(words: &str) -> Value {
+    let quoted = words
+        .strip_prefix('\'')
+        .and_then(|it| it.strip_suffix('\''));
+    match quoted {
+        Some(inner) => Value::String(inner.replace("''", "'")),
+        None => serde_json::from_str(words).unwrap_or_else(|_| Value::String(words.to_owned())),
+    }
+}
+
+#[test]
+fn a_shell_completes_commands() {
+    let folder = files();
+    let script = reweave(&folder, "completions bash");
+    fs::write(folder.path().join("completions"), script).expect("there is room");
+    let bash = |line: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["--norc", "-c", line]).current_dir(folder.path());
+        finished(&mut bash)
+    };
+    bash("bash -n completions");
+    let complete = "source completions && COMP_WORDS=(reweave ap) && COMP_CWORD=1 && \
+                    _reweave reweave ap reweave && echo ${COMPREPLY[@]}";
+    assert_eq!(bash(complete), "apply approve\n");
+    for shell in ["elvish", "fish", "powershell", "zsh"] {
+        let script = reweave(&folder, &format!("completions {shell}"));
+        for command in ["approve", "audit", "diff"] {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+    }
+}

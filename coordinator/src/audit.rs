@@ -1,0 +1,335 @@
+//! Who asked for what, and what came of it: each a line of JSON in a file beside the log, and the newest in
+//! memory. A coordinator writes down what it was asked itself, refusals included.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use reweave_common::error::told;
+use reweave_common::lock::lock;
+use reweave_common::operator::{AuditOutcome, Audited, Refused, Response};
+use thiserror::Error;
+
+/// So many are told of; files have the older ones.
+const KEPT: usize = 4096;
+/// So many fit into one answer, each cut where it is long.
+const PER_ANSWER: usize = 200;
+const LONGEST: usize = 1000;
+const FILE_BYTES: u64 = 4 << 20;
+const MOST_FILES: usize = 64;
+/// Strangers may come as often as they like: no more than one is written down in this time.
+const STRANGERS_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Error)]
+#[error("cannot {what} {}, in which is written down who asked for what", path.display())]
+pub(crate) struct AuditError {
+    what: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Who {
+    Known(String),
+    /// Nobody of the cluster.
+    Stranger(String),
+}
+
+/// Nothing that is worth a line came of it where none is returned.
+pub(crate) fn outcome(decides: bool, response: &Response) -> Option<Result<(), String>> {
+    match response {
+        // It is asked again where it belongs.
+        Response::Refused(Refused::NotLeading { .. }) => None,
+        Response::Refused(refused) => {
+            let of_rights = matches!(refused, Refused::NotAllowed { .. } | Refused::NoVisitor);
+            (decides || of_rights).then(|| Err(refused.to_string()))
+        }
+        _ => decides.then_some(Ok(())),
+    }
+}
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Audit(Arc<Mutex<Journal>>);
+
+impl Audit {
+    /// In a folder of its own below this one.
+    pub(crate) fn open(data: &Path) -> Result<Self, AuditError> {
+        let journal = Journal::open(&data.join("audit"))?;
+        Ok(Self(Arc::new(Mutex::new(journal))))
+    }
+
+    /// Where it cannot be written, it is told all the same for as long as this runs.
+    pub(crate) fn note(&self, who: Who, what: &str, outcome: Result<(), String>) {
+        let (at, now) = (SystemTime::now(), Instant::now());
+        let written = lock(&self.0).note((at, now), who, what, outcome);
+        if let Err(error) = written {
+            tracing::error!("{}", told(&error));
+        }
+    }
+
+    /// The newest first.
+    pub(crate) fn page(&self, before: Option<u64>) -> Vec<Audited> {
+        let journal = lock(&self.0);
+        let older = |it: &&Audited| before.is_none_or(|before| it.number < before);
+        let newest = journal.kept.iter().rev().filter(older);
+        newest.take(PER_ANSWER).cloned().collect()
+    }
+}
+
+#[derive(Debug)]
+struct Journal {
+    folder: PathBuf,
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    next: u64,
+    kept: VecDeque<Audited>,
+    strangers: Option<Instant>,
+    /// Strangers that were not written down since.
+    left_out: u64,
+}
+
+impl Journal {
+    fn open(folder: &Path) -> Result<Self, AuditError> {
+        fs::create_dir_all(folder).map_err(failed("make", folder))?;
+        let files = files(folder)?;
+        let mut kept = VecDeque::new();
+        // Two hold more than is kept, and one may be new.
+        for path in files.iter().rev().take(2).rev() {
+            kept.extend(read(path)?);
+        }
+        kept.drain(..kept.len().saturating_sub(KEPT));
+        let next = kept.back().map_or(1, |last: &Audited| last.number + 1);
+        let path = files.last().cloned().unwrap_or_else(|| named(folder, next));
+        let (file, bytes) = append_to(&path)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            path,
+            file,
+            bytes,
+            next,
+            kept,
+            strangers: None,
+            left_out: 0,
+        })
+    }
+
+    fn note(
+        &mut self,
+        (at, now): (SystemTime, Instant),
+        who: Who,
+        what: &str,
+        outcome: Result<(), String>,
+    ) -> Result<(), AuditError> {
+        let (who, times) = match who {
+            Who::Known(who) => (who, 1),
+            Who::Stranger(_) if self.is_too_soon(now) => {
+                self.left_out += 1;
+                return Ok(());
+            }
+            Who::Stranger(who) => {
+                self.strangers = Some(now);
+                (who, 1 + std::mem::take(&mut self.left_out))
+            }
+        };
+        let audited = Audited {
+            number: self.next,
+            at: humantime::format_rfc3339_millis(at).to_string(),
+            who: cut(who),
+            what: cut(what.to_owned()),
+            outcome: outcome
+                .as_ref()
+                .map_or(AuditOutcome::Refused, |()| AuditOutcome::Done),
+            why: outcome.err().map(cut),
+            times,
+        };
+        self.next += 1;
+        if self.kept.len() >= KEPT {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(audited.clone());
+        self.write(&audited)
+    }
+
+    fn is_too_soon(&self, now: Instant) -> bool {
+        let since = self
+            .strangers
+            .map(|last| now.saturating_duration_since(last));
+        since.is_some_and(|since| since < STRANGERS_EVERY)
+    }
+
+    fn write(&mut self, audited: &Audited) -> Result<(), AuditError> {
+        if self.bytes >= FILE_BYTES {
+            self.turn_the_page(audited.number)?;
+        }
+        let line = serde_json::to_string(audited).map(|line| line + "\n");
+        let written = line.map_err(io::Error::from);
+        let written = written.and_then(|line| {
+            self.bytes += line.len() as u64;
+            self.file.write_all(line.as_bytes())
+        });
+        written.map_err(failed("write", &self.path))
+    }
+
+    fn turn_the_page(&mut self, number: u64) -> Result<(), AuditError> {
+        self.path = named(&self.folder, number);
+        (self.file, self.bytes) = append_to(&self.path)?;
+        let files = files(&self.folder)?;
+        let old = files.len().saturating_sub(MOST_FILES);
+        let mut old = files[..old].iter();
+        old.try_for_each(|path| fs::remove_file(path).map_err(failed("remove", path)))
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > LONGEST {
+        text.truncate(text.floor_char_boundary(LONGEST));
+        text.push('…');
+    }
+    text
+}
+
+/// By the number of the first line, which sorts as the files came.
+fn named(folder: &Path, first: u64) -> PathBuf {
+    folder.join(format!("{first:020}.jsonl"))
+}
+
+/// The oldest first.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, AuditError> {
+    let entries = fs::read_dir(folder).map_err(failed("read", folder))?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let paths: Vec<_> = paths
+        .collect::<Result<_, _>>()
+        .map_err(failed("read", folder))?;
+    let is_ours = |path: &PathBuf| path.extension().is_some_and(|it| it == "jsonl");
+    let mut ours: Vec<_> = paths.into_iter().filter(is_ours).collect();
+    ours.sort();
+    Ok(ours)
+}
+
+/// A line that was never completed is no entry.
+fn read(path: &Path) -> Result<Vec<Audited>, AuditError> {
+    let file = File::open(path).map_err(failed("read", path))?;
+    let lines = BufReader::new(file).split(b'\n');
+    let lines: Vec<_> = lines
+        .collect::<Result<_, _>>()
+        .map_err(failed("read", path))?;
+    let entries = lines
+        .iter()
+        .filter_map(|line| serde_json::from_slice(line).ok());
+    Ok(entries.collect())
+}
+
+/// What a crash cut off ends its line here.
+fn append_to(path: &Path) -> Result<(File, u64), AuditError> {
+    let opened = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path);
+    let mut file = opened.map_err(failed("open", path))?;
+    let text = fs::read(path).map_err(failed("read", path))?;
+    if text.last().is_some_and(|last| *last != b'\n') {
+        file.write_all(b"\n").map_err(failed("write", path))?;
+    }
+    Ok((file, text.len() as u64))
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AuditError {
+    let path = path.to_owned();
+    move |source| AuditError { what, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    fn known(name: &str) -> Who {
+        Who::Known(name.to_owned())
+    }
+
+    fn told(audit: &Audit) -> Vec<(u64, String, u64)> {
+        let page = audit.page(None).into_iter();
+        page.map(|it| (it.number, it.who, it.times)).collect()
+    }
+
+    #[test]
+    fn what_was_written_down_is_there_after_a_crash_in_the_midst_of_a_line() {
+        let data = tempfile::tempdir().unwrap();
+        let audit = Audit::open(data.path()).unwrap();
+        audit.note(known("ann"), "one", Ok(()));
+        audit.note(known("bob"), "two", Err("no".to_owned()));
+        let before = audit.page(None);
+        assert_eq!(before[0].outcome, AuditOutcome::Refused);
+        assert_eq!(before[0].why.as_deref(), Some("no"));
+        let path = named(&data.path().join("audit"), 1);
+        let mut file = OpenOptions::new().append(true).open(path).unwrap();
+        file.write_all(b"{\"number\":3,\"at").unwrap();
+        for _ in 0..2 {
+            let again = Audit::open(data.path()).unwrap();
+            assert_eq!(again.page(None), before);
+        }
+        let again = Audit::open(data.path()).unwrap();
+        again.note(known("eve"), "three", Ok(()));
+        let again = Audit::open(data.path()).unwrap();
+        let told: Vec<_> = told(&again)
+            .into_iter()
+            .map(|(number, who, _)| (number, who))
+            .collect();
+        let expected = [(3, "eve"), (2, "bob"), (1, "ann")];
+        assert_eq!(told, expected.map(|(number, who)| (number, who.to_owned())));
+        assert_eq!(again.page(Some(2)).len(), 1);
+    }
+
+    #[test]
+    fn strangers_fill_no_file() {
+        let data = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(&data.path().join("audit")).unwrap();
+        let began = Instant::now();
+        let mut come = |after_ms: u64, who: Who| {
+            let at = (UNIX_EPOCH, began + Duration::from_millis(after_ms));
+            journal
+                .note(at, who, "look", Err("who?".to_owned()))
+                .unwrap();
+        };
+        let stranger = || Who::Stranger("somebody".to_owned());
+        for after_ms in 0..900 {
+            come(after_ms, stranger());
+        }
+        come(950, known("ann"));
+        come(1100, stranger());
+        let times: Vec<_> = journal.kept.iter().map(|it| it.times).collect();
+        assert_eq!(times, [1, 1, 900]);
+    }
+
+    #[test]
+    fn files_have_an_end_and_so_have_lines() {
+        let data = tempfile::tempdir().unwrap();
+        let audit = Audit::open(data.path()).unwrap();
+        let folder = data.path().join("audit");
+        let long = "ä".repeat(LONGEST);
+        for _ in 0..4200 {
+            audit.note(known("ann"), &long, Ok(()));
+        }
+        let sizes = files(&folder)
+            .unwrap()
+            .into_iter()
+            .map(|it| fs::metadata(it).unwrap().len());
+        let sizes: Vec<_> = sizes.collect();
+        assert!(
+            sizes.len() == 2 && sizes[0] < FILE_BYTES + 2000,
+            "{sizes:?}"
+        );
+        let again = Audit::open(data.path()).unwrap();
+        assert_eq!(again.page(None), audit.page(None));
+        assert_eq!(again.page(None).len(), PER_ANSWER);
+    }
+}

@@ -1,0 +1,68 @@
+//! Who asked for what, over whichever way; and those who ask over HTTP and are nobody.
+
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use axum::middleware::Next;
+use axum::response::Response;
+use reweave_common::operator::{Audited, Request as Question, Response as Answer};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::document::ROOT;
+use super::problem::Problem;
+use super::tagged::tagged;
+use super::visitor::Visitor;
+use super::{Answered, Options, Served, options};
+use crate::audit::Who;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    /// Only what has a lower number.
+    before: Option<u64>,
+}
+
+/// Who asked for what, the newest first, as many as fit.
+#[derive(Debug, Serialize, ToSchema)]
+struct Audit {
+    audit: Vec<Audited>,
+}
+
+/// Who asked this coordinator for what and when, and whether it was done or refused, the newest first; `before`
+/// asks for older ones. For operators.
+#[utoipa::path(get, path = "/audit", params(Page), responses((status = 200, description = "Who asked for what", body = Audit)))]
+pub(super) async fn audit(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    page: Options<Page>,
+) -> Answered {
+    let before = options(page)?.before;
+    let asked = Question::Audit { before };
+    match visitor.ask(&served.house, asked).await? {
+        Answer::Audit(audit) => tagged(&headers, &Audit { audit }),
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+/// Whoever shows neither token nor certificate never comes as far as the core.
+pub(super) async fn note_strangers(
+    State(served): State<Served>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if let Err(problem) = Visitor::of(request.headers(), request.extensions()) {
+        let what = format!(
+            "{} {ROOT}{} over HTTP",
+            request.method(),
+            request.uri().path()
+        );
+        let who = Who::Stranger("nobody known".to_owned());
+        served
+            .house
+            .audit
+            .note(who, &what, Err(problem.detail().to_owned()));
+    }
+    next.run(request).await
+}

@@ -1,0 +1,139 @@
+//! Plans on offer, each with a tag that stands for what is shown of it; and approvals of what was shown.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use reweave_common::operator::{Approval, Outcome, Plan, Request, Response as Answer};
+use reweave_common::plan::Generation;
+use utoipa::IntoParams;
+
+use super::problem::Problem;
+use super::tagged::Tagged;
+use super::visitor::Visitor;
+use super::{Answered, Number, Served, document, number};
+
+/// Only for the document: it is read from the headers.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(super) struct Seen {
+    /// The ETag of the plan as it was shown: 412 where something else would be approved.
+    #[param(rename = "If-Match", required = false)]
+    #[expect(dead_code, reason = "it is read from the headers")]
+    seen: Option<String>,
+}
+
+/// A plan on offer, with what it changes, promises, and touches. Its ETag stands for that, but for how many
+/// flows of a job are sending just now.
+#[utoipa::path(
+    get,
+    path = "/plans/{generation}",
+    params(("generation" = u64, Path, description = "The plan's number")),
+    responses((
+        status = 200,
+        description = "The plan",
+        body = Plan,
+        headers(("etag" = String, description = "What an approval names in If-Match"))
+    ))
+)]
+pub(super) async fn offer(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    path: Number,
+) -> Answered {
+    let generation = number(path)?;
+    let asked = Request::Record { generation };
+    match visitor.ask(&served.house, asked).await? {
+        Answer::Record(Some(record)) if record.outcome == Outcome::Offered => {
+            shown(&headers, &record.plan)
+        }
+        Answer::Record(record) => {
+            let place = record.map(|_| format!(": see {}", document::record(generation)));
+            let place = place.unwrap_or_default();
+            let detail = format!("plan {generation} is not on offer{place}");
+            Err(Problem::nothing_there(detail))
+        }
+        _ => Err(Problem::unexpected()),
+    }
+}
+
+fn shown(headers: &HeaderMap, plan: &Plan) -> Answered {
+    let body = serde_json::to_vec(plan).ok();
+    let tagged = body.and_then(|body| Tagged::sealed(body.into(), &plan.seal));
+    Ok(tagged.ok_or_else(Problem::unexpected)?.answer(headers))
+}
+
+/// What is asked by whoever approves, and sends these headers.
+pub(super) fn asked(
+    headers: &HeaderMap,
+    generation: Generation,
+    approval: Approval,
+) -> Result<Request, Problem> {
+    let mut seals = Vec::new();
+    for value in headers.get_all(header::IF_MATCH) {
+        match value.to_str().ok().map(str::trim) {
+            Some("*") => return Ok(approval.of(generation)),
+            Some(tags) => seals.extend(tags_of(tags)?),
+            None => return Err(no_tag()),
+        }
+    }
+    match headers.contains_key(header::IF_MATCH) {
+        true => Ok(approval.of_sealed(generation, seals)),
+        false => Ok(approval.of(generation)),
+    }
+}
+
+/// A weak one is equal to none, as RFC 9110 has it.
+fn tags_of(text: &str) -> Result<Vec<String>, Problem> {
+    let mut tags = Vec::new();
+    for tag in text.split(',').map(str::trim) {
+        let (strong, quoted) = match tag.strip_prefix("W/") {
+            Some(quoted) => (false, quoted),
+            None => (true, tag),
+        };
+        let inner = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+        let inner = inner.filter(|it| !it.contains('"')).ok_or_else(no_tag)?;
+        tags.extend(strong.then(|| inner.to_owned()));
+    }
+    Ok(tags)
+}
+
+fn no_tag() -> Problem {
+    Problem::bad_request(
+        "If-Match must be * or a list of ETags in quotes, as GET of the plan gives one",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn asked_with(values: &[&'static str]) -> Option<Request> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::IF_MATCH, HeaderValue::from_static(value));
+        }
+        asked(&headers, Generation(7), Approval::default()).ok()
+    }
+
+    #[test]
+    fn an_approval_names_what_was_seen_by_its_tags() {
+        let plain = Approval::default().of(Generation(7));
+        assert_eq!(asked_with(&[]), Some(plain.clone()));
+        assert_eq!(asked_with(&[" * "]), Some(plain));
+        let sealed = |seals: &[&str]| {
+            let seals = seals.iter().map(|it| (*it).to_owned()).collect();
+            Some(Approval::default().of_sealed(Generation(7), seals))
+        };
+        assert_eq!(asked_with(&["\"a\""]), sealed(&["a"]));
+        assert_eq!(
+            asked_with(&["\"a\", W/\"b\"", "\"c\""]),
+            sealed(&["a", "c"])
+        );
+        assert_eq!(asked_with(&["W/\"b\""]), sealed(&[]));
+        for bad in ["", "a", "\"a", "\"", "\"a\"b\"", "\"a\",", "w/\"a\""] {
+            assert_eq!(asked_with(&[bad]), None, "{bad}");
+        }
+    }
+}

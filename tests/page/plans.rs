@@ -1,0 +1,176 @@
+//! Plans of every kind before whoever approves them: what they change, line by line, and their way back.
+
+use std::collections::BTreeMap;
+
+use reweave_common::circuit::{Circuit, CircuitSet, PortId};
+use reweave_common::operator::{Course, Joint, Line, Outcome, Plan, Report, Tag, Via, Wave, What};
+use reweave_common::plan::Generation;
+use reweave_common::units::Rate;
+use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+use serde_json::json;
+
+use super::browser::Browser;
+use super::play::{collide, led, must};
+use super::{HOSTILE, MARKUP, is_sound, operators_page, page_of, photograph, view};
+
+/// From the sandbox to a change that is kept, and back again, by the page alone.
+pub(crate) fn a_variant_becomes_a_plan_and_is_taken_back() {
+    let stage = led(&Leadership::default());
+    let _job = collide(&stage);
+    let before = must(stage.routing());
+    let mut browser = operators_page(&stage);
+    let plan = make_it_a_plan(&mut browser);
+    for words in ["routes of leaf0 towards", "live-safe", "Whom it touches"] {
+        browser.when(&reads(words));
+    }
+    browser.value("document.querySelectorAll('#view details').forEach((it) => it.open = true)");
+    browser.when(&reads("the network's own routes"));
+    photograph(&mut browser, "plan-of-a-variant");
+    is_sound(&mut browser);
+    browser.press(&format!("Approve plan {plan}"));
+    is_kept(&stage, &mut browser, plan);
+    assert_ne!(must(stage.routing()), before);
+    browser.press(&format!("Take plan {plan} back"));
+    browser.when(&reads(&format!("takes plan {plan} back")));
+    photograph(&mut browser, "plan-of-taking-back");
+    is_sound(&mut browser);
+    browser.value("document.querySelector('input[name=\"force\"]').click()");
+    let back = offered(&stage);
+    browser.press(&format!("Approve plan {back}"));
+    is_kept(&stage, &mut browser, back);
+    assert_eq!(must(stage.routing()), before);
+}
+
+fn make_it_a_plan(browser: &mut Browser) -> u64 {
+    view(browser, "sandbox");
+    browser.press("Add a variant");
+    let links = "document.querySelector('select[aria-label=\"Take out a link\"]')";
+    browser.value(&format!(
+        "{links}.value = 'leaf0-spine0', {links}.dispatchEvent(new Event('change'))"
+    ));
+    browser.press("Make it a plan");
+    browser.press("Review it under Changes");
+    let approve = "[...document.querySelectorAll('button')].find((it) => it.innerText.startsWith('Approve plan'))";
+    browser.when(approve);
+    let words = browser.value(&format!("{approve}.innerText"));
+    let number = words.as_str().and_then(|words| words.rsplit(' ').next());
+    number.and_then(|it| it.parse().ok()).expect("it is named")
+}
+
+fn reads(words: &str) -> String {
+    format!("document.body.innerText.includes({})", json!(words))
+}
+
+fn offered(stage: &Stage) -> u64 {
+    let history = must(stage.operator().history());
+    let offer = history.iter().find(|it| it.outcome == Outcome::Offered);
+    offer.expect("one is on offer").plan.generation.0
+}
+
+/// The page says so because it is so.
+#[track_caller]
+fn is_kept(stage: &Stage, browser: &mut Browser, plan: u64) {
+    browser.when(&format!(
+        "[...document.querySelectorAll('.card')].some((it) => it.innerText.includes('Plan {plan}') && it.innerText.includes('committed'))"
+    ));
+    let history = must(stage.operator().history());
+    let record = history.iter().find(|it| it.plan.generation.0 == plan);
+    assert_eq!(record.map(|it| &it.outcome), Some(&Outcome::Committed));
+}
+
+/// What somebody else has put on offer can be looked at by all, and approved by few.
+pub(crate) fn an_offer_is_reviewed(stage: &Stage, browser: &mut Browser) {
+    must(stage.operator().shown(&["plan", "drain", "leaf0-spine0"]));
+    let plan = must(wait_for("it is on offer", PATIENCE, || {
+        Ok(Some(offered(stage)))
+    }));
+    browser.press(&format!("Review plan {plan}"));
+    browser.when(&reads("routes of leaf0 towards"));
+    let approve = format!(
+        "[...document.querySelectorAll('button')].find((it) => it.innerText === 'Approve plan {plan}')"
+    );
+    assert_eq!(browser.value(&format!("{approve}.disabled")), true);
+    is_sound(browser);
+}
+
+/// Circuits and weights, which this cluster has none of, and names that no cluster has.
+pub(crate) fn plans_of_all_kinds_are_told() {
+    let stage = led(&Leadership::default());
+    let mut browser = page_of(&stage, "certificates/operator");
+    view(&mut browser, "changes");
+    let plan = serde_json::to_string(&of_all_kinds()).expect("it is JSON");
+    browser.value(&format!(
+        "import('/assets/review.js').then(({{ reviewed }}) => \
+         document.getElementById('view').replaceChildren(reviewed({plan}, null, (flow) => flow.source, null)))"
+    ));
+    browser.value("document.querySelectorAll('#view details').forEach((it) => it.open = true)");
+    for words in [
+        "Plan 9, upon 8",
+        &format!("circuit {HOSTILE} 1-2 (eth0 of {HOSTILE} to eth1 of h1)"),
+        &format!("circuit {HOSTILE} 1-3"),
+        "needs drain",
+        "next restart",
+        "leaf0-spine0 ×3, leaf0-spine1 ×1",
+        "the network's own routes",
+        &format!("{HOSTILE}: 1-2"),
+        "not now, says the policy",
+    ] {
+        browser.when(&reads(words));
+    }
+    assert_eq!(browser.value(MARKUP), 0);
+    photograph(&mut browser, "plan-of-all-kinds");
+    is_sound(&mut browser);
+}
+
+fn of_all_kinds() -> Plan {
+    let circuit = |port| Circuit::new(PortId(1), PortId(port));
+    let joint = |port, ends: &[String]| Joint {
+        optical: HOSTILE.to_owned(),
+        circuit: circuit(port),
+        ends: ends.to_vec(),
+    };
+    let ends = [format!("eth0 of {HOSTILE}"), "eth1 of h1".to_owned()];
+    let lines = [
+        (What::Disconnect(joint(3, &[])), Tag::NeedsDrain),
+        (What::Connect(joint(2, &ends)), Tag::NextRestart),
+    ];
+    let via = |(link, weight): (&str, u32)| Via {
+        link: link.to_owned(),
+        weight,
+    };
+    let weighed = [("leaf0-spine0", 3), ("leaf0-spine1", 1)].map(via);
+    let routes = BTreeMap::from([("h4".to_owned(), weighed.to_vec())]);
+    let tables = BTreeMap::from([("leaf0".to_owned(), routes)]);
+    let moved = BTreeMap::from([(HOSTILE.to_owned(), CircuitSet::from_iter([circuit(2)]))]);
+    let wave = Wave {
+        drain: vec![tables.clone()],
+        circuits: moved.clone(),
+        undrain: Vec::new(),
+    };
+    Plan {
+        generation: Generation(9),
+        parent: Generation(8),
+        takes_back: None,
+        pins: Vec::new(),
+        tables,
+        circuits: moved,
+        changes: lines.map(|(what, tag)| Line { what, tag }).to_vec(),
+        seal: String::new(),
+        hindered_by: vec!["not now, says the policy".to_owned()],
+        touched: Vec::new(),
+        course: Some(Course {
+            tables_before: BTreeMap::new(),
+            circuits_before: BTreeMap::new(),
+            waves: vec![wave],
+        }),
+        moves: Vec::new(),
+        predictions: Vec::new(),
+        iterations: Vec::new(),
+        report: Report {
+            findings: Vec::new(),
+            slowest_before_bits_per_s: Rate::from_bits_per_s(0),
+            slowest_after_bits_per_s: Rate::from_bits_per_s(0),
+            alternatives: Vec::new(),
+        },
+    }
+}
