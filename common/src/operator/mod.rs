@@ -170,9 +170,10 @@ pub enum Request {
     },
     /// The jobs that orchestrators have told of.
     Registered,
-    /// Whether these hosts are good for a job, and in which order.
+    /// Whether these hosts are good for a job, and in which order: as `job` was told it, where that is registered.
     Gate {
         hosts: Vec<String>,
+        job: Option<String>,
     },
 }
 

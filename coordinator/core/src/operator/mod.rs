@@ -102,7 +102,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Thaw { hosts } => frozen::thaw(turn, principal, &hosts),
         Request::Job { job, order } => registered::tell(turn, principal, (job, order), seen),
         Request::Registered => registered::all(turn, seen),
-        Request::Gate { hosts } => registered::gate(turn, &hosts, seen),
+        Request::Gate { hosts, job } => registered::gate(turn, job.as_deref(), &hosts, seen),
         Request::Maintain { name, stage } => {
             maintenance::maintain(turn, principal, name, stage, seen)
         }
