@@ -14,6 +14,8 @@ use crate::{FABRIC, are_in_order, places};
 
 const COORDINATOR: &str = "\
     fabric = \"fabric.toml\"\nlisten = \"127.0.0.1:7332\"\nidentity = \"certificates/coordinator\"\ndata = \"data\"\n";
+/// Each task tells who it is, and whom it would meet.
+const TELL: &str = "#!/bin/sh\necho $SLURM_PROCID $SLURMD_NODENAME $MASTER_ADDR\n";
 const NAMES: &str = "127.0.0.1 localhost\n192.0.2.1 controller h0 h1 h2 h3\n";
 
 pub(crate) fn test() -> Trial {
@@ -41,16 +43,37 @@ fn dealt_out() {
     let meanwhile: Value = serde_json::from_str(&text("jobs-meanwhile")).expect("it is JSON");
     let job = &meanwhile["registered"][0];
     assert_eq!(job["job"], "slurm-1", "{meanwhile:#}");
-    assert_eq!(
-        job["hosts"],
-        json!(["h0", "h1", "h2", "h3"]),
-        "{meanwhile:#}"
-    );
     let order = text("order");
-    are_in_order(&places(&text("tasks")), &order.lines().collect::<Vec<_>>());
+    let mut order: Vec<_> = order.lines().collect();
+    assert_eq!(job["hosts"], json!(order), "{meanwhile:#}");
+    // The ring begins where the batch script runs.
+    let first = order.iter().position(|host| *host == "h0");
+    order.rotate_left(first.expect("all of them"));
+    are_in_order(&places(&text("tasks")), &order);
+    assert_eq!(places(&text("tasks-one")).len(), 1);
+    let both = order.iter().flat_map(|host| [host, host]).enumerate();
+    let both: Vec<_> = both.map(|(rank, host)| at(rank, host, "h0")).collect();
+    assert_eq!(places(&text("tasks-8")), both);
+    no_order_is_given_where_none_fits(&text);
     // As Slurm has them, with nobody who would tell where to meet.
-    let alone = (0..4).map(|rank| (rank, format!("h{rank}"), String::new()));
-    assert_eq!(places(&text("tasks-alone")), alone.collect::<Vec<_>>());
+    let alone = (0..4).map(|rank| at(rank, &format!("h{rank}"), ""));
+    let alone: Vec<_> = alone.collect();
+    assert_eq!(places(&text("tasks-alone")), alone);
+    assert_eq!(places(&text("tasks-direct")), alone);
+    assert_eq!(text("left"), "", "no file outlives its job");
+}
+
+/// One node has a task less than the others.
+fn no_order_is_given_where_none_fits(text: &dyn Fn(&str) -> String) {
+    let uneven = places(&text("tasks-7"));
+    assert_eq!(uneven.len(), 7, "{}", text("shape-7.log"));
+    let hosts: Vec<_> = uneven.iter().map(|(_, host, _)| host).collect();
+    assert!(hosts.is_sorted(), "as Slurm has them: {uneven:?}");
+    assert!(uneven.iter().all(|(_, _, meets)| meets.is_empty()));
+}
+
+fn at(rank: usize, host: &str, meets: &str) -> (usize, String, String) {
+    (rank, host.to_owned(), meets.to_owned())
 }
 
 /// All that the daemons read.
@@ -66,9 +89,16 @@ fn laid_out(place: &Path) {
         fs::write(place.join(name), text).expect("a file of our own");
     }
     executable(&place.join("batch"), include_str!("batch.sh"));
+    executable(&place.join("shape"), include_str!("shape.sh"));
+    executable(&place.join("tell"), TELL);
     certified(place);
     scripts(place, "controller", "operator", &["prolog.sh", "epilog.sh"]);
-    scripts(place, "node", "viewers/rank", &["task-prolog.sh"]);
+    scripts(
+        place,
+        "node",
+        "viewers/rank",
+        &["task-prolog.sh", "node-epilog.sh"],
+    );
     let ask = format!(
         "#!/bin/sh\nset -a\n. {}/controller/environment\nexec timeout 5 reweave \"$@\"\n",
         place.display()

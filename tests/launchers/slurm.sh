@@ -46,7 +46,13 @@ coordinator
 munge
 slurm
 timeout 60 sbatch --wait --nodes=4 --ntasks-per-node=1 --output=batch.log ./batch > sbatch.log
+timeout 60 sbatch --wait --nodes=4 --ntasks=8 --output=shape-8.log ./shape >> sbatch.log
+timeout 60 sbatch --wait --nodes=4 --ntasks=7 --output=shape-7.log ./shape >> sbatch.log
+timeout 60 srun --nodes=4 --ntasks=4 ./tell > tasks-direct
 awaited "./ask --output json jobs > jobs-after && grep -q '\"registered\":\[\]' jobs-after"
 kill "$coordinator"
 wait "$coordinator" || true
-timeout 60 srun --nodes=4 --ntasks=4 sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME $MASTER_ADDR' > tasks-alone
+timeout 60 srun --nodes=4 --ntasks=4 ./tell > tasks-alone
+# Epilogs come after the end of their jobs. Nobody else here has one under these numbers, with these files.
+awaited '[ "$(sinfo --noheader --format "%D %T")" = "4 idle" ]'
+{ grep -lsx 'h[0-3]' /tmp/reweave-ranks-[1-5].?????? || true; } > left

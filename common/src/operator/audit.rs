@@ -98,6 +98,7 @@ impl fmt::Display for Request {
             | Self::History { .. }
             | Self::Record { .. }
             | Self::Coordinators
+            | Self::Standing
             | Self::WhoAmI
             | Self::Matrix { .. }
             | Self::Explain { .. }
@@ -132,7 +133,7 @@ fn stage_of(stage: Option<MaintenanceStage>) -> &'static str {
 
 fn told(order: &JobOrder) -> String {
     match order {
-        JobOrder::Register { hosts } => format!("on {}", hosts.join(", ")),
+        JobOrder::Register { hosts, .. } => format!("on {}", hosts.join(", ")),
         JobOrder::Phase { name, .. } => format!("phase {name}"),
         JobOrder::Start { may_change: true } => "starts, and ways may change for it".to_owned(),
         JobOrder::Start { may_change: false } => "starts".to_owned(),

@@ -174,9 +174,10 @@ pub enum Request {
     },
     /// The jobs that orchestrators have told of.
     Registered,
-    /// Whether these hosts are good for a job, and in which order.
+    /// Whether these hosts are good for a job, and in which order: as `job` was told it, where that is registered.
     Gate {
         hosts: Vec<String>,
+        job: Option<String>,
     },
     /// Carry it out if what is shown of it still has one of these seals.
     ApplySealed {
@@ -504,6 +505,13 @@ fn out_of_hours(f: &mut fmt::Formatter<'_>, hours: &str, opens_in_s: u64) -> fmt
     )
 }
 
+fn changed_meanwhile(f: &mut fmt::Formatter<'_>, generation: Generation) -> fmt::Result {
+    write!(
+        f,
+        "what plan {generation} does or whom it touches has changed since you looked: look again"
+    )
+}
+
 fn not_empty(f: &mut fmt::Formatter<'_>, reasons: &[String]) -> fmt::Result {
     write!(f, "it may still carry something: {}", reasons.join("; "))
 }
@@ -579,10 +587,7 @@ impl fmt::Display for Refused {
                     "a certificate of role {role} may not ask this; use an operator's"
                 )
             }
-            Self::ChangedMeanwhile { generation } => write!(
-                f,
-                "what plan {generation} does or whom it touches has changed since you looked: look again"
-            ),
+            Self::ChangedMeanwhile { generation } => changed_meanwhile(f, *generation),
             Self::NoPlan => f.write_str("there is no plan to apply; make one with `reweave plan`"),
             Self::OtherPlan { offered } => other_plan(f, offered),
             Self::NoSuchSwitch { name } => no_such(f, "optical switch", name),

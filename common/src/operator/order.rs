@@ -9,8 +9,12 @@ use crate::units::Rate;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobOrder {
-    /// It works on these hosts, in the order of its ranks. Told again, it is known to be there still.
-    Register { hosts: Vec<String> },
+    /// It works on these hosts, in the order of its ranks; or in the best one, where these may be reordered. Told
+    /// again, it is known to be there still.
+    Register {
+        hosts: Vec<String>,
+        may_reorder: bool,
+    },
     /// Another phase of its traffic: from now on each host sends so much to the next, around a ring.
     Phase {
         name: String,
@@ -55,7 +59,7 @@ pub struct Allocation {
     /// Nothing speaks against it.
     pub is_good: bool,
     pub against: Vec<String>,
-    /// In which ranks follow each other best.
+    /// In which ranks follow each other best; of a registered job, as it was told first.
     pub order: Vec<String>,
     /// Those that hang on the same switches: they reduce among themselves first.
     pub groups: Vec<Vec<String>>,

@@ -21,6 +21,8 @@ use crate::rollout::{Turn, first_step};
 pub struct Registered {
     /// In the order of its ranks.
     pub hosts: Vec<NodeId>,
+    /// The best, as it was told first: whoever asks later is told no other, or ranks would stand twice.
+    pub order: Option<Vec<NodeId>>,
     pub by: Author,
     pub since: Moment,
     pub phase: Option<Phase>,

@@ -22,6 +22,9 @@ pub(crate) struct Gate {
     /// How many ranks each host takes, in the hostfile
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     slots: u16,
+    /// For this job: in the order that it was told first, where it is registered on these hosts
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
     /// The hostfile has a line for each rank, as Slurm reads SLURM_HOSTFILE, and not `slots=`, as mpirun does
     #[arg(long)]
     line_per_rank: bool,
@@ -29,7 +32,7 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let told = ask(&mut Coordinator::reach(reach)?, &self.hosts.0)?;
+        let told = self.ask(&mut Coordinator::reach(reach)?)?;
         match output {
             Output::Hostfile if self.line_per_rank => say(&lines(&told.order, self.slots.into()))?,
             Output::Hostfile => say(&hostfile(&told.order, self.slots.into()))?,
@@ -40,14 +43,14 @@ impl Gate {
             false => ExitCode::FAILURE,
         })
     }
-}
 
-pub(crate) fn ask(coordinator: &mut Coordinator, hosts: &[String]) -> Result<Allocation, CliError> {
-    let hosts = hosts.to_vec();
-    match coordinator.ask(&Request::Gate { hosts })? {
-        Response::Allocation(told) => Ok(*told),
-        Response::Refused(refused) => Err(CliError::Refused(refused)),
-        other => Err(CliError::unexpected(&other)),
+    fn ask(&self, coordinator: &mut Coordinator) -> Result<Allocation, CliError> {
+        let (hosts, job) = (self.hosts.0.clone(), self.job.clone());
+        match coordinator.ask(&Request::Gate { hosts, job })? {
+            Response::Allocation(told) => Ok(*told),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
     }
 }
 

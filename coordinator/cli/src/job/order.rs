@@ -29,6 +29,9 @@ pub(crate) struct Register {
     /// Its hosts in the order of its ranks, as Slurm writes them: node[01-04,07]
     #[arg(long, value_name = "LIST", value_parser = hostlist)]
     hosts: Hostlist,
+    /// Its ranks may run in another order: the best as of now, which is told and stays
+    #[arg(long)]
+    reorder: bool,
 }
 
 /// Plans what mends its ways, has that checked and carried out, waits for the end of it, and tells what was gained
@@ -121,8 +124,11 @@ pub(crate) fn begin(
 
 impl Register {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let hosts = self.hosts.0.clone();
-        say_registered(reach, output, &self.job, JobOrder::Register { hosts })
+        let order = JobOrder::Register {
+            hosts: self.hosts.0.clone(),
+            may_reorder: self.reorder,
+        };
+        say_registered(reach, output, &self.job, order)
     }
 }
 
@@ -167,7 +173,9 @@ impl Start {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
         if let Some(Hostlist(hosts)) = self.hosts.clone() {
-            tell(&mut coordinator, &self.job, JobOrder::Register { hosts })?;
+            let may_reorder = false;
+            let order = JobOrder::Register { hosts, may_reorder };
+            tell(&mut coordinator, &self.job, order)?;
         }
         let begun = self.begun(&mut coordinator)?;
         let mut started = Started {

@@ -12,6 +12,8 @@ use crate::error::CliError;
 use crate::job::order::{Topology, begin, tell};
 use crate::page;
 
+use super::surroundings::place;
+
 /// So often the coordinator is told that the job is there still, well within the time that the policy has for it.
 const TELL_EVERY: Duration = Duration::from_secs(20);
 
@@ -20,6 +22,8 @@ pub(super) struct Task {
     pub(super) reach: Reach,
     pub(super) job: String,
     pub(super) hosts: Vec<String>,
+    /// Which of them this is.
+    pub(super) node: Option<String>,
     pub(super) topology: Topology,
 }
 
@@ -39,9 +43,13 @@ impl Asker {
         let (say_over, over) = channel();
         thread::spawn(move || {
             let registered = task.register(Topology::None);
+            let registered = registered.map(|started| started.allocation);
+            let is_told = registered
+                .as_ref()
+                .is_ok_and(|it| !task.is_first(&it.order));
             // Nobody may be waiting for it any more.
-            let _ = tell.send(registered.map(|started| started.allocation));
-            task.stay(&ends);
+            let _ = tell.send(registered);
+            task.stay(&ends, is_told);
             let _ = say_over.send(());
         });
         Self {
@@ -72,16 +80,25 @@ impl Asker {
 impl Task {
     fn register(&self, topology: Topology) -> Result<StartedJob, CliError> {
         let mut coordinator = Coordinator::reach(&self.reach)?;
-        let hosts = self.hosts.clone();
-        tell(&mut coordinator, &self.job, JobOrder::Register { hosts })?;
+        let order = JobOrder::Register {
+            hosts: self.hosts.clone(),
+            may_reorder: true,
+        };
+        tell(&mut coordinator, &self.job, order)?;
         begin(&mut coordinator, &self.job, topology)
     }
 
-    /// Tells of the job from time to time, until it is over.
-    fn stay(&self, ends: &Receiver<bool>) {
+    /// Whoever is not among the hosts has started all of them.
+    fn is_first(&self, order: &[String]) -> bool {
+        place(order, self.node.as_deref()).is_none_or(|place| place == 0)
+    }
+
+    /// Tells of the job from time to time, until it is over. Where the first host has told that it `is_told` already,
+    /// and perhaps that it is over, the others do not bring it back.
+    fn stay(&self, ends: &Receiver<bool>, mut is_told: bool) {
         loop {
             match ends.recv_timeout(TELL_EVERY) {
-                Err(RecvTimeoutError::Timeout) => self.tell_again(),
+                Err(RecvTimeoutError::Timeout) => is_told |= self.tell_again(is_told),
                 Ok(true) => {
                     let told = self.end();
                     return told.unwrap_or_else(|error| warn(&error));
@@ -91,16 +108,26 @@ impl Task {
         }
     }
 
-    /// A coordinator that is away now may be there the next time.
-    fn tell_again(&self) {
-        if let Ok(StartedJob {
-            generation: Some(generation),
-            ..
-        }) = self.register(self.topology)
-        {
+    /// A coordinator that is away now may be there the next time. Whether it is to be registered no more from here.
+    fn tell_again(&self, is_told: bool) -> bool {
+        let started = match is_told {
+            true => self.begin_again(),
+            false => self.register(self.topology),
+        };
+        let Ok(started) = started else { return false };
+        if let Some(generation) = started.generation {
             let job = &self.job;
             page::tell(&format!("plan {generation} is being carried out for {job}"));
         }
+        !self.is_first(&started.allocation.order)
+    }
+
+    fn begin_again(&self) -> Result<StartedJob, CliError> {
+        begin(
+            &mut Coordinator::reach(&self.reach)?,
+            &self.job,
+            self.topology,
+        )
     }
 
     fn end(&self) -> Result<(), CliError> {

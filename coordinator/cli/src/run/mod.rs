@@ -20,7 +20,7 @@ use crate::job::order::Topology;
 use crate::job::{Hostlist, hostlist};
 use crate::page::tell;
 use asker::{Asker, Task};
-use surroundings::Surroundings;
+use surroundings::{Surroundings, place};
 
 /// No job waits longer for a coordinator, at its beginning or at its end.
 const PATIENCE: Duration = Duration::from_millis(1200);
@@ -62,30 +62,36 @@ impl Run {
         let told = asked.as_ref().and_then(|(_, told)| told.as_ref());
         command.envs(told.into_iter().flat_map(Surroundings::variables));
         let ended = attended::run(&mut command);
-        if let Some((asker, _)) = &asked {
-            asker.end(PATIENCE, self.ends_it());
+        if let Some((asker, told)) = &asked {
+            asker.end(PATIENCE, ends_it(told.as_ref()));
         }
         ended
     }
 
-    /// What the command is to know is missing where nobody has answered in time.
+    /// Where nobody has answered in time, ranks run as the hosts are listed: all of the job's hosts have the same
+    /// list.
     fn ask(&self, reach: &Reach, hosts: Hostlist) -> (Asker, Option<Surroundings>) {
+        let listed = hosts.0.clone();
+        let node = self.node();
         let task = Task {
             reach: reach.leaving_signals(),
             job: self.name(),
             hosts: hosts.0,
+            node: node.clone(),
             topology: self.topology,
         };
         let mut asker = Asker::begin(task);
-        let told = asker.allocation(PATIENCE).and_then(|allocation| {
-            let told = Surroundings::new(
-                self.name(),
-                allocation.order,
-                self.node().as_deref(),
-                self.slots,
-            );
-            told.map_err(CliError::Start)
-        });
+        let order = asker.allocation(PATIENCE).map(|told| told.order);
+        if let Err(error) = &order {
+            runs_as_it_is(&error.told());
+        }
+        let (is_told, order) = order.map_or((false, listed), |order| (true, order));
+        warn_of_a_stranger(node.as_deref(), &order);
+        let told = match is_told {
+            true => Surroundings::new(self.name(), order, node.as_deref(), self.slots),
+            false => Ok(Surroundings::untold(order, node.as_deref())),
+        };
+        let told = told.map_err(CliError::Start);
         if let Err(error) = &told {
             runs_as_it_is(&error.told());
         }
@@ -114,10 +120,27 @@ impl Run {
         let node = self.node.clone().or_else(machine)?;
         Some(node.trim().to_owned())
     }
+}
 
-    /// Slurm starts it on each node of a job: the first of them ends the job, so that it is ended once.
-    fn ends_it(&self) -> bool {
-        env::var("SLURM_NODEID").map_or(true, |nth| nth == "0")
+/// It runs on each host of a job: the first of them ends the job, so that it is ended once, and not by the host whose
+/// ranks happen to be over first.
+fn ends_it(told: Option<&Surroundings>) -> bool {
+    let by_slurm = env::var("SLURM_NODEID").ok().map(|nth| nth == "0");
+    let by_place = || {
+        told.and_then(Surroundings::place)
+            .is_none_or(|place| place == 0)
+    };
+    by_slurm.unwrap_or_else(by_place)
+}
+
+/// One of several that does not know its number would take itself for the first.
+fn warn_of_a_stranger(node: Option<&str>, hosts: &[String]) {
+    if let Some(node) = node.filter(|_| place(hosts, node).is_none()) {
+        tell(&format!(
+            "warning: {node} is not one of the job's hosts, {}: it gets no PET_ variables; --node says which of them \
+             this is",
+            hosts.join(", ")
+        ));
     }
 }
 

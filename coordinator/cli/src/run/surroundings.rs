@@ -6,13 +6,18 @@ use tempfile::TempDir;
 
 use crate::job::gate::{hostfile, lines};
 
-/// Its files are there as long as it is.
 pub(super) struct Surroundings {
-    folder: TempDir,
-    job: String,
+    told: Option<Told>,
+    /// Of its ranks.
     order: Vec<String>,
     /// Which of them this is, if it is one.
     place: Option<usize>,
+}
+
+/// What a coordinator has answered. Its files are there as long as it is.
+struct Told {
+    folder: TempDir,
+    job: String,
     has_lines: bool,
 }
 
@@ -27,13 +32,28 @@ impl Surroundings {
         let each = slots.unwrap_or(1).into();
         fs::write(folder.path().join("hostfile"), hostfile(&order, each))?;
         fs::write(folder.path().join("ranks"), lines(&order, each))?;
-        Ok(Self {
+        let told = Some(Told {
             folder,
-            place: order.iter().position(|host| Some(host.as_str()) == node),
             job,
-            order,
             has_lines: slots.is_some(),
+        });
+        Ok(Self {
+            told,
+            ..Self::untold(order, node)
         })
+    }
+
+    /// Where nobody has answered. Ranks need their numbers all the same.
+    pub(super) fn untold(order: Vec<String>, node: Option<&str>) -> Self {
+        Self {
+            told: None,
+            place: place(&order, node),
+            order,
+        }
+    }
+
+    pub(super) fn place(&self) -> Option<usize> {
+        self.place
     }
 
     /// What is set already stays so.
@@ -44,21 +64,47 @@ impl Surroundings {
     }
 
     fn all(&self) -> Vec<(&'static str, String)> {
-        let file = |name: &str| self.folder.path().join(name).display().to_string();
-        let first = self.order.first().cloned().unwrap_or_default();
+        let mut all = self.told.as_ref().map_or(vec![], |told| self.of_told(told));
+        all.extend(self.place.into_iter().flat_map(|place| {
+            [
+                ("PET_MASTER_ADDR", self.first()),
+                ("PET_NNODES", self.order.len().to_string()),
+                ("PET_NODE_RANK", place.to_string()),
+            ]
+        }));
+        all
+    }
+
+    fn of_told(&self, told: &Told) -> Vec<(&'static str, String)> {
+        let file = |name: &str| told.folder.path().join(name).display().to_string();
         let mut all = vec![
-            ("REWEAVE_JOB", self.job.clone()),
+            ("REWEAVE_JOB", told.job.clone()),
             ("REWEAVE_HOSTS", self.order.join(",")),
             ("REWEAVE_HOSTFILE", file("hostfile")),
             ("OMPI_MCA_orte_default_hostfile", file("hostfile")),
-            ("MASTER_ADDR", first.clone()),
-            ("PET_MASTER_ADDR", first),
-            ("PET_NNODES", self.order.len().to_string()),
+            ("MASTER_ADDR", self.first()),
         ];
-        all.extend(self.place.map(|place| ("PET_NODE_RANK", place.to_string())));
-        all.extend(self.has_lines.then(|| ("SLURM_HOSTFILE", file("ranks"))));
+        all.extend(told.has_lines.then(|| ("SLURM_HOSTFILE", file("ranks"))));
         all
     }
+
+    fn first(&self) -> String {
+        self.order.first().cloned().unwrap_or_default()
+    }
+}
+
+/// A machine may be called by its full name where a list has the short one, and the other way round.
+pub(super) fn place(hosts: &[String], node: Option<&str>) -> Option<usize> {
+    let node = node?;
+    let exactly = hosts.iter().position(|host| host == node);
+    exactly.or_else(|| {
+        let short = |name: &str| name.split('.').next() == node.split('.').next();
+        let is_full = |name: &str| name.contains('.');
+        let is_same = |host: &String| short(host) && is_full(host) != is_full(node);
+        let mut same = hosts.iter().enumerate().filter(|(_, host)| is_same(host));
+        let (place, _) = same.next()?;
+        same.next().is_none().then_some(place)
+    })
 }
 
 #[cfg(test)]
@@ -79,8 +125,25 @@ mod tests {
         assert_eq!(value("MASTER_ADDR"), Some("h2"));
         assert_eq!(text("REWEAVE_HOSTFILE"), "h2 slots=2\nh0 slots=2\n");
         assert_eq!(text("SLURM_HOSTFILE"), "h2\nh2\nh0\nh0\n");
-        let elsewhere = Surroundings::new("train".to_owned(), order, None, None).unwrap();
-        let has = |name| elsewhere.all().iter().any(|it| it.0 == name);
-        assert!(!has("PET_NODE_RANK") && !has("SLURM_HOSTFILE"));
+        let elsewhere = Surroundings::new("train".to_owned(), order.clone(), None, None).unwrap();
+        let has = |name: &str| elsewhere.all().iter().any(|it| it.0.starts_with(name));
+        assert!(has("REWEAVE_HOSTS") && !has("PET_") && !has("SLURM_HOSTFILE"));
+        let untold = Surroundings::untold(order, node).all();
+        let names: Vec<_> = untold.iter().map(|it| it.0).collect();
+        assert_eq!(names, ["PET_MASTER_ADDR", "PET_NNODES", "PET_NODE_RANK"]);
+    }
+
+    #[test]
+    fn a_host_is_found_by_its_full_name_and_by_its_short_one_where_that_is_clear() {
+        let at = |hosts: &[&str], node| {
+            let hosts: Vec<_> = hosts.iter().map(|host| (*host).to_owned()).collect();
+            place(&hosts, Some(node))
+        };
+        assert_eq!(at(&["h2", "h0"], "h0.cluster.example"), Some(1));
+        assert_eq!(at(&["h2.a", "h0.a"], "h0"), Some(1));
+        assert_eq!(at(&["h0.a", "h0.b"], "h0.b"), Some(1));
+        assert_eq!(at(&["h0.a", "h0.b"], "h0"), None);
+        assert_eq!(at(&["h0.a"], "h0.b"), None);
+        assert_eq!(at(&["h0"], "h00.a"), None);
     }
 }

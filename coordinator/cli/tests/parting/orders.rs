@@ -45,7 +45,8 @@ async fn whoever_asks_during_an_election_waits_and_is_answered() {
     let words = ["job", "register", "train", "--hosts", "h[0-1]"];
     let (asked, output) = played(&words, &answers, true).await;
     let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
-    let order = JobOrder::Register { hosts };
+    let may_reorder = false;
+    let order = JobOrder::Register { hosts, may_reorder };
     let job = "train".to_owned();
     assert_eq!(
         asked,

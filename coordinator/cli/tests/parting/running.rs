@@ -101,7 +101,7 @@ fn expect_open((took, output): (Duration, Output)) {
 }
 
 const TELLS: [&str; 3] = ["sh", "-c", "echo ${REWEAVE_JOB-none}; exit 3"];
-const HOSTS: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h0"];
+const HOSTS: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h1"];
 
 /// What a scheduler sets is no word of whoever runs the command.
 #[test]
@@ -201,30 +201,77 @@ pub(crate) fn started() -> Response {
     }))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_job_is_registered_knows_its_place_and_ends_with_the_command() {
+/// What `run` on this node prints of what it was given, where the coordinator answers all that it is asked. With what
+/// was asked, and all that was said.
+async fn lived(node: &str, tells: &str) -> (Vec<JobOrder>, Output) {
     let mut scene = Scene::new();
-    let tells = "echo $REWEAVE_JOB $REWEAVE_HOSTS $PET_NODE_RANK $MASTER_ADDR; cat $REWEAVE_HOSTFILE; exit 3";
-    let mut command = run(
-        scene.address,
-        &scene.identity(),
-        &HOSTS,
-        &["sh", "-c", tells],
-    );
+    let hosts = ["--hosts", "h[0-1]", "--node", node];
+    let command = ["sh", "-c", tells];
+    let mut command = run(scene.address, &scene.identity(), &hosts, &command);
     let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
     let (session, request) = asked(&mut scene).await;
-    let hosts = texts(&["h0", "h1"]);
-    assert_eq!(order(request), JobOrder::Register { hosts });
+    let mut told = vec![order(request)];
     answer(&session, registered("train")).await;
-    let request = session.receive(Channel::Commands).await.unwrap();
-    assert_eq!(order(request), JobOrder::Start { may_change: false });
+    told.push(order(session.receive(Channel::Commands).await.unwrap()));
     answer(&session, started()).await;
-    let (session, request) = asked(&mut scene).await;
-    assert_eq!(order(request), JobOrder::End);
-    answer(&session, Response::Registered(vec![])).await;
-    let output = ended.await.unwrap();
+    let over = async {
+        let (session, request) = asked(&mut scene).await;
+        answer(&session, Response::Registered(vec![])).await;
+        (order(request), session)
+    };
+    tokio::pin!(ended);
+    tokio::select! {
+        (order, _session) = over => {
+            told.push(order);
+            (told, ended.await.unwrap())
+        }
+        output = &mut ended => (told, output.unwrap()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_job_is_registered_knows_its_place_and_ends_with_the_command() {
+    let tells = "echo $REWEAVE_JOB $REWEAVE_HOSTS $PET_NODE_RANK $MASTER_ADDR; cat $REWEAVE_HOSTFILE; exit 3";
+    let (told, output) = lived("h1", tells).await;
+    let (hosts, may_reorder) = (texts(&["h0", "h1"]), true);
+    let register = JobOrder::Register { hosts, may_reorder };
+    let start = JobOrder::Start { may_change: false };
+    assert_eq!(told, [register, start, JobOrder::End]);
     assert_eq!(output.status.code(), Some(3));
     let words = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(words, "train h1,h0 1 h1\nh1 slots=1\nh0 slots=1\n");
+    assert_eq!(words, "train h1,h0 0 h1\nh1 slots=1\nh0 slots=1\n");
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+const RANKS: &str = "echo ${PET_MASTER_ADDR-none} ${PET_NNODES-none} ${PET_NODE_RANK-none}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_knows_its_place_by_its_full_name_and_ends_no_job_whose_first_host_it_is_not() {
+    let (told, output) = lived("h0.cluster.example", RANKS).await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(output.stdout, b"h1 2 1\n");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_not_among_them_is_told_and_gets_no_rank() {
+    let (_, output) = lived("h7", RANKS).await;
+    assert_eq!(output.stdout, b"none none none\n");
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        words.contains("warning: h7 is not one of the job's hosts, h1, h0"),
+        "{words}"
+    );
+}
+
+/// All have the same list, whoever of them was answered or not: none takes itself for the only one.
+#[tokio::test]
+async fn without_an_answer_all_have_the_listed_order() {
+    let scene = Scene::new();
+    for (node, ranks) in [("h0", "h0 2 0\n"), ("h1", "h0 2 1\n")] {
+        let hosts = ["--hosts", "h[0-1]", "--node", node];
+        let command = ["sh", "-c", RANKS];
+        let output = run(nobody(), &scene.identity(), &hosts, &command).output();
+        assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), ranks);
+    }
 }

@@ -1,6 +1,8 @@
 //! The scripts for Slurm, with the variables that it sets.
 
 use std::env;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -27,7 +29,11 @@ fn script(name: &str, to: &str, identity: &Path) -> Command {
         .env("REWEAVE_NCCL_PLUGIN", "")
         .env_remove("NCCL_PROFILER_PLUGIN")
         .env_remove("SLURM_HOSTFILE")
-        .env_remove("SLURM_PROCID");
+        .env_remove("SLURM_NTASKS")
+        .env_remove("SLURM_STEP_NODELIST")
+        .env_remove("SLURM_TASKS_PER_NODE")
+        .env_remove("SLURMD_NODENAME")
+        .env_remove("MASTER_ADDR");
     command
 }
 
@@ -36,10 +42,14 @@ fn words(bytes: &[u8]) -> String {
 }
 
 /// What the script asked for first, answered so, and its end.
-async fn played(name: &str, answer: Response) -> (Request, Output, Session) {
+async fn played(
+    name: &str,
+    variables: &[(&str, &str)],
+    answer: Response,
+) -> (Request, Output, Session) {
     let mut scene = Scene::new();
     let mut command = script(name, &scene.address.to_string(), &scene.identity());
-    command.env("SLURM_NTASKS_PER_NODE", "2");
+    command.envs(variables.iter().copied());
     let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
     let session = scene.listener.accept().await.unwrap().unwrap();
     let request = session.receive(Channel::Commands).await.unwrap();
@@ -55,15 +65,16 @@ fn told(order: JobOrder) -> Request {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_registered_before_it_begins_and_over_when_it_has_ended() {
     let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
-    let (request, output, _session) = played("prolog.sh", registered("slurm-7")).await;
-    assert_eq!(request, told(JobOrder::Register { hosts }));
+    let (request, output, _session) = played("prolog.sh", &[], registered("slurm-7")).await;
+    let may_reorder = true;
+    assert_eq!(request, told(JobOrder::Register { hosts, may_reorder }));
     assert!(
         output.status.success() && output.stderr.is_empty(),
         "{}",
         words(&output.stderr)
     );
     let over = Response::Registered(vec![]);
-    let (request, output, _session) = played("epilog.sh", over).await;
+    let (request, output, _session) = played("epilog.sh", &[], over).await;
     assert_eq!(request, told(JobOrder::End));
     assert!(
         output.status.success() && output.stderr.is_empty(),
@@ -72,34 +83,109 @@ async fn a_job_is_registered_before_it_begins_and_over_when_it_has_ended() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tasks_are_given_the_order_of_the_gate() {
+/// What a batch script on two nodes, of two tasks each, is given, and its ranks.
+async fn batch(variables: &[(&str, &str)]) -> (Request, String, String) {
     let Response::Started(started) = started() else {
         panic!("no start")
     };
     let answer = Response::Allocation(Box::new(started.allocation));
-    let (request, output, _session) = played("task-prolog.sh", answer).await;
-    let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
-    assert_eq!(request, Request::Gate { hosts });
+    let shape = [("SLURM_TASKS_PER_NODE", "2(x2)"), ("SLURM_NTASKS", "4")];
+    let variables = [&shape, variables].concat();
+    let (request, output, _session) = played("task-prolog.sh", &variables, answer).await;
     let said = words(&output.stdout);
     let file = said
         .lines()
         .find_map(|line| line.strip_prefix("export SLURM_HOSTFILE="));
     let file = file.unwrap_or_else(|| panic!("{said}{}", words(&output.stderr)));
     let ranks = std::fs::read_to_string(file).unwrap();
-    std::fs::remove_file(file).unwrap();
+    (request, said, ranks)
+}
+
+/// Whoever runs these tests may be no root; what is theirs goes all the same.
+fn over(job: &str) -> usize {
+    let nowhere = Path::new("/nonexistent");
+    let mut epilog = script("node-epilog.sh", "127.0.0.1:1", nowhere);
+    let ended = epilog.env("SLURM_JOB_ID", job).status();
+    assert!(ended.unwrap().success());
+    let begin = format!("reweave-ranks-{job}.");
+    let left = std::fs::read_dir("/tmp").unwrap();
+    let left = left.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    left.filter(|name| name.starts_with(&begin)).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_script_is_given_the_order_that_its_job_was_told_and_leaves_nothing() {
+    // Nobody else has a job of this number.
+    let number = format!("1{}", std::process::id());
+    let (request, said, ranks) = batch(&[("SLURM_JOB_ID", &number)]).await;
+    let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
+    let job = Some(format!("slurm-{number}"));
+    assert_eq!(request, Request::Gate { hosts, job });
     assert_eq!(ranks, "h1\nh1\nh0\nh0\n");
     assert!(said.contains("export MASTER_ADDR=h1\n"), "{said}");
+    assert_eq!(over(&number), 0);
+}
+
+/// Whatever they compute from Slurm's list of nodes begins with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ring_begins_where_the_batch_script_runs_and_nobodys_meeting_place_is_moved() {
+    let number = format!("2{}", std::process::id());
+    let own = [
+        ("SLURM_JOB_ID", &*number),
+        ("SLURMD_NODENAME", "h0"),
+        ("MASTER_ADDR", "10.0.0.7"),
+    ];
+    let (_, said, ranks) = batch(&own).await;
+    assert_eq!(ranks, "h0\nh0\nh1\nh1\n");
+    assert!(!said.contains("MASTER_ADDR"), "{said}");
+    assert_eq!(over(&number), 0);
+}
+
+/// The order is there for whoever asks, and nothing is left in the way of srun.
+#[test]
+fn where_no_file_of_hosts_would_fit_none_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let answers = folder.path().join("reweave");
+    std::fs::write(&answers, "#!/bin/sh\nprintf 'h1\\nh1\\nh0\\nh0\\n'\n").unwrap();
+    std::fs::set_permissions(&answers, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), env::var("PATH").unwrap());
+    let number = format!("3{}", std::process::id());
+    let said = |variables: &[(&str, &str)]| {
+        let mut command = script("task-prolog.sh", "127.0.0.1:1", folder.path());
+        command.env("SLURM_JOB_ID", &number).env("PATH", &path);
+        command.envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty());
+        words(&output.stdout)
+    };
+    let even = ("SLURM_TASKS_PER_NODE", "2(x2)");
+    assert!(said(&[even]).contains("SLURM_HOSTFILE"));
+    assert_eq!(said(&[]), "");
+    assert_eq!(said(&[("SLURM_TASKS_PER_NODE", "4")]), "");
+    assert_eq!(said(&[("SLURM_TASKS_PER_NODE", "2(x3),1")]), "");
+    assert_eq!(
+        said(&[("SLURM_TASKS_PER_NODE", "2(x3)")]),
+        "",
+        "it is not complete"
+    );
+    assert_eq!(said(&[even, ("SLURM_NTASKS", "3")]), "");
+    assert_eq!(said(&[even, ("SLURM_HOSTFILE", "/theirs")]), "");
+    assert_eq!(said(&[even, ("SLURM_STEP_NODELIST", "h[0-1]")]), "");
+    assert_eq!(over(&number), 0);
 }
 
 #[tokio::test]
 async fn no_job_fails_for_want_of_a_coordinator() {
     let scene = Scene::new();
     for name in ["prolog.sh", "task-prolog.sh"] {
-        let output = script(name, &nobody().to_string(), &scene.identity()).output();
-        let output = output.unwrap();
+        let mut command = script(name, &nobody().to_string(), &scene.identity());
+        let number = format!("4{}", std::process::id());
+        command.env("SLURM_JOB_ID", &number);
+        command.env("SLURM_TASKS_PER_NODE", "2(x2)");
+        let output = command.output().unwrap();
         assert!(output.status.success(), "{name}");
         assert_eq!(words(&output.stdout), "", "{name}");
+        assert_eq!(over(&number), 0);
     }
 }
 

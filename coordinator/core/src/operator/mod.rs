@@ -104,23 +104,14 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Thaw { hosts } => frozen::thaw(turn, principal, &hosts),
         Request::Job { job, order } => registered::tell(turn, principal, (job, order), seen),
         Request::Registered => registered::all(turn, seen),
-        Request::Gate { hosts } => registered::gate(turn, &hosts, seen),
+        Request::Gate { hosts, job } => registered::gate(turn, job.as_deref(), &hosts, seen),
         Request::Maintain { name, stage } => {
             maintenance::maintain(turn, principal, name, stage, seen)
         }
-        Request::Apply { generation } => apply_in_hours(turn, principal, generation, false),
-        Request::ApplyAnyway { generation } => apply_in_hours(turn, principal, generation, true),
-        Request::ApplyNow { generation, anyway } => apply(turn, principal, generation, anyway),
-        Request::ApplySealed {
-            generation,
-            anyway,
-            now,
-            seals,
-        } => match seal::objection(turn, generation, &seals) {
-            Some(refused) => Response::Refused(refused),
-            None if now => apply(turn, principal, generation, anyway),
-            None => apply_in_hours(turn, principal, generation, anyway),
-        },
+        request @ (Request::Apply { .. }
+        | Request::ApplyAnyway { .. }
+        | Request::ApplyNow { .. }
+        | Request::ApplySealed { .. }) => approve(turn, principal, request),
         Request::History { before } => {
             Response::History(history::page(turn.known, turn.state, before))
         }
@@ -212,6 +203,27 @@ fn record(turn: &Turn<'_>, generation: Generation) -> Option<Record> {
         None => found.plan,
     };
     Some(Record { plan, ..found })
+}
+
+/// In whatever way it is approved.
+fn approve(turn: &mut Turn<'_>, principal: String, request: Request) -> Response {
+    match request {
+        Request::Apply { generation } => apply_in_hours(turn, principal, generation, false),
+        Request::ApplyAnyway { generation } => apply_in_hours(turn, principal, generation, true),
+        Request::ApplyNow { generation, anyway } => apply(turn, principal, generation, anyway),
+        Request::ApplySealed {
+            generation,
+            anyway,
+            now,
+            seals,
+        } => match seal::objection(turn, generation, &seals) {
+            Some(refused) => Response::Refused(refused),
+            None if now => apply(turn, principal, generation, anyway),
+            None => apply_in_hours(turn, principal, generation, anyway),
+        },
+        // All others approve nothing.
+        _ => Response::Refused(Refused::NoPlan),
+    }
 }
 
 fn apply_in_hours(

@@ -52,7 +52,9 @@ pub(super) fn tell(
 ) -> Response {
     let by = Author::Operator(principal);
     let told = match order {
-        JobOrder::Register { hosts } => register(turn, by, (job, &hosts), seen),
+        JobOrder::Register { hosts, may_reorder } => {
+            register(turn, by, (job, &hosts, may_reorder), seen)
+        }
         JobOrder::Phase {
             name,
             ring_bits_per_s,
@@ -69,9 +71,21 @@ pub(super) fn all(turn: &Turn<'_>, seen: Seen<'_>) -> Response {
     Response::Registered(all.collect())
 }
 
-pub(super) fn gate(turn: &Turn<'_>, hosts: &[String], seen: Seen<'_>) -> Response {
+/// For a job that is registered on these hosts: in the order that it was told.
+pub(super) fn gate(
+    turn: &Turn<'_>,
+    job: Option<&str>,
+    hosts: &[String],
+    seen: Seen<'_>,
+) -> Response {
     let hosts = several(turn.known.fabric, hosts);
-    let gate = hosts.map(|hosts| allocation(turn, None, &hosts, seen));
+    let gate = hosts.map(|hosts| {
+        let told = job.and_then(|job| turn.state.registered().get_key_value(job));
+        let told = told.filter(|(_, told)| are_same(&told.hosts, &hosts));
+        let order = told.and_then(|(_, told)| told.order.as_deref());
+        let job = told.map(|(job, _)| job.as_str());
+        allocation(turn, job, (&hosts, order), seen)
+    });
     gate.map_or_else(Response::Refused, |it| Response::Allocation(Box::new(it)))
 }
 
@@ -79,7 +93,7 @@ pub(super) fn gate(turn: &Turn<'_>, hosts: &[String], seen: Seen<'_>) -> Respons
 fn register(
     turn: &mut Turn<'_>,
     by: Author,
-    (job, names): (String, &[String]),
+    (job, names, may_reorder): (String, &[String], bool),
     seen: Seen<'_>,
 ) -> Answer {
     if !is_plain(&job, LONGEST_NAME) {
@@ -88,16 +102,15 @@ fn register(
     }
     let hosts = several(turn.known.fabric, names)?;
     let known = turn.state.registered();
-    let told = match known.get(&job) {
-        Some(same) if same.hosts == hosts => return Ok(one(turn, &job, same, seen)),
+    let mut told = match known.get(&job) {
         Some(other) if !are_same(&other.hosts, &hosts) => {
             let names = |hosts: &[NodeId]| named(turn.known.fabric, hosts);
             let [has, wanted] = [names(&other.hosts), names(&hosts)];
             return Err(Refused::OtherJob { job, has, wanted });
         }
-        Some(reordered) => Registered {
+        Some(same) => Registered {
             hosts,
-            ..reordered.clone()
+            ..same.clone()
         },
         None if is_full(known, hosts.len()) => {
             let most = known.len();
@@ -105,12 +118,27 @@ fn register(
         }
         None => Registered {
             hosts,
+            order: None,
             by: by.clone(),
             since: turn.known.now,
             phase: None,
         },
     };
-    Ok(note(turn, by, job, told, seen))
+    if may_reorder {
+        told.hosts = told_first(turn, &mut told).clone();
+    }
+    match known.get(&job) {
+        Some(same) if *same == told => Ok(one(turn, &job, same, seen)),
+        _ => Ok(note(turn, by, job, told, seen)),
+    }
+}
+
+/// The order that it was told; one that was told none is told the best as of now.
+fn told_first<'a>(turn: &Turn<'_>, told: &'a mut Registered) -> &'a Vec<NodeId> {
+    let placed = |hosts| placed(&turn.known.picture(), hosts).map(|placed| placed.order);
+    let hosts = &told.hosts;
+    let best = || placed(hosts).unwrap_or_else(|| hosts.clone());
+    told.order.get_or_insert_with(best)
 }
 
 fn enter(
@@ -153,8 +181,17 @@ fn start(
     (job, may_change): (&str, bool),
     seen: Seen<'_>,
 ) -> Answer {
-    let hosts = known(turn, job)?.hosts.clone();
-    let allocation = allocation(turn, Some(job), &hosts, seen);
+    let mut told = known(turn, job)?.clone();
+    if told.order.is_none() {
+        told_first(turn, &mut told);
+        turn.decide(Change::Registered {
+            job: job.to_owned(),
+            told: Some(told.clone()),
+            by: by.clone(),
+        });
+    }
+    let Registered { hosts, order, .. } = told;
+    let allocation = allocation(turn, Some(job), (&hosts, order.as_deref()), seen);
     let plan = match may_change {
         true => fitting(turn, &hosts, seen),
         false => Err(NOT_WANTED.to_owned()),
@@ -224,24 +261,39 @@ fn waits(known: Known<'_>, plan: &Plan, cool_down: Duration) -> Option<Waits> {
     not_now(known, plan).or_else(closed)
 }
 
-fn allocation(turn: &Turn<'_>, job: Option<&str>, hosts: &[NodeId], seen: Seen<'_>) -> Allocation {
+/// In the order that was told, or the best.
+fn allocation(
+    turn: &Turn<'_>,
+    job: Option<&str>,
+    (hosts, told): (&[NodeId], Option<&[NodeId]>),
+    seen: Seen<'_>,
+) -> Allocation {
     let fabric = turn.known.fabric;
     let against = against(turn, job, hosts, seen);
-    let placed = placed(&turn.known.picture(), hosts);
-    let order = placed.as_ref().map_or(hosts, |placed| &placed.order);
+    let placed = |hosts| placed(&turn.known.picture(), hosts);
+    let listed = placed(hosts);
+    let kept = told.filter(|&told| told != hosts).and_then(placed);
+    let best = listed.as_ref().map_or(hosts, |placed| &placed.order);
     let group = |places: &Vec<usize>| {
-        let hosts: Vec<_> = places.iter().map(|&place| order[place]).collect();
+        let hosts: Vec<_> = places.iter().map(|&place| best[place]).collect();
         named(fabric, &hosts)
     };
-    let groups = placed.iter().flat_map(|placed| &placed.groups);
+    let groups = listed.iter().flat_map(|placed| &placed.groups);
     let rate = |seconds: f64| Rate::from_bits_per_s((8.0 * RING_BYTES / seconds) as u64);
-    let ring = placed.as_ref().filter(|_| hosts.len() > 1);
+    let ring = listed.as_ref().filter(|_| hosts.len() > 1).map(|placed| {
+        let after = match (&kept, told) {
+            (Some(kept), _) => kept.before_s,
+            (None, Some(_)) => placed.before_s,
+            (None, None) => placed.after_s,
+        };
+        [placed.before_s, after].map(rate)
+    });
     Allocation {
         is_good: against.is_empty(),
         against,
-        order: named(fabric, order),
+        order: named(fabric, told.unwrap_or(best)),
         groups: groups.map(group).collect(),
-        ring_bits_per_s: ring.map(|it| [it.before_s, it.after_s].map(rate)),
+        ring_bits_per_s: ring,
     }
 }
 

@@ -140,7 +140,10 @@ fn register(cluster: &mut Cluster, job: &str, hosts: &[&str]) {
     let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
     cluster.ask(Request::Job {
         job: job.to_owned(),
-        order: JobOrder::Register { hosts },
+        order: JobOrder::Register {
+            hosts,
+            may_reorder: false,
+        },
     });
 }
 

@@ -1,18 +1,23 @@
 //! Jobs that an orchestrator tells of: registered, started, in a phase, over, and gone without a word.
 
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::cause::Class;
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::health::Signal;
 use reweave_common::operator::{
     Allocation, JobOrder, Mode, Refused, RegisteredJob, Request, Response, StartedJob,
 };
+use reweave_common::probing::PROBE_PORT;
+use reweave_common::sample::Reading;
 use reweave_common::units::Rate;
 
 use super::cluster::Cluster;
 use super::diagnosis::{causes, health, say};
-use super::network::Network;
+use super::network::{Network, host_address};
 use super::scene::{A_WHILE, collision};
 use crate::{Author, Core, Outcome, Policy};
 
@@ -27,7 +32,17 @@ fn tell(cluster: &mut Cluster, job: &str, order: JobOrder) -> Response {
 
 fn register(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
     let hosts = texts(hosts);
-    tell(cluster, job, JobOrder::Register { hosts })
+    let may_reorder = false;
+    tell(cluster, job, JobOrder::Register { hosts, may_reorder })
+}
+
+/// In the order that it is answered.
+fn reordered(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Vec<String> {
+    let (hosts, may_reorder) = (texts(hosts), true);
+    match tell(cluster, job, JobOrder::Register { hosts, may_reorder }) {
+        Response::Registered(told) => told[0].hosts.clone(),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn start(cluster: &mut Cluster, job: &str) -> StartedJob {
@@ -45,8 +60,12 @@ fn registered(cluster: &mut Cluster) -> Vec<RegisteredJob> {
 }
 
 fn gate(cluster: &mut Cluster, hosts: &[&str]) -> Allocation {
-    let hosts = texts(hosts);
-    match cluster.ask(Request::Gate { hosts }) {
+    gate_of(cluster, None, hosts)
+}
+
+fn gate_of(cluster: &mut Cluster, job: Option<&str>, hosts: &[&str]) -> Allocation {
+    let (hosts, job) = (texts(hosts), job.map(str::to_owned));
+    match cluster.ask(Request::Gate { hosts, job }) {
         Response::Allocation(allocation) => *allocation,
         other => panic!("{other:?}"),
     }
@@ -290,4 +309,86 @@ fn the_gate_tells_the_order_and_what_speaks_against_hosts() {
         assert!(has(words), "{words}: {:?}", told.against);
     }
     assert!(gate(&mut cluster, &["h0"]).ring_bits_per_s.is_none());
+}
+
+const BOTH_RACKS: [&str; 4] = ["h0", "h3", "h1", "h4"];
+
+/// Hosts of one rack have next to nothing between them.
+fn slow_within_racks(cluster: &mut Cluster) {
+    for (host, peer) in [("h0", "h1"), ("h1", "h0"), ("h3", "h4"), ("h4", "h3")] {
+        let readings = vec![between(cluster, host, peer, 1)];
+        say(cluster, host, readings);
+    }
+}
+
+fn between(cluster: &Cluster, from: &str, to: &str, rate: u64) -> Reading {
+    let address = |host| host_address(cluster.network.node(host));
+    let rate = mbps(rate);
+    Reading::Bandwidth(BandwidthReading {
+        flow: FlowKey {
+            protocol: Protocol::Udp,
+            source: SocketAddrV4::new(address(from), 7400),
+            destination: SocketAddrV4::new(address(to), PROBE_PORT),
+        },
+        bandwidth: Bandwidth::Known {
+            rate,
+            least: rate,
+            most: rate,
+            trains: 20,
+        },
+        routers: None,
+    })
+}
+
+#[test]
+fn the_order_of_a_job_stays_though_pairs_change() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.run_for(A_WHILE);
+    register(&mut cluster, "train", &BOTH_RACKS);
+    let order = start(&mut cluster, "train").allocation.order;
+    let written = cluster.log.len();
+    slow_within_racks(&mut cluster);
+    assert_ne!(gate(&mut cluster, &BOTH_RACKS).order, order);
+    let again = start(&mut cluster, "train").allocation;
+    assert_eq!(again.order, order);
+    let [listed, kept] = again.ring_bits_per_s.unwrap();
+    assert!(kept < listed, "what pairs have now: {listed} {kept}");
+    let asked = gate_of(&mut cluster, Some("train"), &BOTH_RACKS);
+    assert_eq!(asked.order, order);
+    assert_eq!(cluster.log.len(), written, "told once, written once");
+    let stranger = gate_of(&mut cluster, Some("never"), &BOTH_RACKS);
+    assert_ne!(stranger.order, order);
+    let others = gate_of(&mut cluster, Some("train"), &["h0", "h3"]);
+    assert_eq!(others.order.len(), 2);
+
+    cluster.start_anew();
+    cluster.reconnect();
+    cluster.run_for(A_WHILE);
+    slow_within_racks(&mut cluster);
+    assert_ne!(gate(&mut cluster, &BOTH_RACKS).order, order);
+    assert_eq!(start(&mut cluster, "train").allocation.order, order);
+    tell(&mut cluster, "train", JobOrder::End);
+    register(&mut cluster, "train", &BOTH_RACKS);
+    assert_ne!(start(&mut cluster, "train").allocation.order, order);
+}
+
+/// What the ring of a phase follows is what whoever started the ranks has been told.
+#[test]
+fn ranks_that_may_be_reordered_are_known_in_the_order_that_was_told() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.run_for(A_WHILE);
+    let best = gate(&mut cluster, &BOTH_RACKS).order;
+    assert_ne!(best, texts(&BOTH_RACKS));
+    assert_eq!(reordered(&mut cluster, "train", &BOTH_RACKS), best);
+    let written = cluster.log.len();
+    slow_within_racks(&mut cluster);
+    let elsewhere = ["h4", "h3", "h1", "h0"];
+    assert_eq!(reordered(&mut cluster, "train", &elsewhere), best);
+    let started = start(&mut cluster, "train").allocation;
+    assert_eq!(started.order, best);
+    assert_eq!(registered(&mut cluster)[0].hosts, best);
+    assert_eq!(cluster.log.len(), written);
+    // Whoever says where ranks are is believed.
+    register(&mut cluster, "train", &elsewhere);
+    assert_eq!(registered(&mut cluster)[0].hosts, texts(&elsewhere));
 }

@@ -24,9 +24,22 @@ const MOST_GBPS: f64 = 100_000.0;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
+pub(super) struct Gate {
+    /// As Slurm writes them: `node[01-04,07]`.
+    hosts: String,
+    /// For this job: in the order that it was told first, where it is registered on them.
+    job: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Hosts {
     /// As Slurm writes them: `node[01-04,07]`.
     hosts: String,
+    /// Its ranks may run in another order: the best as of now, which the answer tells and which stays.
+    #[serde(default)]
+    reorder: bool,
 }
 
 /// It is said as it should be, and says what cannot be.
@@ -35,22 +48,25 @@ fn unfit(detail: String) -> Problem {
     Problem::new(code, "urn:reweave:no-such-job", detail)
 }
 
-impl Hosts {
-    fn all(&self) -> Result<Vec<String>, Problem> {
-        unfold(&self.hosts).map_err(|error| unfit(format!("hosts: {error}")))
-    }
+fn all(hosts: &str) -> Result<Vec<String>, Problem> {
+    unfold(hosts).map_err(|error| unfit(format!("hosts: {error}")))
 }
 
 /// Whether hosts are good for a job, what speaks against them, and in which order ranks follow each other best.
-#[utoipa::path(get, path = "/gate", params(Hosts), responses((status = 200, description = "What is to be said of them", body = Allocation)))]
+#[utoipa::path(get, path = "/gate", params(Gate), responses((status = 200, description = "What is to be said of them", body = Allocation)))]
 pub(super) async fn gate(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-    hosts: Options<Hosts>,
+    asked: Options<Gate>,
 ) -> Answered {
-    let hosts = options(hosts)?.all()?;
-    match visitor.ask(&served.house, Request::Gate { hosts }).await? {
+    let asked = options(asked)?;
+    let hosts = all(&asked.hosts)?;
+    let request = Request::Gate {
+        hosts,
+        job: asked.job,
+    };
+    match visitor.ask(&served.house, request).await? {
         Answer::Allocation(told) => tagged(&headers, &told),
         _ => Err(Problem::unexpected()),
     }
@@ -71,8 +87,11 @@ pub(super) async fn register(
     path: Name,
     hosts: Options<Hosts>,
 ) -> Answered {
-    let hosts = options(hosts)?.all()?;
-    let order = JobOrder::Register { hosts };
+    let Hosts { hosts, reorder } = options(hosts)?;
+    let order = JobOrder::Register {
+        hosts: all(&hosts)?,
+        may_reorder: reorder,
+    };
     told(&served, &visitor, name(path)?, order).await
 }
 

@@ -14,7 +14,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
     let explain = (text(), texts()).prop_map(|(job, hosts)| Request::Explain { job, hosts });
     let pairs = any::<u32>().prop_map(|most| Request::Pairs { most });
     let told = (text(), order()).prop_map(|(job, order)| Request::Job { job, order });
-    let gate = texts().prop_map(|hosts| Request::Gate { hosts });
+    let gate = (texts(), option::of(text())).prop_map(|(hosts, job)| Request::Gate { hosts, job });
     let known = prop_oneof![Just(Request::Jobs), Just(Request::Registered)];
     prop_oneof![explain, pairs, told, gate, known]
 }
@@ -24,8 +24,9 @@ fn order() -> impl Strategy<Value = JobOrder> {
         name,
         ring_bits_per_s,
     };
+    let register = |(hosts, may_reorder)| JobOrder::Register { hosts, may_reorder };
     prop_oneof![
-        texts().prop_map(|hosts| JobOrder::Register { hosts }),
+        (texts(), any::<bool>()).prop_map(register),
         (text(), option::of(rate())).prop_map(phase),
         any::<bool>().prop_map(|may_change| JobOrder::Start { may_change }),
         Just(JobOrder::End),
