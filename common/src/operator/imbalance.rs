@@ -1,5 +1,7 @@
 //! How evenly flows are spread.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::place::Hop;
@@ -26,6 +28,30 @@ pub struct Imbalances {
     pub groups: Vec<GroupImbalance>,
     /// Elephants that are not counted, since a hop of their way is not known.
     pub unknown_flows: usize,
+    /// Those first that are farthest above their floor; not all of a large cluster.
+    pub jobs: Vec<JobImbalance>,
+    /// How it was of late, the oldest first; nothing of when no elephant had a choice.
+    pub course: Vec<NotedImbalance>,
+}
+
+/// Of one job's elephants alone, as if nobody else sent anything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct JobImbalance {
+    /// As jobs are called that traffic shows.
+    pub job: String,
+    pub flows: usize,
+    pub all: FlowImbalance,
+}
+
+/// Of all elephants so long ago.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct NotedImbalance {
+    pub age_ms: u64,
+    pub mean_fim_percent: f64,
+    /// Of the links over which flows were spread most unevenly.
+    pub worst: Imbalance,
 }
 
 /// Links between switches so far from the hosts, in this direction.
@@ -41,6 +67,17 @@ pub struct LayerImbalance {
     /// Of the group with the largest FIM.
     pub worst: Imbalance,
     pub max_over_mean: f64,
+}
+
+impl fmt::Display for LayerImbalance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = if self.is_chosen {
+            ""
+        } else {
+            ", chosen before"
+        };
+        write!(f, "tier {} to {}{by}", self.from_tier, self.to_tier)
+    }
 }
 
 /// The links of one switch that stand for one another.

@@ -33,7 +33,9 @@ pub use audit::{AuditOutcome, Audited};
 pub use discovered::{Discovered, DiscoveredLink, DiscoveredNode, LinkEnd, LooseEnd};
 pub use finding::{Collision, Finding, Findings, Loser, NotSeen, Useless, UselessPin};
 pub use history::{FlowChange, FlowOutcome, IterationOutcome, Outcome, Record};
-pub use imbalance::{FlowImbalance, GroupImbalance, Imbalances, LayerImbalance};
+pub use imbalance::{
+    FlowImbalance, GroupImbalance, Imbalances, JobImbalance, LayerImbalance, NotedImbalance,
+};
 pub use job::{Explanation, JobStatus, MeasuredPair, MeasuredPairs, Promise};
 pub use line::{Joint, Line, Tag, What};
 pub use matrix::{Matrix, MatrixCell};

@@ -4,11 +4,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reweave_common::finding::Imbalance;
-use reweave_common::operator::{GroupImbalance, Imbalances, LayerImbalance, Request, Response};
+use reweave_common::operator::{
+    GroupImbalance, Imbalances, JobImbalance, LayerImbalance, NotedImbalance, Request, Response,
+};
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
-use crate::page::Page;
+use crate::page::{Page, age};
 use crate::{Detail, Output, print, show};
 
 /// How evenly large flows are spread over links that stand for one another, layer by layer: the flow
@@ -49,11 +51,10 @@ fn lay_out(page: &mut Page, found: &Imbalances, detail: Detail) {
         let rows = found.groups.iter().take(show::most_rows(detail));
         let headings = ["over", "FIM", "floor", "by rate", "max/mean"];
         page.table(headings, rows.map(group));
-        let more = found.groups.len().saturating_sub(show::most_rows(detail));
-        if more > 0 {
-            page.line(&format!("  and {more} more; --all shows them"));
-        }
+        more(page, found.groups.len(), detail);
     }
+    jobs(page, &found.jobs, detail);
+    course(page, &found.course);
     if found.unknown_flows > 0 {
         let count = found.unknown_flows;
         page.line(&format!(
@@ -62,15 +63,54 @@ fn lay_out(page: &mut Page, found: &Imbalances, detail: Detail) {
     }
 }
 
+fn more(page: &mut Page, rows: usize, detail: Detail) {
+    let more = rows.saturating_sub(show::most_rows(detail));
+    if more > 0 {
+        page.line(&format!("  and {more} more; --all shows them"));
+    }
+}
+
+fn jobs(page: &mut Page, jobs: &[JobImbalance], detail: Detail) {
+    if jobs.is_empty() {
+        return;
+    }
+    page.heading("Each job's flows alone, the worst first");
+    let headings = [
+        "job", "flows", "mean", "worst", "floor", "by rate", "max/mean",
+    ];
+    let rows = jobs.iter().take(show::most_rows(detail)).map(|it| {
+        let [worst, floor, weighted, peak] = figures(&it.all.worst);
+        let mean = percent(it.all.mean_fim_percent);
+        let flows = it.flows.to_string();
+        [it.job.clone(), flows, mean, worst, floor, weighted, peak]
+    });
+    page.table(headings, rows);
+    more(page, jobs.len(), detail);
+}
+
+fn course(page: &mut Page, course: &[NotedImbalance]) {
+    let above = |it: &NotedImbalance| it.worst.fim_percent - it.worst.floor_percent;
+    let worst = course.iter().rev();
+    let worst = worst.max_by(|one, other| above(one).total_cmp(&above(other)));
+    if let [first, ..] = course
+        && let Some(worst) = worst
+    {
+        let sum: f64 = course.iter().map(|it| it.mean_fim_percent).sum();
+        page.line(&format!(
+            "Over the last {}  mean {}; at worst {} where {} would be possible, {} ago",
+            age(first.age_ms),
+            percent(sum / course.len() as f64),
+            percent(worst.worst.fim_percent),
+            percent(worst.worst.floor_percent),
+            age(worst.age_ms)
+        ));
+    }
+}
+
 fn layer(layer: &LayerImbalance) -> [String; 7] {
-    let by = if layer.is_chosen {
-        ""
-    } else {
-        ", chosen before"
-    };
     let [worst, floor, weighted, _] = figures(&layer.worst);
     [
-        format!("tier {} to {}{by}", layer.from_tier, layer.to_tier),
+        layer.to_string(),
         layer.groups.to_string(),
         percent(layer.mean_fim_percent),
         worst,
@@ -97,4 +137,58 @@ fn figures(imbalance: &Imbalance) -> [String; 4] {
 
 fn percent(figure: f64) -> String {
     format!("{figure:.1} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::operator::FlowImbalance;
+
+    use super::*;
+
+    fn uneven(fim_percent: f64) -> Imbalance {
+        Imbalance {
+            fim_percent,
+            floor_percent: 20.0,
+            weighted_percent: 90.0,
+            max_over_mean: 2.0,
+        }
+    }
+
+    fn noted(age_s: u64, fim_percent: f64) -> NotedImbalance {
+        NotedImbalance {
+            age_ms: age_s * 1000,
+            mean_fim_percent: fim_percent / 2.0,
+            worst: uneven(fim_percent),
+        }
+    }
+
+    #[test]
+    fn jobs_and_how_it_went_stand_below() {
+        let all = FlowImbalance {
+            mean_fim_percent: 50.0,
+            worst_over: vec![],
+            worst: uneven(100.0),
+        };
+        let job = JobImbalance {
+            job: "h0 and h3".to_owned(),
+            flows: 2,
+            all,
+        };
+        let found = Imbalances {
+            jobs: vec![job],
+            course: vec![noted(30, 40.0), noted(25, 80.0), noted(20, 60.0)],
+            ..Imbalances::default()
+        };
+        let mut page = Page::default();
+        lay_out(&mut page, &found, Detail { all: false });
+        let shown = "\
+no large flow goes where there is a choice of links
+
+Each job's flows alone, the worst first
+  job        flows    mean    worst   floor  by rate  max/mean
+  h0 and h3      2  50.0 %  100.0 %  20.0 %   90.0 %      2.00
+Over the last 30 s  mean 30.0 %; at worst 80.0 % where 20.0 % would be possible, 25 s ago
+";
+        assert_eq!(page.text, shown);
+    }
 }

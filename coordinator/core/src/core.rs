@@ -17,7 +17,7 @@ use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Ack;
 use reweave_common::member::Digest;
 use reweave_common::moment::Moment;
-use reweave_common::operator::{Refused, Request, Response};
+use reweave_common::operator::{Imbalances, Refused, Request, Response};
 use reweave_common::plan::Plan;
 use reweave_common::sample::Sample;
 use reweave_common::units::Rate;
@@ -26,6 +26,7 @@ use crate::arrivals::{Arrivals, Knock};
 use crate::auto::Autopilot;
 use crate::command::{Change, Command};
 use crate::effect::{Effect, Input, Outbox};
+use crate::evenness::Evenness;
 use crate::ingest::Ingest;
 use crate::latencies::Latencies;
 use crate::model::{Known, least_elephant};
@@ -57,6 +58,7 @@ pub struct Core {
     probing: Probing,
     upkeep: Upkeep,
     registry: Registry,
+    evenness: Evenness,
     asked: VecDeque<Asked>,
     outbox: Outbox,
     /// Of the last input; none until this core leads.
@@ -159,6 +161,7 @@ impl Core {
             probing: Probing::default(),
             upkeep: Upkeep::default(),
             registry: Registry::default(),
+            evenness: Evenness::default(),
             asked: VecDeque::new(),
             outbox: Outbox::default(),
             now: None,
@@ -250,6 +253,11 @@ impl Core {
         self.outbox.poll()
     }
 
+    /// How evenly flows are spread, each time that this was looked at anew.
+    pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
+        self.evenness.poll_fresh()
+    }
+
     /// What a plan needs for itself alone, by all that is known now.
     pub fn claims(&self, plan: &Plan) -> Claims {
         let known = self.senses.at(self.now.unwrap_or_default());
@@ -267,6 +275,8 @@ impl Core {
         self.probing.advance(self.senses.at(now), &mut self.outbox);
         self.standings.handle_time(self.senses.at(now));
         self.upkeep.handle_time(self.senses.at(now), &self.state);
+        let in_force = self.state.in_force();
+        self.evenness.handle_time(self.senses.at(now), in_force);
         self.stirred = true;
     }
 
@@ -377,6 +387,7 @@ impl Core {
                 standings: &self.standings,
                 upkeep: &self.upkeep,
                 registry: &self.registry,
+                evenness: &self.evenness,
                 cool_down: self.autopilot.rest_of_cool_down(known, &self.state),
                 disk_is_full: self.disk_is_full,
             };

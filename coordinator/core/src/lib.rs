@@ -17,6 +17,7 @@ mod course;
 mod diff;
 mod discovery;
 mod effect;
+mod evenness;
 mod evidence;
 mod exchange;
 mod failing;

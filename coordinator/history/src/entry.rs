@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reweave_common::finding::Imbalance;
 use reweave_common::flow::FlowKey;
 use reweave_common::hardware::Machine;
 use reweave_common::health::Health;
@@ -154,6 +155,17 @@ impl Entry {
                 .gauges([reading.grown])
                 .counters([Some(reading.total)])
         })
+    }
+
+    /// Of a job's flows alone, or of all where that is empty; in one layer, or in all.
+    pub fn imbalance(job: &str, layer: &str, mean_fim_percent: f64, worst: &Imbalance) -> Self {
+        let percent = |figure: f64| Some((figure * 10.0).round() as u64);
+        Self::new(Kind::Imbalance, &[&job, &layer]).gauges([
+            percent(mean_fim_percent),
+            percent(worst.fim_percent),
+            percent(worst.floor_percent),
+            percent(worst.max_over_mean * 100.0),
+        ])
     }
 
     pub fn machine(node: &str, machine: &Machine) -> Self {

@@ -10,6 +10,7 @@ pub enum Kind {
     Flows,
     Gaps,
     Health,
+    Imbalance,
     Interfaces,
     Links,
     Machines,
@@ -40,7 +41,7 @@ pub(crate) const MOST_TEXTS: usize = 2;
 
 impl Kind {
     /// In the order in which they are declared.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Agents,
         Self::Changes,
         Self::Collectives,
@@ -48,6 +49,7 @@ impl Kind {
         Self::Flows,
         Self::Gaps,
         Self::Health,
+        Self::Imbalance,
         Self::Interfaces,
         Self::Links,
         Self::Machines,
@@ -68,6 +70,7 @@ impl Kind {
             Self::Flows => "flows",
             Self::Gaps => "gaps",
             Self::Health => "health",
+            Self::Imbalance => "imbalance",
             Self::Interfaces => "interfaces",
             Self::Links => "links",
             Self::Machines => "machines",
@@ -93,6 +96,7 @@ impl Kind {
             Self::Flows => &FLOWS,
             Self::Gaps => &GAPS,
             Self::Health => &HEALTH,
+            Self::Imbalance => &IMBALANCE,
             Self::Interfaces => &INTERFACES,
             Self::Links => &LINKS,
             Self::Machines => &MACHINES,
@@ -155,6 +159,20 @@ const HEALTH: Shape = Shape {
     keys: &["node", "place", "signal"],
     gauges: &["grown"],
     counters: &["total"],
+    texts: &[],
+};
+
+/// How unevenly flows are spread: of all of them, by layer, and of each job's alone. Figures are parts of
+/// a thousand.
+const IMBALANCE: Shape = Shape {
+    keys: &["job", "layer"],
+    gauges: &[
+        "mean_fim_permille",
+        "worst_fim_permille",
+        "worst_floor_permille",
+        "max_over_mean_permille",
+    ],
+    counters: &[],
     texts: &[],
 };
 

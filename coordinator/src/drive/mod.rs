@@ -413,6 +413,11 @@ impl Drive {
             history.hear(now, &input);
         }
         self.office.handle(now, input);
+        if let Some(history) = &self.history
+            && let Some((at, found)) = self.office.poll_evenness()
+        {
+            history.hear_evenness(at, found);
+        }
         self.carry_out_all()
     }
 

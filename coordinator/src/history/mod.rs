@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
+use reweave_common::operator::Imbalances;
 use reweave_common::sample::{HostReading, Reading, Sample};
 use reweave_core::{Command, Input};
 use reweave_history::{PastError, Probed, ShelfError};
@@ -89,6 +90,7 @@ enum What {
     Down(NodeId),
     Report(NodeId, Report),
     Decided(Box<Command>),
+    Evenness(Box<Imbalances>),
     Time,
 }
 
@@ -172,6 +174,10 @@ impl History {
 
     pub(crate) fn hear_decided(&self, command: &Command) {
         self.put(command.at, What::Decided(Box::new(command.clone())));
+    }
+
+    pub(crate) fn hear_evenness(&self, at: Moment, found: Imbalances) {
+        self.put(at, What::Evenness(Box::new(found)));
     }
 
     fn put_report(&self, at: Moment, node: NodeId, report: Report) {

@@ -13,6 +13,7 @@ use reweave_common::finding::Finding;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
+use reweave_common::operator::Imbalances;
 use reweave_common::plan::{Generation, Plan};
 use reweave_common::rdma::RdmaReading;
 use reweave_common::rhythm::Rhythm;
@@ -93,6 +94,7 @@ impl Scribe {
             What::Down(node) => self.take_connected(at, node, false),
             What::Report(node, report) => self.take_report(at, node, report),
             What::Decided(command) => self.take_command(&command),
+            What::Evenness(found) => self.take_evenness(at, &found),
             What::Time => self.take_time(at),
         }
     }
@@ -424,6 +426,20 @@ impl Scribe {
             Finding::EcmpCollision(collision) => ("ecmp-collision", hop(&collision.hop)),
             Finding::UselessPin(pin) => ("useless-pin", format!("{} {}", hop(&pin.hop), pin.flow)),
             Finding::Cause(cause) => ("cause", cause.to_string()),
+        }
+    }
+
+    fn take_evenness(&mut self, at: Moment, found: &Imbalances) {
+        let all = found.all.iter().map(|all| ("", all));
+        let jobs = found.jobs.iter().map(|job| (&*job.job, &job.all));
+        for (job, all) in all.chain(jobs) {
+            let entry = Entry::imbalance(job, "", all.mean_fim_percent, &all.worst);
+            self.observe(at, &entry);
+        }
+        for layer in &found.layers {
+            let name = layer.to_string();
+            let entry = Entry::imbalance("", &name, layer.mean_fim_percent, &layer.worst);
+            self.observe(at, &entry);
         }
     }
 

@@ -77,6 +77,19 @@ fn what_the_drive_hears_and_decides_is_in_the_history() {
     };
     assert_eq!(what(&window.changes), ["plan-proposed"]);
     assert_eq!(what(&window.findings), ["ecmp-collision"]);
+    let whose: Vec<_> = window
+        .imbalance
+        .iter()
+        .map(|seen| (&*seen.what.job, &*seen.what.layer))
+        .collect();
+    let expected = [
+        ("", ""),
+        ("", "tier 1 to 2"),
+        ("", "tier 2 to 1, chosen before"),
+        ("h0 and h2", ""),
+        ("h1 and h3", ""),
+    ];
+    assert_eq!(whose, expected);
 }
 
 fn probes(from: u8, to: u8) -> Reading {

@@ -61,12 +61,21 @@ async fn metrics(State(house): State<House>) -> Response {
         Some(_) => None,
         None => return unavailable("the core does not answer"),
     };
+    let found = match status {
+        Some(_) => ask(&house, Request::Imbalance).await,
+        None => None,
+    };
+    let imbalances = match found {
+        Some(Answer::Imbalances(found)) => Some(found),
+        _ => None,
+    };
     let Some(replicated) = house.replication.status().await else {
         return unavailable("the log is not kept any more");
     };
     let pulse = house.replication.pulse();
     exposition(&metrics::text(&Sight {
         status: status.as_deref(),
+        imbalances: imbalances.as_ref(),
         log: Some(Log {
             status: &replicated,
             pulse: &pulse,

@@ -1,6 +1,7 @@
 //! What there is only while this coordinator leads.
 
 use reweave_common::moment::Moment;
+use reweave_common::operator::Imbalances;
 
 use crate::command::Command;
 use crate::core::Core;
@@ -33,6 +34,10 @@ impl Leading {
 
     pub(super) fn poll_effect(&mut self) -> Option<Effect> {
         self.core.poll_effect()
+    }
+
+    pub(super) fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
+        self.core.poll_evenness()
     }
 
     pub(super) fn apply(&mut self, command: Command) {

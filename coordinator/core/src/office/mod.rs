@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::moment::Moment;
-use reweave_common::operator::Response;
+use reweave_common::operator::{Imbalances, Response};
 
 use crate::command::Command;
 use crate::core::Core;
@@ -108,6 +108,14 @@ impl Office {
     pub fn poll_effect(&mut self) -> Option<Effect> {
         match &mut self.part {
             Part::Leads(leading) => leading.poll_effect(),
+            Part::Follows(_) => None,
+        }
+    }
+
+    /// How evenly flows are spread, each time that this was looked at anew.
+    pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
+        match &mut self.part {
+            Part::Leads(leading) => leading.poll_evenness(),
             Part::Follows(_) => None,
         }
     }

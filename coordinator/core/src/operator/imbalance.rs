@@ -1,16 +1,19 @@
 //! How evenly flows are spread.
 
+use reweave_common::finding::Imbalance;
 use reweave_common::operator::{
-    FlowImbalance, GroupImbalance, Hop, Imbalances, LayerImbalance, hops,
+    FlowImbalance, GroupImbalance, Hop, Imbalances, JobImbalance, LayerImbalance, hops,
 };
 use reweave_common::snapshot;
 use reweave_planner::fim::{GroupSpread, LayerSpread, Spread};
 
+use crate::jobs::{Job, jobs};
 use crate::model::{Known, Picture};
 use crate::state::InForce;
 
 /// An answer has to fit into one message, however large the cluster is.
 const MOST_GROUPS: usize = 1024;
+const MOST_JOBS: usize = 256;
 
 pub(super) fn flow_imbalance(
     known: Known<'_>,
@@ -20,15 +23,20 @@ pub(super) fn flow_imbalance(
     headline(known, &spread(known, picture, in_force))
 }
 
-pub(super) fn imbalances(
+/// Without how it was before.
+pub(crate) fn imbalances(
     known: Known<'_>,
     picture: &Picture<'_>,
     in_force: &InForce,
 ) -> Imbalances {
-    let mut found = spread(known, picture, in_force);
+    let jobs = jobs(picture);
+    let flows = jobs.iter().map(|job| job.flows.iter().map(|it| it.flow));
+    let flows: Vec<Vec<_>> = flows.map(Iterator::collect).collect();
+    let snapshot = picture.snapshot(in_force);
+    let (mut found, alone) = reweave_planner::spreads(&snapshot, &known.policy.planner, &flows);
     let layers = found.layers();
     let all = headline(known, &found);
-    let above = |it: &GroupSpread| it.imbalance.fim_percent - it.imbalance.floor_percent;
+    let above = |it: &GroupSpread| above_floor(&it.imbalance);
     found
         .groups
         .sort_by(|one, other| above(other).total_cmp(&above(one)));
@@ -38,7 +46,28 @@ pub(super) fn imbalances(
         layers: layers.iter().map(layer).collect(),
         groups: found.groups.iter().map(|it| group(known, it)).collect(),
         unknown_flows: picture.not_seen().ways_of.len(),
+        jobs: by_job(known, &jobs, &alone),
+        course: Vec::new(),
     }
+}
+
+fn by_job(known: Known<'_>, jobs: &[Job], alone: &[Spread]) -> Vec<JobImbalance> {
+    let told = jobs.iter().zip(alone).filter_map(|(job, spread)| {
+        Some(JobImbalance {
+            job: job.name(known.fabric),
+            flows: job.flows.len(),
+            all: headline(known, spread)?,
+        })
+    });
+    let mut told: Vec<_> = told.collect();
+    let above = |it: &JobImbalance| above_floor(&it.all.worst);
+    told.sort_by(|one, other| above(other).total_cmp(&above(one)));
+    told.truncate(MOST_JOBS);
+    told
+}
+
+fn above_floor(imbalance: &Imbalance) -> f64 {
+    imbalance.fim_percent - imbalance.floor_percent
 }
 
 fn spread(known: Known<'_>, picture: &Picture<'_>, in_force: &InForce) -> Spread {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reweave_common::member::Member;
 use reweave_common::operator::{
-    Findings, NotSeen, Plan as NamedPlan, Record, Refused, Request, Response,
+    Findings, Imbalances, NotSeen, Plan as NamedPlan, Record, Refused, Request, Response,
 };
 use reweave_common::plan::{Generation, Plan};
 
@@ -13,6 +13,7 @@ use crate::auto::Waits;
 use crate::command::{Author, Change};
 use crate::diff;
 use crate::discovery::discover;
+use crate::evenness::Evenness;
 use crate::planning;
 use crate::radius;
 use crate::reason::Reason;
@@ -57,11 +58,13 @@ pub(crate) struct Seen<'a> {
     pub(crate) standings: &'a Standings,
     pub(crate) upkeep: &'a Upkeep,
     pub(crate) registry: &'a Registry,
+    pub(crate) evenness: &'a Evenness,
     /// How long to let things be after the last plan.
     pub(crate) cool_down: Duration,
     pub(crate) disk_is_full: bool,
 }
 
+pub(crate) use imbalance::imbalances;
 pub(crate) use membership::no_visit;
 pub(crate) use status::millis;
 pub(crate) use trace::flows as meant;
@@ -92,7 +95,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             Response::Discovered(discover(&turn.known.picture(), from_link as usize))
         }
         Request::Jobs => Response::Jobs(jobs::statuses(&turn.known.picture(), turn.state)),
-        Request::Imbalance => imbalance(turn),
+        Request::Imbalance => imbalance(turn, seen),
         Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
         Request::Diagnose => diagnose(turn, seen),
         Request::Plan => plan(turn, principal),
@@ -125,11 +128,9 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Coordinators
         | Request::Standing
         | Request::ChangeMembers(_)
-        | Request::Audit { .. } => {
-            Response::Refused(Refused::Membership {
-                why: "whoever decides is not who knows".to_owned(),
-            })
-        }
+        | Request::Audit { .. } => Response::Refused(Refused::Membership {
+            why: "whoever decides is not who knows".to_owned(),
+        }),
         Request::Renew { .. } => Response::Refused(Refused::CannotSign {
             why: "the request did not come over a session of its own".to_owned(),
         }),
@@ -145,9 +146,12 @@ fn objection(principal: &Member, request: &Request, seen: Seen<'_>) -> Option<Re
     (seen.disk_is_full && request.decides()).then_some(Refused::DiskFull)
 }
 
-fn imbalance(turn: &Turn<'_>) -> Response {
+fn imbalance(turn: &Turn<'_>, seen: Seen<'_>) -> Response {
     let (picture, in_force) = (turn.known.picture(), turn.state.in_force());
-    Response::Imbalances(imbalance::imbalances(turn.known, &picture, in_force))
+    Response::Imbalances(Imbalances {
+        course: seen.evenness.course(turn.known.now),
+        ..imbalances(turn.known, &picture, in_force)
+    })
 }
 
 fn diagnose(turn: &Turn<'_>, seen: Seen<'_>) -> Response {

@@ -7,6 +7,7 @@ mod cluster;
 mod diagnosis;
 mod discovered;
 mod drained;
+mod evenness;
 mod failing;
 mod frozen;
 mod hours;

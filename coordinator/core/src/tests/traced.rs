@@ -190,6 +190,7 @@ fn imbalance_is_told_layer_by_layer_and_the_worst_links_first() {
         layers,
         groups,
         unknown_flows,
+        ..
     }) = cluster.ask(Request::Imbalance)
     else {
         panic!("no imbalance")

@@ -22,9 +22,9 @@ mod seen;
 
 pub use kept::Kept;
 pub use seen::{
-    AgentSeen, CollectivesSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, InterfaceSeen,
-    LinkSeen, MachineSeen, PathSeen, PinsSeen, ProbesSeen, RhythmSeen, Seen, StateSeen,
-    TrafficSeen, Window,
+    AgentSeen, CollectivesSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, ImbalanceSeen,
+    InterfaceSeen, LinkSeen, MachineSeen, PathSeen, PinsSeen, ProbesSeen, RhythmSeen, Seen,
+    StateSeen, TrafficSeen, Window,
 };
 
 /// More rows than fit into memory with ease.

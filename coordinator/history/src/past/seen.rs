@@ -24,6 +24,7 @@ pub struct Window {
     pub flows: Vec<Seen<FlowSeen>>,
     /// What was not kept. Nothing here means that nothing is missing.
     pub gaps: Vec<Seen<GapSeen>>,
+    pub imbalance: Vec<Seen<ImbalanceSeen>>,
     pub interfaces: Vec<Seen<InterfaceSeen>>,
     pub links: Vec<Seen<LinkSeen>>,
     pub paths: Vec<Seen<PathSeen>>,
@@ -176,6 +177,20 @@ pub struct HealthSeen {
     pub total: u64,
 }
 
+/// How unevenly flows were spread over links that stand for one another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ImbalanceSeen {
+    /// Whose flows alone; empty for all.
+    pub job: String,
+    /// Empty for all.
+    pub layer: String,
+    pub mean_fim_permille: Option<Figures>,
+    /// Of the links over which flows were spread most unevenly.
+    pub worst_fim_permille: Option<Figures>,
+    pub worst_floor_permille: Option<Figures>,
+    pub max_over_mean_permille: Option<Figures>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MachineSeen {
     pub node: String,
@@ -228,6 +243,7 @@ impl Window {
             findings: vec![],
             flows: vec![],
             gaps: vec![],
+            imbalance: vec![],
             interfaces: vec![],
             links: vec![],
             paths: vec![],
@@ -258,6 +274,7 @@ impl Window {
             Kind::Findings => self.findings.push(fields.seen(fields.event("hop"))),
             Kind::Flows => self.flows.push(fields.seen(fields.flow()?)),
             Kind::Gaps => self.gaps.push(fields.seen(fields.gap())),
+            Kind::Imbalance => self.imbalance.push(fields.seen(fields.imbalance())),
             Kind::Interfaces => self.interfaces.push(fields.seen(fields.interface()?)),
             Kind::Links => self.links.push(fields.seen(fields.link())),
             Kind::Paths => self.paths.push(fields.seen(fields.path()?)),
@@ -406,6 +423,17 @@ impl Fields<'_> {
             signal: self.key("signal"),
             grown: self.gauge("grown"),
             total: self.count("total"),
+        }
+    }
+
+    fn imbalance(&self) -> ImbalanceSeen {
+        ImbalanceSeen {
+            job: self.key("job"),
+            layer: self.key("layer"),
+            mean_fim_permille: self.gauge("mean_fim_permille"),
+            worst_fim_permille: self.gauge("worst_fim_permille"),
+            worst_floor_permille: self.gauge("worst_floor_permille"),
+            max_over_mean_permille: self.gauge("max_over_mean_permille"),
         }
     }
 

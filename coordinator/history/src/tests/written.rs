@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
+use reweave_common::finding::Imbalance;
 use reweave_common::hardware::Machine;
 use reweave_common::plan::Generation;
 use reweave_common::probing::{ProbeReading, Tally};
@@ -85,6 +86,12 @@ fn every_kind_comes_back_as_it_was() {
         cpu_busy_percent: Some(7),
         ..Machine::default()
     };
+    let uneven = Imbalance {
+        fim_percent: 100.0,
+        floor_percent: 12.5,
+        weighted_percent: 90.0,
+        max_over_mean: 1.75,
+    };
     let entries = [
         Entry::agent("h0", true, Some(12)),
         Entry::interface("h0", &interface),
@@ -96,6 +103,7 @@ fn every_kind_comes_back_as_it_was() {
         Entry::change("verified", "", Generation(4), "{\"a\":1}"),
         Entry::finding(Generation(4), "ecmp-collision", "leaf0/3", "{}"),
         Entry::gap("too busy", 9),
+        Entry::imbalance("train", "tier 1 to 2", 33.8, &uneven),
         flowing(1000, None),
     ];
     entries
@@ -126,6 +134,16 @@ fn every_kind_comes_back_as_it_was() {
     assert_eq!(window.gaps[0].what.lost.unwrap().max, 9);
     assert_eq!(window.flows[0].what.rate_bits_per_s, None);
     assert_eq!(window.flows[0].what.retransmits, 3);
+    let kept = &window.imbalance[0].what;
+    assert_eq!((&*kept.job, &*kept.layer), ("train", "tier 1 to 2"));
+    let figures = [
+        kept.mean_fim_permille,
+        kept.worst_fim_permille,
+        kept.worst_floor_permille,
+        kept.max_over_mean_permille,
+    ];
+    let figures = figures.map(|figures| figures.unwrap().max);
+    assert_eq!(figures, [338, 1000, 125, 1750]);
 }
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 1\nspines = 1\nhosts_per_leaf = 2\nhost_gbps = 1\n\

@@ -13,6 +13,9 @@ mod model;
 mod observed;
 mod plan;
 mod predict;
+use std::collections::BTreeMap;
+
+use reweave_common::flow::FlowKey;
 use reweave_common::snapshot::Snapshot;
 
 use crate::Policy;
@@ -28,13 +31,38 @@ pub use plan::plan;
 /// belong to no group.
 pub fn spread(snapshot: &Snapshot, policy: &Policy) -> Spread {
     let model = Model::new(snapshot, policy);
-    let elephants = model.flows.iter().filter(|flow| flow.elephant);
-    let counted = elephants.map(|flow| Counted {
-        to: flow.state.to,
-        path: flow.path,
-        weight: flow.state.rate.bits_per_s(),
+    let elephants = elephants(&model).into_values();
+    fim::spread(&mut atlas(&model.observed), elephants)
+}
+
+/// The same, and that of each of these parts of the flows alone.
+pub fn spreads(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    parts: &[Vec<FlowKey>],
+) -> (Spread, Vec<Spread>) {
+    let model = Model::new(snapshot, policy);
+    let elephants = elephants(&model);
+    let mut atlas = atlas(&model.observed);
+    let all = fim::spread(&mut atlas, elephants.values().copied());
+    let alone = parts.iter().map(|part| {
+        let flows = part.iter().filter_map(|flow| elephants.get(flow).copied());
+        fim::spread(&mut atlas, flows)
     });
-    fim::spread(&mut atlas(&model.observed), counted)
+    (all, alone.collect())
+}
+
+fn elephants<'m>(model: &'m Model<'_>) -> BTreeMap<FlowKey, Counted<'m>> {
+    let elephants = model.flows.iter().filter(|flow| flow.elephant);
+    let counted = elephants.map(|flow| {
+        let counted = Counted {
+            to: flow.state.to,
+            path: flow.path,
+            weight: flow.state.rate.bits_per_s(),
+        };
+        (flow.state.flow, counted)
+    });
+    counted.collect()
 }
 
 /// The ways that there are now.

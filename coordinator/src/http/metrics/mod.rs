@@ -1,16 +1,18 @@
 //! What `/metrics` says, in the text format of Prometheus.
 
+mod evenness;
 mod log;
 mod page;
 
 use std::collections::BTreeMap;
 
 use reweave_common::member::Role;
-use reweave_common::operator::{AgentState, AgentStatus, LinkStatus, Mode, Status};
+use reweave_common::operator::{AgentState, AgentStatus, Imbalances, LinkStatus, Mode, Status};
 use reweave_common::probing::PortStrays;
 
 use crate::intake::Counts;
 use crate::sessions::{ROLES, Reason};
+use evenness::imbalances;
 pub(super) use log::Log;
 use page::{Kind, Page, count};
 
@@ -19,6 +21,8 @@ use page::{Kind, Page, count};
 pub(super) struct Sight<'s> {
     /// None where another leads.
     pub(super) status: Option<&'s Status>,
+    /// None where another leads.
+    pub(super) imbalances: Option<&'s Imbalances>,
     /// None before there is a log.
     pub(super) log: Option<Log<'s>>,
     pub(super) disk_is_full: bool,
@@ -47,6 +51,9 @@ pub(super) fn text(sight: &Sight<'_>) -> String {
         links(&mut page, status);
         flows(&mut page, status);
         members(&mut page, status);
+    }
+    if let Some(found) = sight.imbalances {
+        imbalances(&mut page, found);
     }
     page.0
 }

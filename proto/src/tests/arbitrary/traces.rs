@@ -7,8 +7,8 @@ use proptest::option;
 use proptest::prelude::*;
 use reweave_common::flow::Protocol;
 use reweave_common::operator::{
-    Between, FlowEnd, GroupImbalance, Imbalances, LayerImbalance, Request, Response, TracedFlow,
-    TracedStep, TracedWay,
+    Between, FlowEnd, GroupImbalance, Imbalances, JobImbalance, LayerImbalance, NotedImbalance,
+    Request, Response, TracedFlow, TracedStep, TracedWay,
 };
 
 use super::{MANY, finite, flow, flow_imbalance, hop, imbalance, text};
@@ -65,12 +65,33 @@ fn way() -> impl Strategy<Value = TracedWay> {
 fn imbalances() -> impl Strategy<Value = Imbalances> {
     let layers = vec(layer(), 0..MANY);
     let groups = vec(group(), 0..MANY);
-    let parts = (option::of(flow_imbalance()), layers, groups, any::<usize>());
-    parts.prop_map(|(all, layers, groups, unknown_flows)| Imbalances {
-        all,
-        layers,
-        groups,
-        unknown_flows,
+    let jobs = vec(job(), 0..MANY);
+    let course = vec(noted(), 0..MANY);
+    let over_all = (option::of(flow_imbalance()), any::<usize>());
+    let parts = (over_all, layers, groups, jobs, course);
+    parts.prop_map(
+        |((all, unknown_flows), layers, groups, jobs, course)| Imbalances {
+            all,
+            layers,
+            groups,
+            unknown_flows,
+            jobs,
+            course,
+        },
+    )
+}
+
+fn job() -> impl Strategy<Value = JobImbalance> {
+    let parts = (text(), any::<usize>(), flow_imbalance());
+    parts.prop_map(|(job, flows, all)| JobImbalance { job, flows, all })
+}
+
+fn noted() -> impl Strategy<Value = NotedImbalance> {
+    let parts = (any::<u64>(), finite(), imbalance());
+    parts.prop_map(|(age_ms, mean_fim_percent, worst)| NotedImbalance {
+        age_ms,
+        mean_fim_percent,
+        worst,
     })
 }
 

@@ -1,0 +1,78 @@
+//! How evenly flows are spread: of each job alone, and over time.
+
+use std::time::Duration;
+
+use reweave_common::operator::{Imbalances, Mode, Request, Response};
+
+use super::cluster::Cluster;
+use super::scene::A_WHILE;
+
+fn imbalances(cluster: &mut Cluster) -> Imbalances {
+    match cluster.ask(Request::Imbalance) {
+        Response::Imbalances(found) => found,
+        other => panic!("no imbalance: {other:?}"),
+    }
+}
+
+/// Two jobs of two flows each: the one has both on one uplink, the other one on each.
+fn two_jobs() -> Cluster {
+    let mut cluster = Cluster::new(Mode::Manual);
+    for (from, to, port, spine) in [
+        ("h0", "h3", 1000, 0),
+        ("h0", "h3", 1001, 0),
+        ("h1", "h4", 1002, 0),
+        ("h1", "h4", 1003, 1),
+    ] {
+        cluster.network.start(from, to, port, spine);
+    }
+    cluster.run_for(A_WHILE);
+    cluster
+}
+
+#[test]
+fn each_job_is_told_alone_the_one_that_could_be_more_even_first() {
+    let found = imbalances(&mut two_jobs());
+    let jobs = found.jobs.iter();
+    let figures = jobs.map(|it| {
+        let worst = it.all.worst;
+        let fims = [worst.fim_percent, worst.floor_percent];
+        (&*it.job, it.flows, it.all.mean_fim_percent, fims)
+    });
+    let expected = [
+        ("h0 and h3", 2, 100.0, [100.0, 0.0]),
+        ("h1 and h4", 2, 0.0, [0.0, 0.0]),
+    ];
+    assert_eq!(figures.collect::<Vec<_>>(), expected);
+    let over = found.jobs[0].all.worst_over.iter();
+    let over: Vec<_> = over.map(|hop| &*hop.to).collect();
+    assert_eq!(over, ["spine0", "spine1"]);
+    // Three against one, when both are there.
+    assert_eq!(found.all.unwrap().worst.fim_percent, 50.0);
+}
+
+#[test]
+fn it_is_noted_how_it_went_and_told_once_to_whoever_keeps_it() {
+    let mut cluster = two_jobs();
+    cluster.run_for(Duration::from_secs(9));
+    for port in [1000, 1001] {
+        let flows = cluster.network.flows.keys();
+        let flow = flows.copied().find(|flow| flow.source.port() == port);
+        cluster.network.end(flow.unwrap());
+    }
+    let (at, kept) = cluster.core.poll_evenness().unwrap();
+    assert_eq!(kept.all.unwrap().worst.fim_percent, 50.0);
+    assert_eq!(kept.jobs.len(), 2);
+    assert!(cluster.now().since(at) < Duration::from_secs(5));
+    assert!(cluster.core.poll_evenness().is_none());
+    cluster.run_for(Duration::from_secs(15));
+    let course = imbalances(&mut cluster).course;
+    let fims: Vec<_> = course.iter().map(|it| it.worst.fim_percent).collect();
+    assert_eq!((fims.first(), fims.last()), (Some(&50.0), Some(&0.0)));
+    let every: Vec<_> = course
+        .windows(2)
+        .map(|two| two[0].age_ms - two[1].age_ms)
+        .collect();
+    assert!(every.iter().all(|ms| *ms == 5000), "{every:?}");
+    assert!((4..=6).contains(&course.len()), "{course:?}");
+    assert!(cluster.core.poll_evenness().is_some());
+}
