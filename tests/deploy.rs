@@ -4,6 +4,8 @@
 mod alone;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
+#[path = "deploy/promtool.rs"]
+mod promtool;
 #[path = "deploy/slurm.rs"]
 mod slurm;
 #[path = "deploy/syscalls.rs"]

@@ -14,6 +14,10 @@ mod full;
 mod needs;
 #[path = "quorum/networks.rs"]
 mod networks;
+#[path = "deploy/promtool.rs"]
+mod promtool;
+#[path = "quorum/served.rs"]
+mod served;
 #[path = "quorum/standstill.rs"]
 mod standstill;
 #[path = "quorum/witness.rs"]
@@ -30,6 +34,7 @@ fn main() -> ExitCode {
         disks::tests(),
         full::tests(),
         clocks::tests(),
+        served::tests(),
     ];
     // Each keeps the machine busy by itself.
     let arguments = Arguments {

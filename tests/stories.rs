@@ -4,6 +4,8 @@
 
 #[path = "stories/alone.rs"]
 mod alone;
+#[path = "stories/bereft.rs"]
+mod bereft;
 #[path = "stories/deaths.rs"]
 mod deaths;
 #[path = "stories/doubles.rs"]
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         mistaken::tests(),
         thwarted::tests(),
         deaths::tests(),
+        bereft::tests(),
         replays::tests(),
         loops::tests(),
         severed::tests(),

@@ -20,7 +20,10 @@ pub(crate) enum DataError {
     Log(#[from] LogError),
     #[error("{} is no folder, and the coordinator's data needs one", path.display())]
     NoFolder { path: PathBuf },
-    #[error("{} was made for cluster {theirs:?}, and this one is {ours:?}", folder.display())]
+    #[error(
+        "{} was made for cluster {theirs:?}, and this one is {ours:?}: give the certificate of the \
+         cluster it was made for, or a new data folder", folder.display()
+    )]
     OtherCluster {
         folder: PathBuf,
         theirs: String,
@@ -32,8 +35,8 @@ pub(crate) enum DataError {
     )]
     OtherFabric { folder: PathBuf },
     #[error(
-        "{} belongs to coordinator {theirs:?}, and this one is {ours:?}: a number goes with one \
-         folder for good", folder.display()
+        "{} belongs to coordinator {theirs:?}, and this one is {ours:?}: give {ours:?} a folder of \
+         its own, since a number goes with one folder for good", folder.display()
     )]
     OtherMember {
         folder: PathBuf,
@@ -51,8 +54,11 @@ pub(crate) enum DataError {
          another name", path.display()
     )]
     NoName { path: PathBuf },
-    #[error("{} was written by another version of this program", folder.display())]
-    OtherVersion { folder: PathBuf },
+    #[error("{} was written by another version of this program: start that one", path.display())]
+    OtherVersion {
+        path: PathBuf,
+        source: postcard::Error,
+    },
 }
 
 impl DataError {
@@ -61,10 +67,11 @@ impl DataError {
             Self::OtherCluster { .. }
             | Self::OtherFabric { .. }
             | Self::OtherMember { .. }
+            | Self::OtherVersion { .. }
             | Self::NoFolder { .. }
             | Self::NoName { .. } => true,
             Self::Log(error) => error.is_bad_input(),
-            Self::Folder(_) | Self::OtherVersion { .. } | Self::Name { .. } => false,
+            Self::Folder(_) | Self::Name { .. } => false,
         }
     }
 }
@@ -199,10 +206,9 @@ fn in_words(id: u64) -> String {
 }
 
 fn check(folder: &Path, ours: &Belonging, saved: &Saved) -> Result<Belonging, DataError> {
+    let theirs = postcard::from_bytes::<Belonging>(&saved.head);
+    let theirs = theirs.map_err(of_another_version(folder))?;
     let folder = folder.to_owned();
-    let Ok(theirs) = postcard::from_bytes::<Belonging>(&saved.head) else {
-        return Err(DataError::OtherVersion { folder });
-    };
     if theirs.cluster != ours.cluster {
         return Err(DataError::OtherCluster {
             folder,
@@ -221,6 +227,12 @@ fn check(folder: &Path, ours: &Belonging, saved: &Saved) -> Result<Belonging, Da
         });
     }
     Ok(theirs)
+}
+
+/// Its log can be read, and what stands in it is not known here.
+pub(crate) fn of_another_version(folder: &Path) -> impl FnOnce(postcard::Error) -> DataError {
+    let path = log_in(folder);
+    move |source| DataError::OtherVersion { path, source }
 }
 
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataError {
@@ -274,6 +286,24 @@ mod tests {
         let mut reworded = belonging("a", 2);
         reworded.fabric.push_str("# the same in other words\n");
         again(&reworded).unwrap();
+    }
+
+    #[test]
+    fn a_log_of_another_version_is_named_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let head = vec![0xff; 3];
+        let beginning = Saved::joining(MemberId(1), head, Members::default());
+        let held = Folder::lock(folder.path()).unwrap();
+        let error = held
+            .open(&belonging("a", 2), Some(beginning))
+            .map(drop)
+            .unwrap_err();
+        assert!(error.is_bad_input(), "{error}");
+        let told = format!(
+            "{}/log was written by another version of this program: start that one",
+            folder.path().display()
+        );
+        assert_eq!(error.to_string(), told);
     }
 
     #[test]

@@ -59,12 +59,15 @@ pub(crate) enum CoordinatorError {
     Introduction(#[from] IntroductionError),
     #[error(transparent)]
     Replication(#[from] ReplicationError),
-    #[error("entry {index} was written by a later version of this program: upgrade this one")]
+    #[error(
+        "entry {index} of the log was written by a later version of this program: upgrade this one"
+    )]
     UnknownCommand { index: u64, source: postcard::Error },
     #[error("a command cannot be written")]
     UnwritableCommand { source: postcard::Error },
     #[error(
-        "the state in a snapshot was written by a later version of this program: upgrade this one"
+        "the snapshot that the leader sent was written by a later version of this program: upgrade \
+         this one"
     )]
     UnknownState { source: postcard::Error },
     #[error(transparent)]
@@ -103,6 +106,8 @@ impl CoordinatorError {
             | Self::NotACoordinator { .. }
             | Self::Unaccepted { .. }
             | Self::ShortSecret { .. }
+            | Self::UnknownCommand { .. }
+            | Self::UnknownState { .. }
             | Self::Introduction(IntroductionError::Stranger { .. }) => 2,
             Self::Data(error) if error.is_bad_input() => 2,
             Self::History(error) if error.is_bad_input() => 2,

@@ -26,7 +26,7 @@ use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
 use crate::sessions::{Allowances, Chairs, Company, Notice, Places, Reason};
 use crate::signing::Signing;
-use crate::warnings::warnings;
+use crate::warnings::{apart, warnings};
 
 /// Peers hear of each other many times a second.
 const SILENT_AFTER: Duration = Duration::from_secs(1);
@@ -146,16 +146,18 @@ impl House {
     /// Operators are told of a session that ended by what its peer said.
     pub(crate) fn note_end(&self, session: &Session, error: &LinkError) {
         if let LinkError::Unreadable(_) = error {
-            self.intake.note_refused(Reason::Unreadable, 1);
-            let why = format!("{}: {}", session.peer(), told(error));
-            let from = session.address().ip().to_string();
-            // When the queue is full of other things, the log has to do.
-            let _ = self.intake.put_telemetry(Event::TurnedAway {
-                from,
-                why,
-                times: 1,
-            });
+            self.note_put_out(session, Reason::Unreadable, &told(error));
         }
+    }
+
+    pub(crate) fn note_put_out(&self, session: &Session, reason: Reason, why: &str) {
+        self.intake.note_refused(reason, 1);
+        // When the queue is full of other things, the log has to do.
+        let _ = self.intake.put_telemetry(Event::TurnedAway {
+            from: session.address().ip().to_string(),
+            why: format!("{}: {why}", session.peer()),
+            times: 1,
+        });
     }
 
     /// A newcomer's folder is written down, if this coordinator leads.
@@ -201,6 +203,8 @@ impl House {
         let warnings = warnings(&status.coordinators, &status.revoked, signs);
         status.warnings.splice(..0, warnings);
         status.warnings.splice(..0, self.without_room());
+        let apart = apart(&status.coordinators, &status.agents);
+        status.warnings.extend(apart);
         Ok(())
     }
 

@@ -78,6 +78,16 @@ impl Log {
             Self::Json => log.json().init(),
         }
     }
+
+    /// The last that is said.
+    fn end(self, error: &CoordinatorError) {
+        // Words of files and of the command line may be in it.
+        let error = shown(&told(error), |_| false).to_string();
+        match self {
+            Self::Text => eprintln!("error: {error}"),
+            Self::Json => tracing::error!("{error}"),
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,8 +124,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Words of files and of the command line may be in it.
-            eprintln!("error: {}", shown(&told(&error), |_| false));
+            arguments.log.end(&error);
             ExitCode::from(error.exit_code())
         }
     }

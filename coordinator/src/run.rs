@@ -156,7 +156,8 @@ fn prepare(
         acquaintances: acquaintances.clone(),
     };
     let id = opened.saved.member;
-    let state = saved_state(&opened.saved)?;
+    let data = &config.data;
+    let state = saved_state(&opened.saved, &data.value).map_err(|error| data.wrong(error))?;
     let (engine, replication) = Engine::start(&opened.saved, opened.store, directory, outlets)?;
     let beginning = || Beginning {
         policy: config.policy.clone(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::member::{Member, Role};
-use reweave_common::operator::{CoordinatorState, CoordinatorStatus};
+use reweave_common::operator::{AgentStatus, CoordinatorState, CoordinatorStatus};
 
 use crate::signing::Signs;
 
@@ -135,8 +135,26 @@ fn mixed(coordinators: &[CoordinatorStatus]) -> Option<String> {
     })
 }
 
+/// Coordinators of one build, and agents of another. Where either are of several, that is told already.
+pub(crate) fn apart(coordinators: &[CoordinatorStatus], agents: &[AgentStatus]) -> Option<String> {
+    let ours = only(coordinators.iter().map(|one| &one.build))?;
+    let theirs = only(agents.iter().map(|one| &one.build))?;
+    (ours != theirs).then(|| {
+        format!(
+            "coordinators and agents run different builds: coordinators {ours}, agents {theirs}"
+        )
+    })
+}
+
+fn only<'b>(builds: impl Iterator<Item = &'b Option<String>>) -> Option<&'b str> {
+    let builds: BTreeSet<_> = builds.filter_map(Option::as_deref).collect();
+    builds.first().copied().filter(|_| builds.len() == 1)
+}
+
 #[cfg(test)]
 mod tests {
+    use reweave_common::operator::AgentState;
+
     use super::*;
 
     fn told(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String> {
@@ -231,6 +249,47 @@ mod tests {
             said[0].ends_with("`reweave cluster member remove c5`"),
             "{said:?}"
         );
+    }
+
+    fn agent(build: Option<&str>) -> AgentStatus {
+        AgentStatus {
+            node: "h0".to_owned(),
+            addresses: vec![],
+            state: AgentState::Up,
+            age_ms: Some(100),
+            generation: None,
+            known_links: 1,
+            links: 1,
+            discarded_readings: 0,
+            strays: None,
+            build: build.map(str::to_owned),
+            protocol: None,
+            certificate_left_s: None,
+            clock_skew_ms: None,
+        }
+    }
+
+    #[test]
+    fn agents_of_another_build_than_the_coordinators_are_told_of() {
+        let said = |coordinators: &[CoordinatorStatus], builds: &[Option<&str>]| {
+            let agents: Vec<_> = builds.iter().map(|build| agent(*build)).collect();
+            apart(coordinators, &agents)
+        };
+        let both = [leader(), follower(2)];
+        assert_eq!(
+            said(&both, &[Some("0"), None, Some("0")]).unwrap(),
+            "coordinators and agents run different builds: coordinators 1, agents 0"
+        );
+        for well in [&[Some("1"), None][..], &[None], &[]] {
+            assert_eq!(said(&both, well), None);
+        }
+        // These are told of one by one.
+        assert_eq!(said(&both, &[Some("0"), Some("1")]), None);
+        let newer = CoordinatorStatus {
+            build: Some("2".to_owned()),
+            ..follower(2)
+        };
+        assert_eq!(said(&[leader(), newer], &[Some("0")]), None);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! alarm, and asking for nothing that no coordinator serves.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::process::Command;
 
 use libtest_mimic::Trial;
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use super::alone::Alone;
 use super::needs::{Need, trial};
-use super::{deployed, text, told_by, written};
+use super::{deployed, promtool, text, told_by, written};
 
 pub(crate) fn tests() -> Vec<Trial> {
     let promtool = Need::Program("promtool");
@@ -112,19 +111,10 @@ fn what_is_asked_for_is_served() {
     assert!(unserved.is_empty(), "nobody serves {unserved:?}: {served}");
 }
 
-/// Without a complaint, nor advice.
 fn what_is_served_is_clean() {
     let alone = Alone::start();
     alone.await_told("READY=1", 2);
-    let served = tempfile::NamedTempFile::new().expect("a file of our own");
-    written(served.path(), &alone.served("/metrics"));
-    let judged = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(File::open(served.path()).expect("it was just written"))
-        .output()
-        .expect("it is there");
-    let said = String::from_utf8_lossy(&judged.stderr);
-    assert!(judged.status.success() && said.is_empty(), "{said}");
+    promtool::takes(&alone.served("/metrics"));
 }
 
 /// Recorded names have colons, and come from these.

@@ -1,7 +1,7 @@
 //! Disks that fail, fill up, grow slow, or keep something else than was written.
 
 use std::fs;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::process::{Child, Command, Stdio};
 
 use libtest_mimic::Trial;
@@ -24,6 +24,11 @@ pub(crate) fn tests() -> Vec<Trial> {
             "a_log_that_cannot_be_written_ends_one_and_harms_no_other",
             LAB_AND_STRACE,
             unwritable,
+        ),
+        trial(
+            "a_leader_whose_disk_is_full_lets_another_lead",
+            &[Need::Lab, Need::Root],
+            full,
         ),
         trial("a_torn_write_is_cut_off", LAB, torn),
         trial(
@@ -131,6 +136,65 @@ fn unwritable() {
     quorum.kill((first + 1) % 3);
     quorum.decide_on();
     quorum.nothing_is_lost();
+}
+
+/// Runs a coordinator with a disk of its own, by the file with its settings, which comes last.
+fn small_disk(place: Place) -> Vec<String> {
+    let mount = format!(
+        "for last; do :; done; data=$(dirname \"$last\")/data{place}; mkdir -p \"$data\"; mount -t tmpfs \
+         -o size=96m tmpfs \"$data\" && exec \"$0\" \"$@\""
+    );
+    let words = ["unshare", "--mount", "sh", "-c", &mount];
+    words.map(str::to_owned).into()
+}
+
+/// So much is left of it.
+const LEFT_BYTES: u64 = 8 << 20;
+
+fn full() {
+    let mut quorum = Quorum::up_with(small_disk);
+    let (first, term) = quorum.leader();
+    quorum.decide();
+    let pid = must(quorum.program(first).pid());
+    let data = quorum.stage.path(&format!("data{first}"));
+    let data = format!("/proc/{pid}/root{}", data.display());
+    let filler = format!("{data}/filler");
+    let mut file = fs::File::create(&filler).expect("there is room");
+    let mut zeros = io::repeat(0).take(free_bytes(&data) - LEFT_BYTES);
+    io::copy(&mut zeros, &mut file).expect("there is room");
+
+    let (second, _) = quorum.leader_after(term);
+    assert_ne!(first, second);
+    quorum.decide_on();
+    quorum.wait_for_agent();
+    let told = format!("the disk of coordinator c{first} is full");
+    let is_told = |quorum: &Quorum| {
+        let status = quorum.status();
+        status.is_some_and(|status| status.warnings.contains(&told))
+    };
+    wait("it is told", || is_told(&quorum));
+
+    fs::remove_file(filler).expect("it was made");
+    wait("it is told no more", || {
+        quorum
+            .status()
+            .is_some_and(|status| !status.warnings.contains(&told))
+    });
+    // With room it can be done without another again.
+    quorum.kill(3 - first - second);
+    quorum.decide_on();
+    quorum.nothing_is_lost();
+}
+
+fn free_bytes(folder: &str) -> u64 {
+    let mut df = Command::new("df");
+    let output = df
+        .args(["--output=avail", "--block-size=1", folder])
+        .output();
+    let output = output.expect("df is there");
+    let told = String::from_utf8_lossy(&output.stdout);
+    let last = told.lines().last().expect("it tells").trim().parse();
+    last.expect("a number")
 }
 
 /// Power is lost in the middle of a write: the last record is not whole.

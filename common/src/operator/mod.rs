@@ -583,12 +583,10 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAllowed { role } => {
-                write!(
-                    f,
-                    "a certificate of role {role} may not ask this; use an operator's"
-                )
-            }
+            Self::NotAllowed { role } => write!(
+                f,
+                "a certificate of role {role} may not ask this; use an operator's"
+            ),
             Self::ChangedMeanwhile { generation } => changed_meanwhile(f, *generation),
             Self::NoPlan => f.write_str("there is no plan to apply; make one with `reweave plan`"),
             Self::OtherPlan { offered } => other_plan(f, offered),

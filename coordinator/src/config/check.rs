@@ -59,11 +59,7 @@ fn told(config: &Config, found: &Found, openings: Option<&Openings>) -> String {
     };
     let identity = &found.identity;
     line("member", identity.member().to_string());
-    let signer = match found.signing.can_sign() {
-        true => "found: nodes can join, and certificates are renewed",
-        false => "none: nobody can join here, and no certificate is renewed",
-    };
-    line("signer", signer.to_owned());
+    line("signer", signer(config, found));
     let fabric = &config.fabric;
     let (nodes, links) = (fabric.nodes().len(), fabric.links().len());
     line("fabric", format!("{nodes} nodes, {links} links"));
@@ -95,6 +91,21 @@ fn told(config: &Config, found: &Found, openings: Option<&Openings>) -> String {
         line("told", hook.url.to_string());
     }
     text
+}
+
+/// Whoever leads has another sign, if there is another who can.
+fn signer(config: &Config, found: &Found) -> String {
+    let name = found.identity.member().name();
+    let has_others = config.members.values().any(|member| member.name != name);
+    let without = match (found.signing.can_sign(), has_others) {
+        (true, _) => return "found: nodes can join, and certificates are renewed".to_owned(),
+        (false, true) => "none: while this one leads, another member that has one signs",
+        (false, false) => "none: nobody can join here, and no certificate is renewed",
+    };
+    format!(
+        "{without}; `reweave cluster issue --role coordinator --name {name}`, where the authority is, \
+         makes one"
+    )
 }
 
 /// What the file says of this one, and what does not fit to that.
@@ -130,7 +141,7 @@ impl Config {
         let data = data::look(&self.data.value, &self.belonging(&identity));
         let data = data.map_err(|error| self.data.wrong(error))?;
         if let Some(saved) = &data.saved {
-            saved_state(saved).map_err(|error| self.data.wrong(error))?;
+            saved_state(saved, &self.data.value).map_err(|error| self.data.wrong(error))?;
         }
         Ok(Found {
             identity,
@@ -237,6 +248,25 @@ mod tests {
         );
         assert!(words.contains("expired"), "{words}");
         assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn without_a_signer_others_sign_if_there_are_any() {
+        let told = |members: &str| {
+            let (_folder, settings) = settings(2 * HOUR, members);
+            let config = settings.read().unwrap();
+            told(&config, &config.look().unwrap(), None)
+        };
+        let itself = member(1, "c1", "10.0.0.1:7332");
+        for alone in [told(""), told(&itself)] {
+            assert!(alone.contains("none: nobody can join here"), "{alone}");
+        }
+        let among_others = told(&(itself + &member(2, "c2", "10.0.0.2:7332")));
+        assert!(!among_others.contains("nobody"), "{among_others}");
+        assert!(
+            among_others.contains("another member that has one signs; `reweave cluster issue"),
+            "{among_others}"
+        );
     }
 
     #[test]

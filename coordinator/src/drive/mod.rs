@@ -8,6 +8,7 @@
 mod seats;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
+use crate::data::of_another_version;
 use crate::decisions::Decisions;
 use crate::error::CoordinatorError;
 use crate::history::History;
@@ -204,7 +206,9 @@ impl Drive {
         match outcome {
             Outcome::Applied { index, payload } => self.apply(index, &payload),
             Outcome::Restored { state } => {
-                self.office.handle_restored(decode_state(&state)?);
+                let unknown = |source| CoordinatorError::UnknownState { source };
+                let state = decode_state(&state).map_err(unknown)?;
+                self.office.handle_restored(state);
                 self.decisions.note();
                 self.publish_denied();
                 Ok(())
@@ -483,15 +487,15 @@ impl Drive {
     }
 }
 
-/// The state that the log goes on from.
-pub(crate) fn saved_state(saved: &Saved) -> Result<State, CoordinatorError> {
+/// The state that the log in this folder goes on from.
+pub(crate) fn saved_state(saved: &Saved, folder: &Path) -> Result<State, CoordinatorError> {
     let state = saved.state().map_err(ReplicationError::Start)?;
-    decode_state(&state)
+    Ok(decode_state(&state).map_err(of_another_version(folder))?)
 }
 
-pub(crate) fn decode_state(state: &[u8]) -> Result<State, CoordinatorError> {
-    if state.is_empty() {
-        return Ok(State::default());
+pub(crate) fn decode_state(state: &[u8]) -> Result<State, postcard::Error> {
+    match state {
+        [] => Ok(State::default()),
+        state => postcard::from_bytes(state),
     }
-    postcard::from_bytes(state).map_err(|source| CoordinatorError::UnknownState { source })
 }

@@ -8,7 +8,7 @@ use reweave_link::{Channel, Pace, Session};
 use reweave_replica::{Answer, FolderId, Message};
 
 use super::agent::{skew_us, time_of_day};
-use super::member;
+use super::{Reason, member};
 use crate::house::House;
 use crate::replication::{Condition, Joiner, Letter, Unheard, Wish};
 
@@ -32,9 +32,39 @@ pub(super) async fn hear(session: Session, house: House) {
         // With its new certificate it comes back at once.
         error = session.expired() => return house.note_end(&session, &error),
     };
-    if let Err(why) = heard {
-        tracing::warn!("coordinator {name}: {why}");
-        session.close(why).await;
+    if let Err(fault) = heard {
+        tracing::warn!("coordinator {name}: {}", fault.words());
+        house.note_put_out(&session, fault.reason(), fault.words());
+        session.close(fault.words()).await;
+    }
+}
+
+/// What no coordinator may say.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    NoMessage,
+    OtherFolder,
+    Unasked,
+    /// Also of one that is no member any more.
+    NotItself,
+}
+
+impl Fault {
+    fn words(self) -> &'static str {
+        match self {
+            Self::NoMessage => "it sent what is no message",
+            Self::OtherFolder => "it changed its folder",
+            Self::Unasked => "it answered what nobody had asked",
+            Self::NotItself => "it speaks for a number that is not its own",
+        }
+    }
+
+    fn reason(self) -> Reason {
+        match self {
+            Self::NoMessage => Reason::Unreadable,
+            Self::NotItself => Reason::NoMember,
+            Self::OtherFolder | Self::Unasked => Reason::Other,
+        }
     }
 }
 
@@ -51,25 +81,25 @@ struct Peer<'s> {
 
 impl Peer<'_> {
     /// An error when it says what it may not.
-    async fn hear_on(&self, channel: Channel) -> Result<(), &'static str> {
+    async fn hear_on(&self, channel: Channel) -> Result<(), Fault> {
         let mut joiner = Joiner::default();
         loop {
             match joiner.receive(self.session, channel).await {
                 Ok(letter) => self.take(letter).await?,
                 Err(Unheard::Lost) => return Ok(()),
-                Err(Unheard::NoLetter) => return Err("it sent what is no message"),
+                Err(Unheard::NoLetter) => return Err(Fault::NoMessage),
             }
         }
     }
 
-    async fn hear_loose(&self) -> Result<(), &'static str> {
+    async fn hear_loose(&self) -> Result<(), Fault> {
         while let Ok(letter) = self.session.receive_loose().await {
             self.take(letter).await?;
         }
         Ok(())
     }
 
-    async fn take(&self, letter: Letter) -> Result<(), &'static str> {
+    async fn take(&self, letter: Letter) -> Result<(), Fault> {
         match letter {
             Letter::Here {
                 folder,
@@ -78,7 +108,7 @@ impl Peer<'_> {
             } => {
                 let first = self.folder.get().is_none();
                 if *self.folder.get_or_init(|| folder) != folder {
-                    return Err("it changed its folder");
+                    return Err(Fault::OtherFolder);
                 }
                 let skew = skew_us(time_of_day_us, time_of_day());
                 self.skew_us.store(skew, Ordering::Relaxed);
@@ -93,7 +123,7 @@ impl Peer<'_> {
                 self.certify(wish).await;
                 Ok(())
             }
-            Letter::Answer(_) | Letter::Certified(_) => Err("it answered what nobody had asked"),
+            Letter::Answer(_) | Letter::Certified(_) => Err(Fault::Unasked),
         }
     }
 
@@ -137,7 +167,7 @@ impl Peer<'_> {
         is_own || self.house.cluster.borrow().is_led_by(&own.member.name)
     }
 
-    fn take_message(&self, message: Message) -> Result<(), &'static str> {
+    fn take_message(&self, message: Message) -> Result<(), Fault> {
         let (from, name) = (message.from, &self.session.peer().name);
         // The first words went over another stream; this one is as good as lost.
         let Some(&folder) = self.folder.get() else {
@@ -148,7 +178,7 @@ impl Peer<'_> {
             cluster.directory.members().hears(from, name, folder)
         };
         if !hears {
-            return Err("it speaks for a number that is not its own");
+            return Err(Fault::NotItself);
         }
         let condition = Condition {
             skew_us: self.skew_us.load(Ordering::Relaxed),

@@ -27,6 +27,8 @@ pub(crate) enum Reason {
     Unreadable,
     /// The fabric has no such node or switch.
     UnknownNode,
+    /// A coordinator speaks for a number that is none, or another's.
+    NoMember,
     /// Another machine is here with its certificate.
     Contested,
     /// Too many are here already.
@@ -36,7 +38,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Certificate,
         Self::Expired,
         Self::Revoked,
@@ -45,6 +47,7 @@ impl Reason {
         Self::Hello,
         Self::Unreadable,
         Self::UnknownNode,
+        Self::NoMember,
         Self::Contested,
         Self::Crowded,
         Self::Token,
@@ -61,6 +64,7 @@ impl Reason {
             Self::Hello => "hello",
             Self::Unreadable => "unreadable",
             Self::UnknownNode => "unknown_node",
+            Self::NoMember => "no_member",
             Self::Contested => "contested",
             Self::Crowded => "crowded",
             Self::Token => "token",

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use reweave_link::Role;
 use reweave_link::pki::{Authority, Validity};
+use reweave_replica::{MemberId, Members, Saved};
+use serde_json::Value;
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -49,11 +51,16 @@ impl Site {
     }
 
     fn begin(&self, command: &str, settings: &str) -> Child {
+        self.begin_with(command, settings, &[])
+    }
+
+    fn begin_with(&self, command: &str, settings: &str, more: &[&str]) -> Child {
         let paths = "fabric = \"fabric.toml\"\nidentity = \"identity\"\ndata = \"data\"\n";
         self.write("c.toml", &format!("{paths}{settings}"));
         Command::new(env!("CARGO_BIN_EXE_reweave-coordinator"))
             .current_dir(self.home.path())
             .args([command, "--config", "c.toml"])
+            .args(more)
             .stdin(Stdio::null())
             .stdout(File::create(self.path("said")).unwrap())
             .stderr(File::create(self.path(command)).unwrap())
@@ -75,6 +82,12 @@ impl Site {
         assert!(checked.1.contains(words), "{checked:?}");
         assert_ne!(checked.0, 0);
         assert_eq!(self.told("run", settings), checked);
+    }
+
+    /// As what a person gave is at fault.
+    fn both_refuse_what_was_given(&self, words: &str) {
+        self.both_refuse(ANYWHERE, words);
+        assert_eq!(self.told("check", ANYWHERE).0, 2, "{words}");
     }
 
     fn found(&self) -> String {
@@ -149,31 +162,66 @@ fn data_of_somebody_else_is_told_with_line_and_key() {
     site.run_once();
     assert_eq!(site.told("check", ANYWHERE).0, 0);
     site.write("fabric.toml", &TWO_HOSTS.replace('2', "3"));
-    site.both_refuse(
-        ANYWHERE,
-        "error: c.toml:3: data: data was made for another fabric",
-    );
+    site.both_refuse_what_was_given("error: c.toml:3: data: data was made for another fabric");
     // As the manual says for a fabric that changed.
     fs::rename(site.path("data/log"), site.path("before.log")).unwrap();
     site.run_once();
     fs::rename(site.path("before.log"), site.path("data/log")).unwrap();
     site.write("fabric.toml", TWO_HOSTS);
     site.belong("lab", "c2");
-    site.both_refuse(
-        ANYWHERE,
-        "error: c.toml:3: data: data belongs to coordinator \"c1\"",
+    site.both_refuse_what_was_given(
+        "error: c.toml:3: data: data belongs to coordinator \"c1\", and this one is \"c2\": give \
+         \"c2\" a folder of its own",
     );
     site.belong("other", "c1");
-    site.both_refuse(
-        ANYWHERE,
-        "error: c.toml:3: data: data was made for cluster \"lab\"",
+    site.both_refuse_what_was_given(
+        "error: c.toml:3: data: data was made for cluster \"lab\", and this one is \"other\": give \
+         the certificate of the cluster it was made for, or a new data folder",
     );
     site.belong("lab", "c1");
     let log = site.path("data/log");
     let mut content = fs::read(&log).unwrap();
     content[40] ^= 1;
     fs::write(&log, content).unwrap();
-    site.both_refuse(ANYWHERE, "data/log cannot be believed");
+    site.both_refuse_what_was_given("data/log cannot be believed");
+}
+
+/// Of a log that can be read, and holds what is not known here.
+#[test]
+fn data_of_another_version_is_told_with_the_file_and_what_to_do() {
+    let site = Site::new();
+    let log = Saved::joining(MemberId(1), vec![0xff; 3], Members::default());
+    fs::create_dir(site.path("data")).unwrap();
+    fs::write(site.path("data/log"), log.whole().encode().unwrap()).unwrap();
+    site.both_refuse_what_was_given(
+        "error: c.toml:3: data: data/log was written by another version of this program: start that \
+         one",
+    );
+}
+
+/// Machines read it, so each line is for them, and the last one too.
+#[test]
+fn a_log_for_machines_is_of_one_object_a_line() {
+    let site = Site::new();
+    let json = ["--log", "json"];
+    let said = |command: &str| fs::read_to_string(site.path(command)).unwrap();
+    let mut running = site.begin_with("run", ANYWHERE, &json);
+    until(|| said("run").contains("leads, in term").then_some(()));
+    running.kill().unwrap();
+    running.wait().unwrap();
+    site.write("fabric.toml", "kind = \"none\"\n");
+    let all = said("run");
+    let mut refused = site.begin_with("run", ANYWHERE, &json);
+    until(|| refused.try_wait().unwrap());
+    let last = said("run");
+    assert!(last.contains("is no kind of fabric"), "{last}");
+    for line in all.lines().chain(last.lines()) {
+        let line: Value = serde_json::from_str(line).expect(line);
+        for key in ["/timestamp", "/level", "/fields/message"] {
+            let told = line.pointer(key).and_then(Value::as_str);
+            assert!(told.is_some_and(|it| !it.is_empty()), "{key}: {line}");
+        }
+    }
 }
 
 /// It is asked on machines where one runs: its own ports are no reason to refuse its settings.

@@ -6,8 +6,10 @@ use std::time::SystemTime;
 use reweave_common::member::Member;
 use reweave_common::operator::{Request, Response, Status};
 use reweave_link::pki::{AUTHORITY_CERTIFICATE, Authority, Validity};
-use reweave_link::{Channel, Identity, LinkError, Role};
+use reweave_link::{Channel, Identity, LinkError, Role, Session};
+use reweave_proto::message::PeerPart;
 use reweave_proto::spoken::Spoken;
+use reweave_replica::{FolderId, Kind, MemberId, Message};
 use serde::Serialize;
 
 use super::house::{HOUR, House, ask, soon};
@@ -101,6 +103,58 @@ async fn thrown_out<T: Serialize>(house: &House, channel: Channel, what: &T) {
     let session = soon(house.connect(&agent)).await.unwrap();
     soon(session.send(channel, &Plain(what))).await.unwrap();
     soon(session.closed()).await;
+}
+
+/// As coordinators say it to each other, by the number of its kind.
+async fn write_letter<T: Serialize>(session: &Session, kind: u32, content: &T) {
+    let part = PeerPart {
+        is_last: true,
+        bytes: postcard::to_stdvec(&(kind, content)).unwrap(),
+    };
+    soon(session.send(Channel::Commands, &part)).await.unwrap();
+}
+
+/// With a certificate of the cluster, and no place among its coordinators: it wants to be elected in
+/// place of the one that leads.
+#[tokio::test]
+async fn a_coordinator_that_is_no_member_is_put_out_and_told_of() {
+    let house = House::new();
+    let before = house.status_when("it leads", |status| status.coordinators.len() == 1);
+    let before = before.await;
+    let stranger = house.member(Role::Coordinator, "c9");
+    let session = soon(house.connect(&stranger)).await.unwrap();
+    let (folder, disk_is_full, time_of_day_us) = (FolderId(9), false, 0_u64);
+    write_letter(&session, 1, &(folder, disk_is_full, time_of_day_us)).await;
+    let number = MemberId(before.coordinators[0].number);
+    let vote = Message {
+        kind: Kind::RequestVote,
+        from: number,
+        to: number,
+        term: 1_000_000,
+        log_term: 1_000_000,
+        index: 1_000_000,
+        commit: 0,
+        commit_term: 0,
+        entries: vec![],
+        snapshot: None,
+        request_snapshot: 0,
+        reject: false,
+        reject_hint: 0,
+        context: vec![],
+        priority: 0,
+    };
+    write_letter(&session, 0, &vote).await;
+    soon(session.closed()).await;
+    is_told(
+        &house,
+        "coordinator c9: it speaks for a number that is not its own",
+    )
+    .await;
+    let after = ask(&house.operator().await, &Request::Status).await;
+    let Response::Status(after) = after else {
+        panic!("it leads no more: {after:?}")
+    };
+    assert_eq!(after.coordinators[0].term, before.coordinators[0].term);
 }
 
 #[tokio::test]

@@ -86,12 +86,6 @@ fn every_kind_comes_back_as_it_was() {
         cpu_busy_percent: Some(7),
         ..Machine::default()
     };
-    let uneven = Imbalance {
-        fim_percent: 100.0,
-        floor_percent: 12.5,
-        weighted_percent: 90.0,
-        max_over_mean: 1.75,
-    };
     let entries = [
         Entry::agent("h0", true, Some(12)),
         Entry::interface("h0", &interface),
@@ -103,7 +97,6 @@ fn every_kind_comes_back_as_it_was() {
         Entry::change("verified", "", Generation(4), "{\"a\":1}"),
         Entry::finding(Generation(4), "ecmp-collision", "leaf0/3", "{}"),
         Entry::gap("too busy", 9),
-        Entry::imbalance("train", "tier 1 to 2", 33.8, &uneven),
         flowing(1000, None),
     ];
     entries
@@ -134,6 +127,23 @@ fn every_kind_comes_back_as_it_was() {
     assert_eq!(window.gaps[0].what.lost.unwrap().max, 9);
     assert_eq!(window.flows[0].what.rate_bits_per_s, None);
     assert_eq!(window.flows[0].what.retransmits, 3);
+}
+
+#[test]
+fn how_even_a_layer_was_comes_back_as_it_was() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    chronicle.advance(second(1)).unwrap();
+    let uneven = Imbalance {
+        fim_percent: 100.0,
+        floor_percent: 12.5,
+        weighted_percent: 90.0,
+        max_over_mean: 1.75,
+    };
+    let entry = Entry::imbalance("train", "tier 1 to 2", 33.8, &uneven);
+    chronicle.observe(second(1), &entry);
+    chronicle.close().unwrap();
+    let window = look(&disk, 0, 10, Resolution::Second);
     let kept = &window.imbalance[0].what;
     assert_eq!((&*kept.job, &*kept.layer), ("train", "tier 1 to 2"));
     let figures = [

@@ -1,0 +1,44 @@
+//! What each of three serves about itself, the others and the agent.
+
+use libtest_mimic::Trial;
+
+use crate::cluster::{AGENTS_HOST, Place, Quorum, must};
+use crate::needs::{Need, trial};
+use crate::promtool;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "what_each_of_three_serves_is_as_prometheus_has_it",
+        &[Need::Lab, Need::Program("promtool")],
+        all_serve,
+    )]
+}
+
+impl Quorum {
+    fn metrics(&self, place: Place) -> String {
+        let ask = "exec 3<>/dev/tcp/127.0.0.1/7334; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
+        let host = format!("h{place}");
+        let answer = must(self.stage.output(&host, &["bash", "-c", ask]));
+        let (_head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        body.to_owned()
+    }
+}
+
+/// Each family with a sample for somebody else: without one, there is little to find fault with.
+fn all_serve() {
+    let quorum = Quorum::up();
+    let (leader, _) = quorum.leader();
+    for place in 0..3 {
+        let served = quorum.metrics(place);
+        promtool::takes(&served);
+        let others = (0..3).filter(|other| *other != place);
+        let mut whom: Vec<_> = others.map(|it| format!("coordinator=\"c{it}\"")).collect();
+        whom.push(format!("node=\"{AGENTS_HOST}\""));
+        let leads = place == leader;
+        for label in whom {
+            assert_eq!(served.contains(&label), leads, "{label}: {served}");
+        }
+        let told = format!("\nreweave_leads {}\n", u8::from(leads));
+        assert!(served.contains(&told), "{told}: {served}");
+    }
+}

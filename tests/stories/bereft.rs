@@ -1,0 +1,153 @@
+//! Two of three coordinators die under a job whose flows are pinned: nothing can be decided any more,
+//! and for the job nothing changes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use reweave_tests::{
+    Labs, Leadership, PATIENCE, Program, Setting, Stage, StageError, term_led, wait_for,
+};
+
+use crate::needs::trial;
+use crate::play::{STAGE, collide, must, planned, reaches};
+
+/// What no flow has that shares an uplink.
+const ALONE_MBPS: f64 = 150.0;
+const BEREFT_FOR: Duration = Duration::from_secs(20);
+
+/// Name, folder of the certificate, and address.
+type Seat = (&'static str, &'static str, &'static str);
+/// The first is where agents and operators begin.
+const SEATS: [Seat; 3] = [
+    ("coordinator", "coordinator", "10.255.0.1:7332"),
+    ("c1", "coordinators/c1", "10.255.0.1:7342"),
+    ("c2", "coordinators/c2", "10.255.0.1:7352"),
+];
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "a_job_does_not_notice_that_two_of_three_coordinators_are_dead",
+        STAGE,
+        two_of_three_dead,
+    )]
+}
+
+/// Coordinators beside the stage's own.
+struct Others(BTreeMap<&'static str, Program>);
+
+impl Others {
+    fn start(&mut self, stage: &Stage, seat: Seat) -> Result<(), StageError> {
+        let (name, folder, address) = seat;
+        let settings = format!(
+            "fabric = \"two-leaves.toml\"\nlisten = \"{address}\"\ndata = \"data-{name}\"\nidentity = \
+             \"certificates/{folder}\"\nhttp = \"127.0.0.1:0\"\ndoor = \"127.0.0.1:0\"\n{}",
+            members()
+        );
+        let settings = stage.write(&format!("{name}.toml"), &settings)?;
+        let mut run = stage.inside(Stage::STATION, stage.programs().coordinator());
+        run.args(["run", "--config"]).arg(settings);
+        self.0.insert(name, stage.start(name, run)?);
+        Ok(())
+    }
+}
+
+fn members() -> String {
+    let member = |(place, (name, _, address)): (usize, Seat)| {
+        let id = place + 1;
+        format!("[[member]]\nid = {id}\nname = \"{name}\"\naddress = \"{address}\"\n")
+    };
+    SEATS.into_iter().enumerate().map(member).collect()
+}
+
+fn led_by_three() -> (Stage, Others) {
+    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    let mut others = Others(BTreeMap::new());
+    for seat in &SEATS[1..] {
+        must(stage.certificate("coordinator", seat.0));
+        must(others.start(&stage, *seat));
+    }
+    lead(&mut stage);
+    let nodes: Vec<_> = stage.nodes().map(str::to_owned).collect();
+    let more = SEATS[1..]
+        .iter()
+        .map(|seat| format!(" --coordinator {}", seat.2));
+    let run = format!("exec \"$0\" \"$@\"{}", more.collect::<String>());
+    for node in &nodes {
+        must(stage.start_agent_under(node, &["sh", "-c", &run]));
+    }
+    must(stage.wait_until_known());
+    (stage, others)
+}
+
+fn lead(stage: &mut Stage) {
+    let leadership = Leadership {
+        tables: members(),
+        ..Leadership::default()
+    };
+    must(stage.lead(&leadership));
+}
+
+/// Whoever leads, and one more. Which were killed.
+fn kill_two(stage: &mut Stage, others: &mut Others) -> Vec<Seat> {
+    let term = |seat: &Seat| term_led(&stage.said(seat.0));
+    let mut seats = SEATS.to_vec();
+    seats.sort_by_key(|seat| std::cmp::Reverse(term(seat)));
+    assert!(term(&seats[0]).is_some(), "somebody leads");
+    seats.truncate(2);
+    for (name, ..) in &seats {
+        match others.0.get_mut(name) {
+            Some(other) => other.kill(),
+            None => must(stage.coordinator()).kill(),
+        }
+    }
+    seats
+}
+
+/// How many packets kernels have thrown away for want of a way, or of anything else but room in a
+/// queue that TCP fills.
+fn thrown_away(stage: &Stage) -> BTreeMap<String, u64> {
+    // Of the line of IP: errors of addresses, discards, and no routes.
+    let script = "awk '/^Ip:/ && !/Forw/ {print $6+$8+$9+$12+$13}' /proc/net/snmp; \
+                  cat /sys/class/net/*/statistics/?x_dropped";
+    let of = |node: &str| {
+        let counts = must(stage.output(node, &["sh", "-c", script]));
+        let counts = counts.lines().map(|line| line.parse::<u64>());
+        (node.to_owned(), counts.map(|it| it.expect("a count")).sum())
+    };
+    stage.nodes().map(of).collect()
+}
+
+fn two_of_three_dead() {
+    let (mut stage, mut others) = led_by_three();
+    let mut job = collide(&stage);
+    let plan = planned(&stage);
+    let applied = must(stage.operator().apply(&plan));
+    assert_eq!(applied.code, Some(0), "{applied:#?}");
+    reaches(&mut job, ALONE_MBPS);
+
+    let before = (must(stage.routing()), thrown_away(&stage));
+    let pinned = before.0["leaf0"].matches("proto 213").count();
+    assert_eq!(pinned, plan.pins.len(), "{}", before.0["leaf0"]);
+    let killed = kill_two(&mut stage, &mut others);
+    let seen = must(job.watch(BEREFT_FOR));
+    let [first, last] = [seen.first(), seen.last()].map(|it| it.expect("it tells").iterations);
+    assert!(last > first + 10, "{first} iterations, and then {last}");
+    assert_eq!((must(stage.routing()), thrown_away(&stage)), before);
+    reaches(&mut job, ALONE_MBPS);
+
+    for seat in killed {
+        match seat == SEATS[0] {
+            true => lead(&mut stage),
+            false => must(others.start(&stage, seat)),
+        }
+    }
+    must(wait_for("it is known to be kept", PATIENCE, || {
+        let status = stage.operator().status()?;
+        Ok((status.generation == plan.generation).then_some(()))
+    }));
+    must(stage.wait_until_known());
+    assert_eq!(must(stage.routing()), before.0);
+    let report = must(job.stop());
+    assert!(report.kept_all_sessions(), "{report:#?}");
+}
