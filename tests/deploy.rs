@@ -2,10 +2,16 @@
 
 #[path = "deploy/alone.rs"]
 mod alone;
+#[path = "deploy/driven.rs"]
+mod driven;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 #[path = "deploy/promtool.rs"]
 mod promtool;
+#[path = "deploy/scraped.rs"]
+mod scraped;
+#[path = "deploy/settings.rs"]
+mod settings;
 #[path = "deploy/slurm.rs"]
 mod slurm;
 #[path = "deploy/syscalls.rs"]
@@ -27,7 +33,13 @@ fn main() -> ExitCode {
         test_threads: Some(1),
         ..Arguments::from_args()
     };
-    let tests = [units::tests(), watching::tests(), slurm::tests()];
+    let tests = [
+        units::tests(),
+        watching::tests(),
+        scraped::tests(),
+        settings::tests(),
+        slurm::tests(),
+    ];
     let tests = tests.into_iter().flatten().collect();
     libtest_mimic::run(&arguments, tests).exit_code()
 }

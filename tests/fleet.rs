@@ -109,8 +109,17 @@ fn a_release_that_does_not_start_is_taken_back(fleet: &Fleet) {
 fn it_goes_and_leaves_the_routes(fleet: &Fleet) {
     let pins = fleet.pins_of("leaf0");
     assert!(pins.contains("lookup"), "no pin is left to be kept: {pins}");
+    fleet.on("h1", "install -D /bin/true /etc/reweave/slurm/prolog.sh");
     fleet.play("uninstall.yml", &[]).succeeds();
     assert_eq!(fleet.pins_of("leaf0"), pins);
+    let left = fleet.on("h1", "ls /etc/reweave");
+    assert_eq!(
+        left.trim(),
+        "slurm",
+        "the scheduler still runs what is there"
+    );
+    let left = fleet.on("h2", "ls -d /etc/reweave 2>&1 || true");
+    assert!(left.contains("No such file"), "{left}");
     let left = fleet.on("leaf0", "ls /usr/bin /etc/systemd/system");
     assert!(!left.contains("reweave"), "{left}");
 }

@@ -50,6 +50,11 @@ fn main() -> ExitCode {
             whose_code_programs_have_in_them_is_told_with_its_licence,
         ),
         trial(
+            "programs_need_no_library_that_a_system_may_lack",
+            &[Need::Program("dpkg-deb"), Need::Program("readelf")],
+            programs_need_no_library_that_a_system_may_lack,
+        ),
+        trial(
             "packages_start_nothing_and_keep_what_is_a_persons",
             &machine,
             packages_start_nothing_and_keep_what_is_a_persons,
@@ -102,6 +107,30 @@ fn whose_code_programs_have_in_them_is_told_with_its_licence() {
         }
         let texts: usize = told.values().map(|entry| entry.texts).sum();
         assert!(texts > told.len() / 2, "{texts} texts of {}", told.len());
+    }
+}
+
+/// Of the C library and of the compiler: these are on every system that Debian makes. All else is linked in.
+const EVERYWHERE: [&str; 4] = [
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libgcc_s.so.1",
+    "libm.so.6",
+];
+
+fn programs_need_no_library_that_a_system_may_lack() {
+    for path in built() {
+        let needed = Package::unpacked(&path).needed();
+        assert!(
+            needed.contains("libc.so.6"),
+            "{}: nothing is seen",
+            path.display()
+        );
+        let more: Vec<_> = needed
+            .iter()
+            .filter(|it| !EVERYWHERE.contains(&it.as_str()))
+            .collect();
+        assert!(more.is_empty(), "{} needs {more:?}", path.display());
     }
 }
 

@@ -24,7 +24,6 @@ pub mod pulse;
 pub mod rdma;
 pub mod role;
 pub mod run;
-mod service;
 pub mod session;
 pub mod state;
 pub mod switch;

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use reweave_common::instruction::{Instruction, Watch};
+use reweave_link::service::Watchdog;
 use reweave_proto::message::AgentMessage;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -16,7 +17,6 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use crate::agent::Agent;
 use crate::clock;
 use crate::error::AgentError;
-use crate::service::Watchdog;
 use crate::session::{Event, Uplink};
 
 /// News is told at once, but not one piece at a time.

@@ -2,7 +2,10 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::Instant;
 
 use reweave_tests::{PATIENCE, Programs};
@@ -14,19 +17,54 @@ const WATCHDOG_US: &str = "900000";
 pub(crate) struct Alone {
     /// Of the namespaces; it lives there with all that it started.
     entrance: Child,
-    /// Where a service manager would listen.
-    manager: UnixDatagram,
+    manager: Manager,
     folder: TempDir,
+}
+
+/// A service manager, which hears all that it is told: whoever tells one that does not, stands still.
+pub(crate) struct Manager {
+    told: Receiver<String>,
+    path: PathBuf,
+}
+
+impl Manager {
+    pub(crate) fn at(path: PathBuf) -> Self {
+        let socket = UnixDatagram::bind(&path).expect("a place to hear");
+        let (tell, told) = channel();
+        thread::spawn(move || {
+            let mut message = [0; 256];
+            while let Ok(length) = socket.recv(&mut message) {
+                let words = String::from_utf8_lossy(&message[..length]).into_owned();
+                if tell.send(words).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { told, path }
+    }
+
+    /// As if it had started this.
+    pub(crate) fn watches(&self, command: &mut Command) {
+        command.env("NOTIFY_SOCKET", &self.path);
+        command.env("WATCHDOG_USEC", WATCHDOG_US);
+    }
+
+    pub(crate) fn await_told(&self, what: &str, times: usize) {
+        let began = Instant::now();
+        let mut heard = 0;
+        while heard < times {
+            assert!(began.elapsed() < PATIENCE, "{what} was told {heard} times");
+            let told = self.told.recv_timeout(PATIENCE).expect("to be told more");
+            heard += usize::from(told.lines().any(|line| line == what));
+        }
+    }
 }
 
 impl Alone {
     /// When this returns, the coordinator serves.
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder of our own");
-        let socket = folder.path().join("notify");
-        let manager = UnixDatagram::bind(&socket).expect("a place to hear");
-        let patient = manager.set_read_timeout(Some(PATIENCE));
-        patient.expect("sockets can wait");
+        let manager = Manager::at(folder.path().join("notify"));
         let programs = Programs::beside_this().expect("programs");
         let mut command = Command::new("unshare");
         command
@@ -37,10 +75,9 @@ impl Alone {
             .args([programs.reweave().as_os_str(), "dev".as_ref()])
             .arg("--dir")
             .arg(folder.path().join("dev"))
-            .env("NOTIFY_SOCKET", &socket)
-            .env("WATCHDOG_USEC", WATCHDOG_US)
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
+        manager.watches(&mut command);
         let mut entrance = command.spawn().expect("unshare starts");
         let mut line = String::new();
         let mut said = BufReader::new(entrance.stdout.take().expect("a pipe"));
@@ -55,34 +92,50 @@ impl Alone {
 
     /// Waits until the service manager has been told this so often.
     pub(crate) fn await_told(&self, what: &str, times: usize) {
-        let began = Instant::now();
-        let mut heard = 0;
-        let mut message = [0; 256];
-        while heard < times {
-            assert!(began.elapsed() < PATIENCE, "{what} was told {heard} times");
-            let length = self.manager.recv(&mut message).expect("to be told more");
-            let told = String::from_utf8_lossy(&message[..length]);
-            heard += usize::from(told.lines().any(|line| line == what));
-        }
+        self.manager.await_told(what, times);
+    }
+
+    /// Where the cluster keeps what it keeps.
+    pub(crate) fn place(&self, name: &str) -> PathBuf {
+        self.folder.path().join("dev").join(name)
     }
 
     /// What is served at this path, to whoever asks without a token.
     pub(crate) fn served(&self, path: &str) -> String {
-        let entrance = self.entrance.id().to_string();
-        let ask = format!(
-            "exec 3<>/dev/tcp/127.0.0.1/7334; printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
-        );
-        let mut command = Command::new("nsenter");
-        command.args(["--net", "--target", &entrance, "bash", "-c", &ask]);
-        let answer = super::told_by(&mut command);
-        let (_head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        body.to_owned()
+        let answer = super::told_by(&mut asking(self.entrance.id(), 7334, path));
+        body(&answer).expect("a head and a body").to_owned()
+    }
+
+    /// Runs what follows in its network, which stays as long as that does.
+    pub(crate) fn inside(&self) -> Command {
+        beside(self.entrance.id())
     }
 
     /// All system calls that were made until now, as strace writes them.
     pub(crate) fn calls(&self) -> String {
         super::text(self.folder.path().join("calls"))
     }
+}
+
+fn beside(process: u32) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["--net", "--target", &process.to_string()]);
+    command
+}
+
+/// What asks a server in the network of this process.
+pub(crate) fn asking(process: u32, port: u16, path: &str) -> Command {
+    let ask = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
+    );
+    let mut command = beside(process);
+    command.args(["bash", "-c", &ask]);
+    command
+}
+
+/// Of an answer over HTTP.
+pub(crate) fn body(answer: &str) -> Option<&str> {
+    Some(answer.split_once("\r\n\r\n")?.1)
 }
 
 impl Drop for Alone {

@@ -8,18 +8,17 @@ use libtest_mimic::Trial;
 use reweave_tests::Programs;
 
 use super::alone::Alone;
+use super::driven::Driven;
 use super::needs::{Need, trial};
 use super::syscalls::{allowed_by, made_by};
 use super::{deployed, text, told_by, written};
 
 const PROGRAMS: [&str; 3] = ["reweave-coordinator", "reweave-agent", "reweave-driver"];
-/// Those of them that run where a cluster is one machine: it has no optical switches.
-const EVERYWHERE: [&str; 2] = ["reweave-coordinator", "reweave-agent"];
-
 pub(crate) fn tests() -> Vec<Trial> {
     let analyze = Need::Program("systemd-analyze");
     vec![
         trial("units_are_closed", &[analyze], units_are_closed),
+        trial("every_program_is_watched", &[], every_program_is_watched),
         trial(
             "systemd_understands_the_units",
             &[analyze],
@@ -71,15 +70,27 @@ fn systemd_understands_the_units() {
 
 fn no_unit_forbids_a_call_that_its_program_makes() {
     let alone = Alone::start();
+    let driven = Driven::beside(&alone);
     // One of the coordinator and one of the agent, and then a while of both.
     alone.await_told("READY=1", 2);
     alone.await_told("WATCHDOG=1", 20);
-    let calls = alone.calls();
-    for program in EVERYWHERE {
-        let made = made_by(program, &calls);
+    driven.manager.await_told("READY=1", 1);
+    driven.manager.await_told("WATCHDOG=1", 20);
+    let calls = [alone.calls(), alone.calls(), driven.calls()];
+    for (program, calls) in PROGRAMS.iter().zip(&calls) {
+        let made = made_by(program, calls);
         assert!(made.contains("sendmsg"), "{program} made only {made:?}");
         let allowed = allowed_by(&unit(program));
         let forbidden: Vec<_> = made.difference(&allowed).collect();
         assert!(forbidden.is_empty(), "{program} may not {forbidden:?}");
+    }
+}
+
+/// Whoever starts them knows when they serve, and when one of them stands still.
+fn every_program_is_watched() {
+    for program in PROGRAMS {
+        let unit = text(unit(program));
+        let has = |line: &str| unit.lines().any(|it| it.starts_with(line));
+        assert!(has("Type=notify") && has("WatchdogSec="), "{program}");
     }
 }

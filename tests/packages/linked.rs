@@ -43,15 +43,37 @@ impl Package {
 
     /// Crates whose sources the programs name.
     pub(crate) fn linked(&self) -> BTreeSet<String> {
-        let programs = ["usr/bin", "usr/lib/reweave"].map(|it| self.folder.path().join(it));
-        let programs = programs.iter().filter(|it| it.is_dir());
         let mut linked = BTreeSet::new();
-        for program in programs.flat_map(|folder| files(folder)) {
+        for program in self.programs() {
             let bytes = fs::read(&program).expect("it can be read");
             linked.extend(named_in(&bytes));
         }
         linked
     }
+
+    /// What runs on other machines.
+    fn programs(&self) -> Vec<PathBuf> {
+        let folders = ["usr/bin", "usr/lib/reweave"].map(|it| self.folder.path().join(it));
+        let folders = folders.iter().filter(|it| it.is_dir());
+        folders.flat_map(|folder| files(folder)).collect()
+    }
+
+    /// Libraries without which the programs do not start.
+    pub(crate) fn needed(&self) -> BTreeSet<String> {
+        let programs = self.programs();
+        programs.iter().flat_map(|it| needed_by(it)).collect()
+    }
+}
+
+fn needed_by(program: &Path) -> Vec<String> {
+    let mut readelf = Command::new("readelf");
+    let output = readelf.arg("--dynamic").arg("--wide").arg(program).output();
+    let output = output.expect("it starts");
+    assert!(output.status.success(), "{}", program.display());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = said.lines().filter(|line| line.contains("(NEEDED)"));
+    let names = lines.filter_map(|line| line.split(['[', ']']).nth(1));
+    names.map(str::to_owned).collect()
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

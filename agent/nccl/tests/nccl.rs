@@ -1,5 +1,5 @@
 //! The plugin as NCCL loads and calls it, by a program in C that knows nothing of how it is written.
-//! Where there is a GPU, NCCL itself can load it: docs/jobs.md says how.
+//! Where there is a GPU, NCCL itself can load it: docs/nccl.md says how.
 
 use std::env;
 use std::os::unix::net::UnixDatagram;

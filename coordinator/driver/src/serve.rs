@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use reweave_common::circuit::{NotSwitched, OpticalName, Readback, Switchover};
 use reweave_link::line::{self, Dialect, Line};
+use reweave_link::service::Watchdog;
 use reweave_proto::message::{DriverMessage, DriverOrder};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -75,8 +76,10 @@ impl Desk {
         mut answered: mpsc::Receiver<DriverMessage>,
         [mut terminate, mut interrupt]: [Signal; 2],
     ) -> Result<(), DriverError> {
+        let mut watchdog = Watchdog::ready();
         loop {
             tokio::select! {
+                () = watchdog.due() => watchdog.feed(),
                 event = self.uplink.next() => self.handle(event.ok_or(DriverError::LineGone)?),
                 Some(answer) = answered.recv() => self.uplink.answer(answer),
                 _ = terminate.recv() => break,

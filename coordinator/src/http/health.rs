@@ -10,7 +10,7 @@ use axum::routing::get;
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{Refused, Request, Response as Answer};
 
-use super::metrics::{self, Log, Sight};
+use super::metrics::{self, Log, Sight, Work};
 use crate::house::House;
 use crate::intake::Asker;
 
@@ -69,6 +69,10 @@ async fn metrics(State(house): State<House>) -> Response {
         Some(Answer::Imbalances(found)) => Some(found),
         _ => None,
     };
+    let work = match status {
+        Some(_) => work(&house).await,
+        None => Work::default(),
+    };
     let Some(replicated) = house.replication.status().await else {
         return unavailable("the log is not kept any more");
     };
@@ -76,6 +80,7 @@ async fn metrics(State(house): State<House>) -> Response {
     exposition(&metrics::text(&Sight {
         status: status.as_deref(),
         imbalances: imbalances.as_ref(),
+        work,
         log: Some(Log {
             status: &replicated,
             pulse: &pulse,
@@ -84,6 +89,18 @@ async fn metrics(State(house): State<House>) -> Response {
         counts: house.intake.counts(),
         sessions: house.company.by_role(),
     }))
+}
+
+async fn work(house: &House) -> Work {
+    let found = match ask(house, Request::Diagnose).await {
+        Some(Answer::Findings(found)) => Some(found),
+        _ => None,
+    };
+    let jobs = match ask(house, Request::Jobs).await {
+        Some(Answer::Jobs(jobs)) => jobs,
+        _ => vec![],
+    };
+    Work { found, jobs }
 }
 
 fn exposition(text: &str) -> Response {

@@ -1,9 +1,11 @@
 //! What the service manager is told, where one started this program: that it is there for others, and
 //! that it is alive. Elsewhere these say nothing to nobody.
 
+use std::future::pending;
 use std::time::Duration;
 
 use sd_notify::{NotifyState, notify, watchdog_enabled};
+use tokio::time::{Interval, interval};
 
 /// Others find this program from now on.
 pub fn ready() {
@@ -17,6 +19,30 @@ pub fn alive() {
 /// How long a sign of life is waited for, where anybody waits.
 pub fn patience() -> Option<Duration> {
     watchdog_enabled()
+}
+
+/// To be fed by the loop that it watches.
+pub struct Watchdog(Option<Interval>);
+
+impl Watchdog {
+    /// The program serves from now on.
+    #[must_use]
+    pub fn ready() -> Self {
+        ready();
+        Self(patience().map(|patience| interval(patience / 3)))
+    }
+
+    /// Never, where nobody watches.
+    pub async fn due(&mut self) {
+        match &mut self.0 {
+            Some(feedings) => drop(feedings.tick().await),
+            None => pending().await,
+        }
+    }
+
+    pub fn feed(&self) {
+        alive();
+    }
 }
 
 fn tell(state: NotifyState<'_>) {

@@ -3,6 +3,7 @@
 mod evenness;
 mod log;
 mod page;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use crate::sessions::{ROLES, Reason};
 use evenness::imbalances;
 pub(super) use log::Log;
 use page::{Kind, Page, count};
+pub(super) use work::Work;
 
 /// What there is to tell of a coordinator.
 #[derive(Default)]
@@ -23,6 +25,7 @@ pub(super) struct Sight<'s> {
     pub(super) status: Option<&'s Status>,
     /// None where another leads.
     pub(super) imbalances: Option<&'s Imbalances>,
+    pub(super) work: Work,
     /// None before there is a log.
     pub(super) log: Option<Log<'s>>,
     pub(super) disk_is_full: bool,
@@ -34,6 +37,7 @@ pub(super) struct Sight<'s> {
 /// Every family with its help and kind, and its samples below it.
 pub(super) fn text(sight: &Sight<'_>) -> String {
     let mut page = Page::default();
+    build(&mut page);
     let leads = u8::from(sight.status.is_some());
     let help = "Whether this coordinator leads.";
     page.single(Kind::Gauge, "reweave_leads", help, leads);
@@ -51,11 +55,18 @@ pub(super) fn text(sight: &Sight<'_>) -> String {
         links(&mut page, status);
         flows(&mut page, status);
         members(&mut page, status);
+        sight.work.write(&mut page);
     }
     if let Some(found) = sight.imbalances {
         imbalances(&mut page, found);
     }
     page.0
+}
+
+fn build(page: &mut Page) {
+    let name = "reweave_build_info";
+    page.family(Kind::Gauge, name, "The release of this coordinator.");
+    page.sample(name, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
 }
 
 fn routes(page: &mut Page, status: &Status) {

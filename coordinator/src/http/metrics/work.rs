@@ -1,0 +1,160 @@
+//! What slows jobs, and how they fare: only who leads knows.
+
+use std::collections::BTreeMap;
+
+use reweave_common::cause::Class;
+use reweave_common::operator::{Finding, Findings, JobStatus};
+
+use super::page::{Kind, Page, count};
+
+/// Each is a label: of more jobs, those are told that send most.
+const MOST_JOBS: usize = 100;
+/// Beside the classes of causes.
+const USELESS_PIN: &str = "useless-pin";
+
+#[derive(Default)]
+pub(in crate::http) struct Work {
+    pub(in crate::http) found: Option<Findings>,
+    pub(in crate::http) jobs: Vec<JobStatus>,
+}
+
+impl Work {
+    pub(super) fn write(&self, page: &mut Page) {
+        if let Some(found) = &self.found {
+            findings(page, &found.findings);
+        }
+        jobs(page, &self.jobs);
+    }
+}
+
+/// All classes, so that what has gone is zero and not absent.
+fn findings(page: &mut Page, found: &[Finding]) {
+    let classes = Class::ALL.into_iter().map(letters);
+    let mut by_class: BTreeMap<_, usize> = classes.map(|class| (class, 0)).collect();
+    by_class.insert(USELESS_PIN.to_owned(), 0);
+    for finding in found {
+        *by_class.entry(class(finding)).or_default() += 1;
+    }
+    let name = "reweave_findings";
+    page.family(Kind::Gauge, name, "What slows jobs or will, by class.");
+    for (class, number) in by_class {
+        page.sample(name, &[("class", &class)], count(number));
+    }
+}
+
+fn class(finding: &Finding) -> String {
+    match finding {
+        Finding::EcmpCollision(_) => letters(Class::EcmpCollision),
+        Finding::UselessPin(_) => USELESS_PIN.to_owned(),
+        Finding::Cause(cause) => letters(cause.class),
+    }
+}
+
+/// As JSON has it.
+fn letters(class: Class) -> String {
+    let letters = serde_json::to_value(class).unwrap_or_default();
+    letters.as_str().unwrap_or_default().to_owned()
+}
+
+fn jobs(page: &mut Page, jobs: &[JobStatus]) {
+    let help = "Jobs that are seen by their large flows.";
+    page.single(Kind::Gauge, "reweave_jobs", help, count(jobs.len()));
+    let mut told: Vec<_> = jobs.iter().collect();
+    told.sort_by(|one, other| {
+        let most = other.rate_bits_per_s.cmp(&one.rate_bits_per_s);
+        most.then_with(|| one.job.cmp(&other.job))
+    });
+    told.truncate(MOST_JOBS);
+    let each = |page: &mut Page, name: &str, help: &str, value: fn(&JobStatus) -> Option<f64>| {
+        page.family(Kind::Gauge, name, help);
+        for job in &told {
+            if let Some(value) = value(job) {
+                page.sample(name, &[("training_job", &job.job)], value);
+            }
+        }
+    };
+    let help = "What all large flows of a job carry together.";
+    each(page, "reweave_job_rate_bits_per_second", help, |job| {
+        Some(job.rate_bits_per_s.bits_per_s() as f64)
+    });
+    let help = "How long an iteration of a job takes, where its traffic has a beat.";
+    each(page, "reweave_job_iteration_seconds", help, |job| {
+        Some(job.iteration_ms? / 1e3)
+    });
+    let help = "Which part of an iteration a job's wires rest.";
+    each(page, "reweave_job_rest_ratio", help, |job| job.rest_share);
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::cause::Subject;
+    use reweave_common::units::Rate;
+
+    use super::*;
+
+    fn job(nth: u64, iteration_ms: Option<f64>) -> JobStatus {
+        JobStatus {
+            job: format!("h{nth}"),
+            hosts: vec![],
+            flows: 1,
+            sending: 1,
+            rate_bits_per_s: Rate::from_bits_per_s(1000 * nth),
+            slowest_bits_per_s: None,
+            iteration_ms,
+            rest_share: None,
+            seen_for_ms: 0,
+            promise: None,
+        }
+    }
+
+    fn samples(write: impl FnOnce(&mut Page)) -> Vec<String> {
+        let mut page = Page::default();
+        write(&mut page);
+        let lines = page.0.lines().filter(|line| !line.starts_with('#'));
+        lines.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn findings_are_counted_by_class_and_what_is_not_found_is_zero() {
+        let optic = |link: &str| {
+            let subject = Subject::Host(link.to_owned());
+            Finding::Cause(Class::DyingOptic.cause(subject, 1.0, String::new()))
+        };
+        let told = samples(|page| findings(page, &[optic("h0"), optic("h1")]));
+        assert_eq!(told.len(), Class::ALL.len() + 1);
+        let has = |line: &str| told.iter().any(|it| it == line);
+        assert!(has("reweave_findings{class=\"dying-optic\"} 2"), "{told:?}");
+        assert!(has("reweave_findings{class=\"straggler\"} 0"), "{told:?}");
+        assert!(has("reweave_findings{class=\"useless-pin\"} 0"), "{told:?}");
+    }
+
+    /// An alarm for a class that is called otherwise would never come up.
+    #[test]
+    fn alarms_ask_for_classes_that_there_are() {
+        let rules = include_str!("../../../../deploy/prometheus/reweave.rules.yml");
+        let known = Class::ALL.map(letters);
+        let asked = rules.split("class=~\"").skip(1);
+        let asked = asked.filter_map(|rest| rest.split('"').next());
+        let asked: Vec<_> = asked.flat_map(|classes| classes.split('|')).collect();
+        assert!(asked.len() > 5, "{asked:?}");
+        for class in asked {
+            assert!(known.iter().any(|it| it == class), "{class}");
+        }
+    }
+
+    #[test]
+    fn jobs_without_a_beat_claim_none_and_of_many_those_are_told_that_send_most() {
+        let few = [job(1, Some(250.0)), job(2, None)];
+        let told = samples(|page| jobs(page, &few));
+        let beats = told.iter().filter(|line| line.contains("_iteration_"));
+        let expected = ["reweave_job_iteration_seconds{training_job=\"h1\"} 0.25"];
+        assert_eq!(beats.collect::<Vec<_>>(), expected);
+        let many: Vec<_> = (0..150).map(|nth| job(nth, None)).collect();
+        let told = samples(|page| jobs(page, &many));
+        let rates = told.iter().filter(|line| line.contains("_rate_"));
+        assert_eq!(rates.clone().count(), MOST_JOBS);
+        assert!(rates.clone().any(|line| line.contains("\"h149\"")));
+        assert!(!rates.clone().any(|line| line.contains("\"h49\"")));
+        assert!(told.contains(&"reweave_jobs 150".to_owned()));
+    }
+}
