@@ -11,6 +11,8 @@ mod drained;
 mod failing;
 #[path = "switched/flows.rs"]
 mod flows;
+#[path = "switched/hashed.rs"]
+mod hashed;
 #[path = "recorded/life.rs"]
 mod life;
 #[path = "switched/looked.rs"]
@@ -42,6 +44,7 @@ use libtest_mimic::Arguments;
 fn main() -> ExitCode {
     let tests = [
         flows::tests(),
+        hashed::tests(),
         looked::tests(),
         losses::tests(),
         troubles::tests(),

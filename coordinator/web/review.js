@@ -18,7 +18,7 @@ export function reviewed(plan, not_seen, name, approve) {
     approval(plan, approve));
 }
 
-const NOTHING = { nodes: [], ways_of: [], unfit: null };
+const NOTHING = { nodes: [], ways_of: [], doubts: [] };
 
 function heading({ generation, parent, takes_back, report, moves }) {
   const what = `Plan ${generation}, upon ${parent}`;

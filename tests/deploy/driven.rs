@@ -10,7 +10,6 @@ use super::alone::{Alone, Manager};
 use super::{told_by, written};
 
 const SETTINGS: &str = "\
-    state = \"state\"\n\
     [[optical]]\nname = \"ocs0\"\nports = 12\n\
     [optical.speaks.exec]\nprogram = \"/bin/false\"\n";
 
@@ -24,7 +23,9 @@ impl Driven {
     pub(crate) fn beside(alone: &Alone) -> Self {
         let folder = tempfile::tempdir().expect("a folder of our own");
         let manager = Manager::at(folder.path().join("notify"));
-        written(&folder.path().join("driver.toml"), SETTINGS);
+        let state = folder.path().join("state");
+        let settings = format!("state = {state:?}\n{SETTINGS}");
+        written(&folder.path().join("driver.toml"), &settings);
         let mut command = alone.inside();
         command.args(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.args(["strace", "-f", "-qq", "-s", "0", "-o"]);

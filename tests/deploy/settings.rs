@@ -39,12 +39,15 @@ fn taken() {
     let place = |name: &str| folder.path().join(name).display().to_string();
     written(&folder.path().join("fabric.toml"), FABRIC);
     written(&folder.path().join("secret"), SECRET);
+    certify(&place("cluster"));
     let webhook = |url: &str, more: &str| json!({ "url": url, "secret_file": place("secret"), more: ["alarm"] });
     let settings = |more: &str| {
         json!({
             "policy": { "mode": "auto", "changes_only": ["Thu 02:00-03:00"] },
             "webhook": [webhook("https://one.example/", "of"), webhook("https://two.example/", more)],
             "fabric": place("fabric.toml"),
+            "identity": place("cluster/coordinators/c1"),
+            "data": place("data"),
         })
     };
     let judged = judged(folder.path(), &settings("of"));
@@ -58,6 +61,21 @@ fn taken() {
     );
 }
 
+fn certify(cluster: &str) {
+    let reweave = Programs::beside_this().expect("programs").reweave();
+    let init = ["cluster", "init", "--name", "deployed", cluster];
+    told_by(Command::new(&reweave).args(init));
+    let issue = [
+        "cluster",
+        "issue",
+        "--role",
+        "coordinator",
+        "--dir",
+        cluster,
+    ];
+    told_by(Command::new(&reweave).args(issue).args(["--name", "c1"]));
+}
+
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -66,9 +84,9 @@ fn judged(folder: &Path, settings: &Value) -> Output {
     let host = |address: &str| json!({ "reweave_address": address });
     let facts = json!({
         "ansible_managed": "By the role",
-        "reweave_address": "10.0.0.1",
+        "reweave_address": "127.0.0.1",
         "groups": { "reweave_coordinators": ["c1", "c2", "c3"] },
-        "hostvars": { "c1": host("10.0.0.1"), "c2": host("10.0.0.2"), "c3": host("10.0.0.3") },
+        "hostvars": { "c1": host("127.0.0.1"), "c2": host("127.0.0.2"), "c3": host("127.0.0.3") },
         "reweave_settings": settings,
     });
     let mut python = Command::new("/usr/bin/python3");

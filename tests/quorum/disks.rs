@@ -142,12 +142,13 @@ fn unwritable() {
 fn small_disk(place: Place) -> Vec<String> {
     let mount = format!(
         "for last; do :; done; data=$(dirname \"$last\")/data{place}; mkdir -p \"$data\"; mount -t tmpfs \
-         -o size=96m tmpfs \"$data\" && exec \"$0\" \"$@\""
+         -o size={DISK_BYTES} tmpfs \"$data\" && exec \"$0\" \"$@\""
     );
     let words = ["unshare", "--mount", "sh", "-c", &mount];
     words.map(str::to_owned).into()
 }
 
+const DISK_BYTES: u64 = 96 << 20;
 /// So much is left of it.
 const LEFT_BYTES: u64 = 8 << 20;
 
@@ -159,8 +160,10 @@ fn full() {
     let data = quorum.stage.path(&format!("data{first}"));
     let data = format!("/proc/{pid}/root{}", data.display());
     let filler = format!("{data}/filler");
+    let free = free_bytes(&data);
+    assert!(free <= DISK_BYTES, "{free} bytes are those of another disk");
     let mut file = fs::File::create(&filler).expect("there is room");
-    let mut zeros = io::repeat(0).take(free_bytes(&data) - LEFT_BYTES);
+    let mut zeros = io::repeat(0).take(free - LEFT_BYTES);
     io::copy(&mut zeros, &mut file).expect("there is room");
 
     let (second, _) = quorum.leader_after(term);
@@ -174,6 +177,7 @@ fn full() {
     };
     wait("it is told", || is_told(&quorum));
 
+    drop(file);
     fs::remove_file(filler).expect("it was made");
     wait("it is told no more", || {
         quorum
@@ -186,15 +190,16 @@ fn full() {
     quorum.nothing_is_lost();
 }
 
+/// Of the file system that is there: `df` would look where such a path leads to here.
 fn free_bytes(folder: &str) -> u64 {
-    let mut df = Command::new("df");
-    let output = df
-        .args(["--output=avail", "--block-size=1", folder])
+    let mut stat = Command::new("stat");
+    let output = stat
+        .args(["--file-system", "--format=%a %S", folder])
         .output();
-    let output = output.expect("df is there");
+    let output = output.expect("stat is there");
     let told = String::from_utf8_lossy(&output.stdout);
-    let last = told.lines().last().expect("it tells").trim().parse();
-    last.expect("a number")
+    let figures = told.split_whitespace().map(|it| it.parse::<u64>());
+    figures.map(|it| it.expect("a number")).product()
 }
 
 /// Power is lost in the middle of a write: the last record is not whole.

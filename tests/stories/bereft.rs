@@ -127,7 +127,9 @@ fn two_of_three_dead() {
     reaches(&mut job, ALONE_MBPS);
 
     let before = (must(stage.routing()), thrown_away(&stage));
-    let pinned = before.0["leaf0"].matches("proto 213").count();
+    let rules = before.0["leaf0"].lines();
+    let pinned = rules.filter(|it| it.contains("lookup") && it.contains("proto 213"));
+    let pinned = pinned.count();
     assert_eq!(pinned, plan.pins.len(), "{}", before.0["leaf0"]);
     let killed = kill_two(&mut stage, &mut others);
     let seen = must(job.watch(BEREFT_FOR));

@@ -1,13 +1,9 @@
-//! Flows that collide, and how unevenly flows are spread.
-
-use std::collections::BTreeMap;
-use std::time::Duration;
+//! Flows that collide.
 
 use libtest_mimic::Trial;
 use reweave_common::cause::Class;
 use reweave_common::finding::Imbalance;
 use reweave_common::operator::{Explanation, Outcome, Phase};
-use reweave_planner::fim::{Load, imbalance};
 use reweave_tests::{Job, Leadership, PATIENCE, Progress, Stage, wait_for};
 
 use crate::needs::trial;
@@ -19,32 +15,22 @@ const PARTED_WITHIN_MS: f64 = 1000.0;
 /// The lab tells rates over so long: of the time in which the victim was that fast already.
 const TOLD_OVER_MS: f64 = 500.0;
 const LEAST_GAIN: f64 = 1.9;
-/// How far the live figure may be from what the counters of links say.
-const MOST_APART: f64 = 0.1;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![
-        trial(
-            "eight_flows_with_a_collision_are_parted_within_a_second",
-            STAGE,
-            || {
-                once_right(parted, |figures| {
-                    let in_time = figures.took_ms.is_some_and(|ms| ms <= PARTED_WITHIN_MS);
-                    in_time && figures.gain >= LEAST_GAIN
-                });
-            },
-        ),
-        trial(
-            "live_flow_imbalance_is_what_the_counters_of_links_say",
-            STAGE,
-            counted,
-        ),
-    ]
+    vec![trial(
+        "eight_flows_with_a_collision_are_parted_within_a_second",
+        STAGE,
+        || {
+            once_right(parted, |figures| {
+                let in_time = figures.took_ms.is_some_and(|ms| ms <= PARTED_WITHIN_MS);
+                in_time && figures.gain >= LEAST_GAIN
+            });
+        },
+    )]
 }
 
 /// So much that ranks hardly wait for each other while rates are looked at.
 const LONG: u64 = 20_000_000;
-const SHORT: u64 = 4_000_000;
 
 /// Streams of so many bytes from host to host, past one spine or as hashes have it.
 fn streams(name: &str, bytes: u64, hosts: &str, pairs: &str, paths: &str) -> String {
@@ -171,72 +157,4 @@ fn live(stage: &Stage) -> Imbalance {
         || Ok(stage.operator().status()?.flow_imbalance),
     ));
     status.worst
-}
-
-/// Sixteen flows as the hash has them, each as many bytes as the others.
-fn counted() {
-    let pairs: Vec<_> = (0..16)
-        .map(|it| format!("[{}, {}]", it / 4, 4 + it % 4))
-        .collect();
-    let hosts: Vec<_> = (0..8).map(|it| format!("\"h{it}\"")).collect();
-    let jobs = streams("train", SHORT, &hosts.join(", "), &pairs.join(", "), "");
-    let stage = led(&leaf_spine(2, 4, 4), &jobs, &Leadership::default());
-    let before = sent(&stage);
-    let mut job = must(stage.job("train"));
-    let flows = must(wait_for("all ways are known", PATIENCE, || {
-        known_flows(&stage, &mut job)
-    }));
-    must(job.watch(Duration::from_secs(20)));
-    let said = live(&stage);
-    must(job.stop());
-    let after = sent(&stage);
-    let bytes: Vec<_> = after
-        .iter()
-        .map(|(link, sent)| sent - before[link])
-        .collect();
-    let of_one = bytes.iter().sum::<u64>() as f64 / flows as f64;
-    let loads = bytes.iter().map(|&bytes| Load {
-        flows: (bytes as f64 / of_one).round() as u64,
-        weight: bytes,
-    });
-    let counted = imbalance(&loads.collect::<Vec<_>>()).expect("something was sent");
-    println!("live {said:?}\nby counters {counted:?}");
-    assert!((said.fim_percent - counted.fim_percent).abs() <= MOST_APART);
-}
-
-/// How many flows there are, once the ways of all sixteen that go up are known.
-fn known_flows(stage: &Stage, job: &mut Job) -> Result<Option<usize>, reweave_tests::StageError> {
-    job.watch(Duration::from_secs(1))?;
-    let flows = stage.operator().status()?.flows;
-    let up = flows
-        .iter()
-        .filter(|flow| flow.path.as_ref().is_some_and(|path| path.len() == 4));
-    let up = up.filter(|flow| {
-        flow.path
-            .as_ref()
-            .is_some_and(|path| path[1].from == "leaf0")
-    });
-    let count = up.count();
-    Ok((count >= 16).then_some(count))
-}
-
-/// What the first leaf has sent to each spine.
-fn sent(stage: &Stage) -> BTreeMap<String, u64> {
-    let fabric = stage.fabric();
-    let leaf = fabric.find("leaf0").expect("it is there");
-    let ups = fabric.links_of(leaf).iter().filter(|&&link| {
-        let far = fabric.link(link).far(leaf).node;
-        fabric.name(far).starts_with("spine")
-    });
-    let count = |&link| {
-        let mut ports = fabric.link(link).ports().into_iter();
-        let port = ports.find(|port| port.node == leaf).expect("it ends there");
-        let file = format!("/sys/class/net/swp{}/statistics/tx_bytes", port.index);
-        let said = must(stage.output("leaf0", &["cat", &file]));
-        (
-            fabric.link_name(link),
-            said.trim().parse().expect("a count"),
-        )
-    };
-    ups.map(count).collect()
 }

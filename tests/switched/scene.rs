@@ -73,6 +73,15 @@ pub(crate) fn port(stage: &Stage, node: &str, to: &str) -> String {
     format!("swp{}", port.index)
 }
 
+pub(crate) fn address(stage: &Stage, node: &str, interface: &str) -> String {
+    let line = format!(
+        "ip -4 -o addr show dev {interface} scope global | sed -n 's/.* inet \\([0-9.]*\\).*/\\1/p'"
+    );
+    let said = must(stage.output(node, &["sh", "-c", &line]));
+    let first = said.lines().next();
+    first.expect("it has an address").to_owned()
+}
+
 /// One in so many of these packets is lost at a node: a family of tables, and which packets, of what hook.
 pub(crate) fn lose(stage: &Stage, node: &str, [family, which]: &[&str; 2], one_in: u32) {
     let table = format!(

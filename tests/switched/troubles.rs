@@ -10,7 +10,7 @@ use reweave_tests::{Leadership, Stage, wait_for};
 
 use crate::needs::trial;
 use crate::play::{STAGE, must};
-use crate::scene::{Loss, causes, leaf_spine, led, lose, port};
+use crate::scene::{Loss, address, causes, leaf_spine, led, lose, port};
 
 /// Agents look every half a minute how a host is set.
 const FOUND_WITHIN: Duration = Duration::from_secs(75);
@@ -228,13 +228,4 @@ fn a_switch_that_loses_at_all_its_ports_beside_bad_links(stage: &Stage) {
     let forwarded = ["ip", "filter hook forward priority 0;"];
     lose(stage, "spine1", &forwarded, 20);
     are_found(stage, &[dead, lossy, (Class::FaultySwitch, "spine1")]);
-}
-
-fn address(stage: &Stage, node: &str, interface: &str) -> String {
-    let line = format!(
-        "ip -4 -o addr show dev {interface} scope global | sed -n 's/.* inet \\([0-9.]*\\).*/\\1/p'"
-    );
-    let said = must(stage.output(node, &["sh", "-c", &line]));
-    let first = said.lines().next();
-    first.expect("it has an address").to_owned()
 }

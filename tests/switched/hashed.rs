@@ -1,0 +1,300 @@
+//! How unevenly flows are spread that kernels hash: as chance would have it, and what is said of it live is
+//! what the switch itself has counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use reweave_common::finding::Imbalance;
+use reweave_common::operator::Imbalances;
+use reweave_tests::{Job, Labs, Leadership, PATIENCE, Setting, Stage, StageError, wait_for};
+use serde_json::Value;
+
+use crate::needs::{Need, trial};
+use crate::play::{STAGE, must};
+use crate::scene::{address, leaf_spine, led, port};
+
+const SPINES: [&str; 4] = ["spine0", "spine1", "spine2", "spine3"];
+const SENDERS: [&str; 4] = ["h0", "h1", "h2", "h3"];
+const RECEIVERS: [&str; 4] = ["h4", "h5", "h6", "h7"];
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "kernels_spread_flows_as_unevenly_as_chance",
+            &[Need::Lab, Need::Program("bash")],
+            as_by_chance,
+        ),
+        trial(
+            "live_flow_imbalance_is_what_the_counters_of_links_say",
+            STAGE,
+            counted,
+        ),
+    ]
+}
+
+/// A flow by its addresses and ports, as a switch writes it.
+type Flow = String;
+
+/// What went from the first leaf to a spine, by the switch's own counters.
+#[derive(Debug, Default)]
+struct Uplink {
+    /// Packets and bytes of each flow.
+    flows: BTreeMap<Flow, [u64; 2]>,
+}
+
+/// From now on each flow that goes up is counted.
+fn count(stage: &Stage, protocol: &str) {
+    let key = format!("ip saddr . {protocol} sport . ip daddr . {protocol} dport");
+    let (mut sets, mut rules) = (String::new(), String::new());
+    for spine in SPINES {
+        sets += &format!(
+            "set {spine} {{ type ipv4_addr . inet_service . ipv4_addr . inet_service; \
+             size 65535; flags dynamic; counter; }}; "
+        );
+        let port = port(stage, "leaf0", spine);
+        rules += &format!("oifname {port} update @{spine} {{ {key} counter }}; ");
+    }
+    let chain = format!("chain ups {{ type filter hook forward priority 0; {rules} }};");
+    must(stage.output(
+        "leaf0",
+        &["nft", &format!("table ip counted {{ {sets} {chain} }}")],
+    ));
+}
+
+fn uplinks(stage: &Stage) -> [Uplink; 4] {
+    SPINES.map(|spine| {
+        let words = ["nft", "-j", "list", "set", "ip", "counted", spine];
+        let said = must(stage.output("leaf0", &words));
+        let said: Value = serde_json::from_str(&said).expect("it is JSON");
+        let listed = said["nftables"].as_array().into_iter().flatten();
+        let elements = listed
+            .filter_map(|it| it["set"]["elem"].as_array())
+            .flatten();
+        let flow = |it: &Value| {
+            let it = &it["elem"];
+            let of = |what| it["counter"][what].as_u64().expect("it is counted");
+            (
+                it["val"]["concat"].to_string(),
+                [of("packets"), of("bytes")],
+            )
+        };
+        Uplink {
+            flows: elements.map(flow).collect(),
+        }
+    })
+}
+
+/// As it is defined, of what links carry.
+fn deviation_percent(loads: [f64; 4]) -> f64 {
+    let mean = loads.iter().sum::<f64>() / 4.0;
+    let off: f64 = loads.iter().map(|load| (load - mean).abs() / mean).sum();
+    100.0 * off / 4.0
+}
+
+const DRAWS: u16 = 100;
+const PACKETS: u64 = 2;
+/// Each port is that of sixteen flows, one from each sender to each receiver.
+const FLOWS_OF_A_PORT: u16 = 16;
+const FIRST_PORT: u16 = 1024;
+
+/// So many flows in each draw, and how uneven they are on the average on four links if chance spreads them.
+const EXPECTED: [(u16, f64); 3] = [(16, 33.8), (32, 24.2), (64, 17.2)];
+
+/// No agents, and so no other packets. All draws are sent at once, and told apart by their ports.
+fn as_by_chance() {
+    let fabric = leaf_spine(2, 4, 4);
+    let setting = Setting {
+        scenario: "name = \"hashed\"\nseed = 1\nmanagement = true\nfabric = \"two-leaves.toml\"\n",
+        fabric: &fabric,
+    };
+    let stage = must(Stage::up(setting, Labs::Hidden));
+    count(&stage, "udp");
+    let sent: u16 = EXPECTED.iter().map(|(flows, _)| ports_of(*flows)).sum();
+    send(&stage, FIRST_PORT..FIRST_PORT + DRAWS * sent);
+    let uplinks = uplinks(&stage);
+    is_whole(&uplinks, usize::from(DRAWS * sent * FLOWS_OF_A_PORT));
+    let mut next = FIRST_PORT;
+    for (flows, expected) in EXPECTED {
+        let draws = (0..DRAWS).map(|_| {
+            let ports = next..next + ports_of(flows);
+            next = ports.end;
+            of_ports(&uplinks, ports)
+        });
+        is_the_mean(&draws.collect::<Vec<_>>(), flows, expected);
+    }
+}
+
+fn ports_of(flows: u16) -> u16 {
+    flows / FLOWS_OF_A_PORT
+}
+
+/// From each sender to each receiver at each of these ports, where nobody answers. The same at each run.
+fn send(stage: &Stage, ports: Range<u16>) {
+    let addresses = RECEIVERS.map(|host| {
+        let silent = "type filter hook input priority 0; meta l4proto udp drop;";
+        let table = format!("table ip silent {{ chain taken {{ {silent} }}; }}");
+        must(stage.output(host, &["nft", &table]));
+        address(stage, host, "eth0")
+    });
+    let (first, last) = (ports.start, ports.end - 1);
+    let script = format!(
+        "echo 40000 40000 > /proc/sys/net/ipv4/ip_local_port_range
+        for port in $(seq {first} {last}); do for to in {}; do
+            exec 3> /dev/udp/$to/$port && for _ in $(seq {PACKETS}); do printf . >&3; done && exec 3>&- || exit
+        done; done",
+        addresses.join(" ")
+    );
+    for host in SENDERS {
+        must(stage.output(host, &["bash", "-c", &script]));
+    }
+}
+
+/// All came by, and all packets of a flow by one link.
+fn is_whole(uplinks: &[Uplink], flows: usize) {
+    let all = uplinks.iter().flat_map(|it| &it.flows);
+    let names: BTreeSet<_> = all.clone().map(|(flow, _)| flow).collect();
+    assert_eq!(names.len(), flows);
+    let split = all.filter(|(_, [packets, _])| *packets != PACKETS);
+    assert_eq!(split.collect::<Vec<_>>(), []);
+}
+
+fn of_ports(uplinks: &[Uplink; 4], ports: Range<u16>) -> f64 {
+    let ports: Vec<_> = ports.map(|port| format!(",{port}]")).collect();
+    let is_of = |flow: &&Flow| ports.iter().any(|port| flow.ends_with(port));
+    let loads = uplinks
+        .each_ref()
+        .map(|it| it.flows.keys().filter(is_of).count());
+    deviation_percent(loads.map(|flows| flows as f64))
+}
+
+fn is_the_mean(draws: &[f64], flows: u16, expected: f64) {
+    let count = draws.len() as f64;
+    let mean = draws.iter().sum::<f64>() / count;
+    let squares: f64 = draws.iter().map(|it| (it - mean) * (it - mean)).sum();
+    let error = squares.sqrt() / count;
+    println!("{flows} flows: {mean:.1} % +- {error:.1}, expected {expected}");
+    // What the expected figure is rounded by besides.
+    let apart = (mean - expected).abs();
+    assert!(
+        apart <= 3.0 * error + 0.05,
+        "{mean} +- {error} where {expected} is expected"
+    );
+}
+
+/// Flows of two sizes, none of which any link but its sender's own holds back.
+const FLOWS: usize = 12;
+const LOOKS: u32 = 5;
+/// How far live figures may be from what the counters of links say.
+const MOST_APART: f64 = 0.1;
+/// Rates of flows wander more than their number.
+const MOST_APART_BY_RATE: f64 = 10.0;
+
+/// Two racks, each with a link to four spines; what sends is far slower than what the rest can take.
+fn fabric() -> String {
+    let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let link = |a: &str, b: &str, gbps: f64| {
+        format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = {gbps}\n")
+    };
+    let mut text = "kind = \"graph\"\n".to_owned();
+    let hosts = SENDERS.iter().chain(&RECEIVERS);
+    text.extend(hosts.map(|host| node(host, "host")));
+    let switches = ["leaf0", "leaf1"].iter().chain(&SPINES);
+    text.extend(switches.map(|switch| node(switch, "switch")));
+    text.extend(SENDERS.map(|host| link(host, "leaf0", 0.04)));
+    text.extend(RECEIVERS.map(|host| link(host, "leaf1", 0.4)));
+    for spine in SPINES {
+        text += &link("leaf0", spine, 0.4);
+        text += &link("leaf1", spine, 0.4);
+    }
+    text
+}
+
+/// Two hosts send two flows each, and two send four, which are half as fast. None comes to its end.
+fn job() -> String {
+    let pairs = (0..4).flat_map(|from| {
+        let flows = if from < 2 { 2 } else { 4 };
+        (0..flows).map(move |nth| format!("[{from}, {}]", 4 + (from + nth) % 4))
+    });
+    let pairs: Vec<_> = pairs.collect();
+    let hosts = SENDERS.iter().chain(&RECEIVERS);
+    let hosts: Vec<_> = hosts.map(|host| format!("\"{host}\"")).collect();
+    format!(
+        "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [{}]\npairs = [{}]\n\
+         bytes = 4_000_000_000\niterations = 1\n",
+        hosts.join(", "),
+        pairs.join(", ")
+    )
+}
+
+fn counted() {
+    let stage = led(&fabric(), &job(), &Leadership::default());
+    count(&stage, "tcp");
+    let mut job = must(stage.job("train"));
+    told(&stage);
+    is_as_counted(&stage, &mut job);
+    must(job.stop());
+}
+
+/// What is said while all flows are known to go up: on a machine that is busy, some may not be for a moment.
+fn told(stage: &Stage) -> Imbalance {
+    must(wait_for("all ways are known", PATIENCE, || {
+        let (before, said, after) = (are_known(stage)?, spread(stage)?, are_known(stage)?);
+        Ok(said.filter(|_| before && after))
+    }))
+}
+
+fn are_known(stage: &Stage) -> Result<bool, StageError> {
+    let flows = stage.operator().status()?.flows;
+    let ways = flows.iter().filter_map(|flow| flow.path.as_ref());
+    let up = ways.filter(|way| way.len() == 4 && way[1].from == "leaf0");
+    Ok(up.count() == FLOWS)
+}
+
+/// What is said of the links that the first leaf chooses among.
+fn spread(stage: &Stage) -> Result<Option<Imbalance>, StageError> {
+    let said: Imbalances = stage.operator().ask(&["fim"])?;
+    let mut groups = said.groups.into_iter();
+    let group = groups.find(|it| it.is_chosen && it.over[0].from == "leaf0");
+    Ok(group.map(|it| it.imbalance))
+}
+
+/// What is said, again and again, and what has been counted meanwhile.
+fn is_as_counted(stage: &Stage, job: &mut Job) {
+    let before = uplinks(stage);
+    let looks = (0..LOOKS).map(|_| {
+        must(job.watch(Duration::from_secs(1)));
+        told(stage)
+    });
+    let looks: Vec<_> = looks.collect();
+    let after = uplinks(stage);
+    let bytes = |uplink: &Uplink| uplink.flows.values().map(|[_, bytes]| bytes).sum::<u64>();
+    let flows = after.each_ref().map(|it| it.flows.len() as f64);
+    assert_eq!(flows.iter().sum::<f64>(), FLOWS as f64);
+    let grown = [0, 1, 2, 3].map(|nth| (bytes(&after[nth]) - bytes(&before[nth])) as f64);
+    let fullest = grown.iter().copied().fold(0.0, f64::max);
+    let fim = deviation_percent(flows);
+    assert!(
+        looks
+            .iter()
+            .all(|it| (it.fim_percent - fim).abs() <= MOST_APART),
+        "{fim}: {looks:?}"
+    );
+    let mean = |of: fn(&Imbalance) -> f64| looks.iter().map(of).sum::<f64>() / looks.len() as f64;
+    let pairs = [
+        (
+            mean(|it| it.max_over_mean),
+            4.0 * fullest / grown.iter().sum::<f64>(),
+            MOST_APART,
+        ),
+        (
+            mean(|it| it.weighted_percent),
+            deviation_percent(grown),
+            MOST_APART_BY_RATE,
+        ),
+    ];
+    println!("{fim:.1} %; live and by counters {pairs:.2?}");
+    let is_near = |(live, counted, most): &(f64, f64, f64)| (live - counted).abs() <= *most;
+    assert!(pairs.iter().all(is_near), "{pairs:?}");
+}
