@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
 use reweave_planner::causes::{Ground, Probe, localise};
 use reweave_planner::paths::Atlas;
 use reweave_planner::placement::{Demand, Request, place};
-use reweave_planner::probes::cover;
+use reweave_planner::probes::{Candidate, choose, cover};
 use reweave_planner::sim::ecmp::{Ecmp, Fields};
 
 use crate::cost::{peak_mib, timed};
@@ -24,6 +25,9 @@ pub(crate) fn measure_all(words: &[String]) {
     }
     if is_asked("probes-10000-hosts") {
         probes();
+    }
+    if is_asked("probes-live-10000-hosts") {
+        chosen();
     }
     if is_asked("ranks-1024") {
         ranks();
@@ -108,6 +112,35 @@ fn probes() {
         cover.uncovered.len()
     );
     told("probes-10000-hosts", 2.0, vec![(took_s, figures)]);
+}
+
+/// What a coordinator chooses from: four flows of each host to one of its next 64, whose ways were traced.
+fn chosen() {
+    let fabric = leaf_spine(313, 32, 32);
+    let (mut atlas, ecmp) = (Atlas::new(&fabric), Ecmp::default());
+    let hosts: Vec<_> = fabric.endpoints().collect();
+    let mut candidates = Vec::new();
+    for (pair, &from) in hosts.iter().enumerate() {
+        let to = hosts[(pair + 1 + pair * 7 % 64) % hosts.len()];
+        for port in 7400..7404 {
+            let mut way = |[from, to]: [NodeId; 2], [source_port, destination_port]: [u16; 2]| {
+                let label = ecmp.label(Fields {
+                    source: from.index() as u32,
+                    destination: to.index() as u32,
+                    source_port,
+                    destination_port,
+                    protocol: 17,
+                });
+                let way = atlas.hashed([from, to], &ecmp, label).unwrap_or_default();
+                way.into_iter().map(|hop| atlas.index(hop)).collect()
+            };
+            let ways = [way([from, to], [port, 7333]), way([to, from], [7333, port])];
+            candidates.push(Candidate { pair, ways });
+        }
+    }
+    let (chosen, took_s) = timed(|| choose(&candidates, atlas.hops(), CROSSINGS));
+    let figures = format!("candidates={} chosen={}", candidates.len(), chosen.len());
+    told("probes-live-10000-hosts", 2.0, vec![(took_s, figures)]);
 }
 
 /// A ring and groups of eight that exchange more, on 32 racks, in disorder.

@@ -198,7 +198,7 @@ fn free_bytes(folder: &str) -> u64 {
         .output();
     let output = output.expect("stat is there");
     let told = String::from_utf8_lossy(&output.stdout);
-    let figures = told.split_whitespace().map(|it| it.parse::<u64>());
+    let figures = told.split_whitespace().map(str::parse::<u64>);
     figures.map(|it| it.expect("a number")).product()
 }
 

@@ -112,7 +112,7 @@ fn thrown_away(stage: &Stage) -> BTreeMap<String, u64> {
                   cat /sys/class/net/*/statistics/?x_dropped";
     let of = |node: &str| {
         let counts = must(stage.output(node, &["sh", "-c", script]));
-        let counts = counts.lines().map(|line| line.parse::<u64>());
+        let counts = counts.lines().map(str::parse::<u64>);
         (node.to_owned(), counts.map(|it| it.expect("a count")).sum())
     };
     stage.nodes().map(of).collect()

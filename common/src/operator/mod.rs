@@ -52,8 +52,8 @@ pub use plan::{
 pub use resolve::Unknown;
 pub use status::{
     AgentState, AgentStatus, FlowStatus, FrozenStatus, LackStatus, LinkStatus, MaintenanceStage,
-    MaintenanceStatus, Mode, OpticalStatus, PairStatus, PathBandwidth, Phase, ProbeStatus,
-    RdmaStatus, RunningChange, Status,
+    MaintenanceStatus, Mode, OpticalStatus, PairStatus, PathBandwidth, Phase, ProbeCoverage,
+    ProbeStatus, RdmaStatus, RunningChange, Status,
 };
 pub use trace::{Between, FlowEnd, TracedFlow, TracedStep, TracedWay};
 

@@ -243,6 +243,22 @@ pub struct ProbeStatus {
     pub all: Option<Summary>,
     /// The pairs that lose most and take longest, worst first; not all of a large cluster.
     pub worst: Vec<PairStatus>,
+    /// Absent while it is found out which way probes go.
+    pub coverage: Option<ProbeCoverage>,
+}
+
+/// How links are crossed by those flows of probes that were chosen.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ProbeCoverage {
+    /// Of all links, both counted.
+    pub directions: usize,
+    /// So many flows shall cross each.
+    pub wanted: u32,
+    /// Directions that fewer cross.
+    pub seldom: usize,
+    /// Some of them.
+    pub seldom_hops: Vec<Hop>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -220,7 +220,7 @@ fn several_variants_stand_side_by_side() {
     let folder = three();
     let json = simulated(&folder, SPAN, &[&THREE[..], &["--output", "json"]].concat());
     let lines = String::from_utf8(json.stdout).expect("text");
-    let lines = lines.lines().map(|line| serde_json::from_str(line));
+    let lines = lines.lines().map(serde_json::from_str);
     let lines: Vec<Value> = lines.collect::<Result<_, _>>().expect("each is JSON");
     let told: Vec<_> = lines
         .iter()

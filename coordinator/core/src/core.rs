@@ -388,6 +388,7 @@ impl Core {
                 upkeep: &self.upkeep,
                 registry: &self.registry,
                 evenness: &self.evenness,
+                probing: &self.probing,
                 cool_down: self.autopilot.rest_of_cool_down(known, &self.state),
                 disk_is_full: self.disk_is_full,
             };

@@ -67,6 +67,10 @@ pub struct Policy {
     /// When changes may be made, by the time of day in UTC. Default none: at any time. What leads nowhere
     /// is mended at any time all the same, and so is what a person wants done now.
     pub changes_only: Vec<Hours>,
+    /// Of the flows of probes that a host would have, were none left out, each sends one so often. Those that
+    /// are sent share what the others would. Default 400 ms: ten probes a second to each peer, where four
+    /// ports are used.
+    pub probe_every: Duration,
     /// The way between two hosts is measured by a train of packets so often, where their wires rest and
     /// the trains' share of the links lasts. Default 1 min.
     pub trains_every: Duration,
@@ -98,6 +102,7 @@ impl Default for Policy {
             look_every: Duration::from_millis(500),
             trace_every: Duration::from_secs(5),
             changes_only: Vec::new(),
+            probe_every: Duration::from_millis(400),
             trains_every: Duration::from_mins(1),
             end_silent_jobs_after: Duration::from_mins(10),
         }

@@ -21,8 +21,9 @@ const AT_ONCE: usize = 16;
 /// A way is asked for again after this; without an answer it is believed so much longer.
 const LEARN_EVERY: Duration = Duration::from_secs(30);
 const TRUST_FOR: Duration = Duration::from_secs(120);
-/// More are not kept, however many hosts there are.
+/// More are not kept, or than so many of each host: those of its probes there and back.
 const MOST_WAYS: usize = 1 << 18;
+const MOST_OF_A_HOST: usize = 160;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ways {
@@ -36,10 +37,12 @@ impl Ways {
     /// Takes what agents have traced since.
     pub(crate) fn advance(&mut self, picture: &Picture<'_>) {
         let now = picture.known.now;
+        let hosts = picture.fabric().endpoints().count();
+        let most = MOST_WAYS.max(hosts * MOST_OF_A_HOST);
         for (from, traced) in picture.traced_probes() {
             let is_newer = |at: &Moment| traced.at > *at;
             let known = self.traced.get(&traced.value.flow);
-            if known.is_none_or(is_newer) && self.traced.len() < MOST_WAYS {
+            if known.is_none_or(is_newer) && self.traced.len() < most {
                 self.learn(picture, from, traced.value.flow, traced.at);
             }
         }
@@ -85,6 +88,13 @@ impl Ways {
         Some(format!(
             "{count} ways of probes left out, as that from {from} to {to}: traced in one way and then in another"
         ))
+    }
+
+    /// As if it had been traced.
+    #[cfg(test)]
+    pub(crate) fn know(&mut self, flow: FlowKey, way: Vec<Hop>, at: Moment) {
+        self.learned.record(flow, way);
+        self.traced.insert(flow, at);
     }
 
     pub(crate) fn way(&self, flow: &FlowKey) -> Option<&[Hop]> {

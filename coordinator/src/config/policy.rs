@@ -15,7 +15,7 @@ const MOST_EVALUATIONS: i64 = 1_000_000;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 27;
+pub(super) const SETTINGS: usize = 28;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +44,7 @@ struct PolicyFile {
     cool_down_ms: Option<Spanned<f64>>,
     look_every_ms: Option<Spanned<f64>>,
     trace_every_ms: Option<Spanned<f64>>,
+    probe_every_ms: Option<Spanned<f64>>,
     trains_every_ms: Option<Spanned<f64>>,
     end_silent_jobs_after_ms: Option<Spanned<f64>>,
     changes_only: Option<Vec<Spanned<String>>>,
@@ -75,6 +76,7 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
         look_every: reader.period(&file.look_every_ms, default.look_every)?,
         trace_every: reader.period(&file.trace_every_ms, default.trace_every)?,
         changes_only: reader.hours(&file.changes_only)?,
+        probe_every: reader.period(&file.probe_every_ms, default.probe_every)?,
         trains_every: reader.period(&file.trains_every_ms, default.trains_every)?,
         end_silent_jobs_after: reader.period(
             &file.end_silent_jobs_after_ms,

@@ -481,8 +481,10 @@ impl Drive {
 
     fn answer_all(&mut self) {
         while let Some((id, response)) = self.office.poll_answer() {
-            // An operator who has left wants no answer.
-            let _ = self.waiting.remove(&id).map(|reply| reply.send(response));
+            if let Some(reply) = self.waiting.remove(&id) {
+                // An operator who has left wants no answer.
+                let _ = reply.send(response);
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What was measured between hosts: by probes, by trains of packets, over RDMA.
 
 use reweave_common::bandwidth::Bandwidth;
-use reweave_common::operator::{PairStatus, PathBandwidth, ProbeStatus, RdmaStatus};
+use reweave_common::operator::{PairStatus, PathBandwidth, ProbeCoverage, ProbeStatus, RdmaStatus};
 use reweave_common::probing::Summary;
 
-use super::dash;
+use super::{dash, hop};
 use crate::page::{Ink, Page, age};
 
 /// More would hide the rest; `--output json` has them.
@@ -24,6 +24,26 @@ pub(super) fn probes(page: &mut Page, probes: &ProbeStatus) {
         ["hosts", "probes", "lost", "loss", "round trip", "p99"],
         rows,
     );
+    if let Some(coverage) = probes.coverage.as_ref().filter(|it| it.seldom > 0) {
+        seldom(page, coverage);
+    }
+}
+
+fn seldom(page: &mut Page, coverage: &ProbeCoverage) {
+    let hops = coverage.seldom_hops.iter().take(WORST_PAIRS);
+    let hops: Vec<_> = hops.map(hop).collect();
+    let more = if coverage.seldom > hops.len() {
+        ", ..."
+    } else {
+        ""
+    };
+    page.line(&format!(
+        "  {} of {} directions of links are crossed by fewer than {} flows of probes: {}{more}",
+        coverage.seldom,
+        coverage.directions,
+        coverage.wanted,
+        hops.join(", ")
+    ));
 }
 
 /// The slowest.

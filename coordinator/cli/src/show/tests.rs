@@ -14,8 +14,8 @@ use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
     Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, Iteration, IterationOutcome,
     LackStatus, LinkStatus, Loser, Mode, Move, NotSeen, OpenInvitation, OpticalStatus, Outcome,
-    PairStatus, PathBandwidth, Phase, Pin, Plan, Prediction, ProbeStatus, RdmaStatus, Record,
-    RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
+    PairStatus, PathBandwidth, Phase, Pin, Plan, Prediction, ProbeCoverage, ProbeStatus,
+    RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::probing::{Part, Summary, Tally};
@@ -509,6 +509,12 @@ fn probes() -> ProbeStatus {
             to: "h4".to_owned(),
             summary: summary(0),
         }],
+        coverage: Some(ProbeCoverage {
+            directions: 48,
+            wanted: 4,
+            seldom: 9,
+            seldom_hops: flow_imbalance().worst_over,
+        }),
     }
 }
 
@@ -602,6 +608,7 @@ Probes of the last minute
   hosts         probes  lost            loss  round trip     p99
   all 56 pairs     600     6  0.46 .. 2.16 %      120 us  120 us
   h0 > h4          600     0  0.00 .. 0.64 %      120 us  120 us
+  9 of 48 directions of links are crossed by fewer than 4 flows of probes: leaf0 > spine0, leaf0 > spine1, ...
 
 Bandwidth, by trains of packets in idle gaps
   hosts    over                    from port  bandwidth                                              95 %  trains  last
@@ -674,7 +681,7 @@ fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
         page.text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let few = lines(false);
-    assert!(few.len() < 83, "{}", few.join("\n"));
+    assert!(few.len() < 84, "{}", few.join("\n"));
     let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
     assert!(has(&few, "1000 up; all ends of links known"));
     assert!(has(&few, "h777"));

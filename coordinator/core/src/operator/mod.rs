@@ -15,6 +15,7 @@ use crate::diff;
 use crate::discovery::discover;
 use crate::evenness::Evenness;
 use crate::planning;
+use crate::probing::Probing;
 use crate::radius;
 use crate::reason::Reason;
 use crate::registry::Registry;
@@ -59,6 +60,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) upkeep: &'a Upkeep,
     pub(crate) registry: &'a Registry,
     pub(crate) evenness: &'a Evenness,
+    pub(crate) probing: &'a Probing,
     /// How long to let things be after the last plan.
     pub(crate) cool_down: Duration,
     pub(crate) disk_is_full: bool,

@@ -7,12 +7,13 @@ use reweave_common::operator::{PairStatus, ProbeStatus};
 use reweave_common::probing::{Summary, Tally};
 
 use crate::model::Known;
+use crate::probing::Probing;
 use crate::standings::{Standings, pairs_of};
 
 /// An answer has to fit into one message, however large the cluster is.
 const MOST_PAIRS: usize = 256;
 
-pub(super) fn probes(known: Known<'_>, standings: &Standings) -> ProbeStatus {
+pub(super) fn probes(known: Known<'_>, standings: &Standings, probing: &Probing) -> ProbeStatus {
     let pairs = standings.pairs();
     let worst = standings.worst(MOST_PAIRS).into_iter();
     ProbeStatus {
@@ -21,6 +22,7 @@ pub(super) fn probes(known: Known<'_>, standings: &Standings) -> ProbeStatus {
         worst: worst
             .filter_map(|(from, to)| pair(known, from, to))
             .collect(),
+        coverage: probing.coverage(known.fabric),
     }
 }
 

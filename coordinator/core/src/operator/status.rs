@@ -82,7 +82,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
         invitations: invitations(known, state),
         revoked: revoked(state),
         opticals: opticals(known, in_force),
-        probes: probes(known, seen.standings),
+        probes: probes(known, seen.standings, seen.probing),
         bandwidths: bandwidths(&picture),
         rdma: rdma(known),
         lacks: lacks(known),

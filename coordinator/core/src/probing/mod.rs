@@ -3,19 +3,22 @@
 //! of them are left.
 //!
 //! In a large cluster a host probes the next [`MOST_PEERS`] in the fabric's order, and so each is
-//! probed by as many.
+//! probed by as many; and most of them by one port, since not all ways can be traced.
 
+mod candidates;
 mod selection;
 
 use std::collections::BTreeMap;
 use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
 use std::time::Duration;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
+use reweave_common::operator::ProbeCoverage;
 use reweave_common::probing::{PROBE_PORT, ProbeList};
 use reweave_common::units::Rate;
 use reweave_planner::probes::ports_for;
@@ -23,6 +26,7 @@ use reweave_planner::probes::ports_for;
 use crate::effect::Outbox;
 use crate::model::Known;
 use crate::pace::Pace;
+use candidates::{Pair, Share};
 use selection::Selection;
 
 const MOST_PEERS: usize = 64;
@@ -32,8 +36,6 @@ const FIRST_PORT: u16 = 7400;
 const SOURCE_PORTS: std::ops::RangeInclusive<usize> = 4..=64;
 /// How sure it shall be that every path between two racks is probed.
 const COVERED: f64 = 0.99;
-/// Of each flow: ten probes a second to each peer.
-const PERIOD: Duration = Duration::from_millis(400);
 /// Probes take no more than one part in this of a host's slowest link.
 const LEAST_SHARE: u64 = 1000;
 const VALID_FOR: Duration = Duration::from_secs(30);
@@ -110,19 +112,18 @@ impl Probing {
     }
 
     fn list(&self, known: Known<'_>, node: NodeId) -> ProbeList {
-        let peers = self.peers(node);
-        let peers = peers.filter(|(peer, _)| self.answers(known, *peer, node));
-        let ports = ports(known.fabric, node);
-        let all = peers.flat_map(|(_, pairs)| pairs);
-        let all: Vec<_> = all.flat_map(|pair| flows(pair, ports)).collect();
-        let flows = all
-            .iter()
-            .copied()
-            .filter(|flow| self.selection.keeps(flow));
+        let pairs = self.pairs(known, node, self.addresses_in_all());
+        let pairs = pairs.filter(|pair| self.answers(known, pair.peer, node));
+        let pairs: Vec<_> = pairs.collect();
+        let all = pairs.len() * usize::from(ports(known.fabric, node));
+        let flows = pairs.iter().flat_map(|pair| {
+            let kept = |flow: &FlowKey| !pair.is_open || self.selection.keeps(flow);
+            pair.flows().filter(kept)
+        });
         let flows: Vec<_> = flows.collect();
         ProbeList {
             // As many probes in all, however many flows share them.
-            period: PERIOD * flows.len() as u32 / all.len().max(1) as u32,
+            period: known.policy.probe_every * flows.len() as u32 / all.max(1) as u32,
             flows,
             most_rate: most_rate(known, node),
             roster: self.addresses.values().flatten().copied().collect(),
@@ -140,18 +141,43 @@ impl Probing {
         peers.map(|(peer, theirs)| (*peer, pairs(own, theirs)))
     }
 
-    /// All that could be sent, by whomever; of too many to choose from, no more than show that.
+    fn addresses_in_all(&self) -> usize {
+        self.addresses.values().map(Vec::len).sum()
+    }
+
+    /// Whom a host shall probe by which ports, where there are so many addresses.
+    fn pairs(
+        &self,
+        known: Known<'_>,
+        node: NodeId,
+        addresses: usize,
+    ) -> impl Iterator<Item = Pair> {
+        let share = Share::of(addresses, ports(known.fabric, node));
+        let peers: Vec<_> = self.peers(node).collect();
+        let places = peers.len();
+        let peers = peers.into_iter().enumerate();
+        peers.flat_map(move |(place, (peer, pairs))| {
+            let pairs = pairs.into_iter();
+            pairs.map(move |ends| share.pair(node.index(), (place, places), (peer, ends)))
+        })
+    }
+
+    /// All that there is to choose from, by whomever.
     fn asked(&self, known: Known<'_>) -> Vec<Asked> {
-        let of_host = |&node: &NodeId| {
-            let ports = ports(known.fabric, node);
-            let pairs = self.peers(node).flat_map(|(_, pairs)| pairs);
-            pairs.map(move |pair| (pair, ports))
-        };
-        let pairs = self.addresses.keys().flat_map(of_host).enumerate();
-        let asked = pairs.flat_map(|(pair, (ends, ports))| {
-            flows(ends, ports).map(move |flow| Asked { pair, flow })
+        let addresses = self.addresses_in_all();
+        let hosts = self.addresses.keys();
+        let pairs = hosts.flat_map(|&node| self.pairs(known, node, addresses));
+        let open = pairs.filter(|pair| pair.is_open).enumerate();
+        let asked = open.flat_map(|(nth, pair)| {
+            let flows = pair.flows();
+            flows.map(move |flow| Asked { pair: nth, flow })
         });
-        asked.take(selection::MOST_FLOWS + 1).collect()
+        asked.collect()
+    }
+
+    /// How the links are crossed by what is sent; none while that is found out.
+    pub(crate) fn coverage(&self, fabric: &Fabric) -> Option<ProbeCoverage> {
+        self.selection.coverage(fabric)
     }
 
     /// Those who were told the longest ago first.
@@ -209,8 +235,8 @@ fn ports(fabric: &Fabric, node: NodeId) -> u16 {
     ports.clamp(*SOURCE_PORTS.start(), *SOURCE_PORTS.end()) as u16
 }
 
-fn flows([from, to]: [Ipv4Addr; 2], ports: u16) -> impl Iterator<Item = FlowKey> {
-    (FIRST_PORT..FIRST_PORT + ports).map(move |port| FlowKey {
+fn flows([from, to]: [Ipv4Addr; 2], ports: Range<u16>) -> impl Iterator<Item = FlowKey> {
+    ports.map(move |port| FlowKey {
         protocol: Protocol::Udp,
         source: SocketAddrV4::new(from, port),
         destination: SocketAddrV4::new(to, PROBE_PORT),
@@ -226,32 +252,4 @@ fn most_rate(known: Known<'_>, node: NodeId) -> Rate {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_fewer_hosts_share_many_ways_the_more_ports_each_uses() {
-        let ports_in = |text: &str| {
-            let fabric = Fabric::parse("fabric.toml", text).unwrap();
-            ports(&fabric, fabric.find("h0").unwrap())
-        };
-        let leaf_spine = |spines: usize, hosts: usize| {
-            ports_in(&format!(
-                "kind = \"leaf-spine\"\nleaves = 2\nspines = {spines}\nhosts_per_leaf = {hosts}\n\
-                 host_gbps = 1\nuplink_gbps = 1"
-            ))
-        };
-        assert_eq!(
-            (leaf_spine(4, 1), leaf_spine(8, 1), leaf_spine(32, 1)),
-            (21, 51, 64)
-        );
-        assert_eq!(
-            (leaf_spine(32, 2), leaf_spine(32, 32), leaf_spine(2, 4)),
-            (64, 4, 4)
-        );
-        assert_eq!(
-            ports_in("kind = \"direct\"\nhosts = 4\nlink_gbps = 1\nstrides = [1]"),
-            4
-        );
-    }
-}
+mod tests;

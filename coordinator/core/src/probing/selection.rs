@@ -3,11 +3,13 @@
 //!
 //! At first, and when ways are others than they were, all are sent until their ways have been traced.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
+use reweave_common::operator::{ProbeCoverage, hops};
 use reweave_common::snapshot::Hop;
 use reweave_planner::paths::Atlas;
 use reweave_planner::probes::{Candidate, choose};
@@ -23,8 +25,8 @@ const EXPLORE_FOR: Duration = Duration::from_secs(60);
 const EXPLORE_EVERY: Duration = Duration::from_secs(600);
 /// So many flows at least cross each link each way, where as many can: that is forty probes a second.
 const TIMES: u32 = 4;
-/// Of more, none is chosen: tracing all of their ways would take too long.
-pub(super) const MOST_FLOWS: usize = 1 << 16;
+/// An answer has to fit into one message.
+const MOST_SELDOM: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
@@ -38,6 +40,8 @@ struct Chosen {
     at: Moment,
     flows: BTreeSet<FlowKey>,
     crossed: BTreeSet<Hop>,
+    /// Crossed less often than wanted.
+    seldom: Vec<Hop>,
     /// Whether every link is crossed, and all ways were known.
     is_complete: bool,
 }
@@ -51,6 +55,17 @@ impl Selection {
     pub(super) fn keeps(&self, flow: &FlowKey) -> bool {
         let chosen = self.chosen.as_ref();
         chosen.is_none_or(|chosen| chosen.flows.contains(flow))
+    }
+
+    pub(super) fn coverage(&self, fabric: &Fabric) -> Option<ProbeCoverage> {
+        let chosen = self.chosen.as_ref()?;
+        let named = &chosen.seldom[..chosen.seldom.len().min(MOST_SELDOM)];
+        Some(ProbeCoverage {
+            directions: 2 * fabric.links().len(),
+            wanted: TIMES,
+            seldom: chosen.seldom.len(),
+            seldom_hops: hops(named, fabric),
+        })
     }
 
     /// Says whether others are to be sent from now on.
@@ -69,7 +84,7 @@ impl Selection {
         let asked = asked();
         let is_known = |it: &Asked| ways(known, &it.flow).is_some();
         let is_time = known.now.since(since) >= EXPLORE_FOR || asked.iter().all(is_known);
-        if is_time && !asked.is_empty() && asked.len() <= MOST_FLOWS {
+        if is_time && !asked.is_empty() {
             self.chosen = Some(Chosen::of(known, &asked));
         }
         self.chosen.is_some()
@@ -97,10 +112,14 @@ impl Chosen {
         let chosen = choose(&candidates, atlas.hops(), TIMES);
         let chosen = chosen.into_iter().map(|place| flows[place]);
         let flows: BTreeSet<_> = chosen.chain(open.iter().map(|it| it.flow)).collect();
-        let crossed = crossed(known, &flows);
+        let times = crossings(known, &flows);
+        let crossed: BTreeSet<_> = times.keys().copied().collect();
+        let hops = (0..atlas.hops()).map(|index| atlas.hop(index));
+        let is_seldom = |hop: &Hop| times.get(hop).is_none_or(|times| *times < TIMES);
         Self {
             at: known.now,
             is_complete: open.is_empty() && crossed.len() == atlas.hops(),
+            seldom: hops.filter(is_seldom).collect(),
             flows,
             crossed,
         }
@@ -110,6 +129,16 @@ impl Chosen {
         let is_old = known.now.since(self.at) >= EXPLORE_EVERY;
         (is_old && !self.is_complete) || !crossed(known, &self.flows).is_superset(&self.crossed)
     }
+}
+
+/// How many of these flows cross each hop, there or back.
+fn crossings(known: Known<'_>, flows: &BTreeSet<FlowKey>) -> BTreeMap<Hop, u32> {
+    let mut times = BTreeMap::new();
+    let ways = flows.iter().filter_map(|flow| ways(known, flow));
+    for hop in ways.flatten().flatten() {
+        *times.entry(*hop).or_default() += 1;
+    }
+    times
 }
 
 fn crossed(known: Known<'_>, flows: &BTreeSet<FlowKey>) -> BTreeSet<Hop> {

@@ -6,13 +6,13 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use reweave_common::bandwidth::{Bandwidth, Unclear};
-use reweave_common::operator::{PairStatus, PathBandwidth, ProbeStatus};
+use reweave_common::operator::{PairStatus, PathBandwidth, ProbeCoverage, ProbeStatus};
 use reweave_common::probing::{
     Large, Loss, Lost, Part, ProbeList, ProbeReading, Routers, Spread, Stamped, Summary, Tally,
     Times, Unsent,
 };
 
-use super::{MANY, addresses, duration, finite, flow, rate, text};
+use super::{MANY, addresses, duration, finite, flow, hop, rate, text};
 
 pub(super) fn list() -> impl Strategy<Value = ProbeList> {
     let parts = (
@@ -136,8 +136,28 @@ pub(super) fn status() -> impl Strategy<Value = ProbeStatus> {
         to,
         summary,
     });
-    let parts = (any::<usize>(), option::of(summary()), vec(pair, 0..MANY));
-    parts.prop_map(|(pairs, all, worst)| ProbeStatus { pairs, all, worst })
+    let coverage = (any::<(usize, u32, usize)>(), vec(hop(), 0..MANY));
+    let coverage = coverage.prop_map(
+        |((directions, wanted, seldom), seldom_hops)| ProbeCoverage {
+            directions,
+            wanted,
+            seldom,
+            seldom_hops,
+        },
+    );
+    let worst = vec(pair, 0..MANY);
+    let parts = (
+        any::<usize>(),
+        option::of(summary()),
+        worst,
+        option::of(coverage),
+    );
+    parts.prop_map(|(pairs, all, worst, coverage)| ProbeStatus {
+        pairs,
+        all,
+        worst,
+        coverage,
+    })
 }
 
 fn summary() -> impl Strategy<Value = Summary> {

@@ -1,0 +1,107 @@
+//! Which flows of probes there are to choose from: in a large cluster not all that could be sent, but as
+//! many as can be traced. Each host probes some of its peers by all its ports, and the rest by one.
+
+use std::net::Ipv4Addr;
+use std::ops::Range;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::NodeId;
+
+use super::{FIRST_PORT, flows};
+
+/// Of more, tracing all of their ways would take too long.
+pub(super) const MOST_FLOWS: usize = 1 << 16;
+/// From one host to the next, those of its peers that it probes by all ports are others by so many: no
+/// two hosts of a rack need look at the same racks.
+const STRIDE: usize = 7;
+
+/// Two addresses of which one probes the other.
+#[derive(Debug, Clone)]
+pub(super) struct Pair {
+    pub(super) peer: NodeId,
+    ends: [Ipv4Addr; 2],
+    ports: Range<u16>,
+    /// Whether it is chosen which of its flows are sent.
+    pub(super) is_open: bool,
+}
+
+impl Pair {
+    pub(super) fn flows(&self) -> impl Iterator<Item = FlowKey> + use<> {
+        flows(self.ends, self.ports.clone())
+    }
+}
+
+/// What each address may have of all flows that there are to choose from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Share {
+    ports: u16,
+    peers: usize,
+}
+
+impl Share {
+    /// Where so many addresses would use so many ports each.
+    pub(super) fn of(addresses: usize, ports: u16) -> Self {
+        let each = (MOST_FLOWS / addresses.max(1)).max(1);
+        let ports = ports.min(u16::try_from(each).unwrap_or(u16::MAX)).max(1);
+        Self {
+            ports,
+            peers: (each / usize::from(ports)).max(1),
+        }
+    }
+
+    /// The nth host's pair with the peer at this of so many places.
+    pub(super) fn pair(
+        self,
+        nth: usize,
+        (place, places): (usize, usize),
+        (peer, ends): (NodeId, [Ipv4Addr; 2]),
+    ) -> Pair {
+        let is_open = self.is_open((place + nth * STRIDE) % places.max(1), places);
+        let by = FIRST_PORT + ((nth + place) % usize::from(self.ports)) as u16;
+        let ports = match is_open {
+            true => FIRST_PORT..FIRST_PORT + self.ports,
+            false => by..by + 1,
+        };
+        Pair {
+            peer,
+            ends,
+            ports,
+            is_open,
+        }
+    }
+
+    /// As many places as it has peers, evenly over all there are.
+    fn is_open(self, place: usize, places: usize) -> bool {
+        let before = |place: usize| (place * self.peers).div_ceil(places.max(1));
+        self.peers >= places || before(place + 1) > before(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_cluster_has_all_to_choose_from_and_a_large_one_as_many_as_can_be_traced() {
+        let share = |addresses, ports| {
+            let Share { ports, peers } = Share::of(addresses, ports);
+            (ports, peers)
+        };
+        assert_eq!(share(256, 4), (4, 64));
+        assert_eq!(share(1024, 4), (4, 16));
+        assert_eq!(share(10_000, 4), (4, 1));
+        assert_eq!(share(10_000, 64), (6, 1));
+        assert_eq!(share(100_000, 4), (1, 1));
+    }
+
+    #[test]
+    fn a_share_of_peers_is_taken_evenly() {
+        for peers in 1..=64 {
+            let share = Share { ports: 4, peers };
+            let open: Vec<_> = (0..64).filter(|place| share.is_open(*place, 64)).collect();
+            assert_eq!(open.len(), peers);
+            let gaps = open.windows(2).map(|two| two[1] - two[0]);
+            assert!(gaps.into_iter().all(|gap| gap <= 64_usize.div_ceil(peers)));
+        }
+    }
+}
