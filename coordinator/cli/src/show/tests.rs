@@ -568,9 +568,7 @@ carry it out with  reweave apply 4
     );
 }
 
-#[test]
-fn a_status_begins_with_what_matters_most() {
-    let expected = "\
+const STATUS: &str = "\
 generation 3 of the routes is in force; changes are made by policy; 1 of 3 agents report
 alarm: leaf1 holds other rules than it was told to; look at its agent
 look at: agents that are connected and silent: leaf0
@@ -635,9 +633,12 @@ Join tokens
 Shut out
   agent h3
 ";
+
+#[test]
+fn a_status_begins_with_what_matters_most() {
     shows(
         |page| super::status(page, &status(), &eight_hosts(), Detail { all: false }),
-        expected,
+        STATUS,
     );
 }
 
