@@ -32,9 +32,9 @@ export async function get(path) {
 }
 
 /** With `body`, which goes as JSON; `signal` calls it off. */
-export async function post(path, body, signal) {
-  const json = body && { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
-  return (await ask(path, { method: "POST", signal, ...json })).json();
+export async function post(path, body, signal, headers = {}) {
+  const json = body && { body: JSON.stringify(body), headers: { ...headers, "Content-Type": "application/json" } };
+  return (await ask(path, { method: "POST", signal, headers, ...json })).json();
 }
 
 /** Server-sent events, by `fetch` since the browser's own reader sends no token. Ends when the stream does. */

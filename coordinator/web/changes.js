@@ -2,9 +2,10 @@
 
 import { Problem, get, post } from "./api.js";
 import { chip, h, nothing, panel, table } from "./dom.js";
-import { age, flowsByName, rate } from "./units.js";
+import { age, clock, flowsByName, rate } from "./units.js";
 import { ms, reviewed } from "./review.js";
 
+const CHANGED = 412;
 const PHASES = ["proposed", "approved", "applying", "verifying", "committed"];
 const KIND = { committed: "good", offered: "warn", running: "warn", "rolled-back": "bad", abandoned: "warn", held: "bad" };
 
@@ -13,6 +14,7 @@ export function changes(known, asked) {
   const running = h("div", {});
   const review = h("div", {}, nothing("Ask for a plan to see what would mend the cluster, or review one that is on offer."));
   const past = h("div", {});
+  const audit = h("div", {});
   const mayChange = known.me.role === "operator";
   let lastSeen = null;
 
@@ -34,13 +36,21 @@ export function changes(known, asked) {
   const takeBack = (generation) => offer(`/history/${generation}/taking-back`, "Everything is as it was before already.");
 
   async function open(generation) {
-    await trying(review, async () => show((await get(`/history/${generation}`)).plan, null));
+    await trying(review, async () => show(await get(`/plans/${generation}`), null));
     review.scrollIntoView({ block: "nearest" });
   }
 
-  async function approve({ generation }, insisting) {
+  /** What is shown, and nothing else: what has changed meanwhile is shown anew. */
+  async function approve({ generation, seal }, insisting) {
     await trying(review, async () => {
-      await post(`/plans/${generation}/approval${insisting}`);
+      try {
+        await post(`/plans/${generation}/approval${insisting}`, null, null, { "If-Match": `"${seal}"` });
+      } catch (problem) {
+        if (problem.status !== CHANGED) throw problem;
+        await open(generation);
+        review.prepend(h("p", { class: "warn", role: "alert" }, problem.message));
+        return;
+      }
       review.replaceChildren(nothing(`Plan ${generation} is being carried out.`));
       list();
     });
@@ -52,6 +62,10 @@ export function changes(known, asked) {
       const does = { open, takeBack: mayChange && takeBack };
       past.replaceChildren(history.length ? h("div", { class: "cards" }, history.map((one) => record(one, name(), does))) : nothing("Nothing was changed yet."));
     });
+  }
+
+  async function look() {
+    await trying(audit, async () => audit.replaceChildren(asks((await get("/audit")).audit)));
   }
 
   function heard() {
@@ -66,7 +80,14 @@ export function changes(known, asked) {
   const bar = h("div", { class: "bar" },
     h("button", { type: "button", class: "main", disabled: !mayChange, onclick: plan }, "Make a plan"),
     mayChange ? null : h("small", {}, "A viewer may look; an operator may change."));
-  return { element: h("div", {}, panel("Running changes", running), panel("Plan", bar, review), panel("Changes", past)), heard };
+  return { element: h("div", {}, panel("Running changes", running), panel("Plan", bar, review), panel("Changes", past), mayChange ? panel("Who asked for what", h("div", { class: "bar" }, h("button", { type: "button", onclick: look }, "Show")), audit) : null), heard };
+}
+
+/** The newest first; what was refused stands out. */
+function asks(all) {
+  if (!all.length) return nothing("Nobody has asked for anything yet.");
+  return table("By what this coordinator was asked", ["when", "who", "what", "", "why"],
+    all.map((it) => [clock(Date.parse(it.at)), it.who, it.times > 1 ? `${it.what} (${it.times} times)` : it.what, chip(it.outcome, it.outcome === "done" ? "good" : "bad"), it.why ?? ""]));
 }
 
 async function trying(place, work) {

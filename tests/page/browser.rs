@@ -107,6 +107,14 @@ impl Browser {
         &self.complaints
     }
 
+    /// Browsers complain of each answer that is a refusal. How many were of this kind; they are forgotten.
+    pub(crate) fn refusals(&mut self, status: &str) -> usize {
+        let words = format!("responded with a status of {status}");
+        let before = self.complaints.len();
+        self.complaints.retain(|it| !it.contains(&words));
+        before - self.complaints.len()
+    }
+
     pub(crate) fn go(&mut self, url: &str) {
         self.order("Page.navigate", &json!({ "url": url }));
     }

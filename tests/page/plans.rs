@@ -27,8 +27,10 @@ pub(crate) fn a_variant_becomes_a_plan_and_is_taken_back() {
     browser.when(&reads("the network's own routes"));
     photograph(&mut browser, "plan-of-a-variant");
     is_sound(&mut browser);
+    changes_meanwhile(&stage, &mut browser, plan);
     browser.press(&format!("Approve plan {plan}"));
     is_kept(&stage, &mut browser, plan);
+    is_written_down(&mut browser, plan);
     assert_ne!(must(stage.routing()), before);
     browser.press(&format!("Take plan {plan} back"));
     browser.when(&reads(&format!("takes plan {plan} back")));
@@ -55,6 +57,36 @@ fn make_it_a_plan(browser: &mut Browser) -> u64 {
     let words = browser.value(&format!("{approve}.innerText"));
     let number = words.as_str().and_then(|words| words.rsplit(' ').next());
     number.and_then(|it| it.parse().ok()).expect("it is named")
+}
+
+/// Somebody else has a job left alone, and lets it go: what was shown before is not approved.
+fn changes_meanwhile(stage: &Stage, browser: &mut Browser, plan: u64) {
+    for (order, hinders) in [("freeze", true), ("thaw", false)] {
+        must(stage.operator().shown(&["job", order, "h0"]));
+        browser.press(&format!("Approve plan {plan}"));
+        let said = "document.querySelector('[role=\"alert\"]')?.innerText.includes('look again')";
+        browser.when(said);
+        let frozen = "document.querySelectorAll('.review > p.warn').length";
+        browser.when(&format!("({frozen} > 0) === {hinders}"));
+        photograph(browser, &format!("plan-{order}"));
+        browser.value("document.querySelector('[role=\"alert\"]').remove()");
+    }
+    assert_eq!(offered(stage), plan);
+}
+
+/// Refused, and done in the end.
+fn is_written_down(browser: &mut Browser, plan: u64) {
+    browser.press("Show");
+    let approval = format!("approve plan {plan} as shown");
+    browser.when(&reads(&approval));
+    let outcomes = format!(
+        "[...document.querySelectorAll('tr')].filter((it) => it.innerText.includes({})).map((it) => it.querySelector('.chip').innerText).join()",
+        json!(approval)
+    );
+    assert_eq!(browser.value(&outcomes), "done,refused,refused");
+    assert_eq!(browser.refusals("412"), 2);
+    photograph(browser, "audit");
+    is_sound(browser);
 }
 
 fn reads(words: &str) -> String {
