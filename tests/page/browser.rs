@@ -95,7 +95,7 @@ impl Browser {
         let is_bad = match message["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
             Some("Runtime.consoleAPICalled") => told["type"] == "error",
-            Some("Log.entryAdded") => told["entry"]["level"] == "error",
+            Some("Log.entryAdded") => told["entry"]["level"] == "error" && !has_changed(told),
             _ => false,
         };
         if is_bad {
@@ -105,14 +105,6 @@ impl Browser {
 
     pub(crate) fn complaints(&self) -> &[String] {
         &self.complaints
-    }
-
-    /// Browsers complain of each answer that is a refusal. How many were of this kind; they are forgotten.
-    pub(crate) fn refusals(&mut self, status: &str) -> usize {
-        let words = format!("responded with a status of {status}");
-        let before = self.complaints.len();
-        self.complaints.retain(|it| !it.contains(&words));
-        before - self.complaints.len()
     }
 
     pub(crate) fn go(&mut self, url: &str) {
@@ -170,6 +162,12 @@ impl Browser {
         let picture = shot["data"].as_str().unwrap_or_default();
         std::fs::write(path, decoded(picture)).expect("there is room");
     }
+}
+
+/// The browser complains of each answer that is a refusal; this one is what `If-Match` is for.
+fn has_changed(told: &Value) -> bool {
+    let text = told["entry"]["text"].as_str();
+    text.is_some_and(|text| text.contains("a status of 412 "))
 }
 
 /// Base64, of which the browser sends no other kind.
