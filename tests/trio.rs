@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reweave_common::instruction::Instruction;
-use reweave_common::sample::Sample;
-use reweave_link::line::{Certificate, Dialect, Event, Line};
+use reweave_agent::session::Uplink;
+use reweave_link::line::{Certificate, Event, Line};
 use reweave_link::{Channel, Dialer, Identity, LinkError, Role, Session, connect};
-use reweave_proto::message::{AgentMessage, CoordinatorMessage};
+use reweave_proto::message::CoordinatorMessage;
 use reweave_tests::{PATIENCE, Programs, settings_of};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -181,7 +180,7 @@ impl Trio {
     }
 
     /// As agents keep it up that were started with these addresses, until it comes to a session.
-    fn line_to(&self, configured: &[String]) -> Line<Plain> {
+    fn line_to(&self, configured: &[String]) -> Uplink {
         let certificate = Certificate::load(&self.path("certificates/agents/h0"), Role::Agent);
         let certificate = certificate.expect("it was issued");
         let addresses = configured.iter().map(|it| it.parse().expect("an address"));
@@ -354,28 +353,6 @@ fn while_two_are_not_there_yet_whoever_asks_the_third_hears_so() {
     trio.start(2);
     trio.leader_after(0);
     trio.answers();
-}
-
-enum Plain {}
-
-impl Dialect for Plain {
-    type Said = AgentMessage;
-    type Heard = CoordinatorMessage;
-    type Told = Instruction;
-    type Measured = Sample;
-    type Report = ();
-
-    fn clock(time_of_day_us: u64) -> AgentMessage {
-        AgentMessage::Clock { time_of_day_us }
-    }
-
-    fn renew(request: Vec<u8>) -> AgentMessage {
-        AgentMessage::Renew { request }
-    }
-
-    fn report((): &mut (), sample: Sample) -> AgentMessage {
-        AgentMessage::Sample(sample)
-    }
 }
 
 /// Of all whose addresses it was started with nobody is left there.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -229,16 +229,25 @@ fn read(path: &Path) -> Result<Vec<Audited>, AuditError> {
 /// What a crash cut off ends its line here.
 fn append_to(path: &Path) -> Result<(File, u64), AuditError> {
     let opened = OpenOptions::new()
+        .read(true)
         .append(true)
         .create(true)
         .mode(0o600)
         .open(path);
     let mut file = opened.map_err(failed("open", path))?;
-    let text = fs::read(path).map_err(failed("read", path))?;
-    if text.last().is_some_and(|last| *last != b'\n') {
+    let bytes = file.metadata().map_err(failed("read", path))?.len();
+    if !ends_a_line(&file, bytes).map_err(failed("read", path))? {
         file.write_all(b"\n").map_err(failed("write", path))?;
     }
-    Ok((file, text.len() as u64))
+    Ok((file, bytes))
+}
+
+fn ends_a_line(file: &File, bytes: u64) -> io::Result<bool> {
+    let mut last = [b'\n'];
+    if let Some(place) = bytes.checked_sub(1) {
+        file.read_exact_at(&mut last, place)?;
+    }
+    Ok(last == [b'\n'])
 }
 
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AuditError {

@@ -123,14 +123,15 @@ impl Job {
     }
 
     /// What a diagnosis goes by.
-    pub(crate) fn facts(&self, picture: &Picture<'_>) -> JobFacts {
+    pub(crate) fn facts(&self, picture: &Picture<'_>, ranks: &Ranks<'_>) -> JobFacts {
         let fabric = picture.fabric();
-        let ranks = self.hosts.iter();
-        let (compute_ms, communicate_ms) = self.halves(picture.known).unwrap_or_default();
-        let groups = Groups::of(&Ranks::of(picture.known.ingest), &self.hosts);
+        let hosts = self.hosts.iter();
+        let halves = self.halves(picture.known, ranks);
+        let (compute_ms, communicate_ms) = halves.unwrap_or_default();
+        let groups = Groups::of(ranks, &self.hosts);
         JobFacts {
             job: self.name(fabric),
-            ranks: ranks.map(|&host| fabric.name(host).to_owned()).collect(),
+            ranks: hosts.map(|&host| fabric.name(host).to_owned()).collect(),
             ring: self.ring().unwrap_or_default(),
             rest_share: self.rest_share(picture.known),
             compute_ms,
@@ -156,8 +157,8 @@ impl Job {
 
     /// By host: how long it computes and how long it communicates in an iteration, or in a second where there
     /// is no beat.
-    fn halves(&self, known: Known<'_>) -> Option<(Vec<f64>, Vec<f64>)> {
-        let shares = Ranks::of(known.ingest).collective_shares(&self.hosts)?;
+    fn halves(&self, known: Known<'_>, ranks: &Ranks<'_>) -> Option<(Vec<f64>, Vec<f64>)> {
+        let shares = ranks.collective_shares(&self.hosts)?;
         let period = self
             .beat(known)
             .map_or(Duration::from_secs(1), |it| it.period);

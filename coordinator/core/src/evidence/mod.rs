@@ -21,6 +21,7 @@ use reweave_planner::causes::{
 use crate::arrivals::Arrivals;
 use crate::jobs::{Job, jobs};
 use crate::model::{Known, Picture};
+use crate::ranks::Ranks;
 
 pub(crate) use ports::speed;
 
@@ -43,7 +44,9 @@ pub(crate) fn evidence(picture: &Picture<'_>, arrivals: &Arrivals) -> Evidence {
 
 /// Those that send now, and those that rest; hosts of which some flows rest are one job.
 fn job_facts(picture: &Picture<'_>, jobs: &[Job]) -> Vec<JobFacts> {
-    let mut facts: Vec<_> = jobs.iter().map(|job| job.facts(picture)).collect();
+    let ranks = Ranks::of(picture.known.ingest);
+    let facts = jobs.iter().map(|job| job.facts(picture, &ranks));
+    let mut facts: Vec<_> = facts.collect();
     for resting in picture.known.resting.jobs(picture) {
         match facts.iter_mut().find(|it| it.job == resting.job) {
             Some(same) => same.will_send.extend(resting.will_send),
