@@ -189,7 +189,7 @@ const LOOKS: u32 = 5;
 /// How far live figures may be from what the counters of links say.
 const MOST_APART: f64 = 0.1;
 /// Rates of flows wander more than their number.
-const MOST_APART_BY_RATE: f64 = 10.0;
+const MOST_APART_BY_RATE: f64 = 5.0;
 
 /// Two racks, each with a link to four spines; what sends is far slower than what the rest can take.
 fn fabric() -> String {
