@@ -188,9 +188,14 @@ impl Queue {
     }
 
     pub(crate) fn try_next(&mut self) -> Result<Event, TryRecvError> {
-        let first = self.outcomes.try_recv().map(Event::Replicated);
-        let urgent = first.or_else(|_| self.events.try_recv());
+        let urgent = self.try_urgent();
         urgent.or_else(|_| self.telemetry.try_recv())
+    }
+
+    /// The next that is no telemetry.
+    pub(crate) fn try_urgent(&mut self) -> Result<Event, TryRecvError> {
+        let first = self.outcomes.try_recv().map(Event::Replicated);
+        first.or_else(|_| self.events.try_recv())
     }
 }
 

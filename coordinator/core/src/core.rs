@@ -63,6 +63,8 @@ pub struct Core {
     outbox: Outbox,
     /// Of the last input; none until this core leads.
     now: Option<Moment>,
+    /// Which part of a tick is next.
+    part: usize,
     /// Something has happened since the last decision.
     stirred: bool,
     /// Nothing is decided: the log has no room for it.
@@ -81,6 +83,8 @@ struct Senses {
     ways: Ways,
     resting: Resting,
     looks: Pace,
+    /// In this tick.
+    is_looking: bool,
 }
 
 impl Senses {
@@ -113,24 +117,53 @@ impl Senses {
         self.resting.handle_jobs(&self.fabric, state.registered());
     }
 
-    fn handle_time(&mut self, now: Moment) {
-        self.latencies.handle_time(now, &self.fabric, &self.ways);
-        if self.looks.is_due(now, self.policy.look_every) {
-            // Of thousands of hosts there is much to go through, and what is old is not used anyway.
+    /// Of thousands of hosts there is much to go through, and what is old is not used anyway.
+    fn forget(&mut self, now: Moment) {
+        self.is_looking = self.looks.is_due(now, self.policy.look_every);
+        if self.is_looking {
             self.ingest.handle_time(now, &self.policy);
             self.trends.handle_time(now);
+        }
+    }
+
+    fn look_at_latencies(&mut self, now: Moment) {
+        self.latencies.handle_time(now, &self.fabric, &self.ways);
+    }
+
+    fn look_at_ways(&mut self, now: Moment) {
+        if self.is_looking {
             let mut ways = mem::take(&mut self.ways);
             let mut latencies = mem::take(&mut self.latencies);
             let picture = self.at(now).picture();
             ways.advance(&picture);
             latencies.handle_loads(now, &self.fabric, |hop| picture.is_nearly_full(hop));
             (self.ways, self.latencies) = (ways, latencies);
+        }
+    }
+
+    fn look_who_rests(&mut self, now: Moment) {
+        if self.is_looking {
             let mut resting = mem::take(&mut self.resting);
             resting.advance(&self.at(now).picture());
             self.resting = resting;
         }
     }
 }
+
+/// What time asks for. In a cluster of thousands each of these takes milliseconds, which nobody should have
+/// to wait for one after the other.
+const PARTS: [fn(&mut Core, Moment); 8] = [
+    |core, now| core.senses.look_at_latencies(now),
+    |core, now| core.senses.forget(now),
+    |core, now| core.senses.look_at_ways(now),
+    |core, now| core.senses.look_who_rests(now),
+    |core, now| core.watching.advance(core.senses.at(now), &mut core.outbox),
+    |core, now| core.probing.advance(core.senses.at(now), &mut core.outbox),
+    |core, now| core.standings.handle_time(core.senses.at(now)),
+    |core, now| core.look_after(now),
+];
+/// Of so many nodes all parts together take a few milliseconds.
+const FEW: usize = 512;
 
 impl Core {
     pub fn new(policy: Policy, fabric: Arc<Fabric>) -> Self {
@@ -152,6 +185,7 @@ impl Core {
                 ways: Ways::default(),
                 resting: Resting::default(),
                 looks: Pace::default(),
+                is_looking: false,
             },
             drivers: Drivers::default(),
             autopilot: Autopilot::default(),
@@ -165,6 +199,7 @@ impl Core {
             asked: VecDeque::new(),
             outbox: Outbox::default(),
             now: None,
+            part: 0,
             stirred: false,
             disk_is_full: false,
         };
@@ -269,15 +304,29 @@ impl Core {
         self.senses.at(now)
     }
 
+    /// All parts of a tick, or the next one where there are many nodes: the other ones are due at once then,
+    /// but for what is more urgent.
     fn handle_tick(&mut self, now: Moment) {
-        self.senses.handle_time(now);
-        self.watching.advance(self.senses.at(now), &mut self.outbox);
-        self.probing.advance(self.senses.at(now), &mut self.outbox);
-        self.standings.handle_time(self.senses.at(now));
+        let is_one_enough = self.senses.fabric.nodes().len() > FEW;
+        loop {
+            PARTS[self.part](self, now);
+            self.part = (self.part + 1) % PARTS.len();
+            if is_one_enough || !self.is_amid_tick() {
+                break;
+            }
+        }
+        self.stirred |= !self.is_amid_tick();
+    }
+
+    /// Whether it waits for another [`Input::Tick`] to go on with this one.
+    pub fn is_amid_tick(&self) -> bool {
+        self.part > 0
+    }
+
+    fn look_after(&mut self, now: Moment) {
         self.upkeep.handle_time(self.senses.at(now), &self.state);
         let in_force = self.state.in_force();
         self.evenness.handle_time(self.senses.at(now), in_force);
-        self.stirred = true;
     }
 
     /// What a member may ask, its token may: but for making more of them.

@@ -22,6 +22,7 @@ use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{Command, Effect, Input, NoEntry, Office, Pass, Policy, State};
 use reweave_replica::{MemberId, ReadId, RequestId, Saved, Standing};
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
@@ -115,7 +116,7 @@ impl Drive {
             what: "the drive",
             source,
         })?;
-        while let Some(event) = waiting.block_on(events.next()) {
+        while let Some(event) = self.next(&waiting, &mut events) {
             if matches!(event, Event::End) {
                 self.finish(&mut events)?;
                 break;
@@ -125,6 +126,14 @@ impl Drive {
         self.record(Recorder::flush);
         self.replication.put(Task::End);
         Ok(())
+    }
+
+    /// A tick has many parts where there are many nodes, and what is urgent comes between two of them.
+    fn next(&self, waiting: &Runtime, events: &mut Queue) -> Option<Event> {
+        match self.office.is_amid_tick() {
+            true => Some(events.try_urgent().unwrap_or(Event::Tick)),
+            false => waiting.block_on(events.next()),
+        }
     }
 
     /// What was asked is answered still, if that can be done soon.

@@ -36,6 +36,10 @@ impl Leading {
         self.core.poll_effect()
     }
 
+    pub(super) fn is_amid_tick(&self) -> bool {
+        self.core.is_amid_tick()
+    }
+
     pub(super) fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         self.core.poll_evenness()
     }

@@ -112,6 +112,14 @@ impl Office {
         }
     }
 
+    /// Whether another [`Input::Tick`] is to come as soon as nothing is more urgent.
+    pub fn is_amid_tick(&self) -> bool {
+        match &self.part {
+            Part::Leads(leading) => leading.is_amid_tick(),
+            Part::Follows(_) => false,
+        }
+    }
+
     /// How evenly flows are spread, each time that this was looked at anew.
     pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         match &mut self.part {

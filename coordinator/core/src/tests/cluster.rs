@@ -204,6 +204,13 @@ impl Cluster {
         self.deliver();
         if self.steps.is_multiple_of(STEPS_PER_TICK) {
             self.report();
+            self.tick();
+        }
+    }
+
+    fn tick(&mut self) {
+        self.handle(Input::Tick);
+        while self.core.is_amid_tick() {
             self.handle(Input::Tick);
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::instruction::Instruction;
-use reweave_common::operator::Mode;
+use reweave_common::operator::{Mode, Request, Response};
 use reweave_common::probing::{PROBE_PORT, Part, ProbeList, ProbeReading, Tally};
 use reweave_common::sample::{Reading, Sample};
 
@@ -179,6 +179,22 @@ fn a_status_tells_pairs_of_hosts_the_worst_first() {
         None,
         "nobody spoke of it for long"
     );
+}
+
+#[test]
+fn where_there_are_many_nodes_people_are_answered_between_the_parts_of_a_tick() {
+    let mut small = Cluster::new(Mode::Manual);
+    small.handle(Input::Tick);
+    assert!(!small.core.is_amid_tick());
+    let mut large = Cluster::on(Network::new(2, 300), Mode::Manual);
+    let mut answered = 0;
+    large.handle(Input::Tick);
+    while large.core.is_amid_tick() {
+        assert!(matches!(large.ask(Request::Status), Response::Status(_)));
+        answered += 1;
+        large.handle(Input::Tick);
+    }
+    assert_eq!(answered, 7);
 }
 
 /// As where there are thousands of hosts, whose probes are gone through a few at a time.
