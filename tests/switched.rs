@@ -32,6 +32,8 @@ mod probed;
 mod ranks;
 #[path = "switched/scene.rs"]
 mod scene;
+#[path = "recorded/thin.rs"]
+mod thin;
 #[path = "switched/troubles.rs"]
 mod troubles;
 #[path = "switched/weighed.rs"]

@@ -1,6 +1,5 @@
-//! A core that lives through what was recorded of a clean cluster, again and again, each time from where
-//! its clock stands, until its time is over: it must find nothing wrong. In the second half of that single
-//! probes get lost, here and there, as they do anywhere.
+//! A core that lives through what was recorded of a clean cluster for an hour: it must find nothing wrong.
+//! In the second half of that single probes get lost, here and there, as they do anywhere.
 //!
 //! Kernels of a machine that is busy stamp probes off by more than any link of a cluster takes, and so
 //! nothing is concluded from small rises. Where cards stamp them it is; so the same probes are also lived
@@ -33,21 +32,33 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn read(text: &str) -> Self {
-        let lines = text.lines();
-        let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let lines: Vec<_> = lines.collect();
-        let fabric = lines[0]["beginning"]["fabric"].as_str();
+        let first = text.lines().next().map(serde_json::from_str::<Value>);
+        let first = first.expect("it is not empty").expect("it is whole");
+        let fabric = first["beginning"]["fabric"].as_str();
         let fabric = fabric.expect("a recording begins with the fabric");
-        let inputs = lines.iter().filter_map(|line| line.get("input"));
-        let inputs = inputs.map(|it| serde_json::from_value(it.clone()));
-        let inputs: Result<Vec<Recorded>, _> = inputs.collect();
-        let mut inputs = inputs.expect("inputs are as they were when this was recorded");
-        inputs.retain(|it| !matches!(it.input, Input::Operator { .. }));
         Self {
             fabric: Fabric::parse("recorded", fabric).expect("it was one"),
-            inputs,
+            inputs: inputs(text).collect(),
         }
     }
+
+    pub(crate) fn lasted(&self) -> Duration {
+        let [first, .., last] = &self.inputs[..] else {
+            return Duration::ZERO;
+        };
+        last.at.since(first.at)
+    }
+}
+
+/// All of a recording's, but for what was asked.
+pub(crate) fn inputs(text: &str) -> impl Iterator<Item = Recorded> {
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let inputs = lines.filter_map(|mut line| line.get_mut("input").map(Value::take));
+    let inputs = inputs.map(|it| serde_json::from_value::<Recorded>(it));
+    let inputs = inputs.map(|it| it.expect("inputs are as they were when this was recorded"));
+    inputs.filter(|it| !matches!(it.input, Input::Operator { .. }))
 }
 
 /// Who stamps probes.
@@ -59,11 +70,11 @@ pub(crate) enum Stamper {
 
 /// How often was looked in that time. Who sees nothing raises no alarm either: nearly always all links were
 /// known and probed, and flows were seen while the job was there.
-pub(crate) fn live(run: &Run, long: Duration, stamper: Stamper) -> usize {
-    let mut life = Life::on(&run.fabric, long, stamper);
-    while life.lived < long {
-        life.live(&run.inputs);
-    }
+pub(crate) fn live(run: &Run, stamper: Stamper) -> usize {
+    let lasted = run.lasted();
+    assert!(lasted >= AN_HOUR, "{lasted:?} were recorded");
+    let mut life = Life::on(&run.fabric, stamper);
+    life.live(&run.inputs);
     let Life {
         looks,
         clear,
@@ -80,10 +91,8 @@ pub(crate) fn live(run: &Run, long: Duration, stamper: Stamper) -> usize {
 
 struct Life {
     core: Core,
-    long: Duration,
     stamper: Stamper,
     now: Moment,
-    lived: Duration,
     looked: Moment,
     looks: usize,
     /// Of these, those that saw all links, and probes.
@@ -95,13 +104,11 @@ struct Life {
 }
 
 impl Life {
-    fn on(fabric: &Fabric, long: Duration, stamper: Stamper) -> Self {
+    fn on(fabric: &Fabric, stamper: Stamper) -> Self {
         Self {
-            long,
             stamper,
             core: Core::new(Policy::default(), Arc::new(fabric.clone())),
             now: Moment::default(),
-            lived: Duration::ZERO,
             looked: Moment::default(),
             looks: 0,
             clear: 0,
@@ -111,16 +118,15 @@ impl Life {
         }
     }
 
-    /// All inputs once more, from now on.
     fn live(&mut self, inputs: &[Recorded]) {
-        let (began, first) = (self.now, inputs[0].at);
+        let began = inputs[0].at;
         for Recorded { at, input } in inputs {
-            self.now = began + at.since(first);
+            self.now = *at;
             let mut input = input.clone();
             if self.stamper == Stamper::Cards {
                 self.stamp(&mut input);
             }
-            if self.lived >= self.long / 2 {
+            if at.since(began) >= AN_HOUR / 2 {
                 self.stray(&mut input);
             }
             self.hand_in(input);
@@ -128,7 +134,6 @@ impl Life {
                 self.look();
             }
         }
-        self.lived += self.now.since(began);
     }
 
     /// Of what an agent tells of its probes, some were lost instead.

@@ -1,27 +1,35 @@
 //! A cluster that nothing is wrong with: no alarm in an hour of it.
 //!
-//! What agents say is recorded for some minutes, while a job comes and goes; then an hour is lived
-//! through by it. The hour that is kept beside the tests was recorded here.
+//! What agents say is recorded for an hour, while two jobs come and go, and is lived through again as it
+//! was, and with two seconds of each node together. The hour that is kept beside the tests was recorded so.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use libtest_mimic::Trial;
-use reweave_tests::Leadership;
+use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
 
-use crate::life::{AN_HOUR, Run, Stamper, live};
+use crate::life::{Run, Stamper, live};
 use crate::needs::trial;
 use crate::play::{STAGE, must};
 use crate::scene::{leaf_spine, led};
+use crate::thin::thinned;
 
-const RECORDED: Duration = Duration::from_secs(120);
-/// Where a copy of the recording is wanted.
+/// One job after the other, each with a rest behind it.
+const TURNS: u32 = 8;
+const TRAINS: Duration = Duration::from_secs(250);
+const EXCHANGES: Duration = Duration::from_secs(140);
+const RESTS: Duration = Duration::from_secs(30);
+/// Where a copy of the recording is wanted, with two seconds together.
 const KEEP: &str = "REWEAVE_KEEP_RECORDING";
 
-/// A ring around both racks.
-const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"ring-allreduce\"\n\
+/// A ring around both racks, and what racks send to each other.
+const JOBS: &str = "[[job]]\nname = \"train\"\npattern = \"ring-allreduce\"\n\
     hosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\nbytes = 4_000_000\n\
-    compute_ms = 200\niterations = 1_000_000\npaths = \"spread\"\n";
+    compute_ms = 200\niterations = 1_000_000\npaths = \"spread\"\n\
+    [[job]]\nname = \"exchange\"\npattern = \"streams\"\n\
+    hosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\npairs = [[0, 2], [1, 3], [2, 0], [3, 1]]\n\
+    bytes = 2_000_000\ncompute_ms = 100\niterations = 1_000_000\npaths = \"spread\"\n";
 
 pub(crate) fn tests() -> Vec<Trial> {
     // On a machine that is busy with other things, a cluster is not clean: `make soak` asks for it.
@@ -34,19 +42,30 @@ fn clean() {
         record: Some("run.jsonl".to_owned()),
         ..Leadership::default()
     };
-    let stage = led(&leaf_spine(2, 2, 2), JOB, &leadership);
-    for _ in 0..2 {
-        let mut job = must(stage.job("train"));
-        must(job.watch(RECORDED / 2));
-        must(job.stop());
+    let stage = led(&leaf_spine(2, 2, 2), JOBS, &leadership);
+    for _ in 0..TURNS {
+        works(&stage, "train", TRAINS);
+        works(&stage, "exchange", EXCHANGES);
     }
-    let recording = stage.path("run.jsonl");
+    let text = fs::read_to_string(stage.path("run.jsonl")).expect("it was recorded");
+    let thin = thinned(&text);
     if let Some(to) = env::var_os(KEEP) {
-        fs::copy(&recording, to).expect("a file can be made there");
+        fs::write(to, &thin).expect("a file can be made there");
     }
-    let text = fs::read_to_string(recording).expect("it was recorded");
-    let run = Run::read(&text);
-    let looks = live(&run, AN_HOUR, Stamper::AsRecorded);
-    println!("{} inputs; {looks} looks", run.inputs.len());
-    assert!(looks > 500);
+    for text in [text, thin] {
+        let run = Run::read(&text);
+        let looks = live(&run, Stamper::AsRecorded);
+        println!("{} inputs; {looks} looks", run.inputs.len());
+        assert!(looks > 700);
+    }
+}
+
+fn works(stage: &Stage, name: &str, long: Duration) {
+    let mut job = must(stage.job(name));
+    must(job.watch(long));
+    must(job.stop());
+    let since = Instant::now();
+    must(wait_for("it has rested", RESTS + PATIENCE, || {
+        Ok((since.elapsed() >= RESTS).then_some(()))
+    }));
 }
