@@ -56,7 +56,7 @@ pub(crate) fn inputs(text: &str) -> impl Iterator<Item = Recorded> {
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let inputs = lines.filter_map(|mut line| line.get_mut("input").map(Value::take));
-    let inputs = inputs.map(|it| serde_json::from_value::<Recorded>(it));
+    let inputs = inputs.map(serde_json::from_value::<Recorded>);
     let inputs = inputs.map(|it| it.expect("inputs are as they were when this was recorded"));
     inputs.filter(|it| !matches!(it.input, Input::Operator { .. }))
 }
