@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use reweave_common::member::{Admission, DenyList, Digest, Member, Role};
 use reweave_common::moment::Moment;
@@ -14,6 +15,10 @@ use crate::command::Author;
 pub(crate) const MOST_TOKENS: usize = 8192;
 /// Whoever is in the cluster is told of all of them.
 pub(crate) const MOST_SHUT_OUT: usize = 1 << 16;
+/// Secrets that let somebody in are remembered for so long, and so many of them: whoever asks late for the
+/// same token to be made, since no answer came, would open it a second time.
+const REMEMBERED: Duration = Duration::from_hours(24);
+const MOST_SPENT: usize = 1 << 16;
 /// People with a browser, and scripts.
 pub(crate) const MOST_VISITORS: usize = 1024;
 
@@ -21,6 +26,8 @@ pub(crate) const MOST_VISITORS: usize = 1024;
 pub struct Membership {
     /// Until they expire, used or not.
     tokens: BTreeMap<Digest, Invitation>,
+    /// Those that let somebody in, and until when they are remembered.
+    spent: BTreeMap<Digest, Moment>,
     denied: DenyList,
     /// Until they expire.
     visitors: BTreeMap<Digest, Visitor>,
@@ -144,7 +151,7 @@ impl Membership {
     /// A secret that is known already is nobody's new token.
     pub(super) fn invite(&mut self, at: Moment, token: Digest, invitation: Invitation) {
         self.tokens.retain(|_, held| at < held.expires);
-        if self.tokens.len() < MOST_TOKENS {
+        if self.tokens.len() < MOST_TOKENS && !self.spent.contains_key(&token) {
             self.tokens.entry(token).or_insert(invitation);
         }
     }
@@ -159,7 +166,19 @@ impl Membership {
                 from,
                 admission,
             });
+            self.remember(at, token);
         }
+    }
+
+    fn remember(&mut self, at: Moment, token: Digest) {
+        self.spent.retain(|_, until| at < *until);
+        let oldest = || self.spent.iter().min_by_key(|(_, until)| **until);
+        if self.spent.len() >= MOST_SPENT
+            && let Some((&oldest, _)) = oldest()
+        {
+            self.spent.remove(&oldest);
+        }
+        self.spent.insert(token, at + REMEMBERED);
     }
 
     /// Who may be asked for with this token.

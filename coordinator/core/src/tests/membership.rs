@@ -37,10 +37,14 @@ fn invited() -> Cluster {
 }
 
 fn knock(cluster: &mut Cluster, key: Digest) -> Result<Pass, NoEntry> {
+    knock_with(cluster, TOKEN, key)
+}
+
+fn knock_with(cluster: &mut Cluster, token: Digest, key: Digest) -> Result<Pass, NoEntry> {
     let id = cluster.effects.len() as u64;
     cluster.handle(Input::Knock {
         id,
-        token: TOKEN,
+        token,
         key,
         from: "10.0.0.9:1".to_owned(),
     });
@@ -139,6 +143,15 @@ fn a_token_expires() {
 }
 
 #[test]
+fn a_token_that_let_somebody_in_is_not_made_anew_when_it_has_expired() {
+    let mut cluster = invited();
+    assert!(knock(&mut cluster, KEY).is_ok());
+    cluster.run_for(11 * MINUTE);
+    cluster.tell(invitation(h0(), 10 * MINUTE));
+    assert_eq!(knock(&mut cluster, OTHER_KEY), Err(NoEntry::UnknownToken));
+}
+
+#[test]
 fn a_token_that_nobody_made_opens_nothing() {
     let mut cluster = Cluster::new(Mode::Manual);
     assert_eq!(knock(&mut cluster, KEY), Err(NoEntry::UnknownToken));
@@ -176,8 +189,13 @@ fn a_revoked_member_is_denied_up_to_now_and_its_tokens_are_void() {
     assert!(denies(&cluster, first.admission) && denies(&cluster, Admission::default()));
     assert_eq!(knock(&mut cluster, KEY), Err(NoEntry::UnknownToken));
     assert_eq!(status(&mut cluster).revoked, [h0()]);
-    cluster.ask(invitation(h0(), MINUTE));
-    let second = knock(&mut cluster, OTHER_KEY).unwrap();
+    let token = Digest([8; 32]);
+    cluster.ask(Request::Invite {
+        member: h0(),
+        token,
+        lasting: MINUTE,
+    });
+    let second = knock_with(&mut cluster, token, OTHER_KEY).unwrap();
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
     cluster.start_anew();
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));

@@ -348,6 +348,10 @@ impl Replica {
     fn advance(&mut self) -> bool {
         self.propose_waiting();
         self.ask_reads();
+        // What others agreed on since would else be taken for what was proposed here.
+        if self.has_lost_the_lead() {
+            return self.tell_standing();
+        }
         if self.node.has_ready() {
             self.take_ready();
             return true;
@@ -469,6 +473,14 @@ impl Replica {
 
     fn is_leader(&self) -> bool {
         self.node.raft.state == StateRole::Leader
+    }
+
+    /// And nobody was told.
+    fn has_lost_the_lead(&self) -> bool {
+        match self.told {
+            Standing::Leads { term } => self.elected() != Some(term),
+            Standing::Follows { .. } => false,
+        }
     }
 
     /// As far as has been told.

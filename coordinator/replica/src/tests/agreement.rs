@@ -1,7 +1,29 @@
 //! One log on all of them.
 
 use super::room::Room;
-use crate::{LostLog, MemberId, ReadId, Standing};
+use crate::{
+    Content, Entry, Kind, LostLog, MemberId, Message, Proposal, ReadId, RequestId, Standing,
+};
+
+fn message(kind: Kind, [from, to]: [MemberId; 2], term: u64) -> Message {
+    Message {
+        kind,
+        from,
+        to,
+        term,
+        log_term: 0,
+        index: 0,
+        commit: 0,
+        commit_term: 0,
+        entries: vec![],
+        snapshot: None,
+        request_snapshot: 0,
+        reject: false,
+        reject_hint: 0,
+        context: vec![],
+        priority: 0,
+    }
+}
 
 #[test]
 fn whoever_is_alone_leads_at_once() {
@@ -63,6 +85,38 @@ fn a_leader_that_is_cut_off_steps_down_and_another_leads_with_all_that_was_agree
     for id in 1..=3 {
         assert_eq!(room.state(id), ["kept", "after"], "{id}");
     }
+}
+
+/// Whoever leads takes each entry that comes for its own.
+#[test]
+fn a_leader_hears_that_it_leads_no_more_before_it_applies_what_another_proposed() {
+    let mut room = Room::of(3);
+    let old = room.elect();
+    room.propose(old, "before");
+    let replica = &mut room.seats.get_mut(&old).unwrap().replica;
+    let (index, log_term) = replica.last();
+    let term = log_term + 1;
+    let request = RequestId {
+        client: 9,
+        number: 1,
+    };
+    let payload = b"another's".to_vec();
+    let proposal = postcard::to_stdvec(&Proposal { request, payload }).unwrap();
+    let new = (1..=3).find(|id| *id != old).map(MemberId).unwrap();
+    let both = Message {
+        entries: vec![Entry {
+            term,
+            index: index + 1,
+            content: Content::Proposal(proposal),
+        }],
+        index,
+        log_term,
+        commit: index + 1,
+        ..message(Kind::Append, [new, MemberId(old)], term)
+    };
+    replica.handle_message(both).unwrap();
+    room.settle();
+    assert_eq!(room.state(old), ["before", "another's"]);
 }
 
 #[test]
@@ -148,22 +202,10 @@ fn whoever_lost_its_log_is_told_so() {
     let mut blank = Room::of(3).seats.remove(&victim).unwrap();
     room.cut_off.insert(victim);
     let status = room.seats[&leader].replica.status();
-    let heartbeat = crate::Message {
-        kind: crate::Kind::Heartbeat,
-        from: MemberId(leader),
-        to: MemberId(victim),
-        term: status.term,
-        log_term: 0,
-        index: 0,
+    let between = [leader, victim].map(MemberId);
+    let heartbeat = Message {
         commit: status.matched[&MemberId(victim)],
-        commit_term: 0,
-        entries: vec![],
-        snapshot: None,
-        request_snapshot: 0,
-        reject: false,
-        reject_hint: 0,
-        context: vec![],
-        priority: 0,
+        ..message(Kind::Heartbeat, between, status.term)
     };
     let lost = blank.replica.handle_message(heartbeat).unwrap_err();
     assert!(matches!(lost, LostLog { ends: 1, .. }), "{lost}");

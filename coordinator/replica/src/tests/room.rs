@@ -36,6 +36,8 @@ pub(super) struct Seat {
     pub(super) state: Vec<Vec<u8>>,
     pub(super) ready: Vec<ReadId>,
     pub(super) restored: usize,
+    /// In which term it was told that it leads, until it is told otherwise.
+    leads_in: Option<u64>,
     /// There is no room for a new file, and the old one grows on.
     pub(super) is_full: bool,
 }
@@ -57,6 +59,7 @@ impl Seat {
             state: decoded(&saved.state().unwrap()),
             ready: Vec::new(),
             restored: 0,
+            leads_in: None,
             is_full: false,
         }
     }
@@ -75,7 +78,13 @@ impl Seat {
                 self.file.extend(bytes);
                 self.replica.handle_durable();
             }
-            Effect::Apply(Applied { payload, .. }) => self.state.push(payload),
+            Effect::Apply(Applied { payload, .. }) => {
+                let leads = self.leads_in.is_none() || self.leads_in == self.replica.elected();
+                assert!(leads, "another's entry, to one that was told that it leads");
+                self.state.push(payload);
+            }
+            Effect::Stands(Standing::Leads { term }) => self.leads_in = Some(term),
+            Effect::Stands(Standing::Follows { .. }) => self.leads_in = None,
             Effect::Restore { state, .. } => {
                 self.state = decoded(&state);
                 self.restored += 1;
