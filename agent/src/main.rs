@@ -13,7 +13,6 @@ use reweave_agent::role::Role;
 use reweave_agent::run::run;
 use reweave_agent::session::Uplink;
 use reweave_agent_core::probe::Mark;
-use reweave_common::error::told;
 use reweave_link::join::Token;
 use reweave_link::line::{self, Certificate};
 use reweave_link::{self as link, Dialer};
@@ -33,7 +32,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", told(&error));
+            cli.log.end(&error);
             ExitCode::from(error.exit_code())
         }
     }

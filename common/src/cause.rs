@@ -38,7 +38,7 @@ pub enum Class {
 
 /// Of what or whom a finding speaks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(no_recursion))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     Host(String),
@@ -56,7 +56,41 @@ pub enum Subject {
     Job(String),
     Pair([String; 2]),
     /// The evidence fits each of these.
-    Ambiguous(Vec<Subject>),
+    Ambiguous(Vec<Suspect>),
+}
+
+/// One of several of which a finding may speak: a [`Subject`] without the last kind, so that nothing holds
+/// itself, however deep somebody would nest it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Suspect {
+    Host(String),
+    Switch(String),
+    Hop {
+        from: String,
+        to: String,
+        link: String,
+    },
+    Link {
+        ends: [String; 2],
+        link: String,
+    },
+    Job(String),
+    Pair([String; 2]),
+}
+
+impl From<Suspect> for Subject {
+    fn from(suspect: Suspect) -> Self {
+        match suspect {
+            Suspect::Host(name) => Self::Host(name),
+            Suspect::Switch(name) => Self::Switch(name),
+            Suspect::Hop { from, to, link } => Self::Hop { from, to, link },
+            Suspect::Link { ends, link } => Self::Link { ends, link },
+            Suspect::Job(name) => Self::Job(name),
+            Suspect::Pair(hosts) => Self::Pair(hosts),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,11 +107,34 @@ pub struct Cause {
 }
 
 impl Subject {
+    /// The evidence fits all that any of these speaks of.
+    pub fn either(subjects: impl IntoIterator<Item = Self>) -> Self {
+        Self::Ambiguous(subjects.into_iter().flat_map(Self::suspects).collect())
+    }
+
+    fn suspects(self) -> Vec<Suspect> {
+        vec![match self {
+            Self::Host(name) => Suspect::Host(name),
+            Self::Switch(name) => Suspect::Switch(name),
+            Self::Hop { from, to, link } => Suspect::Hop { from, to, link },
+            Self::Link { ends, link } => Suspect::Link { ends, link },
+            Self::Job(name) => Suspect::Job(name),
+            Self::Pair(hosts) => Suspect::Pair(hosts),
+            Self::Ambiguous(all) => return all,
+        }]
+    }
+
+    /// All that it may speak of, none of them ambiguous.
+    pub fn each(&self) -> Vec<Self> {
+        let suspects = self.clone().suspects();
+        suspects.into_iter().map(Self::from).collect()
+    }
+
     /// Whether both speak of the same thing, or one of a part of the other.
     pub fn touches(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Ambiguous(all), one) | (one, Self::Ambiguous(all)) => {
-                all.iter().any(|it| it.touches(one))
+            (several @ Self::Ambiguous(_), one) | (one, several @ Self::Ambiguous(_)) => {
+                several.each().iter().any(|it| it.touches(one))
             }
             (Self::Host(node) | Self::Switch(node), link)
             | (link, Self::Host(node) | Self::Switch(node)) => match link {
@@ -221,8 +278,8 @@ impl fmt::Display for Subject {
             Self::Job(name) => write!(f, "job {name}"),
             Self::Hop { from, link, .. } => write!(f, "{link} from {from}"),
             Self::Pair([a, b]) => write!(f, "{a} and {b}"),
-            Self::Ambiguous(all) => {
-                let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+            Self::Ambiguous(_) => {
+                let all: Vec<_> = self.each().iter().map(Self::to_string).collect();
                 write!(f, "ambiguous: {}", all.join(" or "))
             }
         }

@@ -29,7 +29,7 @@ pub(crate) async fn open(
     let unfit = |error| config.data.wrong(error);
     let mut belonging = config.belonging(identity);
     // What stands in a log counts.
-    if folder.has_log() {
+    if folder.has_log().map_err(unfit)? {
         return folder.open(&belonging, None).map(Some).map_err(unfit);
     }
     belonging.folder = folder.draw_id().map_err(unfit)?;

@@ -144,8 +144,13 @@ impl Folder {
         self.0.path()
     }
 
-    pub(crate) fn has_log(&self) -> bool {
-        self.log().exists()
+    /// Where one was and is gone, there is nothing to begin with.
+    pub(crate) fn has_log(&self) -> Result<bool, DataError> {
+        let has_log = self.log().exists();
+        if !has_log {
+            replication::expect_none(&self.log())?;
+        }
+        Ok(has_log)
     }
 
     fn log(&self) -> PathBuf {
@@ -330,7 +335,7 @@ mod tests {
             ..belonging("a", 2)
         };
         let opened = open(scratch.path(), &ours).unwrap();
-        assert!(opened.folder.has_log());
+        assert!(opened.folder.has_log().unwrap());
         drop(opened);
         let later = Belonging {
             folder: FolderId(8),
@@ -338,6 +343,11 @@ mod tests {
         };
         assert_eq!(open(scratch.path(), &later).unwrap().id, first);
         fs::remove_file(scratch.path().join("log")).unwrap();
+        let gone = Folder::lock(scratch.path()).unwrap().has_log().unwrap_err();
+        assert!(gone.is_bad_input(), "{gone}");
+        assert!(gone.to_string().contains("log is gone, and"), "{gone}");
+        fs::remove_file(scratch.path().join("reached")).unwrap();
+        assert!(!Folder::lock(scratch.path()).unwrap().has_log().unwrap());
         assert_ne!(draw(), first);
     }
 

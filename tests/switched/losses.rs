@@ -47,8 +47,9 @@ fn is_found(stage: &Stage, from: &str, to: &str) -> bool {
     let began = Instant::now();
     let named = |subject: &Subject| matches!(subject, Subject::Hop { from: a, to: b, .. } if a == from && b == to);
     // What names it among others may still tell them apart in time; what does not is wrong for good.
-    let is_open =
-        |subject: &Subject| matches!(subject, Subject::Ambiguous(all) if all.iter().any(named));
+    let is_open = |subject: &Subject| {
+        matches!(subject, Subject::Ambiguous(_)) && subject.each().iter().any(named)
+    };
     let found = wait_for("something is found", FOUND_WITHIN, || {
         let first = causes(stage).into_iter().next();
         Ok(first.filter(|it| !is_open(&it.subject)))

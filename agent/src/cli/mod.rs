@@ -27,7 +27,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use reweave_agent::error::AgentError;
 use reweave_agent::role::Role;
 use reweave_agent::switch::Software;
+use reweave_common::error::told;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::printable::shown;
 use reweave_common::probing::PROBE_PORT;
 use reweave_link::join::Token;
 use reweave_link::line;
@@ -60,6 +62,16 @@ impl Log {
         match self {
             Self::Text => log.with_target(false).without_time().init(),
             Self::Json => log.json().init(),
+        }
+    }
+
+    /// The last that is said.
+    pub(crate) fn end(self, error: &AgentError) {
+        // Words of files and of the command line may be in it.
+        let error = shown(&told(error), |_| false).to_string();
+        match self {
+            Self::Text => eprintln!("error: {error}"),
+            Self::Json => tracing::error!("{error}"),
         }
     }
 }

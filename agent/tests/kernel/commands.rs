@@ -26,6 +26,7 @@ tests! {
     every_number_has_a_unit_or_counts,
     a_full_disk_is_one_error,
     what_goes_wrong_is_said_on_standard_error,
+    a_log_for_machines_ends_with_an_object_too,
 }
 
 pub(crate) fn agent(node: &str, arguments: &[&str]) -> Output {
@@ -363,4 +364,24 @@ fn every_number_has_a_unit_or_counts() {
     let told = asked.map(|words| json_of("h0", words));
     let nameless = told.iter().flat_map(|it| nameless("", it));
     assert_eq!(nameless.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+fn a_log_for_machines_ends_with_an_object_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let identity = folder.path().join("none");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
+    command.args(["--log", "json", "run", "--coordinator", "127.0.0.1"]);
+    let run = command.arg("--identity").arg(&identity).output();
+    let run = run.expect("the program starts");
+    assert_ne!(run.status.code(), Some(0));
+    let words = String::from_utf8_lossy(&run.stderr);
+    for line in words.lines() {
+        let line: Value = serde_json::from_str(line).expect(line);
+        assert!(line.pointer("/timestamp").is_some(), "{line}");
+    }
+    let last = words.lines().last().expect("it says why it ends");
+    let last: Value = serde_json::from_str(last).expect("it was read");
+    let message = last.pointer("/fields/message").and_then(Value::as_str);
+    let names_it = message.is_some_and(|it| it.contains(&*identity.to_string_lossy()));
+    assert!(names_it && last["level"] == "ERROR", "{last}");
 }

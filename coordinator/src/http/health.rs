@@ -1,15 +1,20 @@
 //! Health and metrics: read only, and of no secrets.
 //!
-//! They ask the core the way a viewer does, so what they serve is what `reweave status` shows.
+//! They ask the core the way a viewer does, so what they serve is what `reweave status` shows; and what the page
+//! was shown a moment ago is not asked for again.
+
+use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use reweave_common::member::{Member, Role};
 use reweave_common::operator::{Refused, Request, Response as Answer};
+use tokio::sync::Mutex;
 
+use super::api::{Fresh, Glances};
 use super::metrics::{self, Log, Sight, Work};
 use crate::house::House;
 use crate::intake::Asker;
@@ -17,12 +22,17 @@ use crate::intake::Asker;
 /// As Prometheus names its text.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-pub(super) fn routes(house: House) -> Router {
+pub(super) fn routes(house: House, glances: Glances) -> Router {
+    let watched = Watched {
+        house,
+        glances,
+        told: Arc::default(),
+    };
     Router::new()
         .route("/healthz", get(health))
         .route("/readyz", get(readiness))
         .route("/metrics", get(metrics))
-        .with_state(house)
+        .with_state(watched)
 }
 
 /// Before there is a log, and a core that knows anything.
@@ -54,33 +64,23 @@ async fn readiness(State(house): State<House>) -> Response {
     }
 }
 
-/// Who does not lead knows little, and says so.
-async fn metrics(State(house): State<House>) -> Response {
-    let status = match ask(&house, Request::Status).await {
-        Some(Answer::Status(status)) => Some(status),
-        Some(_) => None,
-        None => return unavailable("the core does not answer"),
-    };
-    let found = match status {
-        Some(_) => ask(&house, Request::Imbalance).await,
-        None => None,
-    };
-    let imbalances = match found {
-        Some(Answer::Imbalances(found)) => Some(found),
-        _ => None,
-    };
+/// Who does not lead knows little, and says so. What is known without the core is told while that is busy:
+/// just then somebody wants to know whether the log goes on.
+async fn metrics(State(watched): State<Watched>) -> Response {
+    let house = &watched.house;
+    let status = watched.glances.passing().await;
     let work = match status {
-        Some(_) => work(&house).await,
-        None => Work::default(),
+        Some(_) => Some(watched.work().await),
+        None => None,
     };
     let Some(replicated) = house.replication.status().await else {
         return unavailable("the log is not kept any more");
     };
     let pulse = house.replication.pulse();
     exposition(&metrics::text(&Sight {
+        leads: status.is_some() || replicated.leader == Some(replicated.id),
         status: status.as_deref(),
-        imbalances: imbalances.as_ref(),
-        work,
+        work: work.as_deref(),
         log: Some(Log {
             status: &replicated,
             pulse: &pulse,
@@ -91,7 +91,49 @@ async fn metrics(State(house): State<House>) -> Response {
     }))
 }
 
+/// What whoever watches is told of, asked for once for all who come at about the same time.
+#[derive(Clone)]
+struct Watched {
+    house: House,
+    glances: Glances,
+    told: Arc<Mutex<Option<Told>>>,
+}
+
+struct Told {
+    fresh: Fresh,
+    work: Arc<Work>,
+}
+
+impl FromRef<Watched> for House {
+    fn from_ref(watched: &Watched) -> Self {
+        watched.house.clone()
+    }
+}
+
+impl Watched {
+    async fn work(&self) -> Arc<Work> {
+        let decisions = self.house.decisions.count();
+        let mut told = self.told.lock().await;
+        if let Some(told) = &*told
+            && told.fresh.is_good(decisions)
+        {
+            return Arc::clone(&told.work);
+        }
+        let fresh = Fresh::now(&self.house);
+        let work = Arc::new(work(&self.house).await);
+        *told = Some(Told {
+            fresh,
+            work: Arc::clone(&work),
+        });
+        work
+    }
+}
+
 async fn work(house: &House) -> Work {
+    let imbalances = match ask(house, Request::Imbalance).await {
+        Some(Answer::Imbalances(found)) => Some(found),
+        _ => None,
+    };
     let found = match ask(house, Request::Diagnose).await {
         Some(Answer::Findings(found)) => Some(found),
         _ => None,
@@ -100,7 +142,11 @@ async fn work(house: &House) -> Work {
         Some(Answer::Jobs(jobs)) => jobs,
         _ => vec![],
     };
-    Work { found, jobs }
+    Work {
+        imbalances,
+        found,
+        jobs,
+    }
 }
 
 fn exposition(text: &str) -> Response {

@@ -93,8 +93,9 @@ fn twin(listener: &TcpListener) -> Option<TcpListener> {
 /// Serves for as long as there is a runtime. What is made for all who look is made once, wherever they
 /// come in.
 pub(crate) fn serve(plain: Option<TcpListener>, secure: Option<TcpListener>, house: &House) {
-    let health = health::routes(house.clone());
-    let all = health.clone().merge(api::routes(house.clone()));
+    let glances = api::Glances::begin(house.clone());
+    let health = health::routes(house.clone(), glances.clone());
+    let all = health.clone().merge(api::routes(house.clone(), glances));
     let all = all.merge(page::routes());
     if let Some(listener) = plain {
         let near = listener.local_addr();

@@ -322,6 +322,7 @@ impl Engine {
             Effect::Send(message) => self.outlets.posts.send(message),
             Effect::Persist(batch) => self.persist(&batch)?,
             Effect::Apply(Applied { index, payload, .. }) => {
+                self.store.acknowledge(index);
                 self.tell(Outcome::Applied { index, payload });
             }
             // The drive proposes nothing twice.

@@ -18,6 +18,11 @@ impl Orders {
     /// An operator who has left wants no answer.
     pub(super) fn take(&mut self, replica: &mut Replica, order: &MemberOrder, reply: Reply) {
         let status = replica.status();
+        let leads = matches!(status.standing, Standing::Leads { .. });
+        if leads && is_under_way(&status.members, order) {
+            let _ = reply.send(Ok(status));
+            return;
+        }
         let change = change(&status.members, order);
         let proposed = change.and_then(|change| match replica.change(&change) {
             Ok(()) => Ok(change),
@@ -52,6 +57,27 @@ fn is_done(change: &Change, members: &Members) -> bool {
         Change::Add { id, .. } => members.of.contains_key(id),
         Change::Remove { id } => !members.of.contains_key(id),
         Change::Promote { id } | Change::Settle { id, .. } => members.is_voter(*id),
+    }
+}
+
+/// Whether it was agreed on and waits for the newcomer: a leader that was lost in the middle of it told
+/// nobody, and the next is asked for the same.
+fn is_under_way(members: &Members, order: &MemberOrder) -> bool {
+    let mut all = members.of.iter();
+    match order {
+        MemberOrder::Add { name, address } => all.any(|(&id, it)| {
+            let learns = it.replaces.is_none() && !members.is_voter(id);
+            learns && it.name == *name && it.address == *address
+        }),
+        MemberOrder::Remove { .. } => false,
+        MemberOrder::Replace { who, name, address } => all.any(|(_, it)| {
+            let old = it.replaces.and_then(|old| members.of.get_key_value(&old));
+            old.is_some_and(|(old, held)| {
+                (held.name == *who || old.to_string() == *who)
+                    && it.name == *name.as_ref().unwrap_or(&held.name)
+                    && it.address == address.unwrap_or(held.address)
+            })
+        }),
     }
 }
 
@@ -148,6 +174,43 @@ mod tests {
         assert!(several.contains("say which by its number"), "{several}");
         let nobody = find("c9").unwrap_err().to_string();
         assert!(nobody.contains("no member \"c9\""), "{nobody}");
+    }
+
+    #[test]
+    fn what_is_under_way_is_known_again() {
+        let order = |who: &str, address: &str| MemberOrder::Replace {
+            who: who.to_owned(),
+            name: None,
+            address: Some(address.parse().unwrap()),
+        };
+        let mut members = members();
+        let is_known =
+            |members: &Members, who, address| is_under_way(members, &order(who, address));
+        assert!(
+            !is_known(&members, "c1", "10.0.0.6:1"),
+            "nobody asked for it yet"
+        );
+        let asked = change(&members, &order("c1", "10.0.0.6:1")).unwrap();
+        let Change::Add { id, member } = asked else {
+            panic!("{asked:?}")
+        };
+        members.of.insert(id, member.clone());
+        assert!(is_known(&members, "c1", "10.0.0.6:1") && is_known(&members, "1", "10.0.0.6:1"));
+        assert!(!is_known(&members, "c1", "10.0.0.7:1"), "to another place");
+        assert!(
+            !is_known(&members, "6", "10.0.0.6:1"),
+            "the newcomer itself"
+        );
+        let add = |members: &Members| {
+            let (name, address) = (member.name.clone(), member.address);
+            is_under_way(members, &MemberOrder::Add { name, address })
+        };
+        assert!(!add(&members), "it comes in somebody's place");
+        members.of.remove(&MemberId(1));
+        assert!(
+            !is_known(&members, "c1", "10.0.0.6:1"),
+            "that is over, and this is another"
+        );
     }
 
     #[test]

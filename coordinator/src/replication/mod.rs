@@ -9,6 +9,7 @@ mod letters;
 mod members;
 mod peers;
 mod pulse;
+mod reached;
 mod room;
 mod store;
 
@@ -23,6 +24,7 @@ pub(crate) use introduction::{Introduction, IntroductionError};
 pub(crate) use letters::{Joiner, Letter, Unheard, Wish};
 pub(crate) use peers::{Own, Posts, keep_open};
 pub(crate) use pulse::{Pulse, WRITES_S};
+pub(crate) use reached::expect_none;
 pub(crate) use store::{LogError, Opened, Store, look};
 
 /// What the drive has to know of it.

@@ -1,8 +1,8 @@
 //! The log on disk: one file, appended to, or replaced as a whole.
 //!
 //! What a crash cut short at its end was never acknowledged to anybody and is cut off; anything else
-//! that is not as it was written means that the file cannot be believed, and nothing is started on
-//! it. After the first error nothing more is written: whoever does not know what reached the disk
+//! that is not as it was written, or less than was acknowledged, means that the file cannot be believed,
+//! and nothing is started on it. After the first error nothing more is written: whoever does not know what reached the disk
 //! must not go on.
 
 use std::fs::{self, File, OpenOptions};
@@ -10,9 +10,10 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use reweave_link::keep::{take_place, write_beside};
-use reweave_replica::{Batch, Journal, JournalError, Saved};
+use reweave_replica::{Batch, Journal, JournalError, Record, Saved};
 use thiserror::Error;
 
+use super::reached::{Reached, expect_all, expect_none};
 use super::room::{Room, is_lack};
 
 #[derive(Debug, Error)]
@@ -29,6 +30,29 @@ pub(crate) enum LogError {
         path.display()
     )]
     Unbelievable { path: PathBuf, source: JournalError },
+    #[error(
+        "{} is gone, and {} shows that this folder was in use. Bring the log back from where it went; \
+         to begin anew without what was decided, move both away, and a member of a cluster is taken \
+         out and added again", path.display(), reached.display()
+    )]
+    Gone { path: PathBuf, reached: PathBuf },
+    #[error(
+        "{} ends with entry {last}, and {} shows that entry {index} was there, or a later vote: its end is \
+         lost. A coordinator that leads alone needs the whole file back, or goes on without what is lost \
+         once {} is removed; a member of a cluster is taken out and added again, with a new number and \
+         an empty folder", path.display(), reached.display(), reached.display()
+    )]
+    CutBack {
+        path: PathBuf,
+        last: u64,
+        index: u64,
+        reached: PathBuf,
+    },
+    #[error(
+        "{} is damaged: it tells how far the log beside it had come. Remove it, if that log is known to \
+         be whole", path.display()
+    )]
+    Unclear { path: PathBuf },
     #[error("{} is whole, and another version of this program can read it: start that one", path.display())]
     OfAnotherVersion { path: PathBuf, source: JournalError },
     /// The log itself is as it was.
@@ -43,7 +67,11 @@ impl LogError {
     pub(crate) fn is_bad_input(&self) -> bool {
         matches!(
             self,
-            Self::Unbelievable { .. } | Self::OfAnotherVersion { .. }
+            Self::Unbelievable { .. }
+                | Self::OfAnotherVersion { .. }
+                | Self::Gone { .. }
+                | Self::CutBack { .. }
+                | Self::Unclear { .. }
         )
     }
 }
@@ -55,6 +83,7 @@ pub(crate) struct Store {
     /// Of the file.
     end: u64,
     room: Room,
+    reached: Reached,
 }
 
 /// A log and all that was in it.
@@ -72,6 +101,7 @@ impl Store {
         match (File::open(path), beginning) {
             (Ok(mut file), _) => Self::resume(path, &mut file),
             (Err(error), Some(saved)) if error.kind() == io::ErrorKind::NotFound => {
+                expect_none(path)?;
                 Self::begin(path, saved)
             }
             (Err(source), _) => Err(failed("open", path)(source)),
@@ -80,8 +110,10 @@ impl Store {
 
     fn begin(path: &Path, saved: Saved) -> Result<Opened, LogError> {
         let content = encoded(path, &saved.whole())?;
+        let file = put_in_place(path, &content)?;
+        let reached = Reached::beside(path, &saved)?;
         Ok(Opened {
-            store: Self::at(path, put_in_place(path, &content)?, content.len()),
+            store: Self::at(path, file, content.len(), reached),
             saved,
             torn_bytes: 0,
         })
@@ -92,23 +124,22 @@ impl Store {
         let read = file.read_to_end(&mut content);
         read.map_err(failed("read", path))?;
         let journal = journal(path, &content)?;
+        let reached = Reached::beside(path, &journal.saved)?;
+        let file = cut(path, journal.whole_bytes as u64)?;
         Ok(Opened {
-            store: Self::at(
-                path,
-                cut(path, journal.whole_bytes as u64)?,
-                journal.whole_bytes,
-            ),
+            store: Self::at(path, file, journal.whole_bytes, reached),
             saved: journal.saved,
             torn_bytes: (content.len() - journal.whole_bytes) as u64,
         })
     }
 
-    fn at(path: &Path, file: File, end: usize) -> Self {
+    fn at(path: &Path, file: File, end: usize, reached: Reached) -> Self {
         let mut store = Self {
             path: path.to_owned(),
             file,
             end: end as u64,
             room: Room::new(),
+            reached,
         };
         store.look_for_room();
         store
@@ -137,6 +168,7 @@ impl Store {
             self.end = content.len() as u64;
             self.room.forget();
             self.look_for_room();
+            self.note_votes(batch);
             return Ok(());
         }
         let mut write = || -> io::Result<()> {
@@ -145,7 +177,21 @@ impl Store {
         };
         write().map_err(failed("write", &self.path))?;
         self.end += content.len() as u64;
+        self.note_votes(batch);
         Ok(())
+    }
+
+    fn note_votes(&mut self, batch: &Batch) {
+        for record in &batch.records {
+            if let Record::Vote(vote) = record {
+                self.reached.note(vote.term, 0);
+            }
+        }
+    }
+
+    /// From now on a log without this entry is not believed. To be said before anybody hears of it.
+    pub(crate) fn acknowledge(&mut self, index: u64) {
+        self.reached.note(0, index);
     }
 
     /// From now on nothing can be written.
@@ -159,13 +205,16 @@ impl Store {
 pub(crate) fn look(path: &Path) -> Result<Option<Saved>, LogError> {
     match fs::read(path) {
         Ok(content) => Ok(Some(journal(path, &content)?.saved)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            expect_none(path)?;
+            Ok(None)
+        }
         Err(source) => Err(failed("read", path)(source)),
     }
 }
 
 fn journal(path: &Path, content: &[u8]) -> Result<Journal, LogError> {
-    Journal::read(content).map_err(|source| {
+    let journal = Journal::read(content).map_err(|source| {
         let path = path.to_owned();
         match source {
             JournalError::OtherVersion { .. } | JournalError::Foreign { .. } => {
@@ -173,7 +222,9 @@ fn journal(path: &Path, content: &[u8]) -> Result<Journal, LogError> {
             }
             _ => LogError::Unbelievable { path, source },
         }
-    })
+    })?;
+    expect_all(path, &journal.saved)?;
+    Ok(journal)
 }
 
 fn encoded(path: &Path, batch: &Batch) -> Result<Vec<u8>, LogError> {

@@ -1,5 +1,6 @@
 //! The rules that the drive keeps.
 
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use tokio::sync::mpsc;
 use super::scene::{Scene, lines_with};
 use crate::error::CoordinatorError;
 use crate::intake::{Event, Origin, SessionId};
-use crate::replication::ReplicationError;
+use crate::replication::{ReplicationError, look};
 
 /// The kinds of the inputs that the core was given, apart from ticks.
 fn inputs(scene: &Scene) -> Vec<String> {
@@ -83,6 +84,29 @@ fn planned(scene: &mut Scene) -> (Box<Plan>, NotSeen) {
         }) => (plan, not_seen),
         other => panic!("a plan was to be had: {other:?}"),
     }
+}
+
+/// Cut anywhere, at the end of a write too, which looks like a crash before it.
+#[test]
+fn a_log_without_what_an_operator_was_told_is_refused() {
+    let mut scene = Scene::new();
+    planned(&mut scene);
+    let log = scene.folder.path().join("log");
+    let whole = fs::read(&log).unwrap();
+    let last = look(&log).unwrap().unwrap().last();
+    let mut cuts = 0;
+    for length in (0..whole.len()).rev() {
+        fs::write(&log, &whole[..length]).unwrap();
+        match look(&log) {
+            // What follows the last decision was told to nobody.
+            Ok(saved) => assert_eq!((saved.unwrap().last(), cuts), (last, 0), "cut to {length}"),
+            Err(error) => {
+                assert!(error.is_bad_input(), "cut to {length}: {error}");
+                cuts += 1;
+            }
+        }
+    }
+    assert!(cuts > 100, "{cuts}");
 }
 
 #[test]

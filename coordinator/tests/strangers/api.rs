@@ -394,6 +394,40 @@ async fn many_who_ask_at_once_cost_the_core_less_than_each() {
     panic!("each is a look of its own");
 }
 
+/// What machines watch is what people were shown, and is asked for once.
+#[tokio::test]
+async fn scrapes_beside_a_page_cost_the_core_one_look() {
+    let house = House::overheard();
+    let token = viewers(&house).await;
+    house.status_when("it leads", |_| true).await;
+    let asked = |until: u32| {
+        send(&house, "GET", &format!("/api/v1/history/{until}"), &token);
+        house.told(&format!("\"generation\":{until}"));
+        let recorded = std::fs::read_to_string(house.path("recording")).unwrap();
+        ["status", "imbalance", "diagnose", "jobs"]
+            .map(|kind| recorded.matches(&format!("\"request\":\"{kind}\"")).count())
+    };
+    for burst in 1..100 {
+        let before = asked(burst * 2);
+        assert_eq!(send(&house, "GET", "/api/v1/status", &token).code, 200);
+        for _ in 0..20 {
+            let scraped = send(&house, "GET", "/metrics", "").body;
+            assert!(scraped.contains("\nreweave_findings{"), "{scraped}");
+        }
+        let after = asked(burst * 2 + 1);
+        assert!(after.iter().all(|&times| times > 0), "{after:?}");
+        // On a machine that takes seconds for these, another burst shows it.
+        if before
+            .iter()
+            .zip(&after)
+            .all(|(before, after)| after - before <= 1)
+        {
+            return;
+        }
+    }
+    panic!("each is a look of its own");
+}
+
 /// Restarts keep it, being shut out ends it, and no token makes another.
 #[tokio::test]
 async fn a_token_lasts_as_long_as_its_maker_may_ask() {

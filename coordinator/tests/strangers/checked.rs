@@ -97,7 +97,7 @@ impl Site {
     /// There is a log now.
     fn run_once(&self) {
         let mut running = self.begin("run", ANYWHERE);
-        until(|| self.path("data/log").exists().then_some(()));
+        until(|| self.path("data/reached").exists().then_some(()));
         running.kill().unwrap();
         running.wait().unwrap();
     }
@@ -165,8 +165,11 @@ fn data_of_somebody_else_is_told_with_line_and_key() {
     site.both_refuse_what_was_given("error: c.toml:3: data: data was made for another fabric");
     // As the manual says for a fabric that changed.
     fs::rename(site.path("data/log"), site.path("before.log")).unwrap();
+    site.both_refuse_what_was_given("data/log is gone, and data/reached shows that");
+    fs::rename(site.path("data/reached"), site.path("before.reached")).unwrap();
     site.run_once();
     fs::rename(site.path("before.log"), site.path("data/log")).unwrap();
+    fs::rename(site.path("before.reached"), site.path("data/reached")).unwrap();
     site.write("fabric.toml", TWO_HOSTS);
     site.belong("lab", "c2");
     site.both_refuse_what_was_given(

@@ -548,7 +548,7 @@ fn subject() -> impl Strategy<Value = Subject> {
         text().prop_map(Subject::Job),
         [text(), text()].prop_map(Subject::Pair),
     ];
-    let several = vec(one.clone(), 0..MANY).prop_map(Subject::Ambiguous);
+    let several = vec(one.clone(), 0..MANY).prop_map(Subject::either);
     prop_oneof![one, several]
 }
 

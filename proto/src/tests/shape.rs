@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use proptest::prelude::*;
 use reweave_common::bandwidth::{Bandwidth, Unclear};
-use reweave_common::cause::{Class, Subject};
+use reweave_common::cause::{Class, Subject, Suspect};
 use reweave_common::circuit::{CircuitSet, NotSwitched};
 use reweave_common::flow::Protocol;
 use reweave_common::hardware::{Duplex, Fec};
@@ -200,6 +200,31 @@ fn a_later_minor_only_adds_kinds_at_the_ends_of_lists() {
     assert_eq!(bent(&read(EARLIER), &read(KNOWN)), none);
 }
 
+/// What holds itself, at any depth.
+fn circles(spoken: &[(&str, Shapes)]) -> Vec<String> {
+    let mut circles = vec![];
+    for (root, shapes) in spoken {
+        for (name, shape) in shapes {
+            let mut held = BTreeSet::new();
+            named(shape).for_each(|part| reach(shapes, part, &mut held));
+            if held.contains(name) {
+                circles.push(format!("{name} in {root}"));
+            }
+        }
+    }
+    circles
+}
+
+/// It could be nested until there is no stack left for whoever reads it.
+#[test]
+fn nothing_that_is_said_holds_itself() {
+    let none: Vec<String> = vec![];
+    assert_eq!(circles(&spoken()), none);
+    let deep = "# A\nA {\"NEWTYPE\":{\"SEQ\":{\"TYPENAME\":\"B\"}}}\n\
+                B {\"STRUCT\":[{\"a\":{\"OPTION\":{\"TYPENAME\":\"A\"}}}]}\n";
+    assert_eq!(circles(&read(deep)), ["A in A", "B in A"]);
+}
+
 #[test]
 fn what_is_more_than_added_is_found() {
     let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
@@ -303,6 +328,7 @@ fn of_answers() -> Shapes {
         trace::<Role>,
         trace::<SocketAddr>,
         trace::<Subject>,
+        trace::<Suspect>,
         trace::<Tag>,
         trace::<Unclear>,
         trace::<Useless>,

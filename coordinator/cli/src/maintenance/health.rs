@@ -52,7 +52,7 @@ impl Patient<'_> {
         match subject {
             Subject::Switch(name) => name == self.node,
             Subject::Hop { link, .. } | Subject::Link { link, .. } => self.links.contains(link),
-            Subject::Ambiguous(several) => several.iter().any(|it| self.is_meant(it)),
+            Subject::Ambiguous(_) => subject.each().iter().any(|it| self.is_meant(it)),
             Subject::Host(_) | Subject::Job(_) | Subject::Pair(_) => false,
         }
     }
@@ -153,7 +153,7 @@ mod tests {
         };
         assert!(concerned(hop("leaf0-spine1")) && !concerned(hop("leaf0-spine0")));
         assert!(concerned(Subject::Switch("spine1".to_owned())));
-        assert!(concerned(Subject::Ambiguous(vec![
+        assert!(concerned(Subject::either([
             hop("leaf0-spine0"),
             hop("leaf0-spine1")
         ])));

@@ -96,9 +96,7 @@ fn each_direction_of_each_link_that_loses_probes_is_named_and_nothing_else() {
             };
             let found = causes(&mut cluster);
             assert_eq!((found.len(), found[0].class), (1, Class::LossyLink));
-            let Subject::Ambiguous(both) = &found[0].subject else {
-                panic!("{found:#?}")
-            };
+            let both = found[0].subject.each();
             assert!(both.len() == 2 && both.contains(&subject), "{both:#?}");
             let links = cluster.network.fabric.links_of(lossy.from).iter();
             let port = links.clone().position(|it| *it == lossy.link).unwrap();
@@ -209,9 +207,7 @@ fn a_link_or_host_that_has_become_slower_is_named() {
         }
     };
     assert_eq!((found.len(), found[0].class), (1, Class::Latency));
-    let Subject::Ambiguous(both) = &found[0].subject else {
-        panic!("{found:#?}")
-    };
+    let both = found[0].subject.each();
     assert!(both.len() == 2 && both.contains(&named(up)) && both.contains(&named(down)));
     cluster.network.slow_us.clear();
     // What was slow for a while is past; a host is slow from now on.

@@ -44,8 +44,8 @@ fn told_apart(cause: &Cause) -> Vec<String> {
 fn ways(subject: &Subject) -> String {
     match subject {
         Subject::Hop { from, to, .. } => format!("{from} to {to}"),
-        Subject::Ambiguous(all) => {
-            let all: Vec<_> = all.iter().map(ways).collect();
+        Subject::Ambiguous(_) => {
+            let all: Vec<_> = subject.each().iter().map(ways).collect();
             all.join(" or ")
         }
         other => other.to_string(),
@@ -55,7 +55,8 @@ fn ways(subject: &Subject) -> String {
 /// Whether the one is the other with all directions turned.
 fn are_opposite(one: &Subject, other: &Subject) -> bool {
     match (one, other) {
-        (Subject::Ambiguous(ones), Subject::Ambiguous(others)) => {
+        (Subject::Ambiguous(_), Subject::Ambiguous(_)) => {
+            let (ones, others) = (one.each(), other.each());
             let has_opposite = |it: &Subject| others.iter().any(|other| are_opposite(it, other));
             ones.len() == others.len() && ones.iter().all(has_opposite)
         }
@@ -83,9 +84,7 @@ pub(super) fn whole(subject: &Subject, fabric: &Fabric) -> Subject {
                 link: link.clone(),
             }
         }
-        Subject::Ambiguous(all) => {
-            Subject::Ambiguous(all.iter().map(|it| whole(it, fabric)).collect())
-        }
+        Subject::Ambiguous(_) => Subject::either(subject.each().iter().map(|it| whole(it, fabric))),
         other => other.clone(),
     }
 }

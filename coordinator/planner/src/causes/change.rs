@@ -92,13 +92,7 @@ fn note(slower: &mut Vec<(f64, Cause)>, ago_s: f64, every_s: f64, finding: Cause
     };
     known.confidence /= 2.0;
     known.evidence.extend(finding.evidence);
-    known.subject = match known.subject.clone() {
-        Subject::Ambiguous(mut all) => {
-            all.push(finding.subject);
-            Subject::Ambiguous(all)
-        }
-        one => Subject::Ambiguous(vec![one, finding.subject]),
-    };
+    known.subject = Subject::either([known.subject.clone(), finding.subject]);
 }
 
 pub(super) fn subject(series: &Series, fabric: &Fabric) -> Result<Subject, EvidenceError> {

@@ -123,7 +123,7 @@ fn deadlock(evidence: &Evidence, fabric: &Fabric) -> Option<Cause> {
         circle.join(", ")
     );
     let members = circle.iter().map(|node| subject_at(fabric, node));
-    let subject = Subject::Ambiguous(members.collect());
+    let subject = Subject::either(members);
     Some(Class::PfcDeadlock.cause(subject, 0.95, said))
 }
 

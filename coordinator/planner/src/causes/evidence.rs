@@ -419,8 +419,9 @@ impl Evidence {
             .filter(hurt)
             .map(|job| job.job.clone())
             .collect();
-        if let Subject::Ambiguous(all) = subject {
-            named = all
+        if let Subject::Ambiguous(_) = subject {
+            named = subject
+                .each()
                 .iter()
                 .flat_map(|one| self.jobs_hurt(one, fabric))
                 .collect();

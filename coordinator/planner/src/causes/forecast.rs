@@ -74,7 +74,7 @@ fn either(fabric: &Fabric, hops: &[Hop]) -> Subject {
     let mut subjects: Vec<_> = hops.iter().map(|&hop| subject_of(fabric, hop)).collect();
     match subjects.len() {
         1 => subjects.remove(0),
-        _ => Subject::Ambiguous(subjects),
+        _ => Subject::either(subjects),
     }
 }
 

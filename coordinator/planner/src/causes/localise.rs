@@ -436,7 +436,7 @@ fn finding(culprit: &Culprit, mut subjects: Vec<Subject>, evidence: &Evidence) -
     let confidence = 1.0 / (subjects.len() as f64) * (1.0 - libm::exp(-culprit.evidence / 8.0));
     let subject = match subjects.len() {
         1 => subjects.remove(0),
-        _ => Subject::Ambiguous(subjects),
+        _ => Subject::either(subjects),
     };
     let mut finding = class.cause(subject, confidence, said);
     if let [(_, said)] = &dropping[..] {

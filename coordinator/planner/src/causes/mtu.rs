@@ -85,7 +85,7 @@ fn finding(culprit: &Culprit, subjects: &[Subject], evidence: &Evidence, fabric:
     let said = format!("small probes pass, {lost} of {sent} as large as the MTU do not");
     match links.len() {
         1 => Class::MtuMismatch.cause(links.remove(0), 0.9, said),
-        _ => Class::MtuMismatch.cause(Subject::Ambiguous(links), 0.7, said),
+        _ => Class::MtuMismatch.cause(Subject::either(links), 0.7, said),
     }
 }
 

@@ -143,7 +143,8 @@ impl Saved {
         }
     }
 
-    fn last(&self) -> u64 {
+    /// The index of the last entry.
+    pub fn last(&self) -> u64 {
         self.entries
             .last()
             .map_or(self.snapshot.index, |entry| entry.index)

@@ -30,7 +30,7 @@ const GOOD_FOR: Duration = Duration::from_secs(1);
 const ASKS_AGAIN_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
-pub(super) struct Glances(Arc<Shared>);
+pub(in crate::http) struct Glances(Arc<Shared>);
 
 struct Shared {
     house: House,
@@ -46,15 +46,43 @@ struct Shared {
 pub(super) struct Glance {
     /// `status`, or `trouble`: why there is none.
     pub(super) event: Bytes,
-    status: Option<Tagged>,
+    seen: Option<Seen>,
+    fresh: Fresh,
+}
+
+#[derive(Clone)]
+struct Seen {
+    status: Arc<Status>,
+    /// The same, as it goes over the line.
+    tagged: Tagged,
+}
+
+/// How new something is that the core told.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct Fresh {
     begun: Instant,
     /// It shows so many decisions for sure.
     decisions: u64,
 }
 
+impl Fresh {
+    /// Of what is asked now.
+    pub(in crate::http) fn now(house: &House) -> Self {
+        Self {
+            begun: Instant::now(),
+            decisions: house.decisions.count(),
+        }
+    }
+
+    /// Whether it is new enough for whoever knows of so many decisions.
+    pub(in crate::http) fn is_good(self, decisions: u64) -> bool {
+        self.decisions >= decisions && self.begun.elapsed() < GOOD_FOR
+    }
+}
+
 impl Glances {
     /// They are made for as long as there is a runtime.
-    pub(super) fn begin(house: House) -> Self {
+    pub(in crate::http) fn begin(house: House) -> Self {
         let glances = Self(Arc::new(Shared {
             house,
             shown: watch::Sender::default(),
@@ -77,27 +105,37 @@ impl Glances {
     /// Shows all that was decided before this was asked.
     pub(super) async fn status(&self) -> Result<Tagged, Problem> {
         *lock(&self.0.asked) = Some(Instant::now());
-        let decisions = self.0.house.decisions.count();
-        let status = timeout(http::PATIENCE, self.status_with(decisions));
-        status.await.unwrap_or_else(|_| Err(Problem::no_answer()))
+        Ok(self.seen().await?.tagged)
     }
 
-    async fn status_with(&self, decisions: u64) -> Result<Tagged, Problem> {
-        if let Some(status) = self.good(decisions) {
-            return Ok(status);
+    /// The same for a machine that comes by: none is made for its next time. None where another leads,
+    /// or the core is too busy.
+    pub(in crate::http) async fn passing(&self) -> Option<Arc<Status>> {
+        Some(self.seen().await.ok()?.status)
+    }
+
+    async fn seen(&self) -> Result<Seen, Problem> {
+        let decisions = self.0.house.decisions.count();
+        let seen = timeout(http::PATIENCE, self.seen_with(decisions));
+        seen.await.unwrap_or_else(|_| Err(Problem::no_answer()))
+    }
+
+    async fn seen_with(&self, decisions: u64) -> Result<Seen, Problem> {
+        if let Some(seen) = self.good(decisions) {
+            return Ok(seen);
         }
         let _turn = self.0.turn.lock().await;
         match self.good(decisions) {
-            Some(status) => Ok(status),
+            Some(seen) => Ok(seen),
             None => self.make().await,
         }
     }
 
-    fn good(&self, decisions: u64) -> Option<Tagged> {
+    fn good(&self, decisions: u64) -> Option<Seen> {
         let shown = self.0.shown.borrow();
         let glance = shown.as_ref()?;
-        let is_good = glance.decisions >= decisions && glance.begun.elapsed() < GOOD_FOR;
-        glance.status.clone().filter(|_| is_good)
+        let is_good = glance.fresh.is_good(decisions);
+        glance.seen.clone().filter(|_| is_good)
     }
 
     async fn keep_making(self) {
@@ -113,9 +151,10 @@ impl Glances {
                 // Those who follow are told of trouble, and who asks is told anew.
                 let _ = self.make().await;
             } else {
-                self.0
-                    .shown
-                    .send_if_modified(|shown| shown.take().is_some());
+                self.0.shown.send_if_modified(|shown| {
+                    let is_old = |it: &mut Glance| !it.fresh.is_good(0);
+                    shown.take_if(is_old).is_some()
+                });
             }
         }
     }
@@ -127,8 +166,8 @@ impl Glances {
     }
 
     /// In turn.
-    async fn make(&self) -> Result<Tagged, Problem> {
-        let (begun, decisions) = (Instant::now(), self.0.house.decisions.count());
+    async fn make(&self) -> Result<Seen, Problem> {
+        let fresh = Fresh::now(&self.0.house);
         let made = match look(&self.0.house).await {
             Ok(status) => encoded(status).await,
             Err(problem) => Err(problem),
@@ -137,12 +176,11 @@ impl Glances {
             Ok((event, _)) => event.clone(),
             Err(problem) => event("trouble", &serde_json::to_vec(problem).unwrap_or_default()),
         };
-        let made = made.map(|(_, status)| status);
+        let made = made.map(|(_, seen)| seen);
         let glance = Glance {
             event,
-            status: made.as_ref().ok().cloned(),
-            begun,
-            decisions,
+            seen: made.as_ref().ok().cloned(),
+            fresh,
         };
         self.0.shown.send_if_modified(|shown| {
             let is_new = shown.as_ref().map(|it| &it.event) != Some(&glance.event);
@@ -165,13 +203,15 @@ async fn look(house: &House) -> Result<Box<Status>, Problem> {
 
 /// As it goes over the line, to those who follow and to those who ask. Sessions of agents do not wait
 /// meanwhile.
-async fn encoded(status: Box<Status>) -> Result<(Bytes, Tagged), Problem> {
+async fn encoded(status: Box<Status>) -> Result<(Bytes, Seen), Problem> {
     let encoding = spawn_blocking(move || {
-        let json = serde_json::to_vec(&status).ok()?;
+        let status: Arc<Status> = status.into();
+        let json = serde_json::to_vec(&*status).ok()?;
         let event = event("status", &json);
         let end = event.len() - EVENT_ENDS.len();
         let body = event.slice(end - json.len()..end);
-        Some((event, Tagged::of(body)?))
+        let tagged = Tagged::of(body)?;
+        Some((event, Seen { status, tagged }))
     });
     let encoded = encoding.await.ok().flatten();
     encoded.ok_or_else(Problem::unexpected)

@@ -32,7 +32,7 @@ use utoipa_axum::routes;
 
 use crate::desk::Desk;
 use crate::house::House;
-use glances::Glances;
+pub(super) use glances::{Fresh, Glances};
 use limits::Limits;
 use once::Answers;
 use problem::Problem;
@@ -47,9 +47,9 @@ struct Served {
 
 type Answered = Result<Response, Problem>;
 
-pub(super) fn routes(house: House) -> Router {
+pub(super) fn routes(house: House, glances: Glances) -> Router {
     let served = Served {
-        glances: Glances::begin(house.clone()),
+        glances,
         answers: Answers::default(),
         sandbox: Desk::new(sandbox::LONGEST),
         house,

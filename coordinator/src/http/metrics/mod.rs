@@ -8,12 +8,11 @@ mod work;
 use std::collections::BTreeMap;
 
 use reweave_common::member::Role;
-use reweave_common::operator::{AgentState, AgentStatus, Imbalances, LinkStatus, Mode, Status};
+use reweave_common::operator::{AgentState, AgentStatus, LinkStatus, Mode, Status};
 use reweave_common::probing::PortStrays;
 
 use crate::intake::Counts;
 use crate::sessions::{ROLES, Reason};
-use evenness::imbalances;
 pub(super) use log::Log;
 use page::{Kind, Page, count};
 pub(super) use work::Work;
@@ -21,11 +20,10 @@ pub(super) use work::Work;
 /// What there is to tell of a coordinator.
 #[derive(Default)]
 pub(super) struct Sight<'s> {
-    /// None where another leads.
+    pub(super) leads: bool,
+    /// None where another leads, and while the core is busy.
     pub(super) status: Option<&'s Status>,
-    /// None where another leads.
-    pub(super) imbalances: Option<&'s Imbalances>,
-    pub(super) work: Work,
+    pub(super) work: Option<&'s Work>,
     /// None before there is a log.
     pub(super) log: Option<Log<'s>>,
     pub(super) disk_is_full: bool,
@@ -38,7 +36,7 @@ pub(super) struct Sight<'s> {
 pub(super) fn text(sight: &Sight<'_>) -> String {
     let mut page = Page::default();
     build(&mut page);
-    let leads = u8::from(sight.status.is_some());
+    let leads = u8::from(sight.leads);
     let help = "Whether this coordinator leads.";
     page.single(Kind::Gauge, "reweave_leads", help, leads);
     let help = "Whether the log of this coordinator has no room for decisions.";
@@ -55,10 +53,9 @@ pub(super) fn text(sight: &Sight<'_>) -> String {
         links(&mut page, status);
         flows(&mut page, status);
         members(&mut page, status);
-        sight.work.write(&mut page);
     }
-    if let Some(found) = sight.imbalances {
-        imbalances(&mut page, found);
+    if let Some(work) = sight.work {
+        work.write(&mut page);
     }
     page.0
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use reweave_common::cause::Class;
-use reweave_common::operator::{Finding, Findings, JobStatus};
+use reweave_common::operator::{Finding, Findings, Imbalances, JobStatus};
 
+use super::evenness::imbalances;
 use super::page::{Kind, Page, count};
 
 /// Each is a label: of more jobs, those are told that send most.
@@ -12,8 +13,8 @@ const MOST_JOBS: usize = 100;
 /// Beside the classes of causes.
 const USELESS_PIN: &str = "useless-pin";
 
-#[derive(Default)]
 pub(in crate::http) struct Work {
+    pub(in crate::http) imbalances: Option<Imbalances>,
     pub(in crate::http) found: Option<Findings>,
     pub(in crate::http) jobs: Vec<JobStatus>,
 }
@@ -24,6 +25,9 @@ impl Work {
             findings(page, &found.findings);
         }
         jobs(page, &self.jobs);
+        if let Some(found) = &self.imbalances {
+            imbalances(page, found);
+        }
     }
 }
 

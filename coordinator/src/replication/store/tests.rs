@@ -110,6 +110,82 @@ fn a_flipped_bit_anywhere_is_refused_and_the_file_is_named_and_left_as_it_is() {
     }
 }
 
+/// Which is what an operator has who put back an old copy, or a file system that lost the end.
+#[test]
+fn a_log_without_what_was_acknowledged_is_refused_wherever_it_was_cut() {
+    let scratch = Scratch::new();
+    let ends = [1, 2, 3].map(|entries| Scratch::new().written(entries).len());
+    scratch.written(3);
+    let mut store = scratch.open().unwrap().store;
+    store.acknowledge(2);
+    let content = fs::read(scratch.path()).unwrap();
+    for length in 0..ends[1] {
+        let error = scratch.reopened(&content[..length]).unwrap_err();
+        assert!(error.is_bad_input(), "cut to {length}: {error}");
+        assert_eq!(fs::read(scratch.path()).unwrap(), &content[..length]);
+        let is_cut_back = error.to_string().contains("entry 2 was there");
+        assert!(is_cut_back || length < ends[0], "cut to {length}: {error}");
+    }
+    // Nobody heard of the third.
+    for length in ends[1]..=ends[2] {
+        scratch.reopened(&content[..length]).unwrap();
+    }
+    fs::remove_file(scratch.path()).unwrap();
+    let gone = scratch.open().unwrap_err().to_string();
+    assert!(gone.contains("log is gone, and"), "{gone}");
+    assert!(look(&scratch.path()).is_err());
+}
+
+/// It would vote again in a term in which it did.
+#[test]
+fn a_log_without_its_last_vote_is_refused() {
+    let scratch = Scratch::new();
+    let before = scratch.written(1);
+    let mut store = scratch.open().unwrap().store;
+    let vote = Vote {
+        term: 2,
+        ..Vote::default()
+    };
+    let batch = Batch {
+        records: vec![Record::Vote(vote)],
+        is_whole: false,
+    };
+    store.persist(&batch).unwrap();
+    let whole = fs::read(scratch.path()).unwrap();
+    for length in before.len()..whole.len() {
+        let error = scratch.reopened(&whole[..length]).unwrap_err();
+        assert!(error.to_string().contains("a later vote"), "{error}");
+    }
+    scratch.reopened(&whole).unwrap();
+}
+
+/// Cut anywhere, or with any bit flipped, it is refused and says what to do.
+#[test]
+fn a_damaged_word_of_how_far_the_log_had_come_is_named() {
+    let scratch = Scratch::new();
+    scratch.written(1);
+    let reached = scratch.path().with_file_name("reached");
+    let whole = fs::read(&reached).unwrap();
+    for length in 0..whole.len() {
+        fs::write(&reached, &whole[..length]).unwrap();
+        let told = scratch.open().unwrap_err().to_string();
+        assert!(told.contains("reached is damaged"), "{told}");
+    }
+    for at in 0..whole.len() * 8 {
+        let mut flipped = whole.clone();
+        flipped[at / 8] ^= 1 << (at % 8);
+        fs::write(&reached, &flipped).unwrap();
+        let error = scratch.open().unwrap_err();
+        assert!(
+            matches!(error, LogError::Unclear { .. }),
+            "bit {at}: {error}"
+        );
+    }
+    fs::remove_file(&reached).unwrap();
+    scratch.open().unwrap();
+    assert_eq!(fs::read(&reached).unwrap(), whole);
+}
+
 #[test]
 fn a_log_without_content_does_not_begin_anew() {
     let scratch = Scratch::new();
