@@ -81,3 +81,17 @@ fn manual(folder: PathBuf) -> Result<(), AgentError> {
     let written = written.and_then(|()| clap_mangen::generate_to(Cli::command(), &folder));
     written.map_err(|source| AgentError::Manual { folder, source })
 }
+
+#[cfg(test)]
+#[path = "../../tests/tidy/commands.rs"]
+mod commands;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_page_of_commands_is_made_of_them() {
+        super::commands::are_told(super::Cli::command(), "..");
+    }
+}
