@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Command::Show(what) => cli::show(&what).map(|()| ExitCode::SUCCESS),
         Command::Switch(what) => what.run(),
         Command::Transport(what) => what.run(),
+        Command::Nccl(what) => what.run(),
         Command::Run(settings) => serve(&settings).map(|()| ExitCode::SUCCESS),
         Command::Man { into } => manual(into).map(|()| ExitCode::SUCCESS),
     };
