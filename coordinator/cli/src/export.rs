@@ -27,8 +27,7 @@ pub(crate) enum Export {
     SlurmYaml(ForSlurm),
     /// Labels of nodes, for kubectl apply --server-side
     Kubernetes(OfFabric),
-    /// A Topology of Kueue over these labels
-    Kueue(OfFabric),
+    Kueue(ForKueue),
     /// Variables for the environment of jobs, or for /etc/nccl.conf
     Nccl(ForNccl),
     NcclTopo(ForTopo),
@@ -39,6 +38,16 @@ pub(crate) struct OfFabric {
     /// The fabric: nodes, roles and links
     #[arg(long, value_name = "FABRIC")]
     fabric: PathBuf,
+}
+
+/// A Topology of Kueue over these labels
+#[derive(Debug, Args)]
+pub(crate) struct ForKueue {
+    #[command(flatten)]
+    of: OfFabric,
+    /// Which Kueue will read it: each serves other versions of its API, and what it would not take is refused
+    #[arg(long, value_name = "0.N", default_value = "0.15")]
+    kueue: String,
 }
 
 #[derive(Debug, Args)]
@@ -102,7 +111,7 @@ impl Export {
             Self::SlurmBlock(asked) => asked.emitted(Plugin::Block),
             Self::SlurmYaml(asked) => asked.emitted(Plugin::Yaml),
             Self::Kubernetes(asked) => asked.emitted(|fabric, tree| Ok(labels(fabric, tree)?)),
-            Self::Kueue(asked) => asked.emitted(|_, tree| Ok(kueue(tree)?)),
+            Self::Kueue(asked) => asked.emitted(),
             Self::Nccl(asked) => asked.emitted(),
             Self::NcclTopo(asked) => asked.emitted(),
         };
@@ -119,6 +128,13 @@ impl OfFabric {
         let tree = Group::of(&fabric).map_err(CliError::from);
         let text = tree.and_then(|tree| emit(&fabric, &tree));
         text.map_err(|error| error.on(&self.fabric))
+    }
+}
+
+impl ForKueue {
+    fn emitted(&self) -> Result<String, CliError> {
+        self.of
+            .emitted(|_, tree| Ok(kueue(tree, self.kueue.parse()?)?))
     }
 }
 
