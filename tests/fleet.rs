@@ -113,6 +113,10 @@ fn another_release_comes_one_machine_at_a_time(fleet: &Fleet, first: &str) {
     let second = fleet.release_in_use("leaf0");
     assert_ne!(second, first);
     assert_eq!(fleet.release_in_use("h3"), second);
+    let away = fleet.times_without_a_coordinator();
+    for (one, next) in away.iter().zip(away.iter().skip(1)) {
+        assert!(one.end < next.start, "two were down at once: {away:?}");
+    }
 }
 
 fn a_release_that_does_not_start_is_taken_back(fleet: &Fleet) {

@@ -1,6 +1,7 @@
 //! A fleet of empty machines, and the playbooks that are played to it from the station.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -169,6 +170,25 @@ impl Fleet {
     pub(crate) fn coordinators_processes(&self) -> Vec<String> {
         let of = |node: &&str| self.on(node, &shown("MainPID"));
         COORDINATORS.iter().map(of).collect()
+    }
+
+    /// From when each was told to end until it was ready again, in the order in which that was, in microseconds of the
+    /// clock that all machines have in common.
+    pub(crate) fn times_without_a_coordinator(&self) -> Vec<Range<u64>> {
+        let at = |node: &str, property: &str| {
+            let said = self.on(node, &shown(property));
+            let at = said.trim().parse::<u64>();
+            at.unwrap_or_else(|_| panic!("{node}: {property} is {said:?}"))
+        };
+        let away = |node: &&str| {
+            at(node, "ActiveExitTimestampMonotonic")..at(node, "ActiveEnterTimestampMonotonic")
+        };
+        let mut times: Vec<_> = COORDINATORS.iter().map(away).collect();
+        times.sort_by_key(|away| away.start);
+        for away in &times {
+            assert!(0 < away.start && away.start < away.end, "{times:?}");
+        }
+        times
     }
 
     pub(crate) fn pins_of(&self, node: &str) -> String {
