@@ -57,8 +57,10 @@ fn a_fleet_comes_changes_and_goes_under_a_job() {
     fleet.await_agents();
     fleet.play("deploy.yml", &[]).changes_nothing();
     nccl_finds_its_plugin(&fleet);
+    let _by_hand = fleet.agents_by_hand();
     let job = fleet.job_in_two_flows_apart();
     let first = fleet.release_in_use("leaf0");
+    a_trial_run_tells_what_would_change(&fleet, &first);
     another_release_comes_one_machine_at_a_time(&fleet, &first);
     a_release_that_does_not_start_is_taken_back(&fleet);
     fleet.play("rollback.yml", &[]).succeeds();
@@ -85,6 +87,24 @@ fn nccl_finds_its_plugin(fleet: &Fleet) {
     assert_eq!(place.trim(), of_release);
 }
 
+/// Line by line, on machines that have it all; and they keep what they have.
+fn a_trial_run_tells_what_would_change(fleet: &Fleet, first: &str) {
+    fleet.offer(Release::Second);
+    let settings = r#"{"reweave_settings": {"policy": {"least_gain": 0.25}}}"#;
+    let processes = fleet.coordinators_processes();
+    let trial = fleet.play(
+        "deploy.yml",
+        &["--check", "--diff", "--extra-vars", settings],
+    );
+    trial.tells("+least_gain = 0.25");
+    for coordinator in ["h1", "h2", "h3"] {
+        let kept = fleet.on(coordinator, "cat /etc/reweave/coordinator.toml");
+        assert!(!kept.contains("least_gain"), "{coordinator}: {kept}");
+        assert_eq!(fleet.release_in_use(coordinator), first, "{coordinator}");
+    }
+    assert_eq!(fleet.coordinators_processes(), processes);
+}
+
 fn another_release_comes_one_machine_at_a_time(fleet: &Fleet, first: &str) {
     fleet.offer(Release::Second);
     let played = fleet.play("deploy.yml", &[]);
@@ -93,6 +113,10 @@ fn another_release_comes_one_machine_at_a_time(fleet: &Fleet, first: &str) {
     let second = fleet.release_in_use("leaf0");
     assert_ne!(second, first);
     assert_eq!(fleet.release_in_use("h3"), second);
+    let away = fleet.times_without_a_coordinator();
+    for (one, next) in away.iter().zip(away.iter().skip(1)) {
+        assert!(one.end < next.start, "two were down at once: {away:?}");
+    }
 }
 
 fn a_release_that_does_not_start_is_taken_back(fleet: &Fleet) {

@@ -148,7 +148,8 @@ fn the_tree_speaks_of_itself_alone() {
 fn the_page_of_settings_is_made_of_the_sample_files() {
     let samples = ["coordinator.toml", "driver.toml"];
     let samples = samples.map(|name| (name, &file(&format!("deploy/{name}")).text[..]));
-    let made = settings::page(&samples);
+    let role = file("deploy/ansible/roles/reweave/meta/argument_specs.yml");
+    let made = settings::page(&samples, &role.text);
     let path = tree::root().join("docs/configuration.md");
     if std::env::var_os("REWEAVE_WRITE_SETTINGS").is_some() {
         std::fs::write(&path, &made).expect("the page can be written");
@@ -158,9 +159,14 @@ fn the_page_of_settings_is_made_of_the_sample_files() {
         .lines()
         .zip(there.lines())
         .take_while(|(made, there)| made == there);
-    let what = "not what the sample files say".to_owned();
+    let what = "not what sample files, role and variables say".to_owned();
     let mend = "REWEAVE_WRITE_SETTINGS=1 cargo test --workspace --test tidy settings writes it";
     let differs = (made != there)
         .then(|| Violation::new("docs/configuration.md", same.count() + 1, what, mend));
     assert_none(&differs.into_iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn every_variable_of_the_environment_is_told() {
+    assert_none(&settings::untold_variables(&FILES));
 }

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::collectives::CollectivesError;
 use crate::counters::EthtoolError;
+use crate::nccl_conf::ConfError;
 use crate::netlink::NetlinkError;
 use crate::preflight::PressError;
 use crate::probes::ProbeError;
@@ -30,6 +31,10 @@ pub enum AgentError {
     Netlink(#[from] NetlinkError),
     #[error("cannot ask the drivers")]
     Ethtool(#[from] EthtoolError),
+    #[error("NCCL is told nothing new")]
+    NcclConf(#[from] ConfError),
+    #[error("cannot read standard input")]
+    Input { source: io::Error },
     #[error("cannot hear jobs")]
     Collectives(#[from] CollectivesError),
     #[error("cannot probe the network")]
@@ -105,6 +110,7 @@ impl AgentError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::UnknownHost { .. } | Self::Desired { .. } | Self::NoMarking(_) => 2,
+            Self::NcclConf(ConfError::NoVariable { .. } | ConfError::Twice { .. }) => 2,
             Self::Certificate(error) if error.is_of_the_folder() => 2,
             _ => 1,
         }

@@ -16,6 +16,7 @@ pub mod flows;
 mod follower;
 pub mod host;
 pub mod lldp;
+pub mod nccl_conf;
 pub mod netlink;
 pub mod preflight;
 pub mod probes;

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Show(what) => cli::show(&what).map(|()| ExitCode::SUCCESS),
         Command::Switch(what) => what.run(),
         Command::Transport(what) => what.run(),
+        Command::Nccl(what) => what.run(),
         Command::Run(settings) => serve(&settings).map(|()| ExitCode::SUCCESS),
         Command::Man { into } => manual(into).map(|()| ExitCode::SUCCESS),
     };
@@ -79,4 +80,18 @@ fn manual(folder: PathBuf) -> Result<(), AgentError> {
     let written = fs::create_dir_all(&folder);
     let written = written.and_then(|()| clap_mangen::generate_to(Cli::command(), &folder));
     written.map_err(|source| AgentError::Manual { folder, source })
+}
+
+#[cfg(test)]
+#[path = "../../tests/tidy/commands.rs"]
+mod commands;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_page_of_commands_is_made_of_them() {
+        super::commands::are_told(super::Cli::command(), "..");
+    }
 }

@@ -9,6 +9,9 @@ mod archive;
 mod audit;
 mod beginning;
 mod clock;
+#[cfg(test)]
+#[path = "../../tests/tidy/commands.rs"]
+mod commands;
 mod config;
 mod data;
 mod decisions;

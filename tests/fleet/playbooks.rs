@@ -1,11 +1,12 @@
 //! A fleet of empty machines, and the playbooks that are played to it from the station.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use reweave_tests::{Job, Labs, PATIENCE, Setting, Stage, wait_for};
+use reweave_tests::{Job, Labs, PATIENCE, Program, Setting, Stage, wait_for};
 use serde_json::Value;
 
 use super::machine::Machine;
@@ -19,6 +20,8 @@ const PROGRAMS: [&str; 4] = [
     "reweave-coordinator",
     "libnccl_profiler_reweave.so",
 ];
+/// Without those at their other ends, links of a leaf are not known: agents run there as they would by hand.
+const BY_HAND: [&str; 3] = ["leaf1", "spine0", "spine1"];
 /// A system of this many services is up within this, also beside others.
 const BOOT: Duration = Duration::from_secs(120);
 
@@ -160,7 +163,32 @@ impl Fleet {
     }
 
     pub(crate) fn release_in_use(&self, node: &str) -> String {
-        self.on(node, "readlink /usr/lib/reweave/now")
+        let now = self.on(node, "readlink /usr/lib/reweave/now");
+        now.trim().to_owned()
+    }
+
+    pub(crate) fn coordinators_processes(&self) -> Vec<String> {
+        let of = |node: &&str| self.on(node, &shown("MainPID"));
+        COORDINATORS.iter().map(of).collect()
+    }
+
+    /// From when each was told to end until it was ready again, in the order in which that was, in microseconds of the
+    /// clock that all machines have in common.
+    pub(crate) fn times_without_a_coordinator(&self) -> Vec<Range<u64>> {
+        let at = |node: &str, property: &str| {
+            let said = self.on(node, &shown(property));
+            let at = said.trim().parse::<u64>();
+            at.unwrap_or_else(|_| panic!("{node}: {property} is {said:?}"))
+        };
+        let away = |node: &&str| {
+            at(node, "ActiveExitTimestampMonotonic")..at(node, "ActiveEnterTimestampMonotonic")
+        };
+        let mut times: Vec<_> = COORDINATORS.iter().map(away).collect();
+        times.sort_by_key(|away| away.start);
+        for away in &times {
+            assert!(0 < away.start && away.start < away.end, "{times:?}");
+        }
+        times
     }
 
     pub(crate) fn pins_of(&self, node: &str) -> String {
@@ -188,6 +216,29 @@ impl Fleet {
         wait_for("all agents report", PATIENCE, all_up).expect("a whole fleet");
     }
 
+    /// Agents on switches that are no machines of the fleet, with certificates of its authority.
+    pub(crate) fn agents_by_hand(&self) -> Vec<Program> {
+        let authority = self.stage.path("authority");
+        let programs = self.stage.programs();
+        let mut issue = Command::new(programs.reweave());
+        issue.args(["cluster", "issue", "--role", "agent", "--dir"]);
+        done(issue.arg(&authority).arg("--name").args(BY_HAND));
+        let started = BY_HAND.map(|node| {
+            let mut agent = self.stage.inside(node, programs.agent());
+            agent.arg("run").arg("--identity");
+            agent.arg(authority.join("agents").join(node));
+            agent
+                .arg("--state")
+                .arg(self.stage.path(&format!("state-{node}")));
+            for coordinator in COORDINATORS {
+                agent.arg("--coordinator").arg(self.address(coordinator));
+            }
+            let started = self.stage.start(&format!("by-hand-{node}"), agent);
+            started.expect("the node is there")
+        });
+        started.into()
+    }
+
     /// A job whose two flows met on one uplink, and do not any more.
     pub(crate) fn job_in_two_flows_apart(&self) -> Job {
         let job = self.stage.job("train").expect("it starts");
@@ -213,6 +264,10 @@ const SSH: [&str; 6] = [
     "-oIdentitiesOnly=yes",
 ];
 
+fn shown(property: &str) -> String {
+    format!("systemctl show --property={property} --value reweave-coordinator")
+}
+
 fn is_up(hosts: &Value, node: &str) -> bool {
     let agents = hosts["hosts"].as_array().into_iter().flatten();
     agents
@@ -232,6 +287,12 @@ pub(crate) struct Played(Output);
 impl Played {
     pub(crate) fn succeeds(&self) {
         assert!(self.0.status.success(), "{}", self.said());
+    }
+
+    pub(crate) fn tells(&self, words: &str) {
+        self.succeeds();
+        let said = self.said();
+        assert!(said.contains(words), "no {words}: {said}");
     }
 
     pub(crate) fn changes_nothing(&self) {

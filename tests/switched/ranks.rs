@@ -24,10 +24,12 @@ const LONGEST_RUN: Duration = Duration::from_secs(120);
 /// Names of the hosts, rack by rack: whoever takes them by name goes from rack to rack.
 const RACKS: [[&str; 4]; 2] = [["h0", "h2", "h4", "h6"], ["h1", "h3", "h5", "h7"]];
 const JOB: &str = "model = \"gpt\"\nsize = \"125m\"\nbatch = 8\n[parallelism]\ndata = 8\n";
-/// Prints how long the loop took.
+/// Prints how long the loop took. Each rank finds in its environment what our wrapper has given mpirun: the remote shell
+/// below carries none of it.
 const LOOP: &str = "\
 from mpi4py import MPI
-import array, time
+import array, os, time
+assert os.environ['NCCL_PROFILER_PLUGIN'], 'it is started by our wrapper'
 comm = MPI.COMM_WORLD
 ones, sums = (array.array('d', [it]) * 500000 for it in (1.0, 0.0))
 comm.allreduce(1)
@@ -123,7 +125,10 @@ fn loop_s(stage: &Stage, hosts: &str) -> f64 {
 }
 
 fn mpirun(stage: &Stage, host: &str, place: &Path) -> Child {
-    let mut command = stage.inside(host, "mpirun");
+    let mut command = stage.inside(host, stage.programs().reweave());
+    // It only has to be there: NCCL is not.
+    command.env("REWEAVE_NCCL_PLUGIN", place.join("loop.py"));
+    command.args(["run", "--", "mpirun"]);
     let shell = place.join("shell");
     let settings = [
         ("plm_rsh_agent", &*shell.to_string_lossy()),

@@ -1,17 +1,96 @@
-//! docs/configuration.md is made of the sample files, which are themselves held to say all there is to set.
+//! docs/configuration.md is made of the sample files, which are themselves held to say all there is to set; of what the
+//! Ansible role takes; and of the variables that programs and scripts read or set.
 
 use std::fmt::Write;
+
+use crate::tree::TextFile;
+use crate::violation::Violation;
 
 const HEAD: &str = "\
 # Every setting
 
 Made of the sample files in [deploy](../deploy), in which each key stands with its default; `REWEAVE_WRITE_SETTINGS=1 cargo
 test --workspace --test tidy settings` writes it anew. A key that is not here is an error, and so is a value that makes no sense: both are named
-with file and line. `reweave config check` says what a coordinator would start with.
+with file and line. `reweave config check` says what a coordinator would start with. What is given on command lines is
+among the [commands](commands.md), what services are started with stands in the OPTIONS of `/etc/default/reweave-agent` and
+`/etc/default/reweave-driver`.
 ";
 
-/// The page, of each file's name and text.
-pub(crate) fn page(samples: &[(&str, &str)]) -> String {
+/// By which name, who reads it, and what it is.
+const VARIABLES: [(&str, &str, &str); 11] = [
+    (
+        "REWEAVE_COORDINATOR",
+        "`reweave`",
+        "where coordinators listen, several with commas; as `--coordinator`",
+    ),
+    (
+        "REWEAVE_IDENTITY",
+        "`reweave`",
+        "the folder with an operator's certificate; as `--identity`",
+    ),
+    (
+        "REWEAVE_HISTORY",
+        "`reweave sim history`, `reweave sim run`",
+        "where the history is kept; as `--history`",
+    ),
+    (
+        "REWEAVE_JOIN",
+        "`reweave-agent run`, `reweave-driver run`",
+        "the token by which the first certificate is had; as `--join`",
+    ),
+    (
+        "REWEAVE_NCCL_PLUGIN",
+        "`reweave run`, Slurm's task prolog",
+        "where NCCL's plugin lies; nothing leaves it out",
+    ),
+    (
+        "REWEAVE_COLLECTIVES",
+        "NCCL's plugin",
+        "the socket at which the host's agent listens, where that is not its own",
+    ),
+    (
+        "REWEAVE_JOB",
+        "what `reweave run` starts",
+        "what the job is called",
+    ),
+    (
+        "REWEAVE_HOSTS",
+        "what `reweave run` starts",
+        "its hosts in their best order, with commas",
+    ),
+    (
+        "REWEAVE_HOSTFILE",
+        "what `reweave run` starts",
+        "a file of the same, a line each",
+    ),
+    (
+        "REWEAVE_NODE",
+        "the command of `reweave maintenance`",
+        "the switch that is worked on",
+    ),
+    (
+        "REWEAVE_STATIC_ROUTE",
+        "SONiC's database",
+        "no variable: the table of marks beside routes that are ours",
+    ),
+];
+
+/// The page, of each file's name and text, and of the role's argument_specs.yml.
+pub(crate) fn page(samples: &[(&str, &str)], role: &str) -> String {
+    let mut page = of_files(samples);
+    page += "\n## Variables of the environment\n\n| variable | who reads it | what it is |\n|---|---|---|\n";
+    for (name, who, what) in VARIABLES
+        .iter()
+        .filter(|it| !it.2.starts_with("no variable"))
+    {
+        let _ = writeln!(page, "| `{name}` | {who} | {what} |");
+    }
+    page += "\n## Variables of the Ansible role\n\n[Deploying](deploying.md) says how they are given.\n\n";
+    page += "| variable | default | what it is |\n|---|---|---|\n";
+    page + &of_role(role)
+}
+
+fn of_files(samples: &[(&str, &str)]) -> String {
     let mut page = HEAD.to_owned();
     for (name, text) in samples {
         let _ = write!(page, "\n## {name}\n");
@@ -38,6 +117,94 @@ pub(crate) fn page(samples: &[(&str, &str)]) -> String {
         paragraph(&mut page, &mut words);
     }
     page
+}
+
+/// A row for each option of argument_specs.yml, whose names stand six columns in and what is said of them eight.
+fn of_role(specs: &str) -> String {
+    let mut rows: Vec<(&str, String, &str)> = Vec::new();
+    for line in specs.lines() {
+        let bare = line.trim_start();
+        match (line.len() - bare.len(), rows.last_mut()) {
+            (6, _) => rows.push((bare.trim_end_matches(':'), String::new(), "")),
+            (8, Some((_, what, default))) => match bare.split_once(':') {
+                Some(("description", text)) => what.push_str(text.trim().trim_start_matches(">-")),
+                Some(("default", value)) => *default = value.trim(),
+                Some(("required", _)) => *default = "must be given",
+                _ => {}
+            },
+            (10, Some((_, what, _))) => *what = format!("{what} {bare}").trim().to_owned(),
+            _ => {}
+        }
+    }
+    let rows = rows.iter().map(|(name, what, default)| {
+        let default = default.trim_matches('"');
+        let default = match default {
+            "" | "must be given" => default.to_owned(),
+            value => format!("`{value}`"),
+        };
+        format!("| `{name}` | {default} | {} |\n", code(what))
+    });
+    rows.collect()
+}
+
+/// What Ansible writes as `C(code)`.
+fn code(text: &str) -> String {
+    let mut parts = text.split("C(");
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_once(')').unwrap_or((part, ""));
+        let _ = write!(told, "`{code}`{rest}");
+    }
+    told
+}
+
+/// Variables that programs or scripts know and the page does not tell, or the other way round.
+pub(crate) fn untold_variables(files: &[TextFile]) -> Vec<Violation> {
+    let known = |name: &str| VARIABLES.iter().any(|it| it.0 == name);
+    let mut violations = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for file in files.iter().filter(|file| is_run_by_users(&file.path)) {
+        for (number, line) in file.text.lines().enumerate() {
+            for name in variables(line) {
+                seen.insert(name);
+                if !known(name) {
+                    let what = format!("{name} is told nowhere");
+                    let mend = "name it among VARIABLES in tests/tidy/settings.rs";
+                    violations.push(Violation::new(&file.path, number + 1, what, mend));
+                }
+            }
+        }
+    }
+    for (name, ..) in VARIABLES.iter().filter(|it| !seen.contains(it.0)) {
+        let mend = "take it out of VARIABLES in tests/tidy/settings.rs";
+        let what = format!("nobody reads {name}");
+        violations.push(Violation::new("docs/configuration.md", 1, what, mend));
+    }
+    violations
+}
+
+/// Tests have variables of their own.
+fn is_run_by_users(path: &str) -> bool {
+    let of_programs = [
+        "agent/",
+        "common/",
+        "coordinator/",
+        "proto/",
+        "deploy/slurm/",
+    ];
+    let tests = ["/tests/", "/tests.rs", "examples.rs", "/reference"];
+    let code = path.ends_with(".rs") || path.ends_with(".sh");
+    code && of_programs.iter().any(|it| path.starts_with(it))
+        && !tests.iter().any(|it| path.contains(it))
+}
+
+fn variables(line: &str) -> impl Iterator<Item = &str> {
+    let letter = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let names = line.split(move |c| !letter(c));
+    names.filter(|name| {
+        name.strip_prefix("REWEAVE_")
+            .is_some_and(|rest| !rest.is_empty())
+    })
 }
 
 fn paragraph(page: &mut String, words: &mut Vec<&str>) {
@@ -85,10 +252,30 @@ mod tests {
     #[test]
     fn keys_become_rows_and_words_stay_words() {
         let sample = "# Where it listens.\nport = 7 # a number\n#door = \"a#b\"\n\n[policy]\nmode = \"auto\"    # who decides\n";
-        let page = page(&[("sample.toml", sample)]);
+        let page = of_files(&[("sample.toml", sample)]);
         let expected = "\n## sample.toml\n\nWhere it listens.\n\n| key | default | what it is |\n|---|---|---|\n\
              | `port` | `7` | a number |\n| `door` | `\"a#b\"` |  |\n\n### [policy]\n\n\
              | key | default | what it is |\n|---|---|---|\n| `mode` | `\"auto\"` | who decides |\n";
         assert_eq!(page.strip_prefix(HEAD), Some(expected));
+    }
+
+    #[test]
+    fn what_a_role_takes_is_a_row_each() {
+        let specs = "argument_specs:\n  main:\n    options:\n      reweave_one:\n        description: >-\n          A folder\n          \
+                     with C(things).\n        required: true\n      reweave_two:\n        description: Some.\n        default: 60\n";
+        let rows = "| `reweave_one` | must be given | A folder with `things`. |\n| `reweave_two` | `60` | Some. |\n";
+        assert_eq!(of_role(specs), rows);
+    }
+
+    #[test]
+    fn a_variable_that_is_told_nowhere_is_named_and_so_is_one_that_nobody_reads() {
+        let file = TextFile {
+            path: "agent/src/run.rs".to_owned(),
+            text: "env(\"REWEAVE_JOIN\")\nenv(\"REWEAVE_MOOD\")".to_owned(),
+        };
+        let found = untold_variables(&[file]);
+        let told: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert!(told[0].contains("REWEAVE_MOOD is told nowhere"), "{told:?}");
+        assert_eq!(told.len(), VARIABLES.len(), "{told:?}");
     }
 }

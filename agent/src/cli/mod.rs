@@ -6,6 +6,7 @@ mod counters;
 mod facts;
 mod flows;
 mod interrupt;
+mod nccl;
 mod out;
 mod preflight;
 mod probe;
@@ -84,6 +85,8 @@ pub(crate) enum Command {
     Switch(switch::OnSwitch),
     /// Source ports, DSCP and priority of what this host sends: read, check, apply, revert
     Transport(transport::OnTransport),
+    /// What NCCL is told on this host: check, apply, revert
+    Nccl(nccl::OnNccl),
     #[command(flatten)]
     Show(Show),
     /// The manual: a page for each command, in a folder from which `man` reads

@@ -15,6 +15,7 @@ use reweave_formats::flight_recorder::FlightRecorderError;
 use reweave_formats::kubernetes::KubernetesError;
 use reweave_formats::nccl::NcclError;
 use reweave_formats::nccl_inspector::InspectorError;
+use reweave_formats::nccl_topo::TopoError;
 use reweave_formats::slurm::SlurmError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_history::{PastError, ShelfError};
@@ -214,6 +215,13 @@ pub(crate) enum CliError {
         "{panel} is no panel: write it as in h0..h7=4, with so many ports for each of these hosts"
     )]
     BadPanel { panel: String },
+    #[error("the fabric has no node {name}")]
+    NoHost { name: String },
+    #[error("which NIC of {host} is at which link? Say so by --nic, as in mlx5_0={}; {host} has {}",
+        links.first().map_or("LINK", String::as_str), links.join(", "))]
+    NoLinkOfNic { host: String, links: Vec<String> },
+    #[error("{} is no picture that NCCL would read as it is", dump.display())]
+    Topo { dump: PathBuf, source: TopoError },
     #[error("{} is there already; --force writes over it", path.display())]
     IsThere { path: PathBuf },
     #[error("cannot write {}", path.display())]
@@ -345,6 +353,8 @@ impl CliError {
             | Self::Collective(CollectiveError::NoWay { .. })
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::NoSuchLink { .. }
+            | Self::NoHost { .. }
+            | Self::NoLinkOfNic { .. }
             | Self::NoTree(_)
             | Self::Kubernetes(_)
             | Self::NotInFabric { .. } => Self::On {
@@ -372,6 +382,9 @@ impl CliError {
             | Self::NoSuchLink { .. }
             | Self::LinkTwice { .. }
             | Self::NoSuchNode { .. }
+            | Self::NoHost { .. }
+            | Self::NoLinkOfNic { .. }
+            | Self::Topo { .. }
             | Self::NothingToRun { .. }
             | Self::NoVersion { .. }
             | Self::NoTree(_)

@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use reweave_common::fabric::Fabric;
+use reweave_common::ids::LinkId;
 use reweave_common::tree::Group;
 use reweave_formats::kubernetes::{kueue, labels};
 use reweave_formats::nccl::{self, Environment};
+use reweave_formats::nccl_topo::{Net, TopoError, corrected, nics};
 use reweave_formats::slurm::{Plugin, Release};
 
 use crate::error::CliError;
@@ -25,10 +27,10 @@ pub(crate) enum Export {
     SlurmYaml(ForSlurm),
     /// Labels of nodes, for kubectl apply --server-side
     Kubernetes(OfFabric),
-    /// A Topology of Kueue over these labels
-    Kueue(OfFabric),
+    Kueue(ForKueue),
     /// Variables for the environment of jobs, or for /etc/nccl.conf
     Nccl(ForNccl),
+    NcclTopo(ForTopo),
 }
 
 #[derive(Debug, Args)]
@@ -36,6 +38,16 @@ pub(crate) struct OfFabric {
     /// The fabric: nodes, roles and links
     #[arg(long, value_name = "FABRIC")]
     fabric: PathBuf,
+}
+
+/// A Topology of Kueue over these labels
+#[derive(Debug, Args)]
+pub(crate) struct ForKueue {
+    #[command(flatten)]
+    of: OfFabric,
+    /// Which Kueue will read it: each serves other versions of its API, and what it would not take is refused
+    #[arg(long, value_name = "0.N", default_value = "0.15")]
+    kueue: String,
 }
 
 #[derive(Debug, Args)]
@@ -73,6 +85,25 @@ pub(crate) struct ForNccl {
     profiler: Option<String>,
 }
 
+/// NCCL's own picture of a host, with the speeds of the links its NICs are at, for NCCL_TOPO_FILE
+#[derive(Debug, Args)]
+pub(crate) struct ForTopo {
+    #[command(flatten)]
+    of: OfFabric,
+    /// Whose picture it is
+    #[arg(long, value_name = "HOST")]
+    host: String,
+    /// What NCCL has written there to the file of NCCL_TOPO_DUMP_FILE; - is standard input
+    #[arg(long, value_name = "XML")]
+    dump: PathBuf,
+    /// At which link a NIC is, as in mlx5_0=h0-leaf0; needed where the host has several. May be repeated
+    #[arg(long, value_name = "NIC=LINK")]
+    nic: Vec<String>,
+    /// Which NCCL will read it; what that would misread is refused
+    #[arg(long, value_name = "2.N", default_value = "2.28")]
+    nccl: String,
+}
+
 impl Export {
     pub(crate) fn run(&self) -> Result<ExitCode, CliError> {
         let text = match self {
@@ -80,8 +111,9 @@ impl Export {
             Self::SlurmBlock(asked) => asked.emitted(Plugin::Block),
             Self::SlurmYaml(asked) => asked.emitted(Plugin::Yaml),
             Self::Kubernetes(asked) => asked.emitted(|fabric, tree| Ok(labels(fabric, tree)?)),
-            Self::Kueue(asked) => asked.emitted(|_, tree| Ok(kueue(tree)?)),
+            Self::Kueue(asked) => asked.emitted(),
             Self::Nccl(asked) => asked.emitted(),
+            Self::NcclTopo(asked) => asked.emitted(),
         };
         say(&text?)
     }
@@ -96,6 +128,13 @@ impl OfFabric {
         let tree = Group::of(&fabric).map_err(CliError::from);
         let text = tree.and_then(|tree| emit(&fabric, &tree));
         text.map_err(|error| error.on(&self.fabric))
+    }
+}
+
+impl ForKueue {
+    fn emitted(&self) -> Result<String, CliError> {
+        self.of
+            .emitted(|_, tree| Ok(kueue(tree, self.kueue.parse()?)?))
     }
 }
 
@@ -120,5 +159,53 @@ impl ForNccl {
             profiler: self.profiler.clone(),
         };
         Ok(environment.emit(release)?)
+    }
+}
+
+impl ForTopo {
+    fn emitted(&self) -> Result<String, CliError> {
+        let release: nccl::Release = self.nccl.parse()?;
+        let fabric = input::fabric(&self.of.fabric)?;
+        let dump = input::text(&self.dump)?;
+        let nets = self.nets(&fabric, &dump);
+        let nets = nets.map_err(|error| error.on(&self.of.fabric))?;
+        corrected(&dump, &nets, release).map_err(|source| self.misread(source))
+    }
+
+    /// All NICs are at the host's only link, or each where it is said to be.
+    fn nets(&self, fabric: &Fabric, dump: &str) -> Result<Vec<Net>, CliError> {
+        let unknown = || CliError::NoHost {
+            name: self.host.clone(),
+        };
+        let host = fabric.find(&self.host).ok_or_else(unknown)?;
+        let links = fabric.links_of(host);
+        let rate = |link: LinkId| fabric.link(link).rate;
+        if let (true, &[link]) = (self.nic.is_empty(), links) {
+            let all = nics(dump).map_err(|source| self.misread(source))?;
+            let all = all.into_iter();
+            let rate = rate(link);
+            return Ok(all.map(|name| Net { name, rate }).collect());
+        }
+        let at = |text: &String| {
+            let (name, link) = text.split_once('=').unwrap_or((text, ""));
+            let link = fabric.find_link(link).filter(|link| links.contains(link));
+            link.map(|link| Net {
+                name: name.to_owned(),
+                rate: rate(link),
+            })
+        };
+        let nets: Option<Vec<_>> = self.nic.iter().map(at).collect();
+        nets.filter(|nets| !nets.is_empty())
+            .ok_or_else(|| CliError::NoLinkOfNic {
+                host: self.host.clone(),
+                links: links.iter().map(|&link| fabric.link_name(link)).collect(),
+            })
+    }
+
+    fn misread(&self, source: TopoError) -> CliError {
+        CliError::Topo {
+            dump: self.dump.clone(),
+            source,
+        }
     }
 }

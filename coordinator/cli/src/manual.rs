@@ -47,3 +47,17 @@ fn complete(shell: Shell) -> Result<ExitCode, CliError> {
     clap_complete::generate(shell, &mut Arguments::command(), "reweave", &mut script);
     say(&String::from_utf8_lossy(&script))
 }
+
+#[cfg(test)]
+#[path = "../../../tests/tidy/commands.rs"]
+mod commands;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_page_of_commands_is_made_of_them() {
+        super::commands::are_told(super::Arguments::command(), "../..");
+    }
+}

@@ -189,3 +189,41 @@ fn a_shell_completes_commands() {
         }
     }
 }
+
+#[test]
+fn the_speed_of_a_link_goes_into_the_picture_that_nccl_has_drawn() {
+    let folder = files();
+    let net = "<net name=\"mlx5_0\" dev=\"0\" speed=\"100000\"/>";
+    let picture =
+        format!("<system version=\"1\"><cpu numaid=\"0\"><nic>{net}</nic></cpu></system>");
+    fs::write(folder.path().join("dump.xml"), picture).expect("there is room");
+    let words = "export nccl-topo --fabric fabric.toml --dump dump.xml --host";
+    let told = reweave(&folder, &format!("{words} h0"));
+    assert!(
+        told.contains("<net name=\"mlx5_0\" dev=\"0\" speed=\"400\"/>"),
+        "{told}"
+    );
+    let narrow = reweave(&folder, &format!("{words} leaf0 --nic mlx5_0=leaf0-spine1"));
+    assert!(narrow.contains("speed=\"200\""), "{narrow}");
+    let refused = |more: &str, because: &str| {
+        let words = format!("{words} {more}");
+        let mut asked = Command::new(REWEAVE);
+        asked.args(words.split(' ')).current_dir(folder.path());
+        let output = asked.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), said.lines().count()),
+            (Some(2), 1),
+            "{said}"
+        );
+        assert!(said.contains(because), "{said}");
+    };
+    refused("h9", "fabric.toml: the fabric has no node h9");
+    refused("leaf0", "which NIC of leaf0 is at which link?");
+    refused("h0 --nic mlx5_0=h1-leaf0", "h0 has h0-leaf0");
+    refused(
+        "h0 --nic mlx5_9=h0-leaf0",
+        "dump.xml is no picture that NCCL would read as it is: NCCL has found no NIC mlx5_9",
+    );
+    refused("h0 --nccl 2.5", "it came with 2.6");
+}

@@ -49,9 +49,13 @@ enum Command {
     /// Follows what coordinators tell of the optical switches, until told to end
     Run(Service),
     /// The circuits a device holds
-    Read { name: String },
+    Read {
+        /// What its settings call it
+        name: String,
+    },
     /// What would have to be moved; moves nothing
     Diff {
+        /// What its settings call it
         name: String,
         #[command(flatten)]
         desired: Desired,
@@ -61,6 +65,7 @@ enum Command {
     },
     /// Moves to these circuits, if the device holds what it is expected to
     Apply {
+        /// What its settings call it
         name: String,
         #[command(flatten)]
         desired: Desired,
@@ -69,7 +74,10 @@ enum Command {
         expected: Option<CircuitSet>,
     },
     /// Moves back to what was there before the last `apply`, if nothing was moved since
-    Revert { name: String },
+    Revert {
+        /// What its settings call it
+        name: String,
+    },
     /// The manual: a page for each command, in a folder from which `man` reads
     Man {
         /// Where to write them
@@ -272,4 +280,18 @@ fn manual(folder: &Path) -> Result<ExitCode, DriverError> {
         source,
     };
     written.map(|()| ExitCode::SUCCESS).map_err(told)
+}
+
+#[cfg(test)]
+#[path = "../../../tests/tidy/commands.rs"]
+mod commands;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_page_of_commands_is_made_of_them() {
+        super::commands::are_told(super::Cli::command(), "../..");
+    }
 }

@@ -1,7 +1,8 @@
 //! What Kubernetes is told of a network: where a node hangs, as labels, and which labels are levels, for
 //! Kueue.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::tree::{Group, Members};
@@ -20,6 +21,62 @@ pub enum KubernetesError {
     Label { name: String },
     #[error("hosts hang {least} to {most} levels deep; Kueue wants the same number for all")]
     Uneven { least: usize, most: usize },
+    #[error("{text} is no release of Kueue; write it as 0.15")]
+    Release { text: String },
+    #[error("Kueue {is} knows of no Topology: it came with {TOPOLOGIES_CAME}")]
+    TooOld { is: Kueue },
+    #[error("{levels} levels with the single node, and Kueue {is} takes {most}")]
+    TooDeep {
+        is: Kueue,
+        levels: usize,
+        most: usize,
+    },
+}
+
+/// A release of Kueue, as its tags tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kueue(u16, u16);
+
+const TOPOLOGIES_CAME: Kueue = Kueue(0, 9);
+const MORE_LEVELS_CAME: Kueue = Kueue(0, 13);
+/// Each from its first release on, the newest first: what a release does not serve, its API server refuses.
+const VERSIONS: [(Kueue, &str); 3] = [
+    (Kueue(0, 15), "v1beta2"),
+    (Kueue(0, 14), "v1beta1"),
+    (TOPOLOGIES_CAME, "v1alpha1"),
+];
+
+impl FromStr for Kueue {
+    type Err = KubernetesError;
+
+    fn from_str(text: &str) -> Result<Self, KubernetesError> {
+        let bare = text.strip_prefix('v').unwrap_or(text);
+        let mut numbers = bare.split('.').map(str::parse);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => Ok(Self(major, minor)),
+            _ => Err(KubernetesError::Release {
+                text: text.to_owned(),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Kueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+impl Kueue {
+    fn version(self) -> Result<&'static str, KubernetesError> {
+        let served = VERSIONS.iter().find(|(since, _)| self >= *since);
+        let served = served.map(|(_, version)| *version);
+        served.ok_or(KubernetesError::TooOld { is: self })
+    }
+
+    fn most_levels(self) -> usize {
+        if self < MORE_LEVELS_CAME { 8 } else { 16 }
+    }
 }
 
 /// For `kubectl apply --server-side`: the nodes with a label for each level, the outermost first.
@@ -60,13 +117,22 @@ fn write_labels(
     Ok(())
 }
 
-/// Kueue's description of the levels, down to the single node.
-pub fn kueue(tree: &Group) -> Result<String, KubernetesError> {
-    let mut text =
-        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Topology\nmetadata:\n  name: reweave\n\
-                    spec:\n  levels:\n"
-            .to_owned();
-    for level in 0..levels(tree)? {
+/// Kueue's description of the levels, down to the single node, as this release reads it.
+pub fn kueue(tree: &Group, release: Kueue) -> Result<String, KubernetesError> {
+    let version = release.version()?;
+    let groups = levels(tree)?;
+    let (levels, most) = (groups + 1, release.most_levels());
+    if levels > most {
+        return Err(KubernetesError::TooDeep {
+            is: release,
+            levels,
+            most,
+        });
+    }
+    let mut text = format!(
+        "apiVersion: kueue.x-k8s.io/{version}\nkind: Topology\nmetadata:\n  name: reweave\nspec:\n  levels:\n"
+    );
+    for level in 0..groups {
         let _ = writeln!(text, "    - nodeLabel: {}", label(level));
     }
     text.push_str("    - nodeLabel: kubernetes.io/hostname\n");
@@ -138,7 +204,43 @@ metadata:
     - nodeLabel: topology.reweave/level-2
     - nodeLabel: kubernetes.io/hostname
 ";
-        assert!(kueue(&tree).unwrap().ends_with(levels));
+        let told = |release: &str| kueue(&tree, release.parse().unwrap()).unwrap();
+        assert!(told("0.15").ends_with(levels));
+        let versions = ["v0.19.1", "0.15", "0.14.2", "0.13", "0.9"].map(|release| {
+            let text = told(release);
+            let line = text.lines().next().unwrap_or_default();
+            line.trim_start_matches("apiVersion: kueue.x-k8s.io/")
+                .to_owned()
+        });
+        assert_eq!(
+            versions,
+            ["v1beta2", "v1beta2", "v1beta1", "v1alpha1", "v1alpha1"]
+        );
+    }
+
+    #[test]
+    fn what_a_release_of_kueue_does_not_take_is_refused() {
+        let (_, mut tree) = two_leaves();
+        let refused = |tree: &Group, release: &str| {
+            let release: Kueue = release.parse().unwrap();
+            kueue(tree, release).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused(&tree, "0.8"),
+            "Kueue 0.8 knows of no Topology: it came with 0.9"
+        );
+        for _ in 0..6 {
+            tree = Group {
+                name: "above".to_owned(),
+                members: Members::Groups(vec![tree]),
+            };
+        }
+        assert_eq!(
+            refused(&tree, "0.12"),
+            "9 levels with the single node, and Kueue 0.12 takes 8"
+        );
+        assert!(kueue(&tree, "0.13".parse().unwrap()).is_ok());
+        assert!("newest".parse::<Kueue>().is_err() && "0".parse::<Kueue>().is_err());
     }
 
     #[test]
@@ -160,6 +262,6 @@ metadata:
             members: Members::Groups(vec![deep, leaves[0].clone()]),
         };
         let expected = KubernetesError::Uneven { least: 2, most: 4 };
-        assert_eq!(kueue(&uneven).unwrap_err(), expected);
+        assert_eq!(kueue(&uneven, Kueue(0, 15)).unwrap_err(), expected);
     }
 }

@@ -102,7 +102,11 @@ impl fmt::Display for Release {
 }
 
 impl Release {
-    fn has(self, needs: Self, what: impl Into<String>) -> Result<(), NcclError> {
+    pub(crate) const fn of(major: u16, minor: u16) -> Self {
+        Self(major, minor)
+    }
+
+    pub(crate) fn has(self, needs: Self, what: impl Into<String>) -> Result<(), NcclError> {
         match self >= needs {
             true => Ok(()),
             false => Err(NcclError::TooOld {

@@ -3,3 +3,9 @@
 mod driving;
 mod replaying;
 pub(crate) mod scene;
+
+#[test]
+fn the_page_of_commands_is_made_of_them() {
+    let program = <crate::Arguments as clap::CommandFactory>::command();
+    crate::commands::are_told(program, "..");
+}

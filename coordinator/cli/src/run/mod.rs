@@ -3,6 +3,7 @@
 
 mod asker;
 mod attended;
+mod carried;
 mod plugin;
 mod surroundings;
 
@@ -57,10 +58,17 @@ impl Run {
     pub(crate) fn run(&self, reach: &Reach) -> Result<ExitCode, CliError> {
         let mut command = process::Command::new(&self.command[0]);
         command.args(&self.command[1..]);
-        command.envs(plugin::variable());
+        let plugin = plugin::variable();
         let asked = self.hosts().map(|hosts| self.ask(reach, hosts));
         let told = asked.as_ref().and_then(|(_, told)| told.as_ref());
-        command.envs(told.into_iter().flat_map(Surroundings::variables));
+        let found: Vec<_> = told.into_iter().flat_map(Surroundings::variables).collect();
+        let given = found
+            .iter()
+            .map(|it| it.0)
+            .chain(plugin.iter().map(|it| it.0));
+        let given: Vec<_> = given.collect();
+        command.envs(carried::variable(&self.command, &given));
+        command.envs(plugin).envs(found);
         let ended = attended::run(&mut command);
         if let Some((asker, told)) = &asked {
             asker.end(PATIENCE, ends_it(told.as_ref()));

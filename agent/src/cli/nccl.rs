@@ -1,0 +1,72 @@
+//! What NCCL is told on this host, looked at and changed by hand.
+
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use reweave_agent::error::AgentError;
+use reweave_agent::nccl_conf::{Conf, Variables};
+
+use super::out;
+
+/// There are changes, and it was asked to say so.
+const CHANGES: u8 = 3;
+/// Far more than there are variables.
+const MOST_BYTES: u64 = 1 << 16;
+
+#[derive(Debug, Args)]
+pub(crate) struct OnNccl {
+    /// The file that NCCL reads when a job starts
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/nccl.conf",
+        global = true
+    )]
+    file: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The file after `apply` of what standard input has, as `reweave export nccl` writes it; changes nothing
+    Check {
+        /// Exit with 3 if that is something else than now
+        #[arg(long)]
+        detailed_exitcode: bool,
+    },
+    /// Puts what standard input has, as `reweave export nccl` writes it, into a block of its own
+    ///
+    /// Jobs that start from then on read it. What others have written stays; a variable that they have set already is
+    /// refused.
+    Apply,
+    /// Takes the block away again
+    Revert,
+}
+
+impl OnNccl {
+    pub(crate) fn run(&self) -> Result<ExitCode, AgentError> {
+        let conf = Conf::read(&self.file)?;
+        let text = match &self.command {
+            Command::Check { .. } => conf.with(&given()?)?,
+            Command::Apply => conf.apply(&given()?)?,
+            Command::Revert => conf.revert()?,
+        };
+        text.lines().for_each(out::line);
+        let asks =
+            matches!(self.command, Command::Check { detailed_exitcode } if detailed_exitcode);
+        Ok(match asks && text != conf.text() {
+            true => ExitCode::from(CHANGES),
+            false => ExitCode::SUCCESS,
+        })
+    }
+}
+
+fn given() -> Result<Variables, AgentError> {
+    let mut text = String::new();
+    let read = io::stdin().take(MOST_BYTES).read_to_string(&mut text);
+    read.map_err(|source| AgentError::Input { source })?;
+    Ok(Variables::parse(&text)?)
+}

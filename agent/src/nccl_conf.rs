@@ -1,0 +1,311 @@
+//! What NCCL is told on this host: a marked block of its file, beside what others have written there.
+//!
+//! NCCL keeps the first of two lines that set one variable, and says nothing: who has set it already is told instead.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use reweave_link::keep::{take_place, write_beside};
+use thiserror::Error;
+
+/// NCCL passes over lines with neither a name nor a value.
+const BEGIN: &str = "# Reweave's, until the line that ends it";
+const END: &str = "# Reweave's ends here";
+/// NCCL takes no more of a name or a value.
+const MOST_BYTES: usize = 1023;
+const FOR_ALL: u32 = 0o644;
+
+#[derive(Debug, Error)]
+pub enum ConfError {
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("{}: line {line}: our block begins and does not end; nothing is changed until somebody has mended that", path.display())]
+    Open { path: PathBuf, line: usize },
+    #[error("{}: line {line} sets {name} already, and NCCL keeps the first; nothing was changed", path.display())]
+    Foreign {
+        path: PathBuf,
+        line: usize,
+        name: String,
+    },
+    #[error(
+        "{line:?} is no variable of NCCL's: write them as `reweave export nccl` does, NCCL_ALGO=ring"
+    )]
+    NoVariable { line: String },
+    #[error("{name} is there twice, and NCCL keeps the first")]
+    Twice { name: String },
+    #[error("{}: there is no block of ours", path.display())]
+    NothingToRevert { path: PathBuf },
+}
+
+/// `NAME=value` in each line, and no name twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Variables(Vec<String>);
+
+impl Variables {
+    pub fn parse(text: &str) -> Result<Self, ConfError> {
+        let mut all: Vec<String> = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let bad = || ConfError::NoVariable {
+                line: line.chars().take(80).collect(),
+            };
+            let (name, value) = line.split_once('=').ok_or_else(bad)?;
+            let plain =
+                |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+            let is_name = name.starts_with("NCCL_") && name.bytes().all(plain);
+            let is_printable = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+            let is_short = name.len().max(value.len()) <= MOST_BYTES;
+            if !is_name || !is_printable || !is_short {
+                return Err(bad());
+            }
+            if all.iter().any(|other| sets(other, name)) {
+                let name = name.to_owned();
+                return Err(ConfError::Twice { name });
+            }
+            all.push(line.to_owned());
+        }
+        Ok(Self(all))
+    }
+}
+
+fn sets(line: &str, name: &str) -> bool {
+    line.strip_prefix(name)
+        .is_some_and(|rest| rest.starts_with('='))
+}
+
+/// The file, which need not be there.
+#[derive(Debug)]
+pub struct Conf {
+    path: PathBuf,
+    /// What others have written, before and behind our block.
+    before: String,
+    behind: String,
+    /// As it is there.
+    ours: Option<String>,
+}
+
+impl Conf {
+    pub fn read(path: &Path) -> Result<Self, ConfError> {
+        match fs::read_to_string(path) {
+            Ok(text) => Self::of(path, &text),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Self::of(path, ""),
+            Err(source) => Err(ConfError::Read {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    fn of(path: &Path, text: &str) -> Result<Self, ConfError> {
+        let mut conf = Self {
+            // Where it is a link, what it leads to is changed.
+            path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+            before: text.to_owned(),
+            behind: String::new(),
+            ours: None,
+        };
+        let begin = format!("{BEGIN}\n");
+        let at_line = |at: usize| at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n');
+        let Some(at) = text.find(&begin).filter(|at| at_line(*at)) else {
+            return Ok(conf);
+        };
+        let (before, rest) = text.split_at(at);
+        let rest = rest.strip_prefix(&begin).unwrap_or(rest);
+        let (ours, behind) =
+            rest.split_once(&format!("{END}\n"))
+                .ok_or_else(|| ConfError::Open {
+                    path: path.to_owned(),
+                    line: before.lines().count() + 1,
+                })?;
+        conf.before = before.to_owned();
+        conf.behind = behind.to_owned();
+        conf.ours = Some(ours.to_owned());
+        Ok(conf)
+    }
+
+    /// The file with these in place of what was in our block.
+    pub fn with(&self, variables: &Variables) -> Result<String, ConfError> {
+        self.is_free_for(variables)?;
+        let mut before = self.before.clone();
+        if !before.is_empty() && !before.ends_with('\n') {
+            before.push('\n');
+        }
+        let lines: String = variables.0.iter().map(|it| format!("{it}\n")).collect();
+        Ok(format!("{before}{BEGIN}\n{lines}{END}\n{}", self.behind))
+    }
+
+    fn is_free_for(&self, variables: &Variables) -> Result<(), ConfError> {
+        let skipped = self
+            .ours
+            .as_ref()
+            .map_or(0, |ours| ours.lines().count() + 2);
+        let before = self.before.lines().enumerate();
+        let behind = self.behind.lines().enumerate();
+        let first = self.before.lines().count() + skipped;
+        let foreign = before.chain(behind.map(|(at, line)| (at + first, line)));
+        for (at, line) in foreign {
+            let names = variables.0.iter().filter_map(|it| it.split('=').next());
+            if let Some(name) = names.into_iter().find(|name| sets(line, name)) {
+                return Err(ConfError::Foreign {
+                    path: self.path.clone(),
+                    line: at + 1,
+                    name: name.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// As it is, whoever wrote it.
+    pub fn text(&self) -> String {
+        match &self.ours {
+            Some(ours) => format!("{}{BEGIN}\n{ours}{END}\n{}", self.before, self.behind),
+            None => self.before.clone(),
+        }
+    }
+
+    /// All of it or nothing: it takes the file's place when it is written, and a kill leaves the one or the other.
+    pub fn apply(&self, variables: &Variables) -> Result<String, ConfError> {
+        let text = self.with(variables)?;
+        self.write(&text)?;
+        Ok(text)
+    }
+
+    /// Our block goes, and what others have written stays.
+    pub fn revert(&self) -> Result<String, ConfError> {
+        if self.ours.is_none() {
+            let path = self.path.clone();
+            return Err(ConfError::NothingToRevert { path });
+        }
+        let text = format!("{}{}", self.before, self.behind);
+        match text.is_empty() {
+            true => fs::remove_file(&self.path).map_err(|source| self.not_written(source))?,
+            false => self.write(&text)?,
+        }
+        Ok(text)
+    }
+
+    fn write(&self, text: &str) -> Result<(), ConfError> {
+        self.replace(text)
+            .map_err(|source| self.not_written(source))
+    }
+
+    /// Jobs of all users read it, and go on reading it as whoever made it has let them.
+    fn replace(&self, text: &str) -> io::Result<()> {
+        let mode = fs::metadata(&self.path).map(|there| there.permissions());
+        let mode = mode.unwrap_or_else(|_| Permissions::from_mode(FOR_ALL));
+        write_beside(&self.path, text.as_bytes())?.set_permissions(mode)?;
+        take_place(&self.path)
+    }
+
+    fn not_written(&self, source: io::Error) -> ConfError {
+        ConfError::Write {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THEIRS: &str = "# ours since 2021\nNCCL_DEBUG=WARN\n";
+
+    fn variables(text: &str) -> Variables {
+        Variables::parse(text).unwrap()
+    }
+
+    fn scene(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nccl.conf");
+        fs::write(&path, text).unwrap();
+        (folder, path)
+    }
+
+    fn read(path: &Path) -> String {
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn a_block_comes_changes_and_goes_and_what_others_wrote_stays() {
+        let (_folder, path) = scene(THEIRS);
+        let conf = |path: &Path| Conf::read(path).unwrap();
+        conf(&path).apply(&variables("NCCL_ALGO=ring\n")).unwrap();
+        assert_eq!(
+            read(&path),
+            format!("{THEIRS}{BEGIN}\nNCCL_ALGO=ring\n{END}\n")
+        );
+        fs::write(&path, format!("{}NCCL_IB_TC=104\n", read(&path))).unwrap();
+        let next = variables("NCCL_ALGO=tree\nNCCL_PROTO=simple\n");
+        let text = conf(&path).apply(&next).unwrap();
+        assert_eq!(conf(&path).apply(&next).unwrap(), text, "once is enough");
+        assert_eq!(conf(&path).text(), read(&path));
+        let block = format!("{BEGIN}\nNCCL_ALGO=tree\nNCCL_PROTO=simple\n{END}\n");
+        assert_eq!(read(&path), format!("{THEIRS}{block}NCCL_IB_TC=104\n"));
+        conf(&path).revert().unwrap();
+        assert_eq!(read(&path), format!("{THEIRS}NCCL_IB_TC=104\n"));
+        let nothing = conf(&path).revert().unwrap_err().to_string();
+        assert!(nothing.ends_with("there is no block of ours"), "{nothing}");
+    }
+
+    #[test]
+    fn a_file_that_was_not_there_is_not_there_afterwards() {
+        let (_folder, path) = scene("");
+        fs::remove_file(&path).unwrap();
+        let conf = || Conf::read(&path).unwrap();
+        conf().apply(&variables("NCCL_ALGO=ring")).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, FOR_ALL);
+        conf().revert().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_variable_that_somebody_else_has_set_is_named_with_its_line() {
+        let refused = |text: &str| {
+            let (_folder, path) = scene(text);
+            let refused = Conf::read(&path)
+                .unwrap()
+                .apply(&variables("NCCL_DEBUG=INFO"));
+            assert_eq!(read(&path), text);
+            refused.unwrap_err().to_string()
+        };
+        assert!(refused(THEIRS).contains("nccl.conf: line 2 sets NCCL_DEBUG already"));
+        let behind = format!("{BEGIN}\nNCCL_ALGO=ring\n{END}\nNCCL_DEBUG=WARN\n");
+        assert!(refused(&behind).contains("line 4 sets NCCL_DEBUG"));
+        let open = format!("NCCL_ALGO=ring\n{BEGIN}\nNCCL_PROTO=simple\n");
+        let (_folder, path) = scene(&open);
+        let told = Conf::read(&path).unwrap_err().to_string();
+        assert!(
+            told.contains("line 2: our block begins and does not end"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn what_nccl_would_take_for_something_else_is_refused() {
+        let long = format!("NCCL_IB_HCA={}", "x".repeat(1024));
+        for text in [
+            "ring",
+            "PATH=/bin",
+            "NCCL_ALGO =ring",
+            "NCCL_ALGO=ri\u{1b}ng",
+            &long,
+        ] {
+            assert!(Variables::parse(text).is_err(), "{text}");
+        }
+        let twice = Variables::parse("NCCL_ALGO=ring\nNCCL_ALGO=tree").unwrap_err();
+        assert_eq!(
+            twice.to_string(),
+            "NCCL_ALGO is there twice, and NCCL keeps the first"
+        );
+        assert_eq!(
+            variables("\nNCCL_IB_HCA==mlx5_0\n\n").0,
+            ["NCCL_IB_HCA==mlx5_0"]
+        );
+    }
+}

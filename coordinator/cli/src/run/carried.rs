@@ -1,0 +1,61 @@
+//! What ranks on other hosts find in their environment: Open MPI gives them of its own what it is told to, and no more.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+const LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];
+/// Names with ; between them. Beside `-x` on its command line mpirun refuses to start.
+const LIST: &str = "mca_base_env_list";
+const VARIABLE: &str = "OMPI_MCA_mca_base_env_list";
+/// The rest names files of this host, or its place.
+const EVERYWHERE: [&str; 4] = [
+    "NCCL_PROFILER_PLUGIN",
+    "REWEAVE_JOB",
+    "REWEAVE_HOSTS",
+    "MASTER_ADDR",
+];
+
+/// For this command, of the variables that it is given.
+pub(super) fn variable(command: &[OsString], given: &[&str]) -> Option<(&'static str, String)> {
+    carried(command, given, env::var_os(VARIABLE).is_some())
+}
+
+fn carried(command: &[OsString], given: &[&str], is_set: bool) -> Option<(&'static str, String)> {
+    let (program, words) = command.split_first()?;
+    let program = Path::new(program).file_name().and_then(OsStr::to_str)?;
+    let chooses = |word: &OsString| word == "-x" || word.to_string_lossy().contains(LIST);
+    if is_set || !LAUNCHERS.contains(&program) || words.iter().any(chooses) {
+        return None;
+    }
+    let names: Vec<_> = EVERYWHERE
+        .into_iter()
+        .filter(|name| given.contains(name))
+        .collect();
+    (!names.is_empty()).then(|| (VARIABLE, names.join(";")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mpirun_carries_what_is_of_all_hosts_unless_it_is_told_what_to_carry() {
+        let carried = |line: &str, is_set| {
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            let given = ["REWEAVE_JOB", "REWEAVE_HOSTFILE", "NCCL_PROFILER_PLUGIN"];
+            carried(&words, &given, is_set).map(|it| it.1)
+        };
+        let both = Some("NCCL_PROFILER_PLUGIN;REWEAVE_JOB".to_owned());
+        assert_eq!(carried("/usr/bin/mpirun -np 8 train", false), both);
+        assert_eq!(carried("mpirun -np 8 train", true), None);
+        assert_eq!(carried("mpirun -x NCCL_DEBUG train", false), None);
+        assert_eq!(
+            carried("mpirun --mca mca_base_env_list A train", false),
+            None
+        );
+        assert_eq!(carried("torchrun train", false), None);
+        let nothing: [&str; 0] = [];
+        assert_eq!(super::carried(&["mpirun".into()], &nothing, false), None);
+    }
+}

@@ -1,0 +1,407 @@
+//! NCCL's own picture of a host (`NCCL_TOPO_DUMP_FILE`), corrected by what only the network knows: how fast a NIC's link is.
+//!
+//! NCCL believes what stands in the file of `NCCL_TOPO_FILE` and finds out the rest by itself, but of a NIC that is in it, it
+//! finds out nothing more: not where it hangs on the bus. So the picture is one that NCCL has drawn, and only corrected here.
+//!
+//! Its reader is no reader of XML: it decodes no entity, drops the 17th attribute, passes over elements that it does not
+//! know with all that is in them, and takes 10 Gb/s for a speed of nothing. What it would misread is refused.
+
+use std::fmt::Write as _;
+
+use reweave_common::units::Rate;
+use roxmltree::{Document, Node};
+use thiserror::Error;
+
+use crate::nccl::{NcclError, Release};
+
+/// A NIC by NCCL's name, and what its link carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Net {
+    pub name: String,
+    pub rate: Rate,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TopoError {
+    #[error("{0}")]
+    NotXml(roxmltree::Error),
+    #[error(
+        "the topmost element is {found}, not system: this is no picture that NCCL has drawn of a host"
+    )]
+    NoSystem { found: String },
+    #[error("line {line}: system has no version=\"1\", and NCCL takes no other")]
+    Version { line: u32 },
+    #[error("line {line}: NCCL would pass over {element} in {above} and all that is in it")]
+    PassedOver {
+        line: u32,
+        element: String,
+        above: String,
+    },
+    #[error(
+        "line {line}: NCCL would take {text:?} for a part of the picture: it knows no text between elements"
+    )]
+    Text { line: u32, text: String },
+    #[error(
+        "line {line}: {element} has {count} attributes, and NCCL reads {MOST_ATTRIBUTES} and drops the rest"
+    )]
+    Attributes {
+        line: u32,
+        element: String,
+        count: usize,
+    },
+    #[error(
+        "line {line}: NCCL would read {name} of {element} as it is written, with &, or no further than {MOST_BYTES} bytes"
+    )]
+    Value {
+        line: u32,
+        element: String,
+        name: String,
+    },
+    #[error("{what}: {count}, and NCCL {release} reads {most}")]
+    TooMany {
+        what: String,
+        count: usize,
+        most: usize,
+        release: Release,
+    },
+    #[error("NCCL has found no NIC {name} there; it has found {known}")]
+    NoNet { name: String, known: String },
+    #[error("{name} carries less than 1 Mb/s, for which NCCL takes 10 Gb/s")]
+    TooSlow { name: String },
+    #[error("{name} carries more than NCCL can count in Mb/s")]
+    TooFast { name: String },
+    #[error("{name} has two links")]
+    Twice { name: String },
+    #[error(transparent)]
+    Release(#[from] NcclError),
+}
+
+const FILE_CAME: Release = Release::of(2, 6);
+/// One more is read over another's memory before 2.8.
+const MOST_BYTES: usize = 253;
+const MOST_ATTRIBUTES: usize = 16;
+const MOST_MBPS: u64 = i32::MAX as u64;
+
+/// What NCCL knows to be in what, and since when.
+const PLACES: [(&str, &[&str], Release); 7] = [
+    ("system", &["cpu"], FILE_CAME),
+    ("cpu", &["pci", "nic"], FILE_CAME),
+    ("pci", &["pci", "gpu", "nic"], FILE_CAME),
+    ("pci", &["pcilink"], Release::of(2, 22)),
+    ("nic", &["net"], FILE_CAME),
+    ("gpu", &["nvlink"], FILE_CAME),
+    ("gpu", &["c2c"], Release::of(2, 19)),
+];
+
+/// How many elements there may be, and in one.
+fn bounds(release: Release) -> (usize, usize) {
+    match release {
+        _ if release < Release::of(2, 21) => (1024, 32),
+        _ if release < Release::of(2, 30) => (256, 128),
+        _ => (256, 640),
+    }
+}
+
+/// The picture with these speeds, as this release reads it.
+pub fn corrected(dump: &str, nets: &[Net], release: Release) -> Result<String, TopoError> {
+    release.has(FILE_CAME, "NCCL_TOPO_FILE")?;
+    let document = Document::parse(dump).map_err(TopoError::NotXml)?;
+    let system = document.root_element();
+    if !system.has_tag_name("system") {
+        let found = system.tag_name().name().to_owned();
+        return Err(TopoError::NoSystem { found });
+    }
+    if system.attribute("version") != Some("1") {
+        return Err(TopoError::Version { line: line(system) });
+    }
+    is_readable(system, release)?;
+    are_known(system, nets)?;
+    let mut text = String::new();
+    write(system, nets, 0, &mut text);
+    Ok(text)
+}
+
+fn are_known(system: Node<'_, '_>, nets: &[Net]) -> Result<(), TopoError> {
+    let known: Vec<_> = names(system).collect();
+    for (at, net) in nets.iter().enumerate() {
+        let name = || net.name.clone();
+        if !known.contains(&net.name.as_str()) {
+            let known = known.join(", ");
+            return Err(TopoError::NoNet {
+                name: name(),
+                known,
+            });
+        }
+        if nets.iter().skip(at + 1).any(|it| it.name == net.name) {
+            return Err(TopoError::Twice { name: name() });
+        }
+        match mbps(net.rate) {
+            0 => return Err(TopoError::TooSlow { name: name() }),
+            mbps if mbps > MOST_MBPS => return Err(TopoError::TooFast { name: name() }),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The NICs that a picture has.
+pub fn nics(dump: &str) -> Result<Vec<String>, TopoError> {
+    let document = Document::parse(dump).map_err(TopoError::NotXml)?;
+    Ok(names(document.root_element()).map(str::to_owned).collect())
+}
+
+fn names<'a>(system: Node<'a, '_>) -> impl Iterator<Item = &'a str> {
+    let nets = system.descendants().filter(|it| it.has_tag_name("net"));
+    nets.filter_map(|net| net.attribute("name"))
+}
+
+fn mbps(rate: Rate) -> u64 {
+    rate.bits_per_s() / 1_000_000
+}
+
+fn line(node: Node<'_, '_>) -> u32 {
+    node.document().text_pos_at(node.range().start).row
+}
+
+/// Of all that is in it; there are few enough that they may lie in each other.
+fn is_readable(system: Node<'_, '_>, release: Release) -> Result<(), TopoError> {
+    let (most, most_in_one) = bounds(release);
+    let elements = || system.descendants().filter(Node::is_element);
+    let too_many =
+        |what: String, count: usize, most: usize| TooMany { what, count, most }.told(release);
+    too_many("elements".to_owned(), elements().count(), most)?;
+    if let Some(text) = system.descendants().find(is_words) {
+        let (line, text) = (
+            line(text),
+            text.text().unwrap_or_default().trim().to_owned(),
+        );
+        return Err(TopoError::Text { line, text });
+    }
+    for element in elements() {
+        is_known(element, release)?;
+        values_are_read(element)?;
+        let children = element.children().filter(Node::is_element).count();
+        let what = format!("elements in one {}", element.tag_name().name());
+        too_many(what, children, most_in_one)?;
+    }
+    Ok(())
+}
+
+struct TooMany {
+    what: String,
+    count: usize,
+    most: usize,
+}
+
+impl TooMany {
+    fn told(self, release: Release) -> Result<(), TopoError> {
+        let Self { what, count, most } = self;
+        match count <= most {
+            true => Ok(()),
+            false => Err(TopoError::TooMany {
+                what,
+                count,
+                most,
+                release,
+            }),
+        }
+    }
+}
+
+fn is_words(node: &Node<'_, '_>) -> bool {
+    node.is_text() && node.text().is_some_and(|text| !text.trim().is_empty())
+}
+
+fn is_known(element: Node<'_, '_>, release: Release) -> Result<(), TopoError> {
+    let Some(above) = element.parent_element() else {
+        return Ok(());
+    };
+    let name = element.tag_name().name();
+    let in_what = above.tag_name().name();
+    let place = PLACES
+        .iter()
+        .find(|(above, known, _)| *above == in_what && known.contains(&name));
+    match place {
+        Some((_, _, since)) => Ok(release.has(*since, format!("{name} in {in_what}"))?),
+        None => Err(TopoError::PassedOver {
+            line: line(element),
+            element: name.to_owned(),
+            above: in_what.to_owned(),
+        }),
+    }
+}
+
+fn values_are_read(element: Node<'_, '_>) -> Result<(), TopoError> {
+    let tag = element.tag_name().name();
+    let count =
+        element.attributes().count() + usize::from(tag == "net" && !element.has_attribute("speed"));
+    if count > MOST_ATTRIBUTES {
+        return Err(TopoError::Attributes {
+            line: line(element),
+            element: tag.to_owned(),
+            count,
+        });
+    }
+    let plain = |text: &str| {
+        text.len() <= MOST_BYTES && !text.contains(['&', '<', '>', '"', '\n', '\r', '\t'])
+    };
+    let bad = element
+        .attributes()
+        .find(|it| !plain(it.value()) || !plain(it.name()));
+    match bad {
+        None => Ok(()),
+        Some(bad) => Err(TopoError::Value {
+            line: line(element),
+            element: tag.to_owned(),
+            name: bad.name().to_owned(),
+        }),
+    }
+}
+
+/// As NCCL writes it: it knows spaces between attributes and nothing else.
+fn write(element: Node<'_, '_>, nets: &[Net], depth: usize, text: &mut String) {
+    let tag = element.tag_name().name();
+    let net = nets
+        .iter()
+        .find(|net| tag == "net" && element.attribute("name") == Some(&net.name));
+    let _ = write!(text, "{:depth$}<{tag}", "");
+    for attribute in element.attributes() {
+        if net.is_none() || attribute.name() != "speed" {
+            let _ = write!(text, " {}=\"{}\"", attribute.name(), attribute.value());
+        }
+    }
+    if let Some(net) = net {
+        let _ = write!(text, " speed=\"{}\"", mbps(net.rate));
+    }
+    let mut children = element.children().filter(Node::is_element).peekable();
+    if children.peek().is_none() {
+        text.push_str("/>\n");
+        return;
+    }
+    text.push_str(">\n");
+    for child in children {
+        write(child, nets, depth + 2, text);
+    }
+    let _ = writeln!(text, "{:depth$}</{tag}>", "");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutations::survives;
+
+    const DUMP: &str = include_str!("nccl_topo/dump.xml");
+    const CORRECTED: &str = include_str!("nccl_topo/corrected.xml");
+
+    fn release(text: &str) -> Release {
+        text.parse().unwrap()
+    }
+
+    fn net(name: &str, gbps: f64) -> Net {
+        Net {
+            name: name.to_owned(),
+            rate: Rate::from_gbps(gbps).unwrap(),
+        }
+    }
+
+    fn refused(dump: &str, nets: &[Net], at: &str) -> String {
+        let refused = corrected(dump, nets, release(at));
+        refused.expect_err("it is misread").to_string()
+    }
+
+    #[test]
+    fn speeds_are_the_links_and_all_else_is_as_nccl_drew_it() {
+        let nets = [net("mlx5_0", 100.0), net("mlx5_1", 25.0)];
+        let text = corrected(DUMP, &nets, release("2.28")).unwrap();
+        assert_eq!(text, CORRECTED);
+        assert_eq!(nics(&text).unwrap(), ["mlx5_0", "mlx5_1"]);
+        assert_eq!(corrected(&text, &nets, release("2.28")).unwrap(), text);
+    }
+
+    /// By a reader of XML: elements and attributes, but for the speeds.
+    #[test]
+    fn what_is_written_is_read_back() {
+        let of = |text: &str| {
+            let document = Document::parse(text).unwrap();
+            let elements = document.descendants().filter(Node::is_element);
+            let told = |it: Node<'_, '_>| {
+                let all = it.attributes().filter(|it| it.name() != "speed");
+                let mut all: Vec<_> = all
+                    .map(|it| (it.name().to_owned(), it.value().to_owned()))
+                    .collect();
+                all.sort();
+                (it.tag_name().name().to_owned(), it.ancestors().count(), all)
+            };
+            elements.map(told).collect::<Vec<_>>()
+        };
+        let text = corrected(DUMP, &[net("mlx5_0", 1.0)], release("2.28")).unwrap();
+        assert_eq!(of(&text), of(DUMP));
+        assert!(
+            text.contains("speed=\"1000\"") && text.contains("speed=\"400000\""),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_a_release_would_misread_is_refused() {
+        let none: [Net; 0] = [];
+        assert!(refused(DUMP, &none, "2.5").contains("it came with 2.6"));
+        assert!(refused(DUMP, &none, "2.18").contains("c2c in gpu"));
+        let strange = DUMP.replace("<nvlink", "<nvlonk");
+        assert!(
+            refused(&strange, &none, "2.28")
+                .starts_with("line 5: NCCL would pass over nvlonk in gpu")
+        );
+        let many = (0..17)
+            .map(|nth| format!(" a{nth}=\"1\""))
+            .collect::<String>();
+        let many = DUMP.replace("<nic>", &format!("<nic{many}>"));
+        assert!(refused(&many, &none, "2.28").contains("nic has 17 attributes"));
+        let entity = DUMP.replace("GenuineIntel", "A&amp;B");
+        assert!(refused(&entity, &none, "2.28").contains("vendor of cpu"));
+        let words = DUMP.replace("<nic>", "<nic>fast");
+        assert!(refused(&words, &none, "2.28").contains("\"fast\""));
+        let other = DUMP.replace("version=\"1\"", "version=\"2\"");
+        assert!(refused(&other, &none, "2.28").starts_with("line 1: system has no version"));
+        assert!(refused("<graphs version=\"1\"/>", &none, "2.28").contains("graphs, not system"));
+        let wide = DUMP.replace("<nic>", &format!("<nic>{}", "<net name=\"x\"/>".repeat(40)));
+        assert!(
+            refused(&wide, &none, "2.20").contains("c2c")
+                || refused(&wide, &none, "2.20").contains("reads 32")
+        );
+        assert!(corrected(&wide, &none, release("2.28")).is_ok());
+        let long = format!("<system version=\"1\">{}</system>", "<cpu/>".repeat(700));
+        assert!(
+            refused(&long, &none, "2.30").starts_with("elements: 701, and NCCL 2.30 reads 256")
+        );
+    }
+
+    #[test]
+    fn a_nic_that_is_not_there_or_carries_nothing_is_named() {
+        let told = |nets: &[Net]| refused(DUMP, nets, "2.28");
+        assert_eq!(
+            told(&[net("mlx5_7", 100.0)]),
+            "NCCL has found no NIC mlx5_7 there; it has found mlx5_0, mlx5_1"
+        );
+        assert!(told(&[net("mlx5_0", 0.000_5)]).contains("for which NCCL takes 10 Gb/s"));
+        assert!(told(&[net("mlx5_0", 1.0), net("mlx5_0", 2.0)]).contains("two links"));
+        let endless = Net {
+            rate: Rate::from_bits_per_s(u64::MAX),
+            ..net("mlx5_0", 1.0)
+        };
+        assert!(told(&[endless]).contains("more than NCCL can count"));
+    }
+
+    #[test]
+    fn damaged_pictures_are_refused_in_peace() {
+        survives(DUMP.as_bytes(), 2000, |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            let read = corrected(&text, &[net("mlx5_0", 100.0)], release("2.28"));
+            if let Ok(read) = read {
+                assert!(Document::parse(&read).is_ok(), "{read}");
+            }
+        });
+        let deep = format!("<system version=\"1\">{}", "<cpu>".repeat(100_000));
+        assert!(corrected(&deep, &[], release("2.28")).is_err());
+    }
+}
