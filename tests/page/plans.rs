@@ -194,6 +194,7 @@ fn of_all_kinds() -> Plan {
             circuits_before: BTreeMap::new(),
             waves: vec![wave],
         }),
+        base: None,
         moves: Vec::new(),
         predictions: Vec::new(),
         iterations: Vec::new(),

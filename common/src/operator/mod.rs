@@ -47,9 +47,10 @@ pub use no_way_back::NoWayBack;
 pub use order::{Allocation, JobOrder, JobPhase, RegisteredJob, StartedJob};
 pub use place::{Hop, hops};
 pub use plan::{
-    Alternative, Course, Iteration, Move, Pin, Plan, Prediction, Report, TouchedJob, Via, Wave,
+    Alternative, Base, Course, Iteration, Move, Pin, Plan, Prediction, Report, TouchedJob, Via,
+    Wave,
 };
-pub use resolve::Unknown;
+pub use resolve::{Unknown, links_named};
 pub use status::{
     AgentState, AgentStatus, FlowStatus, FrozenStatus, LackStatus, LinkStatus, MaintenanceStage,
     MaintenanceStatus, Mode, OpticalStatus, PairStatus, PathBandwidth, Phase, ProbeCoverage,

@@ -1,6 +1,6 @@
 //! What shall change and why, by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::circuit::CircuitSet;
@@ -8,7 +8,7 @@ use crate::course;
 use crate::fabric::{Circuits, Fabric};
 use crate::flow::FlowKey;
 use crate::forwarding::{ForwardingTable, NextHop};
-use crate::ids::NodeId;
+use crate::ids::{LinkId, NodeId};
 use crate::plan::{self, Generation, LostBecause};
 use crate::snapshot;
 use crate::units::Rate;
@@ -34,8 +34,8 @@ pub struct Plan {
     pub circuits: BTreeMap<String, CircuitSet>,
     /// What differs from its parent, where that is in force.
     pub changes: Vec<Line>,
-    /// Stands for all that is shown of a plan on offer, but for how many flows of a job it touches: whoever
-    /// names it with an approval approves nothing else.
+    /// Stands for all that is shown of a plan on offer, but for how many flows of a job it touches and what it was
+    /// judged on: whoever names it with an approval approves nothing else.
     pub seal: String,
     /// Why it cannot be carried out just now, as far as jobs are frozen.
     pub hindered_by: Vec<String>,
@@ -43,6 +43,8 @@ pub struct Plan {
     pub touched: Vec<TouchedJob>,
     /// The order in which tables and circuits change, where it could begin now.
     pub course: Option<Course>,
+    /// What there was when it was shown on offer.
+    pub base: Option<Base>,
     pub moves: Vec<Move>,
     pub predictions: Vec<Prediction>,
     /// Of jobs whose traffic has a beat: how long their iterations take now, and will.
@@ -72,6 +74,41 @@ pub struct TouchedJob {
     pub moved: usize,
     /// Others come to their links, or go.
     pub slowed: usize,
+}
+
+/// What a plan was judged on, so that others can judge it by the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Base {
+    /// In force, as the tables and circuits are.
+    pub pins: Vec<Pin>,
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, BTreeMap<String, Vec<Via>>>))]
+    pub tables: Tables,
+    pub circuits: BTreeMap<String, CircuitSet>,
+    /// Links that are down.
+    pub down: Vec<String>,
+    /// The share of its capacity that every node keeps while circuits move.
+    pub capacity_floor: f64,
+    /// Nothing is dropped: who has no room makes the one before it wait.
+    pub lossless: bool,
+}
+
+impl Base {
+    pub fn named(
+        (pins, tables_in_force, circuits_in_force): (&[plan::Pin], &course::Tables, &Circuits),
+        down: &BTreeSet<LinkId>,
+        (capacity_floor, lossless): (f64, bool),
+        fabric: &Fabric,
+    ) -> Self {
+        Self {
+            pins: pins.iter().map(|pin| Pin::named(pin, fabric)).collect(),
+            tables: tables(tables_in_force, fabric),
+            circuits: circuits(circuits_in_force, fabric),
+            down: down.iter().map(|&link| fabric.link_name(link)).collect(),
+            capacity_floor,
+            lossless,
+        }
+    }
 }
 
 /// What nodes send where, by their names.
@@ -197,6 +234,7 @@ impl Plan {
             hindered_by: Vec::new(),
             touched: Vec::new(),
             course: None,
+            base: None,
             moves: moves(&plan.moves, fabric),
             predictions: plan.predictions.iter().map(Prediction::from).collect(),
             iterations: plan.iterations.iter().map(Iteration::from).collect(),

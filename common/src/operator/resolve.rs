@@ -1,9 +1,9 @@
 //! From a plan by name, as it was printed, back to one by ids.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::plan::{Course, Plan, Via, Wave};
+use super::plan::{Base, Course, Pin, Plan, Via, Wave};
 use crate::circuit::CircuitSet;
 use crate::course::{self, Tables};
 use crate::fabric::{Circuits, Fabric};
@@ -40,18 +40,11 @@ impl Plan {
     pub fn resolve(&self, fabric: &Fabric) -> Result<plan::Plan, Unknown> {
         let names = Names::of(fabric);
         let nothing = Rate::from_bits_per_s(0);
-        let pins = self.pins.iter().map(|pin| {
-            Ok(plan::Pin {
-                flow: pin.flow,
-                at: names.node(&pin.hop.from)?,
-                link: names.link(&pin.hop.link)?,
-            })
-        });
         Ok(plan::Plan {
             generation: self.generation,
             parent: self.parent,
             takes_back: self.takes_back,
-            pins: pins.collect::<Result<_, _>>()?,
+            pins: names.pins(&self.pins)?,
             tables: names.tables(&self.tables)?,
             circuits: names.circuits(&self.circuits)?,
             moves: Vec::new(),
@@ -88,6 +81,27 @@ impl Course {
     }
 }
 
+/// Pins, tables and circuits in force, and links that are down.
+type Found = (Vec<plan::Pin>, Tables, Circuits, BTreeSet<LinkId>);
+
+impl Base {
+    pub fn resolve(&self, fabric: &Fabric) -> Result<Found, Unknown> {
+        let names = Names::of(fabric);
+        Ok((
+            names.pins(&self.pins)?,
+            names.tables(&self.tables)?,
+            names.circuits(&self.circuits)?,
+            links_named(&self.down, fabric)?,
+        ))
+    }
+}
+
+/// Links by the names that people give.
+pub fn links_named(names: &[String], fabric: &Fabric) -> Result<BTreeSet<LinkId>, Unknown> {
+    let known = Names::of(fabric);
+    names.iter().map(|name| known.link(name)).collect()
+}
+
 struct Names<'f> {
     fabric: &'f Fabric,
     links: BTreeMap<String, LinkId>,
@@ -114,6 +128,17 @@ impl<'f> Names<'f> {
             name: name.to_owned(),
         };
         self.links.get(name).copied().ok_or_else(unknown)
+    }
+
+    fn pins(&self, pins: &[Pin]) -> Result<Vec<plan::Pin>, Unknown> {
+        let pins = pins.iter().map(|pin| {
+            Ok(plan::Pin {
+                flow: pin.flow,
+                at: self.node(&pin.hop.from)?,
+                link: self.link(&pin.hop.link)?,
+            })
+        });
+        pins.collect()
     }
 
     fn circuits(&self, circuits: &BTreeMap<String, CircuitSet>) -> Result<Circuits, Unknown> {

@@ -1,23 +1,28 @@
 //! `reweave check`: the judge of plans, asked by hand.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use reweave_check::{Network, Unsound, check, check_course, judge_legs};
 use reweave_common::course::{Course, Place, Stretch, Tables};
-use reweave_common::fabric::Fabric;
-use reweave_common::operator::Plan;
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::ids::LinkId;
+use reweave_common::operator::{self, Plan, TouchedJob, Unknown};
+use reweave_common::plan::{self, Pin};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
 use crate::page::{Ink, Page};
+use crate::show::touched;
 use crate::sim::input;
 use crate::{Output, print};
 
-/// Whether packets arrive under a plan on a fabric that is as its file has it
+/// Whether a plan could be carried out, by everything that its rollout would ask
 ///
+/// A plan that was shown on offer says what it was judged on: pins, tables and circuits in force, links that are down,
+/// the floor and whether anything is dropped. Any other is judged on the fabric as its file has it.
 /// Exits with 0 when it is sound, with 1 when it is not and says why, and with 2 when a file is bad.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
@@ -26,17 +31,40 @@ pub(crate) struct Check {
     /// The fabric's file
     #[arg(long, value_name = "FABRIC.toml")]
     fabric: PathBuf,
+    #[command(flatten)]
+    asked: Asked,
 }
 
-#[derive(Serialize)]
+/// What else it shall be judged by.
+#[derive(Debug, Default, Args)]
+struct Asked {
+    /// The share of its capacity that every node keeps while circuits move, from 0 to 1, in place of the plan's
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    floor: Option<f64>,
+    /// Nothing is dropped, so full buffers must not wait for each other
+    #[arg(long)]
+    lossless: bool,
+    /// A link that is down, besides those that the plan names; may be given several times
+    #[arg(long, value_name = "LINK")]
+    down: Vec<String>,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
+    share.ok_or_else(|| "not a number from 0 to 1".to_owned())
+}
+
+#[derive(Debug, PartialEq, Serialize)]
 struct Verdict {
     sound: bool,
     why: Vec<String>,
     /// Of each leg of its course, where it has one.
     legs: Vec<LegVerdict>,
+    /// Jobs that it touches, as the plan tells.
+    touched: Vec<TouchedJob>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 struct LegVerdict {
     #[serde(flatten)]
     place: Place,
@@ -55,19 +83,11 @@ enum Printed {
 impl Check {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let fabric = input::fabric(&self.fabric)?;
-        let (why, legs) = judge(&fabric, &read(&self.plan)?, &self.plan)?;
-        let words = |why: &[Unsound]| why.iter().map(Unsound::to_string).collect();
-        let verdict = Verdict {
-            sound: why.is_empty() && legs.iter().all(|(_, why)| why.is_empty()),
-            why: words(&why),
-            legs: (legs.iter())
-                .map(|(place, why)| LegVerdict {
-                    place: *place,
-                    sound: why.is_empty(),
-                    why: words(why),
-                })
-                .collect(),
-        };
+        let plan = read(&self.plan)?;
+        let verdict = judge(&fabric, &plan, &self.asked).map_err(|source| {
+            let path = self.plan.clone();
+            CliError::OtherFabric { path, source }
+        })?;
         print(output, &verdict, |page| show(page, &verdict))?;
         Ok(match verdict.sound {
             true => ExitCode::SUCCESS,
@@ -87,50 +107,116 @@ fn read(path: &Path) -> Result<Plan, CliError> {
     })
 }
 
-type Judged = (Vec<Unsound>, Vec<(Place, Vec<Unsound>)>);
+/// What a plan is judged on.
+struct Ground {
+    pins: Vec<Pin>,
+    tables: Tables,
+    circuits: Circuits,
+    down: BTreeSet<LinkId>,
+    floor: f64,
+    is_lossless: bool,
+}
 
-/// The plan, and each leg of its course from where that says it begins. No pin is in force, and no link is
-/// down.
-fn judge(fabric: &Fabric, plan: &Plan, path: &Path) -> Result<Judged, CliError> {
-    let other = |source| CliError::OtherFabric {
-        path: path.to_owned(),
-        source,
+impl Ground {
+    fn of(fabric: &Fabric, plan: &Plan, asked: &Asked) -> Result<Self, Unknown> {
+        let base = plan.base.as_ref();
+        let untouched = || {
+            let circuits = fabric.first_circuits().clone();
+            (Vec::new(), Tables::new(), circuits, BTreeSet::new())
+        };
+        let found = base.map(|base| base.resolve(fabric)).transpose()?;
+        let (pins, tables, circuits, mut down) = found.unwrap_or_else(untouched);
+        down.extend(operator::links_named(&asked.down, fabric)?);
+        let told = base.map(|base| base.capacity_floor);
+        Ok(Self {
+            pins,
+            tables,
+            circuits,
+            down,
+            floor: asked.floor.or(told).unwrap_or_default(),
+            is_lossless: asked.lossless || base.is_some_and(|base| base.lossless),
+        })
+    }
+}
+
+/// The plan by itself, and each leg of its course from where that says it begins.
+fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknown> {
+    let ground = Ground::of(fabric, named, asked)?;
+    let plan = named.resolve(fabric)?;
+    let course = named.course.as_ref().map(|course| course.resolve(fabric));
+    let first = || {
+        let (tables, circuits) = (ground.tables.clone(), ground.circuits.clone());
+        (tables, circuits, Course::default())
     };
-    let course = plan.course.as_ref().map(|course| course.resolve(fabric));
-    let course = course.transpose().map_err(other)?;
-    let plan = plan.resolve(fabric).map_err(other)?;
+    let (tables, circuits, course) = course.transpose()?.unwrap_or_else(first);
     let addresses = fabric.nodes();
     let addresses = addresses.filter_map(|(node, _)| Some((fabric.address(node)?, node)));
-    let addresses: BTreeMap<_, _> = addresses.collect();
-    let (nothing, down) = (Tables::new(), BTreeSet::new());
-    let first = (
-        nothing.clone(),
-        fabric.first_circuits().clone(),
-        Course::default(),
-    );
-    let (tables, circuits, course) = course.unwrap_or(first);
-    let network = Network {
+    let nothing = Tables::new();
+    let in_force = Network {
         fabric,
-        addresses: &addresses,
-        down: &down,
+        addresses: &addresses.collect(),
+        down: &ground.down,
         generation: plan.parent,
-        pins: &[],
-        tables: &tables,
+        pins: &ground.pins,
+        tables: &ground.tables,
         unsure: &nothing,
-        circuits: &circuits,
-        floor: 0.0,
-        is_lossless: false,
+        circuits: &ground.circuits,
+        floor: ground.floor,
+        is_lossless: ground.is_lossless,
     };
-    let mut found = check(&network, &plan).err().unwrap_or_default();
-    let legs = judge_legs(&network, &course);
-    let all_sound = legs.iter().all(|(_, why)| why.is_empty());
-    if all_sound && !course.is_empty() {
+    let departing = Network {
+        tables: &tables,
+        circuits: &circuits,
+        ..in_force
+    };
+    // A plan that was not on offer may have begun anywhere.
+    let at_rest = if named.base.is_some() {
+        &in_force
+    } else {
+        &departing
+    };
+    let mut why = words(&check(at_rest, &plan).err().unwrap_or_default());
+    why.extend(named.hindered_by.clone());
+    why.extend(has_no_course(named, &plan, &ground).then(|| NO_COURSE.to_owned()));
+    let legs = judge_legs(&departing, &course);
+    if legs.iter().all(|(_, why)| why.is_empty()) && !course.is_empty() {
         let mut wanted = circuits.clone();
         wanted.extend(plan.circuits.clone());
-        let arrives = check_course(&network, &course, (&plan.tables, &wanted));
-        found.extend(arrives.err().into_iter().flatten());
+        let arrives = check_course(&departing, &course, (&plan.tables, &wanted));
+        why.extend(words(&arrives.err().unwrap_or_default()));
     }
-    Ok((found, legs))
+    Ok(Verdict::of(why, &legs, named))
+}
+
+const NO_COURSE: &str = "when it was shown there was no order in which it could begin";
+
+/// It changes more than pins, and was shown without an order to do so.
+fn has_no_course(named: &Plan, plan: &plan::Plan, ground: &Ground) -> bool {
+    let mut circuits = ground.circuits.clone();
+    circuits.extend(plan.circuits.clone());
+    let moves = circuits != ground.circuits || plan.tables != ground.tables;
+    moves && named.base.is_some() && named.course.is_none()
+}
+
+fn words(why: &[Unsound]) -> Vec<String> {
+    why.iter().map(Unsound::to_string).collect()
+}
+
+impl Verdict {
+    fn of(why: Vec<String>, legs: &[(Place, Vec<Unsound>)], plan: &Plan) -> Self {
+        let legs = legs.iter().map(|(place, why)| LegVerdict {
+            place: *place,
+            sound: why.is_empty(),
+            why: words(why),
+        });
+        let legs: Vec<_> = legs.collect();
+        Self {
+            sound: why.is_empty() && legs.iter().all(|leg| leg.sound),
+            why,
+            legs,
+            touched: plan.touched.clone(),
+        }
+    }
 }
 
 fn show(page: &mut Page, verdict: &Verdict) {
@@ -145,6 +231,9 @@ fn show(page: &mut Page, verdict: &Verdict) {
         for why in &leg.why {
             page.line(&format!("    {why}"));
         }
+    }
+    for job in &verdict.touched {
+        page.line(&format!("it may touch {}", touched(job)));
     }
 }
 
@@ -161,7 +250,7 @@ fn called(Place { wave, stretch }: Place) -> String {
 mod tests {
     use reweave_common::circuit::CircuitSet;
     use reweave_common::fabric::Crossing;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -197,7 +286,7 @@ mod tests {
     fn opened(fabric: &Fabric, optical: &str, to_h2: &str) -> Plan {
         let via = |circuit: &str| json!([{ "link": over(fabric, circuit), "weight": 1 }]);
         let plan = json!({
-            "generation": 1, "parent": 0, "takes_back": null, "pins": [], "changes": [], "seal": "", "hindered_by": [], "touched": [], "course": null,
+            "generation": 1, "parent": 0, "takes_back": null, "pins": [], "changes": [], "seal": "", "hindered_by": [], "touched": [], "course": null, "base": null,
             "moves": [], "predictions": [], "iterations": [],
             "circuits": { optical: [[1, 2], [3, 4]] },
             "tables": {
@@ -211,60 +300,167 @@ mod tests {
         serde_json::from_value(plan).unwrap()
     }
 
-    fn judged(optical: &str, to_h2: &str) -> Result<Judged, CliError> {
+    fn judged(optical: &str, to_h2: &str) -> Result<Verdict, Unknown> {
         let fabric = ring();
-        judge(
-            &fabric,
-            &opened(&fabric, optical, to_h2),
-            Path::new("plan.json"),
-        )
+        judge(&fabric, &opened(&fabric, optical, to_h2), &Asked::default())
     }
 
     #[test]
     fn a_plan_by_name_is_judged_on_the_fabric_of_its_file() {
-        assert_eq!(judged("ocs0", "3-4").unwrap(), (vec![], vec![]));
-        let (circle, _) = judged("ocs0", "1-2").unwrap();
-        assert!(circle[0].to_string().contains("h2"), "{circle:?}");
+        assert!(judged("ocs0", "3-4").unwrap().sound);
+        let circle = judged("ocs0", "1-2").unwrap();
+        assert!(!circle.sound && circle.why[0].contains("h2"), "{circle:?}");
     }
 
     /// First the tables of `before` by the whole ring, then the circuits, and nothing after.
-    fn by_course(rounds: &serde_json::Value) -> Judged {
-        let fabric = ring();
-        let plan = opened(&fabric, "ocs0", "3-4");
+    fn by_course(rounds: &Value) -> Plan {
+        let plan = opened(&ring(), "ocs0", "3-4");
         let mut plan = serde_json::to_value(&plan).unwrap();
         plan["course"] = json!({
             "tables_before": {},
-            "circuits_before": { "ocs0": [[1, 2], [3, 4], [5, 6]] },
+            "circuits_before": { "ocs0": WHOLE },
             "waves": [{ "drain": rounds, "circuits": { "ocs0": [[1, 2], [3, 4]] }, "undrain": [] }],
         });
-        let plan = serde_json::from_value(plan).unwrap();
-        judge(&fabric, &plan, Path::new("plan.json")).unwrap()
+        serde_json::from_value(plan).unwrap()
+    }
+
+    const WHOLE: [[u16; 2]; 3] = [[1, 2], [3, 4], [5, 6]];
+
+    /// With all tables there shall be in one round.
+    fn on_its_way() -> Plan {
+        let plan = serde_json::to_value(opened(&ring(), "ocs0", "3-4")).unwrap();
+        by_course(&json!([plan["tables"]]))
     }
 
     #[test]
     fn each_leg_of_a_course_is_judged_by_itself() {
-        let plan = serde_json::to_value(opened(&ring(), "ocs0", "3-4")).unwrap();
-        let tables = &plan["tables"];
-        let (why, legs) = by_course(&json!([tables]));
-        assert_eq!(why, []);
-        let places: Vec<_> = legs
-            .iter()
-            .map(|(place, why)| (called(*place), why.len()))
-            .collect();
-        let round = "wave 1, round 1 before circuits move".to_owned();
+        let verdict = judge(&ring(), &on_its_way(), &Asked::default()).unwrap();
+        assert!(verdict.sound, "{verdict:?}");
+        let places = verdict.legs.iter().map(|leg| called(leg.place));
         assert_eq!(
-            places,
-            [(round, 0), ("wave 1, circuits move".to_owned(), 0)]
+            places.collect::<Vec<_>>(),
+            [
+                "wave 1, round 1 before circuits move",
+                "wave 1, circuits move"
+            ]
         );
         // Without it packets pass what moves.
-        let (_, legs) = by_course(&json!([]));
-        assert_eq!(legs.len(), 1);
-        assert!(!legs[0].1.is_empty());
+        let verdict = judge(&ring(), &by_course(&json!([])), &Asked::default()).unwrap();
+        assert_eq!(verdict.legs.len(), 1);
+        assert!(!verdict.legs[0].sound && !verdict.sound);
+    }
+
+    /// What it was judged on when it was shown, and something other than that.
+    fn on(plan: Plan, base: &Value) -> Plan {
+        let mut plan = serde_json::to_value(plan).unwrap();
+        plan["base"] = json!({
+            "pins": [], "tables": {}, "circuits": { "ocs0": WHOLE }, "down": [], "capacity_floor": 0.5,
+            "lossless": false,
+        });
+        for (key, value) in base.as_object().unwrap() {
+            plan["base"][key] = value.clone();
+        }
+        serde_json::from_value(plan).unwrap()
+    }
+
+    fn objections(plan: &Plan, asked: &Asked) -> String {
+        let verdict = judge(&ring(), plan, asked).unwrap();
+        let legs = verdict.legs.into_iter().flat_map(|leg| leg.why);
+        let all: Vec<_> = verdict.why.into_iter().chain(legs).collect();
+        assert_eq!(verdict.sound, all.is_empty());
+        all.join(", ")
+    }
+
+    #[test]
+    fn the_floor_is_the_one_that_the_plan_was_judged_by_or_another() {
+        let asked = |floor| Asked {
+            floor: Some(floor),
+            ..Asked::default()
+        };
+        let plan = |floor: f64| on(on_its_way(), &json!({ "capacity_floor": floor }));
+        let narrow = "h0 keeps 1.0 Gb/s while circuits move";
+        assert_eq!(objections(&plan(0.5), &Asked::default()), "");
+        assert!(objections(&plan(0.9), &Asked::default()).starts_with(narrow));
+        assert!(objections(&plan(0.5), &asked(0.9)).starts_with(narrow));
+        assert_eq!(objections(&plan(0.9), &asked(0.5)), "");
+        assert!(share("1.5").is_err() && share("half").is_err());
+    }
+
+    #[test]
+    fn links_that_are_down_count_whether_the_plan_names_them_or_who_asks() {
+        let link = over(&ring(), "3-4");
+        let asked = Asked {
+            down: vec![link.clone()],
+            ..Asked::default()
+        };
+        for said in [
+            objections(
+                &on(on_its_way(), &json!({ "down": [link] })),
+                &Asked::default(),
+            ),
+            objections(&on_its_way(), &asked),
+        ] {
+            assert!(said.contains(&format!("{link} does not lead on")), "{said}");
+        }
+        let nowhere = Asked {
+            down: vec!["h0-h9".to_owned()],
+            ..Asked::default()
+        };
+        let error = judge(&ring(), &on_its_way(), &nowhere).unwrap_err();
+        assert_eq!(error.to_string(), "the fabric has no link \"h0-h9\"");
+    }
+
+    /// Each sends all it has to the next, all the way around.
+    #[test]
+    fn full_buffers_in_a_ring_count_where_nothing_is_dropped() {
+        let fabric = ring();
+        let next = |circuit: &str| json!([{ "link": over(&fabric, circuit), "weight": 1 }]);
+        let mut plan = serde_json::to_value(opened(&fabric, "ocs0", "3-4")).unwrap();
+        plan["circuits"] = json!({ "ocs0": WHOLE });
+        plan["tables"] = json!({
+            "h0": { "h1": next("1-2"), "h2": next("1-2") },
+            "h1": { "h2": next("3-4"), "h0": next("3-4") },
+            "h2": { "h0": next("5-6"), "h1": next("5-6") },
+        });
+        let plan: Plan = serde_json::from_value(plan).unwrap();
+        let asked = Asked {
+            lossless: true,
+            ..Asked::default()
+        };
+        assert_eq!(objections(&plan, &Asked::default()), "");
+        assert!(objections(&plan, &asked).contains("full buffers"));
+    }
+
+    #[test]
+    fn pins_in_force_stand_in_the_way_of_circuits() {
+        let link = over(&ring(), "1-2");
+        let flow =
+            json!({ "protocol": "tcp", "source": "10.0.0.1:1", "destination": "10.0.0.2:2" });
+        let pin = json!({ "flow": flow, "hop": { "from": "h0", "link": link, "to": "h1" } });
+        let said = objections(
+            &on(on_its_way(), &json!({ "pins": [pin] })),
+            &Asked::default(),
+        );
+        assert!(said.contains("pins"), "{said}");
+    }
+
+    #[test]
+    fn what_could_not_begin_is_not_sound() {
+        let fabric = ring();
+        let shown = on(opened(&fabric, "ocs0", "3-4"), &json!({}));
+        assert_eq!(objections(&shown, &Asked::default()), NO_COURSE);
+        let frozen = Plan {
+            hindered_by: vec!["h0 is frozen".to_owned()],
+            ..on_its_way()
+        };
+        assert_eq!(objections(&frozen, &Asked::default()), "h0 is frozen");
     }
 
     #[test]
     fn a_plan_for_another_fabric_is_bad_input_and_says_what_is_not_there() {
-        let error = judged("ocs9", "3-4").unwrap_err();
+        let source = judged("ocs9", "3-4").unwrap_err();
+        let path = PathBuf::from("plan.json");
+        let error = CliError::OtherFabric { path, source };
         assert_eq!(error.exit_code(), 2);
         assert!(
             error.told().contains("no optical switch \"ocs9\""),

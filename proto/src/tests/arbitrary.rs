@@ -647,7 +647,11 @@ fn plan() -> impl Strategy<Value = Plan> {
         moves(),
         (vec(prediction, 0..MANY), vec(iteration(), 0..MANY)),
         report(),
-        (vec(touched_job(), 0..MANY), option::of(rewiring::course())),
+        (
+            vec(touched_job(), 0..MANY),
+            option::of(rewiring::course()),
+            option::of(rewiring::base()),
+        ),
     );
     parts.prop_map(
         |((generation, parent, takes_back), pins, moves, predictions, report, touched)| Plan {
@@ -662,6 +666,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             hindered_by: pins.2,
             touched: touched.0,
             course: touched.1,
+            base: touched.2,
             moves,
             predictions: predictions.0,
             iterations: predictions.1,

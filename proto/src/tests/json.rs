@@ -164,6 +164,7 @@ fn a_plan_names_its_places() {
         "hindered_by": [],
         "touched": [],
         "course": null,
+        "base": null,
         "pins": [{"flow": flow_json(), "hop": to}],
         "tables": {},
         "circuits": {},

@@ -167,6 +167,7 @@ mod tests {
                 hindered_by: vec![],
                 touched: vec![],
                 course: None,
+                base: None,
                 moves: vec![],
                 predictions: vec![],
                 iterations: vec![],

@@ -34,7 +34,7 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     page.line(&format!("\ncarry it out with  {apply}{force}"));
 }
 
-fn touched(job: &TouchedJob) -> String {
+pub(crate) fn touched(job: &TouchedJob) -> String {
     let TouchedJob {
         job,
         flows,

@@ -97,6 +97,7 @@ fn plan() -> Plan {
         hindered_by: vec![],
         touched: vec![],
         course: None,
+        base: None,
         changes: vec![],
         moves: vec![moved(first)],
         predictions: flows().map(prediction).to_vec(),

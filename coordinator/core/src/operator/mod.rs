@@ -337,6 +337,7 @@ impl Turn<'_> {
             hindered_by,
             touched,
             course,
+            base: Some(crate::rollout::base_of(self)),
             ..NamedPlan::named(plan, fabric)
         })
     }

@@ -59,6 +59,18 @@ pub(crate) fn course_of(turn: &Turn<'_>, plan: &Plan) -> Option<operator::Course
     Some(operator::Course::named(&course, before, fabric))
 }
 
+/// What the judge of plans goes by now.
+pub(crate) fn base_of(turn: &Turn<'_>) -> operator::Base {
+    let (known, in_force) = (turn.known, turn.state.in_force());
+    let circuits = in_force.circuits_of(known.fabric);
+    operator::Base::named(
+        (&in_force.pins, &in_force.tables, &circuits),
+        &down(&known.picture(), &circuits),
+        (known.policy.capacity_floor, known.policy.lossless),
+        known.fabric,
+    )
+}
+
 /// The whole course, judged leg by leg.
 fn laid(turn: &Turn<'_>, plan: &Plan) -> Result<(Around, Course), Hindrance> {
     let picture = turn.known.picture();

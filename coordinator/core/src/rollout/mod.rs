@@ -32,7 +32,7 @@ mod measure;
 mod quiet;
 
 pub(crate) use begin::{Hindrance, first_step};
-pub(crate) use journey::{course_of, is_needed};
+pub(crate) use journey::{base_of, course_of, is_needed};
 pub(crate) use quiet::{Port, Quietness};
 
 /// What the leader may look at, and where it puts what it decides.

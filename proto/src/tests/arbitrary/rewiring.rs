@@ -6,8 +6,8 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::operator::{
-    Course, FrozenStatus, Joint, Line, MaintenanceStage, MaintenanceStatus, OpticalStatus, Request,
-    Tag, Via, Wave, What,
+    Base, Course, FrozenStatus, Joint, Line, MaintenanceStage, MaintenanceStatus, OpticalStatus,
+    Request, Tag, Via, Wave, What,
 };
 
 use super::driver::{circuits, name};
@@ -43,6 +43,19 @@ pub(crate) fn course() -> impl Strategy<Value = Course> {
         tables_before,
         circuits_before,
         waves,
+    })
+}
+
+pub(crate) fn base() -> impl Strategy<Value = Base> {
+    let policy = (0.0..=1.0, any::<bool>());
+    let parts = (vec(pin(), 0..MANY), rewired(), vec(text(), 0..MANY), policy);
+    parts.prop_map(|(pins, (tables, circuits, _), down, policy)| Base {
+        pins,
+        tables,
+        circuits,
+        down,
+        capacity_floor: policy.0,
+        lossless: policy.1,
     })
 }
 
