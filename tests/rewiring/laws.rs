@@ -273,7 +273,7 @@ impl Laws {
         }
     }
 
-    /// S4: what is left of each node while these circuits move.
+    /// S4: what is left of each node while these circuits move, of what it has when all is well.
     fn look_at_floor(&mut self, sight: Sight<'_>, moves: &BTreeMap<OpticalId, Move>) {
         let goes = |(optical, port): Port| {
             let moved = moves.get(&optical);
@@ -293,7 +293,9 @@ impl Laws {
             let lit: Vec<_> = lit.map(|it| cabling.port(node, it)).collect();
             let (all, gone) = (lit.len(), lit.into_iter().flatten().filter(|&it| goes(it)));
             let left = all - gone.count();
-            if (left as f64) < all as f64 * FLOOR {
+            let whole = all.max(cabling.lit_at_first(node));
+            if left < all && (left as f64) < whole as f64 * FLOOR {
+                let all = whole;
                 self.breaches.push(Breach::TooNarrow { node, left, all });
             }
         }

@@ -71,6 +71,22 @@ impl Cabling {
         jacks.flat_map(|jacks| jacks.keys().map(String::as_str))
     }
 
+    /// How many interfaces of a node see light when all is well.
+    pub(crate) fn lit_at_first(&self, at: NodeId) -> usize {
+        let circuits = self.fabric.first_circuits();
+        let is_lit = |interface: &&str| match self.port(at, interface) {
+            None => true,
+            Some((optical, port)) => {
+                let mut set = circuits
+                    .get(&optical)
+                    .into_iter()
+                    .flat_map(|set| set.iter());
+                set.any(|circuit| circuit.ports().contains(&port))
+            }
+        };
+        self.interfaces(at).filter(is_lit).count()
+    }
+
     /// Who is at the other end of an interface now.
     pub(crate) fn far(&self, drivers: &Drivers, at: NodeId, interface: &str) -> Option<NodeId> {
         match *self.jacks.get(&at)?.get(interface)? {

@@ -49,21 +49,27 @@ fn unplugged(fabric: &Fabric, optical: OpticalId, set: &CircuitSet) -> Vec<Unsou
     told.collect()
 }
 
-/// Nodes that keep too little of what they have while these links are dark.
+/// Nodes that keep too little while these links are dark: of what they have when all is well, or of what they
+/// have now where that is more. Were it of now alone, one wave after the other could take its share.
 pub(crate) fn too_narrow(network: &Network<'_>, dark: &BTreeSet<LinkId>) -> Vec<Unsound> {
     let fabric = network.fabric;
-    let open = |node: NodeId, but: &BTreeSet<LinkId>| {
+    let well = Network {
+        circuits: fabric.first_circuits(),
+        down: &BTreeSet::new(),
+        ..*network
+    };
+    let rate = |node: NodeId, is_there: &dyn Fn(LinkId) -> bool| -> u64 {
         let links = fabric.links_of(node).iter();
-        let links = links.filter(|&&link| network.is_open(link) && !but.contains(&link));
-        links
-            .map(|&link| fabric.link(link).rate.bits_per_s())
-            .sum::<u64>()
+        let links = links.filter(|&&link| is_there(link));
+        links.map(|&link| fabric.link(link).rate.bits_per_s()).sum()
     };
     let narrow = fabric.nodes().filter_map(|(node, _)| {
-        let [before, left] = [&BTreeSet::new(), dark].map(|but| open(node, but));
-        let least = (before as f64 * network.floor) as u64;
+        let now = rate(node, &|link| network.is_open(link));
+        let left = rate(node, &|link| network.is_open(link) && !dark.contains(&link));
+        let whole = now.max(rate(node, &|link| well.is_open(link)));
+        let least = (whole as f64 * network.floor) as u64;
         let [left_rate, least_rate] = [left, least].map(Rate::from_bits_per_s);
-        (left < least).then(|| Unsound::TooNarrow {
+        (left < now && left < least).then(|| Unsound::TooNarrow {
             node: fabric.name(node).to_owned(),
             left: left_rate,
             least: least_rate,

@@ -215,6 +215,35 @@ fn circuits_move_only_when_nothing_passes_them() {
     );
 }
 
+/// Each takes half of what there is then, and half must stay of what there is when all is well.
+#[test]
+fn one_wave_after_the_other_does_not_take_its_share_of_what_is_left() {
+    let mut ring = Ring::new();
+    let narrow = |ring: &Ring, circuits: &[[u16; 2]]| {
+        let said = ring.switch(circuits, 0.5);
+        let narrow = |it: &String| it.contains("while circuits move");
+        said.into_iter().filter(narrow).collect::<Vec<_>>()
+    };
+    let set = |circuits: &[[u16; 2]]| {
+        let circuits = circuits.iter();
+        let set = circuits.map(|&[a, b]| Circuit::new(PortId(a), PortId(b)));
+        Circuits::from([(OpticalId::from_index(0), set.collect())])
+    };
+    let (without_h0_h1, with_two) = ([[3, 6], [5, 8], [7, 2]], [[3, 6], [5, 8]]);
+    assert_eq!(narrow(&ring, &without_h0_h1), [""; 0]);
+    // h1 keeps what it has all along: who is not touched is not complained of.
+    ring.circuits = set(&without_h0_h1);
+    assert_eq!(
+        narrow(&ring, &with_two),
+        ["h0 keeps 0 kb/s while circuits move, and 1.0 Gb/s is the least",]
+    );
+    // Where a link died it is the same.
+    ring.circuits = ring.site.fabric.first_circuits().clone();
+    let dead = ring.hop(0, 1).link;
+    ring.site.down.insert(dead);
+    assert_eq!(narrow(&ring, &[[1, 4], [3, 6], [5, 8]]).len(), 1);
+}
+
 #[test]
 fn circuits_that_cannot_be_are_refused() {
     let ring = Ring::new();

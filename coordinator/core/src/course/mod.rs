@@ -138,23 +138,24 @@ impl Position<'_> {
 
     fn may_go_dark(&self, removed: &BTreeSet<Crossing>) -> bool {
         let dark = self.links_of(removed);
+        let nodes = self.from.fabric.nodes();
+        let mut nodes = nodes.map(|(node, _)| node);
+        nodes.all(|node| self.keeps_enough(node, &dark)) && drain::drained(self, &dark).is_some()
+    }
+
+    /// Of what it has when all is well, or has now where that is more.
+    fn keeps_enough(&self, node: NodeId, dark: &BTreeSet<LinkId>) -> bool {
         let fabric = self.from.fabric;
-        let keeps_enough = fabric.nodes().all(|(node, _)| {
-            let rate = |link: &&LinkId| fabric.link(**link).rate.bits_per_s();
-            let open = || {
-                fabric
-                    .links_of(node)
-                    .iter()
-                    .filter(|&&link| self.is_open(link))
-            };
-            let all: u64 = open().map(|link| rate(&link)).sum();
-            let left: u64 = open()
-                .filter(|link| !dark.contains(link))
-                .map(|link| rate(&link))
-                .sum();
-            left >= (all as f64 * self.from.floor) as u64
-        });
-        keeps_enough && drain::drained(self, &dark).is_some()
+        let sum = |is_there: &dyn Fn(LinkId) -> bool| -> u64 {
+            let links = fabric.links_of(node).iter().copied();
+            let links = links.filter(|&link| is_there(link));
+            links.map(|link| fabric.link(link).rate.bits_per_s()).sum()
+        };
+        let now = sum(&|link| self.is_open(link));
+        let left = sum(&|link| self.is_open(link) && !dark.contains(&link));
+        let first = fabric.first_circuits();
+        let whole = || now.max(sum(&|link| is_lit(fabric, first, link)));
+        left == now || left >= (whole() as f64 * self.from.floor) as u64
     }
 
     fn links_of(&self, crossings: &BTreeSet<Crossing>) -> BTreeSet<LinkId> {
@@ -168,12 +169,7 @@ impl Position<'_> {
     }
 
     fn is_open(&self, link: LinkId) -> bool {
-        let is_lit = |Crossing { optical, circuit }: Crossing| {
-            let set = self.circuits.get(&optical);
-            set.is_some_and(|set| set.contains(circuit))
-        };
-        let crossing = self.from.fabric.crossing(link);
-        !self.from.down.contains(&link) && crossing.is_none_or(is_lit)
+        !self.from.down.contains(&link) && is_lit(self.from.fabric, &self.circuits, link)
     }
 
     fn rounds_to(&mut self, tables: &Tables) -> Result<Vec<Round>, NoCourse> {
@@ -182,4 +178,12 @@ impl Position<'_> {
         self.unsure.clear();
         Ok(rounds)
     }
+}
+
+/// A cable always is.
+fn is_lit(fabric: &Fabric, circuits: &Circuits, link: LinkId) -> bool {
+    fabric.crossing(link).is_none_or(|crossing| {
+        let set = circuits.get(&crossing.optical);
+        set.is_some_and(|set| set.contains(crossing.circuit))
+    })
 }
