@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use reweave_common::iteration::Operation;
+use reweave_common::units::Rate;
 use reweave_planner::collectives::{
     self, Algorithm as Known, Collective, CollectiveError, bound, bus_factor,
 };
@@ -196,7 +197,10 @@ fn lay_out(page: &mut Page, answer: &Answer) {
             "cannot take less than",
             format!("{:.3} us ({share:.1} %)", answer.optimum_us),
         ),
-        row("bus bandwidth", format!("{:.3} Gb/s", answer.busbw_gbps)),
+        row(
+            "bus bandwidth",
+            Rate::from_bits_per_s((answer.busbw_gbps * 1e9) as u64).to_string(),
+        ),
     ];
     page.table([&answer.algorithm, ""], rows);
 }

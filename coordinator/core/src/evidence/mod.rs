@@ -93,6 +93,8 @@ fn facts(picture: &Picture<'_>, job: &Job) -> Vec<FlowFacts> {
         Some(FlowFacts {
             path: path(picture.known, flow)?,
             gbps: flow.rate.gbps(),
+            most_gbps: Some(flow.rate_range[1].gbps()),
+            readings: picture.readings(&flow.flow),
             job: Some(name.clone()),
         })
     };

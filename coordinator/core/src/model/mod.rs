@@ -251,6 +251,13 @@ impl Picture<'_> {
         })
     }
 
+    /// How many readings a flow's rate is taken from.
+    pub(crate) fn readings(&self, flow: &FlowKey) -> Option<usize> {
+        let Known { now, policy, .. } = self.known;
+        let recent = self.known.ingest.flow(flow)?;
+        Some(rates(recent, ago(now, policy.most_age()), now, policy).len())
+    }
+
     /// The way of what the receiver sends back.
     pub(crate) fn path_back(&self, state: &FlowState) -> Option<Vec<Hop>> {
         let observed = self.nodes.get(&state.to)?;

@@ -14,6 +14,8 @@ use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, health, hop, only, say};
 use super::scene::A_WHILE;
 
+const TWO_REPORTS: Duration = Duration::from_millis(200);
+
 fn nics(of_h6: &Nic, of_others: &Nic) -> Cluster {
     let mut cluster = cluster();
     for host in 0..8 {
@@ -47,8 +49,14 @@ fn a_nic_that_is_slower_than_the_others_or_mends_errors_otherwise_is_named() {
     assert_eq!(causes(&mut nics(&speed(100), &speed(100))), []);
 }
 
-/// One flow each way with two others, as every host has it.
 fn exchanging(slow: Option<&str>) -> Cluster {
+    let mut cluster = begun(slow);
+    cluster.run_for(A_WHILE);
+    cluster
+}
+
+/// One flow each way with two others, as every host has it.
+fn begun(slow: Option<&str>) -> Cluster {
     let mut cluster = cluster();
     for host in 0..8 {
         let name = format!("h{host}");
@@ -61,7 +69,6 @@ fn exchanging(slow: Option<&str>) -> Cluster {
             cluster.network.start(&name, &to, port, spine);
         }
     }
-    cluster.run_for(A_WHILE);
     cluster
 }
 
@@ -69,7 +76,19 @@ fn exchanging(slow: Option<&str>) -> Cluster {
 fn a_host_all_flows_of_which_are_slow_both_ways_is_a_straggler() {
     assert_eq!(causes(&mut exchanging(None)), []);
     let told = (Class::Straggler, "h2".to_owned());
-    assert_eq!(only(&mut exchanging(Some("h2"))), told);
+    let mut cluster = exchanging(Some("h2"));
+    assert_eq!(only(&mut cluster), told);
+    let said = causes(&mut cluster)[0].evidence.join("; ");
+    assert!(said.ends_with(" Mb/s"), "{said}");
+}
+
+#[test]
+fn what_few_readings_say_of_a_host_is_waited_out() {
+    let mut cluster = begun(Some("h2"));
+    cluster.run_for(TWO_REPORTS);
+    assert_eq!(causes(&mut cluster), []);
+    cluster.run_for(A_WHILE);
+    assert_eq!(causes(&mut cluster).len(), 1);
 }
 
 fn is_busy(cluster: &mut Cluster, host: usize, percent: u8) {

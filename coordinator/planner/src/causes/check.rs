@@ -360,7 +360,14 @@ impl Told for PairFacts {
 impl Told for FlowFacts {
     fn check(&self, fabric: &Fabric) -> Checked {
         hops(fabric, &self.path)?;
-        within("the rate", || self.path.join(">"), self.gbps, MOST_GBPS)
+        let of = || self.path.join(">");
+        within(
+            "the highest rate",
+            of,
+            self.most_gbps.unwrap_or(0.0),
+            MOST_GBPS,
+        )?;
+        within("the rate", of, self.gbps, MOST_GBPS)
     }
 }
 

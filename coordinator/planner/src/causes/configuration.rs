@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use reweave_common::fabric::Fabric;
 
 use super::evidence::{Evidence, EvidenceError, HostFacts, PortFacts, UnsentFacts};
+use super::routes::rate;
 use super::{Cause, Class, Subject, mtu};
 
 /// Fewer hosts than these have no majority to differ from.
@@ -54,7 +55,7 @@ fn lint(evidence: &Evidence) -> Vec<Cause> {
     let is_host = |port: &&PortFacts| evidence.hosts.iter().any(|host| host.host == port.node);
     for port in evidence.ports.iter().filter(is_host) {
         if let Some(gbps) = port.speed_gbps {
-            note("NIC speed", format!("{gbps} Gb/s"), &port.node);
+            note("NIC speed", rate(gbps).to_string(), &port.node);
         }
         if let Some(fec) = &port.fec {
             note("FEC", fec.clone(), &port.node);

@@ -96,6 +96,11 @@ pub struct UnsentFacts {
 pub struct FlowFacts {
     pub path: Vec<String>,
     pub gbps: f64,
+    /// The highest of the readings that this is the mean of, and how many there are, where that is known.
+    #[serde(default)]
+    pub most_gbps: Option<f64>,
+    #[serde(default)]
+    pub readings: Option<usize>,
     #[serde(default)]
     pub job: Option<String>,
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::snapshot::Hop;
-use reweave_common::units::Rate;
 
 use super::check::comes_twice;
 use super::evidence::{Evidence, EvidenceError, hops, subject_of};
+use super::routes::rate;
 use super::{Cause, Class, Subject, cables, change, jobs};
 
 /// Forward error correction fails at about this share of bits.
@@ -57,10 +57,6 @@ fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
         }
     }
     Ok(cables::joined(findings, fabric, |(), ()| true))
-}
-
-fn rate(gbps: f64) -> Rate {
-    Rate::from_bits_per_s((gbps * 1e9) as u64)
 }
 
 /// Those that lead where a hop leads: which of them something takes, its path does not say.

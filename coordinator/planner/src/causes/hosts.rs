@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::Fabric;
 
-use super::evidence::{Evidence, EvidenceError, HostFacts};
-use super::routes::Loads;
+use super::evidence::{Evidence, EvidenceError, FlowFacts, HostFacts};
+use super::routes::{ELEPHANT, Loads, Sent, rate};
 use super::{Cause, Class, Subject};
 
 /// What all its flows get, against the others' median, on a host that is slow.
 const SLOW: f64 = 0.7;
 /// As many others must agree that it is slow.
 const FEWEST_PEERS: usize = 2;
+/// Of fewer readings each may be of a moment in which a flow began, rested or ended.
+const LEAST_READINGS: usize = 3;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let degraded: Vec<_> = evidence.hosts.iter().filter_map(downgrade).collect();
@@ -42,36 +44,70 @@ fn downgrade(host: &HostFacts) -> Option<Cause> {
     Some(Class::PcieDowngrade.cause(Subject::Host(host.host.clone()), 0.95, said))
 }
 
-/// All flows of one host are slow, those it sends and those it receives, while the others' are not.
-/// What a full link holds back says nothing of its hosts.
-fn stragglers(loads: &Loads, fabric: &Fabric) -> Vec<Cause> {
-    let mut rates: BTreeMap<&str, [Vec<f64>; 2]> = BTreeMap::new();
-    let mut peers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let mut all = Vec::new();
-    for (hops, gbps) in loads.flows().filter(|it| !loads.are_held_back(fabric, it)) {
-        let (Some(first), Some(last)) = (hops.first(), hops.last()) else {
-            continue;
-        };
-        let to = fabric.link(last.link).far(last.from).node;
-        let ends = [first.from, to].map(|node| fabric.name(node));
-        for (side, end) in ends.into_iter().enumerate() {
-            rates.entry(end).or_default()[side].push(*gbps);
-            peers.entry(end).or_default().insert(ends[1 - side]);
-        }
-        all.push(*gbps);
+/// All flows of one host are slow, those it sends and those it receives, while others of the same job are
+/// not: other jobs send as they like. What a full link holds back says nothing of its hosts.
+fn stragglers(loads: &Loads<'_>, fabric: &Fabric) -> Vec<Cause> {
+    let mut jobs: BTreeMap<Option<&str>, Vec<Heard<'_>>> = BTreeMap::new();
+    for sent in loads.flows().filter(|it| !loads.are_held_back(fabric, it)) {
+        let flows = jobs.entry(sent.1.job.as_deref()).or_default();
+        flows.extend(Heard::of(sent, fabric));
     }
-    let usual = median(&mut all);
-    let slow = rates.into_iter().filter(|(host, ways)| {
-        let is_slow =
-            |rates: &Vec<f64>| !rates.is_empty() && rates.iter().all(|&gbps| gbps < SLOW * usual);
-        peers[host].len() >= FEWEST_PEERS && ways.iter().all(is_slow)
-    });
-    let finding = |(host, [sent, received]): (&str, [Vec<f64>; 2])| {
-        let count = sent.len() + received.len();
-        let said = format!("all its {count} flows are slow both ways: others get {usual:.1} Gb/s");
+    let found = jobs.values().flat_map(|flows| stragglers_of(flows));
+    found.collect()
+}
+
+fn stragglers_of(flows: &[Heard<'_>]) -> Vec<Cause> {
+    let hosts: BTreeSet<_> = flows.iter().flat_map(|it| it.ends).collect();
+    let found = hosts.into_iter().filter_map(|host| straggler(host, flows));
+    found.collect()
+}
+
+fn straggler(host: &str, flows: &[Heard<'_>]) -> Option<Cause> {
+    let (own, others): (Vec<_>, Vec<_>) = flows.iter().partition(|it| it.ends.contains(&host));
+    let told = others.iter().filter(|it| it.is_told());
+    let mut told: Vec<_> = told.map(|it| it.flow.gbps).collect();
+    let usual = median(&mut told);
+    let peers: BTreeSet<_> = own.iter().flat_map(|it| it.ends).collect();
+    let is_both_ways = (0..2).all(|side| own.iter().any(|it| it.ends[side] == host));
+    // The host itself is one of them.
+    let is_seen = is_both_ways && peers.len() > FEWEST_PEERS && told.len() >= FEWEST_PEERS;
+    let is_slow = own.iter().all(|it| it.is_below(usual));
+    (is_seen && is_slow).then(|| {
+        let (count, usual) = (own.len(), rate(usual));
+        let said = format!("all its {count} flows are slow both ways: others get {usual}");
         Class::Straggler.cause(Subject::Host(host.to_owned()), 0.85, said)
-    };
-    slow.map(finding).collect()
+    })
+}
+
+/// A flow from host to host.
+struct Heard<'e> {
+    ends: [&'e str; 2],
+    flow: &'e FlowFacts,
+    /// What the narrower of its hosts' links can carry.
+    width_gbps: f64,
+}
+
+impl<'e> Heard<'e> {
+    fn of((hops, flow): &Sent<'e>, fabric: &'e Fabric) -> Option<Self> {
+        let (first, last) = (hops.first()?, hops.last()?);
+        let to = fabric.link(last.link).far(last.from).node;
+        let widths = [first, last].map(|hop| fabric.link(hop.link).rate.gbps());
+        Some(Self {
+            ends: [first.from, to].map(|node| fabric.name(node)),
+            flow,
+            width_gbps: widths[0].min(widths[1]),
+        })
+    }
+
+    fn is_told(&self) -> bool {
+        self.flow.readings.is_none_or(|it| it >= LEAST_READINGS)
+    }
+
+    /// In each of its readings, where others get so much that ports matter to them.
+    fn is_below(&self, usual: f64) -> bool {
+        let most = self.flow.most_gbps.unwrap_or(self.flow.gbps);
+        self.is_told() && usual >= ELEPHANT * self.width_gbps && most < SLOW * usual
+    }
 }
 
 pub(super) fn median(values: &mut [f64]) -> f64 {

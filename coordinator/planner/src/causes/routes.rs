@@ -8,7 +8,9 @@ use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
 use super::check::{comes_twice, has_parallel};
-use super::evidence::{Evidence, EvidenceError, PairFacts, Trace, hops, node, subject_of};
+use super::evidence::{
+    Evidence, EvidenceError, FlowFacts, PairFacts, Trace, hops, node, subject_of,
+};
 use super::hosts::median;
 use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
@@ -20,7 +22,7 @@ const ROOM: f64 = 0.6;
 /// So many senders to one receiver are no chance meeting.
 const INCAST: usize = 3;
 /// A flow with this share of a link is worth a move.
-const ELEPHANT: f64 = 0.1;
+pub(super) const ELEPHANT: f64 = 0.1;
 /// A pair this far below its peers is slow.
 const SLOW_PAIR: f64 = 0.7;
 /// So few show no median.
@@ -53,17 +55,17 @@ fn asymmetric(trace: &Trace) -> Cause {
     Class::AsymmetricRoute.cause(Subject::Pair(pair), 0.9, said)
 }
 
-/// The way of a flow, and what it gets.
-type Sent = (Vec<Hop>, f64);
+/// The way of a flow, and what is told of it.
+pub(super) type Sent<'e> = (Vec<Hop>, &'e FlowFacts);
 
 /// What flows bring onto each hop; flows of which a hop is not known are no evidence.
-pub(super) struct Loads {
-    flows: Vec<Sent>,
+pub(super) struct Loads<'e> {
+    flows: Vec<Sent<'e>>,
     on: BTreeMap<Hop, f64>,
 }
 
-impl Loads {
-    pub(super) fn new(evidence: &Evidence, fabric: &Fabric) -> Result<Self, EvidenceError> {
+impl<'e> Loads<'e> {
+    pub(super) fn new(evidence: &'e Evidence, fabric: &Fabric) -> Result<Self, EvidenceError> {
         let (mut flows, mut on) = (Vec::new(), BTreeMap::new());
         for flow in &evidence.flows {
             let hops = hops(fabric, &flow.path)?;
@@ -72,17 +74,17 @@ impl Loads {
             if is_known && comes_twice(&flow.path).is_none() {
                 hops.iter()
                     .for_each(|&hop| *on.entry(hop).or_default() += flow.gbps);
-                flows.push((hops, flow.gbps));
+                flows.push((hops, flow));
             }
         }
         Ok(Self { flows, on })
     }
 
-    pub(super) fn flows(&self) -> impl Iterator<Item = &Sent> {
+    pub(super) fn flows(&self) -> impl Iterator<Item = &Sent<'e>> {
         self.flows.iter()
     }
 
-    pub(super) fn are_held_back(&self, fabric: &Fabric, (hops, _): &Sent) -> bool {
+    pub(super) fn are_held_back(&self, fabric: &Fabric, (hops, _): &Sent<'_>) -> bool {
         hops.iter().any(|&hop| self.share(fabric, hop) >= FULL)
     }
 
@@ -90,7 +92,7 @@ impl Loads {
         self.on.get(&hop).copied().unwrap_or(0.0) / fabric.link(hop.link).rate.gbps()
     }
 
-    fn over(&self, hop: Hop) -> impl Iterator<Item = &Sent> {
+    fn over(&self, hop: Hop) -> impl Iterator<Item = &Sent<'e>> {
         self.flows
             .iter()
             .filter(move |(hops, _)| hops.contains(&hop))
@@ -114,7 +116,7 @@ impl Loads {
         let capacity = fabric.link(hop.link).rate.gbps();
         let elephants = self
             .over(hop)
-            .filter(|(_, gbps)| *gbps >= ELEPHANT * capacity);
+            .filter(|(_, flow)| flow.gbps >= ELEPHANT * capacity);
         let elephants: Vec<_> = elephants.collect();
         let (path, _) = elephants.first().filter(|_| elephants.len() > 1)?;
         let to = atlas.far(*path.last()?);
@@ -242,7 +244,7 @@ pub fn beside_peers(
     Ok(beside.collect())
 }
 
-fn rate(gbps: f64) -> Rate {
+pub(super) fn rate(gbps: f64) -> Rate {
     Rate::from_bits_per_s((gbps * 1e9).round() as u64)
 }
 

@@ -11,6 +11,7 @@ use crate::tests::scene::seeded;
 mod cables;
 mod classes;
 mod explained;
+mod hosts;
 mod refused;
 mod suspects;
 mod switches;
@@ -134,6 +135,8 @@ fn flow(from: usize, spine: usize, to: usize, gbps: f64) -> FlowFacts {
     FlowFacts {
         path: names(&path),
         gbps,
+        most_gbps: None,
+        readings: None,
         job: Some("train".to_owned()),
     }
 }

@@ -313,6 +313,8 @@ fn flows_over_parallel_links_collide_with_nobody() {
     let flow = |path: &str| FlowFacts {
         path: names(path),
         gbps: 80.0,
+        most_gbps: None,
+        readings: None,
         job: None,
     };
     let mut evidence = Evidence {
@@ -352,6 +354,8 @@ fn flows_that_go_in_circles_are_left_out_and_said() {
         evidence.flows.push(FlowFacts {
             path: names(&format!("{host}>leaf0>spine3>leaf0>h2")),
             gbps: 60.0,
+            most_gbps: None,
+            readings: None,
             job: None,
         });
     }

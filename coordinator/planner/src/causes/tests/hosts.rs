@@ -1,0 +1,98 @@
+//! Hosts whose flows are slow, and who is not slow though its flows are.
+
+use super::*;
+
+/// Flows with h2 at an end, which is slow.
+fn of_h2(evidence: &mut Evidence, change: impl Fn(&mut FlowFacts)) {
+    for flow in &mut evidence.flows {
+        if flow.path[0] == "h2" || flow.path[4] == "h2" {
+            flow.gbps = 10.0;
+            change(flow);
+        }
+    }
+}
+
+#[test]
+fn another_job_that_sends_less_has_no_stragglers() {
+    let mut evidence = clean();
+    for (from, to) in (0..3).flat_map(|from| (5..8).map(move |to| (from, to))) {
+        for (from, to) in [(from, to), (to, from)] {
+            let job = Some("evaluate".to_owned());
+            let slow = flow(from, 3, to, 1.0);
+            evidence.flows.push(FlowFacts { job, ..slow });
+        }
+    }
+    evidence
+        .flows
+        .retain(|it| it.job.as_deref() != Some("train") || !touches(it, &[0, 1, 2, 5, 6, 7]));
+    evidence.flows.push(flow(3, 0, 4, 40.0));
+    (0..12).for_each(|_| evidence.flows.push(flow(4, 1, 3, 5.0)));
+    assert_eq!(found(&evidence), []);
+}
+
+fn touches(flow: &FlowFacts, hosts: &[usize]) -> bool {
+    let names: Vec<_> = hosts.iter().map(|host| format!("h{host}")).collect();
+    [&flow.path[0], &flow.path[4]]
+        .into_iter()
+        .any(|end| names.contains(end))
+}
+
+#[test]
+fn flows_that_were_hardly_told_of_make_no_straggler() {
+    let named_after = |readings| {
+        let mut evidence = clean();
+        of_h2(&mut evidence, |flow| flow.readings = Some(readings));
+        found(&evidence).len()
+    };
+    assert_eq!([1, 2, 3, 5].map(named_after), [0, 0, 1, 1]);
+}
+
+/// Of what hardly began, nobody can say what others get.
+#[test]
+fn others_that_were_hardly_told_of_are_no_measure() {
+    let mut evidence = clean();
+    for flow in &mut evidence.flows {
+        flow.readings = Some(1);
+    }
+    of_h2(&mut evidence, |flow| flow.readings = Some(5));
+    assert_eq!(found(&evidence), []);
+}
+
+#[test]
+fn a_flow_that_was_as_fast_as_others_for_once_is_not_slow() {
+    let named_where_most_is = |gbps| {
+        let mut evidence = clean();
+        of_h2(&mut evidence, |flow| flow.most_gbps = Some(gbps));
+        found(&evidence).len()
+    };
+    assert_eq!([12.0, 30.0].map(named_where_most_is), [1, 0]);
+}
+
+/// Where all send little, nobody waits for a port.
+#[test]
+fn a_job_that_sends_little_has_no_stragglers() {
+    let mut evidence = clean();
+    for flow in &mut evidence.flows {
+        flow.gbps = 4.0;
+    }
+    of_h2(&mut evidence, |flow| flow.gbps = 1.0);
+    assert_eq!(found(&evidence), []);
+}
+
+/// A rate of a slow fabric is told as a person would tell it.
+#[test]
+fn what_others_get_is_told_in_the_unit_of_the_fabric() {
+    let slow = FABRIC.replace("_gbps = 100", "_gbps = 0.1");
+    let fabric = Fabric::parse("fabric.toml", &slow).unwrap();
+    let mut evidence = Evidence {
+        flows: clean().flows,
+        ..Evidence::default()
+    };
+    of_h2(&mut evidence, |_| ());
+    for flow in &mut evidence.flows {
+        flow.gbps /= 1000.0;
+    }
+    let found = diagnose(&evidence, &fabric).unwrap();
+    let said = &found[0].evidence[0];
+    assert!(said.ends_with("others get 40.0 Mb/s"), "{said}");
+}
