@@ -77,11 +77,8 @@ impl Cabling {
         let is_lit = |interface: &&str| match self.port(at, interface) {
             None => true,
             Some((optical, port)) => {
-                let mut set = circuits
-                    .get(&optical)
-                    .into_iter()
-                    .flat_map(|set| set.iter());
-                set.any(|circuit| circuit.ports().contains(&port))
+                let set = circuits.get(&optical);
+                set.is_some_and(|set| set.iter().any(|it| it.ports().contains(&port)))
             }
         };
         self.interfaces(at).filter(is_lit).count()
