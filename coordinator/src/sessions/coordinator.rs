@@ -12,6 +12,9 @@ use super::{Reason, member};
 use crate::house::House;
 use crate::replication::{Condition, Joiner, Letter, Unheard, Wish};
 
+/// Why is for operators to know, and not for whoever says what it may not.
+const NO_REASON: &str = "it is not heard here";
+
 pub(super) async fn hear(session: Session, house: House) {
     let peer = Peer {
         session: &session,
@@ -35,7 +38,7 @@ pub(super) async fn hear(session: Session, house: House) {
     if let Err(fault) = heard {
         tracing::warn!("coordinator {name}: {}", fault.words());
         house.note_put_out(&session, fault.reason(), fault.words());
-        session.close(fault.words()).await;
+        session.close(NO_REASON).await;
     }
 }
 

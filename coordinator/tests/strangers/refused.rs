@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::SystemTime;
 
+use reweave_common::error::told;
 use reweave_common::member::Member;
 use reweave_common::operator::{Request, Response, Status};
 use reweave_link::pki::{AUTHORITY_CERTIFICATE, Authority, Validity};
@@ -144,7 +145,8 @@ async fn a_coordinator_that_is_no_member_is_put_out_and_told_of() {
         priority: 0,
     };
     write_letter(&session, 0, &vote).await;
-    soon(session.closed()).await;
+    let ended = told(&soon(session.closed()).await);
+    assert!(ended.contains("not heard here"), "it is told why: {ended}");
     is_told(
         &house,
         "coordinator c9: it speaks for a number that is not its own",
