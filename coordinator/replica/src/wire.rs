@@ -155,6 +155,27 @@ impl Kind {
 }
 
 impl Message {
+    /// One that says nothing beyond its kind and its term.
+    pub fn new(kind: Kind, [from, to]: [MemberId; 2], term: u64) -> Self {
+        Self {
+            kind,
+            from,
+            to,
+            term,
+            log_term: 0,
+            index: 0,
+            commit: 0,
+            commit_term: 0,
+            entries: Vec::new(),
+            snapshot: None,
+            request_snapshot: 0,
+            reject: false,
+            reject_hint: 0,
+            context: Vec::new(),
+            priority: 0,
+        }
+    }
+
     /// None for kinds that never leave a replica.
     pub(crate) fn of(mut message: eraftpb::Message) -> Option<Self> {
         let kind = Kind::of(message.get_msg_type())?;

@@ -128,21 +128,9 @@ async fn a_coordinator_that_is_no_member_is_put_out_and_told_of() {
     write_letter(&session, 1, &(folder, disk_is_full, time_of_day_us)).await;
     let number = MemberId(before.coordinators[0].number);
     let vote = Message {
-        kind: Kind::RequestVote,
-        from: number,
-        to: number,
-        term: 1_000_000,
         log_term: 1_000_000,
         index: 1_000_000,
-        commit: 0,
-        commit_term: 0,
-        entries: vec![],
-        snapshot: None,
-        request_snapshot: 0,
-        reject: false,
-        reject_hint: 0,
-        context: vec![],
-        priority: 0,
+        ..Message::new(Kind::RequestVote, [number; 2], 1_000_000)
     };
     write_letter(&session, 0, &vote).await;
     let ended = told(&soon(session.closed()).await);

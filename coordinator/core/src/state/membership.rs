@@ -172,11 +172,10 @@ impl Membership {
 
     fn remember(&mut self, at: Moment, token: Digest) {
         self.spent.retain(|_, until| at < *until);
-        let oldest = || self.spent.iter().min_by_key(|(_, until)| **until);
-        if self.spent.len() >= MOST_SPENT
-            && let Some((&oldest, _)) = oldest()
-        {
-            self.spent.remove(&oldest);
+        if self.spent.len() >= MOST_SPENT {
+            let oldest = self.spent.iter().min_by_key(|(_, until)| **until);
+            let oldest = oldest.map(|(token, _)| *token);
+            oldest.and_then(|it| self.spent.remove(&it));
         }
         self.spent.insert(token, at + REMEMBERED);
     }

@@ -5,26 +5,6 @@ use crate::{
     Content, Entry, Kind, LostLog, MemberId, Message, Proposal, ReadId, RequestId, Standing,
 };
 
-fn message(kind: Kind, [from, to]: [MemberId; 2], term: u64) -> Message {
-    Message {
-        kind,
-        from,
-        to,
-        term,
-        log_term: 0,
-        index: 0,
-        commit: 0,
-        commit_term: 0,
-        entries: vec![],
-        snapshot: None,
-        request_snapshot: 0,
-        reject: false,
-        reject_hint: 0,
-        context: vec![],
-        priority: 0,
-    }
-}
-
 #[test]
 fn whoever_is_alone_leads_at_once() {
     let mut room = Room::of(1);
@@ -112,7 +92,7 @@ fn a_leader_hears_that_it_leads_no_more_before_it_applies_what_another_proposed(
         index,
         log_term,
         commit: index + 1,
-        ..message(Kind::Append, [new, MemberId(old)], term)
+        ..Message::new(Kind::Append, [new, MemberId(old)], term)
     };
     replica.handle_message(both).unwrap();
     room.settle();
@@ -205,7 +185,7 @@ fn whoever_lost_its_log_is_told_so() {
     let between = [leader, victim].map(MemberId);
     let heartbeat = Message {
         commit: status.matched[&MemberId(victim)],
-        ..message(Kind::Heartbeat, between, status.term)
+        ..Message::new(Kind::Heartbeat, between, status.term)
     };
     let lost = blank.replica.handle_message(heartbeat).unwrap_err();
     assert!(matches!(lost, LostLog { ends: 1, .. }), "{lost}");
