@@ -94,6 +94,13 @@ impl Rank {
     }
 }
 
+impl Works {
+    fn is_short(&self) -> bool {
+        let names = [&self.kind, &self.algorithm, &self.protocol];
+        names.iter().all(|name| name.len() <= LONGEST_NAME)
+    }
+}
+
 impl RankWord {
     /// Whether it keeps to the bounds of what one word may say.
     pub fn is_bounded(&self) -> bool {
@@ -110,6 +117,7 @@ impl RankReading {
 fn are_bounded(rank: &Rank, works: &[Works], peers: &[RankPeer]) -> bool {
     rank.is_possible()
         && works.len() <= MOST_WORKS
+        && works.iter().all(Works::is_short)
         && peers.len() <= MOST_PEERS
         && peers.iter().all(|peer| peer.rank < rank.ranks)
 }

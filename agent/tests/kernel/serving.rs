@@ -18,7 +18,9 @@ use reweave_common::probing::ProbeList;
 use reweave_common::sample::{HostReading, PinRule, Reading, Sample};
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, Listener, Role, Session as Link};
+use reweave_proto::hello::{Hello, VERSION, Version};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
+use reweave_proto::spoken::came_with;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -82,7 +84,7 @@ impl Stage {
         let scratch = tempfile::tempdir().expect("a folder");
         let authority = Authority::create(&scratch.path().join("ca"), "lab").expect("an authority");
         issue(&authority, &scratch, Role::Coordinator, "c0");
-        let listener = listen(&scratch).await;
+        let listener = listen(&scratch, VERSION).await;
         Self {
             scratch,
             authority,
@@ -152,11 +154,15 @@ fn address() -> SocketAddr {
 }
 
 /// A socket that was just closed may take a moment to be gone.
-async fn listen(scratch: &TempDir) -> Listener {
+async fn listen(scratch: &TempDir, version: Version) -> Listener {
     let identity = Identity::load(&scratch.path().join("c0")).expect("an identity");
+    let hello = Hello {
+        version,
+        ..Hello::new(identity.cluster())
+    };
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match Listener::bind(address(), &identity, &[Role::Agent]) {
+        match Listener::bind_as(address(), &identity, &[Role::Agent], hello.clone()) {
             Ok(listener) => return listener,
             Err(error) => assert!(Instant::now() < deadline, "{error}"),
         }
@@ -292,13 +298,21 @@ fn without_a_coordinator_pins_stay_and_the_line_is_found_again() {
         drop(link);
         stage.listener.close("going away").await;
         assert_eq!(within("leaf0", crate::pins::held), rules);
-        stage.listener = listen(&stage.scratch).await;
+        let before = came_with(VERSION.minor - 1);
+        stage.listener = listen(&stage.scratch, before).await;
         let link = stage.session("leaf0").await;
+        assert_eq!(
+            link.version(),
+            before,
+            "one of the release before serves it"
+        );
         assert_eq!(
             pinned(&link).await,
             (3, rules.to_vec()),
             "in the first that is said"
         );
+        let rules = [pin(flow, 1 - spine_of(&flow))];
+        assert!(told(&link, install(4, &rules)).await.outcome.is_ok());
         assert!(leaf.end(Signal::SIGTERM).success());
         let goodbye = timeout(Duration::from_millis(500), link.closed()).await;
         let words = goodbye.expect("it says so").to_string();

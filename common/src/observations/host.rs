@@ -45,8 +45,10 @@ impl HostObservations {
     const MOST_PLACES: usize = 512;
     const MOST_LACKS: usize = 64;
     const MOST_PEERS: usize = 4096;
-    const MOST_SIGNALS: usize = 128;
-    const MOST_GIDS: usize = 1024;
+    const MOST_SIGNALS: usize = 64;
+    const MOST_RDMA_PORTS: usize = 64;
+    /// The tables of NICs have no more places.
+    const MOST_GIDS: usize = 256;
     const MOST_RANKS: usize = 64;
 
     /// Whether there was room for it.
@@ -117,7 +119,7 @@ impl HostObservations {
     fn record_rdma_port(&mut self, port: Aged<RdmaPort>) -> bool {
         let few = port.value.gids.len() <= Self::MOST_GIDS;
         let name = (port.value.device.clone(), port.value.port);
-        few && insert(&mut self.rdma_ports, Self::MOST_PLACES, name, port)
+        few && insert(&mut self.rdma_ports, Self::MOST_RDMA_PORTS, name, port)
     }
 
     fn record_rank(&mut self, reading: Aged<RankReading>) -> bool {
@@ -134,7 +136,7 @@ impl HostObservations {
 
     fn record_traffic(&mut self, at: Moment, traffic: Traffic) -> bool {
         let few =
-            traffic.peers.len() <= Self::MOST_PEERS && traffic.rdma.len() <= Self::MOST_PLACES;
+            traffic.peers.len() <= Self::MOST_PEERS && traffic.rdma.len() <= Self::MOST_RDMA_PORTS;
         few && record(&mut self.traffic, at, traffic)
     }
 }

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
+use reweave_common::health::Place;
 use reweave_common::holding::Holding;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::moment::Moment;
 use reweave_common::observations::{NodeObservations, Observations, Recent};
-use reweave_common::sample::{Interface, Reading, Sample};
+use reweave_common::sample::{HostReading, Interface, Reading, Sample};
 use reweave_common::units::Rate;
 
 use crate::addresses::{Addresses, HandedOver};
@@ -50,8 +51,8 @@ struct Session {
 impl Ingest {
     /// No interface of a node has more.
     const MOST_ADDRESSES: usize = 64;
-    /// No packet passes more routers.
-    const MOST_ROUTERS: usize = 255;
+    /// Agents ask no further than half as far.
+    const MOST_ROUTERS: usize = 32;
     /// No interface is called anything longer.
     const LONGEST_NAME: usize = 64;
 
@@ -342,7 +343,33 @@ fn is_sized(reading: &Reading) -> bool {
         Reading::Path(path) => is_way(&path.routers),
         Reading::Bandwidth(reading) => reading.routers.as_deref().is_none_or(is_way),
         Reading::Holds { holding, .. } => interfaces(holding).all(is_short),
-        _ => true,
+        Reading::Host(reading) => names(reading).into_iter().all(is_short),
+        Reading::Flow(_) | Reading::FlowEnded(_) | Reading::Probes(_) => true,
+    }
+}
+
+/// Of interfaces and devices, as kernels call them.
+fn names(reading: &HostReading) -> Vec<&str> {
+    match reading {
+        HostReading::Health(health) => match &health.place {
+            Place::Interface(name) | Place::RdmaPort { device: name, .. } => vec![name],
+            Place::Host => vec![],
+        },
+        HostReading::Nic(nic) => {
+            let others = [&nic.driver, &nic.rdma].into_iter().flatten();
+            others.chain([&nic.interface]).map(String::as_str).collect()
+        }
+        HostReading::Neighbour(neighbour) => vec![&neighbour.interface],
+        HostReading::Spare(spare) => vec![&spare.interface],
+        HostReading::Vanished { interface, .. } => vec![interface],
+        HostReading::RdmaPort(port) => vec![&port.device],
+        HostReading::Traffic(traffic) => traffic.rdma.iter().map(|it| &it.device[..]).collect(),
+        HostReading::Machine(_)
+        | HostReading::Rhythm(_)
+        | HostReading::Rdma(_)
+        | HostReading::Lack(_)
+        | HostReading::Strays(_)
+        | HostReading::Rank(_) => vec![],
     }
 }
 

@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use reweave_common::member::Member;
+use reweave_common::member::{DenyList, Member};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{AgentState, Request, Response};
 use reweave_common::sample::Sample;
 use reweave_link::join::{JoinError, enter};
 use reweave_link::pki::KeyRequest;
-use reweave_link::{Channel, Identity, LinkError, Role, Session};
+use reweave_link::{Channel, Identity, LinkError, Role, Session, connect_as};
+use reweave_proto::hello::{Hello, VERSION};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
+use reweave_proto::spoken::came_with;
 
 use super::house::{HOUR, House, ask, soon, validity};
 
@@ -78,6 +80,44 @@ async fn a_node_joins_reports_and_is_shut_out() {
     house
         .status_when("h0 is back", |status| is_up(status, "h0"))
         .await;
+}
+
+/// What it hears first that it can decode, and that is news of who is shut out.
+async fn denied(session: &Session) -> DenyList {
+    loop {
+        let heard = soon(session.receive(Channel::Commands)).await;
+        match heard.expect("it knows all that it is told") {
+            CoordinatorMessage::Denied(list) => return list,
+            later @ (CoordinatorMessage::Coordinators(_) | CoordinatorMessage::DeniedMore(_)) => {
+                panic!("it does not know {later:?}")
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_agent_of_the_release_before_hears_all_that_it_knows_and_nothing_else() {
+    let house = House::new();
+    let agent = joined(&house, "h0").await;
+    let earlier = Hello {
+        version: came_with(VERSION.minor - 1),
+        ..Hello::new(agent.cluster())
+    };
+    let addresses = [house.address];
+    let session = connect_as(&addresses, &agent, Role::Coordinator, earlier);
+    let session = soon(session).await.unwrap();
+    report(&session).await;
+    let status = house.status_when("h0 is up", |status| is_up(status, "h0"));
+    let agents = status.await.agents;
+    let told = agents.iter().find(|agent| agent.node == "h0").unwrap();
+    assert_eq!(told.protocol.as_deref(), Some("1.0"));
+    let operator = house.operator().await;
+    for (shut_out, name) in (1..).zip(["h1", "h2", "h3"]) {
+        let member = Member::new(Role::Agent, name);
+        ask(&operator, &Request::Revoke { member }).await;
+        assert_eq!(denied(&session).await.len(), shut_out);
+    }
 }
 
 #[tokio::test]

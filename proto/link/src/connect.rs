@@ -51,7 +51,21 @@ pub async fn connect(
     ours: &Identity,
     role: Role,
 ) -> Result<Session, LinkError> {
-    let raced = race(addresses, &Caller::new(ours, role), HEAD_START).await;
+    connect_as(addresses, ours, role, Hello::new(ours.cluster())).await
+}
+
+/// As somebody does whose build says this of itself.
+pub async fn connect_as(
+    addresses: &[SocketAddr],
+    ours: &Identity,
+    role: Role,
+    hello: Hello,
+) -> Result<Session, LinkError> {
+    let caller = Caller {
+        hello,
+        ..Caller::new(ours, role)
+    };
+    let raced = race(addresses, &caller, HEAD_START).await;
     raced.map(|(_, session)| session).map_err(summary)
 }
 

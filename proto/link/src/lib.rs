@@ -40,7 +40,7 @@ pub mod web;
 mod tests;
 
 pub use backoff::Backoff;
-pub use connect::connect;
+pub use connect::{connect, connect_as};
 pub use dialer::Dialer;
 pub use error::LinkError;
 pub use identity::Identity;

@@ -55,7 +55,8 @@ impl Listener {
         Self::bind_as(address, ours, accepted, Hello::new(ours.cluster()))
     }
 
-    pub(crate) fn bind_as(
+    /// As somebody does whose build says this of itself.
+    pub fn bind_as(
         address: SocketAddr,
         ours: &Identity,
         accepted: &[Role],

@@ -236,3 +236,31 @@ impl Invitation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(number: u32) -> Digest {
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        Digest(bytes)
+    }
+
+    #[test]
+    fn so_many_used_secrets_are_remembered_and_the_oldest_is_forgotten_first() {
+        let most = u32::try_from(MOST_SPENT).unwrap();
+        // Neither the first nor the last by its secret.
+        let oldest = most / 2;
+        let until = |number| REMEMBERED + Duration::from_secs(u64::from(number != oldest));
+        let spent = (0..most).map(|number| (secret(number), Moment::default() + until(number)));
+        let mut membership = Membership {
+            spent: spent.collect(),
+            ..Membership::default()
+        };
+        membership.remember(Moment::from_micros(1), secret(most));
+        assert_eq!(membership.spent.len(), MOST_SPENT);
+        assert!(!membership.spent.contains_key(&secret(oldest)));
+        assert!(membership.spent.contains_key(&secret(most)));
+    }
+}

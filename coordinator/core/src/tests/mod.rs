@@ -10,6 +10,8 @@ mod drained;
 mod evenness;
 mod failing;
 mod frozen;
+#[path = "../../../../proto/src/tests/heap.rs"]
+mod heap;
 mod hours;
 mod iterations;
 mod jobs;
@@ -32,3 +34,4 @@ mod switch;
 mod switches;
 mod traced;
 mod weighed;
+mod worst;
