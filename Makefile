@@ -108,9 +108,9 @@ COMPILE_SIMGRID := g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -l
 # Readers of Parquet and of APIs come from PyPI, the S3 server from crates.io, all into a folder of their own.
 PEERS := $(abspath $(or $(CARGO_TARGET_DIR),target)/peers)
 
-test-peers: ## Holds what is kept and exchanged against pyarrow, DuckDB, schemathesis, curl, OpenTelemetry's messages, an S3 server, Slurm and torchrun, which nobody here wrote.
+test-peers: ## Holds what is kept, exchanged and foretold against pyarrow, DuckDB, schemathesis, curl, OpenTelemetry's messages, an S3 server, Slurm and torchrun, which nobody here wrote.
 	@deploy/setup.sh build python lab launchers
-	source deploy/stage.sh 8
+	source deploy/stage.sh 9
 	readers() {
 		python3 -m venv $(PEERS)/python
 		$(PEERS)/python/bin/pip install --quiet --disable-pip-version-check pyarrow==26.0.1 duckdb==2.0.0 \
@@ -124,6 +124,7 @@ test-peers: ## Holds what is kept and exchanged against pyarrow, DuckDB, schemat
 	REWEAVE_API_TOOLS=$(PEERS)/python/bin stage api cargo test --locked --package reweave-coordinator --test strangers -- --ignored
 	stage build     cargo build --locked --workspace --bins
 	stage launchers cargo test --locked --workspace $(IN_LAB) --test launchers
+	stage foretold  cargo test --locked --workspace $(IN_LAB) --test foretold -- --nocapture
 	finish
 
 bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.

@@ -21,6 +21,7 @@ mod looked;
 mod losses;
 #[path = "switched/maintained.rs"]
 mod maintained;
+mod mpi;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 #[path = "switched/pairs.rs"]

@@ -83,6 +83,12 @@ impl Plan {
         }
     }
 
+    /// Whether it says how long iterations will take of all jobs of which the other does.
+    pub fn foretells(&self, other: &Self) -> bool {
+        let says = |job: &str| self.iterations.iter().any(|it| it.job == job);
+        other.iterations.iter().all(|it| says(&it.job))
+    }
+
     /// Whether it moves nothing, and only takes pins away that serve no more.
     pub fn only_lifts(&self) -> bool {
         self.moves.is_empty() && self.takes_back.is_none()

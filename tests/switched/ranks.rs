@@ -1,24 +1,17 @@
 //! Ranks in an order that crosses racks least, for a job that nobody here wrote: Open MPI, and a loop of
 //! all-reduces in Python.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
 use reweave_tests::{Labs, Setting, Stage, wait_for};
 
-use crate::needs::{Need, trial};
+use crate::mpi::{Mpi, WITH_MPI};
+use crate::needs::trial;
 use crate::play::{must, once_right};
 
-const WITH_MPI: &[Need] = &[
-    Need::Lab,
-    Need::Program("mpirun"),
-    Need::Program("/usr/lib/python3/dist-packages/mpi4py/__init__.py"),
-];
 const LEAST_GAIN: f64 = 1.5;
 const LONGEST_RUN: Duration = Duration::from_secs(120);
 /// Names of the hosts, rack by rack: whoever takes them by name goes from rack to rack.
@@ -41,14 +34,6 @@ comm.Barrier()
 assert sums[0] == comm.size
 if comm.rank == 0:
     print(time.monotonic() - began, flush=True)
-";
-/// What mpirun takes for a remote shell: it leaves the command where the test finds it, and waits until
-/// it has ended there.
-const SHELL: &str = "\
-#!/bin/sh
-spool=$(dirname \"$0\")/spool; host=$1; shift
-echo \"$*\" > \"$spool/.$host\"; mv \"$spool/.$host\" \"$spool/$host\"
-while [ -e \"$spool/$host\" ]; do sleep 0.1; done
 ";
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -99,85 +84,9 @@ fn planned(stage: &Stage) -> String {
 
 /// What the loop takes with ranks on hosts in this order.
 fn loop_s(stage: &Stage, hosts: &str) -> f64 {
-    let place = stage.path("mpi");
-    let spool = place.join("spool");
-    fs::create_dir_all(&spool).expect("a folder can be made");
-    for (name, text) in [("hosts", hosts), ("loop.py", LOOP), ("shell", SHELL)] {
-        fs::write(place.join(name), text).expect("a file can be made");
-    }
-    let executable = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(place.join("shell"), executable).expect("it is ours");
-    let first = hosts.split(' ').next().expect("there are hosts");
-    let mut mpirun = mpirun(stage, first, &place);
-    let mut running = BTreeMap::new();
-    let ended = wait_for("the loop ends", LONGEST_RUN, || {
-        serve(stage, &spool, &mut running);
-        Ok(mpirun.try_wait().expect("it is ours"))
-    });
-    running.into_values().for_each(end);
-    if ended.is_err() {
-        let _ = mpirun.kill();
-    }
-    let output = mpirun.wait_with_output().expect("it has ended");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    must(ended);
-    said.trim().parse().unwrap_or_else(|_| panic!("{output:?}"))
-}
-
-fn mpirun(stage: &Stage, host: &str, place: &Path) -> Child {
-    let mut command = stage.inside(host, stage.programs().reweave());
-    // It only has to be there: NCCL is not.
-    command.env("REWEAVE_NCCL_PLUGIN", place.join("loop.py"));
-    command.args(["run", "--", "mpirun"]);
-    let shell = place.join("shell");
-    let settings = [
-        ("plm_rsh_agent", &*shell.to_string_lossy()),
-        ("plm_rsh_no_tree_spawn", "1"),
-        ("routed", "direct"),
-        ("oob_tcp_if_include", "eth0"),
-        ("btl_tcp_if_include", "eth0"),
-        ("btl", "tcp,self"),
-        ("mpi_yield_when_idle", "1"),
-        // Else it uses a link in one direction at a time, whatever the order of ranks.
-        ("btl_tcp_flags", "send"),
-    ];
-    command.arg("--allow-run-as-root");
-    command.args(
-        settings
-            .iter()
-            .flat_map(|(name, value)| ["--mca", name, value]),
-    );
-    command
-        .arg("--hostfile")
-        .arg(place.join("hosts"))
-        .args(["-np", "8", "/usr/bin/python3"]);
-    command.arg(place.join("loop.py")).stdout(Stdio::piped());
-    command.spawn().expect("the lab's tool can be run")
-}
-
-/// Starts what was left to be started, and tells of what has ended.
-fn serve(stage: &Stage, spool: &Path, running: &mut BTreeMap<PathBuf, Child>) {
-    let entries = fs::read_dir(spool).expect("it is there").flatten();
-    for path in entries.map(|entry| entry.path()) {
-        let host = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        if !host.starts_with('.') && !running.contains_key(&path) {
-            let words = fs::read_to_string(&path).unwrap_or_default();
-            let mut command = stage.inside(&host, "sh");
-            command.args(["-c", &words]).stdout(Stdio::null());
-            running.insert(path, command.spawn().expect("the lab's tool can be run"));
-        }
-    }
-    running.retain(|path, child| {
-        let runs = child.try_wait().is_ok_and(|ended| ended.is_none());
-        runs || fs::remove_file(path).is_err()
-    });
-}
-
-fn end(mut child: Child) {
-    let _ = child.kill();
-    let _ = child.wait();
+    let mut running = Mpi::start(stage, hosts, LOOP);
+    let said = must(wait_for("the loop ends", LONGEST_RUN, || {
+        Ok(running.looked_after().then(|| running.said()))
+    }));
+    said.trim().parse().unwrap_or_else(|_| panic!("{said:?}"))
 }

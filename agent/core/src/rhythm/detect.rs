@@ -5,7 +5,7 @@
 //! not blur it.
 
 use super::likeness::Centred;
-use super::rests::{Rests, distinct_rests, rests};
+use super::rests::{Rests, distinct_rests, longest_pause, rests};
 
 /// The lags that are looked at in each octave, in its spans; shorter ones belong to the one before.
 const FIRST_LAG: usize = 7;
@@ -94,7 +94,7 @@ fn by_rests(values: &[f64], octaves: &[(Centred, f64)]) -> Option<Detected> {
         period: rests.interval,
         likeness,
         window: values.len(),
-        rest: rests.len,
+        rest: longest_pause(values, rests.interval),
         last_rest: rests.last_start as f64,
     })
 }
@@ -109,18 +109,19 @@ fn tested(values: &[f64], series: &Centred, scale: f64, peak: Peak) -> Option<De
     if peak.likeness < likely || !holds_to_the_present(series, peak.lag) {
         return None;
     }
-    let detected = |period, rest, last_rest| Detected {
+    let detected = |period, last_rest| Detected {
         period,
         likeness: peak.likeness,
         window: values.len(),
-        rest,
+        rest: longest_pause(values, period),
         last_rest,
     };
     match rests(values, about) {
-        Some(rests) => is_regular(&rests, about)
-            .then(|| detected(rests.interval, rests.len, rests.last_start as f64)),
+        Some(rests) => {
+            is_regular(&rests, about).then(|| detected(rests.interval, rests.last_start as f64))
+        }
         None if peak.likeness >= LIKENESS_WITHOUT_RESTS => {
-            Some(detected(refine(series, peak.lag) * scale, 0.0, 0.0))
+            Some(detected(refine(series, peak.lag) * scale, 0.0))
         }
         None => None,
     }

@@ -5,6 +5,13 @@ use super::likeness::quantile_of_busy;
 /// Less than this part of what is usual counts as rest: control, acknowledgements, heartbeats.
 const STILL: f64 = 0.05;
 
+/// A span in which less than this part of what is usual went has a pause in it.
+const PAUSED: f64 = 0.5;
+/// What bursts vary by themselves.
+const NEARLY_USUAL: f64 = 0.9;
+/// A burst that ends in one span may be counted in the next one, too.
+const BLURRED: usize = 2;
+
 /// An interval that differs so much from the others, as a part of them, is none of theirs.
 const FAR: f64 = 0.25;
 
@@ -26,13 +33,22 @@ impl Rest {
     fn len(&self) -> usize {
         self.end - self.start
     }
+
+    /// With what is missing of the spans beside it.
+    fn whole_len(&self, values: &[f64], usual: f64) -> f64 {
+        let missing = |value: &f64| (1.0 - value / usual).max(0.0);
+        let paused = |value: &&f64| **value < NEARLY_USUAL * usual;
+        let before = values[..self.start].iter().rev().take(BLURRED);
+        let after = values[self.end..].iter().take(BLURRED);
+        let beside = before.take_while(paused).chain(after.take_while(paused));
+        let within = &values[self.start..self.end];
+        within.iter().chain(beside).map(missing).sum()
+    }
 }
 
 /// The pauses that set iterations apart.
 #[derive(Debug, PartialEq)]
 pub(super) struct Rests {
-    /// The median of their lengths.
-    pub(super) len: f64,
     pub(super) count: usize,
     /// Where the last one began.
     pub(super) last_start: usize,
@@ -48,7 +64,7 @@ pub(super) struct Rests {
 /// The longest rests of `values`, as many as there are periods; none if it hardly ever rests.
 pub(super) fn rests(values: &[f64], period: f64) -> Option<Rests> {
     let periods = (values.len() as f64 / period).round() as usize;
-    let mut longest = longest_first(values);
+    let mut longest = longest_first(values, still(values));
     longest.truncate(periods.max(1));
     if longest.len() + 2 < periods {
         return None;
@@ -58,7 +74,7 @@ pub(super) fn rests(values: &[f64], period: f64) -> Option<Rests> {
 
 /// The rests that are clearly longer than all others, where there are such.
 pub(super) fn distinct_rests(values: &[f64]) -> Option<Rests> {
-    let mut longest = longest_first(values);
+    let mut longest = longest_first(values, still(values));
     let next = |at: usize| longest.get(at).map_or(1, Rest::len);
     let step = |&at: &usize| longest[at - 1].len() - next(at).min(longest[at - 1].len());
     let count = (FEW..=longest.len()).max_by_key(step)?;
@@ -70,11 +86,28 @@ pub(super) fn distinct_rests(values: &[f64]) -> Option<Rests> {
 }
 
 /// A rest that touches the beginning or the end may be longer than what is seen of it.
-fn longest_first(values: &[f64]) -> Vec<Rest> {
-    let mut longest = runs(values);
+fn longest_first(values: &[f64], still: f64) -> Vec<Rest> {
+    let mut longest = runs(values, still);
     longest.retain(|rest| rest.start > 0 && rest.end < values.len());
     longest.sort_by_key(|rest| (std::cmp::Reverse(rest.len()), rest.start));
     longest
+}
+
+/// How long the longest pause of a period is. Hardly one begins and ends with a span: what bursts leave of the
+/// spans in which they end and begin is a part of it, and a short one may have no span for itself.
+pub(super) fn longest_pause(values: &[f64], period: f64) -> f64 {
+    let still = still(values);
+    let busy: Vec<_> = values.iter().copied().filter(|it| *it > still).collect();
+    let usual = quantile_of_busy(&busy, 0.5);
+    let periods = (values.len() as f64 / period).round() as usize;
+    let mut pauses = longest_first(values, PAUSED * usual);
+    pauses.truncate(periods.max(1));
+    // Whoever reads counters late misses some.
+    if usual <= 0.0 || 4 * pauses.len() < 3 * periods {
+        return 0.0;
+    }
+    let lens = pauses.iter().map(|pause| pause.whole_len(values, usual));
+    median(lens.collect()).unwrap_or(0.0)
 }
 
 fn measured(mut rests: Vec<Rest>) -> Option<Rests> {
@@ -92,7 +125,6 @@ fn measured(mut rests: Vec<Rest>) -> Option<Rests> {
     let strayed: Vec<_> = intervals.iter().map(|it| (it - usual).abs()).collect();
     let far = strayed.iter().filter(|&&off| off > FAR * usual).count();
     Some(Rests {
-        len,
         last_start: rests.last()?.start,
         count: rests.len(),
         strays: far as f64 / intervals.len() as f64,
@@ -123,8 +155,12 @@ fn mean_iteration(intervals: &[f64], usual: f64) -> Option<f64> {
     (iterations > 0.0).then_some(took / iterations)
 }
 
-fn runs(values: &[f64]) -> Vec<Rest> {
-    let still = quantile_of_busy(values, 0.9) * STILL;
+fn still(values: &[f64]) -> f64 {
+    quantile_of_busy(values, 0.9) * STILL
+}
+
+/// Of values that are not above this.
+fn runs(values: &[f64], still: f64) -> Vec<Rest> {
     let mut runs: Vec<Rest> = vec![];
     for (at, _) in values
         .iter()
@@ -157,18 +193,27 @@ mod tests {
         let iteration = [9.0, 9.0, 0.0, 9.0, 0.0, 0.0, 0.2, 0.0];
         let values: Vec<_> = iteration.repeat(6);
         let rests = rests(&values, 8.0).expect("it rests");
-        assert_eq!(
-            (rests.len, rests.interval, rests.irregularity),
-            (4.0, 8.0, 0.0)
-        );
+        assert_eq!((rests.interval, rests.irregularity), (8.0, 0.0));
         assert_eq!(rests.last_start, 4 * 8 + 4);
+    }
+
+    #[test]
+    fn a_pause_has_parts_of_the_spans_beside_it() {
+        let pause = |iteration: &[f64]| longest_pause(&iteration.repeat(6), 8.0);
+        assert_eq!(pause(&[8.0, 8.0, 8.0, 8.0, 8.0, 0.0, 0.0, 8.0]), 2.0);
+        assert_eq!(pause(&[8.0, 8.0, 8.0, 8.0, 6.0, 0.0, 0.0, 2.0]), 3.0);
+        let short = pause(&[8.0, 8.0, 8.0, 8.0, 8.0, 2.0, 4.0, 8.0]);
+        assert_eq!(short, 1.25, "none of the spans is still");
+        assert_eq!(pause(&[8.0, 7.0, 8.0, 8.0, 7.5, 8.0, 8.0, 8.0]), 0.0);
+        let murmur = pause(&[8.0, 8.0, 0.08, 0.08, 0.08, 0.08, 0.08, 8.0]);
+        assert!((murmur - 4.95).abs() < 1e-9, "{murmur}");
     }
 
     #[test]
     fn rests_of_another_kind_stand_out() {
         let iteration = [9.0, 9.0, 0.0, 9.0, 0.0, 0.0, 0.2, 0.0];
         let found = distinct_rests(&iteration.repeat(6)).expect("they do");
-        assert_eq!((found.len, found.interval, found.count), (4.0, 8.0, 5));
+        assert_eq!((found.interval, found.count), (8.0, 5));
         assert_eq!(distinct_rests(&[9.0, 0.0].repeat(40)), None);
     }
 

@@ -176,6 +176,34 @@ fn the_period_of_fifty_iterations_is_known_within_two_percent() {
     }
 }
 
+/// Whatever part of a span it begins and ends in.
+#[test]
+fn how_long_wires_rest_is_known_within_three_milliseconds() {
+    for rest_ms in [24.0, 47.0, 96.0] {
+        let off_ms = (0..SEEDS).filter_map(|seed| {
+            let lots = &mut Lots(seed);
+            let (mut bursts, mut start_ms) = (vec![], 500.0);
+            for _ in 0..60 {
+                let busy_ms = lots.between(196.0, 204.0);
+                bursts.push(burst(start_ms, busy_ms, [1.0, 1.0]));
+                start_ms += busy_ms + rest_ms;
+            }
+            let (mut book, now) = heard(&bursts, start_ms, lots);
+            let beat = found(book.poll_rhythm(now))?;
+            Some(beat.gap.as_secs_f64() * 1e3 - rest_ms)
+        });
+        let off_ms: Vec<_> = off_ms.collect();
+        assert!(
+            off_ms.len() > SEEDS as usize / 2,
+            "{rest_ms} ms: {off_ms:?}"
+        );
+        assert!(
+            off_ms.iter().all(|off| off.abs() < 3.0),
+            "{rest_ms} ms: {off_ms:?}"
+        );
+    }
+}
+
 #[test]
 fn iterations_of_half_a_minute_are_found_too() {
     let lots = &mut Lots(1);

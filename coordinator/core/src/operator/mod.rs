@@ -171,7 +171,7 @@ fn diagnose(turn: &Turn<'_>, seen: Seen<'_>) -> Response {
     })
 }
 
-/// A plan that is proposed already and would do the same keeps its number.
+/// A plan that is proposed already, would do the same and foretells as much keeps its number.
 fn plan(turn: &mut Turn<'_>, principal: String) -> Response {
     let picture = turn.known.picture();
     let not_seen = picture.not_seen();
@@ -304,10 +304,10 @@ fn offered<'a>(turn: &Turn<'a>, generation: Generation) -> Result<&'a Rollout, R
 }
 
 impl Turn<'_> {
-    /// One on offer that does the same, with its number.
+    /// One on offer that does the same, with its number, unless more can be foretold by now.
     fn shown_already(&self, plan: &Plan, not_seen: &NotSeen) -> Option<Response> {
         let mut offers = self.state.offers().map(|it| &it.plan);
-        let same = offers.find(|it| planning::do_the_same(it, plan))?;
+        let same = offers.find(|it| planning::do_the_same(it, plan) && it.foretells(plan))?;
         Some(self.shown(same, not_seen.clone()))
     }
 

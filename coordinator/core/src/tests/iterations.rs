@@ -90,6 +90,25 @@ fn a_job_is_promised_how_long_its_iterations_will_take_and_that_is_measured() {
     assert_eq!(told.predicted_ms, [promise.low_ms, promise.high_ms]);
 }
 
+/// Whoever asks before a beat is heard is told of it when asking again.
+#[test]
+fn an_offer_that_can_foretell_more_by_now_is_made_anew() {
+    let (mut cluster, _) = collision(Mode::Manual);
+    cluster.run_for(A_WHILE);
+    let first = cluster.plan();
+    assert_eq!(cluster.plan(), first, "nothing new");
+    beat(&mut cluster, 240, 20);
+    let second = cluster.plan();
+    assert!(second > first);
+    assert_eq!(cluster.plan(), second);
+    let offered = cluster.core.state().offers().map(|it| it.plan.generation);
+    assert_eq!(
+        offered.collect::<Vec<_>>(),
+        [second],
+        "the first is superseded"
+    );
+}
+
 #[test]
 fn iterations_that_are_heard_two_as_one_take_half_as_long() {
     let mut cluster = awaited();

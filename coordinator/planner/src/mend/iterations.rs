@@ -60,12 +60,14 @@ impl<'m> Course<'m> {
         let ways = [busy * new / old, (busy + new - old).max(new.min(busy))];
         let ways = ways.map(|sending| gap.as_secs_f64() + sending);
         let [low, high] = [ways[0].min(ways[1]), ways[0].max(ways[1])];
-        let [after, low, high] = [
-            f64::midpoint(low, high),
-            low * (1.0 - WANDERS),
-            high * (1.0 + WANDERS),
-        ]
-        .map(Duration::from_secs_f64);
+        // Who is through sooner than the model says has met the others only some of the time: what it takes
+        // once they are elsewhere does not change with that.
+        let after = match busy < old {
+            true => high,
+            false => f64::midpoint(low, high),
+        };
+        let [after, low, high] =
+            [after, low * (1.0 - WANDERS), high * (1.0 + WANDERS)].map(Duration::from_secs_f64);
         Some(Iteration {
             job: self.job.job.clone(),
             exchanged: self.job.exchanged.clone(),
