@@ -1,6 +1,6 @@
 //! Moments that never go backwards, not over restarts either.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use reweave_common::moment::Moment;
 
@@ -15,11 +15,8 @@ pub(crate) struct Clock {
 impl Clock {
     /// `last` is the latest moment that an earlier run wrote down.
     pub(crate) fn after(last: Moment) -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-        let micros = since_epoch.unwrap_or_default().as_micros();
-        let today = Moment::from_micros(u64::try_from(micros).unwrap_or(0));
         Self {
-            origin: today.max(last),
+            origin: time_of_day().max(last),
             began: Instant::now(),
         }
     }
@@ -27,12 +24,21 @@ impl Clock {
     pub(crate) fn now(&self) -> Moment {
         self.origin + self.began.elapsed()
     }
+
+    /// By how much moments are ahead of the time of day.
+    pub(crate) fn ahead(&self) -> Duration {
+        self.now().since(time_of_day())
+    }
+}
+
+fn time_of_day() -> Moment {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let micros = since_epoch.unwrap_or_default().as_micros();
+    Moment::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -42,6 +48,9 @@ mod tests {
         let first = clock.now();
         assert!(first >= ahead);
         assert!(clock.now() >= first);
+        let day = Duration::from_hours(24);
+        let off = day.abs_diff(clock.ahead());
+        assert!(off < Duration::from_mins(1), "{off:?}");
     }
 
     #[test]
@@ -49,5 +58,7 @@ mod tests {
         let long_ago = Moment::from_micros(1);
         let now = Clock::after(long_ago).now();
         assert!(now.since(long_ago) > Duration::from_secs(86_400));
+        let ahead = Clock::after(long_ago).ahead();
+        assert!(ahead < Duration::from_secs(1), "{ahead:?}");
     }
 }

@@ -19,6 +19,7 @@ use reweave_replica::{
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
+use crate::ailing::Ailing;
 use crate::archive::Archive;
 use crate::audit::{self, Audit, Who};
 use crate::decisions::Decisions;
@@ -42,8 +43,9 @@ pub(crate) struct House {
     /// Who the coordinators are, and who of them leads.
     pub(crate) cluster: watch::Receiver<Cluster>,
     pub(crate) replication: Replication,
-    /// What is known of the others.
+    /// What is known of the others, and what this one suffers from.
     pub(crate) acquaintances: Acquaintances,
+    pub(crate) ailing: Ailing,
     pub(crate) decisions: Decisions,
     /// Room for people who ask, and for members that wait.
     pub(crate) chairs: Chairs,
@@ -202,6 +204,7 @@ impl House {
         let signs = self.signing.signs();
         let warnings = warnings(&status.coordinators, &status.revoked, signs);
         status.warnings.splice(..0, warnings);
+        status.warnings.splice(..0, self.ailing.warnings());
         status.warnings.splice(..0, self.without_room());
         let apart = apart(&status.coordinators, &status.agents);
         status.warnings.extend(apart);
@@ -273,7 +276,9 @@ impl House {
             build: Some(known.build),
             protocol: Some(known.protocol),
             certificate_left_s: Some(left_s(known.good_until)),
-            clock_skew_ms: Some(known.skew_us / 1000),
+            signer_left_s: known.signs_until.map(left_s),
+            // Whoever is silent may have been started anew, with another clock.
+            clock_skew_ms: (silent_for <= SILENT_AFTER).then_some(known.skew_us / 1000),
             ..unseen
         }
     }

@@ -5,6 +5,7 @@
 //! on it with other coordinators; everything else here only brings inputs to them or takes effects
 //! from them. Nothing in this package decides about routes.
 
+mod ailing;
 mod archive;
 mod audit;
 mod beginning;

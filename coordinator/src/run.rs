@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::ailing::Ailing;
 use crate::archive::Archive;
 use crate::audit::Audit;
 use crate::beginning::{lock, open};
@@ -77,6 +78,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         cluster: parts.cluster,
         replication: parts.replication,
         acquaintances: parts.acquaintances,
+        ailing: parts.ailing,
         denied,
         decisions,
         telling: parts.telling,
@@ -131,6 +133,7 @@ struct Parts {
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
     acquaintances: Acquaintances,
+    ailing: Ailing,
 }
 
 fn prepare(
@@ -165,8 +168,10 @@ fn prepare(
     };
     let recorder = settings.record.as_ref();
     let recorder = recorder.map(|path| Recorder::begin(path, &beginning()));
+    let ailing = Ailing::default();
     let history = config.history.as_ref();
-    let history = history.map(|history| History::begin(history, config.fabric.clone()));
+    let history =
+        history.map(|history| History::begin(history, config.fabric.clone(), ailing.clone()));
     let traces = config.traces.clone();
     let traces = traces.map(|collector| Traces::new(collector, config.fabric.clone()));
     let (traces, telling) = traces.unzip();
@@ -179,9 +184,11 @@ fn prepare(
         cluster: cluster.clone(),
         recorder: recorder.transpose()?,
         history: history.transpose()?,
+        ailing: ailing.clone(),
         traces,
     });
     Ok(Parts {
+        ailing,
         engine,
         drive,
         telling,
@@ -234,6 +241,7 @@ struct Network {
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
     acquaintances: Acquaintances,
+    ailing: Ailing,
     /// Who is shut out, by what was agreed on.
     denied: watch::Receiver<DenyList>,
     decisions: Decisions,
@@ -278,6 +286,7 @@ async fn serve(
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
         acquaintances: network.acquaintances,
+        ailing: network.ailing,
         decisions: network.decisions,
         chairs: Chairs::new(TO_ASK),
         waiting: Chairs::new(TO_WAIT),
@@ -296,6 +305,7 @@ async fn serve(
     let own = Own {
         identity: house.ours.clone(),
         folder: network.folder,
+        signs_until: house.signing.validity().map(|it| it.not_after),
         cluster: network.cluster,
     };
     let posting = apart.spawn(keep_open(network.posts, own, network.replication));

@@ -60,7 +60,7 @@ fn absent(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String
             ),
             (false, _) => format!("coordinator {name} shall learn, and {since}"),
             (true, 0) => format!(
-                "coordinator {name} {since}: without one more nothing can be decided; if its folder \
+                "coordinator {name} {since}: if one more is lost, nothing can be decided; if its folder \
                  is lost, `reweave cluster member replace {name}`"
             ),
             (true, _) => format!("coordinator {name} {since}"),
@@ -237,7 +237,9 @@ mod tests {
             ..follower(number)
         };
         let said = told(&[leader(), follower(2), silent(3)], &[]);
-        assert!(said[0].starts_with("coordinator c3 has not been heard for 7 s: without one more"));
+        assert!(
+            said[0].starts_with("coordinator c3 has not been heard for 7 s: if one more is lost")
+        );
         let of_five = [leader(), follower(2), follower(3), follower(4), silent(5)];
         assert_eq!(
             told(&of_five, &[]),

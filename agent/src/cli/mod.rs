@@ -99,8 +99,14 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// Where coordinators listen; tried in this order
-    #[arg(long, required = true, value_name = "ADDRESS[:PORT]", value_parser = line::coordinator)]
+    /// Where coordinators listen, also several after commas; tried in this order
+    #[arg(
+        long,
+        required = true,
+        value_name = "ADDRESS[:PORT]",
+        value_delimiter = ',',
+        value_parser = line::coordinator
+    )]
     pub(crate) coordinator: Vec<SocketAddr>,
     /// Folder with this agent's certificate and key, and the cluster's authority
     #[arg(

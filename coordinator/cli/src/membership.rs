@@ -105,10 +105,28 @@ impl Revoke {
             Response::Refused(refused) => return Err(CliError::Refused(refused)),
             other => return Err(CliError::unexpected(&other)),
         };
-        print(output, &serde_json::json!({ "revoked": revoked }), |page| {
-            page.line(&format!(
-                "{revoked} is shut out; a new join token lets it in again"
-            ));
+        let is_known = self.is_known(&mut coordinator)?;
+        let json = serde_json::json!({ "revoked": revoked, "known": is_known });
+        print(output, &json, |page| {
+            page.line(&match is_known {
+                true => format!("{revoked} is shut out; a new join token lets it in again"),
+                false => format!(
+                    "{revoked} is shut out, and the fabric has no node of that name: if another was meant, \
+                     that one is still in"
+                ),
+            });
         })
+    }
+
+    /// Nodes are known by the fabric; of everybody else nobody has a list.
+    fn is_known(&self, coordinator: &mut Coordinator) -> Result<bool, CliError> {
+        if self.role != Role::Agent {
+            return Ok(true);
+        }
+        match coordinator.ask(&Request::Status)? {
+            Response::Status(status) => Ok(status.agents.iter().any(|it| it.node == self.name)),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
     }
 }

@@ -14,6 +14,8 @@ use crate::rollout::Turn;
 use crate::state::{NoEntry, Standing};
 
 const MOST_TURNED_AWAY: usize = 64;
+/// From one address, so that nobody who comes in ever other ways keeps others from being told of.
+const MOST_FROM_ONE: usize = 8;
 /// Newcomers wait for one entry of the log each.
 const MOST_WAITING: usize = 1024;
 const MOST_WORDS: usize = 300;
@@ -84,15 +86,24 @@ impl Arrivals {
         let mut known = self.turned_away.iter();
         let known = known.position(|one| one.from == from && one.why == why);
         let before = known.and_then(|index| self.turned_away.remove(index));
-        if self.turned_away.len() == MOST_TURNED_AWAY {
-            self.turned_away.pop_front();
-        }
+        self.make_room_for(&from);
         self.turned_away.push_back(TurnedAway {
             from,
             why,
             times: times + before.map_or(0, |before| before.times),
             last: now,
         });
+    }
+
+    fn make_room_for(&mut self, from: &str) {
+        let all = &mut self.turned_away;
+        let its = all.iter().filter(|one| one.from == from).count();
+        let oldest = match (its >= MOST_FROM_ONE, all.len() >= MOST_TURNED_AWAY) {
+            (true, _) => all.iter().position(|one| one.from == from),
+            (false, true) => Some(0),
+            (false, false) => None,
+        };
+        oldest.and_then(|index| all.remove(index));
     }
 
     /// Lets in whom the log lets in; writes into the log who comes with a token that nobody used.
@@ -138,5 +149,33 @@ impl Arrivals {
     /// The latest first.
     pub(crate) fn turned_away(&self) -> impl Iterator<Item = &TurnedAway> {
         self.turned_away.iter().rev()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_in_ever_other_ways_keeps_nobody_else_from_being_told_of() {
+        let mut arrivals = Arrivals::default();
+        let now = Moment::default();
+        arrivals.handle_turned_away(now, "10.0.0.1".to_owned(), "its certificate has expired", 1);
+        for way in 0..500 {
+            let why = format!("it is of cluster {way}");
+            arrivals.handle_turned_away(now, "10.0.0.66".to_owned(), &why, 1);
+        }
+        let from: Vec<_> = arrivals.turned_away().map(|it| &*it.from).collect();
+        assert_eq!(
+            from.iter().filter(|it| **it == "10.0.0.66").count(),
+            MOST_FROM_ONE
+        );
+        assert!(from.contains(&"10.0.0.1"));
+        let latest = arrivals.turned_away().next().unwrap();
+        assert_eq!(latest.why, "it is of cluster 499");
+        for host in 0..200 {
+            arrivals.handle_turned_away(now, format!("10.0.1.{host}"), "no certificate", 1);
+        }
+        assert_eq!(arrivals.turned_away().count(), MOST_TURNED_AWAY);
     }
 }

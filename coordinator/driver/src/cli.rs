@@ -88,8 +88,14 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Service {
-    /// Where coordinators listen; tried in this order
-    #[arg(long, required = true, value_name = "ADDRESS[:PORT]", value_parser = line::coordinator)]
+    /// Where coordinators listen, also several after commas; tried in this order
+    #[arg(
+        long,
+        required = true,
+        value_name = "ADDRESS[:PORT]",
+        value_delimiter = ',',
+        value_parser = line::coordinator
+    )]
     coordinator: Vec<SocketAddr>,
     /// Folder with this driver's certificate and key, and the cluster's authority
     #[arg(

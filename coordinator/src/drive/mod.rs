@@ -26,6 +26,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
+use crate::ailing::Ailing;
 use crate::clock::Clock;
 use crate::data::of_another_version;
 use crate::decisions::Decisions;
@@ -49,6 +50,7 @@ pub(crate) struct Drive {
     clock: Clock,
     recorder: Option<Recorder>,
     history: Option<History>,
+    ailing: Ailing,
     traces: Option<Traces>,
     /// The log has no room for decisions.
     disk_is_full: bool,
@@ -75,6 +77,7 @@ pub(crate) struct Parts {
     pub(crate) cluster: watch::Receiver<Cluster>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) history: Option<History>,
+    pub(crate) ailing: Ailing,
     pub(crate) traces: Option<Traces>,
 }
 
@@ -90,6 +93,7 @@ impl Drive {
             office: Office::new(parts.policy, parts.fabric, parts.state),
             recorder: parts.recorder,
             history: parts.history,
+            ailing: parts.ailing,
             traces: parts.traces,
             disk_is_full: false,
             agents: Seats::default(),
@@ -206,7 +210,12 @@ impl Drive {
                 self.feed(Input::TurnedAway { from, why, times })
             }
             Event::Replicated(outcome) => self.follow(outcome),
-            Event::Tick => self.feed(Input::Tick),
+            Event::Tick => {
+                let leads = self.office.leads();
+                let ahead = leads.then(|| self.clock.ahead());
+                self.ailing.note_ahead(ahead.unwrap_or_default());
+                self.feed(Input::Tick)
+            }
             Event::End => Ok(()),
         }
     }
@@ -285,7 +294,7 @@ impl Drive {
         }
         self.office.handle_elected(term);
         if let Some(history) = &self.history {
-            history.hear_leads(self.clock.now());
+            history.hear_leads(self.clock.now(), self.clock.ahead());
         }
         if self.disk_is_full {
             self.feed(Input::Disk { is_full: true })?;

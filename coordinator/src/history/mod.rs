@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
@@ -20,6 +21,7 @@ use reweave_core::{Command, Input};
 use reweave_history::{PastError, Probed, ShelfError};
 use thiserror::Error;
 
+use crate::ailing::Ailing;
 use crate::config::HistoryConfig;
 use crate::error::CoordinatorError;
 use scribe::Scribe;
@@ -84,8 +86,11 @@ struct Heard {
 
 #[derive(Debug)]
 enum What {
-    /// From now on, and knows of nobody yet.
-    Leads,
+    /// From now on, and knows of nobody yet. By so much its moments are ahead of the time of day, by which people
+    /// ask.
+    Leads {
+        ahead: Duration,
+    },
     Up(NodeId),
     Down(NodeId),
     Report(NodeId, Report),
@@ -137,11 +142,12 @@ impl History {
     pub(crate) fn begin(
         config: &HistoryConfig,
         fabric: Arc<Fabric>,
+        ailing: Ailing,
     ) -> Result<Self, CoordinatorError> {
         reweave_history::check(&config.url).map_err(HistoryError::Open)?;
         let (queue, heard) = sync_channel(LENGTH);
         let load = Arc::<Load>::default();
-        let scribe = Scribe::new(config.clone(), fabric, Arc::clone(&load));
+        let scribe = Scribe::new(config.clone(), fabric, (Arc::clone(&load), ailing));
         let writing = thread::Builder::new()
             .name("history".to_owned())
             .spawn(move || write(scribe, &heard));
@@ -168,8 +174,8 @@ impl History {
     }
 
     /// Only who leads hears and decides anything.
-    pub(crate) fn hear_leads(&self, at: Moment) {
-        self.put(at, What::Leads);
+    pub(crate) fn hear_leads(&self, at: Moment, ahead: Duration) {
+        self.put(at, What::Leads { ahead });
     }
 
     pub(crate) fn hear_decided(&self, command: &Command) {

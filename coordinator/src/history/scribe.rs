@@ -25,6 +25,7 @@ use reweave_history::{Chronicle, Entry, Far, KeeperError, Probed, Told};
 use serde::Serialize;
 
 use super::{Load, Report, What};
+use crate::ailing::Ailing;
 use crate::config::HistoryConfig;
 
 /// A store that could not be opened is tried again after this.
@@ -41,6 +42,9 @@ pub(super) struct Scribe {
     /// Of the fabric's nodes.
     names: Vec<Arc<str>>,
     load: Arc<Load>,
+    ailing: Ailing,
+    /// By so much moments are ahead of the time of day.
+    ahead: Duration,
     chronicle: Option<Chronicle>,
     tried: Option<Instant>,
     /// The last write failed.
@@ -59,7 +63,11 @@ pub(super) struct Scribe {
 }
 
 impl Scribe {
-    pub(super) fn new(config: HistoryConfig, fabric: Arc<Fabric>, load: Arc<Load>) -> Self {
+    pub(super) fn new(
+        config: HistoryConfig,
+        fabric: Arc<Fabric>,
+        (load, ailing): (Arc<Load>, Ailing),
+    ) -> Self {
         Self {
             config,
             names: fabric
@@ -69,6 +77,8 @@ impl Scribe {
             ingest: Ingest::of(&fabric),
             fabric,
             load,
+            ailing,
+            ahead: Duration::ZERO,
             chronicle: None,
             tried: None,
             failing: false,
@@ -87,13 +97,17 @@ impl Scribe {
 
     pub(super) fn take(&mut self, at: Moment, what: What) {
         self.open();
+        if let What::Leads { ahead } = what {
+            self.ahead = ahead;
+        }
+        let at = self.time_of_day(at);
         self.advance(at);
         match what {
-            What::Leads => self.forget(),
+            What::Leads { .. } => self.forget(),
             What::Up(node) => self.take_connected(at, node, true),
             What::Down(node) => self.take_connected(at, node, false),
             What::Report(node, report) => self.take_report(at, node, report),
-            What::Decided(command) => self.take_command(&command),
+            What::Decided(command) => self.take_command(at, &command),
             What::Evenness(found) => self.take_evenness(at, &found),
             What::Time => self.take_time(at),
         }
@@ -115,11 +129,19 @@ impl Scribe {
         let HistoryConfig { url, rules } = self.config.clone();
         match Chronicle::open(&url, rules, run()) {
             Ok(chronicle) => self.welcome(chronicle),
-            Err(error) => tracing::error!(
-                "the history cannot be opened, and nothing of it is kept until it can: {}",
-                told(&error)
-            ),
+            Err(error) => {
+                let why = told(&error);
+                tracing::error!(
+                    "the history cannot be opened, and nothing of it is kept until it can: {why}"
+                );
+                self.ailing.note_history(Some(why));
+            }
         }
+    }
+
+    /// Histories are asked for by it.
+    fn time_of_day(&self, at: Moment) -> Moment {
+        Moment::default() + at.since(Moment::default() + self.ahead)
     }
 
     fn welcome(&mut self, chronicle: Chronicle) {
@@ -130,6 +152,7 @@ impl Scribe {
             );
         }
         self.chronicle = Some(chronicle);
+        self.ailing.note_history(None);
     }
 
     fn advance(&mut self, at: Moment) {
@@ -143,17 +166,19 @@ impl Scribe {
     fn judge(&mut self, outcome: Result<bool, KeeperError>) {
         match outcome {
             Err(error) => {
+                let why = told(&error);
                 if !self.failing {
                     tracing::error!(
-                        "the history cannot be written, and is held in memory as far as it fits: {}",
-                        told(&error)
+                        "the history cannot be written, and is held in memory as far as it fits: {why}"
                     );
                 }
                 self.failing = true;
+                self.ailing.note_history(Some(why));
             }
             Ok(true) if self.failing => {
                 tracing::info!("the history is written again");
                 self.failing = false;
+                self.ailing.note_history(None);
             }
             Ok(_) => {}
         }
@@ -396,9 +421,9 @@ impl Scribe {
         names.collect::<Vec<_>>().join(" ")
     }
 
-    fn take_command(&mut self, command: &Command) {
+    fn take_command(&mut self, at: Moment, command: &Command) {
         for change in command.change.parts() {
-            self.take_change(command.at, change);
+            self.take_change(at, change);
         }
     }
 

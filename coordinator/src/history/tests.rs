@@ -19,6 +19,7 @@ use reweave_history::{Kind, Past, Question, Resolution, Rules, Window};
 
 use super::scribe::Scribe;
 use super::{History, LENGTH, Load, MOST_READINGS, Report, What};
+use crate::ailing::Ailing;
 use crate::config::HistoryConfig;
 use crate::intake::{Event, Origin, SessionId};
 use crate::tests::scene::Scene;
@@ -49,7 +50,7 @@ fn what_the_drive_hears_and_decides_is_in_the_history() {
         url: url.clone(),
         rules: Rules::default(),
     };
-    let history = History::begin(&config, scene.fabric.clone()).unwrap();
+    let history = History::begin(&config, scene.fabric.clone(), Ailing::default()).unwrap();
     let alone = scene.alone_with(Some(history));
     scene.run(alone).unwrap();
     let answer = answer.try_recv();
@@ -92,6 +93,34 @@ fn what_the_drive_hears_and_decides_is_in_the_history() {
     assert_eq!(whose, expected);
 }
 
+/// As when a coordinator was started once with a clock that was wrong: people ask by the one on the wall.
+#[test]
+fn rows_are_dated_by_the_time_of_day_where_moments_are_ahead_of_it() {
+    let scene = Scene::new();
+    let url = scene.folder.path().join("history").display().to_string();
+    let config = HistoryConfig {
+        url: url.clone(),
+        rules: Rules::default(),
+    };
+    let history = History::begin(&config, scene.fabric.clone(), Ailing::default()).unwrap();
+    let (noon, ahead) = (
+        Moment::from_micros(1_800_000_000_000_000),
+        Duration::from_mins(50),
+    );
+    history.hear_leads(noon + ahead, ahead);
+    let (node, _) = scene.fabric.nodes().next().unwrap();
+    history.hear(noon + ahead, &Input::AgentUp { node });
+    drop(history);
+    let seen: Vec<_> = everything(&url).agents.iter().map(|it| it.at).collect();
+    let five_minutes = Duration::from_mins(5);
+    assert!(
+        seen.iter()
+            .all(|at| noon.since(*at) < five_minutes && *at <= noon),
+        "{seen:?}"
+    );
+    assert!(!seen.is_empty());
+}
+
 fn probes(from: u8, to: u8) -> Reading {
     let end = |last, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), port);
     let mut tally = Tally {
@@ -128,7 +157,7 @@ fn probes_are_kept_by_their_figures_and_under_the_name_of_who_sent_them() {
         rules: Rules::default(),
     };
     let hosts = ["h0", "h1"].map(|name| scene.fabric.find(name).unwrap());
-    let mut scribe = Scribe::new(config, scene.fabric.clone(), Arc::default());
+    let mut scribe = Scribe::new(config, scene.fabric.clone(), Default::default());
     for node in hosts {
         scribe.take(Moment::default(), What::Up(node));
     }
@@ -169,7 +198,7 @@ fn what_ranks_send_each_other_is_written_down_by_hosts() {
         rules: Rules::default(),
     };
     let hosts = ["h0", "h3"].map(|name| scene.fabric.find(name).unwrap());
-    let mut scribe = Scribe::new(config, scene.fabric.clone(), Arc::default());
+    let mut scribe = Scribe::new(config, scene.fabric.clone(), Default::default());
     let at = |second: u64| Moment::from_micros(second * 1_000_000);
     for (rank, node) in (0..).zip(hosts) {
         scribe.take(at(0), What::Up(node));
@@ -266,7 +295,7 @@ fn a_history_that_cannot_be_opened_stops_nobody() {
         url: file.join("history").display().to_string(),
         rules: Rules::default(),
     };
-    let history = History::begin(&config, scene.fabric.clone()).unwrap();
+    let history = History::begin(&config, scene.fabric.clone(), Ailing::default()).unwrap();
     let alone = scene.alone_with(Some(history));
     scene.run(alone).unwrap();
     assert!(matches!(answer.try_recv(), Ok(Response::Status(_))));
@@ -279,6 +308,6 @@ fn a_place_of_no_known_kind_is_an_error_before_anything_begins() {
         url: "ftp://host/folder".to_owned(),
         rules: Rules::default(),
     };
-    let error = History::begin(&config, scene.fabric.clone()).unwrap_err();
+    let error = History::begin(&config, scene.fabric.clone(), Ailing::default()).unwrap_err();
     assert_eq!(error.exit_code(), 2, "{error}");
 }

@@ -88,6 +88,7 @@ async fn metrics(State(watched): State<Watched>) -> Response {
         disk_is_full: house.cluster.borrow().disk_is_full,
         counts: house.intake.counts(),
         sessions: house.company.by_role(),
+        ailing: house.ailing.clone(),
     }))
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Acquaintance {
     /// By how much its clock is ahead of ours.
     pub(crate) skew_us: i64,
     pub(crate) disk_is_full: bool,
+    /// Of its signer, if it has one.
+    pub(crate) signs_until: Option<SystemTime>,
 }
 
 /// What it says of itself now and then.
@@ -29,6 +31,7 @@ pub(crate) struct Acquaintance {
 pub(crate) struct Condition {
     pub(crate) skew_us: i64,
     pub(crate) disk_is_full: bool,
+    pub(crate) signs_until: Option<SystemTime>,
 }
 
 impl Acquaintance {
@@ -49,9 +52,11 @@ impl Acquaintances {
             good_until: session.good_until(),
             skew_us: it.skew_us,
             disk_is_full: it.disk_is_full,
+            signs_until: it.signs_until,
         });
         (one.heard, one.term) = (Instant::now(), term);
         (one.skew_us, one.disk_is_full) = (it.skew_us, it.disk_is_full);
+        one.signs_until = it.signs_until;
         one.good_until = session.good_until();
         if one.build != session.build() {
             session.build().clone_into(&mut one.build);

@@ -28,6 +28,10 @@ pub(crate) enum Letter {
     Certify(Option<Wish>),
     /// The chain that was wished for, or nothing where it is not given.
     Certified(Option<String>),
+    /// For how long its signer is good, if it has one; told to whoever speaks 1.1.
+    Signs {
+        left_s: Option<u64>,
+    },
 }
 
 /// A certificate for whoever made the request.

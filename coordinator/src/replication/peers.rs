@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
 use reweave_common::lock::lock;
 use reweave_link::{Identity, LinkError, Role, Session, connect};
+use reweave_proto::spoken::came_with;
 use reweave_replica::{FolderId, Member, MemberId, Message};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -86,14 +87,21 @@ pub(crate) struct Own {
     /// Renewed in time.
     pub(crate) identity: watch::Receiver<Identity>,
     pub(crate) folder: FolderId,
+    /// Of its signer, if it has one.
+    pub(crate) signs_until: Option<SystemTime>,
     /// As far as this coordinator knows, and how it is itself.
     pub(crate) cluster: watch::Receiver<Cluster>,
 }
 
 impl Own {
-    fn here(&mut self) -> Letter {
+    /// Who is here, and how it is, as far as the other knows how that is said.
+    fn introduction(&mut self, session: &Session) -> Vec<Letter> {
         let disk_is_full = self.cluster.borrow_and_update().disk_is_full;
-        Letter::here(self.folder, disk_is_full)
+        let here = Letter::here(self.folder, disk_is_full);
+        let left = |until: SystemTime| until.duration_since(SystemTime::now()).unwrap_or_default();
+        let left_s = self.signs_until.map(|until| left(until).as_secs());
+        let signs = (session.version() >= came_with(1)).then_some(Letter::Signs { left_s });
+        [Some(here), signs].into_iter().flatten().collect()
     }
 }
 
@@ -194,8 +202,10 @@ impl Keeper {
     async fn speak(&self, session: Session, letters: &mut mpsc::Receiver<Letter>) -> LinkError {
         let session = Arc::new(session);
         let mut own = self.own.clone();
-        if let Err(error) = own.here().send(&session).await {
-            return error;
+        for letter in own.introduction(&session) {
+            if let Err(error) = letter.send(&session).await {
+                return error;
+            }
         }
         *lock(&self.post.session) = Some(Arc::clone(&session));
         let ended = hand_on(&session, own, letters).await;
@@ -230,20 +240,22 @@ async fn hand_on(
     let mut here = interval(HERE_EVERY);
     here.reset();
     loop {
-        let letter = tokio::select! {
+        let next = tokio::select! {
             biased;
-            _ = here.tick() => own.here(),
-            Ok(()) = own.cluster.changed() => own.here(),
+            _ = here.tick() => own.introduction(session),
+            Ok(()) = own.cluster.changed() => own.introduction(session),
             letter = letters.recv() => match letter {
-                Some(letter) => letter,
+                Some(letter) => vec![letter],
                 None => return LinkError::ChannelEnded,
             },
             error = session.closed() => return error,
             error = session.shut_out() => return error,
             error = session.expired() => return error,
         };
-        if let Err(error) = letter.send(session).await {
-            return error;
+        for letter in next {
+            if let Err(error) = letter.send(session).await {
+                return error;
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Another coordinator says who it is, and what its replica has to say to ours.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
+use reweave_common::lock::lock;
 use reweave_link::{Channel, Pace, Session};
 use reweave_replica::{Answer, FolderId, Message};
 
@@ -22,6 +24,7 @@ pub(super) async fn hear(session: Session, house: House) {
         folder: OnceLock::new(),
         skew_us: AtomicI64::new(0),
         disk_is_full: AtomicBool::new(false),
+        signs_until: Mutex::default(),
         renewals: member::renewals(),
     };
     let name = &session.peer().name;
@@ -79,6 +82,7 @@ struct Peer<'s> {
     /// By how much its clock is ahead of ours.
     skew_us: AtomicI64,
     disk_is_full: AtomicBool,
+    signs_until: Mutex<Option<SystemTime>>,
     renewals: Pace,
 }
 
@@ -122,6 +126,11 @@ impl Peer<'_> {
                 Ok(())
             }
             Letter::Replica(message) => self.take_message(*message),
+            Letter::Signs { left_s } => {
+                let until = |left_s| SystemTime::now().checked_add(Duration::from_secs(left_s));
+                *lock(&self.signs_until) = left_s.and_then(until);
+                Ok(())
+            }
             Letter::Certify(wish) => {
                 self.certify(wish).await;
                 Ok(())
@@ -186,6 +195,7 @@ impl Peer<'_> {
         let condition = Condition {
             skew_us: self.skew_us.load(Ordering::Relaxed),
             disk_is_full: self.disk_is_full.load(Ordering::Relaxed),
+            signs_until: *lock(&self.signs_until),
         };
         let known = &self.house.acquaintances;
         known.hear(from, message.term, self.session, condition);

@@ -29,6 +29,8 @@ pub(crate) enum Reason {
     UnknownNode,
     /// A coordinator speaks for a number that is none, or another's.
     NoMember,
+    /// It refuses this coordinator's certificate: it is of another cluster, or one of both clocks is wrong.
+    Refuses,
     /// Another machine is here with its certificate.
     Contested,
     /// Too many are here already.
@@ -38,7 +40,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Certificate,
         Self::Expired,
         Self::Revoked,
@@ -48,6 +50,7 @@ impl Reason {
         Self::Unreadable,
         Self::UnknownNode,
         Self::NoMember,
+        Self::Refuses,
         Self::Contested,
         Self::Crowded,
         Self::Token,
@@ -65,6 +68,7 @@ impl Reason {
             Self::Unreadable => "unreadable",
             Self::UnknownNode => "unknown_node",
             Self::NoMember => "no_member",
+            Self::Refuses => "refuses",
             Self::Contested => "contested",
             Self::Crowded => "crowded",
             Self::Token => "token",
@@ -79,6 +83,7 @@ impl Reason {
             LinkError::Hello { .. } | LinkError::NoHello { .. } => Self::Hello,
             LinkError::WrongChannels { .. } | LinkError::Unreadable(_) => Self::Unreadable,
             LinkError::NoKey { .. } => Self::Certificate,
+            LinkError::RefusedByPeer { .. } => Self::Refuses,
             _ => Self::Other,
         }
     }
@@ -147,6 +152,27 @@ fn tell(intake: &Intake, from: String, why: String, times: u64) {
 mod tests {
     use super::*;
     use crate::intake::queue;
+
+    /// Each time it comes from another port.
+    #[tokio::test]
+    async fn whoever_refuses_us_is_told_of_once_and_why_is_said_from_here() {
+        let (intake, mut events) = queue();
+        let mut refusals = Refusals::default();
+        for port in 1..=40 {
+            refusals.note(&LinkError::RefusedByPeer {
+                address: SocketAddr::from(([10, 0, 0, 1], port)),
+                own_problem: None,
+            });
+        }
+        refusals.tell(&intake);
+        let Ok(Event::TurnedAway { from, why, times }) = events.try_next() else {
+            panic!("nothing is told")
+        };
+        assert_eq!((&*from, times), ("10.0.0.1", 40));
+        assert_eq!(why, "it refuses this side's certificate");
+        assert!(events.try_next().is_err(), "once");
+        assert_eq!(intake.counts().refused_for(Reason::Refuses), 40);
+    }
 
     #[tokio::test]
     async fn thousands_of_refusals_are_told_in_few_words() {

@@ -20,6 +20,7 @@ use reweave_core::{Command, Policy};
 use reweave_replica::{Founding, Member as Voter, MemberId, Proposal, Saved};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::ailing::Ailing;
 use crate::drive::{Drive, Parts, decode_state};
 use crate::error::CoordinatorError;
 use crate::history::History;
@@ -133,6 +134,7 @@ impl Scene {
             cluster,
             recorder: Some(Recorder::begin(&self.recording(), &beginning).unwrap()),
             history,
+            ailing: Ailing::default(),
             traces,
         });
         Alone { engine, drive }

@@ -124,6 +124,10 @@ impl LinkError {
         match self {
             Self::Refused { source, .. } => told(source),
             Self::Hello { source, .. } => told(source),
+            Self::RefusedByPeer { own_problem, .. } => format!(
+                "it refuses this side's certificate{}",
+                hint(own_problem.as_ref())
+            ),
             Self::HandshakeTimedOut { .. } => "it did not complete the handshake".to_owned(),
             Self::Handshake { source, .. } => format!("the handshake failed: {}", told(source)),
             Self::Web { source, .. } => format!("the handshake failed: {}", told(source)),

@@ -11,6 +11,7 @@ use reweave_common::member::Role;
 use reweave_common::operator::{AgentState, AgentStatus, LinkStatus, Mode, Status};
 use reweave_common::probing::PortStrays;
 
+use crate::ailing::Ailing;
 use crate::intake::Counts;
 use crate::sessions::{ROLES, Reason};
 pub(super) use log::Log;
@@ -30,6 +31,7 @@ pub(super) struct Sight<'s> {
     pub(super) counts: Counts,
     /// Who is here.
     pub(super) sessions: BTreeMap<Role, usize>,
+    pub(super) ailing: Ailing,
 }
 
 /// Every family with its help and kind, and its samples below it.
@@ -42,6 +44,7 @@ pub(super) fn text(sight: &Sight<'_>) -> String {
     let help = "Whether the log of this coordinator has no room for decisions.";
     let full = u8::from(sight.disk_is_full);
     page.single(Kind::Gauge, "reweave_disk_full", help, full);
+    ails(&mut page, &sight.ailing);
     intake(&mut page, &sight.counts);
     sessions(&mut page, &sight.sessions);
     if let Some(log) = &sight.log {
@@ -203,6 +206,15 @@ fn flows(page: &mut Page, status: &Status) {
         help,
         count(unknown),
     );
+}
+
+fn ails(page: &mut Page, ailing: &Ailing) {
+    let help = "Whether the history cannot be kept just now.";
+    let failing = u8::from(ailing.history().is_some());
+    page.single(Kind::Gauge, "reweave_history_failing", help, failing);
+    let help = "By how much the log's times are ahead of this machine's clock.";
+    let ahead = ailing.ahead().as_secs_f64();
+    page.single(Kind::Gauge, "reweave_clock_ahead_seconds", help, ahead);
 }
 
 fn intake(page: &mut Page, counts: &Counts) {

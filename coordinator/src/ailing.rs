@@ -1,0 +1,78 @@
+//! What is wrong with this coordinator alone: said in its status and in its metrics.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use reweave_common::lock::lock;
+
+/// People would hardly notice less.
+const MOST_AHEAD: Duration = Duration::from_secs(5);
+
+/// Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ailing(Arc<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    ahead_ms: AtomicU64,
+    history: Mutex<Option<String>>,
+}
+
+impl Ailing {
+    /// Its moments are ahead of the machine's clock by so much.
+    pub(crate) fn note_ahead(&self, ahead: Duration) {
+        let ahead_ms = ahead.as_millis().try_into().unwrap_or(u64::MAX);
+        self.0.ahead_ms.store(ahead_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ahead(&self) -> Duration {
+        Duration::from_millis(self.0.ahead_ms.load(Ordering::Relaxed))
+    }
+
+    /// Why the history is not kept just now, if it is not.
+    pub(crate) fn note_history(&self, failing: Option<String>) {
+        *lock(&self.0.history) = failing;
+    }
+
+    pub(crate) fn history(&self) -> Option<String> {
+        lock(&self.0.history).clone()
+    }
+
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let history = self
+            .history()
+            .map(|why| format!("the history is not kept: {why}"));
+        let ahead = self.ahead();
+        let ahead = (ahead > MOST_AHEAD).then(|| {
+            format!(
+                "the log speaks of times that are {} s ahead of this machine's clock: it was set back, or a \
+                 coordinator's was wrong; tokens and plans on offer expire by the log",
+                ahead.as_secs()
+            )
+        });
+        history.into_iter().chain(ahead).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mended_is_not_told_any_more() {
+        let ailing = Ailing::default();
+        ailing.note_ahead(Duration::from_millis(40));
+        assert_eq!(ailing.warnings(), [""; 0]);
+        ailing.note_history(Some("the disk is gone".to_owned()));
+        ailing.note_ahead(Duration::from_mins(50));
+        let [history, ahead] = &ailing.warnings()[..] else {
+            panic!("{:?}", ailing.warnings())
+        };
+        assert_eq!(history, "the history is not kept: the disk is gone");
+        assert!(ahead.contains("3000 s ahead"), "{ahead}");
+        ailing.note_history(None);
+        ailing.note_ahead(Duration::ZERO);
+        assert_eq!(ailing.warnings(), [""; 0]);
+    }
+}
