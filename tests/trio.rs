@@ -230,6 +230,17 @@ impl Trio {
         });
     }
 
+    /// Of all three it is known how long they can sign for others.
+    fn signers_are_known(&self) {
+        wait(|| {
+            let listed = self.member(&["list"]);
+            let answer: Value = serde_json::from_slice(&listed.stdout).ok()?;
+            let each = answer["coordinators"].as_array()?.iter();
+            let left = each.filter_map(|one| one["signer_left_s"].as_u64());
+            (left.filter(|left_s| *left_s > 300 * 86_400).count() == 3).then_some(())
+        });
+    }
+
     fn said(&self, index: usize) -> String {
         fs::read_to_string(self.path(&format!("c{index}.log"))).unwrap_or_default()
     }
@@ -457,6 +468,7 @@ fn all_three_shut_a_member_out_within_five_seconds() {
     let trio = Trio::started();
     trio.leader_after(0);
     trio.answers();
+    trio.signers_are_known();
     let is_shut_out = |address: &String| {
         let mut look = Command::new(trio.programs.reweave());
         look.args(["--coordinator", address, "status", "--identity"]);
