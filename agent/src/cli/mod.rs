@@ -430,6 +430,18 @@ mod tests {
     }
 
     #[test]
+    fn coordinators_are_named_one_by_one_or_after_commas() {
+        let coordinators = |line: &str| match parsed(line) {
+            Ok(Command::Run(run)) => run.coordinator,
+            _ => panic!("{line} is not understood"),
+        };
+        let one_by_one = "reweave-agent run --coordinator 10.0.0.1 --coordinator 10.0.0.2:7000";
+        let after_commas = "reweave-agent run --coordinator 10.0.0.1,10.0.0.2:7000";
+        assert_eq!(coordinators(one_by_one), coordinators(after_commas));
+        assert_eq!(coordinators(after_commas).len(), 2);
+    }
+
+    #[test]
     fn a_flow_is_named_as_it_is_shown() {
         let line = "reweave-agent trace tcp 10.0.0.1:40000 10.1.0.1:5001 --output json";
         let Ok(Command::Show(Show::Trace(trace))) = parsed(line) else {
