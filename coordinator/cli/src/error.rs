@@ -178,6 +178,8 @@ pub(crate) enum CliError {
     Unfit { job: String, problem: String },
     #[error("only `reweave plan ranks` and `reweave job gate` say a hostfile")]
     NoHostfile,
+    #[error("only `reweave pairs` says a table as CSV")]
+    NoCsv,
     #[error("{} holds no line of nccl-tests", path.display())]
     NothingMeasured { path: PathBuf },
     #[error("{} is no evidence", path.display())]
@@ -412,6 +414,7 @@ impl CliError {
             | Self::BadEvidence { .. }
             | Self::UnfitEvidence { .. }
             | Self::NoSuchJob { .. }
+            | Self::NoCsv
             | Self::NoFlow { .. }
             | Self::IsThere { .. }
             | Self::NoPayload

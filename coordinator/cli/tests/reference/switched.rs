@@ -446,6 +446,7 @@ fn bad_pairs() -> Result<(), Failed> {
         ("itself.csv", "from,to,gbps\nh0,h0,1\n"),
     ])?;
     let ranks = "ranks --fabric fabric.toml --job job.toml --pairs";
+        ("rail.csv", "from,to,rail,gbps\nh0,h1,0,1\nh0,h1,0,2\n"),
     desk.refuses(
         &format!("{ranks} twice.csv"),
         "twice.csv:3: to: this pair was listed before",
@@ -457,7 +458,13 @@ fn bad_pairs() -> Result<(), Failed> {
     desk.refuses(
         &format!("{ranks} switch.csv"),
         "switch.csv:2: to: the fabric has no host",
-    )
+    )?;
+    desk.refuses(
+        &format!("{ranks} rail.csv"),
+        "rail.csv:3: to: this pair was listed before",
+    )?;
+    let table = "ranks --fabric fabric.toml --job job.toml --output csv";
+    desk.refuses(table, "only `reweave pairs` says a table as CSV")
 }
 
 fn a_tuner_table() -> Result<(), Failed> {
