@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
-use reweave_planner::causes::{Ground, Probe, localise};
+use reweave_common::snapshot::Hop;
+use reweave_planner::causes::{Evidence, Ground, Probe, Probed, localise};
 use reweave_planner::paths::Atlas;
 use reweave_planner::placement::{Demand, Request, place};
 use reweave_planner::probes::{Candidate, choose, cover};
@@ -22,6 +23,9 @@ pub(crate) fn measure_all(words: &[String]) {
     println!("name took_s goal_s figures peak_mib");
     if is_asked("localise-100000-results") {
         localisation();
+    }
+    if is_asked("diagnose-100000-results") {
+        diagnosis();
     }
     if is_asked("probes-10000-hosts") {
         probes();
@@ -48,10 +52,19 @@ fn told(name: &str, goal_s: f64, mut runs: Vec<(f64, String)>) {
     println!("{name} {took_s:.4} {goal_s} {figures} {:.0}", peak_mib());
 }
 
+/// What a probe's packets pass, and what became of them.
+struct Crossed {
+    from: NodeId,
+    to: NodeId,
+    way: Vec<Hop>,
+    lost: u64,
+}
+
+const SENT: u64 = 60;
+
 /// One link loses one in a hundred, among 1024 hosts.
-fn localisation() {
-    let fabric = leaf_spine(32, 64, 32);
-    let (mut atlas, mut dice, ecmp) = (Atlas::new(&fabric), Dice(1), Ecmp::default());
+fn results(fabric: &Fabric) -> Vec<Crossed> {
+    let (mut atlas, mut dice, ecmp) = (Atlas::new(fabric), Dice(1), Ecmp::default());
     let hosts: Vec<_> = fabric.endpoints().collect();
     let leaf = fabric.find("leaf3").expect("there is one");
     let bad = fabric.links_of(leaf)[40];
@@ -73,16 +86,31 @@ fn localisation() {
             .iter()
             .filter(|hop| hop.link == bad && hop.from == leaf)
             .count();
-        let lost = (0..60 * crossed).filter(|_| dice.below(100) == 0).count();
-        let hops = there.iter().chain(&back).map(|&hop| atlas.index(hop));
-        Probe {
-            hops: hops.collect(),
-            hosts: [from, to].map(|host| Some(host.index())),
-            sent: 60,
-            lost: lost as u64,
+        let sent = (0..SENT as usize * crossed).filter(|_| dice.below(100) == 0);
+        let lost = sent.count() as u64;
+        let way = there.into_iter().chain(back).collect();
+        Crossed {
+            from,
+            to,
+            way,
+            lost,
         }
     };
-    let probes: Vec<_> = (0..RESULTS).map(|_| probe()).collect();
+    (0..RESULTS).map(|_| probe()).collect()
+}
+
+/// The search alone.
+fn localisation() {
+    let fabric = leaf_spine(32, 64, 32);
+    let atlas = Atlas::new(&fabric);
+    let results = results(&fabric);
+    let probe = |result: &Crossed| Probe {
+        hops: result.way.iter().map(|&hop| atlas.index(hop)).collect(),
+        hosts: [result.from, result.to].map(|host| Some(host.index())),
+        sent: SENT,
+        lost: result.lost,
+    };
+    let probes: Vec<_> = results.iter().map(probe).collect();
     let ground = Ground::of(&atlas);
     let runs = (0..RUNS).map(|_| {
         let (found, took_s) = timed(|| localise(&ground, &probes));
@@ -96,6 +124,38 @@ fn localisation() {
         )
     });
     told("localise-100000-results", 0.1, runs.collect());
+}
+
+/// All that is done with results from when they are known by names until a finding is told.
+fn diagnosis() {
+    let fabric = leaf_spine(32, 64, 32);
+    let results = results(&fabric);
+    let name = |node| fabric.name(node).to_owned();
+    let probed = |result: &Crossed| {
+        let ends = result.way.iter();
+        let ends = ends.map(|hop| fabric.link(hop.link).far(hop.from).node);
+        Probed {
+            path: [result.from].into_iter().chain(ends).map(name).collect(),
+            sent: SENT,
+            lost: result.lost,
+            large_sent: 0,
+            large_lost: 0,
+        }
+    };
+    let probes: Vec<_> = results.iter().map(probed).collect();
+    let runs = (0..RUNS).map(|_| {
+        let evidence = Evidence {
+            probes: probes.clone(),
+            ..Evidence::default()
+        };
+        let (found, took_s) = timed(|| evidence.sifted(&fabric).0.diagnose(&fabric));
+        let found = found.expect("it fits");
+        (
+            took_s,
+            format!("findings={} first={}", found.len(), found[0].class),
+        )
+    });
+    told("diagnose-100000-results", 0.1, runs.collect());
 }
 
 /// As often as the command asks for: ten probes a second by flows of two and a half.

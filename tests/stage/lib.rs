@@ -9,6 +9,7 @@
 mod coordinators;
 mod error;
 mod job;
+mod loss;
 mod operator;
 mod program;
 mod programs;
@@ -24,13 +25,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use reweave_common::fabric::Fabric;
+use reweave_common::fabric::{Fabric, Role};
 use serde_json::Value;
 use tempfile::TempDir;
 
 pub use coordinators::{settings_of, term_led};
 pub use error::StageError;
 pub use job::{FlowProgress, FlowReport, Job, JobReport, Progress};
+pub use loss::Loss;
 pub use operator::{Applied, Operator};
 pub use program::Program;
 pub use programs::Programs;
@@ -248,14 +250,27 @@ impl Stage {
 
     /// The near end of the link between a switch and another node goes down.
     pub fn sever(&self, switch: &str, other: &str) -> Result<(), StageError> {
-        let fabric = &self.fabric;
-        let [near, far] = [switch, other].map(|name| fabric.find(name).expect("it is there"));
-        let link = fabric.links_between(near, far).next();
-        let link = fabric.link(link.expect("they are joined"));
-        let port = link.ports().into_iter().find(|port| port.node == near);
-        let port = format!("swp{}", port.expect("it ends there").index);
+        let port = self.port(switch, other);
         let words = ["ip", "link", "set", "dev", &port, "down"];
         self.output(switch, &words).map(drop)
+    }
+
+    /// The name of a node's interface towards its neighbour.
+    pub fn port(&self, node: &str, to: &str) -> String {
+        let fabric = &self.fabric;
+        let [near, far] = [node, to].map(|name| fabric.find(name).expect("it is there"));
+        let link = fabric.links_between(near, far).next();
+        let link = link.expect("they are joined");
+        if let Some(fibre) = fabric.fibre_of(near, link) {
+            return fibre.interface.clone();
+        }
+        let port = fabric.link(link).ports();
+        let port = port.into_iter().find(|port| port.node == near);
+        let kind = match fabric.node(near).role {
+            Role::Switch => "swp",
+            Role::Host | Role::Relay => "eth",
+        };
+        format!("{kind}{}", port.expect("it ends there").index)
     }
 
     /// All rules and routes of all nodes, as the kernels have them.

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use libtest_mimic::Trial;
 use reweave_common::cause::Class;
-use reweave_common::operator::Finding;
-use reweave_tests::{Leadership, PATIENCE, Program, Stage, wait_for};
+use reweave_common::operator::{Explanation, Finding};
+use reweave_tests::{Leadership, Loss, PATIENCE, Program, Stage, wait_for};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -21,10 +21,13 @@ const LATE: &str = "h4";
 const SHORT_US: &str = "5000";
 const LONG_US: &str = "15000";
 const WITHOUT_END: &str = "1000000";
+/// What the first sends the second is longer on its way than what others send.
+const SLOW: [&str; 2] = ["h1", LATE];
+const ON_WAY_US: &str = "1000";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "a_job_that_no_kernel_sees_is_known_and_who_it_waits_for_is_named",
+        "a_job_that_no_kernel_sees_is_known_and_what_it_waits_for_is_named",
         STAGE,
         told,
     )]
@@ -57,6 +60,28 @@ fn told() {
         };
         Ok(found.iter().any(is_it).then_some(()))
     }));
+    is_explained(&stage);
+}
+
+/// From its name to the cause: ranks tell of the collective and of the pair, and probes of the ways between them.
+fn is_explained(stage: &Stage) {
+    let operator = stage.operator();
+    let hosts = HOSTS.join(",");
+    must(operator.shown(&["job", "start", "train", "--hosts", &hosts]));
+    let _loss = must(Loss::on(stage, ["leaf0", "spine0"], 10));
+    let told = must(wait_for("its cause is named", PATIENCE, || {
+        let told: Explanation = operator.ask(&["explain", "train"])?;
+        // Until the link is found, what it knows of is whom the job waits for.
+        let class = told.cause.as_ref().map(|cause| cause.class);
+        Ok((class == Some(Class::LossyLink)).then_some(told))
+    }));
+    println!("{told:?}");
+    assert_eq!(told.collective.as_deref(), Some("AllReduce RING SIMPLE"));
+    assert_eq!(told.ranks, Some([1, 2]));
+    assert_eq!(told.hosts, SLOW);
+    assert_eq!(told.path, [SLOW[0], "leaf0", "spine0", "leaf1", SLOW[1]]);
+    let link = told.link.map(|it| it.to_string()).unwrap_or_default();
+    assert!(link.contains("leaf0-spine0"), "{link}");
 }
 
 fn place(scratch: &TempDir, host: &str) -> String {
@@ -85,6 +110,7 @@ fn played(stage: &Stage, scratch: &TempDir, harness: &str, (rank, host): (u32, &
         true => [LONG_US, SHORT_US],
         false => [SHORT_US, LONG_US],
     };
-    command.args([computes, waits]);
+    let on_way = SLOW.map(|slow| if host == slow { ON_WAY_US } else { "0" });
+    command.args([computes, waits]).args(on_way);
     must(stage.start(&format!("rank-{host}"), command))
 }

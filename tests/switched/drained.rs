@@ -1,6 +1,8 @@
 //! Links that shall carry nothing, while jobs run: all leave them, nobody new comes, and where somebody
 //! would be slower for it they carry again.
 
+use std::fs;
+
 use libtest_mimic::Trial;
 use reweave_common::operator::{Outcome, Plan};
 use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
@@ -77,6 +79,24 @@ pub(crate) fn sends(stage: &Stage, name: &str) -> Job {
     job
 }
 
+#[derive(Debug, Deserialize)]
+struct Placed {
+    order: Vec<String>,
+    remarks: Vec<String>,
+}
+
+/// Who asks where a job should run is answered by the cluster as it is now.
+fn places_without_it(stage: &Stage) {
+    let job = stage.path("ranks.toml");
+    fs::write(&job, "model = \"vgg16\"\nbatch = 16\n").expect("a file can be made");
+    let placed: Placed =
+        must((stage.operator()).ask(&["plan", "ranks", "--job", &job.to_string_lossy()]));
+    println!("{placed:?}");
+    assert_eq!(placed.order.len(), 8);
+    let said = format!("{DRAINED} is left out: it is down, or drained");
+    assert!(placed.remarks.contains(&said), "{placed:?}");
+}
+
 fn drained() {
     let jobs = job("first", [0, 1, 4, 5]) + &job("second", [2, 3, 6, 7]);
     let stage = led(FABRIC, &jobs, &Leadership::default());
@@ -88,6 +108,7 @@ fn drained() {
     assert_eq!(drain(&stage, &[DRAINED]), Outcome::Committed);
     let left = carried(&stage, &mut first);
     assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    places_without_it(&stage);
     let second = must(stage.job("second"));
     let left = carried(&stage, &mut first);
     println!("{left} bytes crossed it");

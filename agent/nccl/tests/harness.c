@@ -2,7 +2,7 @@
  * as many threads. The layout of the interface is written down here once more, by its documentation,
  * so that a mistake in the plugin's own is noticed.
  *
- *   harness LIBRARY VERSION ring  RANKS RANK COUNT COMPUTE_US COLLECTIVE_US
+ *   harness LIBRARY VERSION ring  RANKS RANK COUNT COMPUTE_US COLLECTIVE_US [SENDING_US RECEIVING_US]
  *   harness LIBRARY VERSION cost  COUNT
  *   harness LIBRARY VERSION abuse
  */
@@ -57,6 +57,8 @@ static int version;
 static profiler_4 *four;
 static profiler_5 *five;
 static int mask, process;
+/* How long a step is on its way: from the rank before, and to the next one. */
+static int on_way_us[2];
 
 static void fail(const char *what) {
   fprintf(stderr, "harness: %s\n", what);
@@ -133,6 +135,7 @@ static void transfer(void *context, void *parent, int peer, int sends, size_t by
     void *part = start(context, &it);
     record(part, sends ? 8 : STEP_WAITS, (arguments){0});
     record(part, sends ? STEP_SENT : STEP_RECEIVED, (arguments){.bytes = bytes / (size_t)steps});
+    if (on_way_us[sends]) usleep((useconds_t)on_way_us[sends]);
     stop(part);
   }
   stop(handle);
@@ -252,6 +255,7 @@ int main(int argc, char **argv) {
     if (!library) fail(dlerror());
     four = dlsym(library, "ncclProfiler_v4"), five = dlsym(library, "ncclProfiler_v5");
     if (!four || !five || strcmp(five->name, "Reweave")) fail("no such profiler");
+    if (argc > 10) on_way_us[1] = atoi(argv[9]), on_way_us[0] = atoi(argv[10]);
     if (!strcmp(argv[3], "ring")) ring(atoi(argv[4]), atoi(argv[5]), atoi(argv[6]), atoi(argv[7]), atoi(argv[8]));
     else if (!strcmp(argv[3], "cost")) cost(atoi(argv[4]));
     else abuse();

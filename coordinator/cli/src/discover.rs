@@ -62,7 +62,7 @@ impl Discover {
     }
 }
 
-fn ask(coordinator: &mut Coordinator) -> Result<Discovered, CliError> {
+pub(crate) fn ask(coordinator: &mut Coordinator) -> Result<Discovered, CliError> {
     let mut found = part(coordinator, 0)?;
     while found.links.len() < found.all_links {
         let more = part(coordinator, found.links.len())?.links;
@@ -159,7 +159,7 @@ fn ends(link: &DiscoveredLink) -> String {
 }
 
 /// The file. Everything that is not a comment in it was seen.
-fn text(found: &Discovered) -> String {
+pub(crate) fn text(found: &Discovered) -> String {
     let mut text = String::from("# As agents see it.\nkind = \"graph\"\n");
     let (nodes, unfit): (Vec<_>, Vec<_>) = found
         .nodes

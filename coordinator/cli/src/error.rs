@@ -178,6 +178,8 @@ pub(crate) enum CliError {
     Unfit { job: String, problem: String },
     #[error("only `reweave plan ranks` and `reweave job gate` say a hostfile")]
     NoHostfile,
+    #[error("only `reweave pairs` says a table as CSV")]
+    NoCsv,
     #[error("{} holds no line of nccl-tests", path.display())]
     NothingMeasured { path: PathBuf },
     #[error("{} is no evidence", path.display())]
@@ -280,6 +282,8 @@ pub(crate) enum CliError {
         "--linux needs --seed, the routers' net.ipv4.fib_multipath_hash_seed: with 0 they draw a key that nobody knows"
     )]
     NoKey,
+    #[error("{host} has no address, which --linux hashes: say `address` of each host")]
+    NoHostAddress { host: String },
     #[error(
         "the plan has no {name}; {}",
         if panels.is_empty() { "it has no panels: name a link or a host".to_owned() }
@@ -355,6 +359,7 @@ impl CliError {
             | Self::NoSuchLink { .. }
             | Self::NoHost { .. }
             | Self::NoLinkOfNic { .. }
+            | Self::NoHostAddress { .. }
             | Self::NoTree(_)
             | Self::Kubernetes(_)
             | Self::NotInFabric { .. } => Self::On {
@@ -379,6 +384,7 @@ impl CliError {
             | Self::BadLoss { .. }
             | Self::BadBound { .. }
             | Self::NoKey
+            | Self::NoHostAddress { .. }
             | Self::NoSuchLink { .. }
             | Self::LinkTwice { .. }
             | Self::NoSuchNode { .. }
@@ -408,6 +414,7 @@ impl CliError {
             | Self::BadCable { .. }
             | Self::BadPanel { .. }
             | Self::NoHostfile
+            | Self::NoCsv
             | Self::NothingMeasured { .. }
             | Self::BadEvidence { .. }
             | Self::UnfitEvidence { .. }

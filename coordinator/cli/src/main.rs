@@ -77,6 +77,8 @@ enum Output {
     Yaml,
     /// A line for each host, for mpirun: of `plan ranks` and `job gate` alone
     Hostfile,
+    /// A table: of `pairs` alone
+    Csv,
 }
 
 #[derive(Debug, Clone, Copy, Args)]
@@ -295,6 +297,7 @@ fn print(
             page.shown()
         }
         Output::Hostfile => return Err(CliError::NoHostfile),
+        Output::Csv => return Err(CliError::NoCsv),
     };
     say(&text)
 }

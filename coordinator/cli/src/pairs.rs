@@ -8,7 +8,7 @@ use reweave_common::operator::{MeasuredPair, MeasuredPairs, Request, Response};
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::{Ink, Page, age};
-use crate::{Output, print};
+use crate::{Output, print, say};
 
 /// More would not fit into one answer.
 const MOST: u32 = 10_000;
@@ -23,19 +23,39 @@ pub(crate) struct Pairs {
 
 impl Pairs {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let mut answer = match Coordinator::reach(reach)?.ask(&Request::Pairs { most: MOST })? {
-            Response::Pairs(pairs) => pairs,
-            Response::Refused(refused) => return Err(CliError::Refused(refused)),
-            other => return Err(CliError::unexpected(&other)),
-        };
+        let mut answer = ask(&mut Coordinator::reach(reach)?)?;
         answer.pairs.retain(|pair| self.has(pair));
-        print(output, &answer, |page| lay_out(page, &answer))
+        match output {
+            Output::Csv => say(&csv(&answer)),
+            _ => print(output, &answer, |page| lay_out(page, &answer)),
+        }
     }
 
     fn has(&self, pair: &MeasuredPair) -> bool {
         let is_end = |host: &String| [&pair.from, &pair.to].contains(&host);
         self.hosts.is_empty() || self.hosts.iter().any(is_end)
     }
+}
+
+pub(crate) fn ask(coordinator: &mut Coordinator) -> Result<MeasuredPairs, CliError> {
+    match coordinator.ask(&Request::Pairs { most: MOST })? {
+        Response::Pairs(pairs) => Ok(pairs),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+/// As `plan ranks --pairs` reads it.
+pub(crate) fn csv(answer: &MeasuredPairs) -> String {
+    let row = |pair: &MeasuredPair| {
+        let gbps = pair.rate_bits_per_s.gbps();
+        format!("{},{},{},{gbps}\n", pair.from, pair.to, pair.rail)
+    };
+    let rows = answer.pairs.iter().map(row);
+    ["from,to,rail,gbps\n".to_owned()]
+        .into_iter()
+        .chain(rows)
+        .collect()
 }
 
 fn lay_out(page: &mut Page, answer: &MeasuredPairs) {

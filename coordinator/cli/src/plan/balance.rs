@@ -59,7 +59,7 @@ pub(crate) struct Balance {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Policy {
+pub(super) enum Policy {
     /// Addresses alone
     #[value(name = "0")]
     Addresses,
@@ -242,7 +242,7 @@ impl Balance {
     }
 }
 
-fn table(path: &Path, atlas: &mut Atlas<'_>, ecmp: &Ecmp) -> Result<Table, CliError> {
+pub(super) fn table(path: &Path, atlas: &mut Atlas<'_>, ecmp: &Ecmp) -> Result<Table, CliError> {
     let (name, text) = (path.display().to_string(), input::text(path)?);
     listed::parse(&name, &text, atlas, ecmp).map_err(CliError::Input)
 }

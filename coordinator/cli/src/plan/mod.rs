@@ -5,6 +5,7 @@ mod circuits;
 mod crew;
 mod drain;
 mod explained;
+mod measured;
 mod prices;
 mod probes;
 mod ranks;
@@ -72,8 +73,8 @@ impl Plan {
             Some(What::Circuits(circuits)) => circuits.run(reach, output),
             Some(What::Drain(drain)) => drain.run(reach, output),
             Some(What::Weights(weights)) => weights.run(reach, output),
-            Some(What::Ranks(ranks)) => ranks.run(output),
-            Some(What::Tuner(tuner)) => tuner.run(output),
+            Some(What::Ranks(ranks)) => ranks.run(reach, output),
+            Some(What::Tuner(tuner)) => tuner.run(reach, output),
             Some(What::Probes(probes)) => probes.run(output),
             Some(What::Topology(topology)) => topology.run(output),
             Some(What::Repair(repair)) => repair.run(output),

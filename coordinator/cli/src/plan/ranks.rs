@@ -7,13 +7,15 @@ use clap::Args;
 use reweave_common::carriage::Carriage;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
-use reweave_planner::placement::{self, Demand, Pairs, Placed, Request};
+use reweave_planner::placement::{self, Demand, Placed, Request};
 use reweave_planner::workload::{self, Network, effects};
 use serde::Serialize;
 
+use super::measured::Cluster;
+use crate::ask::Reach;
 use crate::error::CliError;
 use crate::job::gate::hostfile;
-use crate::page::Page;
+use crate::page::{Page, tell};
 use crate::sim::{MOST_WORK, input};
 use crate::work::{Source, Work};
 use crate::{Output, print, say};
@@ -27,16 +29,16 @@ const MOST_IN_INTERVALS: usize = 32;
 
 #[derive(Debug, Args)]
 pub(crate) struct Ranks {
-    /// The fabric it will run on
+    /// The fabric it will run on; the coordinator's, as it is now, when left out
     #[arg(long, value_name = "FABRIC")]
-    fabric: PathBuf,
+    fabric: Option<PathBuf>,
     /// The job file: a preset, or operators with their profile
     #[arg(long, value_name = "JOB")]
     job: PathBuf,
     /// How many hosts it takes; all when left out
     #[arg(long, value_name = "N")]
     hosts: Option<usize>,
-    /// Measured pairs of hosts, a table: from,to,gbps
+    /// Measured pairs of hosts, a table: from,to,gbps, and where hosts have several rails, rail
     #[arg(long, value_name = "PAIRS")]
     pairs: Option<PathBuf>,
     /// Another seed may find another order that is as good
@@ -61,12 +63,18 @@ struct Answer {
     proven: bool,
     /// Which hosts' places in the order share switches: their ranks reduce among themselves first.
     groups: Vec<Vec<usize>>,
+    /// From racks up: which lie together, and may reduce among themselves before others join.
+    tiers: Vec<Vec<Vec<usize>>>,
+    /// What of the cluster counts for less than it seems.
+    remarks: Vec<String>,
 }
 
 impl Ranks {
-    pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let fabric = input::fabric(&self.fabric)?;
+    pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let source = Source::read(&self.job)?;
+        let ground = self.ground(reach)?;
+        ground.remarks.iter().for_each(|remark| tell(remark));
+        let fabric = ground.fabric;
         let hosts = by_name(&fabric);
         let places = self.hosts.unwrap_or(hosts.len());
         let used = hosts.get(..places).filter(|used| !used.is_empty());
@@ -81,7 +89,7 @@ impl Ranks {
             fabric: &fabric,
             demand: &demand,
             hosts: &hosts,
-            pairs: &self.pairs(&fabric)?,
+            pairs: &ground.pairs,
             seed: self.seed,
             work: EXCHANGES,
         };
@@ -97,19 +105,22 @@ impl Ranks {
             let alone = placement::left_alone(&request).ok_or_else(unfit)?;
             answer = Answer::new(&fabric, &alone, [&work, &work])?;
         }
+        answer.remarks = ground.remarks;
         match output {
             Output::Hostfile => say(&hostfile(&answer.order, each)),
             _ => print(output, &answer, |page| lay_out(page, &answer)),
         }
     }
 
-    fn pairs(&self, fabric: &Fabric) -> Result<Pairs, CliError> {
-        let Some(path) = &self.pairs else {
-            return Ok(Pairs::new());
-        };
-        let name = path.display().to_string();
-        let read = placement::read_pairs(&name, &input::text(path)?, fabric);
-        read.map_err(CliError::Input)
+    /// Pairs of a file count instead of those that the coordinator knows.
+    fn ground(&self, reach: &Reach) -> Result<Cluster, CliError> {
+        let mut ground = Cluster::of(self.fabric.as_deref(), reach)?;
+        if let Some(path) = &self.pairs {
+            let name = path.display().to_string();
+            let read = placement::read_pairs(&name, &input::text(path)?, &ground.fabric);
+            ground.pairs = read.map_err(CliError::Input)?;
+        }
+        Ok(ground)
     }
 }
 
@@ -158,6 +169,8 @@ impl Answer {
             crossing_bytes: placed.crossing,
             proven: placed.proven,
             groups: placed.groups.clone(),
+            tiers: placement::tiers(fabric, &placed.order),
+            remarks: Vec::new(),
         })
     }
 }
@@ -212,4 +225,7 @@ fn lay_out(page: &mut Page, answer: &Answer) {
         1 => "all hang on the same switches".to_owned(),
         _ => format!("{groups} groups reduce among themselves first"),
     });
+    for tier in answer.tiers.iter().skip(1) {
+        page.line(&format!("and then {} groups of these", tier.len()));
+    }
 }

@@ -13,6 +13,8 @@ use reweave_planner::tuning::{
 };
 use serde::Serialize;
 
+use super::measured::Cluster;
+use crate::ask::Reach;
 use crate::error::CliError;
 use crate::page::{Page, tell};
 use crate::sim::input;
@@ -27,9 +29,9 @@ const STEP: f64 = 4.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct Tuner {
-    /// The fabric; all its hosts take part
+    /// The fabric, all hosts of which take part; the coordinator's, as it is now, when left out
     #[arg(long, value_name = "FABRIC")]
-    fabric: PathBuf,
+    fabric: Option<PathBuf>,
     /// What they do
     #[arg(long, value_enum, default_value = "allreduce")]
     op: Tuned,
@@ -147,9 +149,12 @@ struct Measured {
 }
 
 impl Tuner {
-    pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let fabric = input::fabric(&self.fabric)?;
+    pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         self.check()?;
+        let Cluster {
+            fabric, remarks, ..
+        } = Cluster::of(self.fabric.as_deref(), reach)?;
+        remarks.iter().for_each(|remark| tell(remark));
         let measured = self.measured.iter().map(|text| measured(text));
         let measured: Vec<_> = measured.collect::<Result<_, _>>()?;
         let ground = Ground {

@@ -87,6 +87,7 @@ fn tell(output: Output, news: &[News]) -> Result<(), CliError> {
                 serde_json::to_string(&Line { time, news }).map_err(CliError::Json)? + "\n"
             }
             Output::Hostfile => return Err(CliError::NoHostfile),
+            Output::Csv => return Err(CliError::NoCsv),
         };
         say(&text)?;
     }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let checks: [(&str, Check); 19] = [
+    let checks: [(&str, Check); 21] = [
         ("a missing cable", a_missing_cable),
         ("small gains", small_gains),
         ("drained links", drained_links),
@@ -30,6 +30,8 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         ("measurements", measurements),
         ("probes", probes),
         ("probes that cannot be", probes_that_cannot_be),
+        ("probes of known ways", probes_of_known_ways),
+        ("probes by the kernel's hash", probes_by_the_kernels_hash),
     ];
     let trial = |(name, check): (&str, Check)| Trial::test(format!("switched::{name}"), check);
     checks.into_iter().map(trial)
@@ -444,6 +446,7 @@ fn bad_pairs() -> Result<(), Failed> {
         ("twice.csv", "from,to,gbps\nh0,h1,1\nh0,h1,90\n"),
         ("switch.csv", "from,to,gbps\nh0,leaf0,1\n"),
         ("itself.csv", "from,to,gbps\nh0,h0,1\n"),
+        ("rail.csv", "from,to,rail,gbps\nh0,h1,0,1\nh0,h1,0,2\n"),
     ])?;
     let ranks = "ranks --fabric fabric.toml --job job.toml --pairs";
     desk.refuses(
@@ -457,7 +460,13 @@ fn bad_pairs() -> Result<(), Failed> {
     desk.refuses(
         &format!("{ranks} switch.csv"),
         "switch.csv:2: to: the fabric has no host",
-    )
+    )?;
+    desk.refuses(
+        &format!("{ranks} rail.csv"),
+        "rail.csv:3: to: this pair was listed before",
+    )?;
+    let table = "ranks --fabric fabric.toml --job job.toml --output csv";
+    desk.refuses(table, "only `reweave pairs` says a table as CSV")
 }
 
 fn a_tuner_table() -> Result<(), Failed> {
@@ -609,4 +618,77 @@ fn probes_that_cannot_be() -> Result<(), Failed> {
     let told = said(&output).contains("no flow crosses");
     holds(told && output.status.code() == Some(1), &said(&output))?;
     desk.refuses("probes --fabric fabric.toml --flow-rate 0", "--flow-rate 0")
+}
+
+/// Between the hosts of two leaves, by so many ports, with the answers: odd ports go by the second spine, and
+/// every second two of them are answered over it.
+fn traced_probes(ports: std::ops::Range<u16>) -> String {
+    let mut table = "src,dst,bytes,path,sport,dport\n".to_owned();
+    let hosts = (0..4).flat_map(|from| (0..4).map(move |to| (from, to)));
+    for (from, to) in hosts.filter(|(from, to)| from != to) {
+        let way = |from: u16, to: u16, spine: u16| match from / 2 == to / 2 {
+            true => format!("h{from}>leaf{}>h{to}", from / 2),
+            false => format!("h{from}>leaf{}>spine{spine}>leaf{}>h{to}", from / 2, to / 2),
+        };
+        for port in ports.clone() {
+            let (there, back) = (way(from, to, port % 2), way(to, from, port / 2 % 2));
+            table += &format!("h{from},h{to},0,{there},{port},7333\n");
+            table += &format!("h{to},h{from},0,{back},7333,{port}\n");
+        }
+    }
+    table
+}
+
+fn probes_of_known_ways() -> Result<(), Failed> {
+    let all = traced_probes(7400..7408);
+    let unanswered = all.lines().filter(|line| !line.contains(",7333,"));
+    let unanswered: String = unanswered.map(|line| line.to_owned() + "\n").collect();
+    let desk = Desk::with(&[
+        ("fabric.toml", &leaf_spine(2, 2, 2)),
+        ("probes.csv", &all),
+        ("unanswered.csv", &unanswered),
+    ])?;
+    let asked = "probes --fabric fabric.toml --flow-rate 5";
+    let answer = desk.json(&format!("{asked} --probed probes.csv"))?;
+    let (flows, least) = (number(&answer["flows"]), number(&answer["least_flows"]));
+    let covered = answer["uncovered"].as_array().is_some_and(Vec::is_empty);
+    let is_few = (12.0..=16.0).contains(&flows) && (1.0..=flows).contains(&least);
+    holds(covered && is_few, &answer.to_string())?;
+    let known = answer["lists"]["h0"].as_array().into_iter().flatten();
+    let ports: Vec<_> = known.map(|flow| number(&flow["source_port"])).collect();
+    let are_known = ports.iter().all(|port| (7400.0..7408.0).contains(port));
+    holds(are_known && !ports.is_empty(), &answer.to_string())?;
+    let output = desk.plan(&format!("{asked} --probed unanswered.csv"))?;
+    let told = said(&output).contains("no flow crosses leaf0-spine0 from leaf0");
+    holds(told && output.status.code() == Some(1), &said(&output))
+}
+
+fn probes_by_the_kernels_hash() -> Result<(), Failed> {
+    let address = |host: usize| format!("name = \"h{host}\", address = \"10.1.0.{host}\"");
+    let bare = graph("h0-l0 h1-l0 h2-l1 h3-l1 l0-s0 l0-s1 l1-s0 l1-s1");
+    let mut addressed = bare.clone();
+    for host in 0..4 {
+        addressed = addressed.replace(&format!("name = \"h{host}\""), &address(host));
+    }
+    let desk = Desk::with(&[("fabric.toml", &addressed), ("bare.toml", &bare)])?;
+    let asked = "probes --fabric fabric.toml --linux 1 --seed 5";
+    let answer = desk.json(asked)?;
+    let covered = answer["uncovered"].as_array().is_some_and(Vec::is_empty);
+    holds(
+        covered && number(&answer["flows"]) >= 8.0,
+        &answer.to_string(),
+    )?;
+    let other = desk.json("probes --fabric fabric.toml --linux 1 --seed 6")?;
+    holds(
+        other["lists"] != answer["lists"],
+        "another key chooses as the first",
+    )?;
+    desk.refuses(
+        "probes --fabric bare.toml --linux 1 --seed 5",
+        "h0 has no address",
+    )?;
+    desk.refuses(
+        "probes --fabric fabric.toml --linux 1",
+        "--linux needs --seed",
+    )
 }

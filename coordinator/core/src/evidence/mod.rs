@@ -2,6 +2,7 @@
 
 mod gaps;
 mod ports;
+mod rails;
 
 use std::collections::BTreeMap;
 
@@ -167,7 +168,10 @@ fn hosts(picture: &Picture<'_>, arrivals: &Arrivals) -> Vec<HostFacts> {
             clock_skew_ms: skew_us.map(|us| us as f64 / 1e3),
             cpu_busy_share: busy.map(|percent| f64::from(percent.min(100)) / 100.0),
             unsent: observed.map(|it| unsent(known, it)).unwrap_or_default(),
-            settings: settings(machine.map(|it| &it.value), nics.settings),
+            settings: settings(machine.map(|it| &it.value), nics.settings)
+                .into_iter()
+                .chain(rails::order(picture, host))
+                .collect(),
             ..nics
         }
     });

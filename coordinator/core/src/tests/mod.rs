@@ -23,6 +23,7 @@ mod network;
 mod operator;
 mod pins;
 mod probing;
+mod rails;
 mod ranks;
 mod readings;
 mod registered;

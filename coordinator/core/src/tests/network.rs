@@ -201,15 +201,19 @@ impl Network {
         let links = self.fabric.links_of(node).iter();
         let interface = |(index, &link): (usize, &LinkId)| {
             let far = self.fabric.link(link).far(node).node;
-            let is_host = self.fabric.node(node).role == Role::Host;
             let (own, other) = (
                 link_address(&self.fabric, node, link),
                 link_address(&self.fabric, far, link),
             );
+            let (addresses, gateways) = match self.fabric.node(node).role {
+                Role::Host => (vec![host_address(node)], vec![other]),
+                Role::Switch => (vec![own], vec![]),
+                Role::Relay => (vec![own, nic_address(node, index)], vec![other]),
+            };
             Reading::Interface(Interface {
                 name: interface_name(&self.fabric, node, index),
-                addresses: vec![if is_host { host_address(node) } else { own }],
-                gateways: if is_host { vec![other] } else { vec![] },
+                addresses,
+                gateways,
             })
         };
         links.enumerate().map(interface).collect()
@@ -305,7 +309,7 @@ impl Network {
             .filter(|(_, node)| node.name.starts_with("spine"));
         let mixed =
             key.source.port() / 3 + key.destination.port() + u16::from(key.source.ip().octets()[3]);
-        let (spine, count) = (usize::from(mixed), spines.count());
+        let (spine, count) = (usize::from(mixed), spines.count().max(1));
         let is_shunned = self.shunned == Some(spine % count);
         Flow {
             from: node(key.source.ip()),
@@ -380,8 +384,30 @@ impl Network {
         flows.map(reading).collect()
     }
 
+    /// Around a ring by the shorter way; where both are as long, by what else the spine is picked by.
+    fn around(&self, flow: &Flow, mixed: u16) -> Vec<Hop> {
+        let count = self.fabric.nodes().len();
+        let [from, to] = [flow.from, flow.to].map(NodeId::index);
+        let ahead = (to + count - from) % count;
+        let is_ahead = 2 * ahead < count || 2 * ahead == count && mixed.is_multiple_of(2);
+        let (steps, step) = match is_ahead {
+            true => (ahead, 1),
+            false => (count - ahead, count - 1),
+        };
+        let hop = |nth: usize| {
+            let [at, next] =
+                [nth, nth + 1].map(|nth| NodeId::from_index((from + nth * step) % count));
+            let link = self.fabric.links_between(at, next).next().unwrap();
+            Hop { from: at, link }
+        };
+        (0..steps).map(hop).collect()
+    }
+
     /// Host, leaf, spine, leaf, host; the leaf heeds its rules.
     pub(crate) fn path(&self, key: &FlowKey, flow: &Flow) -> Vec<Hop> {
+        if self.fabric.node(flow.from).role == Role::Relay {
+            return self.around(flow, key.source.port() + key.destination.port());
+        }
         let only = |node: NodeId| self.fabric.links_of(node)[0];
         let leaf_of = |host: NodeId| self.fabric.link(only(host)).far(host).node;
         let (leaf, last) = (leaf_of(flow.from), leaf_of(flow.to));
@@ -534,6 +560,11 @@ fn wander(port: u16, now: Moment) -> f64 {
 
 pub(crate) fn host_address(node: NodeId) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + node.index() as u32)
+}
+
+/// Of a host that forwards, at each of its interfaces.
+fn nic_address(node: NodeId, nic: usize) -> Ipv4Addr {
+    Ipv4Addr::from_bits(host_address(node).to_bits() + ((nic as u32) << 16))
 }
 
 pub(super) fn link_address(fabric: &Fabric, node: NodeId, link: LinkId) -> Ipv4Addr {

@@ -12,6 +12,7 @@ mod search;
 mod spots;
 #[cfg(test)]
 mod tests;
+mod tiers;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ use reweave_common::ids::NodeId;
 pub use demand::Demand;
 use judge::Judge;
 pub use pairs::read_pairs;
+pub use tiers::tiers;
 
 /// Measured rates between hosts, in bits per second; pairs that are not here were not measured.
 pub type Pairs = BTreeMap<(NodeId, NodeId), f64>;

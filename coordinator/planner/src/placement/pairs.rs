@@ -4,6 +4,10 @@
 //! from,to,gbps
 //! h0,h5,92.5
 //! ```
+//!
+//! With a column `rail` each rail of a pair has a line.
+
+use std::collections::BTreeMap;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
@@ -12,12 +16,14 @@ use reweave_common::input::InputError;
 use super::Pairs;
 use crate::sim::columns::{Columns, Row};
 
-const COLUMNS: [&str; 3] = ["from", "to", "gbps"];
+const COLUMNS: [&str; 4] = ["from", "to", "gbps", RAIL];
+const REQUIRED: [&str; 3] = ["from", "to", "gbps"];
+const RAIL: &str = "rail";
 
 /// Reads measured pairs; `file` is the name that errors call it by.
 pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, InputError> {
-    let columns = Columns::parse(file, text, &COLUMNS, &COLUMNS)?;
-    let mut pairs = Pairs::new();
+    let columns = Columns::parse(file, text, &COLUMNS, &REQUIRED)?;
+    let mut pairs: BTreeMap<_, BTreeMap<u32, f64>> = BTreeMap::new();
     for row in columns.rows(text) {
         let row = row?;
         let ends = (host(&row, "from", fabric)?, host(&row, "to", fabric)?);
@@ -28,11 +34,20 @@ pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, Inpu
         if !(gbps > 0.0 && gbps.is_finite()) {
             return Err(row.error("gbps", format!("{gbps:?} is no rate")));
         }
-        if pairs.insert(ends, gbps * 1e9).is_some() {
+        let rail = row.parsed(RAIL)?.unwrap_or(0);
+        let rails = pairs.entry(ends).or_default();
+        if rails.insert(rail, gbps * 1e9).is_some() {
             return Err(row.error("to", "this pair was listed before"));
         }
     }
-    Ok(pairs)
+    let together = |(ends, rails)| Some((ends, over_all(&rails)?));
+    Ok(pairs.into_iter().filter_map(together).collect())
+}
+
+/// Each carries as much, and so the slowest is what all wait for.
+fn over_all(rails: &BTreeMap<u32, f64>) -> Option<f64> {
+    let slowest = rails.values().copied().reduce(f64::min)?;
+    Some(slowest * rails.len() as f64)
 }
 
 fn host(row: &Row<'_>, key: &str, fabric: &Fabric) -> Result<NodeId, InputError> {

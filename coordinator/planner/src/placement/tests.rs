@@ -255,6 +255,31 @@ fn a_ring_leaves_each_pod_of_a_tree_once() {
 }
 
 #[test]
+fn racks_reduce_first_and_then_pods() {
+    let fabric = tree(2, 2);
+    let (_, placed) = placed_ring(&fabric, 8);
+    let racks = [[0, 1], [2, 3], [4, 5], [6, 7]].map(Vec::from);
+    let pods = [[0, 1, 2, 3], [4, 5, 6, 7]].map(Vec::from);
+    assert_eq!(
+        tiers(&fabric, &placed.order),
+        [racks.to_vec(), pods.to_vec()]
+    );
+    // As they are named, each pod has every other place.
+    let pods = [[0, 2, 4, 6], [1, 3, 5, 7]].map(Vec::from);
+    assert_eq!(tiers(&fabric, &by_name(&fabric)).pop(), Some(pods.to_vec()));
+}
+
+/// Hosts of one rack have nobody to reduce before; what is wired directly has no racks.
+#[test]
+fn without_racks_there_are_no_tiers() {
+    let fabric = tree(2, 2);
+    let rack = ["h00", "h02"].map(|name| fabric.find(name).unwrap());
+    assert_eq!(tiers(&fabric, &rack), Vec::<Vec<Vec<usize>>>::new());
+    let ring = graph(&[link("h0", "h1", 10), link("h1", "h2", 10)]);
+    assert_eq!(tiers(&ring, &by_name(&ring)), Vec::<Vec<Vec<usize>>>::new());
+}
+
+#[test]
 fn a_ring_leaves_each_block_of_rails_once() {
     let ([before, after], placed) = placed_ring(&rails(8), 16);
     assert!((before - 8.0 * NARROW_S / 2.0).abs() < 1e-12, "{before}");
@@ -335,6 +360,9 @@ fn pairs_are_of_hosts_and_listed_once() {
         read.map_err(|error| error.to_string())
     };
     assert_eq!(refused("h0,h1,1\nh1,h0,2\n").unwrap().len(), 2);
+    let railed = "from,to,rail,gbps\nh0,h1,0,50\nh0,h1,1,40\n";
+    let railed = read_pairs("pairs.csv", railed, &fabric).unwrap();
+    assert_eq!(railed.into_values().collect::<Vec<_>>(), [80e9]);
     let twice = refused("h0,h1,1\nh0,h1,90\n").unwrap_err();
     assert!(
         twice.starts_with("pairs.csv:3") && twice.contains("listed before"),

@@ -39,10 +39,9 @@ pub struct Cover {
 /// Flows between hosts that cross each direction of each link so many times at least.
 pub fn cover(fabric: &Fabric, ecmp: &Ecmp, times: u32) -> Cover {
     let mut covering = Covering::new(fabric, ecmp, times);
-    let least = covering.least();
     let order = covering.order();
     let mut cover = Cover {
-        least,
+        least: least(&covering.atlas, times),
         ..Cover::default()
     };
     for hop in order {
@@ -56,6 +55,22 @@ pub fn cover(fabric: &Fabric, ecmp: &Ecmp, times: u32) -> Cover {
         }
     }
     cover
+}
+
+/// Of any layer of links a flow crosses two at most, there and back.
+pub(super) fn least(atlas: &Atlas<'_>, times: u32) -> usize {
+    let tiers = atlas.tiers();
+    let mut of_layer: BTreeMap<[u32; 2], usize> = BTreeMap::new();
+    for hop in 0..atlas.hops() {
+        *of_layer.entry(layer(atlas, &tiers, hop)).or_default() += times as usize;
+    }
+    let least = of_layer.into_values().map(|times| times.div_ceil(2));
+    least.max().unwrap_or(0)
+}
+
+fn layer(atlas: &Atlas<'_>, tiers: &[u32], hop: HopIndex) -> [u32; 2] {
+    let hop = atlas.hop(hop);
+    [hop.from, atlas.far(hop)].map(|node| tiers[node.index()])
 }
 
 struct Covering<'f, 'e> {
@@ -99,28 +114,11 @@ impl<'f, 'e> Covering<'f, 'e> {
         }
     }
 
-    fn layer(&self, hop: HopIndex) -> [u32; 2] {
-        let hop = self.atlas.hop(hop);
-        [hop.from, self.atlas.far(hop)].map(|node| self.tiers[node.index()])
-    }
-
-    fn least(&self) -> usize {
-        let mut of_layer: BTreeMap<[u32; 2], usize> = BTreeMap::new();
-        for (hop, &times) in self.missing.iter().enumerate() {
-            *of_layer.entry(self.layer(hop)).or_default() += times as usize;
-        }
-        of_layer
-            .into_values()
-            .map(|times| times.div_ceil(2))
-            .max()
-            .unwrap_or(0)
-    }
-
     /// What is furthest from the hosts first: on the way there, the rest is crossed as well.
     fn order(&self) -> Vec<HopIndex> {
         let mut hops: Vec<_> = (0..self.missing.len()).collect();
         hops.sort_by_key(|&hop| {
-            let [from, to] = self.layer(hop);
+            let [from, to] = layer(&self.atlas, &self.tiers, hop);
             (u32::MAX - from.max(to), from > to, hop)
         });
         hops
@@ -262,9 +260,13 @@ impl<'f, 'e> Covering<'f, 'e> {
 
     fn way(&mut self, [from, to]: [NodeId; 2], [sport, dport]: [u16; 2]) -> Option<Vec<HopIndex>> {
         let ecmp = self.ecmp;
+        let address = |node: NodeId| match self.atlas.fabric.address(node) {
+            Some(address) if ecmp.hashes_addresses() => address.to_bits(),
+            _ => node.index() as u32,
+        };
         let label = ecmp.label(Fields {
-            source: from.index() as u32,
-            destination: to.index() as u32,
+            source: address(from),
+            destination: address(to),
             source_port: sport,
             destination_port: dport,
             protocol: UDP,

@@ -9,11 +9,13 @@ mod chosen;
 mod cover;
 #[cfg(test)]
 mod tests;
+mod traced;
 
 use reweave_common::ids::NodeId;
 
 pub use chosen::{Candidate, choose};
 pub use cover::{Cover, cover};
+pub use traced::cover_by;
 
 /// One flow of probes, answered over the ports the other way round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -105,7 +105,7 @@ pub enum By {
 }
 
 /// What a link of this rate is good for that loses this share of packets.
-pub(crate) fn worth(rate: Rate, loss: f64) -> Rate {
+pub fn worth(rate: Rate, loss: f64) -> Rate {
     Rate::from_bits_per_s((rate.bits_per_s() as f64 * problem::part(loss)) as u64)
 }
 

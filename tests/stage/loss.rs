@@ -1,0 +1,47 @@
+//! Packets that are lost on purpose.
+
+use crate::Stage;
+use crate::error::StageError;
+
+/// Until this is dropped.
+#[derive(Debug)]
+pub struct Loss<'s> {
+    stage: &'s Stage,
+    switch: String,
+}
+
+impl<'s> Loss<'s> {
+    /// One in so many of the packets that a switch forwards over one direction of a link.
+    pub fn on(stage: &'s Stage, [switch, to]: [&str; 2], one_in: u32) -> Result<Self, StageError> {
+        let port = stage.port(switch, to);
+        let forwarded = format!("filter hook forward priority 0; oifname {port}");
+        stage.lose(switch, &["ip", &forwarded], one_in)?;
+        Ok(Self {
+            stage,
+            switch: switch.to_owned(),
+        })
+    }
+}
+
+impl Drop for Loss<'_> {
+    fn drop(&mut self) {
+        let words = ["nft", "delete", "table", "ip", "loss"];
+        let ended = self.stage.output(&self.switch, &words);
+        ended.expect("what was added can be taken away");
+    }
+}
+
+impl Stage {
+    /// One in so many of these packets is lost at a node: a family of tables, and which packets, of what hook.
+    pub fn lose(
+        &self,
+        node: &str,
+        [family, which]: &[&str; 2],
+        one_in: u32,
+    ) -> Result<(), StageError> {
+        let table = format!(
+            "table {family} loss {{ chain some {{ type {which} numgen random mod {one_in} == 0 drop; }}; }}"
+        );
+        self.output(node, &["nft", &table]).map(drop)
+    }
+}
