@@ -87,6 +87,8 @@ pub struct Stage {
     fabric: Fabric,
     bring_up: Duration,
     coordinator: Option<Program>,
+    /// Those that lead together, if it is not one alone.
+    trio: Vec<Program>,
     agents: BTreeMap<String, Program>,
 }
 
@@ -110,6 +112,7 @@ impl Stage {
             fabric,
             bring_up: Duration::ZERO,
             coordinator: None,
+            trio: Vec::new(),
             agents: BTreeMap::new(),
         };
         stage.write("two-leaves.toml", setting.fabric)?;
@@ -248,14 +251,39 @@ impl Stage {
 
     /// The near end of the link between a switch and another node goes down.
     pub fn sever(&self, switch: &str, other: &str) -> Result<(), StageError> {
+        let port = format!("swp{}", self.port(switch, other));
+        let words = ["ip", "link", "set", "dev", &port, "down"];
+        self.output(switch, &words).map(drop)
+    }
+
+    /// From now on one in so many of what a switch sends to the next is lost where it comes in.
+    pub fn lose(&self, [from, to]: [&str; 2], one_in: u32) -> Result<(), StageError> {
+        let port = self.port(to, from);
+        let coming = format!("type filter hook ingress device swp{port} priority 0;");
+        let lost = format!("numgen random mod {one_in} == 0");
+        let table = format!(
+            "table netdev loss {{ chain some {{ {coming} ip protocol tcp {lost} counter drop; ip protocol != tcp {lost} drop; }}; }}"
+        );
+        self.output(to, &["nft", &table]).map(drop)
+    }
+
+    /// How many packets of TCP were lost there.
+    pub fn lost(&self, to: &str) -> Result<u64, StageError> {
+        let table = self.output(to, &["nft", "list", "table", "netdev", "loss"])?;
+        let count = table.split_once("counter packets ").and_then(|(_, rest)| {
+            let count = rest.split_whitespace().next()?;
+            count.parse().ok()
+        });
+        Ok(count.unwrap_or_default())
+    }
+
+    fn port(&self, near: &str, far: &str) -> u32 {
         let fabric = &self.fabric;
-        let [near, far] = [switch, other].map(|name| fabric.find(name).expect("it is there"));
+        let [near, far] = [near, far].map(|name| fabric.find(name).expect("it is there"));
         let link = fabric.links_between(near, far).next();
         let link = fabric.link(link.expect("they are joined"));
         let port = link.ports().into_iter().find(|port| port.node == near);
-        let port = format!("swp{}", port.expect("it ends there").index);
-        let words = ["ip", "link", "set", "dev", &port, "down"];
-        self.output(switch, &words).map(drop)
+        port.expect("it ends there").index
     }
 
     /// All rules and routes of all nodes, as the kernels have them.
@@ -333,7 +361,10 @@ impl Stage {
                 command
             }
         };
-        command.args(["run", "--coordinator", COORDINATOR]);
+        command.arg("run");
+        for place in self.coordinated_at() {
+            command.args(["--coordinator", &place]);
+        }
         command.arg("--identity").arg(identity);
         command.arg("--state").arg(self.path("state").join(node));
         command
@@ -398,7 +429,8 @@ impl Stage {
 
     /// What everybody said, for whoever wants to know why something went wrong.
     fn tell_all(&self) {
-        let names = ["coordinator".to_owned()].into_iter();
+        let names = (0..self.trio.len()).map(coordinators::name);
+        let names = ["coordinator".to_owned()].into_iter().chain(names);
         let agents = self.nodes().map(|node| format!("agent-{node}"));
         for name in names.chain(agents) {
             let said = self.said(&name);
@@ -416,6 +448,7 @@ impl Drop for Stage {
         }
         self.agents.clear();
         self.coordinator = None;
+        self.trio.clear();
         if !self.name.is_empty() {
             let _ = program::output(&mut self.lab(&["down", &self.name]));
         }
