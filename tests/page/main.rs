@@ -4,6 +4,7 @@
 //! With REWEAVE_PICTURES, a folder, the views are photographed into it.
 
 mod browser;
+mod hands;
 mod leaders;
 #[path = "../lab/tests/support/needs.rs"]
 mod needs;
@@ -41,6 +42,11 @@ fn main() -> ExitCode {
             "plans_of_all_kinds_are_told",
             NEEDS,
             plans::plans_of_all_kinds_are_told,
+        ),
+        trial(
+            "keys_and_a_pointer_do_all_there_is_to_do",
+            NEEDS,
+            hands::keys_and_a_pointer_do_all_there_is_to_do,
         ),
         trial(
             "the_page_goes_on_with_whoever_leads",
