@@ -36,6 +36,8 @@ mod scene;
 mod thin;
 #[path = "switched/troubles.rs"]
 mod troubles;
+#[path = "switched/unwelcome.rs"]
+mod unwelcome;
 #[path = "switched/weighed.rs"]
 mod weighed;
 

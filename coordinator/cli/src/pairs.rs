@@ -23,7 +23,9 @@ pub(crate) struct Pairs {
 
 impl Pairs {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let mut answer = match Coordinator::reach(reach)?.ask(&Request::Pairs { most: MOST })? {
+        let mut coordinator = Coordinator::reach(reach)?;
+        coordinator.knows(&self.hosts)?;
+        let mut answer = match coordinator.ask(&Request::Pairs { most: MOST })? {
             Response::Pairs(pairs) => pairs,
             Response::Refused(refused) => return Err(CliError::Refused(refused)),
             other => return Err(CliError::unexpected(&other)),
