@@ -23,7 +23,7 @@ help: ## Lists the commands.
 
 # The dev profile: it builds several times faster than release, and the lab's rates are far below
 # what either can send.
-demo: ## Shows Reweave mend a collision of flows in a virtual cluster, and take a mistake back.
+demo: ## Shows Reweave mend a collision of flows in a virtual cluster, take a mistake back, and leave a dying optic.
 	@deploy/setup.sh build lab
 	cargo build --locked --workspace --bins
 	cargo run --locked $(IN_LAB) --bin reweave-demo
@@ -153,7 +153,7 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
 	@deploy/setup.sh build lab
-	source deploy/stage.sh 8
+	source deploy/stage.sh 10
 	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation --test rewiring
 	REWEAVE_OPERATIONS=1000000 stage history cargo test --locked --release --workspace --test replication a_long_history
 	stage courses cargo test --locked --release --package reweave-core --lib -- --ignored course::tests
@@ -163,6 +163,7 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	stage clean cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
 	stage pairs cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_host_whose_link_is_narrow
 	REWEAVE_RECONFIGURATIONS=1000 stage circuits cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
+	stage demo cargo test --locked --workspace $(IN_LAB) --test demo
 	finish
 
 # How long each decoder is tried.

@@ -37,6 +37,8 @@ mod scene;
 mod thin;
 #[path = "switched/troubles.rs"]
 mod troubles;
+#[path = "switched/unwelcome.rs"]
+mod unwelcome;
 #[path = "switched/weighed.rs"]
 mod weighed;
 

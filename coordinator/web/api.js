@@ -3,12 +3,17 @@
 import { token } from "./link.js";
 
 const BASE = "/api/v1";
+const LONGEST_ANSWER_MS = 30_000;
+/** A coordinator that has nothing to tell says so more often. */
+const LONGEST_SILENCE_MS = 20_000;
+const AWAY = { detail: "the coordinator cannot be reached" };
 
 export class Problem extends Error {
   constructor(problem) {
     super(problem.detail ?? problem.title ?? "the coordinator does not answer");
     this.kind = problem.type ?? "";
     this.status = problem.status ?? 0;
+    this.leader = problem.leader ?? null;
   }
 }
 
@@ -19,7 +24,7 @@ async function ask(path, options = {}) {
   try {
     response = await fetch(BASE + path, { ...options, headers });
   } catch {
-    throw new Problem({ detail: "the coordinator cannot be reached" });
+    throw new Problem(AWAY);
   }
   if (!response.ok) {
     throw new Problem(await response.json().catch(() => ({ status: response.status, title: response.statusText })));
@@ -27,8 +32,14 @@ async function ask(path, options = {}) {
   return response;
 }
 
+/** What comes of it; whoever goes away in the middle, or stands still, is away. */
+function came(promise) {
+  return promise.catch(() => { throw new Problem(AWAY); });
+}
+
 export async function get(path) {
-  return (await ask(path)).json();
+  const response = await ask(path, { signal: AbortSignal.timeout(LONGEST_ANSWER_MS) });
+  return came(response.json());
 }
 
 /** With `body`, which goes as JSON; `signal` calls it off. */
@@ -39,12 +50,27 @@ export async function post(path, body, signal, headers = {}) {
 
 /** Server-sent events, by `fetch` since the browser's own reader sends no token. Ends when the stream does. */
 export async function follow(path, heard) {
-  const response = await ask(path, { cache: "no-store" });
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const stop = new AbortController();
+  let timer;
+  const wait = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => stop.abort(), LONGEST_SILENCE_MS);
+  };
+  try {
+    wait();
+    const response = await ask(path, { cache: "no-store", signal: stop.signal });
+    await read(response.body.pipeThrough(new TextDecoderStream()).getReader(), wait, heard);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function read(reader, wait, heard) {
   let held = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await came(reader.read());
     if (done) return;
+    wait();
     const events = (held + value).split("\n\n");
     held = events.pop();
     for (const event of events) tell(event, heard);

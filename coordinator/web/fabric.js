@@ -8,13 +8,14 @@ const LEVELS = ["idle", "low", "half", "high", "full"];
 
 export function fabric(known, wanted) {
   const { at, width, height } = layout(known.fabric);
-  const lines = new Map(known.fabric.links.map((link) => [link.name, line(link, at, choose)]));
+  const lines = new Map(known.fabric.links.map((link, index) => [link.name, line(link, at, choose, index === 0)]));
   const nodes = known.fabric.nodes.map((node) => dot(node, at, known.fabric.nodes.length));
   const map = s("svg", { viewBox: `0 0 ${width} ${height}`, class: known.fabric.nodes.length > 200 ? "map many" : "map", role: "group", "aria-label": "Map of the fabric" },
     [...lines.values()], nodes);
   const detail = h("div", { class: "detail", "aria-live": "polite" });
   const list = h("div", {});
   let chosen = wanted ?? null;
+  let traced = null;
 
   function choose(name) {
     chosen = chosen === name ? null : name;
@@ -27,7 +28,20 @@ export function fabric(known, wanted) {
     for (const link of links) of.get(link.hop.link)?.push(link);
     for (const [name, directions] of of) dress(lines.get(name), directions, name === chosen);
     detail.replaceChildren(chosen ? described(chosen, of.get(chosen) ?? [], flows) : hint());
-    list.replaceChildren(largest(flows, highlight));
+    show(flows);
+  }
+
+  /** Anew, but whoever points at a flow goes on doing so, for as long as there is one. */
+  function show(flows) {
+    const [held, was] = [list.contains(document.activeElement), traced];
+    list.replaceChildren(largest(flows, trace));
+    trace(flows.find((flow) => flowName(flow.flow) === was) ?? null);
+    if (held) [...list.querySelectorAll("li")].find((it) => it.title === traced)?.focus();
+  }
+
+  function trace(flow) {
+    traced = flow && flowName(flow.flow);
+    highlight(flow?.path);
   }
 
   function highlight(path) {
@@ -39,16 +53,28 @@ export function fabric(known, wanted) {
   return { element: h("div", { class: "columns" }, panel("Fabric", map, legend()), h("div", {}, panel("Link", detail), panel("Largest flows", list))), heard };
 }
 
-function line({ name, a, b }, at, choose) {
+/** A fabric is one stop of the Tab key, however large; within it arrow keys go from link to link. */
+function step(line, event) {
+  const by = { ArrowRight: "nextElementSibling", ArrowDown: "nextElementSibling", ArrowLeft: "previousElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  const next = by && line[by];
+  if (!next?.classList.contains("link")) return;
+  event.preventDefault();
+  line.setAttribute("tabindex", "-1");
+  next.setAttribute("tabindex", "0");
+  next.focus();
+}
+
+function line({ name, a, b }, at, choose, isFirst) {
   const [from, to] = [at.get(a), at.get(b)];
   const press = (event) => {
+    step(event.currentTarget, event);
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
       choose(name);
     }
   };
   return s("line", {
-    x1: from.x, y1: from.y, x2: to.x, y2: to.y, class: "link", tabindex: "0", role: "button",
+    x1: from.x, y1: from.y, x2: to.x, y2: to.y, class: "link", tabindex: isFirst ? "0" : "-1", role: "button",
     "aria-label": `Link ${name}`, onclick: () => choose(name), onkeydown: press,
   }, s("title", {}, name));
 }
@@ -90,13 +116,13 @@ function described(name, directions, flows) {
       : nothing("No flow that is known goes over it."));
 }
 
-function largest(flows, highlight) {
+function largest(flows, trace) {
   const sorted = [...flows].sort((a, b) => b.rate_bits_per_s - a.rate_bits_per_s).slice(0, 12);
   if (!sorted.length) return nothing("Nothing is being sent.");
   return h("ul", { class: "flows" }, sorted.map((flow) => h("li", {
     tabindex: "0", title: flowName(flow.flow),
-    onmouseenter: () => highlight(flow.path), onmouseleave: () => highlight(null),
-    onfocus: () => highlight(flow.path), onblur: () => highlight(null),
+    onmouseenter: () => trace(flow), onmouseleave: () => trace(null),
+    onfocus: () => trace(flow), onblur: () => trace(null),
   }, h("span", {}, `${flow.from} → ${flow.to}`), h("b", {}, rate(flow.rate_bits_per_s)), flow.path ? null : h("i", {}, "way unknown"))));
 }
 

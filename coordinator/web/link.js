@@ -7,6 +7,7 @@ const TOKEN = "reweave-token";
 const given = new URLSearchParams(location.hash.slice(1));
 
 if (given.has("token")) sessionStorage.setItem(TOKEN, given.get("token"));
+if (given.has("view")) sessionStorage.setItem("reweave-view", given.get("view"));
 if (given.has("sandbox")) {
   keepText(given.get("sandbox"));
   sessionStorage.setItem("reweave-view", "sandbox");

@@ -4,6 +4,7 @@ import { Problem, follow, get } from "./api.js";
 import { h, panel } from "./dom.js";
 import { agents } from "./agents.js";
 import { changes } from "./changes.js";
+import { elsewhere, goesTo } from "./elsewhere.js";
 import { fabric } from "./fabric.js";
 import { flows } from "./flows.js";
 import { jobs } from "./jobs.js";
@@ -26,6 +27,9 @@ const VIEWS = [
 ];
 const AGAIN_AFTER_MS = 1000;
 const DIAGNOSED_EVERY_MS = 2000;
+const NOT_LEADING = "urn:reweave:not-leading";
+/** So often in a row nobody answers before a person is sent elsewhere. */
+const MISSED = 3;
 
 /** All that views know: what was heard last, and what was asked once. */
 const known = { status: null, fabric: null, me: null, findings: null, was: null };
@@ -33,6 +37,7 @@ const past = scrubber(shows);
 
 const element = (id) => document.getElementById(id);
 let current = null;
+let missed = 0;
 
 function tab([name, title], index) {
   return h("button", {
@@ -86,8 +91,13 @@ function shows(was) {
 }
 
 function heard(event, value) {
-  if (event === "trouble") return state(value.detail, "bad");
+  if (event === "trouble") {
+    state(value.detail, "bad");
+    return lookElsewhere(new Problem(value));
+  }
   known.status = value;
+  missed = 0;
+  element("elsewhere").replaceChildren();
   sayState();
   if (!known.was) current?.heard();
 }
@@ -110,6 +120,16 @@ function explain(problem) {
   element("view").replaceChildren(panel("Not connected", h("p", {}, words)));
 }
 
+/** An election takes a second. A link that is not followed by itself is shown. */
+function lookElsewhere(problem) {
+  if (problem.status && problem.kind !== NOT_LEADING) return;
+  missed += 1;
+  if (!problem.leader && missed < MISSED) return;
+  const link = goesTo(problem);
+  if (link) return location.assign(link);
+  element("elsewhere").replaceChildren(elsewhere(problem, known.status?.coordinators ?? []) ?? "");
+}
+
 async function live() {
   for (;;) {
     try {
@@ -128,6 +148,7 @@ async function live() {
         state(problem.message, "bad");
       }
       if (problem.status === 401) return;
+      lookElsewhere(problem);
     }
     await new Promise((resolve) => setTimeout(resolve, AGAIN_AFTER_MS));
   }

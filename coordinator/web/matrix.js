@@ -15,6 +15,7 @@ const MEASURES = {
 
 export function matrix(known) {
   const canvas = h("canvas", { class: "heat", tabindex: "0", role: "img", "aria-label": "Heat map of hosts against hosts" });
+  const cursor = h("div", { class: "cursor", hidden: true });
   const said = h("p", { class: "said", "aria-live": "polite" });
   const scale = h("p", { class: "scale bar" });
   const detail = h("div", {});
@@ -60,12 +61,15 @@ export function matrix(known) {
 
   function tell() {
     if (!shown) return;
+    cursor.hidden = !spot;
     if (!spot) {
       said.textContent = "Point at a cell, or choose one with the arrow keys.";
       return detail.replaceChildren(worstOf(shown, choice.value));
     }
     const [from, to] = spot;
     const { hosts } = shown;
+    const [top, left, size] = [from, to, 1].map((places) => `${(100 * places) / hosts.length}%`);
+    Object.assign(cursor.style, { top, left, width: size, height: size });
     const cell = cellAt(shown, from, to);
     said.textContent = `${hosts[from]} → ${hosts[to]}: ${cell ? inWords(cell) : "not measured"}`;
     detail.replaceChildren(row(shown, from));
@@ -96,7 +100,7 @@ export function matrix(known) {
   timer = setInterval(load, EVERY_MS);
   return {
     element: h("div", { class: "columns" },
-      panel("Between hosts", h("div", { class: "bar" }, choice, scale), canvas, said), panel("In figures", detail)),
+      panel("Between hosts", h("div", { class: "bar" }, choice, scale), h("div", { class: "heated" }, canvas, cursor), said), panel("In figures", detail)),
     heard,
     leave: () => clearInterval(timer),
   };

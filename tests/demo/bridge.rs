@@ -3,18 +3,21 @@
 //! A socket belongs to the network it was made in, wherever its owner runs: it is made here, and served
 //! by a copy of this program inside.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use reweave_tests::{Stage, StageError};
 
 /// What the copy is called with.
 pub(crate) const INSIDE: &str = "--bridge";
-/// Where the coordinator serves HTTP, inside and, if that is free, here too.
+/// Where the page is here, if that is free.
 const PORT: u16 = 7334;
+/// A coordinator that says nothing for so long does not lead.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Open until this is dropped.
 pub(crate) struct Bridge {
@@ -33,7 +36,12 @@ impl Bridge {
         let program = std::env::current_exe().map_err(failed)?;
         let mut copy: Command = stage.inside(Stage::STATION, program);
         let socket = Stdio::from(std::os::fd::OwnedFd::from(listener));
-        let child = copy.arg(INSIDE).stdin(socket).spawn().map_err(failed)?;
+        let child = copy
+            .arg(INSIDE)
+            .args(Stage::PAGES.map(|port| port.to_string()))
+            .stdin(socket)
+            .spawn()
+            .map_err(failed)?;
         Ok(Self { child, at })
     }
 }
@@ -50,16 +58,28 @@ impl Drop for Bridge {
     }
 }
 
-/// What the copy does: it takes whoever comes to where the coordinator is.
-pub(crate) fn serve() -> io::Result<()> {
+/// What the copy does: it takes whoever comes to the one of these that leads.
+pub(crate) fn serve(ports: &[u16]) -> io::Result<()> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     for browser in TcpListener::from(socket).incoming() {
-        let inside = TcpStream::connect((Ipv4Addr::LOCALHOST, PORT));
-        if let (Ok(browser), Ok(inside)) = (browser, inside) {
-            join(&browser, &inside)?;
+        let leads = ports.iter().find(|&&port| leads(port).unwrap_or(false));
+        let inside = leads.map(|&port| TcpStream::connect((Ipv4Addr::LOCALHOST, port)));
+        // Who is not joined is cut off, and may come again.
+        if let (Ok(browser), Some(Ok(inside))) = (browser, inside) {
+            let _ = join(&browser, &inside);
         }
     }
     Ok(())
+}
+
+fn leads(port: u16) -> io::Result<bool> {
+    let mut coordinator = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    coordinator.set_read_timeout(Some(PATIENCE))?;
+    coordinator
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut said = String::new();
+    coordinator.read_to_string(&mut said)?;
+    Ok(said.contains("\nreweave_leads 1\n"))
 }
 
 fn join(browser: &TcpStream, inside: &TcpStream) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! What both stories play on: the cluster with Reweave on it, its jobs, and looks at how they do.
+//! What all stories play on: the cluster with Reweave on it, its jobs, and looks at how they do.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::operator::{AgentState, Collision, Finding, Plan, Record};
 use reweave_common::units::Rate;
 use reweave_tests::{
-    FlowProgress, Job, Labs, Leadership, PATIENCE, Progress, Setting, Stage, StageError, wait_for,
+    FlowProgress, Job, JobReport, Labs, PATIENCE, Progress, Setting, Stage, StageError, wait_for,
 };
 
 use crate::bridge::Bridge;
@@ -16,8 +16,13 @@ use crate::uplinks::{self, Loads, Uplink};
 
 /// Long enough for several iterations on either side of a change.
 const LOOK: Duration = Duration::from_secs(4);
-/// Two flows that share an uplink have nearly a hundred each; who has far less has only begun.
-const AT_RATE_MBPS: f64 = 60.0;
+/// Of two flows that share an uplink in the first cluster.
+pub(crate) const SHARED: Pace = Pace {
+    mbps: 100.0,
+    after: 2,
+};
+/// Who has far less than its share of a link has only begun.
+const AT_RATE: f64 = 0.6;
 const A_GLANCE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Scene<'s> {
@@ -29,12 +34,26 @@ pub(crate) struct Scene<'s> {
     pub(crate) gathering: Duration,
 }
 
+/// What flows have when they have found it out, which takes so many iterations.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    pub(crate) mbps: f64,
+    pub(crate) after: usize,
+}
+
 /// What was seen over one look.
 pub(crate) struct Seen {
     pub(crate) loads: Loads,
     pub(crate) flows: Vec<SeenFlow>,
     /// Of the first job.
     pub(crate) iteration: Duration,
+}
+
+impl Seen {
+    /// How many times as fast iterations are at a later look.
+    pub(crate) fn gain(&self, later: &Self) -> f64 {
+        self.iteration.as_secs_f64() / later.iteration.as_secs_f64()
+    }
 }
 
 pub(crate) struct SeenFlow {
@@ -44,12 +63,14 @@ pub(crate) struct SeenFlow {
 }
 
 impl<'s> Scene<'s> {
-    /// A cluster on which a coordinator leads and all agents are known.
-    pub(crate) fn set(screen: &'s Screen) -> Result<Self, StageError> {
+    /// A cluster on which one of three coordinators leads and all agents are known.
+    pub(crate) fn set(screen: &'s Screen, setting: Setting<'_>) -> Result<Self, StageError> {
         screen.say("a cluster comes up ...");
-        let mut stage = Stage::up(Setting::DEMO, Labs::Users)?;
+        let mut stage = Stage::up(setting, Labs::Users)?;
         let began = Instant::now();
-        stage.lead(&Leadership::default())?;
+        screen.say("three coordinators agree on a leader ...");
+        stage.lead_by_three()?;
+        screen.say("agents start on all nodes, and measure all links ...");
         stage.start_agents()?;
         stage.wait_until_known()?;
         let gathering = began.elapsed();
@@ -69,12 +90,12 @@ impl<'s> Scene<'s> {
         Ok(up.count())
     }
 
-    /// Starts a job, and waits until it has the rate that its uplink leaves it.
-    pub(crate) fn begin(&mut self, job: &str) -> Result<(), StageError> {
+    /// Starts a job, and waits until its flows have about the rate that links leave them.
+    pub(crate) fn begin(&mut self, job: &str, pace: Pace) -> Result<(), StageError> {
         self.screen.say("a job begins ...");
         let mut job = self.stage.job(job)?;
         job.wait_until("it sends", |progress| {
-            progress.iterations >= 2 && progress.slowest_mbps() > AT_RATE_MBPS
+            progress.iterations >= pace.after && progress.slowest_mbps() > AT_RATE * pace.mbps
         })?;
         self.screen.clear();
         self.jobs.push(job);
@@ -138,6 +159,14 @@ impl<'s> Scene<'s> {
                 &flows,
             );
         }
+    }
+
+    /// Ends the jobs; whether every session was kept.
+    pub(crate) fn end(&mut self) -> Result<bool, StageError> {
+        let reports: Vec<_> = self.jobs.drain(..).map(Job::stop).collect();
+        let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.screen.sessions(&reports);
+        Ok(reports.iter().all(JobReport::kept_all_sessions))
     }
 
     /// Asks until the agents have seen enough of the job to find what slows it.
@@ -204,13 +233,16 @@ impl<'s> Scene<'s> {
     }
 }
 
-/// Of those that ended meanwhile.
+/// Of those that ended meanwhile; where none did, it takes at least as long as was looked.
 fn mean_iteration(seen: &[Progress]) -> Duration {
     let ended = seen
         .windows(2)
         .filter(|pair| pair[0].iterations < pair[1].iterations);
     let took: Vec<_> = ended.filter_map(|pair| pair[1].iteration_ms).collect();
-    let mean_ms = took.iter().sum::<f64>() / took.len().max(1) as f64;
+    if took.is_empty() {
+        return LOOK;
+    }
+    let mean_ms = took.iter().sum::<f64>() / took.len() as f64;
     Duration::from_secs_f64(mean_ms / 1e3)
 }
 

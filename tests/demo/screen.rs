@@ -4,8 +4,9 @@ use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use reweave_common::cause::Cause;
 use reweave_common::fabric::Role;
-use reweave_common::operator::{Collision, Hop, Outcome, Plan, Record};
+use reweave_common::operator::{Collision, Hop, Outcome, Plan, Record, What};
 use reweave_common::plan::LostBecause;
 use reweave_common::units::Rate;
 use reweave_tests::{JobReport, Stage, StageError};
@@ -49,10 +50,10 @@ impl Screen {
         let fabric = scene.stage.fabric();
         let count = |role| fabric.nodes().filter(|(_, node)| node.role == role).count();
         let (hosts, switches) = (count(Role::Host), count(Role::Switch));
-        self.line(&self.ink(Ink::Bold, "Two flows, one uplink"));
+        self.line(&self.ink(Ink::Bold, "1 of 3  Two flows, one uplink"));
         self.line(&format!(
             "{hosts} hosts and {switches} switches came up on this machine in {:.1} s: real kernels, real TCP.\n\
-             {} agents of Reweave report to a coordinator, {:.1} s after the first was started.\n\
+             Three coordinators lead it, and {} agents report to them, after {:.1} s.\n\
              A training job sends h0 > h4 and h1 > h5. Each flow could have an uplink of its\n\
              own, but the switch's hash sends both over the same one.",
             scene.stage.took().as_secs_f64(),
@@ -63,10 +64,60 @@ impl Screen {
     }
 
     pub(crate) fn second_opening(&self) {
-        let title = self.ink(Ink::Bold, "When the world changes under a plan");
+        let title = self.ink(Ink::Bold, "2 of 3  When the world changes under a plan");
         self.line(&format!(
             "\n{title}\nThe same cluster again, the same collision, and the same plan."
         ));
+    }
+
+    pub(crate) fn dying_opening(&self, scene: &Scene<'_>) -> Result<(), StageError> {
+        let title = self.ink(Ink::Bold, "3 of 3  A dying optic");
+        self.line(&format!(
+            "\n{title}\nAnother cluster, slower, with four leaves and {} agents. A job sends\n\
+             h0 > h2 over one spine and h1 > h3 over the other.",
+            scene.agents_up()?,
+        ));
+        Ok(())
+    }
+
+    pub(crate) fn dies(&self, [from, to]: [&str; 2], one_in: u32) {
+        self.line(&format!(
+            "\nThe optic between {from} and {to} begins to die: of {one_in} packets one is lost."
+        ));
+    }
+
+    pub(crate) fn lost(&self, packets: u64) {
+        let (ink, words) = match packets {
+            0 => (Ink::Green, "none of the job's packets is lost".to_owned()),
+            _ => (
+                Ink::Red,
+                format!("{packets} of the job's packets were lost"),
+            ),
+        };
+        self.line(&format!("  {}", self.ink(ink, &words)));
+    }
+
+    pub(crate) fn cause(&self, cause: &Cause) {
+        let title = self.ink(Ink::Bold, "Finding");
+        self.line(&format!("\n{title}  {cause}; to do: {}", cause.remedy));
+    }
+
+    pub(crate) fn drains(&self, scene: &Scene<'_>, plan: &Plan, link: &str) {
+        let title = self.ink(Ink::Bold, &format!("Plan {}", plan.generation));
+        self.line(&format!("\n{title}  {link} carries nothing any more"));
+        for line in &plan.changes {
+            if let What::Routes { node, towards } = &line.what {
+                self.line(&format!(
+                    "  {node} sends what is for {towards} hosts elsewhere"
+                ));
+            }
+        }
+        self.predictions(scene, plan);
+    }
+
+    /// What a script sees in place of an invitation.
+    pub(crate) fn ends_here(&self) {
+        self.line("\nNobody is at a terminal, so all of it ends here and no page stays open.");
     }
 
     pub(crate) fn heading(&self, when: &str, iteration: Duration) {
@@ -76,11 +127,8 @@ impl Screen {
     }
 
     pub(crate) fn bar(&self, name: &str, load: Rate, capacity: Rate, flows: &[String]) {
-        let ink = if flows.len() > 1 {
-            Ink::Red
-        } else {
-            Ink::Green
-        };
+        let is_crowded = flows.len() > 1 && cells(load, capacity) > BAR_CELLS * 4 / 5;
+        let ink = if is_crowded { Ink::Red } else { Ink::Green };
         let filled = cells(load, capacity);
         let bar = self.ink(ink, &"█".repeat(filled));
         let rest = self.ink(Ink::Grey, &"·".repeat(BAR_CELLS - filled));
@@ -115,15 +163,7 @@ impl Screen {
             let (flow, from, to) = (scene.name(&made.flow), hop(&made.from), hop(&made.to));
             self.line(&format!("\n{title}  {flow} moves from {from} to {to}"));
         }
-        for predicted in &plan.predictions {
-            self.line(&format!(
-                "  {}  has {}, will have {} .. {}",
-                scene.name(&predicted.flow),
-                predicted.before_bits_per_s,
-                predicted.low_bits_per_s,
-                predicted.high_bits_per_s
-            ));
-        }
+        self.predictions(scene, plan);
         let lost = plan.report.alternatives.iter();
         for lost in lost.filter(|lost| !lost.moves.is_empty()).take(1) {
             let moves = lost.moves.iter().map(|made| scene.name(&made.flow));
@@ -134,6 +174,18 @@ impl Screen {
                 LostBecause::MoreMoves => "it is no better, and moves more".to_owned(),
             };
             self.line(&format!("  rather than moving {moves}: {why}"));
+        }
+    }
+
+    fn predictions(&self, scene: &Scene<'_>, plan: &Plan) {
+        for predicted in &plan.predictions {
+            self.line(&format!(
+                "  {}  has {}, will have {} .. {}",
+                scene.name(&predicted.flow),
+                predicted.before_bits_per_s,
+                predicted.low_bits_per_s,
+                predicted.high_bits_per_s
+            ));
         }
     }
 
@@ -222,15 +274,16 @@ impl Screen {
             None => "",
         };
         let reweave = stage.shortcut("reweave", &stage.operator().command(&[]))?;
-        let leaf0 = stage.shortcut("leaf0", &stage.enter("leaf0"))?;
-        let [reweave, leaf0] = [reweave, leaf0].map(|path| path.display().to_string());
+        let inside = stage.shortcut("leaf0", &stage.enter("leaf0"))?;
+        let [reweave, inside] = [reweave, inside].map(|path| path.display().to_string());
         self.line("\nThe jobs go on. Look at them in a browser:");
         self.line(&format!("  {}", self.ink(Ink::Blue, dashboard)));
         self.line("or look around from another terminal:");
         for command in [
             format!("{sudo}{reweave} status"),
             format!("{sudo}{reweave} history"),
-            format!("{sudo}{leaf0} ip rule"),
+            format!("{sudo}{reweave} top"),
+            format!("{sudo}{inside} ip route"),
         ] {
             self.line(&format!("  {}", self.ink(Ink::Blue, &command)));
         }

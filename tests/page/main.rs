@@ -4,6 +4,8 @@
 //! With REWEAVE_PICTURES, a folder, the views are photographed into it.
 
 mod browser;
+mod hands;
+mod leaders;
 #[path = "../lab/tests/support/needs.rs"]
 mod needs;
 mod plans;
@@ -40,6 +42,16 @@ fn main() -> ExitCode {
             "plans_of_all_kinds_are_told",
             NEEDS,
             plans::plans_of_all_kinds_are_told,
+        ),
+        trial(
+            "keys_and_a_pointer_do_all_there_is_to_do",
+            NEEDS,
+            hands::keys_and_a_pointer_do_all_there_is_to_do,
+        ),
+        trial(
+            "the_page_goes_on_with_whoever_leads",
+            NEEDS,
+            leaders::the_page_goes_on_with_whoever_leads,
         ),
     ];
     // Each measures rates or times, so none may have another beside it.

@@ -89,6 +89,8 @@ pub struct Stage {
     fabric: Fabric,
     bring_up: Duration,
     coordinator: Option<Program>,
+    /// Those that lead together, if it is not one alone.
+    trio: Vec<Program>,
     agents: BTreeMap<String, Program>,
 }
 
@@ -112,6 +114,7 @@ impl Stage {
             fabric,
             bring_up: Duration::ZERO,
             coordinator: None,
+            trio: Vec::new(),
             agents: BTreeMap::new(),
         };
         stage.write("two-leaves.toml", setting.fabric)?;
@@ -348,7 +351,10 @@ impl Stage {
                 command
             }
         };
-        command.args(["run", "--coordinator", COORDINATOR]);
+        command.arg("run");
+        for place in self.coordinated_at() {
+            command.args(["--coordinator", &place]);
+        }
         command.arg("--identity").arg(identity);
         command.arg("--state").arg(self.path("state").join(node));
         command
@@ -413,7 +419,8 @@ impl Stage {
 
     /// What everybody said, for whoever wants to know why something went wrong.
     fn tell_all(&self) {
-        let names = ["coordinator".to_owned()].into_iter();
+        let names = (0..self.trio.len()).map(coordinators::name);
+        let names = ["coordinator".to_owned()].into_iter().chain(names);
         let agents = self.nodes().map(|node| format!("agent-{node}"));
         for name in names.chain(agents) {
             let said = self.said(&name);
@@ -431,6 +438,7 @@ impl Drop for Stage {
         }
         self.agents.clear();
         self.coordinator = None;
+        self.trio.clear();
         if !self.name.is_empty() {
             let _ = program::output(&mut self.lab(&["down", &self.name]));
         }

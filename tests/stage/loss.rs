@@ -44,4 +44,25 @@ impl Stage {
         );
         self.output(node, &["nft", &table]).map(drop)
     }
+
+    /// From now on one in so many of what a switch sends to the next is lost where it comes in.
+    pub fn lose_coming(&self, [from, to]: [&str; 2], one_in: u32) -> Result<(), StageError> {
+        let port = self.port(to, from);
+        let coming = format!("type filter hook ingress device {port} priority 0;");
+        let lost = format!("numgen random mod {one_in} == 0");
+        let table = format!(
+            "table netdev loss {{ chain some {{ {coming} ip protocol tcp {lost} counter drop; ip protocol != tcp {lost} drop; }}; }}"
+        );
+        self.output(to, &["nft", &table]).map(drop)
+    }
+
+    /// How many packets of TCP were lost there.
+    pub fn lost(&self, to: &str) -> Result<u64, StageError> {
+        let table = self.output(to, &["nft", "list", "table", "netdev", "loss"])?;
+        let count = table.split_once("counter packets ").and_then(|(_, rest)| {
+            let count = rest.split_whitespace().next()?;
+            count.parse().ok()
+        });
+        Ok(count.unwrap_or_default())
+    }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::StageError;
-use crate::{COORDINATOR, Stage, program};
+use crate::{Stage, program};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Operator<'s> {
@@ -89,7 +89,8 @@ impl<'s> Operator<'s> {
         let mut command = self
             .stage
             .inside(Stage::STATION, self.stage.programs.reweave());
-        command.args(["--coordinator", COORDINATOR, "--identity"]);
+        let places = self.stage.coordinated_at().join(",");
+        command.args(["--coordinator", &places, "--identity"]);
         command
             .arg(self.stage.path("certificates/operator"))
             .args(words);

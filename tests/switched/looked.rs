@@ -15,6 +15,7 @@ use serde::Deserialize;
 use crate::needs::trial;
 use crate::play::{STAGE, ended, must, planned, status_when};
 use crate::scene::{leaf_spine, led};
+use crate::unwelcome;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -74,6 +75,7 @@ fn looked() {
     let kept = is_kept(&stage);
     is_listed(&stage, &kept);
     refuses(&stage);
+    unwelcome::is_refused(&stage);
     is_put_back(&stage, &kept);
     let report = must(Job::stop(job));
     assert!(report.kept_all_sessions(), "{report:#?}");

@@ -249,6 +249,16 @@ impl Coordinator {
         }
     }
 
+    /// A name that no node has is a mistake.
+    pub(crate) fn knows(&mut self, nodes: &[String]) -> Result<(), CliError> {
+        let known = self.status()?.agents;
+        let is_unknown = |node: &&String| !known.iter().any(|agent| agent.node == **node);
+        match nodes.iter().find(is_unknown).cloned() {
+            Some(node) => Err(CliError::NoSuchNode { node }),
+            None => Ok(()),
+        }
+    }
+
     /// The newest records, asked for page by page.
     pub(crate) fn history(&mut self, most: usize) -> Result<Vec<Record>, CliError> {
         let mut records: Vec<Record> = Vec::new();

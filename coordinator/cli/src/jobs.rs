@@ -30,11 +30,7 @@ struct Answer {
 impl Jobs {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
-        let known = coordinator.status()?.agents;
-        let is_unknown = |host: &&String| !known.iter().any(|agent| agent.node == **host);
-        if let Some(node) = self.hosts.iter().find(is_unknown).cloned() {
-            return Err(CliError::NoSuchNode { node });
-        }
+        coordinator.knows(&self.hosts)?;
         let mut jobs = match coordinator.ask(&Request::Jobs)? {
             Response::Jobs(jobs) => jobs,
             Response::Refused(refused) => return Err(CliError::Refused(refused)),

@@ -124,7 +124,7 @@ enum Command {
     Job(job::Job),
     Run(run::Run),
     Check(check::Check),
-    /// The cluster live in this terminal: links by trouble, hosts against hosts, flows and changes
+    /// The cluster live in this terminal: links by trouble, flows, jobs, running changes, hosts against hosts, and agents
     Top(top::Top),
     Rollback(rollback::Rollback),
     /// What was changed, by whom, and what came of it

@@ -23,7 +23,9 @@ pub(crate) struct Pairs {
 
 impl Pairs {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let mut answer = ask(&mut Coordinator::reach(reach)?)?;
+        let mut coordinator = Coordinator::reach(reach)?;
+        coordinator.knows(&self.hosts)?;
+        let mut answer = ask(&mut coordinator)?;
         answer.pairs.retain(|pair| self.has(pair));
         match output {
             Output::Csv => say(&csv(&answer)),

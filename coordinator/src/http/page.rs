@@ -29,6 +29,7 @@ assets! {
     "/assets/main.js" SCRIPT "main.js",
     "/assets/api.js" SCRIPT "api.js",
     "/assets/dom.js" SCRIPT "dom.js",
+    "/assets/elsewhere.js" SCRIPT "elsewhere.js",
     "/assets/units.js" SCRIPT "units.js",
     "/assets/fabric.js" SCRIPT "fabric.js",
     "/assets/layout.js" SCRIPT "layout.js",

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use reweave_link::visit::Visit;
 use serde_json::Value;
 
 use super::api::{is_problem, operators, viewers};
@@ -115,6 +116,22 @@ async fn who_asks_too_often_is_told_to_wait_and_others_are_not() {
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(me(&operator).code, 200);
     assert_eq!(send(&house, "GET", "/healthz", "").code, 200);
+}
+
+#[tokio::test]
+async fn tokens_that_are_made_up_have_one_budget_together() {
+    let house = House::new();
+    let operator = operators(&house).await;
+    let me = |token: &str| send(&house, "GET", "/api/v1/me", token);
+    assert_eq!(me(&operator).code, 200);
+    let made_up = |_| me(&format!("Authorization: Bearer {}\r\n", Visit::random()));
+    assert_eq!(made_up(0).code, 401);
+    let refused: Answer = (0..10_000)
+        .map(made_up)
+        .find(|answer| answer.code != 401)
+        .expect("strangers ask for ten thousand");
+    is_problem(&refused, 429, "too-often");
+    assert_eq!(me(&operator).code, 200, "whoever is known has his own");
 }
 
 /// Requests as the document allows them, and as it forbids them: each answer is one that it describes.

@@ -33,7 +33,7 @@ fn to(from: &str, to: &str) -> Hop {
     }
 }
 
-fn mbps(mbps: u64) -> Rate {
+pub(crate) fn mbps(mbps: u64) -> Rate {
     Rate::from_bits_per_s(mbps * 1_000_000)
 }
 

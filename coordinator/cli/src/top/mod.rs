@@ -2,6 +2,8 @@
 
 mod draw;
 mod heat;
+mod rows;
+mod trouble;
 mod view;
 
 use std::io::{self, IsTerminal};
@@ -11,18 +13,18 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
-use reweave_common::operator::{Findings, Matrix, Request, Response};
+use reweave_common::operator::{Findings, JobStatus, Matrix, Request, Response};
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
-use view::{Shown, View};
+use view::{Shown, Tab, View};
 
 /// Keys are answered at once, and figures are asked for once a second.
 const EVERY: Duration = Duration::from_secs(1);
 /// More would not fit into one answer.
 const MOST_PAIRS: u32 = 20_000;
 
-/// The cluster live in this terminal: links by trouble, hosts against hosts, flows and changes
+/// The cluster live in this terminal: links by trouble, flows, jobs, running changes, hosts against hosts, and agents
 #[derive(Debug, Args)]
 pub(crate) struct Top {}
 
@@ -32,7 +34,7 @@ impl Top {
             return Err(CliError::NoTerminal);
         }
         let mut coordinator = Coordinator::reach(reach)?;
-        let mut view = View::new(look(&mut coordinator)?);
+        let mut view = View::new(look(&mut coordinator, Tab::Links)?);
         let mut terminal = ratatui::init();
         let outcome = show(&mut terminal, &mut view, reach, coordinator);
         ratatui::restore();
@@ -56,8 +58,9 @@ fn show(
             return Ok(());
         }
         let seen = match &mut coordinator {
-            Some(coordinator) => look(coordinator),
-            None => Coordinator::reach(reach).and_then(|again| look(coordinator.insert(again))),
+            Some(coordinator) => look(coordinator, view.tab),
+            None => Coordinator::reach(reach)
+                .and_then(|again| look(coordinator.insert(again), view.tab)),
         };
         match seen {
             Ok(shown) => view.refresh(shown),
@@ -86,12 +89,28 @@ fn handle_keys(view: &mut View) -> Result<bool, CliError> {
     }
 }
 
-fn look(coordinator: &mut Coordinator) -> Result<Shown, CliError> {
+/// What only one list shows is asked for that one alone.
+fn look(coordinator: &mut Coordinator, tab: Tab) -> Result<Shown, CliError> {
     Ok(Shown {
         status: coordinator.status()?,
         findings: findings(coordinator)?,
-        matrix: matrix(coordinator)?,
+        jobs: match tab {
+            Tab::Jobs => Some(jobs(coordinator)?),
+            _ => None,
+        },
+        matrix: match tab {
+            Tab::Matrix => Some(matrix(coordinator)?),
+            _ => None,
+        },
     })
+}
+
+fn jobs(coordinator: &mut Coordinator) -> Result<Vec<JobStatus>, CliError> {
+    match coordinator.ask(&Request::Jobs)? {
+        Response::Jobs(jobs) => Ok(jobs),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
 }
 
 fn findings(coordinator: &mut Coordinator) -> Result<Findings, CliError> {

@@ -3,12 +3,15 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Cell;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
-use reweave_common::operator::{Finding, Findings, Matrix, MatrixCell, NotSeen};
+use reweave_common::cause::{Class, Subject};
+use reweave_common::operator::{
+    Finding, Findings, JobStatus, Matrix, MatrixCell, NotSeen, Promise,
+};
 use reweave_common::plan::Generation;
 
-use super::super::view::{Shown, View};
+use super::super::view::{Shown, Tab, View};
 use super::draw;
-use crate::show::tests::{collision, status};
+use crate::show::tests::{collision, mbps, status};
 
 fn shown() -> Shown {
     let cell = |from, to, median_us| MatrixCell {
@@ -24,10 +27,11 @@ fn shown() -> Shown {
             findings: vec![Finding::EcmpCollision(collision())],
             not_seen: NotSeen::default(),
         },
-        matrix: Matrix {
+        jobs: Some(vec![job()]),
+        matrix: Some(Matrix {
             hosts: ["h0", "h1"].map(str::to_owned).to_vec(),
             cells: vec![cell(0, 1, 10.0), cell(1, 0, 900.0)],
-        },
+        }),
     }
 }
 
@@ -48,30 +52,117 @@ fn press(view: &mut View, code: KeyCode) -> bool {
     view.handle_key(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
+/// It was promised more than it has.
+fn job() -> JobStatus {
+    JobStatus {
+        job: "h0 and h4".to_owned(),
+        hosts: ["h0", "h4"].map(str::to_owned).to_vec(),
+        flows: 2,
+        sending: 2,
+        rate_bits_per_s: mbps(198),
+        slowest_bits_per_s: Some(mbps(99)),
+        iteration_ms: Some(651.2),
+        rest_share: None,
+        seen_for_ms: 1000,
+        promise: Some(Promise {
+            generation: Generation(3),
+            flows: 2,
+            predicted_bits_per_s: [mbps(190), mbps(200)],
+            achieved_bits_per_s: mbps(99),
+        }),
+    }
+}
+
+/// The lines in which links stand, from the first on.
+fn link_lines(text: &str, width: usize) -> Vec<String> {
+    let text: Vec<_> = text.chars().collect();
+    let lines = text.chunks(width).map(|line| line.iter().collect());
+    let lines = lines.skip_while(|line: &String| !line.starts_with("link "));
+    lines.skip(1).take(3).collect()
+}
+
 #[test]
-fn what_is_wrong_stands_first_and_the_fullest_link_next() {
+fn what_is_wrong_stands_first_and_the_link_in_most_trouble_next() {
     let mut view = View::new(shown());
-    let text = text(&on(100, 30, &view));
-    assert!(
-        text.contains("leaf0 > spine0 is 99 % full and shared by 2 flows"),
-        "{text}"
+    let before = text(&on(120, 30, &view));
+    let shared = "leaf0 > spine0 is 99 % full and shared by 2 flows";
+    assert!(before.contains(shared), "{before}");
+    let lines = link_lines(&before, 120);
+    let firsts: Vec<_> = lines.iter().map(|line| &line[..14]).collect();
+    assert_eq!(
+        firsts,
+        ["leaf1 > spine1", "leaf0 > spine0", "leaf0 > spine1"]
     );
-    let links = &view.shown.status.links;
-    let firsts: Vec<_> = links
-        .iter()
-        .map(|link| (link.up, link.rate_bits_per_s))
-        .collect();
-    let mut sorted = firsts.clone();
-    sorted.sort_by_key(|(up, rate)| (*up, std::cmp::Reverse(*rate)));
-    assert_eq!(firsts, sorted, "down first, then by load");
+    let troubles = ["down", "collision", ""];
+    for (line, trouble) in lines.iter().zip(troubles) {
+        assert!(line.contains(trouble), "{trouble}: {line}");
+    }
     view.away("the coordinator did not answer".to_owned());
-    assert!(super::tests::text(&on(100, 30, &view)).contains("did not answer"));
+    assert!(text(&on(100, 30, &view)).contains("did not answer"));
+}
+
+/// A full link is busy; one that loses packets is in trouble, however little it carries.
+#[test]
+fn a_link_that_a_finding_names_stands_above_a_full_one() {
+    let mut shown = shown();
+    let [from, to] = ["leaf0", "spine1"].map(str::to_owned);
+    let empty = shown.status.links.iter().find(|link| link.hop.to == to);
+    let link = empty.map(|link| link.hop.link.clone()).unwrap();
+    let suspects = [(1, "lossy link"), (2, "lossy link")];
+    for (others, words) in suspects {
+        let named = Subject::Hop {
+            from: from.clone(),
+            to: to.clone(),
+            link: link.clone(),
+        };
+        let hosts = (1..others).map(|nth| Subject::Host(format!("h{nth}")));
+        let subject = match others {
+            1 => named,
+            _ => Subject::either(hosts.chain([named])),
+        };
+        let cause = Class::LossyLink.cause(subject, 0.9, "1 in 20".to_owned());
+        shown.findings.findings = vec![Finding::Cause(cause)];
+        let view = View::new(Shown {
+            status: shown.status.clone(),
+            findings: shown.findings.clone(),
+            jobs: None,
+            matrix: None,
+        });
+        let lines = link_lines(&text(&on(120, 30, &view)), 120);
+        assert!(lines[0].starts_with("leaf1 > spine1"), "{lines:?}");
+        assert!(lines[1].starts_with("leaf0 > spine1"), "{lines:?}");
+        assert!(lines[1].contains(words), "{lines:?}");
+        assert!(lines[2].contains("full"), "{lines:?}");
+    }
+}
+
+#[test]
+fn jobs_stand_with_what_was_promised_and_changes_with_whom_they_wait_for() {
+    let mut view = View::new(shown());
+    view.tab = Tab::Jobs;
+    let jobs = text(&on(110, 30, &view));
+    for words in [
+        "h0 and h4",
+        "651 ms",
+        "190.0 Mb/s .. 200.0 Mb/s, has 99.0 Mb/s",
+    ] {
+        assert!(jobs.contains(words), "{words}\n{jobs}");
+    }
+    view.shown.jobs = Some(Vec::new());
+    assert!(text(&on(110, 30, &view)).contains("nobody exchanges large flows"));
+    view.tab = Tab::Changes;
+    let changes = text(&on(110, 30, &view));
+    let running = crate::show::phase(&view.shown.status.changes[0]);
+    // Once in what needs attention, and once in the list.
+    assert_eq!(changes.matches(&running).count(), 2, "{running}\n{changes}");
+    view.shown.status.changes.clear();
+    assert!(text(&on(110, 30, &view)).contains("nothing is being changed"));
 }
 
 #[test]
 fn keys_turn_scroll_pause_and_end() {
     let mut view = View::new(shown());
-    for heading in ["from", "latency", "node", "link"] {
+    for heading in ["from", "promised", "where it is", "latency", "node", "link"] {
         assert!(press(&mut view, KeyCode::Tab));
         let text = text(&on(100, 30, &view));
         assert!(text.contains(heading), "{heading}\n{text}");
@@ -92,8 +183,7 @@ fn keys_turn_scroll_pause_and_end() {
 #[test]
 fn the_matrix_is_coloured_by_what_was_measured() {
     let mut view = View::new(shown());
-    press(&mut view, KeyCode::Tab);
-    press(&mut view, KeyCode::Tab);
+    view.tab = Tab::Matrix;
     let terminal = on(100, 30, &view);
     let buffer = terminal.backend().buffer();
     let blocks = buffer.content().iter().filter(|cell| cell.symbol() == "▀");
@@ -106,7 +196,7 @@ fn the_matrix_is_coloured_by_what_was_measured() {
 fn a_terminal_of_any_size_will_do() {
     let mut view = View::new(shown());
     for (width, height) in [(1, 1), (20, 5), (80, 24), (300, 100)] {
-        for _ in 0..4 {
+        for _ in Tab::ALL {
             on(width, height, &view);
             press(&mut view, KeyCode::Right);
         }

@@ -1,31 +1,46 @@
 //! What is looked at, and what keys do to that.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use reweave_common::operator::{Findings, LinkStatus, Matrix, Status};
+use reweave_common::operator::{Findings, JobStatus, LinkStatus, Matrix, Status};
+
+use super::trouble;
 
 /// What was seen at one moment.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) status: Status,
     pub(super) findings: Findings,
-    pub(super) matrix: Matrix,
+    /// Both where somebody looks at them.
+    pub(super) jobs: Option<Vec<JobStatus>>,
+    pub(super) matrix: Option<Matrix>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tab {
     Links,
     Flows,
+    Jobs,
+    Changes,
     Matrix,
     Agents,
 }
 
 impl Tab {
-    pub(super) const ALL: [Self; 4] = [Self::Links, Self::Flows, Self::Matrix, Self::Agents];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Links,
+        Self::Flows,
+        Self::Jobs,
+        Self::Changes,
+        Self::Matrix,
+        Self::Agents,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Links => "Links",
             Self::Flows => "Flows",
+            Self::Jobs => "Jobs",
+            Self::Changes => "Changes",
             Self::Matrix => "Matrix",
             Self::Agents => "Agents",
         }
@@ -75,13 +90,22 @@ impl View {
 
     /// Those in trouble first.
     fn put_in_order(&mut self) {
-        let status = &mut self.shown.status;
-        status.links.sort_by_key(|link| (link.up, emptiness(link)));
+        let Shown {
+            status,
+            findings,
+            jobs,
+            ..
+        } = &mut self.shown;
+        status
+            .links
+            .sort_by_cached_key(|link| trouble::rank(link, findings));
         let rate = |flow: &reweave_common::operator::FlowStatus| flow.rate_bits_per_s;
         status
             .flows
             .sort_by_key(|flow| std::cmp::Reverse(rate(flow)));
         status.agents.sort_by_key(|agent| !agent.is_in_trouble());
+        let jobs = jobs.iter_mut();
+        jobs.for_each(|jobs| jobs.sort_by_key(|job| std::cmp::Reverse(job.rate_bits_per_s)));
     }
 
     /// Whether to go on.
@@ -109,19 +133,17 @@ impl View {
     }
 
     fn scroll(&mut self, by: usize) {
+        let status = &self.shown.status;
         let rows = match self.tab {
-            Tab::Links => self.shown.status.links.len(),
-            Tab::Flows => self.shown.status.flows.len(),
-            Tab::Agents => self.shown.status.agents.len(),
+            Tab::Links => status.links.len(),
+            Tab::Flows => status.flows.len(),
+            Tab::Jobs => self.shown.jobs.as_ref().map_or(0, Vec::len),
+            Tab::Changes => status.changes.len(),
+            Tab::Agents => status.agents.len(),
             Tab::Matrix => 0,
         };
         self.above = (self.above + by).min(rows.saturating_sub(1));
     }
-}
-
-/// In thousandths of its capacity.
-fn emptiness(link: &LinkStatus) -> u64 {
-    1000_u64.saturating_sub((fullness(link) * 1e3) as u64)
 }
 
 pub(super) fn fullness(link: &LinkStatus) -> f64 {

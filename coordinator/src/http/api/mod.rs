@@ -55,7 +55,8 @@ pub(super) fn routes(house: House, glances: Glances) -> Router {
         house,
     };
     let (api, document) = described().split_for_parts();
-    let limits = middleware::from_fn_with_state(Limits::default(), limits::hold);
+    let limits = (Limits::default(), served.house.clone());
+    let limits = middleware::from_fn_with_state(limits, limits::hold);
     let strangers = middleware::from_fn_with_state(served.clone(), audit::note_strangers);
     let api = api
         .layer(strangers)

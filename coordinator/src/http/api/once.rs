@@ -25,6 +25,8 @@ const LONGEST_KEY: usize = 128;
 const KEPT: Duration = Duration::from_hours(24);
 /// The oldest leave first.
 const MOST: usize = 1024;
+/// Together. One that is longer alone is not kept: its request is answered anew.
+const MOST_BYTES: usize = 64 << 20;
 
 /// Only for the document: it is read from the headers.
 #[derive(IntoParams)]
@@ -66,7 +68,7 @@ fn is_key(text: &str) -> bool {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Answers(Arc<Mutex<BTreeMap<(Visitor, String), Kept>>>);
+pub(super) struct Answers(Arc<Mutex<All>>);
 
 struct Kept {
     what: String,
@@ -93,9 +95,12 @@ impl Answers {
             key: Some(key),
         };
         let (head, body) = asked.await?.into_parts();
+        // It is in memory already; how much of that stays is bounded.
         let body = to_bytes(body, usize::MAX).await;
         let body = body.map_err(|_| Problem::unexpected())?;
-        open.keep((head.status, head.headers.clone(), body.clone()));
+        if body.len() <= MOST_BYTES {
+            open.keep((head.status, head.headers.clone(), body.clone()));
+        }
         Ok(Response::from_parts(head, Body::from(body)))
     }
 
@@ -104,7 +109,7 @@ impl Answers {
         let mut kept = self.lock();
         kept.retain(|_, kept| kept.since.elapsed() < KEPT);
         let Some(first) = kept.get(key) else {
-            drop_oldest(&mut kept);
+            while kept.len() >= MOST && drop_oldest(&mut kept, |_| true) {}
             let since = Instant::now();
             let answer = None;
             kept.insert(
@@ -129,20 +134,25 @@ impl Answers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Visitor, String), Kept>> {
+    fn lock(&self) -> MutexGuard<'_, All> {
         // What is kept is whole at any moment.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn drop_oldest(kept: &mut BTreeMap<(Visitor, String), Kept>) {
-    while kept.len() >= MOST {
-        let oldest = kept.iter().min_by_key(|(_, kept)| kept.since);
-        let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
-            return;
-        };
-        kept.remove(&oldest);
-    }
+type All = BTreeMap<(Visitor, String), Kept>;
+
+/// Of these. Whether there was one.
+fn drop_oldest(kept: &mut All, of: impl Fn(&Kept) -> bool) -> bool {
+    let all = kept.iter().filter(|(_, kept)| of(kept));
+    let oldest = all.min_by_key(|(_, kept)| kept.since);
+    let oldest = oldest.map(|(key, _)| key.clone());
+    oldest.is_some_and(|key| kept.remove(&key).is_some())
+}
+
+fn bytes(kept: &All) -> usize {
+    let answers = kept.values().filter_map(|kept| kept.answer.as_ref());
+    answers.map(|(_, _, body)| body.len()).sum()
 }
 
 /// A request that is being answered. Dropped before it is, because it was refused or whoever asked
@@ -156,6 +166,9 @@ impl Open<'_> {
     fn keep(&mut self, answer: (StatusCode, HeaderMap, Bytes)) {
         let key = self.key.take();
         let mut kept = self.answers.lock();
+        let more = answer.2.len();
+        let is_answered = |kept: &Kept| kept.answer.is_some();
+        while bytes(&kept) + more > MOST_BYTES && drop_oldest(&mut kept, is_answered) {}
         if let Some(kept) = key.and_then(|key| kept.get_mut(&key)) {
             kept.answer = Some(answer);
         }
@@ -186,4 +199,48 @@ fn still_at_it() -> Problem {
     let detail =
         "the request with this Idempotency-Key is still being answered: ask again in a second";
     Problem::new(StatusCode::CONFLICT, "urn:reweave:still-at-it", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use axum::http::HeaderName;
+    use reweave_link::visit::Visit;
+
+    use super::*;
+
+    fn once(by: &Visitor, nth: usize) -> Once {
+        let key = nth.to_string().parse().expect("a header's value");
+        let headers = HeaderMap::from_iter([(HeaderName::from_static(HEADER), key)]);
+        Once::asked(&headers, by, "the same").expect("a key")
+    }
+
+    /// How often those with these keys were answered anew.
+    async fn made(answers: &Answers, by: &Visitor, keys: &[usize], bytes: usize) -> u32 {
+        let made = Cell::new(0);
+        for &nth in keys {
+            let asked = async {
+                made.set(made.get() + 1);
+                Ok(Response::new(Body::from(vec![b'x'; bytes])))
+            };
+            let answer = answers.answer(once(by, nth), asked).await;
+            assert!(answer.is_ok());
+        }
+        made.get()
+    }
+
+    #[tokio::test]
+    async fn kept_answers_take_so_many_bytes_together_and_the_oldest_leave() {
+        let by = Visitor::Token(Visit::random().digest());
+        let (answers, third) = (Answers::default(), MOST_BYTES / 3);
+        assert_eq!(made(&answers, &by, &[0, 1, 2], third).await, 3);
+        assert_eq!(made(&answers, &by, &[0, 1, 2], third).await, 0);
+        assert_eq!(made(&answers, &by, &[3], third).await, 1);
+        assert!(bytes(&answers.lock()) <= MOST_BYTES);
+        assert_eq!(made(&answers, &by, &[1, 2, 3], third).await, 0);
+        assert_eq!(made(&answers, &by, &[0], third).await, 1);
+        assert_eq!(made(&answers, &by, &[4, 4], MOST_BYTES + 1).await, 2);
+        assert_eq!(made(&answers, &by, &[2, 3, 0], third).await, 0, "they stay");
+    }
 }

@@ -1,5 +1,7 @@
 //! What went wrong, as RFC 9457 has it: one shape for every refusal, with what to do next.
 
+use std::net::SocketAddr;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -19,6 +21,10 @@ pub(super) struct Problem {
     title: &'static str,
     status: u16,
     detail: String,
+    /// Where whoever leads listens, told by one that does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    leader: Option<SocketAddr>,
     #[serde(skip)]
     code: StatusCode,
 }
@@ -30,6 +36,7 @@ impl Problem {
             title: code.canonical_reason().unwrap_or("Problem"),
             status: code.as_u16(),
             detail: detail.into(),
+            leader: None,
             code,
         }
     }
@@ -140,7 +147,14 @@ impl From<Refused> for Problem {
             | Refused::CannotSign { .. }
             | Refused::Membership { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:refused"),
         };
-        Self::new(code, kind, refused.to_string())
+        let leader = match refused {
+            Refused::NotLeading { leader } => leader,
+            _ => None,
+        };
+        Self {
+            leader,
+            ..Self::new(code, kind, refused.to_string())
+        }
     }
 }
 

@@ -1,0 +1,53 @@
+//! Three coordinators, of which one leads: the page goes on with whoever leads next.
+
+use reweave_tests::{Labs, PATIENCE, Setting, Stage, wait_for};
+
+use super::browser::Browser;
+use super::play::must;
+use super::{operators_page, photograph, view};
+
+/// Over TLS, where the page is to be had from other machines.
+pub(crate) fn the_page_goes_on_with_whoever_leads() {
+    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    must(stage.lead_by_three());
+    let first = must(stage.leader());
+    let mut browser = operators_page(&stage);
+    is_live_at(&mut browser, first);
+    view(&mut browser, "matrix");
+
+    // Whoever stood still while others chose another says so when it goes on.
+    must(stage.one_of_three(first).freeze());
+    let second = another_leads(&stage, first);
+    must(stage.one_of_three(first).thaw());
+    is_live_at(&mut browser, second);
+    let matrix = "document.getElementById('tab-matrix').ariaSelected === 'true'";
+    browser.when(matrix);
+
+    // Whoever is dead says nothing.
+    stage.one_of_three(second).kill();
+    browser.when("document.querySelectorAll('#elsewhere a').length === 2");
+    let text = browser.text();
+    assert!(text.contains("This page is not live any more"), "{text}");
+    assert!(text.contains("the coordinator cannot be reached"), "{text}");
+    photograph(&mut browser, "elsewhere");
+    let third = another_leads(&stage, second);
+    // Whichever is opened, it is soon the one that leads.
+    browser.value("document.querySelector('#elsewhere a').click()");
+    is_live_at(&mut browser, third);
+    browser.when(matrix);
+    browser.when("document.getElementById('elsewhere').childElementCount === 0");
+}
+
+fn another_leads(stage: &Stage, than: usize) -> usize {
+    must(wait_for("another leads", PATIENCE, || {
+        Ok(Some(stage.leader()?).filter(|&leads| leads != than))
+    }))
+}
+
+/// The generation stands in what is said of a cluster that is heard.
+fn is_live_at(browser: &mut Browser, place: usize) {
+    let host = Stage::address_of(place);
+    browser.when(&format!(
+        "location.hostname === '{host}' && document.querySelector('#state .chip')?.innerText.includes('generation')"
+    ));
+}

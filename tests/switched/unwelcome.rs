@@ -1,0 +1,122 @@
+//! What nobody means well by, asked of a cluster that lives: each command says no in one clear error, with an
+//! exit code that says whose fault it is, and nothing of the cluster changes.
+
+use std::sync::Mutex;
+use std::thread;
+
+use reweave_tests::Stage;
+
+use crate::play::must;
+
+const THREADS: usize = 4;
+/// Where the value stands.
+const HERE: &str = "?";
+/// But those that are done already when there is no such thing: a job that nobody knows has ended.
+const COMMANDS: [&[&str]; 26] = [
+    &["hosts", HERE],
+    &["links", HERE],
+    &["paths", HERE],
+    &["jobs", HERE],
+    &["pairs", HERE],
+    &["trace", HERE],
+    &["trace", "h0", HERE],
+    &["explain", HERE],
+    &["plan", "show", HERE],
+    &["plan", "diff", HERE],
+    &["plan", "drain", HERE],
+    &["diff", HERE],
+    &["apply", HERE],
+    &["approve", HERE],
+    &["rollback", HERE],
+    &["history", HERE],
+    &["maintenance", HERE],
+    &["cluster", "member", "remove", HERE],
+    &["cluster", "member", "replace", HERE],
+    &["job", "register", "--hosts", HERE, "mine"],
+    &["job", "start", HERE],
+    &["job", "phase", HERE, "forward"],
+    &["job", "gate", "--hosts", HERE],
+    &["job", "freeze", HERE],
+    &["job", "thaw", HERE],
+    &["dashboard", "--hours", HERE],
+];
+
+fn values() -> [String; 5] {
+    [
+        String::new(),
+        "<img src=x onerror=alert(1)>".to_owned(),
+        "99999999999999999999".to_owned(),
+        "\u{1b}]0;mine\u{7}\u{1b}[2Jx\nerror: all is well\u{202e}".to_owned(),
+        "x".repeat(50_000),
+    ]
+}
+
+pub(crate) fn is_refused(stage: &Stage) {
+    let before = stands(stage);
+    let values = values();
+    let lines = COMMANDS.iter().flat_map(|words| {
+        let with = |value: &String| {
+            let words = words.iter().map(|&word| match word {
+                HERE => value.clone(),
+                word => word.to_owned(),
+            });
+            words.collect::<Vec<_>>()
+        };
+        values.iter().map(with)
+    });
+    let lines = Mutex::new(lines.collect::<Vec<_>>());
+    let found = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Some(words) = next(&lines) {
+                    let complaint = complaint(stage, &words);
+                    found.lock().expect("nobody panics").extend(complaint);
+                }
+            });
+        }
+    });
+    let found = found.into_inner().expect("nobody panics");
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert_eq!(stands(stage), before, "something was changed");
+}
+
+fn next(lines: &Mutex<Vec<Vec<String>>>) -> Option<Vec<String>> {
+    lines.lock().expect("nobody panics").pop()
+}
+
+fn stands(stage: &Stage) -> impl PartialEq + std::fmt::Debug {
+    let status = must(stage.operator().status());
+    let coordinators: Vec<_> = status.coordinators.into_iter().map(|it| it.name).collect();
+    let plans = must(stage.operator().history()).len();
+    (status.generation, status.revoked, coordinators, plans)
+}
+
+/// What is wrong with an answer, if anything is.
+fn complaint(stage: &Stage, words: &[String]) -> Option<String> {
+    let borrowed: Vec<_> = words.iter().map(String::as_str).collect();
+    let output = stage.operator().command(&borrowed).output();
+    let output = output.expect("it runs");
+    let [said, shown] = [&output.stderr, &output.stdout].map(|it| String::from_utf8_lossy(it));
+    let what = match output.status.code() {
+        _ if said.chars().chain(shown.chars()).any(steers) => "steers the terminal",
+        _ if said.contains("panicked") => "panics",
+        Some(1 | 2) if said.lines().filter(|it| it.starts_with("error: ")).count() == 1 => {
+            return None;
+        }
+        Some(1 | 2) => "has not one error",
+        Some(0) => "is taken",
+        _ => "ends in no way that is told of",
+    };
+    let short = |text: &str| text.chars().take(200).collect::<String>();
+    let words: Vec<_> = words.iter().map(|word| short(word)).collect();
+    Some(format!(
+        "{what}: {words:?}\n  {:?}: {:?}",
+        output.status,
+        short(&said)
+    ))
+}
+
+fn steers(c: char) -> bool {
+    ('\u{202a}'..='\u{202e}').contains(&c) || (c.is_control() && c != '\n')
+}
