@@ -31,5 +31,7 @@ mod node;
 mod seeds;
 #[path = "rewiring/troubled.rs"]
 mod troubled;
+#[path = "rewiring/wishes.rs"]
+mod wishes;
 #[path = "rewiring/world.rs"]
 mod world;

@@ -54,12 +54,12 @@ impl Spoken for PeerPart {
 
 impl Spoken for Request {
     fn since(&self) -> u16 {
-        u16::from(matches!(self, Self::Standing))
+        u16::from(matches!(self, Self::Standing | Self::Steer { .. }))
     }
 }
 
 impl Spoken for Response {
     fn since(&self) -> u16 {
-        u16::from(matches!(self, Self::Standing(_)))
+        u16::from(matches!(self, Self::Standing(_) | Self::Steered { .. }))
     }
 }

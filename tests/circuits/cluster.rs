@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
-use reweave_common::operator::{AgentState, Outcome, Plan, Record, Status};
+use reweave_common::operator::{AgentState, Outcome, Plan, Record, RunningChange, Status};
 use reweave_tests::{PATIENCE, Program, Stage, settings_of, term_led, wait_for};
 use serde::Deserialize;
 
@@ -194,6 +194,25 @@ impl Cluster {
     pub(crate) fn begin(&self, plan: &Plan) {
         let output = self.reweave(&["apply", &plan.generation.to_string(), "--no-wait"]);
         assert!(output.status.success(), "{output:?}");
+    }
+
+    /// A person holds, resumes or aborts it.
+    #[track_caller]
+    pub(crate) fn steer(&self, how: &str, plan: &Plan) {
+        let output = self.reweave(&[how, &plan.generation.to_string()]);
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until_change(&self, plan: &Plan, is_so: impl Fn(&RunningChange) -> bool) {
+        let found = || {
+            let changes = self.status().map(|it| it.changes).unwrap_or_default();
+            let mut changes = changes.iter();
+            let own = changes.find(|it| it.generation == plan.generation);
+            Ok(own.is_some_and(&is_so).then_some(()))
+        };
+        wait_for("the plan is so far", PATIENCE, found)
+            .unwrap_or_else(|error| panic!("{error}: {:?}", self.status()));
     }
 
     /// What came of a plan that has begun, or that it is held.

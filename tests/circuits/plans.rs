@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use libtest_mimic::Trial;
-use reweave_common::operator::{Outcome, Plan, Tag, What};
+use reweave_common::operator::{Outcome, Phase, Plan, RunningChange, Tag, What};
 
 use crate::LAB;
 use crate::cluster::Cluster;
@@ -61,6 +61,7 @@ fn sessions_outlive_plans() {
     let stream = Stream::begin(&cluster.scene.0, ["h3", "fab1", "h1"]);
     let turns = [Thirds::Along, Thirds::Across].into_iter().cycle();
     let before = cluster.scene.thrown_away();
+    let identities = cluster.scene.identities();
     let mut taken_back = 0;
     for to in turns.take(count) {
         taken_back += arrive(&cluster, to);
@@ -72,6 +73,7 @@ fn sessions_outlive_plans() {
         before,
         "packets were thrown away"
     );
+    assert_eq!(cluster.scene.identities(), identities);
     let [sent, arrived] = stream.end();
     eprintln!("with a fixed first hop: {sent} sent, {arrived} arrived");
     assert!(sent > 1000 && arrived == sent, "{arrived} of {sent}");
@@ -101,7 +103,8 @@ fn goes_wrong() {
     moves_unsaid(&cluster);
     moves_wrongly(&cluster);
     moves_by_halves(&cluster);
-    stays_dark(&cluster);
+    stays_dark(&cluster, &running);
+    is_given_up(&cluster);
     running.end_without_loss();
 }
 
@@ -155,19 +158,45 @@ fn moves_by_halves(cluster: &Cluster) {
     back_to(cluster, Thirds::Across);
 }
 
-/// What was there before is there again.
-fn stays_dark(cluster: &Cluster) {
+/// What was there before is there again, though not as long as somebody holds the plan.
+fn stays_dark(cluster: &Cluster, running: &Running) {
     cluster.scene.goes_wrong("\"stays-dark\"");
     let plan = cluster.plan(Thirds::Along);
     let before = cluster.driver_said("holds");
     cluster.begin(&plan);
     cluster.wait_until_driver_said("holds", before + 1);
+    cluster.steer("hold", &plan);
     cluster.scene.goes_wrong("null");
+    let is_stopped =
+        |change: &RunningChange| change.phase == Phase::RollingBack && change.stopped_by.is_some();
+    cluster.wait_until_change(&plan, is_stopped);
+    let moved = cluster.driver_said("shall hold");
+    running.go_on(10);
+    cluster.wait_until_change(&plan, is_stopped);
+    assert_eq!(cluster.driver_said("shall hold"), moved);
+    cluster.steer("resume", &plan);
     let outcome = cluster.ended(&plan);
     let Outcome::RolledBack { reasons, .. } = &outcome else {
         panic!("{outcome:?}");
     };
     assert!(reasons[0].contains("sees no light"), "{reasons:?}");
+}
+
+/// While its circuits move or its routes do: everything comes back.
+fn is_given_up(cluster: &Cluster) {
+    let plan = cluster.plan(Thirds::Along);
+    let before = cluster.driver_said("shall hold");
+    cluster.begin(&plan);
+    cluster.wait_until_driver_said("shall hold", before + 1);
+    cluster.steer("abort", &plan);
+    let outcome = cluster.ended(&plan);
+    let Outcome::RolledBack { reasons, .. } = &outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(reasons[0].ends_with(" aborted it"), "{reasons:?}");
+    let status = cluster.status().expect("an answer");
+    let circuits = status.opticals[0].circuits.to_string();
+    assert_eq!(circuits, Thirds::Across.circuits_in_order());
 }
 
 /// Over a line that breaks with the driver, and is made anew.

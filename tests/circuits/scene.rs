@@ -258,6 +258,15 @@ impl Scene {
         (0..4).map(of).collect()
     }
 
+    /// By what hosts are known, and how long their packets may be: the hardware address and MTU of each
+    /// interface, and all addresses.
+    pub(crate) fn identities(&self) -> Vec<String> {
+        let script = "for it in /sys/class/net/*; do echo $it $(cat $it/address $it/mtu); done; \
+                      ip -o address | awk '{print $2, $3, $4}'";
+        let of = |host| self.0.output(&format!("h{host}"), &["sh", "-c", script]);
+        (0..4).map(|host| of(host).expect("it is told")).collect()
+    }
+
     pub(crate) fn wait_for_light(&self) {
         let read = ["cat", "/sys/class/net/fab2/carrier"];
         wait_for("the fibres have light", PATIENCE, || {

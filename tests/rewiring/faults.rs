@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use reweave_common::ids::OpticalId;
+use reweave_common::operator::{Request, Steering};
+use reweave_core::State;
 use reweave_tests::world::chance::Chance;
 use reweave_tests::world::coordinator::{Death, Guest};
 use reweave_tests::world::wire::Weather;
@@ -35,6 +37,8 @@ pub(crate) enum Fault {
     /// Somebody's packets go out by this port whatever their node holds, or nobody's do.
     IsStubborn(Option<Port>),
     WeatherTurns(Weather),
+    /// A person wants this of whatever plan is on its way.
+    Steers(Steering),
 }
 
 impl World {
@@ -85,6 +89,16 @@ impl World {
                 self.cluster.look_at_ways(self.schedule.now());
             }
             Fault::WeatherTurns(weather) => self.wire.weather = weather,
+            Fault::Steers(how) => self.steer(how),
+        }
+    }
+
+    /// While nobody leads, nobody hears it.
+    fn steer(&mut self, how: Steering) {
+        let rollouts = self.state().into_iter().flat_map(State::rollouts);
+        let under_way: Vec<_> = rollouts.map(|it| it.plan.generation).collect();
+        for generation in under_way {
+            self.ask(Request::Steer { generation, how });
         }
     }
 
@@ -116,6 +130,7 @@ impl World {
             }
         }
         self.cluster.coordinator.will_live();
+        self.schedule.after(Duration::ZERO, Event::LetGoOn);
     }
 
     /// L1: a plan that is under way ends in time. Then everybody holds what is in force, and goes on
@@ -160,7 +175,7 @@ fn stand_in_the_way(world: &mut World, chance: &mut Chance, span: Duration) {
 
 fn trouble(world: &World, chance: &mut Chance, guest: Guest) -> (Fault, Option<Fault>) {
     let once = |fault| (fault, None);
-    match chance.below(13) {
+    match chance.below(15) {
         0 => once(Fault::CoordinatorDies),
         1 | 2 => once(Fault::CoordinatorDiesAfter {
             entries: chance.below(12),
@@ -177,6 +192,11 @@ fn trouble(world: &World, chance: &mut Chance, guest: Guest) -> (Fault, Option<F
             Fault::DiskIsFull(guest, true),
             Some(Fault::DiskIsFull(guest, false)),
         ),
+        9 => (
+            Fault::Steers(Steering::Hold),
+            Some(Fault::Steers(Steering::Resume)),
+        ),
+        10 => once(Fault::Steers(Steering::Abort)),
         8 => (
             Fault::KernelRefuses(guest, Some(chance.below(6))),
             Some(Fault::KernelRefuses(guest, None)),

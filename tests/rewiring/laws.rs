@@ -13,6 +13,7 @@ use reweave_core::{Change, Command, Decision, Move, State};
 use reweave_driver::moves::contested;
 
 use crate::light::{Cabling, Drivers, Lost, Nodes, Port};
+use crate::wishes::Wishes;
 
 /// A port is idle for so long before anything of it moves.
 const QUIET_FOR: Duration = Duration::from_millis(200);
@@ -48,6 +49,10 @@ pub(crate) enum Breach {
     NotIdempotent(NodeId),
     /// A plan is over, and this node holds something else than is in force.
     Mixed(Doer),
+    /// A person has stopped this plan, and it began something else.
+    BegunThoughStopped(Generation),
+    /// A person has given it up.
+    KeptThoughAborted(Generation),
     NoMatching {
         optical: OpticalId,
         port: PortId,
@@ -71,6 +76,8 @@ pub(crate) struct Looks {
     pub(crate) taken_back: u64,
     /// Plans that departed while another was on its way.
     pub(crate) beside: u64,
+    /// How often a plan was stopped, or given up, that had begun.
+    pub(crate) steered: u64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -84,6 +91,7 @@ pub(crate) struct Laws {
     pub(crate) stubborn: BTreeSet<Port>,
     acted: BTreeMap<Doer, (Generation, Token)>,
     heard: BTreeSet<(Doer, Token)>,
+    wishes: Wishes,
     /// Plans on their way, and whom they have told something.
     open: BTreeMap<Generation, BTreeSet<Doer>>,
     /// How many entries of the log have been looked at.
@@ -217,6 +225,7 @@ impl Laws {
     }
 
     fn look_at_entry(&mut self, sight: Sight<'_>, change: &Change, state: &State) {
+        self.look_at_wishes(change);
         match change {
             Change::Departed(departure) => {
                 self.looks.beside += u64::from(!self.open.is_empty());
@@ -252,6 +261,17 @@ impl Laws {
             }
             _ => {}
         }
+    }
+
+    /// Nothing begins that somebody has stopped, and nothing is kept that was given up.
+    fn look_at_wishes(&mut self, change: &Change) {
+        if let Change::Together(parts) = change {
+            return parts.iter().for_each(|part| self.look_at_wishes(part));
+        }
+        if let Change::Steered { generation, .. } = change {
+            self.looks.steered += u64::from(self.open.contains_key(generation));
+        }
+        self.breaches.extend(self.wishes.look_at(change));
     }
 
     /// S7: the first answer to an instruction counts, and no other.

@@ -27,7 +27,7 @@ fn whatever_goes_wrong_the_laws_hold() {
     let count = number("REWEAVE_SEEDS").unwrap_or(SEEDS);
     let sum = play_all(count, |seed| tally(live(seed, Weather::FOUL)));
     assert!(
-        sum.kept > count / 8 && sum.taken_back > count / 8,
+        sum.kept > count / 8 && sum.taken_back > count / 8 && sum.steered > count / 8,
         "little was tried: {sum:?}"
     );
 }
@@ -62,6 +62,7 @@ pub(crate) fn tally(world: Option<World>) -> Tally {
         kept: looks.kept,
         taken_back: looks.taken_back,
         beside: looks.beside,
+        steered: looks.steered,
     }
 }
 

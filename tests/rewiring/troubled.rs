@@ -18,6 +18,7 @@ pub(crate) struct Tally {
     pub(crate) kept: u64,
     pub(crate) taken_back: u64,
     pub(crate) beside: u64,
+    pub(crate) steered: u64,
 }
 
 impl Tally {
@@ -31,6 +32,7 @@ impl Tally {
         self.kept += other.kept;
         self.taken_back += other.taken_back;
         self.beside += other.beside;
+        self.steered += other.steered;
     }
 }
 

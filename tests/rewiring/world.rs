@@ -11,7 +11,7 @@ use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::moment::Moment;
-use reweave_common::operator::{Request, Response};
+use reweave_common::operator::{Request, Response, Steering};
 use reweave_common::sample::Sample;
 use reweave_core::{Author, Change, Journey, Outcome, Reason, Stage, State};
 use reweave_tests::world::chance::Chance;
@@ -62,6 +62,8 @@ pub(crate) enum Event {
     Flicker,
     /// A person looks whether something has to be put right by hand.
     PutRight,
+    /// Whoever has stopped a plan lets it go on, as soon as somebody leads.
+    LetGoOn,
 }
 
 /// What the coordinator hears.
@@ -308,6 +310,7 @@ impl World {
             Event::Fault(fault) => self.strike(fault),
             Event::Flicker => self.flicker(),
             Event::PutRight => self.put_right(),
+            Event::LetGoOn => self.let_go_on(),
         }
     }
 
@@ -520,6 +523,18 @@ impl World {
                 driver.device.circuits = moved.expected;
                 self.note(format!("somebody puts {optical} right"));
             }
+        }
+    }
+
+    fn let_go_on(&mut self) {
+        let Some(state) = self.state() else {
+            return self.schedule.after(TICK, Event::LetGoOn);
+        };
+        let stopped = state.rollouts().filter(|it| it.is_stopped());
+        let stopped: Vec<_> = stopped.map(|it| it.plan.generation).collect();
+        let how = Steering::Resume;
+        for generation in stopped {
+            self.ask(Request::Steer { generation, how });
         }
     }
 

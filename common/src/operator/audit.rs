@@ -76,6 +76,7 @@ impl fmt::Display for Request {
                 let insisting = insisting(*anyway, *now);
                 write!(f, "approve plan {generation} as shown{insisting}")
             }
+            Self::Steer { generation, how } => write!(f, "{how} plan {generation}"),
             Self::Freeze { hosts } => write!(f, "freeze the job of {}", hosts.join(", ")),
             Self::Thaw { hosts } => write!(f, "thaw the job of {}", hosts.join(", ")),
             Self::Maintain { name, stage } => {

@@ -27,6 +27,7 @@ mod place;
 mod plan;
 mod resolve;
 mod status;
+mod steering;
 mod trace;
 
 pub use audit::{AuditOutcome, Audited};
@@ -56,6 +57,7 @@ pub use status::{
     MaintenanceStatus, Mode, OpticalStatus, PairStatus, PathBandwidth, Phase, ProbeCoverage,
     ProbeStatus, RdmaStatus, RunningChange, Status,
 };
+pub use steering::Steering;
 pub use trace::{Between, FlowEnd, TracedFlow, TracedStep, TracedWay};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,6 +197,11 @@ pub enum Request {
     },
     /// How the coordinator that is asked stands, whoever leads, and also where nobody does.
     Standing,
+    /// What becomes of a plan that is on its way.
+    Steer {
+        generation: Generation,
+        how: Steering,
+    },
 }
 
 /// How a plan is carried out that somebody approves.
@@ -262,6 +269,7 @@ impl Request {
             | Self::ApplyAnyway { .. }
             | Self::ApplyNow { .. }
             | Self::ApplySealed { .. }
+            | Self::Steer { .. }
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Maintain { .. }
@@ -285,6 +293,7 @@ impl Request {
             | Self::ApplyAnyway { .. }
             | Self::ApplyNow { .. }
             | Self::ApplySealed { .. }
+            | Self::Steer { .. }
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Maintain { .. }
@@ -374,6 +383,11 @@ pub enum Response {
     /// As many as fit into one answer; none when there are no older ones.
     Audit(Vec<Audited>),
     Standing(Box<CoordinatorStanding>),
+    /// It will be so, whoever leads.
+    Steered {
+        generation: Generation,
+        how: Steering,
+    },
 }
 
 /// Why a request led to nothing.
@@ -461,6 +475,12 @@ pub enum Refused {
     NoSuchJob { why: String },
     /// What is shown of the plan is not what whoever approves it has seen.
     ChangedMeanwhile { generation: Generation },
+    /// Nothing of it is being done.
+    NotUnderWay { generation: Generation },
+    /// It goes on by itself.
+    NotStopped { generation: Generation },
+    /// It was given up before.
+    GoesBack { generation: Generation },
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
@@ -600,6 +620,10 @@ impl fmt::Display for Refused {
             | Self::NotRegistered { .. }
             | Self::TooManyJobs { .. }
             | Self::NoSuchJob { .. } => self.of_jobs(f),
+            Self::NotUnderWay { .. }
+            | Self::NotStopped { .. }
+            | Self::GoesBack { .. }
+            | Self::TooWide { .. } => self.of_plans(f),
             Self::NoJob { host } => write!(f, "{host} {NO_JOB}"),
             Self::OutOfHours { hours, opens_in_s } => out_of_hours(f, hours, *opens_in_s),
             Self::NotAround { link } => write!(f, "{NOT_AROUND} {link}"),
@@ -614,10 +638,6 @@ impl fmt::Display for Refused {
                 "the change to generation {running} is still running, and has some of the same in hand; \
                  follow it with `reweave status`"
             ),
-            Self::TooWide {
-                touched_percent,
-                most_percent,
-            } => too_wide(f, *touched_percent, *most_percent),
             Self::Unfit { reasons } => {
                 write!(f, "the plan cannot be applied: {}", reasons.join("; "))
             }

@@ -309,6 +309,10 @@ pub struct RunningChange {
     pub phase: Phase,
     /// Nodes that have not answered yet.
     pub waiting_for: Vec<String>,
+    /// Why it is taken back, and what it waits for where it is held.
+    pub reasons: Vec<String>,
+    /// Who wants that it begins nothing more for now.
+    pub stopped_by: Option<String>,
     /// Since the plan was proposed.
     pub age_ms: u64,
 }

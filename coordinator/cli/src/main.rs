@@ -34,6 +34,7 @@ mod run;
 mod show;
 mod sim;
 mod standing;
+mod steer;
 mod top;
 mod trace;
 mod watch;
@@ -44,7 +45,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use reweave_common::operator::{NotSeen, Plan, Record, Refused, Request, Response};
+use reweave_common::operator::{NotSeen, Plan, Record, Refused, Request, Response, Steering};
 use reweave_common::plan::Generation;
 use serde::Serialize;
 
@@ -127,6 +128,15 @@ enum Command {
     /// The cluster live in this terminal: links by trouble, flows, jobs, running changes, hosts against hosts, and agents
     Top(top::Top),
     Rollback(rollback::Rollback),
+    /// Stop a plan on its way: what it has begun ends, and it begins nothing else until `reweave resume`
+    Hold(steer::Steer),
+    /// Let a plan go on that is held: by a person, or because something could not be done, which is tried again
+    /// at once
+    Resume(steer::Steer),
+    /// Give a plan up: what was done is taken back, in an order in which nothing is lost
+    ///
+    /// One that is on offer, or has not begun, is withdrawn. What was kept `reweave rollback` takes back.
+    Abort(steer::Steer),
     /// What was changed, by whom, and what came of it
     History {
         /// Only the change of this plan
@@ -200,6 +210,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Check(check) => check.run(*output),
         Command::Top(top) => top.run(reach),
         Command::Rollback(rollback) => rollback.run(reach, *output),
+        Command::Hold(steer) => steer.run(reach, *output, Steering::Hold),
+        Command::Resume(steer) => steer.run(reach, *output, Steering::Resume),
+        Command::Abort(steer) => steer.run(reach, *output, Steering::Abort),
         Command::History { generation, most } => {
             show_history(reach, *output, *most, generation.map(Generation))
         }

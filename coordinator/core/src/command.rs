@@ -17,7 +17,7 @@ use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::instruction::Ack;
 use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
-use reweave_common::operator::MaintenanceStage;
+use reweave_common::operator::{MaintenanceStage, Steering};
 use reweave_common::plan::{Generation, Plan};
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,12 @@ pub enum Change {
     },
     /// Every switch concerned holds what it held before the plan.
     RolledBack { generation: Generation },
+    /// What a person wants of a plan on its way.
+    Steered {
+        generation: Generation,
+        how: Steering,
+        by: Author,
+    },
     /// Whoever has the secret of this digest may join as this member until then.
     Invited {
         token: Digest,

@@ -13,6 +13,8 @@ use reweave_common::plan::Generation;
 use reweave_common::units::Rate;
 use serde::{Deserialize, Serialize};
 
+use crate::command::Author;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -33,6 +35,10 @@ pub enum Reason {
     },
     /// Nobody approved it in time.
     NotApproved,
+    /// A person has given it up.
+    Aborted {
+        by: Author,
+    },
     /// Its findings do not hold any more.
     NothingToMend,
     FlowEnded {
@@ -153,6 +159,7 @@ impl Reason {
             Self::Taken { by, what } => taken(fabric, *by, *what),
             Self::Beyond { node } => format!("it would have to change {} besides", name(node)),
             Self::NotApproved => "nobody approved it in time".to_owned(),
+            Self::Aborted { by } => format!("{by} aborted it"),
             Self::NothingToMend => "nothing is wrong any more that it would mend".to_owned(),
             Self::FlowEnded { flow } => format!("{flow} has ended"),
             Self::NotMeasured { flow } => format!("there are no recent readings of {flow}"),

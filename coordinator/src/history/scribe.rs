@@ -555,6 +555,9 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::LightCame { generation } => ("light-came", None, *generation),
         Change::Verified { generation, .. } => ("verified", None, *generation),
         Change::Held { generation, .. } => ("held", None, *generation),
+        Change::Steered {
+            generation, how, ..
+        } => (how.as_str(), None, *generation),
         Change::Invited { .. } => ("invited", None, Generation::default()),
         Change::Admitted { .. } => ("admitted", None, Generation::default()),
         Change::Visited { .. } => ("visited", None, Generation::default()),

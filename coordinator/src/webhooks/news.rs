@@ -219,6 +219,8 @@ mod tests {
             parent: Generation(generation - 1),
             phase: Phase::Approved,
             waiting_for: vec![],
+            reasons: vec![],
+            stopped_by: None,
             age_ms: 0,
         }
     }

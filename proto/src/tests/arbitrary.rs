@@ -25,8 +25,8 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
     FlowOutcome, FlowStatus, Hop, Iteration, IterationOutcome, LinkStatus, Loser, Mode, Move,
-    NoWayBack, NotSeen, Outcome, Phase, Pin, Plan, Prediction, Record, Refused, Report, Request,
-    Response, RunningChange, Status, TouchedJob, Useless, UselessPin,
+    NoWayBack, NotSeen, Outcome, Pin, Plan, Prediction, Record, Refused, Report, Request, Response,
+    Status, TouchedJob, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
@@ -319,6 +319,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
                 }
             }
         ),
+        rewiring::steering().prop_map(|(generation, how)| Request::Steer { generation, how }),
         texts().prop_map(|hosts| Request::Freeze { hosts }),
         texts().prop_map(|hosts| Request::Thaw { hosts }),
         rewiring::maintain(),
@@ -361,27 +362,6 @@ fn agent_status() -> impl Strategy<Value = AgentStatus> {
             protocol: about.clone().map(|about| about.1),
             certificate_left_s: about.as_ref().map(|about| about.2),
             clock_skew_ms: about.map(|about| about.3),
-        },
-    )
-}
-
-fn running_change() -> impl Strategy<Value = RunningChange> {
-    let phase = prop_oneof![
-        Just(Phase::Proposed),
-        Just(Phase::Approved),
-        Just(Phase::Applying),
-        Just(Phase::Verifying),
-        Just(Phase::RollingBack),
-        Just(Phase::Held),
-    ];
-    let parts = (generation(), generation(), phase, texts(), any::<u64>());
-    parts.prop_map(
-        |(generation, parent, phase, waiting_for, age_ms)| RunningChange {
-            generation,
-            parent,
-            phase,
-            waiting_for,
-            age_ms,
         },
     )
 }
@@ -452,7 +432,7 @@ fn status() -> impl Strategy<Value = Status> {
     let parts = (
         generation(),
         said,
-        prop::collection::vec(running_change(), 0..3),
+        prop::collection::vec(rewiring::running_change(), 0..3),
         seen,
         peers,
     );
@@ -780,6 +760,7 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         (option::of(plan().prop_map(Box::new)), not_seen())
             .prop_map(|(plan, not_seen)| Response::Plan { plan, not_seen }),
         generation().prop_map(|generation| Response::ApplyStarted { generation }),
+        rewiring::steering().prop_map(|(generation, how)| Response::Steered { generation, how }),
         texts().prop_map(|hosts| Response::Froze { hosts }),
         vec(record(), 0..MANY).prop_map(Response::History),
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),

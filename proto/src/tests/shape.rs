@@ -18,7 +18,8 @@ use reweave_common::instruction::Refusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{
     AgentState, AuditOutcome, CoordinatorState, Finding, FlowChange, JobOrder, MaintenanceStage,
-    MemberOrder, Mode, NoWayBack, Outcome, Phase, Refused, Request, Response, Tag, Useless, What,
+    MemberOrder, Mode, NoWayBack, Outcome, Phase, Refused, Request, Response, Steering, Tag,
+    Useless, What,
 };
 use reweave_common::plan::LostBecause;
 use reweave_common::probing::Stamps;
@@ -42,13 +43,15 @@ const KNOWN: &str = include_str!("../../shapes/1.1.txt");
 const KNOWN_VERSION: Version = Version { major: 1, minor: 1 };
 
 /// What came with 1.1, in each list of kinds at its end.
-const NEW: [(&str, &str); 6] = [
+const NEW: [(&str, &str); 8] = [
     ("CoordinatorMessage", "Coordinators"),
     ("CoordinatorMessage", "DeniedMore"),
     ("Order", "Coordinators"),
     ("Order", "DeniedMore"),
     ("Request", "standing"),
+    ("Request", "steer"),
     ("Response", "standing"),
+    ("Response", "steered"),
 ];
 
 /// The shapes of all that one message is made of, by name.
@@ -83,6 +86,7 @@ fn spoken() -> Vec<(&'static str, Shapes)> {
                 trace::<Protocol>,
                 trace::<Role>,
                 trace::<SocketAddr>,
+                trace::<Steering>,
             ]),
         ),
         ("Response", of_answers()),
@@ -312,6 +316,7 @@ fn of_answers() -> Shapes {
     shape::<Response>(&[
         trace::<AgentState>,
         trace::<AuditOutcome>,
+        trace::<Steering>,
         trace::<Bandwidth>,
         trace::<Class>,
         trace::<CoordinatorState>,

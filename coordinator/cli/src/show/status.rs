@@ -89,6 +89,8 @@ pub(crate) fn phase(change: &RunningChange) -> String {
     let RunningChange {
         generation,
         waiting_for,
+        reasons,
+        stopped_by,
         ..
     } = change;
     let waits = match waiting_for.as_slice() {
@@ -101,7 +103,17 @@ pub(crate) fn phase(change: &RunningChange) -> String {
         Phase::Applying => format!("is being applied{waits}"),
         Phase::Verifying => "is applied and being measured".to_owned(),
         Phase::RollingBack => format!("is being taken back{waits}"),
-        Phase::Held => format!("could not be taken back for sure{waits}"),
+        Phase::Held => format!("waits for what does not come about{waits}"),
     };
-    format!("plan {generation} {what}")
+    let why = match reasons.as_slice() {
+        [] => String::new(),
+        reasons => format!(", because {}", reasons.join("; ")),
+    };
+    let stopped = stopped_by
+        .as_ref()
+        .map(|by| format!("; {by} holds it, and `reweave resume {generation}` lets it go on"));
+    format!(
+        "plan {generation} {what}{why}{}",
+        stopped.unwrap_or_default()
+    )
 }

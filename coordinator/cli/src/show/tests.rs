@@ -525,6 +525,8 @@ fn running_change() -> RunningChange {
         parent: Generation(3),
         phase: Phase::Applying,
         waiting_for: vec!["leaf0".to_owned()],
+        reasons: vec![],
+        stopped_by: None,
         age_ms: 900,
     }
 }

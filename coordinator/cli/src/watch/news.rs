@@ -147,8 +147,10 @@ fn changes(before: Option<&Status>, after: &Status) -> Vec<News> {
         let found = all.iter().find(|it| it.generation == one.generation);
         found.cloned()
     };
-    let telling =
-        |change: &RunningChange| (change.generation, change.phase, change.waiting_for.clone());
+    let telling = |change: &RunningChange| RunningChange {
+        age_ms: 0,
+        ..change.clone()
+    };
     let is_news = |now: &&RunningChange| find(was, now).as_ref().map(telling) != Some(telling(now));
     let now = after.changes.iter().filter(is_news);
     let now = now.map(|now| (now, Some(Ink::Yellow), show::phase(now)));

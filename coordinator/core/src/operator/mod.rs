@@ -40,6 +40,7 @@ mod registered;
 mod rewire;
 mod seal;
 mod status;
+mod steering;
 mod trace;
 mod warnings;
 
@@ -113,6 +114,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Maintain { name, stage } => {
             maintenance::maintain(turn, principal, name, stage, seen)
         }
+        Request::Steer { generation, how } => steering::steer(turn, principal, generation, how),
         request @ (Request::Apply { .. }
         | Request::ApplyAnyway { .. }
         | Request::ApplyNow { .. }

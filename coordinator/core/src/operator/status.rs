@@ -142,6 +142,7 @@ fn revoked(state: &State) -> Vec<Member> {
 fn running(known: Known<'_>, rollout: &Rollout) -> RunningChange {
     let step = rollout.phase.step();
     let waiting = step.into_iter().flat_map(Step::unanswered);
+    let stopped_by = rollout.steered.stopped.as_ref();
     RunningChange {
         generation: rollout.plan.generation,
         parent: rollout.plan.parent,
@@ -149,8 +150,19 @@ fn running(known: Known<'_>, rollout: &Rollout) -> RunningChange {
         waiting_for: waiting
             .map(|node| known.fabric.name(node).to_owned())
             .collect(),
+        reasons: why(known, rollout),
+        stopped_by: stopped_by.map(|it| it.by.to_string()),
         age_ms: millis(known.now.since(rollout.proposed.at)),
     }
+}
+
+/// Of one that goes forth, and is not held, there is nothing to tell.
+fn why(known: Known<'_>, rollout: &Rollout) -> Vec<String> {
+    let undo = rollout.phase.undo().map(|undo| undo.reasons.iter());
+    let journey = rollout.phase.journey().map(Journey::reasons);
+    let reasons = undo.into_iter().flatten();
+    let reasons = reasons.chain(journey.into_iter().flatten());
+    reasons.map(|it| it.words(known.fabric)).collect()
 }
 
 fn phase(phase: &state::Phase) -> Phase {

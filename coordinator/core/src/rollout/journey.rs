@@ -29,7 +29,7 @@ use crate::model::{Known, Picture};
 use crate::reason::Reason;
 use crate::rules;
 use crate::soundness;
-use crate::state::{Heading, InForce, Journey, Moving, Stage, Step};
+use crate::state::{InForce, Journey, Moving, Rollout, Stage, Step};
 
 /// Packets that were under way have come through by then.
 const DRAIN_WITHIN: Duration = Duration::from_secs(10);
@@ -235,8 +235,10 @@ fn holdings(
 }
 
 impl Driver {
-    pub(super) fn travel(&mut self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey) {
+    pub(super) fn travel(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, journey: &Journey) {
+        let plan = &rollout.plan;
         match (&journey.stage, journey.leg()) {
+            (Stage::Due | Stage::Proven, _) if rollout.is_stopped() => {}
             (Stage::Due, Some(Leg::Round(round))) => self.begin_round(turn, plan, journey, round),
             (Stage::Due, Some(Leg::Switch(moved))) => self.prove(turn, plan, journey, moved),
             (Stage::Telling(step), _) => self.tell(turn, plan, journey, step),
@@ -270,8 +272,8 @@ impl Driver {
         if self.is_exhausted(turn) {
             reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
         }
-        let may_turn = journey.heading == Heading::Forth;
-        let gives_up = !journey.is_held() && (may_turn || self.is_exhausted(turn));
+        let may_turn = !journey.leads_back();
+        let gives_up = !journey.is_held() && (may_turn || self.has_tried_enough(turn));
         if !reasons.is_empty() && gives_up {
             reasons.extend(judge_now(turn, plan, journey).err().into_iter().flatten());
             return balk(turn, plan, journey, reasons);
@@ -285,15 +287,22 @@ impl Driver {
         if is_again {
             let told = step.targets.iter();
             let targets = told.map(|(&node, target)| (node, target.holding.clone()));
+            self.in_vain += 1;
             return tell_round(turn, plan, targets.collect());
         }
         self.install_all(turn, due);
+    }
+
+    /// On the way back it is tried some times before a person hears that it does not come about.
+    fn has_tried_enough(&self, turn: &Turn<'_>) -> bool {
+        self.is_exhausted(turn) || self.in_vain >= turn.known.policy.most_sends.max(1)
     }
 
     /// Whoever is held asks seldom.
     fn pause(&self, turn: &Turn<'_>, journey: &Journey) -> Duration {
         let policy = turn.known.policy;
         match journey.is_held() {
+            _ if self.is_urged => Duration::ZERO,
             true => policy.retry_held_after,
             false => policy.answer_within,
         }
@@ -368,12 +377,13 @@ impl Driver {
                 })
             });
             let reasons: Vec<_> = why.collect();
-            let may_turn = journey.heading == Heading::Forth;
-            if may_turn && !journey.is_held() {
+            let gives_up = !journey.leads_back() || self.has_tried_enough(turn);
+            if gives_up && !journey.is_held() {
                 balk(turn, plan, journey, reasons);
             } else if self.waited(turn) >= self.pause(turn, journey)
                 && self.may_move(turn, plan, journey, moving)
             {
+                self.in_vain += 1;
                 again(turn, plan, moving);
             }
             return;
@@ -561,10 +571,24 @@ fn intend(turn: &mut Turn<'_>, plan: &Plan, moves: BTreeMap<OpticalId, Move>) {
     });
 }
 
+/// Whether a person has, and nothing else is to be done. While circuits may be moving, it waits for them;
+/// where no way leads back yet, what is under way goes on, and nothing more begins.
+pub(super) fn is_given_up(turn: &mut Turn<'_>, rollout: &Rollout, journey: &Journey) -> bool {
+    let Some(aborted) = rollout.aborted() else {
+        return false;
+    };
+    if journey.leads_back() || journey.is_moving() {
+        return false;
+    }
+    balk(turn, &rollout.plan, journey, vec![aborted]);
+    let begins = matches!(journey.stage, Stage::Due | Stage::Proven);
+    begins || !turn.out.is_settled()
+}
+
 /// Gives it up, and goes back to where it began. Whoever is on the way back already waits.
 pub(super) fn balk(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons: Vec<Reason>) {
     let generation = plan.generation;
-    let back = way_back(turn, plan, journey).filter(|_| journey.heading == Heading::Forth);
+    let back = way_back(turn, plan, journey).filter(|_| !journey.leads_back());
     match back {
         Some(course) => turn.decide(Change::TurnedBack {
             generation,

@@ -21,7 +21,7 @@ use crate::effect::Outbox;
 use crate::model::Known;
 use crate::reason::Reason;
 use crate::soundness;
-use crate::state::{self, Answer, Heading, Journey, Phase, Rollout, State, Step, Undo};
+use crate::state::{self, Answer, Heading, Journey, Phase, Rollout, State, Steered, Step, Undo};
 use crate::verify::{After, Decision, Verdict, judge};
 
 mod around;
@@ -100,16 +100,24 @@ pub(crate) struct Driver {
     switched: BTreeMap<OpticalId, Moment>,
     /// An answer of a driver that leaves open what the device holds.
     unclear: Option<NotSwitched>,
-    /// How often on this leg a driver said what the next instruction may get over.
+    /// How often something was told on this leg that led to nothing, though the next may.
     in_vain: u32,
     quietness: Option<Quietness>,
     light: Option<light::Light>,
     /// When what moves on this leg was last seen to be idle.
     proven: Option<Moment>,
+    /// Somebody wants it tried again at once.
+    is_urged: bool,
 }
 
 /// With another stage, all waiting begins anew.
-type Stage = (Generation, Discriminant<Phase>, Option<Token>, Option<Leg>);
+type Stage = (
+    Generation,
+    Discriminant<Phase>,
+    Option<Token>,
+    Option<Leg>,
+    Steered,
+);
 /// Whether it leads back, which leg it is, and how far that has come.
 type Leg = (bool, usize, Discriminant<state::Stage>, Option<Token>);
 
@@ -147,12 +155,14 @@ impl Driver {
             Phase::Proposed => {
                 begin::drop_unless_of_use(turn, &rollout.plan, self.waited(turn));
             }
+            Phase::Approved if rollout.is_stopped() => {}
             Phase::Approved => begin::begin(turn, &rollout.plan, self.waited(turn)),
-            Phase::Applying(step) => self.install(turn, &rollout.plan, step),
-            Phase::Verifying(_) => self.verify(turn, rollout),
+            Phase::Applying(step) => self.install(turn, rollout, step),
+            Phase::Verifying(step) => self.verify(turn, rollout, step),
             Phase::RollingBack(undo) | Phase::Held(undo) => self.take_back(turn, rollout, undo),
+            Phase::Travelling(journey) if journey::is_given_up(turn, rollout, journey) => {}
             Phase::Travelling(journey) if journey.is_over() => self.arrive(turn, rollout, journey),
-            Phase::Travelling(journey) => self.travel(turn, &rollout.plan, journey),
+            Phase::Travelling(journey) => self.travel(turn, rollout, journey),
         }
     }
 
@@ -164,11 +174,13 @@ impl Driver {
             discriminant(&rollout.phase),
             token,
             leg,
+            rollout.steered.clone(),
         );
-        if self.stage != Some(stage) {
-            let place = |stage: Stage| stage.3.map(|(leads_back, leg, ..)| (leads_back, leg));
-            let is_there_still = self.stage.map(place) == Some(place(stage));
-            let (in_vain, proven) = match is_there_still {
+        if self.stage.as_ref() != Some(&stage) {
+            let place = |stage: &Stage| stage.3.map(|(leads_back, leg, ..)| (leads_back, leg));
+            let was = self.stage.as_ref();
+            let is_urged = was.is_some_and(|it| it.4.urged != stage.4.urged);
+            let (in_vain, proven) = match was.map(place) == Some(place(&stage)) {
                 true => (self.in_vain, self.proven),
                 false => (0, None),
             };
@@ -177,18 +189,21 @@ impl Driver {
                 since: now,
                 in_vain,
                 proven,
+                is_urged,
                 ..Self::default()
             };
         }
     }
 
-    fn install(&mut self, turn: &mut Turn<'_>, plan: &Plan, step: &Step) {
-        let mut reasons: Vec<_> = step.failures().map(failure).collect();
+    fn install(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, step: &Step) {
+        let plan = &rollout.plan;
+        let mut reasons: Vec<_> = rollout.aborted().into_iter().collect();
+        reasons.extend(step.failures().map(failure));
         reasons.extend(begin::ended(turn.known, plan));
         if self.is_exhausted(turn) {
             reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
         }
-        if reasons.is_empty() {
+        if reasons.is_empty() || rollout.is_stopped() {
             self.send_due(turn, step);
         } else {
             let switches = step.targets.keys().copied();
@@ -207,6 +222,7 @@ impl Driver {
         let verdict = rollout.verdict.as_ref().map(|verdict| &verdict.decision);
         match (&journey.heading, verdict) {
             (Heading::Back { .. }, _) => turn.decide(Change::RolledBack { generation }),
+            (Heading::Forth, _) if rollout.is_stopped() => {}
             (Heading::Forth, Some(Decision::RollBack { reasons })) => {
                 journey::balk(turn, &rollout.plan, journey, reasons.clone());
             }
@@ -214,7 +230,14 @@ impl Driver {
         }
     }
 
-    fn verify(&self, turn: &mut Turn<'_>, rollout: &Rollout) {
+    fn verify(&self, turn: &mut Turn<'_>, rollout: &Rollout, step: &Step) {
+        if rollout.is_stopped() {
+            return;
+        }
+        if let Some(aborted) = rollout.aborted() {
+            let switches = step.targets.keys().copied();
+            return begin_undo(turn, rollout.plan.generation, switches, vec![aborted]);
+        }
         if rollout.plan.only_lifts() {
             return keep_unjudged(turn, &rollout.plan);
         }
@@ -252,12 +275,15 @@ impl Driver {
     fn take_back(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, undo: &Undo) {
         let generation = rollout.plan.generation;
         let Some(step) = &undo.step else {
-            return put_back(turn, generation, undo);
+            return match rollout.is_stopped() {
+                true => {}
+                false => put_back(turn, generation, undo),
+            };
         };
         if undo.is_confirmed() && reads_back(turn, undo, step) {
             turn.decide(Change::RolledBack { generation });
         } else if matches!(rollout.phase, Phase::Held(_)) {
-            self.keep_trying(turn, generation, undo, step);
+            self.keep_trying(turn, rollout, undo, step);
         } else if undo.has_failed() || self.is_exhausted(turn) {
             let silent = step.unanswered().map(|node| Reason::Silent { node });
             let reasons = step.failures().map(failure).chain(silent).collect();
@@ -273,15 +299,16 @@ impl Driver {
     /// Switches that are silent are asked on; when one refuses, all are told anew from time to
     /// time, since an agent answers the same instruction always the same. That is soon where a
     /// switch has only said what to go beyond.
-    fn keep_trying(&mut self, turn: &mut Turn<'_>, plan: Generation, undo: &Undo, step: &Step) {
+    fn keep_trying(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, undo: &Undo, step: &Step) {
         let policy = turn.known.policy;
         let any_failed = step.failures().next().is_some();
         let pause = match step.failures().all(|(_, answer)| is_ahead(answer)) {
+            _ if self.is_urged => Duration::ZERO,
             true => policy.answer_within,
             false => policy.retry_held_after,
         };
-        if any_failed && self.waited(turn) >= pause {
-            put_back(turn, plan, undo);
+        if any_failed && self.waited(turn) >= pause && !rollout.is_stopped() {
+            put_back(turn, rollout.plan.generation, undo);
         } else {
             self.send_due(turn, step);
         }

@@ -102,6 +102,10 @@ impl Journey {
         self.held.is_some()
     }
 
+    pub fn leads_back(&self) -> bool {
+        self.heading != Heading::Forth
+    }
+
     /// Why it is where it is: what it turned back for, and what it waits for.
     pub(crate) fn reasons(&self) -> impl Iterator<Item = &Reason> {
         let turned_back = match &self.heading {

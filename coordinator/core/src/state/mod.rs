@@ -27,12 +27,14 @@ mod beside;
 mod journey;
 mod membership;
 mod rollout;
+mod steering;
 mod step;
 
 pub use journey::{Heading, Journey, Moving, Stage};
 pub use membership::{Invitation, Membership, NoEntry, Pass};
 pub(crate) use membership::{MOST_SHUT_OUT, MOST_TOKENS, MOST_VISITORS, Standing};
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
+pub(crate) use steering::Steered;
 pub use step::{Answer, Step, Target};
 
 /// So many plans that have ended are remembered; the log has them all.
@@ -210,6 +212,11 @@ impl State {
                 reasons,
             } => self.hold(generation, reasons),
             Change::RolledBack { generation } => self.roll_back(at, generation),
+            Change::Steered {
+                generation,
+                how,
+                by,
+            } => self.steer(generation, how, Signed { at, by }),
             Change::Invited { .. }
             | Change::Admitted { .. }
             | Change::Visited { .. }

@@ -21,6 +21,7 @@ use reweave_common::plan::{Generation, Plan};
 use serde::{Deserialize, Serialize};
 
 use super::journey::Journey;
+use super::steering::Steered;
 use super::step::Step;
 use crate::command::{Author, Before, Departure};
 use crate::reason::Reason;
@@ -39,6 +40,7 @@ pub struct Rollout {
     /// The rates of the flows just before anything was installed.
     pub before: Vec<Before>,
     pub verdict: Option<Verdict>,
+    pub steered: Steered,
     pub phase: Phase,
 }
 
@@ -121,6 +123,7 @@ impl Rollout {
             anyway: false,
             before: Vec::new(),
             verdict: None,
+            steered: Steered::default(),
             phase,
         }
     }
@@ -138,7 +141,7 @@ impl Rollout {
     /// Whether there was anything to undo.
     pub(super) fn undo(&mut self, next: Step, reasons: Vec<Reason>) -> bool {
         match mem::replace(&mut self.phase, Phase::Proposed) {
-            Phase::Applying(step) => {
+            Phase::Applying(step) | Phase::Verifying(step) => {
                 self.phase = Phase::RollingBack(Undo::of(&step, reasons).again(next));
             }
             Phase::RollingBack(undo) => self.phase = Phase::RollingBack(undo.again(next)),

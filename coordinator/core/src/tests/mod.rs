@@ -31,6 +31,7 @@ mod replay;
 mod restart;
 mod rollout;
 mod scene;
+mod steered;
 mod switch;
 mod switches;
 mod traced;

@@ -17,6 +17,7 @@ mod problem;
 mod reading;
 mod sandbox;
 mod sealed;
+mod steering;
 mod tagged;
 mod upkeep;
 mod visitor;
@@ -93,6 +94,9 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(sealed::offer))
         .routes(routes!(changing::approve))
         .routes(routes!(changing::take_back))
+        .routes(routes!(steering::hold))
+        .routes(routes!(steering::resume))
+        .routes(routes!(steering::abort))
         .routes(routes!(upkeep::maintain, upkeep::end))
         .routes(routes!(upkeep::freeze, upkeep::thaw))
         .routes(routes!(orders::gate))

@@ -97,6 +97,9 @@ impl From<Refused> for Problem {
                 (StatusCode::FORBIDDEN, "urn:reweave:not-allowed")
             }
             Refused::NoPlan => (StatusCode::NOT_FOUND, "urn:reweave:no-plan"),
+            Refused::NotUnderWay { .. } => (StatusCode::NOT_FOUND, "urn:reweave:not-under-way"),
+            Refused::NotStopped { .. } => (StatusCode::CONFLICT, "urn:reweave:not-stopped"),
+            Refused::GoesBack { .. } => (StatusCode::CONFLICT, "urn:reweave:goes-back"),
             Refused::ChangedMeanwhile { .. } => (
                 StatusCode::PRECONDITION_FAILED,
                 "urn:reweave:changed-meanwhile",

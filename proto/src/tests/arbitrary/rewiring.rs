@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use proptest::collection::{btree_map, vec};
+use proptest::option;
 use proptest::prelude::*;
 use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::operator::{
     Base, Course, FrozenStatus, Joint, Line, MaintenanceStage, MaintenanceStatus, OpticalStatus,
-    Request, Tag, Via, Wave, What,
+    Phase, Request, RunningChange, Steering, Tag, Via, Wave, What,
 };
+use reweave_common::plan::Generation;
 
 use super::driver::{circuits, name};
-use super::{MANY, pin, text};
+use super::{MANY, generation, pin, text, texts};
 
 type Tables = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
 
@@ -125,4 +127,37 @@ fn joint() -> impl Strategy<Value = Joint> {
         circuit: ports.map(reweave_common::circuit::PortId).into(),
         ends,
     })
+}
+
+pub(crate) fn steering() -> impl Strategy<Value = (Generation, Steering)> {
+    let how = prop_oneof![
+        Just(Steering::Hold),
+        Just(Steering::Resume),
+        Just(Steering::Abort)
+    ];
+    (generation(), how)
+}
+
+pub(crate) fn running_change() -> impl Strategy<Value = RunningChange> {
+    let phase = prop_oneof![
+        Just(Phase::Proposed),
+        Just(Phase::Approved),
+        Just(Phase::Applying),
+        Just(Phase::Verifying),
+        Just(Phase::RollingBack),
+        Just(Phase::Held),
+    ];
+    let why = (texts(), texts(), option::of(text()));
+    let parts = (generation(), generation(), phase, why, any::<u64>());
+    parts.prop_map(
+        |(generation, parent, phase, (waiting_for, reasons, stopped_by), age_ms)| RunningChange {
+            generation,
+            parent,
+            phase,
+            waiting_for,
+            reasons,
+            stopped_by,
+            age_ms,
+        },
+    )
 }

@@ -1,0 +1,54 @@
+//! `reweave hold`, `resume` and `abort`: what a person wants of a plan that is on its way.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::operator::{Request, Response, Steering};
+use reweave_common::plan::Generation;
+
+use crate::apply::number;
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::{Output, print};
+
+#[derive(Debug, Args)]
+pub(crate) struct Steer {
+    /// The plan; `reweave status` tells which are on their way
+    #[arg(value_name = "N", value_parser = number)]
+    generation: u64,
+}
+
+impl Steer {
+    pub(crate) fn run(
+        &self,
+        reach: &Reach,
+        output: Output,
+        how: Steering,
+    ) -> Result<ExitCode, CliError> {
+        let generation = Generation(self.generation);
+        match Coordinator::reach(reach)?.ask(&Request::Steer { generation, how })? {
+            Response::Steered { generation, how } => {
+                let steered = serde_json::json!({ "generation": generation, "how": how });
+                print(output, &steered, |page| page.line(&said(generation, how)))
+            }
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
+    }
+}
+
+fn said(generation: Generation, how: Steering) -> String {
+    match how {
+        Steering::Hold => {
+            format!(
+                "plan {generation} begins nothing more; `reweave resume {generation}` lets it go on"
+            )
+        }
+        Steering::Resume => format!("plan {generation} goes on"),
+        Steering::Abort => {
+            format!(
+                "plan {generation} is given up; `reweave history {generation}` tells when it is taken back"
+            )
+        }
+    }
+}

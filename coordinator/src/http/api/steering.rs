@@ -1,0 +1,107 @@
+//! A plan on its way is stopped, goes on, or is given up.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::IntoResponse;
+use reweave_common::operator::{Request, Response as Answer, Steering};
+use reweave_common::plan::Generation;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::once::{Key, Once};
+use super::problem::Problem;
+use super::visitor::Visitor;
+use super::{Answered, Number, Served, document, number};
+
+/// What becomes of a plan.
+#[derive(Debug, Serialize, ToSchema)]
+struct Steered {
+    generation: Generation,
+    how: Steering,
+    /// Where its record is.
+    record: String,
+}
+
+/// Stops a plan on its way: what it has begun ends, and it begins nothing else until it may. For operators.
+#[utoipa::path(
+    post,
+    path = "/plans/{generation}/hold",
+    params(("generation" = u64, Path, description = "The plan's number"), Key),
+    responses((status = 200, description = "It begins nothing more", body = Steered))
+)]
+pub(super) async fn hold(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    path: Number,
+) -> Answered {
+    steer(&served, &visitor, &headers, (path, Steering::Hold)).await
+}
+
+/// Lets a plan go on that is held, by a person or because something could not be done, which is tried again at
+/// once. For operators.
+#[utoipa::path(
+    post,
+    path = "/plans/{generation}/resume",
+    params(("generation" = u64, Path, description = "The plan's number"), Key),
+    responses((status = 200, description = "It goes on", body = Steered))
+)]
+pub(super) async fn resume(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    path: Number,
+) -> Answered {
+    steer(&served, &visitor, &headers, (path, Steering::Resume)).await
+}
+
+/// Gives a plan up: what was done is taken back, in an order in which nothing is lost; one that has not begun
+/// is withdrawn. For operators.
+#[utoipa::path(
+    post,
+    path = "/plans/{generation}/abort",
+    params(("generation" = u64, Path, description = "The plan's number"), Key),
+    responses((status = 200, description = "It is given up", body = Steered))
+)]
+pub(super) async fn abort(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    path: Number,
+) -> Answered {
+    steer(&served, &visitor, &headers, (path, Steering::Abort)).await
+}
+
+async fn steer(
+    served: &Served,
+    visitor: &Visitor,
+    headers: &HeaderMap,
+    (path, how): (Number, Steering),
+) -> Answered {
+    let generation = number(path)?;
+    let once = Once::asked(headers, visitor, &format!("{how} {generation}"))?;
+    let asked = steered(served, visitor, generation, how);
+    served.answers.answer(once, asked).await
+}
+
+async fn steered(
+    served: &Served,
+    visitor: &Visitor,
+    generation: Generation,
+    how: Steering,
+) -> Answered {
+    let asked = Request::Steer { generation, how };
+    match visitor.ask(&served.house, asked).await? {
+        Answer::Steered { generation, how } => {
+            let record = document::record(generation);
+            let steered = Steered {
+                generation,
+                how,
+                record,
+            };
+            Ok(Json(steered).into_response())
+        }
+        _ => Err(Problem::unexpected()),
+    }
+}
