@@ -10,7 +10,7 @@ use super::cluster::Cluster;
 use super::network::Network;
 use super::scene::*;
 use super::switch::Mood;
-use crate::{Author, Change, Outcome, Reason};
+use crate::{Author, Change, Outcome, Reason, Rollout};
 
 const A_MINUTE: Duration = Duration::from_mins(1);
 
@@ -154,7 +154,7 @@ fn a_switch_that_refuses_on_the_way_back_is_told_of_and_tried_again_when_somebod
     let refuses = "leaf0";
     cluster.network.switch(refuses).mood = Mood::Refuses;
     steered(&mut cluster, plan, Steering::Abort);
-    let is_held = |c: &Cluster| c.core.state().rollouts().any(|it| it.is_held());
+    let is_held = |c: &Cluster| c.core.state().rollouts().any(Rollout::is_held);
     cluster.run_until("held", is_held);
     let seen = status(&mut cluster);
     let change = &seen.changes[0];
@@ -191,7 +191,7 @@ fn what_is_held_on_the_way_back_is_tried_on_without_anybody() {
     cluster.run_for(Duration::from_millis(500));
     cluster.network.switch("leaf0").mood = Mood::Refuses;
     steered(&mut cluster, plan, Steering::Abort);
-    cluster.run_until("held", |c| c.core.state().rollouts().any(|it| it.is_held()));
+    cluster.run_until("held", |c| c.core.state().rollouts().any(Rollout::is_held));
     let (begun, refused) = (told(&cluster), cluster.now());
     cluster.run_for(A_MINUTE);
     let again = told(&cluster) - begun;
