@@ -34,8 +34,8 @@ impl Ability {
 
 struct Kind {
     name: &'static str,
-    /// Who makes use of it; absent where both do.
-    role: Option<Role>,
+    /// Who makes use of it; absent where all do.
+    of: Option<fn(Role) -> bool>,
     /// None where every user may.
     needs: &'static [&'static str],
     attempt: fn() -> Result<(), String>,
@@ -44,25 +44,25 @@ struct Kind {
 const KINDS: &[Kind] = &[
     Kind {
         name: "latency and loss",
-        role: None,
+        of: None,
         needs: &[],
         attempt: || in_words(probing::may_stamp()),
     },
     Kind {
         name: "paths of flows",
-        role: None,
+        of: None,
         needs: &["CAP_NET_RAW"],
         attempt: || in_words(probes::may_trace()),
     },
     Kind {
         name: "counters of drivers",
-        role: None,
+        of: None,
         needs: &["CAP_NET_ADMIN"],
         attempt: || in_words(counters::may_ask_drivers()),
     },
     Kind {
         name: "pins of flows",
-        role: Some(Role::Switch),
+        of: Some(Role::forwards),
         needs: &["CAP_NET_ADMIN"],
         attempt: || {
             let mut route = in_words(RouteSocket::open())?;
@@ -76,13 +76,13 @@ const KINDS: &[Kind] = &[
 const COUNTING: &[Kind] = &[
     Kind {
         name: "traffic by eBPF",
-        role: Some(Role::Host),
+        of: Some(Role::is_endpoint),
         needs: &["CAP_BPF", "CAP_NET_ADMIN"],
         attempt: || in_words(traffic::may_load()),
     },
     Kind {
         name: "traffic by nftables",
-        role: Some(Role::Host),
+        of: Some(Role::is_endpoint),
         needs: &["CAP_NET_ADMIN"],
         attempt: || in_words(traffic::may_use_nft()),
     },
@@ -94,7 +94,7 @@ pub fn abilities(role: Role) -> Vec<Ability> {
     abilities.extend(by_right(COUNTING, role));
     let deaf = lldp::neighbours().err().map(|error| error.lack());
     abilities.push(by_program(lldp::MEASUREMENT, deaf));
-    if role == Role::Host {
+    if role.is_endpoint() {
         let ports = Helper::start().and_then(|mut helper| helper.ports());
         let without = ports.err().map(|error| error.lack());
         abilities.push(by_program(rdma::MEASUREMENT, without));
@@ -109,7 +109,7 @@ pub fn lacks(role: Role) -> Vec<Lack> {
 }
 
 fn by_right(kinds: &[Kind], role: Role) -> Vec<Ability> {
-    let concern = |kind: &&Kind| kind.role.is_none_or(|it| it == role);
+    let concern = |kind: &&Kind| kind.of.is_none_or(|is_of| is_of(role));
     let ability = |kind: &Kind| Ability {
         measurement: kind.name,
         because: (kind.attempt)().err(),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_hold_no_pins_and_switches_count_no_traffic() {
+    fn hosts_hold_no_pins_switches_count_no_traffic_and_relays_do_both() {
         let names = |role| -> Vec<_> {
             let abilities = abilities(role).into_iter();
             abilities.map(|it| it.measurement).collect()
@@ -227,9 +227,14 @@ mod tests {
         let host = ["traffic by eBPF", "traffic by nftables"];
         let by_programs = ["neighbours by LLDP", "RDMA"];
         assert_eq!(names(Role::Host), [&both[..], &host, &by_programs].concat());
+        let pins = ["pins of flows"];
         assert_eq!(
             names(Role::Switch),
-            [&both[..], &["pins of flows"], &by_programs[..1]].concat()
+            [&both[..], &pins, &by_programs[..1]].concat()
+        );
+        assert_eq!(
+            names(Role::Relay),
+            [&both[..], &pins, &host, &by_programs].concat()
         );
     }
 }

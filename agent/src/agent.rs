@@ -102,8 +102,10 @@ impl Agent {
             switch: Switch::new(software),
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
-            activity: (role == Role::Host).then(|| Activity::start(gate.clone())),
-            rdma: (role == Role::Host).then(|| RdmaThread::start(gate.clone(), u64::from(mark.0))),
+            activity: role.is_endpoint().then(|| Activity::start(gate.clone())),
+            rdma: role
+                .is_endpoint()
+                .then(|| RdmaThread::start(gate.clone(), u64::from(mark.0))),
             prober: Prober::open(mark).ok(),
             fence: Fence::new(store.load()?),
             store,
@@ -202,7 +204,7 @@ impl Agent {
     }
 
     pub fn install(&mut self, install: Install) -> Vec<Ack> {
-        if self.role == Role::Host && !install.holding.rules.is_empty() {
+        if !self.role.forwards() && !install.holding.rules.is_empty() {
             return vec![Ack {
                 generation: install.generation,
                 token: install.token,
@@ -364,7 +366,7 @@ impl Agent {
     fn read_holding(&mut self, links: &[Link]) -> Option<Reading> {
         let in_force = self.fence.in_force().clone();
         let is_told = in_force.generation != Generation::default();
-        if self.role == Role::Host && !is_told {
+        if !self.role.forwards() && !is_told {
             return None;
         }
         let kept = self.switch.keep(&mut self.route, &in_force.holding, links);

@@ -12,6 +12,8 @@ pub enum Role {
     Host,
     /// Forwards, and so can pin flows.
     Switch,
+    /// Does both, as servers do that are wired to each other.
+    Relay,
 }
 
 #[derive(Debug, Error)]
@@ -23,6 +25,14 @@ pub struct UnknownRole {
 const FORWARDS: &str = "/proc/sys/net/ipv4/ip_forward";
 
 impl Role {
+    pub fn is_endpoint(self) -> bool {
+        self != Self::Switch
+    }
+
+    pub fn forwards(self) -> bool {
+        self != Self::Host
+    }
+
     /// A node whose kernel forwards is a switch.
     pub fn detect() -> Result<Self, UnknownRole> {
         let setting = fs::read_to_string(FORWARDS).map_err(|source| UnknownRole { source })?;

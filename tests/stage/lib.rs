@@ -357,7 +357,17 @@ impl Stage {
         }
         command.arg("--identity").arg(identity);
         command.arg("--state").arg(self.path("state").join(node));
+        command.args(self.role(node));
         command
+    }
+
+    /// What an agent has to be told, since its kernel forwards as a switch's does.
+    fn role(&self, node: &str) -> &'static [&'static str] {
+        let role = self.fabric.find(node).map(|it| self.fabric.node(it).role);
+        match role {
+            Some(Role::Relay) => &["--role", "relay"],
+            _ => &[],
+        }
     }
 
     fn bring_up(&mut self, scenario: &Path) -> Result<(), StageError> {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must};
-use crate::scene::{led, port};
+use crate::scene::led;
 
 /// Uplinks have room for two hosts, and not for four.
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
@@ -60,7 +60,7 @@ pub(crate) fn carried(stage: &Stage, job: &mut Job) -> u64 {
     let count = |(node, to)| {
         let file = format!(
             "/sys/class/net/{}/statistics/tx_bytes",
-            port(stage, node, to)
+            stage.port(node, to)
         );
         let said = must(stage.output(node, &["cat", &file]));
         said.trim().parse::<u64>().expect("a count")

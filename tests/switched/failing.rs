@@ -2,11 +2,11 @@
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Finding, Hop, Outcome};
-use reweave_tests::{Leadership, PATIENCE, wait_for};
+use reweave_tests::{Leadership, Loss, PATIENCE, wait_for};
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must};
-use crate::scene::{Loss, leaf_spine, led, port};
+use crate::scene::{leaf_spine, led};
 
 const LINK: &str = "leaf0-spine1";
 /// Probes would be more.
@@ -31,7 +31,7 @@ fn drained() {
         ..Leadership::default()
     };
     let stage = led(&leaf_spine(4, 2, 2), &job(), &leadership);
-    let _loss = Loss::on(&stage, ["leaf0", "spine1"], 20);
+    let _loss = must(Loss::on(&stage, ["leaf0", "spine1"], 20));
     must(wait_for("the link is drained", PATIENCE, || {
         let links = stage.operator().status()?.links;
         let is_it = |hop: &Hop| hop.from == "leaf0" && hop.to == "spine1";
@@ -51,7 +51,7 @@ fn drained() {
     assert!(cause.subject.to_string().contains(LINK), "{cause}");
     let mut job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| progress.iterations >= 2));
-    let port = port(&stage, "leaf0", "spine1");
+    let port = stage.port("leaf0", "spine1");
     let file = format!("/sys/class/net/{port}/statistics/tx_bytes");
     let sent = || {
         must(stage.output("leaf0", &["cat", &file]))

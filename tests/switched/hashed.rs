@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::needs::{Need, trial};
 use crate::play::{STAGE, must};
-use crate::scene::{address, leaf_spine, led, port};
+use crate::scene::{address, leaf_spine, led};
 
 const SPINES: [&str; 4] = ["spine0", "spine1", "spine2", "spine3"];
 const SENDERS: [&str; 4] = ["h0", "h1", "h2", "h3"];
@@ -53,7 +53,7 @@ fn count(stage: &Stage, protocol: &str) {
             "set {spine} {{ type ipv4_addr . inet_service . ipv4_addr . inet_service; \
              size 65535; flags dynamic; counter; }}; "
         );
-        let port = port(stage, "leaf0", spine);
+        let port = stage.port("leaf0", spine);
         rules += &format!("oifname {port} update @{spine} {{ {key} counter }}; ");
     }
     let chain = format!("chain ups {{ type filter hook forward priority 0; {rules} }};");

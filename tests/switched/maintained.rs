@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::needs::{Need, trial};
 use crate::play::{LONGEST_STALL_MS, must};
-use crate::scene::{leaf_spine, led, port};
+use crate::scene::{leaf_spine, led};
 
 const SPINE: &str = "spine1";
 const DAEMONS: [&str; 2] = ["zebra", "staticd"];
@@ -216,7 +216,7 @@ fn stage_of_work(stage: &Stage) -> Option<MaintenanceStage> {
 /// How many bytes the spine has sent meanwhile.
 fn carried(stage: &Stage, job: &mut Job) -> u64 {
     let count = |leaf: &str| {
-        let port = port(stage, SPINE, leaf);
+        let port = stage.port(SPINE, leaf);
         let file = format!("/sys/class/net/{port}/statistics/tx_bytes");
         let said = must(stage.output(SPINE, &["cat", &file]));
         said.trim().parse::<u64>().expect("a count")

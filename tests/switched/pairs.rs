@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use reweave_common::cause::{Cause, Class, Subject};
 use reweave_common::operator::MeasuredPairs;
-use reweave_tests::{Leadership, Stage, wait_for};
+use reweave_tests::{Leadership, wait_for};
 
 use crate::needs::trial;
 use crate::play::{STAGE, must};
-use crate::scene::{causes, led};
+use crate::scene::{causes, led, narrow_down};
 
 /// Racks of three, between which there is as much room as a host can fill.
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 3\n\
@@ -34,8 +34,7 @@ fn narrow() {
     };
     let stage = led(FABRIC, "", &often);
     let leaf = "leaf1";
-    shape(&stage, SLOW, leaf);
-    shape(&stage, leaf, SLOW);
+    narrow_down(&stage, [SLOW, leaf], SHARE);
     let began = Instant::now();
     let slow = Subject::Host(SLOW.to_owned());
     let found = must(wait_for("the host is named", MEASURED_WITHIN, || {
@@ -63,21 +62,4 @@ fn narrow() {
         [&first.from, &first.to].iter().any(|end| *end == SLOW),
         "{shown}"
     );
-}
-
-/// What a node sends to another one goes at so much of the rate that the link has.
-fn shape(stage: &Stage, node: &str, to: &str) {
-    let fabric = stage.fabric();
-    let [near, far] = [node, to].map(|name| fabric.find(name).expect("it is there"));
-    let link = fabric.links_between(near, far).next();
-    let link = fabric.link(link.expect("they are joined"));
-    let mut ports = link.ports().into_iter();
-    let port = ports.find(|port| port.node == near).expect("it ends there");
-    let kind = if node == SLOW { "eth" } else { "swp" };
-    let rate = (link.rate.bits_per_s() as f64 * SHARE) as u64;
-    let line = format!(
-        "tc qdisc change dev {kind}{} root tbf rate {rate}bit burst 16kb limit 1mb",
-        port.index
-    );
-    must(stage.output(node, &["sh", "-c", &line]));
 }

@@ -39,40 +39,6 @@ pub(crate) fn causes(stage: &Stage) -> Vec<Cause> {
     findings.filter_map(cause).collect()
 }
 
-/// Some of the packets that a switch forwards over one direction of a link are lost, until this is dropped.
-pub(crate) struct Loss<'s> {
-    stage: &'s Stage,
-    switch: String,
-}
-
-impl<'s> Loss<'s> {
-    /// One in so many.
-    pub(crate) fn on(stage: &'s Stage, [switch, to]: [&str; 2], one_in: u32) -> Self {
-        let forwarded = format!(
-            "filter hook forward priority 0; oifname {}",
-            port(stage, switch, to)
-        );
-        lose(stage, switch, &["ip", &forwarded], one_in);
-        Self {
-            stage,
-            switch: switch.to_owned(),
-        }
-    }
-}
-
-/// The name of a node's interface towards its neighbour.
-pub(crate) fn port(stage: &Stage, node: &str, to: &str) -> String {
-    let fabric = stage.fabric();
-    let [near, far] = [node, to].map(|name| fabric.find(name).expect("it is there"));
-    let link = fabric
-        .links_between(near, far)
-        .next()
-        .expect("they are joined");
-    let mut ports = fabric.link(link).ports().into_iter();
-    let port = ports.find(|port| port.node == near).expect("it ends there");
-    format!("swp{}", port.index)
-}
-
 pub(crate) fn address(stage: &Stage, node: &str, interface: &str) -> String {
     let line = format!(
         "ip -4 -o addr show dev {interface} scope global | sed -n 's/.* inet \\([0-9.]*\\).*/\\1/p'"
@@ -82,17 +48,17 @@ pub(crate) fn address(stage: &Stage, node: &str, interface: &str) -> String {
     first.expect("it has an address").to_owned()
 }
 
-/// One in so many of these packets is lost at a node: a family of tables, and which packets, of what hook.
-pub(crate) fn lose(stage: &Stage, node: &str, [family, which]: &[&str; 2], one_in: u32) {
-    let table = format!(
-        "table {family} loss {{ chain some {{ type {which} numgen random mod {one_in} == 0 drop; }}; }}"
-    );
-    must(stage.output(node, &["nft", &table]));
-}
-
-impl Drop for Loss<'_> {
-    fn drop(&mut self) {
-        let words = ["nft", "delete", "table", "ip", "loss"];
-        must(self.stage.output(&self.switch, &words));
+/// What these two send each other goes at so much of the rate that their link has.
+pub(crate) fn narrow_down(stage: &Stage, ends: [&str; 2], share: f64) {
+    let fabric = stage.fabric();
+    let [a, b] = ends.map(|name| fabric.find(name).expect("it is there"));
+    let link = fabric.links_between(a, b).next();
+    let rate = fabric.link(link.expect("they are joined")).rate;
+    let rate = (rate.bits_per_s() as f64 * share) as u64;
+    for [node, to] in [ends, [ends[1], ends[0]]] {
+        let port = stage.port(node, to);
+        let line =
+            format!("tc qdisc change dev {port} root tbf rate {rate}bit burst 16kb limit 1mb");
+        must(stage.output(node, &["sh", "-c", &line]));
     }
 }

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use reweave_common::cause::Class;
-use reweave_tests::{Leadership, Stage, wait_for};
+use reweave_tests::{Leadership, Loss, Stage, wait_for};
 
 use crate::needs::trial;
 use crate::play::{STAGE, must};
-use crate::scene::{Loss, address, causes, leaf_spine, led, lose, port};
+use crate::scene::{address, causes, leaf_spine, led, narrow_down};
 
 /// Agents look every half a minute how a host is set.
 const FOUND_WITHIN: Duration = Duration::from_secs(75);
@@ -20,7 +20,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(name, STAGE, each_is_named_alone),
         trial(
-            "an_incast_is_named_and_where_a_job_that_rests_will_fill_links",
+            "an_incast_a_straggler_and_where_a_job_that_rests_will_fill_links_are_named",
             STAGE,
             of_traffic,
         ),
@@ -35,9 +35,40 @@ fn streams(name: &str, hosts: &str, pairs: &str, more: &str) -> String {
     )
 }
 
+/// What hosts of two racks hand on around a ring. Of them only those that exchange something with the slow one
+/// are held back by it.
+fn ring(slow: &str) -> [String; 2] {
+    let hosts = format!(r#""h2", "h3", "{slow}", "h6""#);
+    let often = "bytes = 200_000\ncompute_ms = 12\npaths = \"spread\"";
+    [
+        streams("with-it", &hosts, "[1, 2], [2, 3]", often),
+        streams("without-it", &hosts, "[3, 0], [0, 1]", often),
+    ]
+}
+
+/// The others do not fill their links either: what a full link holds back says nothing of its hosts.
+fn holds_others_back(stage: &Stage, slow: &str) {
+    let usual = [("h2", "leaf0"), ("h3", "leaf0"), ("h6", "leaf1")];
+    let narrow_all = |of_usual: f64, of_slow: f64| {
+        for (host, leaf) in usual {
+            narrow_down(stage, [host, leaf], of_usual);
+        }
+        narrow_down(stage, [slow, "leaf1"], of_slow);
+    };
+    narrow_all(0.7, 0.2);
+    let jobs = ["with-it", "without-it"].map(|name| must(stage.job(name)));
+    are_found(stage, &[(Class::Straggler, slow)]);
+    for job in jobs {
+        must(job.stop());
+    }
+    narrow_all(1.0, 1.0);
+}
+
 /// Uplinks have room for all that four hosts send to a fifth one, and its own link has not. Four that send
 /// past one spine fill its links, and three do not: the fourth one rests most of the time, and is foreseen.
+/// Between these, one of a ring is slow both ways.
 fn of_traffic() {
+    const SLOW: &str = "h5";
     const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
         host_gbps = 0.1\nuplink_gbps = 0.4\n";
     const OFTEN: &str = "bytes = 4_000_000\ncompute_ms = 5\n";
@@ -59,10 +90,12 @@ fn of_traffic() {
             &format!("{OFTEN}via = \"spine0\""),
         ),
     ];
-    let stage = led(FABRIC, &jobs.concat(), &Leadership::default());
+    let jobs = jobs.concat() + &ring(SLOW).concat();
+    let stage = led(FABRIC, &jobs, &Leadership::default());
     let [train, seldom] = ["train", "seldom"].map(|name| must(stage.job(name)));
     are_found(&stage, &[(Class::Incast, "h0")]);
     must(train.stop());
+    holds_others_back(&stage, SLOW);
     let others = must(stage.job("others"));
     let full = ["leaf0-spine0 from leaf0", "leaf1-spine0 from spine0"];
     are_found(&stage, &full.map(|link| (Class::Saturation, link)));
@@ -146,7 +179,7 @@ fn hosts_that_are_set_otherwise(stage: &Stage) {
 /// The far end loses its carrier, and has it again; the switch loses its routes over this port, and has
 /// them again.
 fn flap(stage: &Stage, switch: &str, to: &str) {
-    let port = port(stage, switch, to);
+    let port = stage.port(switch, to);
     let line = format!(
         "kept=$(mktemp) && ip route save > $kept && ip link set {port} down && \
          ip link set {port} up && ip route restore < $kept && rm $kept"
@@ -160,7 +193,7 @@ fn a_link_that_is_too_narrow(stage: &Stage) {
     let ends = [("leaf1", "spine0"), ("spine0", "leaf1")];
     let set = |mtu_bytes: u32| {
         for (node, to) in ends {
-            let port = port(stage, node, to);
+            let port = stage.port(node, to);
             shell(stage, node, &format!("ip link set {port} mtu {mtu_bytes}"));
         }
     };
@@ -199,8 +232,8 @@ fn let_pass(stage: &Stage, switch: &str) {
 fn a_way_that_is_longer_there_than_back(stage: &Stage) {
     let [from, to] = ["h0", "h4"].map(|host| address(stage, host, "eth0"));
     for spine in ["spine0", "spine1"] {
-        let [comes_in, goes_out] = ["leaf0", "leaf1"].map(|leaf| port(stage, spine, leaf));
-        let gateway = address(stage, "leaf1", &port(stage, "leaf1", spine));
+        let [comes_in, goes_out] = ["leaf0", "leaf1"].map(|leaf| stage.port(spine, leaf));
+        let gateway = address(stage, "leaf1", &stage.port("leaf1", spine));
         let line = format!(
             "ip route add {to} via {gateway} dev {goes_out} table 99 && \
              ip rule add from {from} to {to} iif {comes_in} lookup 99 pref 10"
@@ -222,10 +255,10 @@ fn a_switch_that_loses_at_all_its_ports_beside_bad_links(stage: &Stage) {
     let dead = (Class::LossyLink, "leaf3-spine0 from spine0");
     are_found(stage, &[dead]);
     let cable = [["leaf1", "spine0"], ["spine0", "leaf1"]];
-    let _losses = cable.map(|ends| Loss::on(stage, ends, 20));
+    let _losses = cable.map(|ends| must(Loss::on(stage, ends, 20)));
     let lossy = (Class::LossyLink, "leaf1-spine0");
     are_found(stage, &[dead, lossy]);
     let forwarded = ["ip", "filter hook forward priority 0;"];
-    lose(stage, "spine1", &forwarded, 20);
+    must(stage.lose("spine1", &forwarded, 20));
     are_found(stage, &[dead, lossy, (Class::FaultySwitch, "spine1")]);
 }

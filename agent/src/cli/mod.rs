@@ -129,7 +129,7 @@ pub(crate) struct Run {
     /// Folder for what must not be forgotten
     #[arg(long, value_name = "DIR", default_value = "/var/lib/reweave/agent")]
     pub(crate) state: PathBuf,
-    /// What this node is; by default a switch if its kernel forwards
+    /// What this node is; by default a switch if its kernel forwards, and a host if not
     #[arg(long)]
     pub(crate) role: Option<Role>,
     #[command(flatten)]

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::fabric::Role;
 use reweave_common::hardware::{Nic, Pcie};
 use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
@@ -134,10 +133,9 @@ pub(super) fn of_nics(picture: &Picture<'_>, host: NodeId) -> HostFacts {
         nic(picture, host, &end.interface)
     });
     let nics: Vec<_> = nics.collect();
-    let is_host = known.fabric.node(host).role == Role::Host;
     let mut buses = nics.iter().filter_map(|nic| nic.pcie);
     let degraded = buses.clone().find(Pcie::is_degraded);
-    let bus = degraded.or_else(|| buses.next()).filter(|_| is_host);
+    let bus = degraded.or_else(|| buses.next());
     let gts = |mt: u32| f64::from(mt) / 1e3;
     HostFacts {
         pcie_gts: bus.map(|bus| gts(bus.now.mt_per_s)),

@@ -309,6 +309,14 @@ impl Picture<'_> {
         observed.flat_map(|it| it.flows.keys().chain(it.paths.keys()).copied())
     }
 
+    /// All addresses that somebody's routes lead to as the next hop.
+    pub(crate) fn gateways(&self) -> BTreeSet<Ipv4Addr> {
+        let nodes = self.nodes.values();
+        let interfaces = nodes.flat_map(|node| node.interfaces.values());
+        let gateways = interfaces.flat_map(|it| it.value.gateways.iter());
+        gateways.copied().collect()
+    }
+
     /// Which of a host's links this address of it is on.
     pub(crate) fn rail(&self, node: NodeId, address: Ipv4Addr) -> u32 {
         let link = self.wiring.link(address);

@@ -24,7 +24,7 @@ use reweave_common::units::Rate;
 use reweave_planner::probes::ports_for;
 
 use crate::effect::Outbox;
-use crate::model::Known;
+use crate::model::{Known, Picture};
 use crate::pace::Pace;
 use candidates::{Pair, Share};
 use selection::Selection;
@@ -198,9 +198,11 @@ impl Probing {
     }
 }
 
-/// Only those that are known to lie on a link of the fabric.
+/// Of hosts, all that are known to lie on a link of the fabric. Who forwards for others is one place, however
+/// many links it has.
 fn addresses(known: Known<'_>) -> Addresses {
-    let wiring = known.picture().wiring;
+    let picture = known.picture();
+    let wiring = &picture.wiring;
     let mut addresses = Addresses::new();
     for (address, node) in wiring.addresses() {
         let is_host = known.fabric.node(node).role == Role::Host;
@@ -208,7 +210,29 @@ fn addresses(known: Known<'_>) -> Addresses {
             addresses.entry(node).or_default().push(address);
         }
     }
+    addresses.extend(relays(&picture));
     addresses
+}
+
+/// Each with the address by which all others reach it over cables: the one that the fabric's file has, or else one
+/// that is not there for the neighbour on a link alone. Of probes over fibres nobody could tell the way.
+fn relays(picture: &Picture<'_>) -> Addresses {
+    let (fabric, wiring) = (picture.fabric(), &picture.wiring);
+    let is_relay = |node: &NodeId| fabric.node(*node).role == Role::Relay;
+    let relays: Vec<_> = fabric.endpoints().filter(is_relay).collect();
+    if relays.is_empty() {
+        return Addresses::new();
+    }
+    let gateways = picture.gateways();
+    let of = |node: NodeId| {
+        let own = || wiring.addresses_of(node);
+        let told = fabric.address(node);
+        let told = told.filter(|it| wiring.node(*it) == Some(node));
+        let for_all = || own().find(|it| !gateways.contains(it));
+        let first = own().next()?;
+        Some((node, vec![told.or_else(for_all).unwrap_or(first)]))
+    };
+    relays.into_iter().filter_map(of).collect()
 }
 
 /// Rail by rail: the first address of a host probes the other's first. Who has fewer is probed by
@@ -228,7 +252,7 @@ fn ports(fabric: &Fabric, node: NodeId) -> u16 {
     let rack = rack.filter(|&rack| fabric.node(rack).role == Role::Switch);
     let links = rack.map_or(&[][..], |rack| fabric.links_of(rack));
     let to_hosts =
-        |link: &&LinkId| rack.is_some_and(|rack| fabric.node(far(rack, link)).role == Role::Host);
+        |link: &&LinkId| rack.is_some_and(|rack| fabric.node(far(rack, link)).role.is_endpoint());
     let hosts = links.iter().filter(to_hosts).count().max(1);
     let ways = links.len() - hosts.min(links.len());
     let ports = ports_for(ways, COVERED).div_ceil(hosts * hosts);

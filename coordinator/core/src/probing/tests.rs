@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use reweave_common::sample::{Interface, Reading, Sample};
 use reweave_common::snapshot::Hop;
 
 use super::*;
 use crate::ways::Ways;
-use crate::{Core, Policy};
+use crate::{Core, Input, Policy};
 
 #[test]
 fn the_fewer_hosts_share_many_ways_the_more_ports_each_uses() {
@@ -176,4 +177,45 @@ fn links_that_too_few_flows_cross_are_told() {
             .any(|node| ["leaf0", "leaf1"].contains(&node.as_str()))
     };
     assert!(coverage.seldom_hops.iter().all(is_silent));
+}
+
+/// Two that are cabled to each other and forward; the first of them may have an address in the fabric's file.
+fn two_relays(told: &str) -> (Arc<Fabric>, Core) {
+    let text = format!(
+        "kind = \"graph\"\nnode = [{{ name = \"h0\", role = \"relay\"{told} }}, \
+         {{ name = \"h1\", role = \"relay\" }}]\nlink = [{{ a = \"h0\", b = \"h1\", gbps = 1 }}]"
+    );
+    let fabric = Arc::new(Fabric::parse("fabric.toml", &text).unwrap());
+    let mut core = Core::new(Policy::default(), Arc::clone(&fabric));
+    for (node, [own, far, place]) in fabric.endpoints().zip([[0, 1, 10], [1, 0, 11]]) {
+        let interface = |name: &str, addresses: &[u8], gateways: &[u8]| {
+            let of = |last: &u8| Ipv4Addr::new(10, 0, 0, *last);
+            Reading::Interface(Interface {
+                name: name.to_owned(),
+                addresses: addresses.iter().map(of).collect(),
+                gateways: gateways.iter().map(of).collect(),
+            })
+        };
+        let readings = vec![
+            interface("eth0", &[own, place], &[far]),
+            interface("lo", &[place + 10], &[]),
+        ];
+        let taken = Moment::from_micros(1_000_000);
+        let sample = Sample { taken, readings };
+        core.handle(taken, Input::AgentUp { node });
+        core.handle(taken, Input::Sample { node, sample });
+    }
+    (fabric, core)
+}
+
+/// What a neighbour sends to on their link, nobody else has a route to.
+#[test]
+fn who_forwards_is_probed_by_one_address_that_is_no_next_hop() {
+    for (told, last) in [("", 10), (", address = \"10.0.0.20\"", 20)] {
+        let (fabric, core) = two_relays(told);
+        let known = core.known_at(Moment::from_micros(1_000_000));
+        let own = vec![Ipv4Addr::new(10, 0, 0, last)];
+        let h0 = fabric.find("h0").unwrap();
+        assert_eq!(addresses(known).get(&h0), Some(&own), "{told}");
+    }
 }

@@ -5,6 +5,7 @@ mod back;
 mod beside;
 mod cluster;
 mod diagnosis;
+mod direct;
 mod discovered;
 mod drained;
 mod evenness;

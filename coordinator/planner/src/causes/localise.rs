@@ -248,7 +248,7 @@ impl Suspect {
 
     pub(super) fn touches(self, probe: &Probe, ground: &Ground) -> bool {
         match self {
-            Self::Host(host) => probe.hosts.contains(&Some(host)),
+            Self::Host(host) => ground.has_to_do_with(probe, host),
             Self::Switch(switch) => ground.passes(probe, switch),
             Self::Hop(hop) => probe.hops.contains(&hop),
             Self::Link(hop) => probe.hops.iter().any(|it| it / 2 == hop / 2),
@@ -412,12 +412,16 @@ fn subjects(atlas: &Atlas<'_>, culprit: &Culprit) -> Vec<Subject> {
     }
 }
 
-/// The host at the other end, where a path leads there and back.
+/// The host at the other end, also where a path leads there and back; but who forwards for others has handed on
+/// what came back.
 fn farthest(atlas: &Atlas<'_>, hops: &[Hop]) -> Option<NodeId> {
-    let is_host = |node: &NodeId| atlas.fabric.node(*node).role != Role::Switch;
-    let first = hops.first()?.from;
-    let ends = hops.iter().map(|&hop| atlas.far(hop));
-    ends.filter(is_host).find(|&end| end != first)
+    let role = |node: &NodeId| atlas.fabric.node(*node).role;
+    let (first, last) = (hops.first()?.from, atlas.far(*hops.last()?));
+    if last != first {
+        return Some(last).filter(|node| role(node).is_endpoint());
+    }
+    let mut passed = hops.iter().map(|&hop| atlas.far(hop));
+    passed.find(|node| role(node) == Role::Host && *node != first)
 }
 
 fn finding(culprit: &Culprit, mut subjects: Vec<Subject>, evidence: &Evidence) -> Cause {

@@ -146,11 +146,14 @@ impl<'e> Loads<'e> {
     fn incasts(&self, fabric: &Fabric) -> Vec<Cause> {
         let last = |hop: &Hop| {
             let to = fabric.link(hop.link).far(hop.from).node;
-            fabric.node(to).role == Role::Host && self.share(fabric, *hop) >= FULL
+            fabric.node(to).role.is_endpoint() && self.share(fabric, *hop) >= FULL
         };
         let finding = |hop: Hop| {
-            let senders: BTreeSet<_> = self.over(hop).map(|(hops, _)| hops[0].from).collect();
-            let mut before = self.over(hop).flat_map(|(hops, _)| &hops[..hops.len() - 1]);
+            // Not those that are handed on from there.
+            let ends_there = |(hops, _): &&Sent<'_>| hops.last() == Some(&hop);
+            let ending = || self.over(hop).filter(ends_there);
+            let senders: BTreeSet<_> = ending().map(|(hops, _)| hops[0].from).collect();
+            let mut before = ending().flat_map(|(hops, _)| &hops[..hops.len() - 1]);
             let held_before = before.any(|&hop| self.share(fabric, hop) >= FULL);
             let to = fabric.link(hop.link).far(hop.from).node;
             let said = format!("{} hosts fill the last link to it at once", senders.len());

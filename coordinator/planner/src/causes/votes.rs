@@ -12,6 +12,8 @@ pub struct Ground {
     pub hosts: usize,
     /// Who sends over each hop, and who hears it, where these are switches.
     pub switches: Vec<[Option<usize>; 2]>,
+    /// The same where these are hosts that forward for others.
+    pub relays: Vec<[Option<usize>; 2]>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,14 +32,18 @@ pub(super) struct Cast {
 impl Ground {
     pub fn of(atlas: &Atlas<'_>) -> Self {
         let fabric = atlas.fabric;
-        let switch = |node| (fabric.node(node).role == Role::Switch).then(|| node.index());
-        let ends = (0..atlas.hops()).map(|index| {
-            let hop = atlas.hop(index);
-            [hop.from, atlas.far(hop)].map(switch)
-        });
+        let ends = |role: Role| {
+            let of_role = move |node| (fabric.node(node).role == role).then(|| node.index());
+            let ends = (0..atlas.hops()).map(move |index| {
+                let hop = atlas.hop(index);
+                [hop.from, atlas.far(hop)].map(of_role)
+            });
+            ends.collect()
+        };
         Self {
             hosts: fabric.nodes().len(),
-            switches: ends.collect(),
+            switches: ends(Role::Switch),
+            relays: ends(Role::Relay),
         }
     }
 
@@ -47,11 +53,12 @@ impl Ground {
 
     /// Whether it came in and went out again: what begins or ends there knows one port.
     pub(super) fn passes(&self, probe: &Probe, switch: usize) -> bool {
-        let has = |end: usize| {
-            let mut hops = probe.hops.iter();
-            hops.any(|&hop| self.switches[hop][end] == Some(switch))
-        };
-        has(0) && has(1)
+        passes(&self.switches, probe, switch)
+    }
+
+    /// Whether it sent or answers it, or handed it on.
+    pub(super) fn has_to_do_with(&self, probe: &Probe, host: usize) -> bool {
+        probe.hosts.contains(&Some(host)) || passes(&self.relays, probe, host)
     }
 
     /// The first hop of each of its links.
@@ -68,22 +75,35 @@ impl Ground {
             switches: none(last.map_or(0, |last| last + 1)),
             hops: none(self.switches.len()),
         };
-        let mut passed: Vec<usize> = Vec::new();
+        let (mut passed, mut hosts): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
         for probe in probes {
-            let hosts = probe.hosts.iter().flatten();
-            hosts.for_each(|&host| cast.hosts[host].add(probe));
             passed.clear();
+            hosts.clear();
+            hosts.extend(probe.hosts.iter().flatten());
             for &hop in &probe.hops {
                 cast.hops[hop].add(probe);
                 passed.extend(self.switches[hop][1]);
+                hosts.extend(self.relays[hop][1]);
             }
-            passed.sort_unstable();
-            passed.dedup();
+            for nodes in [&mut passed, &mut hosts] {
+                nodes.sort_unstable();
+                nodes.dedup();
+            }
             let through = passed.iter().filter(|&&it| self.passes(probe, it));
             through.for_each(|&it| cast.switches[it].add(probe));
+            let own = hosts.iter().filter(|&&it| self.has_to_do_with(probe, it));
+            own.for_each(|&it| cast.hosts[it].add(probe));
         }
         cast
     }
+}
+
+fn passes(nodes: &[[Option<usize>; 2]], probe: &Probe, node: usize) -> bool {
+    let has = |end: usize| {
+        let mut hops = probe.hops.iter();
+        hops.any(|&hop| nodes[hop][end] == Some(node))
+    };
+    has(0) && has(1)
 }
 
 impl Cast {

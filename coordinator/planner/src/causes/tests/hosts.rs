@@ -96,3 +96,40 @@ fn what_others_get_is_told_in_the_unit_of_the_fabric() {
     let said = &found[0].evidence[0];
     assert!(said.ends_with("others get 40.0 Mb/s"), "{said}");
 }
+
+/// Four send through a door to a host that forwards, or to one behind it.
+#[test]
+fn who_forwards_is_flooded_by_what_ends_there_alone() {
+    let link = |a: &str, b: &str, gbps: u32| {
+        format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = {gbps}\n")
+    };
+    let node = |name: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"relay\"\n");
+    let senders = ["h0", "h1", "h2", "h3"];
+    let nodes = [&senders[..], &["door", "h4", "h5"]].concat();
+    let text = nodes.into_iter().map(node).collect::<String>()
+        + &senders.map(|host| link(host, "door", 100)).concat()
+        + &link("door", "h4", 100)
+        + &link("h4", "h5", 400);
+    let fabric = Fabric::parse("fabric.toml", &format!("kind = \"graph\"\n{text}")).unwrap();
+    let towards = |ends: [&str; 4]| {
+        let flow = |(host, end): (&str, &str)| FlowFacts {
+            path: names(&format!("{host}>door>{end}")),
+            gbps: 24.0,
+            most_gbps: None,
+            readings: None,
+            job: None,
+        };
+        let evidence = Evidence {
+            flows: senders.into_iter().zip(ends).map(flow).collect(),
+            ..Evidence::default()
+        };
+        let found = diagnose(&evidence, &fabric).unwrap().into_iter();
+        found
+            .map(|it| (it.class, it.subject.to_string()))
+            .collect::<Vec<_>>()
+    };
+    let flooded = [named(Class::Incast, "h4")];
+    assert_eq!(towards(["h4"; 4]), flooded);
+    assert_eq!(towards(["h4", "h4", "h4", "h4>h5"]), flooded);
+    assert_eq!(towards(["h4>h5"; 4]), []);
+}

@@ -88,6 +88,7 @@ fn no_switches(hops: usize, hosts: usize) -> Ground {
     Ground {
         hosts,
         switches: vec![[None; 2]; hops],
+        relays: vec![[None; 2]; hops],
     }
 }
 
@@ -102,9 +103,11 @@ fn told_ground() -> Ground {
     let to_spines = (0..8).map(|hop| [leaf(hop), spine(hop)]);
     let from_spines = (0..8).map(|hop| [spine(hop), leaf(hop)]);
     let ends = up.chain(down).chain(to_spines).chain(from_spines);
+    let switches: Vec<_> = ends.collect();
     Ground {
         hosts: 14,
-        switches: ends.collect(),
+        relays: vec![[None; 2]; switches.len()],
+        switches,
     }
 }
 
