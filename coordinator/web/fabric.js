@@ -13,7 +13,9 @@ export function fabric(known, wanted) {
   const map = s("svg", { viewBox: `0 0 ${width} ${height}`, class: known.fabric.nodes.length > 200 ? "map many" : "map", role: "group", "aria-label": "Map of the fabric" },
     [...lines.values()], nodes);
   const detail = h("div", { class: "detail", "aria-live": "polite" });
-  const list = h("div", {});
+  // What is in it comes and goes under the pointer, which would never be told to have left.
+  const under = (event) => trace((known.was ?? known.status).flows.find((flow) => flowName(flow.flow) === event.target.closest("li")?.title) ?? null);
+  const list = h("div", { onmouseover: under, onfocusin: under, onmouseleave: () => trace(null), onfocusout: () => trace(null) });
   let chosen = wanted ?? null;
   let traced = null;
 
@@ -34,7 +36,7 @@ export function fabric(known, wanted) {
   /** Anew, but whoever points at a flow goes on doing so, for as long as there is one. */
   function show(flows) {
     const [held, was] = [list.contains(document.activeElement), traced];
-    list.replaceChildren(largest(flows, trace));
+    list.replaceChildren(largest(flows));
     trace(flows.find((flow) => flowName(flow.flow) === was) ?? null);
     if (held) [...list.querySelectorAll("li")].find((it) => it.title === traced)?.focus();
   }
@@ -116,13 +118,11 @@ function described(name, directions, flows) {
       : nothing("No flow that is known goes over it."));
 }
 
-function largest(flows, trace) {
+function largest(flows) {
   const sorted = [...flows].sort((a, b) => b.rate_bits_per_s - a.rate_bits_per_s).slice(0, 12);
   if (!sorted.length) return nothing("Nothing is being sent.");
   return h("ul", { class: "flows" }, sorted.map((flow) => h("li", {
     tabindex: "0", title: flowName(flow.flow),
-    onmouseenter: () => trace(flow), onmouseleave: () => trace(null),
-    onfocus: () => trace(flow), onblur: () => trace(null),
   }, h("span", {}, `${flow.from} → ${flow.to}`), h("b", {}, rate(flow.rate_bits_per_s)), flow.path ? null : h("i", {}, "way unknown"))));
 }
 
