@@ -260,7 +260,7 @@ impl Driver {
         match ready {
             Ok(targets) => tell_round(turn, plan, targets),
             Err(reasons) if self.waited(turn) >= turn.known.policy.begin_within => {
-                balk(turn, plan, journey, reasons);
+                give_up(turn, plan, journey, reasons);
             }
             Err(_) => {}
         }
@@ -281,7 +281,14 @@ impl Driver {
         let is_again = has_failed && self.waited(turn) >= self.pause(turn, journey);
         let due = self.due_installs(turn, step);
         // What was sound when it was told first need not be so now.
-        if (!is_again && due.is_empty()) || judge_now(turn, plan, journey).is_err() {
+        if !is_again && due.is_empty() {
+            return;
+        }
+        if let Err(reasons) = judge_now(turn, plan, journey) {
+            let is_late = self.waited(turn) >= turn.known.policy.begin_within;
+            if is_late && journey.leads_back() {
+                give_up(turn, plan, journey, reasons);
+            }
             return;
         }
         if is_again {
@@ -320,7 +327,7 @@ impl Driver {
                 });
             }
             Err(reasons) if self.waited(turn) >= DRAIN_WITHIN => {
-                balk(turn, plan, journey, reasons);
+                give_up(turn, plan, journey, reasons);
             }
             Err(_) => {}
         }
@@ -343,7 +350,7 @@ impl Driver {
         match judge(turn, plan, Leg::Switch(moved)) {
             Ok(()) => intend_move(turn, plan, journey, moved),
             Err(reasons) if self.waited(turn) >= turn.known.policy.begin_within => {
-                balk(turn, plan, journey, reasons);
+                give_up(turn, plan, journey, reasons);
             }
             Err(_) => {}
         }
@@ -583,6 +590,26 @@ pub(super) fn is_given_up(turn: &mut Turn<'_>, rollout: &Rollout, journey: &Jour
     balk(turn, &rollout.plan, journey, vec![aborted]);
     let begins = matches!(journey.stage, Stage::Due | Stage::Proven);
     begins || !turn.out.is_settled()
+}
+
+/// A way back that was laid for a network that was another is laid anew from where things are, if that
+/// leads on now.
+fn give_up(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons: Vec<Reason>) {
+    let generation = plan.generation;
+    let is_stale = journey.leads_back() && judge_now(turn, plan, journey).is_err();
+    let anew = way_back(turn, plan, journey).filter(|_| is_stale);
+    let leads_on = |course: &Course| {
+        let first = course.legs().next();
+        first.is_none_or(|(_, leg)| judge(turn, plan, leg).is_ok())
+    };
+    match anew.filter(leads_on) {
+        Some(course) => turn.decide(Change::TurnedBack {
+            generation,
+            course,
+            reasons,
+        }),
+        None => balk(turn, plan, journey, reasons),
+    }
 }
 
 /// Gives it up, and goes back to where it began. Whoever is on the way back already waits.

@@ -86,13 +86,16 @@ impl Journey {
         }
     }
 
-    /// Unless circuits may be moving, for nobody knows then where things are.
+    /// Unless circuits may be moving, for nobody knows then where things are. On the way back that is another
+    /// way, for the same reasons as before.
     pub(super) fn turn_back(&mut self, course: Course, reasons: Vec<Reason>) -> bool {
-        if matches!(self.heading, Heading::Back { .. }) || self.is_moving() {
+        if self.is_moving() {
             return false;
         }
         self.note_unsure();
-        self.heading = Heading::Back { reasons };
+        if !self.leads_back() {
+            self.heading = Heading::Back { reasons };
+        }
         self.course = course;
         (self.leg, self.stage, self.held) = (0, Stage::Due, None);
         true

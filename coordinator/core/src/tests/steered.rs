@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::instruction::Refusal;
+use reweave_common::member::Role;
 use reweave_common::operator::{Mode, Phase, Refused, Request, Response, Steering};
 use reweave_common::plan::Generation;
 
@@ -10,7 +11,7 @@ use super::cluster::Cluster;
 use super::network::Network;
 use super::scene::*;
 use super::switch::Mood;
-use crate::{Author, Change, Outcome, Reason, Rollout};
+use crate::{Author, Change, Outcome, Reason};
 
 const A_MINUTE: Duration = Duration::from_mins(1);
 
@@ -47,6 +48,11 @@ fn told(cluster: &Cluster) -> usize {
     let is_step = |change: &Change| matches!(change, Change::StepIntent(_));
     let log = cluster.log.iter();
     log.filter(|command| is_step(&command.change)).count()
+}
+
+fn is_held(cluster: &Cluster) -> bool {
+    let mut rollouts = cluster.core.state().rollouts();
+    rollouts.any(Rollout::is_held)
 }
 
 fn is_clean(cluster: &Cluster) -> bool {
@@ -154,7 +160,6 @@ fn a_switch_that_refuses_on_the_way_back_is_told_of_and_tried_again_when_somebod
     let refuses = "leaf0";
     cluster.network.switch(refuses).mood = Mood::Refuses;
     steered(&mut cluster, plan, Steering::Abort);
-    let is_held = |c: &Cluster| c.core.state().rollouts().any(Rollout::is_held);
     cluster.run_until("held", is_held);
     let seen = status(&mut cluster);
     let change = &seen.changes[0];
@@ -191,7 +196,7 @@ fn what_is_held_on_the_way_back_is_tried_on_without_anybody() {
     cluster.run_for(Duration::from_millis(500));
     cluster.network.switch("leaf0").mood = Mood::Refuses;
     steered(&mut cluster, plan, Steering::Abort);
-    cluster.run_until("held", |c| c.core.state().rollouts().any(Rollout::is_held));
+    cluster.run_until("held", is_held);
     let (begun, refused) = (told(&cluster), cluster.now());
     cluster.run_for(A_MINUTE);
     let again = told(&cluster) - begun;
@@ -199,4 +204,14 @@ fn what_is_held_on_the_way_back_is_tried_on_without_anybody() {
     cluster.network.switch("leaf0").mood = Mood::Obeys;
     cluster.run_until_ended(1);
     assert!(is_clean(&cluster));
+}
+
+#[test]
+fn viewers_steer_nothing() {
+    let generation = Generation(1);
+    for how in [Steering::Hold, Steering::Resume, Steering::Abort] {
+        let request = Request::Steer { generation, how };
+        let may = [Role::Operator, Role::Viewer].map(|role| request.may_be_asked_by(role));
+        assert_eq!(may, [true, false]);
+    }
 }
