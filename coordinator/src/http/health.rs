@@ -88,6 +88,8 @@ async fn metrics(State(watched): State<Watched>) -> Response {
         disk_is_full: house.cluster.borrow().disk_is_full,
         counts: house.intake.counts(),
         sessions: house.company.by_role(),
+        endings: house.endings.clone(),
+        told: house.told.clone(),
     }))
 }
 

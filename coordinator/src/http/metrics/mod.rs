@@ -1,11 +1,13 @@
 //! What `/metrics` says, in the text format of Prometheus.
 
+mod deeds;
 mod evenness;
 mod log;
 mod page;
 mod work;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use reweave_common::member::Role;
 use reweave_common::operator::{AgentState, AgentStatus, LinkStatus, Mode, Status};
@@ -13,6 +15,8 @@ use reweave_common::probing::PortStrays;
 
 use crate::intake::Counts;
 use crate::sessions::{ROLES, Reason};
+use crate::tally::{Ending, Tally};
+use crate::webhooks::Told;
 pub(super) use log::Log;
 use page::{Kind, Page, count};
 pub(super) use work::Work;
@@ -30,6 +34,8 @@ pub(super) struct Sight<'s> {
     pub(super) counts: Counts,
     /// Who is here.
     pub(super) sessions: BTreeMap<Role, usize>,
+    pub(super) endings: Tally<Ending>,
+    pub(super) told: Arc<[Told]>,
 }
 
 /// Every family with its help and kind, and its samples below it.
@@ -44,6 +50,8 @@ pub(super) fn text(sight: &Sight<'_>) -> String {
     page.single(Kind::Gauge, "reweave_disk_full", help, full);
     intake(&mut page, &sight.counts);
     sessions(&mut page, &sight.sessions);
+    deeds::endings(&mut page, &sight.endings);
+    deeds::told(&mut page, &sight.told);
     if let Some(log) = &sight.log {
         log.write(&mut page);
     }
