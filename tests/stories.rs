@@ -6,6 +6,7 @@
 mod alone;
 #[path = "stories/bereft.rs"]
 mod bereft;
+mod collector;
 #[path = "stories/deaths.rs"]
 mod deaths;
 #[path = "stories/doubles.rs"]

@@ -2,6 +2,9 @@
 //! them, on this machine alone. What they agree on is tried in simulated worlds; here it is whether
 //! the programs do.
 
+#[path = "trio/schedulers.rs"]
+mod schedulers;
+
 use std::fs::{self, File};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};

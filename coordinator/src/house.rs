@@ -27,7 +27,9 @@ use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, Task};
 use crate::sessions::{Allowances, Chairs, Company, Notice, Places, Reason};
 use crate::signing::Signing;
+use crate::tally::{Ending, Tally};
 use crate::warnings::{apart, warnings};
+use crate::webhooks::Told;
 
 /// Peers hear of each other many times a second.
 const SILENT_AFTER: Duration = Duration::from_secs(1);
@@ -47,6 +49,9 @@ pub(crate) struct House {
     pub(crate) acquaintances: Acquaintances,
     pub(crate) ailing: Ailing,
     pub(crate) decisions: Decisions,
+    /// How plans ended, and what became of news for others.
+    pub(crate) endings: Tally<Ending>,
+    pub(crate) told: Arc<[Told]>,
     /// Room for people who ask, and for members that wait.
     pub(crate) chairs: Chairs,
     pub(crate) waiting: Chairs,

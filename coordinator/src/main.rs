@@ -33,6 +33,7 @@ mod run;
 mod service;
 mod sessions;
 mod signing;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod traces;

@@ -35,6 +35,7 @@ use crate::replication::{
 use crate::service;
 use crate::sessions::{Allowances, Chairs, Company, Notice, Places, TO_ASK, TO_WAIT, publish};
 use crate::signing::{Neighbours, Signing};
+use crate::tally::{Ending, Tally};
 use crate::traces::{Telling, Traces};
 use crate::webhooks::Hooks;
 
@@ -71,6 +72,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let parts = prepare(settings, &config, opened, &intake)?;
     let denied = parts.drive.denied();
     let decisions = parts.drive.decisions();
+    let endings = parts.drive.endings();
     let threads = Threads::start(parts.engine, parts.drive, events)?;
     let network = Network {
         folder: id,
@@ -81,6 +83,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         ailing: parts.ailing,
         denied,
         decisions,
+        endings,
         telling: parts.telling,
     };
     let ours = Ours {
@@ -245,6 +248,7 @@ struct Network {
     /// Who is shut out, by what was agreed on.
     denied: watch::Receiver<DenyList>,
     decisions: Decisions,
+    endings: Tally<Ending>,
     /// To whoever collects traces.
     telling: Option<Telling>,
 }
@@ -288,6 +292,8 @@ async fn serve(
         acquaintances: network.acquaintances,
         ailing: network.ailing,
         decisions: network.decisions,
+        endings: network.endings,
+        told: hooks.told(),
         chairs: Chairs::new(TO_ASK),
         waiting: Chairs::new(TO_WAIT),
         notices,

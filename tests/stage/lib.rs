@@ -77,6 +77,8 @@ pub struct Leadership {
     pub policy: String,
     /// Tables of its file besides.
     pub tables: String,
+    /// Lines at the head of its file, before all tables.
+    pub head: String,
 }
 
 /// A cluster that is up. It goes when this is dropped, and so does everything on it.
@@ -149,9 +151,9 @@ impl Stage {
     /// Starts the coordinator, or starts it again, and waits until it answers.
     pub fn lead(&mut self, leadership: &Leadership) -> Result<(), StageError> {
         let config = format!(
-            "fabric = \"two-leaves.toml\"\nlisten = \"{COORDINATOR}\"\nidentity = \
+            "{}fabric = \"two-leaves.toml\"\nlisten = \"{COORDINATOR}\"\nidentity = \
              \"certificates/coordinator\"\ndata = \"data\"\n\n[policy]\n{}\n{}\n",
-            leadership.policy, leadership.tables
+            leadership.head, leadership.policy, leadership.tables
         );
         let config = self.write("coordinator.toml", &config)?;
         let mut command = self.inside(Self::STATION, self.programs.coordinator());

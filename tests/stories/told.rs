@@ -1,4 +1,4 @@
-//! A program that is told of what happens: signed, in order, and again when it was not there.
+//! Programs that are told of what happens: signed, in order, and again when one was not there; and as a trace.
 
 use std::fs;
 use std::path::Path;
@@ -7,6 +7,7 @@ use libtest_mimic::Trial;
 use reweave_tests::{Labs, Leadership, PATIENCE, Program, Setting, Stage, wait_for};
 use serde_json::Value;
 
+use crate::collector::Collector;
 use crate::needs::{Need, trial};
 use crate::play::{collide, ended, must};
 
@@ -26,6 +27,7 @@ fn told() {
     let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
     let secret = must(stage.write("secret", "a secret that only both know\n"));
     let _receiver = receive(&stage, &secret);
+    let collector = Collector::start(&stage);
     let hook = |of| {
         format!(
             "[[webhook]]\nurl = \"http://127.0.0.1:{PORT}/\"\nsecret_file = \"secret\"\nof = {of}\n"
@@ -34,6 +36,7 @@ fn told() {
     must(stage.lead(&Leadership {
         auto: true,
         tables: hook(r#"["finding", "change"]"#),
+        head: Collector::SETTING.to_owned(),
         ..Leadership::default()
     }));
     must(stage.start_agents());
@@ -71,6 +74,40 @@ fn told() {
     assert_eq!(
         of("change.ended")["record"]["plan"]["generation"],
         generation
+    );
+    is_traced(&collector);
+    is_counted(&stage);
+}
+
+fn is_traced(collector: &Collector) {
+    let trace = collector.trace("the trace of what was kept", |it| it.failed().is_none());
+    let outline = trace.outline();
+    let stages = outline.iter().filter(|line| !line.starts_with("step "));
+    let expected = [
+        "rollout < -",
+        "plan < rollout",
+        "approval < rollout",
+        "round 1 < rollout",
+        "verify < rollout",
+    ];
+    assert_eq!(stages.collect::<Vec<_>>(), expected, "{outline:?}");
+    assert!(trace.has("step leaf0", "round 1"), "{outline:?}");
+}
+
+/// As the metrics say, which are asked for where the coordinator is.
+fn is_counted(stage: &Stage) {
+    let fetch = "import urllib.request as it; print(it.urlopen('http://127.0.0.1:7334/metrics').read().decode())";
+    let served = must(stage.output(Stage::STATION, &["python3", "-c", fetch]));
+    let has = |line: &str| served.lines().any(|it| it == line);
+    assert!(
+        has("reweave_plans_total{outcome=\"committed\"} 1"),
+        "{served}"
+    );
+    let hook = "reweave_webhook_deliveries_total{hook=\"1\",host=\"127.0.0.1\",outcome=";
+    let lost = format!("{hook}\"failed\"}} 0");
+    assert!(
+        has(&lost) && !has(&format!("{hook}\"taken\"}} 0")),
+        "{served}"
     );
 }
 

@@ -35,6 +35,7 @@ use crate::history::History;
 use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SessionId};
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, Replication, ReplicationError, Task};
+use crate::tally::{Ending, Tally};
 use crate::traces::Traces;
 use seats::Seats;
 
@@ -64,6 +65,7 @@ pub(crate) struct Drive {
     /// Who is shut out, by what has been applied.
     denied: watch::Sender<DenyList>,
     decisions: Decisions,
+    endings: Tally<Ending>,
 }
 
 /// What a drive is put together from.
@@ -89,6 +91,7 @@ impl Drive {
             cluster: parts.cluster,
             denied: watch::Sender::new(parts.state.membership().denied().clone()),
             decisions: Decisions::default(),
+            endings: Tally::default(),
             clock: Clock::after(parts.state.latest()),
             office: Office::new(parts.policy, parts.fabric, parts.state),
             recorder: parts.recorder,
@@ -112,6 +115,11 @@ impl Drive {
     /// Follows how much has been applied.
     pub(crate) fn decisions(&self) -> Decisions {
         self.decisions.clone()
+    }
+
+    /// How plans end while this coordinator leads: over all of them, each is counted once.
+    pub(crate) fn endings(&self) -> Tally<Ending> {
+        self.endings.clone()
     }
 
     /// Until [`Event::End`], or until something is wrong that makes it unsafe to go on.
@@ -262,6 +270,7 @@ impl Drive {
             traces.hear_decided(&command, self.office.leads());
         }
         if self.office.leads() {
+            self.count_endings(&command);
             self.record(|recorder| recorder.applied(&command));
             if let Some(history) = &self.history {
                 history.hear_decided(&command);
@@ -271,6 +280,12 @@ impl Drive {
         self.decisions.note();
         self.publish_denied();
         self.carry_out_all()
+    }
+
+    /// What the log says of earlier times is not counted again: nobody leads while it is read.
+    fn count_endings(&self, command: &Command) {
+        let endings = command.change.parts().iter().filter_map(Ending::of);
+        endings.for_each(|ending| self.endings.note(ending));
     }
 
     fn take_snapshot(&self, index: u64) -> Result<(), CoordinatorError> {

@@ -89,6 +89,8 @@ async fn metrics(State(watched): State<Watched>) -> Response {
         counts: house.intake.counts(),
         sessions: house.company.by_role(),
         ailing: house.ailing.clone(),
+        endings: house.endings.clone(),
+        told: house.told.clone(),
     }))
 }
 

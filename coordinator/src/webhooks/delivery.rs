@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use super::news::News;
 use crate::hex::hex;
+use crate::tally::{Fate, Tally};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Doubled each time: whoever restarts is back by then.
@@ -63,12 +64,15 @@ impl Delivery {
     }
 
     /// Until nobody has anything to tell any more.
-    pub(super) async fn keep_sending(self, mut parcels: Receiver<Parcel>) {
+    pub(super) async fn keep_sending(self, mut parcels: Receiver<Parcel>, fates: Tally<Fate>) {
         while let Some(parcel) = parcels.recv().await {
-            if let Err(why) = self.send(&parcel).await {
-                let (event, url) = (&parcel.event, &self.url);
-                tracing::warn!("{event} was not told to {url}, {MOST_TRIES} times: {why}");
-            }
+            let Err(why) = self.send(&parcel).await else {
+                fates.note(Fate::Taken);
+                continue;
+            };
+            fates.note(Fate::Failed);
+            let (event, url) = (&parcel.event, &self.url);
+            tracing::warn!("{event} was not told to {url}, {MOST_TRIES} times: {why}");
         }
     }
 

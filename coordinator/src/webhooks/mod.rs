@@ -10,6 +10,7 @@ mod news;
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Client, Url};
@@ -23,6 +24,7 @@ use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::http;
 use crate::intake::Asker;
+use crate::tally::{Fate, Tally};
 use delivery::{Delivery, Parcel};
 use news::{Seen, Sight};
 
@@ -84,6 +86,15 @@ struct Outlet {
     kinds: Vec<Kind>,
     url: Url,
     queue: Sender<Parcel>,
+    fates: Tally<Fate>,
+}
+
+/// What became of all that one hook was to be told.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    /// What else stands in its URL may be a secret.
+    pub(crate) host: String,
+    pub(crate) fates: Tally<Fate>,
 }
 
 /// Ready to tell, once there is a house to ask.
@@ -100,14 +111,25 @@ impl Hooks {
         let outlets = hooks.iter().map(|hook| {
             let (queue, parcels) = mpsc::channel(WAITING);
             let delivery = Delivery::new(client.clone(), hook.url.clone(), &hook.secret()?);
-            tokio::spawn(delivery.keep_sending(parcels));
+            let fates = Tally::default();
+            tokio::spawn(delivery.keep_sending(parcels, fates.clone()));
             Ok(Outlet {
                 kinds: hook.kinds.clone(),
                 url: hook.url.clone(),
                 queue,
+                fates,
             })
         });
         Ok(Self(outlets.collect::<Result<_, CoordinatorError>>()?))
+    }
+
+    /// Of each, in the order in which they are configured.
+    pub(crate) fn told(&self) -> Arc<[Told]> {
+        let told = self.0.iter().map(|outlet| Told {
+            host: outlet.url.host_str().unwrap_or_default().to_owned(),
+            fates: outlet.fates.clone(),
+        });
+        told.collect()
     }
 
     /// For as long as the core answers.
@@ -135,6 +157,7 @@ impl Hooks {
             for outlet in &self.0 {
                 let wanted = outlet.kinds.contains(&kind);
                 if wanted && outlet.queue.try_send(parcel.clone()).is_err() {
+                    outlet.fates.note(Fate::Dropped);
                     let (event, url) = (&parcel.event, &outlet.url);
                     tracing::warn!("{event} is not told to {url}: too much waits for it already");
                 }

@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::network::Network;
 use super::scene::*;
 use super::switch::Mood;
-use crate::{Author, Change, Outcome, Reason};
+use crate::{Author, Change, Outcome, Reason, Rollout};
 
 const A_MINUTE: Duration = Duration::from_mins(1);
 

@@ -1,11 +1,13 @@
 //! What `/metrics` says, in the text format of Prometheus.
 
+mod deeds;
 mod evenness;
 mod log;
 mod page;
 mod work;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use reweave_common::member::Role;
 use reweave_common::operator::{AgentState, AgentStatus, LinkStatus, Mode, Status};
@@ -14,6 +16,8 @@ use reweave_common::probing::PortStrays;
 use crate::ailing::Ailing;
 use crate::intake::Counts;
 use crate::sessions::{ROLES, Reason};
+use crate::tally::{Ending, Tally};
+use crate::webhooks::Told;
 pub(super) use log::Log;
 use page::{Kind, Page, count};
 pub(super) use work::Work;
@@ -32,6 +36,8 @@ pub(super) struct Sight<'s> {
     /// Who is here.
     pub(super) sessions: BTreeMap<Role, usize>,
     pub(super) ailing: Ailing,
+    pub(super) endings: Tally<Ending>,
+    pub(super) told: Arc<[Told]>,
 }
 
 /// Every family with its help and kind, and its samples below it.
@@ -47,6 +53,8 @@ pub(super) fn text(sight: &Sight<'_>) -> String {
     ails(&mut page, &sight.ailing);
     intake(&mut page, &sight.counts);
     sessions(&mut page, &sight.sessions);
+    deeds::endings(&mut page, &sight.endings);
+    deeds::told(&mut page, &sight.told);
     if let Some(log) = &sight.log {
         log.write(&mut page);
     }

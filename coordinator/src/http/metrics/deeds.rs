@@ -1,0 +1,34 @@
+//! What came of plans, and of what others were to be told.
+
+use super::page::{Kind, Page};
+use crate::tally::{Ending, Fate, Tally};
+use crate::webhooks::Told;
+
+/// All of them, so that the first of a kind is seen to have come.
+pub(super) fn endings(page: &mut Page, endings: &Tally<Ending>) {
+    let name = "reweave_plans_total";
+    let help = "Plans that came to their end while this coordinator led, by how.";
+    page.family(Kind::Counter, name, help);
+    for ending in Ending::ALL {
+        let ended = endings.of(&ending) as f64;
+        page.sample(name, &[("outcome", ending.name())], ended);
+    }
+}
+
+/// By their order, for two of them may lie on one host.
+pub(super) fn told(page: &mut Page, told: &[Told]) {
+    let name = "reweave_webhook_deliveries_total";
+    let help = "What webhooks were to be told, by hook and by what became of it.";
+    page.family(Kind::Counter, name, help);
+    for (hook, number) in told.iter().zip(1_u32..) {
+        let number = number.to_string();
+        for fate in Fate::ALL {
+            let labels = [
+                ("hook", &*number),
+                ("host", &hook.host),
+                ("outcome", fate.name()),
+            ];
+            page.sample(name, &labels, hook.fates.of(&fate) as f64);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Schedulers and launchers that ask just when the coordinator that leads has died.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Trio, wait};
+
+/// So long commands wait for an election.
+const ELECTED_WITHIN: Duration = Duration::from_secs(10);
+/// So long a job waits for a coordinator, before it runs as it is.
+const OPEN_WITHIN: Duration = Duration::from_secs(2);
+
+#[test]
+fn schedulers_that_ask_in_an_election_are_answered_by_whoever_leads_then() {
+    let mut trio = Trio::started();
+    let (first, term) = trio.leader_after(0);
+    trio.answers();
+    trio.kill(first);
+    let began = Instant::now();
+    let gate = asks(&trio, &["job", "gate", "--hosts", "h[0-1]"]);
+    let register = asks(&trio, &["job", "register", "one", "--hosts", "h0"]);
+    let start = asks(&trio, &["job", "start", "two", "--hosts", "h1"]);
+    let [gate, register, start] = [gate, register, start].map(answer);
+    let took = began.elapsed();
+    assert!(took < ELECTED_WITHIN, "{took:?}");
+    // No agent is there, and that speaks against hosts.
+    let (told, said) = told(&gate);
+    assert_eq!(
+        (gate.status.code(), &told["is_good"]),
+        (Some(1), &false.into()),
+        "{said}"
+    );
+    assert_eq!(told["order"], serde_json::json!(["h0", "h1"]), "{said}");
+    for asked in [&register, &start] {
+        assert!(asked.status.success(), "{asked:?}");
+    }
+    let (second, _) = trio.leader_after(term);
+    assert_ne!(second, first);
+    assert_eq!(
+        registered(&trio),
+        ["one", "two"],
+        "what was answered is decided"
+    );
+}
+
+/// It is told of the job once it leads, and that it is over; where nobody leads any more, nobody is waited for.
+#[test]
+fn a_command_that_begins_in_an_election_waits_no_longer_than_for_nobody() {
+    let mut trio = Trio::started();
+    let (first, _) = trio.leader_after(0);
+    trio.answers();
+    trio.kill(first);
+    let (child, hold) = begun(&trio, "one");
+    wait(|| (registered(&trio) == ["one"]).then_some(()));
+    ends(child, hold);
+    wait(|| registered(&trio).is_empty().then_some(()));
+    trio.kill((first + 1) % 3);
+    let (child, hold) = begun(&trio, "two");
+    let over = Instant::now();
+    ends(child, hold);
+    let took = over.elapsed();
+    assert!(took < OPEN_WITHIN, "{took:?}");
+}
+
+fn asks(trio: &Trio, words: &[&str]) -> Child {
+    let mut asked = trio.reweave();
+    asked
+        .args(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    asked.spawn().expect("it was built")
+}
+
+fn answer(asked: Child) -> Output {
+    asked.wait_with_output().expect("it is ours")
+}
+
+fn told(output: &Output) -> (Value, String) {
+    let said = format!("{output:?}");
+    let told = serde_json::from_slice(&output.stdout);
+    (told.unwrap_or_else(|_| panic!("{said}")), said)
+}
+
+/// What jobs are called of which is told.
+fn registered(trio: &Trio) -> Vec<String> {
+    let (told, said) = told(&answer(asks(trio, &["jobs"])));
+    let jobs = told["registered"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{said}"));
+    let name = |job: &Value| job["job"].as_str().expect("a name").to_owned();
+    jobs.iter().map(name).collect()
+}
+
+/// A command that says that it is there, and ends when it is let go.
+fn begun(trio: &Trio, name: &str) -> (Child, ChildStdin) {
+    let mut run: Command = trio.reweave();
+    run.args([
+        "run", "--job", name, "--hosts", "h[0-1]", "--node", "h0", "--",
+    ]);
+    run.args([
+        "sh",
+        "-c",
+        "echo \"$PET_NODE_RANK of $PET_NNODES\"; read line; exit 7",
+    ]);
+    let asked = Instant::now();
+    let piped = run.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = piped.spawn().expect("it was built");
+    let said = child.stdout.take().expect("it is piped");
+    let mut line = String::new();
+    BufReader::new(said)
+        .read_line(&mut line)
+        .expect("it says so");
+    let took = asked.elapsed();
+    assert!(took < OPEN_WITHIN, "it began after {took:?}");
+    assert_eq!(line, "0 of 2\n", "each knows which it is");
+    let hold = child.stdin.take().expect("it is piped");
+    (child, hold)
+}
+
+fn ends(mut child: Child, mut hold: ChildStdin) {
+    hold.write_all(b"\n").expect("it reads");
+    let status = child.wait().expect("it is ours");
+    assert_eq!(status.code(), Some(7), "it ends as the command does");
+}
