@@ -4,6 +4,8 @@
 mod alone;
 #[path = "deploy/driven.rs"]
 mod driven;
+#[path = "deploy/forsaken.rs"]
+mod forsaken;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 #[path = "deploy/promtool.rs"]
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ..Arguments::from_args()
     };
     let tests = [
+        forsaken::tests(),
         units::tests(),
         watching::tests(),
         scraped::tests(),

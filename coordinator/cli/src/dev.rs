@@ -1,14 +1,19 @@
 //! `reweave dev`: a cluster of one machine, to look around in. No settings, no privileges, one command.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
 use reweave_common::member::Member;
 use reweave_link::Role;
+use reweave_link::keep::{Folder, KeepError};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::interval;
@@ -18,12 +23,18 @@ use crate::cluster;
 use crate::config::beside;
 use crate::dashboard::{self, Link};
 use crate::error::CliError;
+use crate::parting::is_ignored;
 
 /// Where the commands look for a coordinator when nobody says where it is.
 const AT: &str = "127.0.0.1:7332";
 const DAYS: u64 = 1;
 /// So often it is looked whether both still run.
 const GLANCE: Duration = Duration::from_millis(200);
+/// Those of one that was killed are gone within less.
+const LAST_BREATH: Duration = Duration::from_secs(2);
+/// The programs, each with the folder that it holds while it runs.
+const COORDINATOR: (&str, &str) = ("reweave-coordinator", "data");
+const AGENT: (&str, &str) = ("reweave-agent", "state");
 
 /// A coordinator and an agent on this machine, until Ctrl-C
 ///
@@ -43,6 +54,7 @@ impl Dev {
             dir: dir.ok_or(CliError::NoFolder)?,
             node: node_name(),
         };
+        let _held = place.hold()?;
         place.prepare()?;
         let mut programs = place.start()?;
         println!("{}", place.dashboard(&mut programs)?);
@@ -59,6 +71,8 @@ impl Dev {
 
 /// Ctrl-C reaches the programs too, and they end by themselves.
 async fn until_the_end(programs: &mut Programs) -> Result<ExitCode, CliError> {
+    let heeds_hangups = !is_ignored(SignalKind::hangup());
+    let mut hung_up = signal(SignalKind::hangup()).map_err(CliError::Start)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(CliError::Start)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(CliError::Start)?;
     let mut glances = interval(GLANCE);
@@ -67,6 +81,7 @@ async fn until_the_end(programs: &mut Programs) -> Result<ExitCode, CliError> {
             _ = glances.tick() => programs.expect_running()?,
             _ = interrupted.recv() => return Ok(ExitCode::SUCCESS),
             _ = terminated.recv() => return Ok(ExitCode::SUCCESS),
+            _ = hung_up.recv(), if heeds_hangups => return Ok(ExitCode::SUCCESS),
         }
     }
 }
@@ -89,6 +104,37 @@ struct Place {
 }
 
 impl Place {
+    /// Before anything here is changed: while another one runs, all of it is that one's.
+    fn hold(&self) -> Result<Folder, CliError> {
+        let held = Folder::hold(&self.dir).map_err(|error| match error {
+            KeepError::InUse { folder, by } => CliError::DevRuns { folder, by },
+            error => CliError::Keep(error),
+        })?;
+        for (program, folder) in [COORDINATOR, AGENT] {
+            self.await_end(program, folder)?;
+        }
+        Ok(held)
+    }
+
+    /// Of a program of one that was killed.
+    fn await_end(&self, program: &'static str, folder: &str) -> Result<(), CliError> {
+        let deadline = Instant::now() + LAST_BREATH;
+        loop {
+            match Folder::hold(&self.dir.join(folder)) {
+                Ok(_) => return Ok(()),
+                Err(KeepError::InUse { folder, by }) if Instant::now() > deadline => {
+                    return Err(CliError::LeftBehind {
+                        program,
+                        folder,
+                        by,
+                    });
+                }
+                Err(KeepError::InUse { .. }) => thread::sleep(GLANCE),
+                Err(error) => return Err(CliError::Keep(error)),
+            }
+        }
+    }
+
     /// Certificates are made anew each time: they are good for a day.
     fn prepare(&self) -> Result<(), CliError> {
         let certificates = self.dir.join("certificates");
@@ -132,32 +178,73 @@ impl Place {
     }
 
     fn start(&self) -> Result<Programs, CliError> {
-        let coordinator =
-            "run --fabric fabric.toml --data data --identity certificates/coordinator";
-        let agent = format!(
-            "run --state state --coordinator {AT} --identity certificates/agents/{}",
-            self.node
-        );
-        let listen = format!("{coordinator} --listen {AT}");
+        let (coordinator, data) = COORDINATOR;
+        let (agent, state) = AGENT;
+        let settings =
+            format!("--fabric fabric.toml --data {data} --identity certificates/coordinator");
+        let identity = format!("certificates/agents/{}", self.node);
         Ok(Programs([
-            self.program("reweave-coordinator", &listen)?,
-            self.program("reweave-agent", &agent)?,
+            self.program(coordinator, &format!("run {settings} --listen {AT}"))?,
+            self.program(
+                agent,
+                &format!("run --state {state} --coordinator {AT} --identity {identity}"),
+            )?,
         ]))
     }
 
-    /// What it says goes into a file beside what it keeps.
+    /// What it says goes into a file beside what it keeps, after what was said before.
     fn program(&self, name: &'static str, arguments: &str) -> Result<Program, CliError> {
-        let log = self.dir.join(format!("{name}.log"));
-        let said = File::create(&log).map_err(|source| CliError::Write {
-            path: log.clone(),
-            source,
-        })?;
+        let path = self.dir.join(format!("{name}.log"));
+        let log = Log::open(path)?;
+        let said = log.file.try_clone().map_err(CliError::Start)?;
         let program = beside(name);
         let mut command = Command::new(&program);
         command.current_dir(&self.dir).args(arguments.split(' '));
-        let child = command.stdin(Stdio::null()).stderr(said).spawn();
+        command.stdin(Stdio::null()).stderr(said);
+        let child = spawn_bound(&mut command);
         let child = child.map_err(|source| CliError::Program { program, source })?;
         Ok(Program { name, log, child })
+    }
+}
+
+/// It ends with this process, however that ends.
+#[allow(
+    unsafe_code,
+    reason = "the code between fork and exec makes one system call"
+)]
+fn spawn_bound(command: &mut Command) -> io::Result<Child> {
+    unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
+    command.spawn()
+}
+
+/// What a program says, since it was started.
+struct Log {
+    path: PathBuf,
+    file: File,
+    begins: u64,
+}
+
+impl Log {
+    fn open(path: PathBuf) -> Result<Self, CliError> {
+        let file = File::options()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(&path);
+        let opened = file.and_then(|file| Ok((file.metadata()?.len(), file)));
+        match opened {
+            Ok((begins, file)) => Ok(Self { path, file, begins }),
+            Err(source) => Err(CliError::Write { path, source }),
+        }
+    }
+
+    fn last_line(&self) -> String {
+        let mut file = &self.file;
+        let mut said = Vec::new();
+        let read = file.seek(SeekFrom::Start(self.begins));
+        let _ = read.and_then(|_| file.read_to_end(&mut said));
+        let said = String::from_utf8_lossy(&said);
+        said.lines().last().unwrap_or("it said nothing").to_owned()
     }
 }
 
@@ -172,7 +259,7 @@ impl Programs {
 
 struct Program {
     name: &'static str,
-    log: PathBuf,
+    log: Log,
     child: Child,
 }
 
@@ -183,21 +270,93 @@ impl Program {
             Ok(None) => Ok(()),
             _ => Err(CliError::Ended {
                 name: self.name,
-                words: last_line(&self.log),
-                log: self.log.clone(),
+                words: self.log.last_line(),
+                log: self.log.path.clone(),
             }),
         }
     }
-}
-
-fn last_line(log: &Path) -> String {
-    let said = fs::read_to_string(log).unwrap_or_default();
-    said.lines().last().unwrap_or("it said nothing").to_owned()
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::Write as _;
+    use std::path::Path;
+
+    use super::*;
+
+    fn refused(dir: &Path) -> CliError {
+        let dir = Some(dir.to_owned());
+        Dev { dir }.run().unwrap_err()
+    }
+
+    /// All files below, with what is in them.
+    fn content(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                found.append(&mut content(&path));
+            } else {
+                let bytes = fs::read(&path).unwrap();
+                found.insert(path, bytes);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_folder_in_which_one_runs_stays_as_it_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = Place {
+            dir: scratch.path().to_owned(),
+            node: node_name(),
+        };
+        let _held = place.hold().unwrap();
+        place.prepare().unwrap();
+        for (program, _) in [COORDINATOR, AGENT] {
+            fs::write(place.dir.join(format!("{program}.log")), "it leads\n").unwrap();
+        }
+        let before = content(&place.dir);
+        let words = refused(&place.dir).told();
+        let who = format!(
+            "another `reweave dev` runs in {}: process {};",
+            place.dir.display(),
+            std::process::id()
+        );
+        assert!(words.starts_with(&who), "{words}");
+        assert_eq!(content(&place.dir), before);
+    }
+
+    #[test]
+    fn what_was_left_behind_is_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        let _left = Folder::hold(&scratch.path().join("data")).unwrap();
+        let words = refused(scratch.path()).told();
+        let who = format!(
+            "reweave-coordinator still runs on {}/data: process {};",
+            scratch.path().display(),
+            std::process::id()
+        );
+        assert!(words.starts_with(&who), "{words}");
+    }
+
+    #[test]
+    fn a_log_is_gone_on_with_and_its_last_words_are_of_this_time() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("a.log");
+        fs::write(&path, "it led\n").unwrap();
+        let log = Log::open(path.clone()).unwrap();
+        assert_eq!(log.last_line(), "it said nothing");
+        writeln!(&log.file, "it leads").unwrap();
+        assert_eq!(log.last_line(), "it leads");
+        assert_eq!(fs::read_to_string(path).unwrap(), "it led\nit leads\n");
     }
 }

@@ -21,6 +21,7 @@ use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_history::{PastError, ShelfError};
 use reweave_link::LinkError;
 use reweave_link::join::{JoinError, TokenError};
+use reweave_link::keep::{KeepError, numbered};
 use reweave_link::pki::PkiError;
 use reweave_planner::causes::EvidenceError;
 use reweave_planner::collectives::CollectiveError;
@@ -113,6 +114,19 @@ pub(crate) enum CliError {
     Program { program: PathBuf, source: io::Error },
     #[error("no folder to keep things in: name one with --dir")]
     NoFolder,
+    #[error(
+        "another `reweave dev` runs in {}{}; ask that one, or end it first", folder.display(),
+        numbered(*by)
+    )]
+    DevRuns { folder: PathBuf, by: Option<u32> },
+    #[error("{program} still runs on {}{}; end it first", folder.display(), numbered(*by))]
+    LeftBehind {
+        program: &'static str,
+        folder: PathBuf,
+        by: Option<u32>,
+    },
+    #[error(transparent)]
+    Keep(KeepError),
     #[error("{name} has ended: {words} (all it said is in {})", log.display())]
     Ended {
         name: &'static str,

@@ -83,7 +83,6 @@ pub(crate) fn heed_signals() -> Result<(), CliError> {
         SignalKind::terminate(),
         SignalKind::hangup(),
     ] {
-        // As `nohup` has it, and shells for what runs beside them.
         if is_ignored(kind) {
             continue;
         }
@@ -93,7 +92,8 @@ pub(crate) fn heed_signals() -> Result<(), CliError> {
     Ok(())
 }
 
-fn is_ignored(kind: SignalKind) -> bool {
+/// As `nohup` has it, and shells for what runs beside them.
+pub(crate) fn is_ignored(kind: SignalKind) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

@@ -1,21 +1,25 @@
 //! What a part of Reweave must not forget: a folder that one process holds at a time, and files in it
 //! that are whole, or as they were before.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process;
 
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+/// Of the number of a process, and the end of its line.
+const MOST_DIGITS: u64 = 11;
+
 #[derive(Debug, Error)]
 pub enum KeepError {
     #[error("cannot use the folder {}", folder.display())]
     Open { folder: PathBuf, source: io::Error },
-    #[error("another process uses the folder {}", folder.display())]
-    InUse { folder: PathBuf },
+    #[error("another process uses the folder {}{}", folder.display(), numbered(*by))]
+    InUse { folder: PathBuf, by: Option<u32> },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error(
@@ -52,14 +56,18 @@ impl Folder {
             source,
         };
         fs::create_dir_all(path).map_err(failed)?;
-        let lock = File::create(path.join("lock")).map_err(failed)?;
+        let mut lock = OpenOptions::new();
+        lock.read(true).write(true).create(true).truncate(false);
+        let lock = lock.open(path.join("lock")).map_err(failed)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self {
-                path: path.to_owned(),
-                lock,
-            }),
+            Ok(()) => {
+                sign(&lock);
+                let path = path.to_owned();
+                Ok(Self { path, lock })
+            }
             Err(TryLockError::WouldBlock) => Err(KeepError::InUse {
                 folder: path.to_owned(),
+                by: signed(&lock),
             }),
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
@@ -104,6 +112,24 @@ impl Folder {
         let written = written.and_then(|content| replace(&path, &content));
         written.map_err(|source| KeepError::Write { path, source })
     }
+}
+
+/// Whoever is refused is told who holds it. A disk without room for that is no reason not to.
+fn sign(mut lock: &File) {
+    let _ = lock
+        .set_len(0)
+        .and_then(|()| writeln!(lock, "{}", process::id()));
+}
+
+fn signed(lock: &File) -> Option<u32> {
+    let mut text = String::new();
+    lock.take(MOST_DIGITS).read_to_string(&mut text).ok()?;
+    text.trim_end().parse().ok()
+}
+
+/// How messages end that say who uses a folder.
+pub fn numbered(process: Option<u32>) -> String {
+    process.map_or_else(String::new, |number| format!(": process {number}"))
 }
 
 /// Whether files can be made in this folder, or the folder itself, where it is not there.
@@ -199,7 +225,14 @@ mod tests {
     fn two_never_share_a_folder() {
         let (scratch, _first) = scratch();
         let second = Folder::hold(scratch.path());
-        assert!(matches!(second, Err(KeepError::InUse { .. })), "{second:?}");
+        let by = Some(process::id());
+        let named = matches!(&second, Err(KeepError::InUse { by: told, .. }) if *told == by);
+        assert!(named, "{second:?}");
+        let words = second.unwrap_err().to_string();
+        assert!(
+            words.ends_with(&format!(": process {}", process::id())),
+            "{words}"
+        );
     }
 
     #[test]
