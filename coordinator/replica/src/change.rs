@@ -1,7 +1,8 @@
 //! Who takes part, and how that changes while the others go on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
@@ -64,6 +65,36 @@ pub enum Change {
     },
 }
 
+/// Why the others could never find a member at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoPlace {
+    Port,
+    Anywhere,
+    Many,
+}
+
+impl fmt::Display for NoPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Port => "has no port that can be connected to",
+            Self::Anywhere => "is no address of one machine: others connect to it",
+            Self::Many => "is the address of many machines: others connect to one",
+        })
+    }
+}
+
+impl NoPlace {
+    pub fn of(address: SocketAddr) -> Option<Self> {
+        let ip = address.ip().to_canonical();
+        match ip {
+            _ if address.port() == 0 => Some(Self::Port),
+            _ if ip.is_unspecified() => Some(Self::Anywhere),
+            _ if ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) => Some(Self::Many),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ChangeRefused {
     #[error("this coordinator does not lead")]
@@ -74,6 +105,10 @@ pub enum ChangeRefused {
     Learning(MemberId),
     #[error("member {0} has that name")]
     Named(MemberId),
+    #[error("{address} {why}")]
+    Nowhere { address: SocketAddr, why: NoPlace },
+    #[error("{address} is the address of member {by}")]
+    Taken { address: SocketAddr, by: MemberId },
     #[error("member {0} has shown its folder already")]
     Settled(MemberId),
     #[error(
@@ -187,7 +222,22 @@ impl Members {
             return Some(ChangeRefused::Unknown(unknown));
         }
         let mut others = self.named(&member.name).filter(|id| Some(*id) != old);
-        others.next().map(ChangeRefused::Named)
+        let named = others.next().map(ChangeRefused::Named);
+        named.or_else(|| self.objection_to_place(member.address, old))
+    }
+
+    /// Whom it replaces is gone when it comes.
+    fn objection_to_place(
+        &self,
+        address: SocketAddr,
+        old: Option<MemberId>,
+    ) -> Option<ChangeRefused> {
+        if let Some(why) = NoPlace::of(address) {
+            return Some(ChangeRefused::Nowhere { address, why });
+        }
+        let mut others = self.of.iter().filter(|&(id, _)| Some(*id) != old);
+        let there = others.find(|(_, other)| other.address == address);
+        there.map(|(&by, _)| ChangeRefused::Taken { address, by })
     }
 
     /// Who votes when this change is done.

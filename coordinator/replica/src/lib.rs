@@ -21,7 +21,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use change::{Change, ChangeRefused, Member, Members, Welcome};
+pub use change::{Change, ChangeRefused, Member, Members, NoPlace, Welcome};
 pub use effect::{Applied, Effect, LostLog, NotLeading, ReadId, RequestId, Standing, StartError};
 pub use introduction::{Answer, Beginning, Newcomer};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};

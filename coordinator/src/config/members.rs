@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use reweave_common::input::{Document, InputError};
-use reweave_replica::{Member, MemberId};
+use reweave_replica::{Member, MemberId, NoPlace};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -38,6 +38,10 @@ pub(super) fn read(
         {
             let problem = format!("{:?} is the name of two members", member.name);
             return Err(document.error(file.name.span(), problem));
+        }
+        if let Some(why) = NoPlace::of(member.address) {
+            let problem = format!("{} {why}", member.address);
+            return Err(document.error(file.address.span(), problem));
         }
         if known.values().any(|other| other.address == member.address) {
             let problem = format!("{} is the address of two members", member.address);

@@ -435,8 +435,17 @@ mod tests {
         assert!(
             error_of(&beside).starts_with("c.toml:12: address: 10.0.0.1:7332 is the address of")
         );
-        let nowhere = two + &member(3, "c3", "there");
-        assert!(error_of(&nowhere).starts_with("c.toml:12: address: \"there\" is not of"));
+        let at = |address: &str| error_of(&(two.clone() + &member(3, "c3", address)));
+        for (address, why) in [
+            ("there", "\"there\" is not of"),
+            ("10.0.0.3:0", "10.0.0.3:0 has no port"),
+            ("0.0.0.0:7332", "0.0.0.0:7332 is no address of one machine"),
+            ("224.0.0.1:7332", "224.0.0.1:7332 is the address of many"),
+        ] {
+            let said = at(address);
+            let expected = format!("c.toml:12: address: {why}");
+            assert!(said.starts_with(&expected), "{said}");
+        }
     }
 
     #[test]

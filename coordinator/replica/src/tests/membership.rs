@@ -213,6 +213,46 @@ fn changes_that_would_end_in_silence_are_refused() {
 }
 
 #[test]
+fn nobody_comes_where_the_others_cannot_find_it() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    room.join(4);
+    let mut come = |address: &str, replaces: Option<u64>| {
+        let newcomer = Member {
+            address: address.parse().unwrap(),
+            replaces: replaces.map(MemberId),
+            ..member(4)
+        };
+        let id = MemberId(4);
+        let refused = change(
+            &mut room,
+            leader,
+            &Change::Add {
+                id,
+                member: newcomer,
+            },
+        );
+        refused.map_err(|refused| refused.to_string())
+    };
+    for (address, why) in [
+        ("10.0.0.4:0", "has no port that can be connected to"),
+        ("0.0.0.0:7332", "is no address of one machine"),
+        ("[::]:7332", "is no address of one machine"),
+        ("[::ffff:0.0.0.0]:7332", "is no address of one machine"),
+        ("224.0.0.1:7332", "is the address of many machines"),
+        ("255.255.255.255:7332", "is the address of many machines"),
+        ("[ff02::1]:7332", "is the address of many machines"),
+        ("10.0.0.2:7332", "is the address of member 2"),
+    ] {
+        for replaces in [None, Some(3)] {
+            let said = come(address, replaces).unwrap_err();
+            assert!(said.starts_with(&format!("{address} {why}")), "{said}");
+        }
+    }
+    come("10.0.0.2:7332", Some(2)).unwrap();
+}
+
+#[test]
 fn whoever_leads_hands_over_before_it_goes() {
     let mut room = Room::of(3);
     let leader = room.elect();
