@@ -53,7 +53,10 @@ pub(crate) enum LogError {
          be whole", path.display()
     )]
     Unclear { path: PathBuf },
-    #[error("{} is whole, and another version of this program can read it: start that one", path.display())]
+    #[error(
+        "{} says that another version of this program wrote it: start that one. If none ever ran on \
+         this folder, the file is damaged", path.display()
+    )]
     OfAnotherVersion { path: PathBuf, source: JournalError },
     /// The log itself is as it was.
     #[error("there is no room for a new {}", path.display())]

@@ -98,18 +98,23 @@ pub(super) fn scan(content: &[u8]) -> Result<Scan, JournalError> {
     Ok(Scan { payloads, tail })
 }
 
-/// A whole file is put in place at once, so its first line was written or there is no file.
+/// A whole file is put in place at once, so its first line was written or there is no file. A line that no
+/// version writes is damage, whatever it begins with.
 fn not_ours(content: &[u8]) -> JournalError {
     let family = content.get(..FAMILY.len()) == Some(FAMILY);
     let line = content.split(|&byte| byte == b'\n').next();
-    let line = line.filter(|line| family && line.len() <= MAGIC.len() + 8);
-    let printable = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
-    match line.filter(|line| line.iter().all(printable)) {
+    let line = line.filter(|line| line.len() + 1 == MAGIC.len() && line.len() < content.len());
+    match line.filter(|line| family && is_number(line[FAMILY.len()..].trim_ascii_end())) {
         Some(line) => JournalError::OtherVersion {
             begins: String::from_utf8_lossy(line).into_owned(),
         },
         None => JournalError::Damaged { at: 0 },
     }
+}
+
+fn is_number(digits: &[u8]) -> bool {
+    let leads = digits.first().is_some_and(|digit| *digit != b'0');
+    leads && digits.iter().all(u8::is_ascii_digit)
 }
 
 enum Next {

@@ -146,9 +146,7 @@ fn a_file_without_its_first_batch_is_damage() {
         let read = Journal::read(&content[..length]);
         let refused = matches!(
             read,
-            Err(JournalError::Damaged { .. }
-                | JournalError::OtherVersion { .. }
-                | JournalError::Headless)
+            Err(JournalError::Damaged { .. } | JournalError::Headless)
         );
         assert!(refused, "cut to {length}: {read:?}");
     }
@@ -159,13 +157,36 @@ fn files_of_others_are_told_from_those_of_other_versions() {
     let read = |content: &[u8]| Journal::read(content).unwrap_err();
     let theirs = read(b"# My shopping list\nbread\n");
     assert_eq!(theirs, JournalError::Damaged { at: 0 });
-    let old = read(b"reweave log 1\n\x07\x00");
-    assert_eq!(
-        old,
-        JournalError::OtherVersion {
-            begins: "reweave log 1".to_owned()
+    for (line, version) in [
+        ("reweave log 1  \n", "reweave log 1  "),
+        ("reweave log 12 \n", "reweave log 12 "),
+        ("reweave log 123\n", "reweave log 123"),
+    ] {
+        let begins = version.to_owned();
+        let claimed = JournalError::OtherVersion { begins };
+        assert_eq!(read(line.as_bytes()), claimed);
+    }
+}
+
+/// A claim to be of another version is believed of a whole line with a number only: whoever is told to
+/// start that version looks for it in vain.
+#[test]
+fn a_damaged_first_line_is_no_other_version() {
+    let (content, _) = file(&[3]);
+    // Versions 5, 6 and 40.
+    let numbers = [(12, 0), (12, 1), (13, 4)];
+    for at in 0..super::MAGIC.len() {
+        for bit in 0..8 {
+            let mut flipped = content.clone();
+            flipped[at] ^= 1 << bit;
+            let read = Journal::read(&flipped).unwrap_err();
+            let is_claimed = matches!(read, JournalError::OtherVersion { .. });
+            let is_number = numbers.contains(&(at, bit));
+            assert_eq!(is_claimed, is_number, "byte {at}, bit {bit}: {read}");
         }
-    );
+        let cut = Journal::read(&content[..at]).unwrap_err();
+        assert_eq!(cut, JournalError::Damaged { at: 0 }, "cut to {at}");
+    }
 }
 
 proptest! {
