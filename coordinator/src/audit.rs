@@ -32,6 +32,29 @@ pub(crate) struct AuditError {
     source: io::Error,
 }
 
+impl AuditError {
+    pub(crate) fn is_bad_input(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotADirectory
+    }
+}
+
+/// Whether it can be written down there, as far as that is seen without a line. Changes nothing.
+pub(crate) fn look(data: &Path) -> Result<(), AuditError> {
+    let folder = folder_in(data);
+    if !folder.exists() {
+        return Ok(());
+    }
+    let Some(newest) = files(&folder)?.pop() else {
+        return Ok(());
+    };
+    let opened = OpenOptions::new().read(true).append(true).open(&newest);
+    opened.map(drop).map_err(failed("open", &newest))
+}
+
+fn folder_in(data: &Path) -> PathBuf {
+    data.join("audit")
+}
+
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Who {
@@ -60,7 +83,7 @@ pub(crate) struct Audit(Arc<Mutex<Journal>>);
 impl Audit {
     /// In a folder of its own below this one.
     pub(crate) fn open(data: &Path) -> Result<Self, AuditError> {
-        let journal = Journal::open(&data.join("audit"))?;
+        let journal = Journal::open(&folder_in(data))?;
         Ok(Self(Arc::new(Mutex::new(journal))))
     }
 

@@ -111,6 +111,7 @@ impl CoordinatorError {
             | Self::Introduction(IntroductionError::Stranger { .. }) => 2,
             Self::Data(error) if error.is_bad_input() => 2,
             Self::History(error) if error.is_bad_input() => 2,
+            Self::Audit(error) if error.is_bad_input() => 2,
             Self::Replay(error) if error.is_bad_input() => 2,
             _ => 1,
         }

@@ -173,8 +173,9 @@ fn prepare(
     let recorder = recorder.map(|path| Recorder::begin(path, &beginning()));
     let ailing = Ailing::default();
     let history = config.history.as_ref();
-    let history =
-        history.map(|history| History::begin(history, config.fabric.clone(), ailing.clone()));
+    let history = history.map(|history| {
+        History::begin(&history.value, config.fabric.clone(), ailing.clone())
+    });
     let traces = config.traces.clone();
     let traces = traces.map(|collector| Traces::new(collector, config.fabric.clone()));
     let (traces, telling) = traces.unzip();
@@ -301,7 +302,7 @@ async fn serve(
         places: Places::default(),
         drivers: Places::default(),
         allowances: Allowances::default(),
-        archive: Archive::of(config.history.as_ref()),
+        archive: Archive::of(config.history.as_ref().map(|it| &it.value)),
         audit,
         pages: openings.pages(),
         apart: apart.clone(),

@@ -438,13 +438,13 @@ impl CliError {
             | Self::NoPayload
             | Self::BadSpan { .. }
             | Self::NotInFabric { .. }
-            | Self::Shelf(ShelfError::Unknown { .. })
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }
             | Self::Shards { .. }
             | Self::BadShard { .. } => 2,
             Self::Simulation(error) if is_bad_network(error) => 2,
-            Self::Store { source, .. } if matches!(**source, ShelfError::Unknown { .. }) => 2,
+            Self::Shelf(error) if error.is_bad_input() => 2,
+            Self::Store { source, .. } if source.is_bad_input() => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
             Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
             _ if self.is_of_a_file() => 2,

@@ -37,6 +37,13 @@ pub enum ShelfError {
          that was built with the feature s3"
     )]
     Unknown { url: String },
+    #[error("{} is no folder, and the history needs one", path.display())]
+    NoFolder { path: PathBuf },
+    #[error("{url} cannot be used: {}", innermost(problem))]
+    Unusable {
+        url: String,
+        problem: object_store::Error,
+    },
     #[error("cannot start the event loop")]
     Start(#[source] std::io::Error),
     #[error("cannot {what} {file}: {}", innermost(problem))]
@@ -47,6 +54,16 @@ pub enum ShelfError {
     },
     #[error("cannot {what} {file}: the store does not answer")]
     Silent { what: &'static str, file: String },
+}
+
+impl ShelfError {
+    /// Whether there can be no history at that place, whoever can be reached.
+    pub fn is_bad_input(&self) -> bool {
+        matches!(
+            self,
+            Self::Unknown { .. } | Self::NoFolder { .. } | Self::Unusable { .. }
+        )
+    }
 }
 
 /// What it came from, in one line: errors of object stores say all that led to them, and again in

@@ -24,6 +24,10 @@ pub(crate) fn open_to_read(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
 /// Whether there can be a history at all; not whether it can be reached just now.
 pub fn check(url: &str) -> Result<(), ShelfError> {
     match folder(url) {
+        Some(path) if path.exists() && !path.is_dir() => {
+            let path = path.to_owned();
+            Err(ShelfError::NoFolder { path })
+        }
         Some(folder) if folder.exists() => Store::folder(folder).map(drop),
         Some(_) => Ok(()),
         None => elsewhere(url).map(drop),
@@ -60,7 +64,7 @@ fn bucket(url: &str) -> Result<Store, ShelfError> {
     use object_store::aws::AmazonS3Builder;
     use object_store::path::Path as Prefix;
 
-    let failed = |problem| ShelfError::Reach {
+    let failed = |problem| ShelfError::Unusable {
         url: url.to_owned(),
         problem,
     };

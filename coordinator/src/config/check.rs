@@ -16,7 +16,7 @@ use crate::error::CoordinatorError;
 use crate::history::HistoryError;
 use crate::openings::Openings;
 use crate::signing::Signing;
-use crate::{data, http};
+use crate::{audit, data, http};
 
 /// What a start finds on this machine, before it takes hold of anything.
 pub(crate) struct Found {
@@ -135,13 +135,15 @@ impl Config {
         for hook in &self.webhooks {
             hook.secret()?;
         }
-        if let Some(history) = &self.history {
-            reweave_history::check(&history.url).map_err(HistoryError::Open)?;
-        }
         let data = data::look(&self.data.value, &self.belonging(&identity));
         let data = data.map_err(|error| self.data.wrong(error))?;
         if let Some(saved) = &data.saved {
             saved_state(saved, &self.data.value).map_err(|error| self.data.wrong(error))?;
+        }
+        audit::look(&self.data.value).map_err(|error| self.data.wrong(error))?;
+        if let Some(history) = &self.history {
+            let there = reweave_history::check(&history.value.url);
+            there.map_err(|error| history.wrong(HistoryError::Open(error)))?;
         }
         Ok(Found {
             identity,

@@ -1,12 +1,14 @@
 //! The table `[history]`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reweave_common::input::{InputError, Table};
 use reweave_history::{Retention, Rules};
 use serde::Deserialize;
 use toml::Spanned;
+
+use super::Said;
 
 /// How many keys there are.
 #[cfg(test)]
@@ -20,7 +22,8 @@ const MOST_SERIES: i64 = 100_000_000;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HistorySettings {
     on: bool,
-    url: String,
+    /// None where it lies beside the log.
+    url: Option<Said<String>>,
     rules: Rules,
 }
 
@@ -28,7 +31,7 @@ impl Default for HistorySettings {
     fn default() -> Self {
         Self {
             on: true,
-            url: String::new(),
+            url: None,
             rules: Rules::default(),
         }
     }
@@ -43,16 +46,20 @@ pub(crate) struct HistoryConfig {
 
 impl HistorySettings {
     pub(super) fn url(&self, data: &Path) -> String {
-        match &*self.url {
-            "" => data.join("history").display().to_string(),
-            url => url.to_owned(),
-        }
+        let beside = || data.join("history").display().to_string();
+        let url = self.url.as_ref();
+        url.map_or_else(beside, |url| url.value.clone())
     }
 
-    pub(super) fn config(&self, data: &Path) -> Option<HistoryConfig> {
-        self.on.then(|| HistoryConfig {
-            url: self.url(data),
-            rules: self.rules.clone(),
+    /// What is wrong with a place beside the log, is wrong with the data.
+    pub(super) fn config(&self, data: &Said<PathBuf>) -> Option<Said<HistoryConfig>> {
+        let place = self.url.as_ref().map_or(&data.place, |url| &url.place);
+        self.on.then(|| Said {
+            value: HistoryConfig {
+                url: self.url(&data.value),
+                rules: self.rules.clone(),
+            },
+            place: place.clone(),
         })
     }
 }
@@ -61,7 +68,7 @@ impl HistorySettings {
 #[serde(deny_unknown_fields)]
 struct HistoryFile {
     on: Option<bool>,
-    url: Option<String>,
+    url: Option<Spanned<String>>,
     keep_1s_h: Option<Spanned<f64>>,
     keep_10s_h: Option<Spanned<f64>>,
     keep_5min_h: Option<Spanned<f64>>,
@@ -82,9 +89,10 @@ pub(super) fn read(table: Table<'_>) -> Result<HistorySettings, InputError> {
     let seconds = file.write_every_s.as_ref();
     let seconds = seconds
         .map(|value| document.period(value, Duration::from_secs(1), Duration::from_hours(1)));
+    let url = file.url.filter(|url| !url.get_ref().is_empty());
     Ok(HistorySettings {
         on: file.on.unwrap_or(true),
-        url: file.url.unwrap_or_default(),
+        url: url.map(|url| Said::in_file(document, url)),
         rules: Rules {
             retention: Retention {
                 second: hours(&file.keep_1s_h, default.retention.second)?,

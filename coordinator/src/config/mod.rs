@@ -116,7 +116,7 @@ pub(crate) struct Config {
     pub(crate) members: BTreeMap<MemberId, Member>,
     pub(crate) policy: Policy,
     /// None when none is wanted.
-    pub(crate) history: Option<HistoryConfig>,
+    pub(crate) history: Option<Said<HistoryConfig>>,
     /// Who is told what is new.
     pub(crate) webhooks: Vec<Hook>,
     /// Who collects what became of plans.
@@ -182,7 +182,7 @@ impl Settings {
         Ok(Config {
             fabric: Arc::new(fabric),
             fabric_text,
-            history: file.history.config(&data.value),
+            history: file.history.config(&data),
             door_is_usual: door.is_none(),
             door: door.unwrap_or_else(|| Said::usual("door", beside(listen.value))),
             listen,

@@ -55,7 +55,7 @@ impl HistoryError {
     pub(crate) fn is_bad_input(&self) -> bool {
         match self {
             Self::NoMoment { .. } | Self::NoResolution { .. } | Self::NoKind { .. } => true,
-            Self::Open(error) => matches!(error, ShelfError::Unknown { .. }),
+            Self::Open(error) => error.is_bad_input(),
             Self::Read(error) => matches!(error, PastError::NotBefore { .. }),
             Self::Print(_) => false,
         }

@@ -189,6 +189,24 @@ fn data_of_somebody_else_is_told_with_line_and_key() {
     site.both_refuse_what_was_given("data/log cannot be believed");
 }
 
+#[test]
+fn what_lies_beside_the_log_is_looked_at_before_a_start() {
+    let site = Site::new();
+    fs::create_dir(site.path("data")).unwrap();
+    site.write("data/audit", "");
+    site.both_refuse_what_was_given("error: c.toml:3: data: cannot read data/audit, in which is");
+    fs::remove_file(site.path("data/audit")).unwrap();
+    site.write("data/history", "");
+    site.both_refuse_what_was_given("error: c.toml:3: data: cannot open the history: data/history");
+    fs::remove_file(site.path("data/history")).unwrap();
+    for url in ["s3://", "gs://x/y", "c.toml"] {
+        let settings = format!("{ANYWHERE}[history]\nurl = \"{url}\"\n");
+        let place = "error: c.toml:8: url: cannot open the history: ";
+        site.both_refuse(&settings, &format!("{place}{url} "));
+        assert_eq!(site.told("check", &settings).0, 2, "{url}");
+    }
+}
+
 /// Of a log that can be read, and holds what is not known here.
 #[test]
 fn data_of_another_version_is_told_with_the_file_and_what_to_do() {
