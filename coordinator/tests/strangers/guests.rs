@@ -151,7 +151,7 @@ async fn who_must_not_come_in_is_told_no_more_than_that_and_operators_why() {
         ("agent-h0", "only operator or viewer may stand at that end"),
         ("driver-d0", "/driver/d0, and only operator or viewer"),
         ("viewer-eve", "viewer eve has been revoked"),
-        ("viewer-old", "its certificate expired"),
+        ("viewer-old", "its certificate as viewer old expired"),
         ("infiltrator", "not signed by the authority of this cluster"),
     ] {
         let browser = browser(&house, Some(folder));

@@ -63,7 +63,7 @@ async fn each_refusal_is_told_to_operators_and_to_nobody_else() {
         ),
         (
             house.member_for(Role::Agent, "h1", from_to(-3, -1)),
-            "its certificate expired",
+            "its certificate as agent h1 expired",
         ),
         (
             house.member_for(Role::Agent, "h2", from_to(1, 3)),

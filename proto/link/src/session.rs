@@ -278,7 +278,7 @@ impl Session {
                 Ok(left) => sleep(left.min(LOOK_AGAIN)).await,
                 Err(past) => {
                     let ago = past.duration();
-                    return self.expel(Refusal::Expired { ago });
+                    return self.expel(Refusal::Expired { ago, whose: None });
                 }
             }
         }

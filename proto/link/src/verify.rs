@@ -29,8 +29,14 @@ pub enum Refusal {
     NoCertificate,
     #[error("its certificate was not signed by the authority of this cluster")]
     OtherAuthority,
-    #[error("its certificate expired {} ago, by this machine's clock", coarse(.ago))]
-    Expired { ago: Duration },
+    #[error(
+        "its certificate{} expired {} ago, by this machine's clock", of(whose.as_ref()), coarse(.ago)
+    )]
+    Expired {
+        ago: Duration,
+        /// Where our authority vouched for that while it was good.
+        whose: Option<Member>,
+    },
     #[error("its certificate is not valid for another {}, by this machine's clock", coarse(.until))]
     NotYetValid { until: Duration },
     #[error("its certificate cannot be used")]
@@ -55,6 +61,10 @@ pub enum Refusal {
     NotASigner,
     #[error("its certificate was signed by {signer} for longer than a signer may")]
     LivesTooLong { signer: Member },
+}
+
+fn of(whose: Option<&Member>) -> String {
+    whose.map_or_else(String::new, |member| format!(" as {member}"))
 }
 
 fn coarse(time: &Duration) -> String {
@@ -165,8 +175,17 @@ impl Judge {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<Credentials, Refusal> {
-        let signer = chain(&self.authority, certificate, intermediates, now)?;
-        self.credentials(certificate, signer.as_ref())
+        match chain(&self.authority, certificate, intermediates, now) {
+            Ok(signer) => self.credentials(certificate, signer.as_ref()),
+            Err(Refusal::Expired { ago, .. }) => {
+                let good = Duration::from_secs(now.as_secs()).saturating_sub(ago);
+                let good = UnixTime::since_unix_epoch(good);
+                let vouched = chain(&self.authority, certificate, intermediates, good).is_ok();
+                let whose = vouched.then(|| self.member(certificate).ok()).flatten();
+                Err(Refusal::Expired { ago, whose })
+            }
+            Err(refusal) => Err(refusal),
+        }
     }
 
     pub(crate) fn credentials(
@@ -273,6 +292,7 @@ fn refusal(error: webpki::Error) -> Refusal {
     match error {
         webpki::Error::CertExpired { time, not_after } => Refusal::Expired {
             ago: between(not_after, time),
+            whose: None,
         },
         webpki::Error::CertNotValidYet { time, not_before } => Refusal::NotYetValid {
             until: between(time, not_before),

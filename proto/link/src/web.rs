@@ -124,7 +124,12 @@ impl Card {
     fn refusal(&mut self) -> Option<Refusal> {
         let denied = self.credentials.denied_by(&self.denied.borrow_and_update());
         let past = SystemTime::now().duration_since(self.credentials.until);
-        denied.or_else(|| past.ok().map(|ago| Refusal::Expired { ago }))
+        denied.or_else(|| {
+            past.ok().map(|ago| Refusal::Expired {
+                ago,
+                whose: Some(self.member().clone()),
+            })
+        })
     }
 }
 

@@ -59,7 +59,17 @@ impl Cluster {
 
     /// A member of `other` who believes in this cluster's authority.
     pub(super) fn infiltrator(&self, other: &Self, role: Role, name: &str) -> Identity {
-        other.member(role, name);
+        self.infiltrator_for(other, role, name, Validity::day())
+    }
+
+    pub(super) fn infiltrator_for(
+        &self,
+        other: &Self,
+        role: Role,
+        name: &str,
+        validity: Validity,
+    ) -> Identity {
+        other.member_for(role, name, validity);
         let dir = other.dir(name);
         let ours = self.dir("authority").join(AUTHORITY_CERTIFICATE);
         fs::copy(ours, dir.join(AUTHORITY_CERTIFICATE)).unwrap();

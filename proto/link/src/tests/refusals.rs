@@ -83,10 +83,24 @@ async fn an_expired_agent() {
     let visitor = cluster.member_for(Role::Agent, "h0", past());
     let (why, own_problem) = refused_visitor(&cluster, &visitor).await;
     assert!(
-        matches!(why, Refusal::Expired { ago } if ago >= HOUR),
+        matches!(why, Refusal::Expired { ago, .. } if ago >= HOUR),
         "{why:?}"
     );
+    let named = "its certificate as agent h0 expired";
+    assert!(why.to_string().starts_with(named), "{why}");
     assert!(matches!(own_problem, Some(Refusal::Expired { .. })));
+}
+
+/// Whoever can write any name into a certificate is not called by it.
+#[tokio::test]
+async fn an_expired_agent_of_another_authority_is_nobody() {
+    let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
+    let visitor = ours.infiltrator_for(&theirs, Role::Agent, "h0", past());
+    let (why, _) = refused_visitor(&ours, &visitor).await;
+    assert!(
+        matches!(why, Refusal::Expired { whose: None, .. }),
+        "{why:?}"
+    );
 }
 
 #[tokio::test]
