@@ -173,9 +173,8 @@ fn prepare(
     let recorder = recorder.map(|path| Recorder::begin(path, &beginning()));
     let ailing = Ailing::default();
     let history = config.history.as_ref();
-    let history = history.map(|history| {
-        History::begin(&history.value, config.fabric.clone(), ailing.clone())
-    });
+    let history = history
+        .map(|history| History::begin(&history.value, config.fabric.clone(), ailing.clone()));
     let traces = config.traces.clone();
     let traces = traces.map(|collector| Traces::new(collector, config.fabric.clone()));
     let (traces, telling) = traces.unzip();

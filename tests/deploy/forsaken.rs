@@ -46,7 +46,8 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn killed_and_begun_again() {
     let folder = tempfile::tempdir().expect("a folder of our own");
     let programs = Programs::beside_this().expect("programs");
-    let built = programs.reweave().parent().expect("a folder").display();
+    let reweave = programs.reweave();
+    let built = reweave.parent().expect("a folder").display();
     let path = format!("{built}:{}", env::var("PATH").unwrap_or_default());
     let mut alone = Command::new("unshare");
     alone
