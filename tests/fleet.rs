@@ -64,7 +64,9 @@ fn a_fleet_comes_changes_and_goes_under_a_job() {
     another_release_comes_one_machine_at_a_time(&fleet, &first);
     a_release_that_does_not_start_is_taken_back(&fleet);
     fleet.play("rollback.yml", &[]).succeeds();
-    assert_eq!(fleet.release_in_use("leaf0"), first);
+    for agent in ["h0", "leaf0"] {
+        assert_eq!(fleet.release_in_use(agent), first, "{agent}");
+    }
     fleet.await_agents();
     it_goes_and_leaves_the_routes(&fleet);
     every_session_was_kept(job);
