@@ -64,12 +64,12 @@ fn changes_meanwhile(stage: &Stage, browser: &mut Browser, plan: u64) {
     for (order, hinders) in [("freeze", true), ("thaw", false)] {
         must(stage.operator().shown(&["job", order, "h0"]));
         browser.press(&format!("Approve plan {plan}"));
-        let said = "document.querySelector('[role=\"alert\"]')?.innerText.includes('look again')";
+        let said = "[...document.querySelectorAll('[role=\"alert\"]')].find((it) => it.innerText.includes('look again'))";
         browser.when(said);
         let frozen = "document.querySelectorAll('.review > p.warn').length";
         browser.when(&format!("({frozen} > 0) === {hinders}"));
         photograph(browser, &format!("plan-{order}"));
-        browser.value("document.querySelector('[role=\"alert\"]').remove()");
+        browser.value(&format!("{said}.remove()"));
     }
     assert_eq!(offered(stage), plan);
 }

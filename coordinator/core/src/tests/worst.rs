@@ -126,6 +126,25 @@ fn of_windows(source: Ipv4Addr) -> Vec<Reading> {
 
 /// Of many ports and interfaces, each with the longest names and the longest lists.
 fn of_interfaces(number: u16) -> Vec<Reading> {
+    let interface = Reading::Interface(Interface {
+        name: name(number),
+        addresses: vec![],
+        gateways: vec![address(0); 64],
+    });
+    let counters = Reading::Counters(Counters {
+        interface: name(number),
+        up: true,
+        sent: Bytes::ZERO,
+        received: Bytes::ZERO,
+        dropped_packets: 0,
+        send_rate: None,
+        receive_rate: None,
+    });
+    let host = of_hardware(number).into_iter().map(Reading::Host);
+    host.chain([interface, counters]).collect()
+}
+
+fn of_hardware(number: u16) -> [HostReading; 7] {
     let signal = SignalReading {
         signal: Signal::Discards,
         total: 1,
@@ -137,7 +156,7 @@ fn of_interfaces(number: u16) -> Vec<Reading> {
         kind: GidKind::RoceV2,
         bytes: [1; 16],
     };
-    let host = [
+    [
         HostReading::Health(Health {
             place: Place::Interface(name(number)),
             over: Duration::from_secs(1),
@@ -181,23 +200,7 @@ fn of_interfaces(number: u16) -> Vec<Reading> {
             interface: name(SOME + number),
             seen: Moment::default(),
         },
-    ];
-    let interface = Reading::Interface(Interface {
-        name: name(number),
-        addresses: vec![],
-        gateways: vec![address(0); 64],
-    });
-    let counters = Reading::Counters(Counters {
-        interface: name(number),
-        up: true,
-        sent: Bytes::ZERO,
-        received: Bytes::ZERO,
-        dropped_packets: 0,
-        send_rate: None,
-        receive_rate: None,
-    });
-    let host = host.into_iter().map(Reading::Host);
-    host.chain([interface, counters]).collect()
+    ]
 }
 
 /// Of the whole machine: what there is one of.
