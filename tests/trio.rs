@@ -438,7 +438,9 @@ fn agents_that_wait_with_those_who_follow_are_called_by_the_one_that_leads() {
     trio.kill(first);
     let (second, _) = trio.leader_after(term);
     let called = waits[second].as_ref().expect("it waited there");
-    let heard = waiting.block_on(hear(called)).expect("it is called");
+    let heard = waiting.block_on(hear(called));
+    let said = trio.said(second);
+    let heard = heard.unwrap_or_else(|error| panic!("it is not called: {error}\n{said}"));
     assert_eq!(heard, CoordinatorMessage::Here);
 }
 

@@ -9,7 +9,7 @@ use reweave_common::error::told;
 use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{
     Applied, Batch, Change, Effect, FolderId, Kind, MemberId, Message, ReadId, Replica, RequestId,
-    Saved, Status, Timing,
+    Saved, Standing, Status, Timing,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -114,6 +114,8 @@ pub(crate) struct Engine {
     orders: Orders,
     ticks: u32,
     disk_is_full: bool,
+    /// As everybody is told, the drive first where it leads: whoever comes then finds it ready.
+    standing: Standing,
     /// What the drive was told last.
     may_decide: bool,
 }
@@ -142,6 +144,7 @@ impl Engine {
         let before = saved.vote.term.max(saved.snapshot.term);
         replication.wrist.note_term(before);
         let mut engine = Self {
+            standing: Standing::Follows { leader: None },
             replica,
             store,
             directory,
@@ -331,11 +334,7 @@ impl Engine {
             Effect::TakeSnapshot { index } => self.tell(Outcome::TakeSnapshot { index }),
             Effect::ReadReady(read) => self.tell(Outcome::ReadReady(read)),
             Effect::ReadLost(read) => self.tell(Outcome::ReadLost(read)),
-            Effect::Stands(standing) => {
-                self.publish();
-                self.orders.stand(standing);
-                self.tell(Outcome::Stands(standing));
-            }
+            Effect::Stands(standing) => self.stand(standing),
             Effect::Membership(members) => {
                 self.publish();
                 self.orders.settle(&self.replica);
@@ -349,10 +348,24 @@ impl Engine {
         Ok(())
     }
 
+    /// Whoever is not let in any more, and asks where to go, finds out before the drive ends its session.
+    fn stand(&mut self, standing: Standing) {
+        let leads = matches!(standing, Standing::Leads { .. });
+        if leads {
+            self.tell(Outcome::Stands(standing));
+        }
+        self.standing = standing;
+        self.publish();
+        self.orders.stand(standing);
+        if !leads {
+            self.tell(Outcome::Stands(standing));
+        }
+    }
+
     fn publish(&mut self) {
         self.directory.learn(self.replica.members());
         self.outlets.cluster.send_replace(Cluster {
-            standing: self.replica.standing(),
+            standing: self.standing,
             disk_is_full: self.disk_is_full,
             directory: self.directory.clone(),
         });
