@@ -1,7 +1,9 @@
 //! Saturating tests that somebody asks for: who may press a host, for how long, and the words between
 //! both. Numbers are big-endian.
 //!
-//!     0 magic   4 kind   5 refusal, streams or force   8 session   12 seconds   16 key   24 port
+//! ```text
+//! 0 magic   4 kind   5 refusal, streams or force   8 session   12 seconds   16 key   24 port
+//! ```
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

@@ -1,8 +1,10 @@
 //! What arrives of flows that are traced: the receiver's agent sees the packets that look like theirs,
 //! and says past how many routers they came. Numbers are big-endian.
 //!
-//!     0 magic   4 kind   5 protocol   6 source port   8 destination port   10 what was seen   11 TTL left
-//!     12 which packet: the number that its IP header has
+//! ```text
+//! 0 magic   4 kind   5 protocol   6 source port   8 destination port   10 what was seen   11 TTL left
+//! 12 which packet: the number that its IP header has
+//! ```
 //!
 //! The addresses are those of the question's packet: who asks is who sends, and nobody else is told.
 

@@ -1,8 +1,10 @@
 //! What is said around a train, and the train's own packets, as they are on the wire. Numbers are
 //! big-endian.
 //!
-//!     0 magic   4 kind   5 refusal   8 session   12 train   16 key   24 packets, number or page
-//!     28 bytes of a packet   64 what had arrived when, in a page
+//! ```text
+//! 0 magic   4 kind   5 refusal   8 session   12 train   16 key   24 packets, number or page
+//! 28 bytes of a packet   64 what had arrived when, in a page
+//! ```
 
 /// Of every packet, before what follows; asks and their answers are no longer.
 pub const HEADER: usize = 64;
