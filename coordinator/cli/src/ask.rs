@@ -208,7 +208,7 @@ impl Coordinator {
             .runtime
             .block_on(async { timeout(PATIENCE, exchange).await });
         answer
-            .map_err(|_| CliError::NoAnswer)?
+            .map_err(|_| CliError::NoAnswer { waited: PATIENCE })?
             .map_err(|error| CliError::Ask(Box::new(error)))
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::Utf8Error;
+use std::time::Duration;
 
 use reweave_common::error::told;
 use reweave_common::input::InputError;
@@ -34,7 +35,6 @@ use reweave_planner::workload::job::preset::PresetError;
 use reweave_planner::workload::recorded::RecordedError;
 use thiserror::Error;
 
-use crate::ask;
 use crate::sim::collective::is_bad_input;
 
 #[derive(Debug, Error)]
@@ -81,8 +81,8 @@ pub(crate) enum CliError {
     NoVersion { node: String, version: String },
     #[error("the coordinator did not answer")]
     Ask(#[source] Box<LinkError>),
-    #[error("the coordinator did not answer within {} s", ask::PATIENCE.as_secs())]
-    NoAnswer,
+    #[error("the coordinator did not answer within {} s", waited.as_secs_f64())]
+    NoAnswer { waited: Duration },
     #[error("{0}")]
     Refused(Refused),
     #[error("the coordinator gave an answer that fits no question: {answer}")]
@@ -350,7 +350,7 @@ impl CliError {
 
     /// Whether another session may bring what this one did not.
     pub(crate) fn is_of_the_session(&self) -> bool {
-        matches!(self, Self::Ask(_) | Self::NoAnswer)
+        matches!(self, Self::Ask(_) | Self::NoAnswer { .. })
     }
 
     /// Whether it is worth asking again: coordinators come and go.

@@ -63,7 +63,7 @@ impl Asker {
     /// What the coordinator says of the hosts, if it says it in time.
     pub(super) fn allocation(&mut self, patience: Duration) -> Result<Allocation, CliError> {
         let told = self.told.recv_timeout(patience);
-        let told = told.unwrap_or(Err(CliError::NoAnswer));
+        let told = told.unwrap_or(Err(CliError::NoAnswer { waited: patience }));
         self.is_known = told.is_ok();
         told
     }
