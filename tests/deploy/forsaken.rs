@@ -9,12 +9,12 @@ use reweave_tests::Programs;
 use super::needs::{Need, trial};
 use super::told_by;
 
-/// Whatever ends it, nothing of it is left, and the next goes on.
+/// Whatever ends it, nothing of it is left, and the next goes on. Whoever runs this may be deaf to hangups.
 const RUN: &str = r#"
     set -e
     ip link set lo up; cd "$0"
     tries() { for _ in $(seq 100); do "$@" > told 2>&1 && return; sleep 0.1; done; cat told at words; exit 1; }
-    begin() { : > at; reweave dev --dir "$0/dev" >> at 2> words & dev=$!; tries grep http at; }
+    begin() { : > at; env --default-signal=HUP reweave dev --dir "$0/dev" >> at 2> words & dev=$!; tries grep http at; }
     is_left() { grep -qsx -e reweave-coordin -e reweave-agent /proc/[0-9]*/comm; }
     is_over() { ! is_left; }
 
