@@ -490,6 +490,12 @@ fn all_three_shut_a_member_out_within_five_seconds() {
     wait(|| trio.addresses.iter().all(is_shut_out).then_some(()));
     let took = began.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
+    for (node, is_known) in [("h0", true), ("h00", false)] {
+        let revoked = trio.reweave().args(["cluster", "revoke", node]).output();
+        let revoked = revoked.expect("it was built").stdout;
+        let told: Value = serde_json::from_slice(&revoked).expect("it is JSON");
+        assert_eq!(told["known"], is_known, "{told}");
+    }
 }
 
 /// Under its own number it would vote without knowing what it had promised.

@@ -335,7 +335,6 @@ pub(crate) fn probed(turns: &mut Turns, observations: &Observations) -> Share {
 
 /// Whether it is no larger than what it speaks of can be.
 fn is_sized(reading: &Reading) -> bool {
-    let is_short = |name: &str| name.len() <= Ingest::LONGEST_NAME;
     let is_way = |routers: &[_]| routers.len() <= Ingest::MOST_ROUTERS;
     match reading {
         Reading::Interface(interface) => is_short(&interface.name),
@@ -343,33 +342,37 @@ fn is_sized(reading: &Reading) -> bool {
         Reading::Path(path) => is_way(&path.routers),
         Reading::Bandwidth(reading) => reading.routers.as_deref().is_none_or(is_way),
         Reading::Holds { holding, .. } => interfaces(holding).all(is_short),
-        Reading::Host(reading) => names(reading).into_iter().all(is_short),
+        Reading::Host(reading) => has_short_names(reading),
         Reading::Flow(_) | Reading::FlowEnded(_) | Reading::Probes(_) => true,
     }
 }
 
+fn is_short(name: &str) -> bool {
+    name.len() <= Ingest::LONGEST_NAME
+}
+
 /// Of interfaces and devices, as kernels call them.
-fn names(reading: &HostReading) -> Vec<&str> {
+fn has_short_names(reading: &HostReading) -> bool {
+    let is_short_or_none = |name: &Option<String>| name.as_deref().is_none_or(is_short);
     match reading {
         HostReading::Health(health) => match &health.place {
-            Place::Interface(name) | Place::RdmaPort { device: name, .. } => vec![name],
-            Place::Host => vec![],
+            Place::Interface(name) | Place::RdmaPort { device: name, .. } => is_short(name),
+            Place::Host => true,
         },
         HostReading::Nic(nic) => {
-            let others = [&nic.driver, &nic.rdma].into_iter().flatten();
-            others.chain([&nic.interface]).map(String::as_str).collect()
+            is_short(&nic.interface) && [&nic.driver, &nic.rdma].into_iter().all(is_short_or_none)
         }
-        HostReading::Neighbour(neighbour) => vec![&neighbour.interface],
-        HostReading::Spare(spare) => vec![&spare.interface],
-        HostReading::Vanished { interface, .. } => vec![interface],
-        HostReading::RdmaPort(port) => vec![&port.device],
-        HostReading::Traffic(traffic) => traffic.rdma.iter().map(|it| &it.device[..]).collect(),
+        HostReading::Neighbour(neighbour) => is_short(&neighbour.interface),
+        HostReading::Spare(spare) => is_short(&spare.interface),
+        HostReading::Vanished { interface, .. } => is_short(interface),
+        HostReading::RdmaPort(port) => is_short(&port.device),
+        HostReading::Traffic(traffic) => traffic.rdma.iter().all(|port| is_short(&port.device)),
         HostReading::Machine(_)
         | HostReading::Rhythm(_)
         | HostReading::Rdma(_)
         | HostReading::Lack(_)
         | HostReading::Strays(_)
-        | HostReading::Rank(_) => vec![],
+        | HostReading::Rank(_) => true,
     }
 }
 

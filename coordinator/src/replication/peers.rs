@@ -202,10 +202,9 @@ impl Keeper {
     async fn speak(&self, session: Session, letters: &mut mpsc::Receiver<Letter>) -> LinkError {
         let session = Arc::new(session);
         let mut own = self.own.clone();
-        for letter in own.introduction(&session) {
-            if let Err(error) = letter.send(&session).await {
-                return error;
-            }
+        let introduction = own.introduction(&session);
+        if let Err(error) = send_all(&session, introduction).await {
+            return error;
         }
         *lock(&self.post.session) = Some(Arc::clone(&session));
         let ended = hand_on(&session, own, letters).await;
@@ -231,6 +230,13 @@ impl Keeper {
     }
 }
 
+async fn send_all(session: &Session, letters: Vec<Letter>) -> Result<(), LinkError> {
+    for letter in letters {
+        letter.send(session).await?;
+    }
+    Ok(())
+}
+
 /// What is too long to go at once, and now and then who is here.
 async fn hand_on(
     session: &Session,
@@ -252,10 +258,8 @@ async fn hand_on(
             error = session.shut_out() => return error,
             error = session.expired() => return error,
         };
-        for letter in next {
-            if let Err(error) = letter.send(session).await {
-                return error;
-            }
+        if let Err(error) = send_all(session, next).await {
+            return error;
         }
     }
 }

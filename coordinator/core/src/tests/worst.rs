@@ -140,11 +140,12 @@ fn of_interfaces(number: u16) -> Vec<Reading> {
         send_rate: None,
         receive_rate: None,
     });
-    let host = of_hardware(number).into_iter().map(Reading::Host);
+    let host = of_hardware(number, name).into_iter().map(Reading::Host);
     host.chain([interface, counters]).collect()
 }
 
-fn of_hardware(number: u16) -> [HostReading; 7] {
+/// By such names.
+fn of_hardware(number: u16, name: fn(u16) -> String) -> [HostReading; 7] {
     let signal = SignalReading {
         signal: Signal::Discards,
         total: 1,
@@ -348,6 +349,10 @@ fn what_the_worst_agent_says_takes_less_than_a_flood_may_cost() {
     let parts = |address| {
         [
             (0..MANY).flat_map(|port| of_flows(address, port)).collect(),
+            // No interface is called anything so long, so that those below find all places free.
+            (0..SOME)
+                .flat_map(|it| of_hardware(it, long).map(Reading::Host))
+                .collect(),
             (0..SOME).flat_map(of_interfaces).collect(),
             of_the_machine(),
             (0..100).flat_map(of_a_rank).collect::<Vec<_>>(),
