@@ -105,7 +105,10 @@ fn collisions(picture: &Picture<'_>, in_force: &InForce) -> Vec<Finding> {
 /// something is to be moved.
 fn looked_at(picture: &Picture<'_>, in_force: &InForce) -> (Snapshot, Vec<Finding>) {
     let policy = &picture.known.policy.planner;
-    let snapshot = picture.snapshot(in_force);
+    let snapshot = Snapshot {
+        beating: jobs::beating(picture),
+        ..picture.snapshot(in_force)
+    };
     let found = reweave_planner::diagnose(&snapshot, policy);
     let lossy = match found.is_empty() {
         true => BTreeMap::new(),
@@ -155,9 +158,6 @@ fn mend(picture: &Picture<'_>, state: &State) -> Option<Plan> {
         let in_hand: BTreeSet<_> = in_hand.copied().collect();
         snapshot.flows.retain(|flow| !in_hand.contains(&flow.flow));
         findings = reweave_planner::diagnose(&snapshot, policy);
-    }
-    if !findings.is_empty() {
-        snapshot.beating = jobs::beating(picture);
     }
     let plan = reweave_planner::plan(&snapshot, &findings, policy)?;
     Some(Plan {

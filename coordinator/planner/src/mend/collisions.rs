@@ -75,7 +75,7 @@ fn different(mut meetings: Vec<Meeting>) -> Vec<Meeting> {
 fn full_hops(model: &Model<'_>) -> Vec<Hop> {
     let observed = &model.observed;
     let is_switch = |hop: &Hop| observed.fabric().node(hop.from).role == Role::Switch;
-    let is_full = |hop: &Hop| observed.is_usable(*hop) && observed.is_full(*hop);
+    let is_full = |hop: &Hop| observed.is_usable(*hop) && model.is_full(*hop);
     let hops = observed.snapshot.links.keys().copied();
     hops.filter(is_switch).filter(is_full).collect()
 }
@@ -148,7 +148,7 @@ impl Looking<'_, '_> {
         }
         Some(Collision {
             hop: meeting.hop,
-            utilization: self.model.observed.utilization(meeting.hop)?,
+            utilization: self.model.utilization(meeting.hop)?,
             with_room: self.with_room(meeting, &losers, &spread.present.shares),
             losers,
             imbalance: imbalance_over(self.model, &meeting.peers)?,

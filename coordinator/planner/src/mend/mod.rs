@@ -5,6 +5,7 @@
 //! after which no hop carries more than it must. Of these moves only those are made by which somebody
 //! surely gains and nobody loses, judged by a second model, in which flows share hops max-min fairly.
 
+mod beats;
 mod best;
 mod collisions;
 mod detour;
@@ -76,6 +77,7 @@ fn atlas<'s>(observed: &Observed<'s>) -> Atlas<'s> {
 
 #[cfg(test)]
 mod tests {
+    mod beats;
     mod collisions;
     mod optimal;
     mod plans;

@@ -7,6 +7,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::snapshot::{FlowState, Hop, Snapshot};
 use reweave_common::units::Rate;
 
+use super::beats::Beats;
 use super::best::Detours;
 use super::observed::Observed;
 use crate::Policy;
@@ -23,6 +24,7 @@ pub(super) struct Model<'s> {
     pub(super) flows: Vec<Flow<'s>>,
     /// By hop: what it has for the flows of the model.
     pub(super) capacities: Vec<Rate>,
+    carried: Carried<'s>,
 }
 
 pub(super) struct Flow<'s> {
@@ -57,7 +59,22 @@ impl<'s> Model<'s> {
             flows: known.iter().map(flow).collect(),
             capacities: hops.map(|hop| carried.capacity(hop)).collect(),
             observed,
+            carried,
         }
+    }
+
+    /// Load over capacity, while those send who rest at times.
+    pub(super) fn utilization(&self, hop: Hop) -> Option<f64> {
+        self.carried.utilization(hop)
+    }
+
+    pub(super) fn is_full(&self, hop: Hop) -> bool {
+        self.carried.is_full(hop)
+    }
+
+    /// For which part of the time the flow's job sends nothing.
+    pub(super) fn rests(&self, flow: usize) -> f64 {
+        self.carried.beats.rests(self.flows[flow].state.flow)
     }
 
     pub(super) fn policy(&self) -> &'s Policy {
@@ -123,26 +140,47 @@ impl Flow<'_> {
 struct Carried<'s> {
     observed: Observed<'s>,
     on: BTreeMap<Hop, Load>,
+    beats: Beats,
 }
 
 #[derive(Default)]
 struct Load {
     sum: u64,
+    /// Of the largest flow, while it sends.
     largest: u64,
 }
 
 impl<'s> Carried<'s> {
     fn new(observed: Observed<'s>, flows: &[(&FlowState, &[Hop])]) -> Self {
+        let beats = Beats::new(observed.snapshot, flows);
         let mut on: BTreeMap<_, Load> = BTreeMap::new();
         for (state, path) in flows {
-            let rate = state.rate.bits_per_s();
+            let sending = beats.while_sending(state).bits_per_s();
             for &hop in *path {
                 let load = on.entry(hop).or_default();
-                load.sum += rate;
-                load.largest = load.largest.max(rate);
+                load.sum += state.rate.bits_per_s();
+                load.largest = load.largest.max(sending);
             }
         }
-        Self { observed, on }
+        Self {
+            observed,
+            on,
+            beats,
+        }
+    }
+
+    fn utilization(&self, hop: Hop) -> Option<f64> {
+        let capacity = self.observed.fabric().link(hop.link).rate;
+        let load = self
+            .beats
+            .load_while_sending(hop, self.observed.load(hop)?)
+            .min(capacity);
+        Some(load.bits_per_s() as f64 / capacity.bits_per_s() as f64)
+    }
+
+    fn is_full(&self, hop: Hop) -> bool {
+        self.utilization(hop)
+            .is_some_and(|share| share >= self.observed.policy.full_at)
     }
 
     fn flow(&self, state: &'s FlowState, path: &'s [Hop], atlas: &Atlas<'_>) -> Flow<'s> {
@@ -168,16 +206,17 @@ impl<'s> Carried<'s> {
         };
         let narrowest = path.iter().map(|&hop| self.observed.nominal(hop)).min();
         let least = narrowest.map(|rate| rate.bits_per_s() as f64 * least_share);
-        least.is_some_and(|least| state.rate.bits_per_s() as f64 >= least)
+        let sending = self.beats.while_sending(state).bits_per_s();
+        least.is_some_and(|least| sending as f64 >= least)
     }
 
     /// Whether it would take more if it could: on a hop that is full it gets about as much as the
     /// largest flow there.
     fn is_greedy(&self, state: &FlowState, path: &[Hop]) -> bool {
-        let rate = state.rate.bits_per_s() as f64;
+        let rate = self.beats.while_sending(state).bits_per_s() as f64;
         let holds_back = |hop: &Hop| {
             let largest = self.on.get(hop).map_or(0, |load| load.largest) as f64;
-            self.observed.is_full(*hop) && rate >= largest * self.observed.policy.greedy_share
+            self.is_full(*hop) && rate >= largest * self.observed.policy.greedy_share
         };
         path.iter().any(holds_back)
     }

@@ -33,17 +33,6 @@ impl<'s> Observed<'s> {
         self.fresh(hop).map(|state| state.rate)
     }
 
-    /// Load over capacity.
-    pub(super) fn utilization(&self, hop: Hop) -> Option<f64> {
-        let capacity = self.fabric().link(hop.link).rate.bits_per_s() as f64;
-        Some(self.load(hop)?.bits_per_s() as f64 / capacity)
-    }
-
-    pub(super) fn is_full(&self, hop: Hop) -> bool {
-        self.utilization(hop)
-            .is_some_and(|share| share >= self.policy.full_at)
-    }
-
     /// Measured, and up: a hop nobody looks at is none to send a flow over.
     pub(super) fn is_usable(&self, hop: Hop) -> bool {
         self.fresh(hop).is_some() && !self.is_closed(hop.link)

@@ -29,7 +29,8 @@ impl<'m> Oracle<'m> {
     ///
     /// The first is the prediction, as a flow that comes to be alone has nobody to be uneven with.
     /// The interval holds both, widened by how far the flow's readings lie from their mean, and
-    /// ends at the capacity of the way. Where the share stays, all stays as measured.
+    /// ends at the capacity of the way. Where the share stays, all stays as measured. Whose job rests
+    /// between its bursts is through with these sooner, and rests for as long as before.
     pub(super) fn predict(&self, flow: usize, after: &Weighed) -> Prediction {
         let state = self.model.flows[flow].state;
         let (rate, [least, most]) = (state.rate, state.rate_range);
@@ -45,8 +46,9 @@ impl<'m> Oracle<'m> {
         }
         let narrowest = self.narrowest(flow, after);
         let (reached, given) = self.held_together(flow);
-        let by_hop = scaled(new, reached, given).min(narrowest);
-        let by_flow = scaled(rate, new, old).min(narrowest);
+        let resting = |sending: Rate| rested(rate, sending.min(narrowest), self.model.rests(flow));
+        let by_hop = resting(scaled(new, reached, given));
+        let by_flow = resting(scaled(rate, new, old));
         let low = scaled(by_hop.min(by_flow), least, rate);
         let high = scaled(by_hop.max(by_flow), most, rate).min(narrowest);
         Prediction {
@@ -101,6 +103,16 @@ impl<'m> Oracle<'m> {
         let nominal = path.iter().map(|&hop| self.model.observed.nominal(hop));
         nominal.min().unwrap_or(Rate::from_bits_per_s(u64::MAX))
     }
+}
+
+/// What comes of `rate` once it would be `faster` for whoever never rests, of one that rests for this part of
+/// the time.
+fn rested(rate: Rate, faster: Rate, rests: f64) -> Rate {
+    let [before, after] = [rate, faster].map(|rate| rate.bits_per_s() as f64);
+    if rests == 0.0 || after == 0.0 {
+        return faster;
+    }
+    Rate::from_bits_per_s((before / (rests + (1.0 - rests) * before / after)) as u64)
 }
 
 /// `rate` times `to` / `from`; as it is where there is nothing to scale by.

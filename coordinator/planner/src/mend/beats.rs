@@ -1,0 +1,118 @@
+//! Jobs send for a part of each iteration and rest for the other. What counts of a hop is what it carries
+//! while they send: over all of the time a link may look half empty on which nobody ever gets what it could
+//! have.
+
+use std::collections::BTreeMap;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::snapshot::{FlowState, Hop, Snapshot};
+use reweave_common::units::Rate;
+
+/// Who rests for longer sends in bursts that are too short to be told by their mean.
+const MOST_REST: f64 = 0.9;
+/// What takes less beside a flow than this share of it is nothing that it could meet.
+const LEAST_MET: f64 = 0.1;
+
+/// By flow: its job, and for which part of each iteration that rests. Whose flow is in none never rests.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Beats {
+    jobs: BTreeMap<FlowKey, Part>,
+    /// By hop: what the flows of each job bring there, over all of the time.
+    brought: BTreeMap<Hop, BTreeMap<usize, Brought>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    job: usize,
+    rests: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Brought {
+    flows: usize,
+    mean: f64,
+    rests: f64,
+}
+
+impl Beats {
+    pub(super) fn new(snapshot: &Snapshot, flows: &[(&FlowState, &[Hop])]) -> Self {
+        let mut beats = Self {
+            jobs: parts(snapshot),
+            ..Self::default()
+        };
+        for (state, path) in flows {
+            if let Some(&part) = beats.jobs.get(&state.flow) {
+                beats.bring(part, state.rate, path);
+            }
+        }
+        beats
+    }
+
+    fn bring(&mut self, part: Part, rate: Rate, path: &[Hop]) {
+        let rests = part.rests;
+        for &hop in path {
+            let on_hop = self.brought.entry(hop).or_default();
+            let job = on_hop.entry(part.job).or_insert(Brought {
+                flows: 0,
+                mean: 0.0,
+                rests,
+            });
+            job.flows += 1;
+            job.mean += rate.bits_per_s() as f64;
+        }
+    }
+
+    /// For which part of each iteration the job of this flow rests.
+    pub(super) fn rests(&self, flow: FlowKey) -> f64 {
+        self.jobs.get(&flow).map_or(0.0, |part| part.rests)
+    }
+
+    /// What a flow carries while its job sends.
+    pub(super) fn while_sending(&self, state: &FlowState) -> Rate {
+        let mean = state.rate.bits_per_s() as f64;
+        Rate::from_bits_per_s((mean / (1.0 - self.rests(state.flow))) as u64)
+    }
+
+    /// What a hop of which the load is `mean` over all of the time surely carries while that job sends that
+    /// meets others there and brings it the most. Of other jobs as much counts as cannot fall into the rest of
+    /// that one: jobs that take turns are not in each other's way.
+    pub(super) fn load_while_sending(&self, hop: Hop, mean: Rate) -> Rate {
+        let mean = mean.bits_per_s() as f64;
+        let jobs = self.brought.get(&hop).into_iter().flatten();
+        let while_it_sends = jobs.clone().map(|(job, one)| {
+            let others = jobs.clone().filter(|(other, _)| *other != job);
+            let changes = others.map(|(_, other)| other.surely_beside(*one) - other.mean);
+            let beside = mean - one.mean + changes.sum::<f64>();
+            match one.flows > 1 || beside >= LEAST_MET * one.sending() {
+                true => one.sending() + beside,
+                false => mean,
+            }
+        });
+        Rate::from_bits_per_s(while_it_sends.fold(mean, f64::max) as u64)
+    }
+}
+
+impl Brought {
+    fn sending(self) -> f64 {
+        self.mean / (1.0 - self.rests)
+    }
+
+    /// What it brings at least while the other sends: all but what fits into the other's rest.
+    fn surely_beside(self, other: Self) -> f64 {
+        let fits = other.rests * self.sending();
+        ((self.mean - fits) / (1.0 - other.rests)).max(0.0)
+    }
+}
+
+fn parts(snapshot: &Snapshot) -> BTreeMap<FlowKey, Part> {
+    let mut parts = BTreeMap::new();
+    for (job, beating) in snapshot.beating.iter().enumerate() {
+        let period = beating.period.as_secs_f64();
+        let rests = beating.gap.as_secs_f64() / period;
+        if period > 0.0 && rests <= MOST_REST {
+            let flows = beating.flows.keys();
+            parts.extend(flows.map(|&flow| (flow, Part { job, rests })));
+        }
+    }
+    parts
+}

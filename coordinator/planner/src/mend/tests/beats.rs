@@ -1,0 +1,128 @@
+//! Jobs that rest: whether they meet, and what they would gain.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_common::finding::{Collision, Finding};
+use reweave_common::snapshot::{Beating, FlowState, Snapshot};
+use reweave_common::units::Rate;
+
+use super::plans::planned;
+use crate::tests::scene::{Scene, mbps};
+use crate::{Policy, diagnose};
+
+const UP: [&str; 3] = ["leaf0", "spine0", "leaf1"];
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// Flows by their numbers, what each of them carries over all of the time, and for which part of it the
+/// job rests.
+struct Job(&'static [usize], u64, f64);
+
+/// Two flows over one uplink of 100 Mb/s, and another that is idle.
+fn two_meet() -> Scene {
+    let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
+    scene.flow("h0", "h4", &UP);
+    scene.flow("h1", "h5", &UP);
+    scene
+}
+
+fn snapshot(scene: &Scene, jobs: &[Job]) -> Snapshot {
+    let mut snapshot = scene.snapshot();
+    for Job(flows, mean, _) in jobs {
+        for &flow in *flows {
+            slow_down(&mut snapshot, scene, flow, mbps(*mean));
+        }
+    }
+    snapshot.beating = jobs.iter().map(|job| beating(scene, job)).collect();
+    snapshot
+}
+
+fn slow_down(snapshot: &mut Snapshot, scene: &Scene, flow: usize, mean: Rate) {
+    let state = state(&mut snapshot.flows, scene, flow);
+    let before = state.rate;
+    let [least, most] = [0.98, 1.02].map(|part| mean.bits_per_s() as f64 * part);
+    state.rate = mean;
+    state.rate_range = [least, most].map(|rate| Rate::from_bits_per_s(rate as u64));
+    for hop in &scene.flows[flow].path {
+        let link = snapshot.links.get_mut(hop).unwrap();
+        let left = link.rate.bits_per_s() - before.bits_per_s() + mean.bits_per_s();
+        link.rate = Rate::from_bits_per_s(left);
+    }
+}
+
+fn state<'s>(flows: &'s mut [FlowState], scene: &Scene, flow: usize) -> &'s mut FlowState {
+    let key = scene.flows[flow].flow;
+    flows.iter_mut().find(|state| state.flow == key).unwrap()
+}
+
+fn beating(scene: &Scene, job: &Job) -> Beating {
+    let Job(flows, mean, rests) = job;
+    let carried = flows
+        .iter()
+        .map(|&flow| (scene.flows[flow].flow, mbps(*mean)));
+    Beating {
+        job: format!("job of {flows:?}"),
+        exchanged: BTreeMap::new(),
+        flows: carried.collect(),
+        period: PERIOD,
+        gap: PERIOD.mul_f64(*rests),
+    }
+}
+
+fn found(snapshot: &Snapshot) -> Vec<Collision> {
+    let findings = diagnose(snapshot, &Policy::default()).into_iter();
+    findings
+        .filter_map(|finding| match finding {
+            Finding::EcmpCollision(collision) => Some(collision),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn flows_of_a_job_that_rests_half_of_the_time_meet_though_their_link_looks_half_empty() {
+    let scene = two_meet();
+    let snapshot = snapshot(&scene, &[Job(&[0, 1], 24, 0.5)]);
+    let [collision] = &found(&snapshot)[..] else {
+        panic!("one collision, told once")
+    };
+    assert_eq!(collision.hop, scene.hop("leaf0", "spine0"));
+    assert!((0.95..=1.0).contains(&collision.utilization));
+    // Half of an iteration stays as it is, the other half takes half as long.
+    for loser in &collision.losers {
+        let gain = loser.fair_rate.mbps() / loser.rate.mbps();
+        assert!((1.3..1.35).contains(&gain), "{gain}");
+    }
+    let plan = planned(&snapshot, &Policy::default()).unwrap();
+    assert_eq!(plan.moves.len(), 1);
+    let [iteration] = &plan.iterations[..] else {
+        panic!("one job, told once")
+    };
+    assert!(
+        (145..155).contains(&iteration.after.as_millis()),
+        "{iteration:?}"
+    );
+}
+
+#[test]
+fn two_jobs_that_rest_little_surely_meet() {
+    let scene = two_meet();
+    let jobs = [Job(&[0], 42, 0.13), Job(&[1], 42, 0.13)];
+    assert_eq!(found(&snapshot(&scene, &jobs)).len(), 1);
+    let alone = [Job(&[0, 1], 42, 0.0)];
+    assert_eq!(found(&snapshot(&scene, &alone)), [], "the link is not full");
+}
+
+#[test]
+fn jobs_that_may_take_turns_are_not_in_each_others_way() {
+    let scene = two_meet();
+    let jobs = [Job(&[0], 40, 0.58), Job(&[1], 40, 0.58)];
+    assert_eq!(found(&snapshot(&scene, &jobs)), []);
+}
+
+#[test]
+fn whoever_rests_so_much_that_nothing_is_gained_is_let_be() {
+    let scene = two_meet();
+    let jobs = [Job(&[0, 1], 6, 0.87)];
+    assert_eq!(found(&snapshot(&scene, &jobs)), []);
+}
