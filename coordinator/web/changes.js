@@ -4,14 +4,14 @@ import { Problem, get, post } from "./api.js";
 import { chip, h, nothing, panel, table } from "./dom.js";
 import { age, clock, flowsByName, rate } from "./units.js";
 import { ms, reviewed } from "./review.js";
+import { running } from "./running.js";
 
 const CHANGED = 412;
-const PHASES = ["proposed", "approved", "applying", "verifying", "committed"];
 const KIND = { committed: "good", offered: "warn", running: "warn", "rolled-back": "bad", abandoned: "warn", held: "bad" };
 
 /** With `asked`, the number of a plan on offer, that one is shown. */
 export function changes(known, asked) {
-  const running = h("div", {});
+  const refusal = h("div", { role: "alert" });
   const review = h("div", {}, nothing("Ask for a plan to see what would mend the cluster, or review one that is on offer."));
   const past = h("div", {});
   const audit = h("div", {});
@@ -56,10 +56,18 @@ export function changes(known, asked) {
     });
   }
 
+  async function steer(generation, how) {
+    refusal.replaceChildren();
+    await trying(refusal, () => post(`/plans/${generation}/${how}`));
+    list();
+  }
+
+  const underway = running(mayChange && steer);
+
   async function list() {
     await trying(past, async () => {
       const { history } = await get("/history");
-      const does = { open, takeBack: mayChange && takeBack };
+      const does = { open, takeBack: mayChange && takeBack, steer: mayChange && steer };
       past.replaceChildren(history.length ? h("div", { class: "cards" }, history.map((one) => record(one, name(), does))) : nothing("Nothing was changed yet."));
     });
   }
@@ -70,7 +78,7 @@ export function changes(known, asked) {
 
   function heard() {
     const { changes, generation } = known.status;
-    running.replaceChildren(...(changes.length ? changes.map(progress) : [nothing(`Nothing is being changed; generation ${generation} is in force.`)]));
+    underway.heard(known.status);
     const seen = JSON.stringify([changes.map((it) => [it.generation, it.phase]), generation]);
     if (seen !== lastSeen) list();
     lastSeen = seen;
@@ -80,7 +88,7 @@ export function changes(known, asked) {
   const bar = h("div", { class: "bar" },
     h("button", { type: "button", class: "main", disabled: !mayChange, onclick: plan }, "Make a plan"),
     mayChange ? null : h("small", {}, "A viewer may look; an operator may change."));
-  return { element: h("div", {}, panel("Running changes", running), panel("Plan", bar, review), panel("Changes", past), mayChange ? panel("Who asked for what", h("div", { class: "bar" }, h("button", { type: "button", onclick: look }, "Show")), audit) : null), heard };
+  return { element: h("div", {}, panel("Running changes", underway.element, refusal), panel("Plan", bar, review), panel("Changes", past), mayChange ? panel("Who asked for what", h("div", { class: "bar" }, h("button", { type: "button", onclick: look }, "Show")), audit) : null), heard };
 }
 
 /** The newest first; what was refused stands out. */
@@ -99,18 +107,9 @@ async function trying(place, work) {
   }
 }
 
-function progress({ generation, phase, waiting_for, age_ms }) {
-  const at = PHASES.indexOf(phase);
-  const steps = at >= 0
-    ? PHASES.map((name, index) => h("li", { class: index < at ? "done" : index === at ? "now" : "", "aria-current": index === at ? "step" : null }, name))
-    : [h("li", { class: "now bad" }, phase)];
-  return h("div", {}, h("p", {}, `Plan ${generation}, since ${age(age_ms)}`), h("ol", { class: "steps" }, steps),
-    waiting_for.length ? h("p", {}, `Waiting for ${waiting_for.join(", ")}`) : null);
-}
-
 const timed = (it) => [it.job, ms(it.before_ms), it.predicted_ms.map(ms).join(" – "), it.measured_ms === null ? "–" : ms(it.measured_ms)];
 
-function record({ plan, outcome, approved_by, proposed_by, age_ms, flows, iterations }, name, { open, takeBack }) {
+function record({ plan, outcome, approved_by, proposed_by, age_ms, flows, iterations }, name, { open, takeBack, steer }) {
   const [kind, detail] = typeof outcome === "string" ? [outcome, {}] : Object.entries(outcome)[0];
   return h("article", { class: "card" },
     h("h3", {}, chip(kind.replaceAll("-", " "), KIND[kind] ?? ""), ` Plan ${plan.generation}`, h("small", {}, ` ${age(age_ms)} ago, by ${approved_by ?? proposed_by}`)),
@@ -119,6 +118,8 @@ function record({ plan, outcome, approved_by, proposed_by, age_ms, flows, iterat
       name(it.flow), rate(it.before_bits_per_s), it.predicted_bits_per_s ? it.predicted_bits_per_s.map(rate).join(" – ") : "–", rate(it.measured_bits_per_s), it.change,
     ]), [1, 2, 3]) : null,
     iterations.length ? table("Iterations of jobs", ["job on", "before", "promised", "measured"], iterations.map(timed), [1, 2, 3]) : null,
-    kind === "offered" ? h("button", { type: "button", onclick: () => open(plan.generation) }, `Review plan ${plan.generation}`) : null,
+    kind === "offered" ? h("div", { class: "bar" },
+      h("button", { type: "button", onclick: () => open(plan.generation) }, `Review plan ${plan.generation}`),
+      h("button", { type: "button", disabled: !steer, onclick: () => steer(plan.generation, "abort") }, `Withdraw plan ${plan.generation}`)) : null,
     kind === "committed" ? h("button", { type: "button", disabled: !takeBack, onclick: () => takeBack(plan.generation) }, `Take plan ${plan.generation} back`) : null);
 }

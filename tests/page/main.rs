@@ -366,6 +366,7 @@ fn a_plan_is_approved() {
     browser.when("document.querySelector('.review .plus').parentElement.nextSibling.innerText.startsWith('pin tcp h')");
     photograph(&mut browser, "plan");
     browser.press("Approve plan");
+    plans::is_stopped_and_goes_on(&mut browser);
     browser.when("document.querySelector('.card .chip.good')?.innerText === 'committed'");
     photograph(&mut browser, "committed");
     is_sound(&mut browser);

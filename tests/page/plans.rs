@@ -41,6 +41,27 @@ pub(crate) fn a_variant_becomes_a_plan_and_is_taken_back() {
     browser.press(&format!("Approve plan {back}"));
     is_kept(&stage, &mut browser, back);
     assert_eq!(must(stage.routing()), before);
+    is_withdrawn(&stage, &mut browser);
+}
+
+/// A change on its way waits for as long as the person at the page wants.
+pub(crate) fn is_stopped_and_goes_on(browser: &mut Browser) {
+    browser.press("Hold plan");
+    browser.when(&reads("Stopped by operator: it begins nothing more"));
+    photograph(browser, "stopped");
+    is_sound(browser);
+    browser.press("Resume plan");
+    browser.when(&format!("!{}", reads("Stopped by")));
+}
+
+fn is_withdrawn(stage: &Stage, browser: &mut Browser) {
+    must(stage.operator().shown(&["plan", "drain", "leaf0-spine0"]));
+    let plan = offered(stage);
+    browser.press(&format!("Withdraw plan {plan}"));
+    browser.when(&format!(
+        "[...document.querySelectorAll('.card')].some((it) => it.innerText.includes('Plan {plan}') && it.innerText.includes('abandoned'))"
+    ));
+    is_sound(browser);
 }
 
 fn make_it_a_plan(browser: &mut Browser) -> u64 {

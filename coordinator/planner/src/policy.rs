@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// A link that carries this share of its capacity is full: it, and not something else, holds
+    /// A link that carries this share of its capacity while jobs send is full: it, and not something else, holds
     /// its flows back. Default 0.9: a TCP flow alone on a link keeps it busy to 0.95 and more, and
     /// one reading may fall between two bursts.
     pub full_at: f64,

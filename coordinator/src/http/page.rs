@@ -37,6 +37,7 @@ assets! {
     "/assets/heat.js" SCRIPT "heat.js",
     "/assets/changes.js" SCRIPT "changes.js",
     "/assets/review.js" SCRIPT "review.js",
+    "/assets/running.js" SCRIPT "running.js",
     "/assets/overview.js" SCRIPT "overview.js",
     "/assets/findings.js" SCRIPT "findings.js",
     "/assets/flows.js" SCRIPT "flows.js",

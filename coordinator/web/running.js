@@ -1,0 +1,59 @@
+// Changes on their way: how far each is, what it waits for, and a person's word to stop it, let it go on or give it up.
+
+import { h, nothing } from "./dom.js";
+import { age } from "./units.js";
+
+const PHASES = ["proposed", "approved", "applying", "verifying", "committed"];
+
+/** `steer(generation, how)` of whoever may change; without it, they are for looking only. */
+export function running(steer) {
+  const element = h("div", {});
+  let shown = new Map();
+
+  /** What is as it was stays where it is: nobody's button goes away under the finger. */
+  function heard({ changes, generation }) {
+    const now = new Map(changes.map((change) => [change.generation, still(shown.get(change.generation), change) ?? made(change, steer)]));
+    for (const { generation, age_ms } of changes) now.get(generation).since.textContent = age(age_ms);
+    const same = now.size && now.size === shown.size && [...now].every(([number, it]) => shown.get(number) === it);
+    if (!same) element.replaceChildren(...(now.size ? [...now.values()].map((it) => it.element) : [nothing(`Nothing is being changed; generation ${generation} is in force.`)]));
+    shown = now;
+  }
+
+  return { element, heard };
+}
+
+const essence = ({ age_ms, ...rest }) => JSON.stringify(rest);
+
+const still = (before, change) => (before?.essence === essence(change) ? before : null);
+
+function made(change, steer) {
+  const { generation, phase, waiting_for, reasons, stopped_by } = change;
+  const since = h("span", {});
+  const element = h("div", { role: "group", "aria-label": `Plan ${generation}` },
+    h("p", {}, `Plan ${generation}, since `, since), h("ol", { class: "steps" }, steps(phase)),
+    stopped_by ? h("p", { class: "warn" }, `Stopped by ${stopped_by}: it begins nothing more.`) : null,
+    reasons.map((words) => h("p", {}, words)),
+    waiting_for.length ? h("p", {}, `Waiting for ${waiting_for.join(", ")}`) : null,
+    steer ? h("div", { class: "bar" }, words(change).map((it) => order(it, generation, steer))) : null);
+  return { element, since, essence: essence(change) };
+}
+
+function steps(phase) {
+  const at = PHASES.indexOf(phase);
+  if (at < 0) return h("li", { class: "now bad" }, phase.replaceAll("-", " "));
+  return PHASES.map((name, index) => h("li", { class: index < at ? "done" : index === at ? "now" : "", "aria-current": index === at ? "step" : null }, name));
+}
+
+/** What can be said to it now. */
+function words({ phase, stopped_by }) {
+  const begun = phase !== "proposed";
+  return [
+    begun && !stopped_by && phase !== "held" ? ["hold", "Hold", "It ends what it has begun, and begins nothing else"] : null,
+    stopped_by || phase === "held" ? ["resume", "Resume", "It goes on, and tries again at once what could not be done"] : null,
+    phase !== "rolling-back" ? ["abort", "Abort", "It is given up: what was done is taken back, in an order in which nothing is lost"] : null,
+  ].filter(Boolean);
+}
+
+function order([how, name, title], generation, steer) {
+  return h("button", { type: "button", title, onclick: () => steer(generation, how) }, `${name} plan ${generation}`);
+}
