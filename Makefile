@@ -31,7 +31,10 @@ demo: ## Shows Reweave mend a collision of flows in a virtual cluster, take a mi
 # The worlds only compute and the lab mostly waits: they are beside each other.
 WORLDS := cargo test --locked --workspace --test simulation --test replication --test rewiring
 
-# All test stages build with --workspace, so that cargo builds each dependency once for all of them.
+# All test stages build with --workspace, so that cargo builds each dependency once for all of them; and the
+# programs beside a test, or else tokio, which tests want more of, and all upon it are built a second time.
+PROGRAMS := cargo build --locked --workspace --bins --test tidy
+
 test: ## Runs all checks that every change must pass, in minutes.
 	@deploy/setup.sh build checks lab
 	source deploy/stage.sh 11
@@ -41,7 +44,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage deny   deploy/deny.sh
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test words --test nccl
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage build  cargo build --locked --workspace --bins
+	stage build  $(PROGRAMS)
 	stage trio   cargo test --locked --workspace --test trio
 	stage ready  $(WORLDS) --no-run
 	meanwhile $(WORLDS)
@@ -54,7 +57,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	source deploy/stage.sh 8
 	meanwhile tests/fuzz/run.sh 0
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
-	stage build cargo build --locked --workspace --bins
+	stage build $(PROGRAMS)
 	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
 	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
 	stage frr   cargo test --locked --workspace $(IN_LAB) --test kernel frr
@@ -97,7 +100,7 @@ test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figure
 	stage helper cargo build --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
 	stage clippy cargo clippy --locked --package reweave-rdma --features rdma --target-dir $(RDMA) --all-targets -- -D warnings
 	stage unit   cargo test --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
-	stage build  cargo build --locked --workspace --bins
+	stage build  $(PROGRAMS)
 	stage rdma   cargo test --locked --workspace --no-fail-fast $(IN_LAB) --test rdma
 	finish
 
@@ -122,7 +125,7 @@ test-peers: ## Holds what is kept, exchanged and foretold against pyarrow, DuckD
 	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage parquet cargo test --locked --package reweave-history --lib -- --ignored
 	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage traces cargo test --locked --package reweave-coordinator --bins published_protocol -- --ignored
 	REWEAVE_API_TOOLS=$(PEERS)/python/bin stage api cargo test --locked --package reweave-coordinator --test strangers -- --ignored
-	stage build     cargo build --locked --workspace --bins
+	stage build     $(PROGRAMS)
 	stage launchers cargo test --locked --workspace $(IN_LAB) --test launchers
 	stage foretold  cargo test --locked --workspace $(IN_LAB) --test foretold -- --nocapture
 	finish

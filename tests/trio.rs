@@ -22,6 +22,7 @@ use reweave_tests::{PATIENCE, Programs, settings_of};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::{interval, timeout};
 
 const FABRIC: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
 const GLANCE: Duration = Duration::from_millis(20);
@@ -87,13 +88,22 @@ impl Trio {
         done(issue.arg(&certificates).args(["--name", "h0"]));
     }
 
-    /// The agent's session with this one.
+    /// The agent's session with this one, once it has found the others.
     async fn agent_at(&self, index: usize) -> Session {
         let identity = Identity::load(&self.path("certificates/agents/h0"));
         let identity = identity.expect("it was issued");
         let address = self.addresses[index].parse().expect("an address");
-        let session = connect(&[address], &identity, Role::Coordinator).await;
-        session.expect("it lets agents in")
+        let mut tries = interval(GLANCE);
+        let asked = timeout(PATIENCE, async {
+            loop {
+                tries.tick().await;
+                match connect(&[address], &identity, Role::Coordinator).await {
+                    Err(error) if error.fault().contains("ask again soon") => {}
+                    session => break session.expect("it lets agents in"),
+                }
+            }
+        });
+        asked.await.expect("it finds the others")
     }
 
     fn settings(&self, index: usize) -> String {
@@ -391,7 +401,7 @@ fn agents_find_members_that_nobody_configured() {
     });
     beside.block_on(line.close());
     let mut again = trio.line_to(&configured);
-    let found = tokio::time::timeout(PATIENCE, again.next());
+    let found = timeout(PATIENCE, again.next());
     let found = beside.block_on(found).expect("it finds one of them");
     assert!(matches!(found, Some(Event::Connected)), "{found:?}");
 }
@@ -459,7 +469,7 @@ fn an_agent_waits_twice_and_no_more() {
         hear(&third).await.expect("it says who leads");
         let end = hear(&third).await.expect_err("it is sent away");
         assert!(matches!(end, LinkError::ClosedByPeer { .. }), "{end}");
-        let answers = |session| tokio::time::timeout(GLANCE, hear(session));
+        let answers = |session| timeout(GLANCE, hear(session));
         assert!(
             answers(&one).await.is_err() && answers(&other).await.is_err(),
             "they stay"
