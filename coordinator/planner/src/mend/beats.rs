@@ -13,23 +13,28 @@ const MOST_REST: f64 = 0.9;
 /// What takes less beside a flow than this share of it is nothing that it could meet.
 const LEAST_MET: f64 = 0.1;
 
-/// By flow: its job, and for which part of each iteration that rests. Whose flow is in none never rests.
+/// By flow: its job, and what it carries while that sends. A flow of none never rests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Beats {
     jobs: BTreeMap<FlowKey, Part>,
-    /// By hop: what the flows of each job bring there, over all of the time.
+    /// By hop: what the flows of each job bring there.
     brought: BTreeMap<Hop, BTreeMap<usize, Brought>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Part {
     job: usize,
+    /// For which part of each iteration the job rests.
     rests: f64,
+    /// What the flow carries over all of an iteration.
+    mean: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Brought {
     flows: usize,
+    /// What the last readings show of it. Where an iteration is longer than these, that is no mean.
+    read: f64,
     mean: f64,
     rests: f64,
 }
@@ -49,46 +54,49 @@ impl Beats {
     }
 
     fn bring(&mut self, part: Part, rate: Rate, path: &[Hop]) {
-        let rests = part.rests;
         for &hop in path {
             let on_hop = self.brought.entry(hop).or_default();
             let job = on_hop.entry(part.job).or_insert(Brought {
                 flows: 0,
+                read: 0.0,
                 mean: 0.0,
-                rests,
+                rests: part.rests,
             });
             job.flows += 1;
-            job.mean += rate.bits_per_s() as f64;
+            job.read += rate.bits_per_s() as f64;
+            job.mean += part.mean;
         }
     }
 
-    /// For which part of each iteration the job of this flow rests.
-    pub(super) fn rests(&self, flow: FlowKey) -> f64 {
-        self.jobs.get(&flow).map_or(0.0, |part| part.rests)
+    /// How much of the time over which this flow was read its job rested.
+    pub(super) fn rests(&self, state: &FlowState) -> f64 {
+        let sending = self.while_sending(state).bits_per_s().max(1) as f64;
+        1.0 - state.rate.bits_per_s() as f64 / sending
     }
 
     /// What a flow carries while its job sends.
     pub(super) fn while_sending(&self, state: &FlowState) -> Rate {
-        let mean = state.rate.bits_per_s() as f64;
-        Rate::from_bits_per_s((mean / (1.0 - self.rests(state.flow))) as u64)
+        let part = self.jobs.get(&state.flow);
+        let sending = part.map_or(0.0, |part| part.mean / (1.0 - part.rests));
+        state.rate.max(Rate::from_bits_per_s(sending as u64))
     }
 
-    /// What a hop of which the load is `mean` over all of the time surely carries while that job sends that
-    /// meets others there and brings it the most. Of other jobs as much counts as cannot fall into the rest of
-    /// that one: jobs that take turns are not in each other's way.
-    pub(super) fn load_while_sending(&self, hop: Hop, mean: Rate) -> Rate {
-        let mean = mean.bits_per_s() as f64;
+    /// What a hop of which the last readings show this load surely carries while that job sends that meets
+    /// others there and brings it the most. Of other jobs as much counts as cannot fall into the rest of that
+    /// one: jobs that take turns are not in each other's way.
+    pub(super) fn load_while_sending(&self, hop: Hop, read: Rate) -> Rate {
+        let read = read.bits_per_s() as f64;
         let jobs = self.brought.get(&hop).into_iter().flatten();
         let while_it_sends = jobs.clone().map(|(job, one)| {
             let others = jobs.clone().filter(|(other, _)| *other != job);
-            let changes = others.map(|(_, other)| other.surely_beside(*one) - other.mean);
-            let beside = mean - one.mean + changes.sum::<f64>();
+            let changes = others.map(|(_, other)| other.surely_beside(*one) - other.read);
+            let beside = (read - one.read + changes.sum::<f64>()).max(0.0);
             match one.flows > 1 || beside >= LEAST_MET * one.sending() {
                 true => one.sending() + beside,
-                false => mean,
+                false => read,
             }
         });
-        Rate::from_bits_per_s(while_it_sends.fold(mean, f64::max) as u64)
+        Rate::from_bits_per_s(while_it_sends.fold(read, f64::max) as u64)
     }
 }
 
@@ -110,8 +118,13 @@ fn parts(snapshot: &Snapshot) -> BTreeMap<FlowKey, Part> {
         let period = beating.period.as_secs_f64();
         let rests = beating.gap.as_secs_f64() / period;
         if period > 0.0 && rests <= MOST_REST {
-            let flows = beating.flows.keys();
-            parts.extend(flows.map(|&flow| (flow, Part { job, rests })));
+            let part = |mean: &Rate| Part {
+                job,
+                rests,
+                mean: mean.bits_per_s() as f64,
+            };
+            let flows = beating.flows.iter();
+            parts.extend(flows.map(|(flow, mean)| (*flow, part(mean))));
         }
     }
     parts

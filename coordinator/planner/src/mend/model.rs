@@ -72,9 +72,9 @@ impl<'s> Model<'s> {
         self.carried.is_full(hop)
     }
 
-    /// For which part of the time the flow's job sends nothing.
+    /// How much of the time over which the flow was read its job rested.
     pub(super) fn rests(&self, flow: usize) -> f64 {
-        self.carried.beats.rests(self.flows[flow].state.flow)
+        self.carried.beats.rests(self.flows[flow].state)
     }
 
     pub(super) fn policy(&self) -> &'s Policy {

@@ -126,3 +126,23 @@ fn whoever_rests_so_much_that_nothing_is_gained_is_let_be() {
     let jobs = [Job(&[0, 1], 6, 0.87)];
     assert_eq!(found(&snapshot(&scene, &jobs)), []);
 }
+
+/// Where an iteration is longer than what is read, the readings are of flows that send.
+#[test]
+fn what_was_read_while_a_job_sends_counts_as_it_is() {
+    let scene = two_meet();
+    let mut long = snapshot(&scene, &[Job(&[0, 1], 24, 0.5)]);
+    for rate in long.beating[0].flows.values_mut() {
+        *rate = mbps(12);
+    }
+    assert_eq!(found(&long), [], "half of the link is free while they send");
+    let mut full = scene.snapshot();
+    full.beating = vec![beating(&scene, &Job(&[0, 1], 24, 0.5))];
+    let [collision] = &found(&full)[..] else {
+        panic!("one collision, told once")
+    };
+    for loser in &collision.losers {
+        let gain = loser.fair_rate.mbps() / loser.rate.mbps();
+        assert!((1.95..2.05).contains(&gain), "{gain}");
+    }
+}
