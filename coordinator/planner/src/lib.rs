@@ -33,6 +33,6 @@ pub mod topology;
 pub mod tuning;
 pub mod workload;
 
-pub use mend::{diagnose, plan, spread, spreads};
+pub use mend::{Suited, Unsuited, diagnose, plan, spread, spreads, suited};
 pub use policy::Policy;
 pub use together::Together;

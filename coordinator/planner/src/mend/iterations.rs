@@ -13,7 +13,7 @@ use super::best::Weighed;
 use super::model::Model;
 
 /// By so much of an iteration a measurement differs from the next one anyway.
-const WANDERS: f64 = 0.05;
+pub(super) const WANDERS: f64 = 0.05;
 /// Iterations that change by less are as they were.
 const SAME: f64 = 0.01;
 

@@ -7,6 +7,7 @@
 
 mod beats;
 mod best;
+mod circuits;
 mod collisions;
 mod detour;
 mod iterations;
@@ -25,6 +26,7 @@ use crate::paths::Atlas;
 use model::Model;
 use observed::Observed;
 
+pub use circuits::{Suited, Unsuited, suited};
 pub use collisions::diagnose;
 pub use plan::plan;
 
@@ -78,6 +80,7 @@ fn atlas<'s>(observed: &Observed<'s>) -> Atlas<'s> {
 #[cfg(test)]
 mod tests {
     mod beats;
+    mod circuits;
     mod collisions;
     mod optimal;
     mod plans;

@@ -16,7 +16,7 @@ use crate::paths::{Atlas, HopIndex};
 
 /// Bytes on the wire per byte of payload: the headers of TCP, IP and Ethernet in full packets of
 /// 1500 bytes, rounded up, so that they are not taken for the traffic of strangers.
-const WIRE_PER_PAYLOAD: f64 = 1.05;
+pub(super) const WIRE_PER_PAYLOAD: f64 = 1.05;
 
 pub(super) struct Model<'s> {
     pub(super) observed: Observed<'s>,
@@ -70,6 +70,11 @@ impl<'s> Model<'s> {
 
     pub(super) fn is_full(&self, hop: Hop) -> bool {
         self.carried.is_full(hop)
+    }
+
+    /// What a flow carries while its job sends.
+    pub(super) fn while_sending(&self, state: &FlowState) -> Rate {
+        self.carried.beats.while_sending(state)
     }
 
     /// How much of the time over which the flow was read its job rested.

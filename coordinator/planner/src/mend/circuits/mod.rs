@@ -1,0 +1,217 @@
+//! Circuits that suit what is sent: who exchanges much with whom gets fibres of their own, where that surely
+//! speeds somebody up and slows nobody down.
+//!
+//! What is fullest decides how long a job communicates. So circuits are looked for that leave the least on it;
+//! whether they are worth it is judged by chance: a flow takes one of its equal ways, and few flows may meet.
+
+pub(super) mod board;
+pub(super) mod climb;
+pub(super) mod loads;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use reweave_common::fabric::Circuits;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::LinkId;
+use reweave_common::plan::Iteration;
+use reweave_common::snapshot::{Beating, FlowState, Snapshot};
+
+use self::board::{Board, Wiring};
+use self::climb::Climb;
+use self::loads::{Net, Sent, Strain};
+use super::iterations::WANDERS;
+use super::model::{Model, WIRE_PER_PAYLOAD};
+use crate::Policy;
+
+/// What would suit it, and what that promises.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suited {
+    pub circuits: Circuits,
+    pub iterations: Vec<Iteration>,
+}
+
+/// Why nothing is to be joined otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsuited {
+    NoFibres,
+    NobodyHeldBack,
+    NoSureGain,
+}
+
+impl fmt::Display for Unsuited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoFibres => "no fibre leads to an optical switch",
+            Self::NobodyHeldBack => "no link is full that large flows take",
+            Self::NoSureGain => {
+                "no others would surely speed up what is sent, and slow nobody down"
+            }
+        })
+    }
+}
+
+/// Circuits by which those are faster who are held back now.
+pub fn suited(snapshot: &Snapshot, policy: &Policy) -> Result<Suited, Unsuited> {
+    let looking = Looking::new(snapshot, policy);
+    if snapshot.fabric.fibres().len() == 0 {
+        return Err(Unsuited::NoFibres);
+    }
+    if !looking.flows.iter().any(|flow| looking.is_held(flow)) {
+        return Err(Unsuited::NobodyHeldBack);
+    }
+    looking.best().ok_or(Unsuited::NoSureGain)
+}
+
+struct Looking<'s> {
+    model: Model<'s>,
+    flows: Vec<Flow<'s>>,
+}
+
+struct Flow<'s> {
+    state: &'s FlowState,
+    sent: Sent,
+    /// How full the fullest hop of its way is, as far as that is known.
+    now: Option<f64>,
+}
+
+impl<'s> Looking<'s> {
+    fn new(snapshot: &'s Snapshot, policy: &'s Policy) -> Self {
+        let model = Model::new(snapshot, policy);
+        let fresh = snapshot.flows.iter();
+        let fresh = fresh.filter(|state| state.age <= policy.most_age);
+        let flows = fresh.map(|state| Flow {
+            state,
+            sent: Sent {
+                from: state.from,
+                to: state.to,
+                rate: model.while_sending(state).bits_per_s() as f64 * WIRE_PER_PAYLOAD,
+            },
+            now: fullest(&model, state),
+        });
+        let flows = flows.collect();
+        Self { model, flows }
+    }
+
+    fn is_held(&self, flow: &Flow<'_>) -> bool {
+        let full = |share| share >= self.model.policy().full_at;
+        flow.now.is_some_and(full) && self.is_elephant(flow)
+    }
+
+    fn is_elephant(&self, flow: &Flow<'_>) -> bool {
+        let known = self.model.find(flow.state.flow);
+        known.is_some_and(|index| self.model.flows[index].elephant)
+    }
+
+    fn best(&self) -> Option<Suited> {
+        let snapshot = self.model.observed.snapshot;
+        let (board, present) = Board::new(&snapshot.fabric, &snapshot.circuits, &self.closed());
+        let sent: Vec<_> = self.flows.iter().map(|flow| flow.sent).collect();
+        let most = self.model.policy().most_evaluations;
+        let best = Climb::new(&board, &sent, &present, most).best()?;
+        let [before, after] = [&present, &best].map(|wiring| strains(&board, wiring, &sent));
+        let (before, after) = (before?, after?);
+        let harms = |place: usize| self.harms(&self.flows[place], before[place], after[place]);
+        if best == present || (0..self.flows.len()).any(harms) {
+            return None;
+        }
+        let judged = Judged {
+            looking: self,
+            after: &after,
+        };
+        judged.is_worth_it().then(|| Suited {
+            circuits: board.circuits(&best),
+            iterations: judged.iterations(),
+        })
+    }
+
+    /// Links that carry nothing, or shall not, though they have light.
+    fn closed(&self) -> BTreeSet<LinkId> {
+        let links = self.model.observed.fabric().links();
+        let links = links.map(|(link, _)| link);
+        links
+            .filter(|link| self.model.observed.is_closed(*link))
+            .collect()
+    }
+
+    /// Whether it would be slower than it is.
+    fn harms(&self, flow: &Flow<'_>, before: Strain, after: Strain) -> bool {
+        let most = flow.now.unwrap_or(before.mean).max(before.mean).max(1.0);
+        after.mean > most * (1.0 + self.model.policy().least_gain)
+    }
+}
+
+/// What the flows would meet.
+struct Judged<'l, 's> {
+    looking: &'l Looking<'s>,
+    after: &'l [Strain],
+}
+
+impl Judged<'_, '_> {
+    /// Whether somebody who is held back surely gains: a job in whole iterations, others in what they send.
+    fn is_worth_it(&self) -> bool {
+        let least = 1.0 + self.looking.model.policy().least_gain;
+        let beating = &self.looking.model.observed.snapshot.beating;
+        let in_job = |flow: FlowKey| beating.iter().any(|job| job.flows.contains_key(&flow));
+        let flows = self.looking.flows.iter().zip(self.after);
+        let mut free = flows.filter(|(flow, _)| !in_job(flow.state.flow));
+        free.any(|(flow, after)| self.looking.is_held(flow) && after.high * least <= 1.0)
+            || self
+                .iterations()
+                .iter()
+                .any(|it| it.high.mul_f64(least) <= it.before)
+    }
+
+    /// Of jobs that are held back.
+    fn iterations(&self) -> Vec<Iteration> {
+        let jobs = self.looking.model.observed.snapshot.beating.iter();
+        jobs.filter_map(|job| self.iteration(job)).collect()
+    }
+
+    /// The part that it communicates takes as long as what is fullest on its ways; the rest of an iteration
+    /// stays as it is.
+    fn iteration(&self, job: &Beating) -> Option<Iteration> {
+        let flows = self.looking.flows.iter().zip(self.after);
+        let own = flows.filter(|(flow, _)| job.flows.contains_key(&flow.state.flow));
+        let own: Vec<_> = own.collect();
+        if !own.iter().any(|(flow, _)| self.looking.is_held(flow)) {
+            return None;
+        }
+        let most = |strain: &dyn Fn(&Strain) -> f64| {
+            own.iter()
+                .map(|(_, after)| strain(after))
+                .fold(0.0, f64::max)
+        };
+        let [mean, high] = [most(&|it| it.mean), most(&|it| it.high)];
+        let busy = job.period.saturating_sub(job.gap);
+        let lasts = |strain: f64| job.gap + busy.mul_f64(strain);
+        Some(Iteration {
+            job: job.job.clone(),
+            exchanged: job.exchanged.clone(),
+            before: job.period,
+            after: midpoint(lasts(mean), lasts(high)),
+            low: lasts(mean).mul_f64(1.0 - WANDERS),
+            high: lasts(high).mul_f64(1.0 + WANDERS),
+        })
+    }
+}
+
+fn midpoint(one: Duration, other: Duration) -> Duration {
+    (one + other) / 2
+}
+
+fn strains(board: &Board<'_>, wiring: &Wiring, sent: &[Sent]) -> Option<Vec<Strain>> {
+    let lanes = board.lanes(wiring);
+    let net = Net {
+        fabric: board.fabric,
+        lanes: &lanes,
+    };
+    net.strains(sent)
+}
+
+fn fullest(model: &Model<'_>, state: &FlowState) -> Option<f64> {
+    let hops = state.path.as_deref()?.iter();
+    let shares: Option<Vec<_>> = hops.map(|hop| model.utilization(*hop)).collect();
+    Some(shares?.into_iter().fold(0.0, f64::max))
+}

@@ -1,0 +1,249 @@
+//! Which circuits suit what is sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use reweave_common::circuit::{Circuit, CircuitSet, PortId};
+use reweave_common::fabric::Circuits;
+use reweave_common::ids::OpticalId;
+use reweave_common::snapshot::{Beating, Snapshot};
+use reweave_common::units::Rate;
+
+use crate::Policy;
+use crate::mend::circuits::board::{Board, Wiring};
+use crate::mend::circuits::climb::Climb;
+use crate::mend::circuits::loads::Sent;
+use crate::mend::circuits::{Suited, Unsuited, suited};
+use crate::tests::scene::{Dice, Scene};
+
+/// Six hosts in a ring, each with a third fibre: ports 3i+1 and 3i+2 of the ring, 3i+3 of the third.
+const RING: &str = "2-4,5-7,8-10,11-13,14-16,1-17";
+/// Thirds between neighbours, and across the ring.
+const ALONG: &str = "3-6,9-12,15-18";
+const ACROSS: &str = "3-12,6-15,9-18";
+
+fn six(thirds: &str) -> Scene {
+    relays(6, 3, &format!("{RING},{thirds}"))
+}
+
+/// Hosts that forward for each other, with so many fibres each, their ports in order.
+fn relays(hosts: usize, fibres: usize, circuits: &str) -> Scene {
+    let circuits = circuits.split(',');
+    let circuits = circuits.map(|it| format!("[{}]", it.replace('-', ", ")));
+    let circuits = circuits.collect::<Vec<_>>().join(", ");
+    let mut fabric = format!(
+        "kind = \"graph\"\noptical = [{{ name = \"ocs0\", ports = 20, circuits = [{circuits}] }}]\nnode = [\n"
+    );
+    for host in 0..hosts {
+        let address = host + 1;
+        writeln!(
+            fabric,
+            "{{ name = \"h{host}\", role = \"relay\", address = \"10.0.0.{address}\" }},"
+        )
+        .unwrap();
+    }
+    fabric += "]\nfibre = [\n";
+    for place in 0..hosts * fibres {
+        let (host, fibre, port) = (place / fibres, place % fibres, place + 1);
+        writeln!(
+            fabric,
+            "{{ node = \"h{host}\", interface = \"fab{fibre}\", optical = \"ocs0\", port = {port}, gbps = 0.1 }},"
+        )
+        .unwrap();
+    }
+    Scene::of(&(fabric + "]\n"))
+}
+
+/// Each to the one across the ring, all over three hops, and back.
+fn opposite(scene: &mut Scene) {
+    for from in 0..6 {
+        let name = |step: usize| format!("h{}", (from + step) % 6);
+        let [one, two] = [name(1), name(2)];
+        scene.flow(&name(0), &name(3), &[&one, &two]);
+    }
+}
+
+fn snapshot(scene: &Scene, held: &str) -> Snapshot {
+    let set = CircuitSet::from_text(held).unwrap();
+    Snapshot {
+        circuits: Circuits::from([(OpticalId::from_index(0), set)]),
+        ..scene.snapshot()
+    }
+}
+
+fn all_in_one_job(snapshot: &mut Snapshot, rests: f64) {
+    let period = Duration::from_millis(200);
+    for flow in &mut snapshot.flows {
+        flow.rate = Rate::from_bits_per_s((flow.rate.bits_per_s() as f64 * (1.0 - rests)) as u64);
+    }
+    let flows = snapshot.flows.iter().map(|flow| (flow.flow, flow.rate));
+    snapshot.beating = vec![Beating {
+        job: "train".to_owned(),
+        exchanged: BTreeMap::new(),
+        flows: flows.collect(),
+        period,
+        gap: period.mul_f64(rests),
+    }];
+}
+
+fn looked(snapshot: &Snapshot) -> Result<Suited, Unsuited> {
+    suited(snapshot, &Policy::default())
+}
+
+fn held(circuits: &Circuits) -> CircuitSet {
+    circuits[&OpticalId::from_index(0)].clone()
+}
+
+/// How many join a host with the one across the ring.
+fn across(circuits: &Circuits) -> usize {
+    let hosts = |circuit: Circuit| circuit.ports().map(|port| (port.0 - 1) / 3);
+    let held = held(circuits);
+    let across = held.iter().map(hosts).filter(|[a, b]| a.abs_diff(*b) == 3);
+    across.count()
+}
+
+/// How many were not there before.
+fn new(circuits: &Circuits, thirds: &str) -> usize {
+    let before = CircuitSet::from_text(&format!("{RING},{thirds}")).unwrap();
+    held(circuits)
+        .iter()
+        .filter(|it| !before.contains(*it))
+        .count()
+}
+
+#[test]
+fn who_sends_across_the_ring_gets_fibres_across_it_and_iterations_are_as_much_shorter() {
+    let mut scene = six(ALONG);
+    opposite(&mut scene);
+    let mut snapshot = snapshot(&scene, &format!("{RING},{ALONG}"));
+    all_in_one_job(&mut snapshot, 0.25);
+    let found = looked(&snapshot).unwrap();
+    assert_eq!(across(&found.circuits), 3, "{found:?}");
+    assert_eq!(new(&found.circuits, ALONG), 3, "and nothing else is moved");
+    let [iteration] = &found.iterations[..] else {
+        panic!("one job, told once")
+    };
+    // A quarter rests; the rest takes a third of the time, as three flows met on each fibre.
+    assert!(
+        (95..105).contains(&iteration.after.as_millis()),
+        "{iteration:?}"
+    );
+    assert!(iteration.low < iteration.after && iteration.after < iteration.high);
+}
+
+#[test]
+fn flows_without_a_beat_are_helped_too() {
+    let mut scene = six(ALONG);
+    opposite(&mut scene);
+    let found = looked(&snapshot(&scene, &format!("{RING},{ALONG}"))).unwrap();
+    assert_eq!(across(&found.circuits), 3, "{found:?}");
+    assert_eq!(found.iterations, []);
+}
+
+#[test]
+fn what_suits_stays() {
+    let mut scene = six(ACROSS);
+    for from in 0..6 {
+        scene.flow(&format!("h{from}"), &format!("h{}", (from + 3) % 6), &[]);
+    }
+    let snapshot = snapshot(&scene, &format!("{RING},{ACROSS}"));
+    assert_eq!(looked(&snapshot), Err(Unsuited::NoSureGain));
+}
+
+#[test]
+fn nothing_is_moved_for_those_whom_no_link_holds_back() {
+    let mut scene = six(ALONG);
+    scene.modest("h0", "h3", &["h1", "h2"], 40);
+    let snapshot = snapshot(&scene, &format!("{RING},{ALONG}"));
+    assert_eq!(looked(&snapshot), Err(Unsuited::NobodyHeldBack));
+    let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
+    scene.flow("h0", "h4", &["leaf0", "spine0", "leaf1"]);
+    assert_eq!(looked(&scene.snapshot()), Err(Unsuited::NoFibres));
+}
+
+#[test]
+fn a_job_that_rests_too_much_to_gain_is_let_be() {
+    let mut scene = six(ALONG);
+    opposite(&mut scene);
+    let mut snapshot = snapshot(&scene, &format!("{RING},{ALONG}"));
+    all_in_one_job(&mut snapshot, 0.88);
+    assert_eq!(looked(&snapshot), Err(Unsuited::NoSureGain));
+}
+
+/// A fibre of which the link is down stays where it is, and leads nowhere.
+#[test]
+fn fibres_that_carry_nothing_are_not_counted_on() {
+    let mut scene = six(ALONG);
+    opposite(&mut scene);
+    let mut snapshot = snapshot(&scene, &format!("{RING},{ALONG}"));
+    let fabric = snapshot.fabric.clone();
+    let third = fabric.links().map(|(link, _)| link).find(|link| {
+        let crossing = fabric.crossing(*link);
+        crossing.is_some_and(|it| it.circuit.ports().map(|port| port.0) == [3, 6])
+    });
+    let third = third.unwrap();
+    for (hop, state) in &mut snapshot.links {
+        state.up &= hop.link != third;
+    }
+    if let Ok(found) = looked(&snapshot) {
+        let stuck = Circuit::new(PortId(3), PortId(6));
+        assert!(held(&found.circuits).contains(stuck), "{found:?}");
+    }
+}
+
+/// Four hosts with two fibres each: against all ways there are to join them.
+#[test]
+fn what_is_found_step_by_step_is_nearly_as_good_as_all_there_is() {
+    let mut dice = Dice::new(7);
+    let (mut found, mut best) = (0.0, 0.0);
+    for _ in 0..60 {
+        let (snapshot, sent) = drawn(&mut dice);
+        let (board, present) = Board::new(&snapshot.fabric, &snapshot.circuits, &BTreeSet::new());
+        let climb = || Climb::new(&board, &sent, &present, 5000);
+        let mut least = climb().strain(&present).unwrap();
+        for wiring in all_wirings(&board, Wiring(vec![None; 8])) {
+            let strain = climb().strain(&wiring);
+            least = strain.map_or(least, |strain| strain.min(least));
+        }
+        let step_by_step = climb().best().unwrap();
+        found += climb().strain(&step_by_step).unwrap();
+        best += least;
+    }
+    assert!(found < 1.1 * best, "{found} of {best}");
+}
+
+fn drawn(dice: &mut Dice) -> (Snapshot, Vec<Sent>) {
+    const RING_OF_FOUR: &str = "2-3,4-5,6-7,1-8";
+    let scene = relays(4, 2, RING_OF_FOUR);
+    let mut snapshot = scene.snapshot();
+    let ring = CircuitSet::from_text(RING_OF_FOUR).unwrap();
+    snapshot.circuits = Circuits::from([(OpticalId::from_index(0), ring)]);
+    let node = |host: usize| scene.node(&format!("h{host}"));
+    let sent = (0..6).map(|_| {
+        let from = dice.below(4);
+        let to = (from + 1 + dice.below(3)) % 4;
+        Sent {
+            from: node(from),
+            to: node(to),
+            rate: 1e7 * (1.0 + dice.below(9) as f64),
+        }
+    });
+    (snapshot, sent.collect())
+}
+
+/// Every way to join all of these fibres but for those that nobody is left for.
+fn all_wirings(board: &Board<'_>, begun: Wiring) -> Vec<Wiring> {
+    let free = |place: &usize| begun.0[*place].is_none();
+    let Some(one) = (0..begun.0.len()).find(free) else {
+        return vec![begun];
+    };
+    let others = (one + 1..begun.0.len()).filter(free);
+    let others = others.filter(|other| board.may_meet(one, *other));
+    let further = others.flat_map(|other| {
+        let mut next = begun.clone();
+        (next.0[one], next.0[other]) = (Some(other), Some(one));
+        all_wirings(board, next)
+    });
+    further.collect()
+}
