@@ -21,6 +21,8 @@ mod plans;
 mod scene;
 #[path = "circuits/sessions.rs"]
 mod sessions;
+#[path = "circuits/suited.rs"]
+mod suited;
 
 use std::process::ExitCode;
 
@@ -37,7 +39,12 @@ fn main() -> ExitCode {
         Some(fixed::COUNT) => return fixed::count(),
         _ => {}
     }
-    let tests = [driver::tests(), sessions::tests(), plans::tests()];
+    let tests = [
+        driver::tests(),
+        sessions::tests(),
+        plans::tests(),
+        suited::tests(),
+    ];
     // Sessions are measured, so none may have another test beside it.
     let arguments = Arguments {
         test_threads: Some(1),

@@ -32,8 +32,12 @@ struct Answer {
 impl Cluster {
     /// All run, and know each other.
     pub(crate) fn up(over: Over) -> Self {
+        Self::on(Scene::up(over))
+    }
+
+    pub(crate) fn on(scene: Scene) -> Self {
         let mut cluster = Self {
-            scene: Scene::up(over),
+            scene,
             coordinators: [None, None, None],
             agents: BTreeMap::new(),
             driver: None,

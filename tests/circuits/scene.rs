@@ -136,6 +136,10 @@ impl Scene {
             scenario: SCENARIO,
             fabric: FABRIC,
         };
+        Self::of(setting, over)
+    }
+
+    pub(crate) fn of(setting: Setting<'_>, over: Over) -> Self {
         let stage = Stage::up(setting, Labs::Hidden).expect("the lab comes up");
         stage.write("password", "light").expect("a file");
         let speaks = match over {
@@ -145,9 +149,11 @@ impl Scene {
                 stage.path("password")
             ),
         };
+        let ports = stage.fabric().opticals().map(|(_, switch)| switch.ports);
         let config = format!(
-            "state = {:?}\n[[optical]]\nname = \"ocs0\"\nports = 16\nspeaks.{speaks}\n",
-            stage.path("driver")
+            "state = {:?}\n[[optical]]\nname = \"ocs0\"\nports = {}\nspeaks.{speaks}\n",
+            stage.path("driver"),
+            ports.sum::<u16>()
         );
         stage.write("driver.toml", &config).expect("a file");
         Self(stage)

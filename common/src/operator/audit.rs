@@ -45,6 +45,9 @@ impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan => f.write_str("make a plan"),
+            Self::Rewire { circuits } if circuits.is_empty() => {
+                f.write_str("make a plan for circuits that suit the traffic")
+            }
             Self::Rewire { circuits } => {
                 let names: Vec<_> = circuits.keys().map(|name| name.0.as_str()).collect();
                 write!(f, "make a plan for circuits of {}", names.join(", "))

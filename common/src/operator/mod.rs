@@ -67,7 +67,7 @@ pub enum Request {
     Diagnose,
     Plan,
     /// A plan by which these optical switches hold these circuits, and routes suit them. The others
-    /// stay as they are.
+    /// stay as they are. Where none is named, all hold what suits the traffic there is.
     Rewire {
         circuits: BTreeMap<OpticalName, CircuitSet>,
     },
@@ -481,6 +481,8 @@ pub enum Refused {
     NotStopped { generation: Generation },
     /// It was given up before.
     GoesBack { generation: Generation },
+    /// Circuits are as they should be, as far as traffic shows.
+    NoBetterCircuits { why: String },
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
@@ -620,6 +622,7 @@ impl fmt::Display for Refused {
             | Self::NotRegistered { .. }
             | Self::TooManyJobs { .. }
             | Self::NoSuchJob { .. } => self.of_jobs(f),
+            Self::NoBetterCircuits { why } => write!(f, "no circuits are worth moving: {why}"),
             Self::NotUnderWay { .. }
             | Self::NotStopped { .. }
             | Self::GoesBack { .. }

@@ -1,4 +1,4 @@
-//! Circuits that a person wants: the plan that has them, with routes that suit them.
+//! Circuits that a person wants, or that suit what is sent: the plan that has them, with routes that suit them.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,12 @@ use reweave_common::fabric::{Circuits, Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::Plan;
 use reweave_common::routes::Routes;
+use reweave_common::snapshot::Snapshot;
+use reweave_planner::Unsuited;
 use reweave_planner::routing::Ground;
 
 use crate::carrying::CutOff;
+use crate::jobs;
 use crate::model::Picture;
 use crate::state::State;
 use crate::upkeep;
@@ -42,6 +45,21 @@ pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> P
         circuits,
         ..Plan::empty(state.next_generation(), in_force.generation)
     }
+}
+
+/// What suits the traffic there is, as it is seen now.
+pub(crate) fn suiting(picture: &Picture<'_>, state: &State) -> Result<Plan, Unsuited> {
+    let snapshot = Snapshot {
+        beating: jobs::beating(picture),
+        ..picture.snapshot(state.in_force())
+    };
+    let suited = reweave_planner::suited(&snapshot, &picture.known.policy.planner)?;
+    let mut wanted = suited.circuits;
+    wanted.retain(|optical, circuits| snapshot.circuits.get(optical) != Some(circuits));
+    Ok(Plan {
+        iterations: suited.iterations,
+        ..plan(picture, state, &wanted)
+    })
 }
 
 fn plugged_into(fabric: &Fabric, circuits: &Circuits) -> BTreeSet<NodeId> {

@@ -12,11 +12,12 @@ use crate::error::CliError;
 
 /// Which circuits optical switches shall hold, and the routes that go with them
 ///
-/// It is judged, shown, and carried out by `reweave apply`, while jobs run.
+/// Without any, those that surely speed up what is sent now. It is judged, shown, and carried out by `reweave
+/// apply`, while jobs run.
 #[derive(Debug, Args)]
 pub(crate) struct Circuits {
     /// All that an optical switch shall hold, such as ocs0=1-9,2-10; ocs0= is none. Others stay as they are
-    #[arg(required = true, value_name = "SWITCH=CIRCUITS", value_parser = wish)]
+    #[arg(value_name = "SWITCH=CIRCUITS", value_parser = wish)]
     wishes: Vec<(OpticalName, CircuitSet)>,
 }
 

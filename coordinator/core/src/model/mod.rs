@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reweave_common::fabric::{Fabric, Role};
+use reweave_common::fabric::{Circuits, Fabric, Role};
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
@@ -126,18 +126,52 @@ impl Picture<'_> {
     }
 
     pub(crate) fn snapshot(&self, in_force: &InForce) -> Snapshot {
+        let circuits = in_force.circuits_of(self.fabric());
         Snapshot {
             generation: in_force.generation,
             fabric: Arc::clone(self.known.fabric),
-            links: self.links(),
+            links: self.links_by(&circuits),
             lossy: BTreeMap::new(),
             drained: drained(self.fabric(), &in_force.tables),
             flows: self.flows(),
             pins: in_force.pins.clone(),
             tables: in_force.tables.clone(),
-            circuits: in_force.circuits_of(self.fabric()),
+            circuits,
             beating: Vec::new(),
         }
+    }
+
+    /// Cables, and links that these circuits light.
+    pub(crate) fn links_by(&self, circuits: &Circuits) -> BTreeMap<Hop, LinkState> {
+        let mut links = self.links();
+        links.extend(self.fibres(circuits));
+        links
+    }
+
+    /// Of links that these circuits light: which interface is at their ends is known from the fibres alone.
+    fn fibres(&self, circuits: &Circuits) -> BTreeMap<Hop, LinkState> {
+        let fabric = self.fabric();
+        let dark = fabric.dark(circuits);
+        let links = fabric.links().map(|(link, _)| link);
+        let lit = links.filter(|link| fabric.crossing(*link).is_some() && !dark.contains(link));
+        let hops = lit.flat_map(|link| {
+            let ports = fabric.link(link).ports();
+            ports.map(|port| Hop {
+                from: port.node,
+                link,
+            })
+        });
+        let state = |hop: Hop| {
+            let interface = &fabric.fibre_of(hop.from, hop.link)?.interface;
+            let counters = self.counted(hop.from, interface)?;
+            let state = LinkState {
+                up: counters.value.up,
+                rate: counters.value.send_rate?,
+                age: counters.age(self.known.now),
+            };
+            Some((hop, state))
+        };
+        hops.filter_map(state).collect()
     }
 
     pub(crate) fn links(&self) -> BTreeMap<Hop, LinkState> {
@@ -213,8 +247,11 @@ impl Picture<'_> {
     }
 
     fn counters(&self, end: Hop) -> Option<&Aged<Counters>> {
-        let interface = &self.wiring.end(end)?.interface;
-        let counters = self.nodes.get(&end.from)?.counters.get(interface)?;
+        self.counted(end.from, &self.wiring.end(end)?.interface)
+    }
+
+    fn counted(&self, node: NodeId, interface: &str) -> Option<&Aged<Counters>> {
+        let counters = self.nodes.get(&node)?.counters.get(interface)?;
         counters
             .is_fresh(self.known.now, self.known.policy.most_age())
             .then_some(counters)

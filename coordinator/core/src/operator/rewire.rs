@@ -1,4 +1,5 @@
-//! Circuits that a person wants, or everything as it was: made into a plan, judged, and put on offer.
+//! Circuits that a person wants, those that suit what is sent, or everything as it was: made into a plan,
+//! judged, and put on offer.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +7,7 @@ use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::{Generation, Plan};
+use reweave_planner::Unsuited;
 
 use crate::back;
 use crate::command::Author;
@@ -17,12 +19,21 @@ pub(super) fn rewire(
     principal: String,
     wanted: BTreeMap<OpticalName, CircuitSet>,
 ) -> Response {
-    let wanted = match resolve(turn.known.fabric, wanted) {
-        Ok(wanted) => wanted,
-        Err(refused) => return Response::Refused(refused),
+    let picture = turn.known.picture();
+    let plan = match wanted.is_empty() {
+        true => rewiring::suiting(&picture, turn.state).map_err(unsuited),
+        false => resolve(turn.known.fabric, wanted)
+            .map(|wanted| rewiring::plan(&picture, turn.state, &wanted)),
     };
-    let plan = rewiring::plan(&turn.known.picture(), turn.state, &wanted);
-    offer(turn, principal, plan)
+    match plan {
+        Ok(plan) => offer(turn, principal, plan),
+        Err(refused) => Response::Refused(refused),
+    }
+}
+
+fn unsuited(why: Unsuited) -> Refused {
+    let why = why.to_string();
+    Refused::NoBetterCircuits { why }
 }
 
 /// Everything as it was before a change that was kept.

@@ -61,7 +61,7 @@ fn without_warnings(known: Known<'_>, state: &State, seen: Seen<'_>) -> Status {
             .map(|node| agent(known, &picture, seen.arrivals, node))
             .collect(),
         links: picture
-            .links()
+            .links_by(&in_force.circuits_of(known.fabric))
             .iter()
             .map(|(hop, link)| LinkStatus {
                 drained: drained.contains(&hop.link),

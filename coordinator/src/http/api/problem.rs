@@ -100,6 +100,9 @@ impl From<Refused> for Problem {
             Refused::NotUnderWay { .. } => (StatusCode::NOT_FOUND, "urn:reweave:not-under-way"),
             Refused::NotStopped { .. } => (StatusCode::CONFLICT, "urn:reweave:not-stopped"),
             Refused::GoesBack { .. } => (StatusCode::CONFLICT, "urn:reweave:goes-back"),
+            Refused::NoBetterCircuits { .. } => {
+                (StatusCode::CONFLICT, "urn:reweave:no-better-circuits")
+            }
             Refused::ChangedMeanwhile { .. } => (
                 StatusCode::PRECONDITION_FAILED,
                 "urn:reweave:changed-meanwhile",

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
 /// Where a fibre of a node ends.
@@ -23,6 +24,8 @@ pub(in crate::mend) struct Lane {
     pub(in crate::mend) rate: f64,
     /// Where it begins, if that is a fibre.
     pub(in crate::mend) plug: Option<usize>,
+    /// What it is of, if that is a cable.
+    cable: Option<LinkId>,
 }
 
 /// What stays as it is, and what may be joined otherwise.
@@ -32,6 +35,8 @@ pub(in crate::mend) struct Board<'f> {
     cables: Vec<(NodeId, Lane)>,
     /// Circuits of which the fibres carry nothing, or shall not.
     kept: Circuits,
+    /// By the circuits that light them.
+    links: BTreeMap<(OpticalId, Circuit), LinkId>,
 }
 
 /// By plug: the one it is joined with.
@@ -48,10 +53,10 @@ impl<'f> Board<'f> {
         circuits: &Circuits,
         closed: &BTreeSet<LinkId>,
     ) -> (Self, Wiring) {
-        let lit: BTreeMap<_, _> = lit(fabric, circuits).collect();
-        let is_stuck = |circuit: &(OpticalId, Circuit)| match lit.get(circuit) {
-            Some(link) => closed.contains(link),
-            None => false,
+        let links: BTreeMap<_, _> = crossed(fabric).collect();
+        let is_stuck = |circuit: &(OpticalId, Circuit)| {
+            let link = links.get(circuit);
+            link.is_some_and(|link| closed.contains(link))
         };
         let set = circuits.iter();
         let set = set.flat_map(|(&optical, set)| set.iter().map(move |it| (optical, it)));
@@ -70,6 +75,7 @@ impl<'f> Board<'f> {
                 .collect(),
             cables: cables(fabric, closed),
             kept: gathered(stuck),
+            links,
         };
         let wiring = board.wiring(&free);
         (board, wiring)
@@ -117,9 +123,22 @@ impl<'f> Board<'f> {
                 to: far.node,
                 rate: plug.rate.min(far.rate),
                 plug: Some(place),
+                cable: None,
             });
         }
         lanes
+    }
+
+    /// The hop that a lane is.
+    pub(in crate::mend) fn hop(&self, from: NodeId, lane: &Lane, wiring: &Wiring) -> Option<Hop> {
+        let fibre = || {
+            let one = lane.plug?;
+            let [one, other] = [one, wiring.0[one]?].map(|place| self.plugs[place]);
+            let circuit = (one.optical, Circuit::new(one.port, other.port));
+            self.links.get(&circuit).copied()
+        };
+        let link = lane.cable.or_else(fibre)?;
+        Some(Hop { from, link })
     }
 
     /// Joins two, and those that they were joined with, if that leads anywhere.
@@ -166,19 +185,13 @@ fn gathered(circuits: impl IntoIterator<Item = (OpticalId, Circuit)>) -> Circuit
         .collect()
 }
 
-/// The circuits that light a link.
-fn lit<'f>(
-    fabric: &'f Fabric,
-    circuits: &Circuits,
-) -> impl Iterator<Item = ((OpticalId, Circuit), LinkId)> + use<'f> {
-    let dark = fabric.dark(circuits);
+/// Links that circuits light, by these.
+fn crossed(fabric: &Fabric) -> impl Iterator<Item = ((OpticalId, Circuit), LinkId)> + '_ {
     let links = fabric.links().map(|(link, _)| link);
-    links
-        .filter(move |link| !dark.contains(link))
-        .filter_map(|link| {
-            let crossing = fabric.crossing(link)?;
-            Some(((crossing.optical, crossing.circuit), link))
-        })
+    links.filter_map(|link| {
+        let crossing = fabric.crossing(link)?;
+        Some(((crossing.optical, crossing.circuit), link))
+    })
 }
 
 /// Links that no circuit makes.
@@ -192,6 +205,7 @@ fn cables(fabric: &Fabric, closed: &BTreeSet<LinkId>) -> Vec<(NodeId, Lane)> {
                 to: link.far(port.node).node,
                 rate: Rate::bits_per_s(link.rate) as f64,
                 plug: None,
+                cable: Some(id),
             };
             (port.node, lane)
         })

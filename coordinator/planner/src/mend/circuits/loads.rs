@@ -10,6 +10,8 @@ use super::board::{Lane, Lanes};
 
 /// So many standard deviations are surely not exceeded.
 const SURELY: f64 = 2.0;
+/// So much may be missing from a whole that was put together from parts.
+const ROUNDING: f64 = 1e-6;
 
 /// What one flow sends while it sends, in bits/s on the wire.
 #[derive(Debug, Clone, Copy)]
@@ -184,6 +186,16 @@ impl Net<'_> {
             Strain { mean, high }
         };
         Some(flows.iter().zip(&ways).map(strain).collect())
+    }
+
+    /// What everything from one node to another crosses, and the nodes before it.
+    pub(in crate::mend) fn surely_crossed(&self, from: NodeId, to: NodeId) -> Vec<(NodeId, Lane)> {
+        let rate = 1.0;
+        let chances = self.chances(Sent { from, to, rate });
+        let sure = chances.unwrap_or_default().into_iter();
+        let sure = sure.filter(|(.., chance)| *chance > 1.0 - ROUNDING);
+        sure.map(|(at, lane, _)| (NodeId::from_index(at), self.lanes[at][lane]))
+            .collect()
     }
 
     /// By which chance it crosses which lanes.

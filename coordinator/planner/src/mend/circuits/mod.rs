@@ -16,7 +16,7 @@ use reweave_common::fabric::Circuits;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::LinkId;
 use reweave_common::plan::Iteration;
-use reweave_common::snapshot::{Beating, FlowState, Snapshot};
+use reweave_common::snapshot::{Beating, FlowState, Hop, Snapshot};
 
 use self::board::{Board, Wiring};
 use self::climb::Climb;
@@ -54,10 +54,10 @@ impl fmt::Display for Unsuited {
 
 /// Circuits by which those are faster who are held back now.
 pub fn suited(snapshot: &Snapshot, policy: &Policy) -> Result<Suited, Unsuited> {
-    let looking = Looking::new(snapshot, policy);
     if snapshot.fabric.fibres().len() == 0 {
         return Err(Unsuited::NoFibres);
     }
+    let looking = Looking::new(snapshot, policy);
     if !looking.flows.iter().any(|flow| looking.is_held(flow)) {
         return Err(Unsuited::NobodyHeldBack);
     }
@@ -66,19 +66,30 @@ pub fn suited(snapshot: &Snapshot, policy: &Policy) -> Result<Suited, Unsuited> 
 
 struct Looking<'s> {
     model: Model<'s>,
+    board: Board<'s>,
+    present: Wiring,
     flows: Vec<Flow<'s>>,
+    /// Of a flow that is worth a fibre.
+    least_elephant: f64,
 }
 
 struct Flow<'s> {
     state: &'s FlowState,
     sent: Sent,
-    /// How full the fullest hop of its way is, as far as that is known.
-    now: Option<f64>,
+    /// How full the fullest is of the hops that it surely takes.
+    now: f64,
 }
 
 impl<'s> Looking<'s> {
     fn new(snapshot: &'s Snapshot, policy: &'s Policy) -> Self {
         let model = Model::new(snapshot, policy);
+        let fabric = &*snapshot.fabric;
+        let (board, present) = Board::new(fabric, &snapshot.circuits, &closed(&model));
+        let lanes = board.lanes(&present);
+        let net = Net {
+            fabric,
+            lanes: &lanes,
+        };
         let fresh = snapshot.flows.iter();
         let fresh = fresh.filter(|state| state.age <= policy.most_age);
         let flows = fresh.map(|state| Flow {
@@ -88,32 +99,31 @@ impl<'s> Looking<'s> {
                 to: state.to,
                 rate: model.while_sending(state).bits_per_s() as f64 * WIRE_PER_PAYLOAD,
             },
-            now: fullest(&model, state),
+            now: fullest(&model, &surely_taken(&net, &board, &present, state)),
         });
-        let flows = flows.collect();
-        Self { model, flows }
+        let slowest = fabric.fibres().map(|fibre| fibre.rate.bits_per_s()).min();
+        Self {
+            flows: flows.collect(),
+            least_elephant: slowest.unwrap_or(0) as f64 * policy.elephant_share,
+            model,
+            board,
+            present,
+        }
     }
 
     fn is_held(&self, flow: &Flow<'_>) -> bool {
-        let full = |share| share >= self.model.policy().full_at;
-        flow.now.is_some_and(full) && self.is_elephant(flow)
-    }
-
-    fn is_elephant(&self, flow: &Flow<'_>) -> bool {
-        let known = self.model.find(flow.state.flow);
-        known.is_some_and(|index| self.model.flows[index].elephant)
+        flow.now >= self.model.policy().full_at && flow.sent.rate >= self.least_elephant
     }
 
     fn best(&self) -> Option<Suited> {
-        let snapshot = self.model.observed.snapshot;
-        let (board, present) = Board::new(&snapshot.fabric, &snapshot.circuits, &self.closed());
+        let (board, present) = (&self.board, &self.present);
         let sent: Vec<_> = self.flows.iter().map(|flow| flow.sent).collect();
         let most = self.model.policy().most_evaluations;
-        let best = Climb::new(&board, &sent, &present, most).best()?;
-        let [before, after] = [&present, &best].map(|wiring| strains(&board, wiring, &sent));
+        let best = Climb::new(board, &sent, present, most).best()?;
+        let [before, after] = [present, &best].map(|wiring| strains(board, wiring, &sent));
         let (before, after) = (before?, after?);
         let harms = |place: usize| self.harms(&self.flows[place], before[place], after[place]);
-        if best == present || (0..self.flows.len()).any(harms) {
+        if best == *present || (0..self.flows.len()).any(harms) {
             return None;
         }
         let judged = Judged {
@@ -126,18 +136,9 @@ impl<'s> Looking<'s> {
         })
     }
 
-    /// Links that carry nothing, or shall not, though they have light.
-    fn closed(&self) -> BTreeSet<LinkId> {
-        let links = self.model.observed.fabric().links();
-        let links = links.map(|(link, _)| link);
-        links
-            .filter(|link| self.model.observed.is_closed(*link))
-            .collect()
-    }
-
     /// Whether it would be slower than it is.
     fn harms(&self, flow: &Flow<'_>, before: Strain, after: Strain) -> bool {
-        let most = flow.now.unwrap_or(before.mean).max(before.mean).max(1.0);
+        let most = flow.now.max(before.mean).max(1.0);
         after.mean > most * (1.0 + self.model.policy().least_gain)
     }
 }
@@ -210,8 +211,25 @@ fn strains(board: &Board<'_>, wiring: &Wiring, sent: &[Sent]) -> Option<Vec<Stra
     net.strains(sent)
 }
 
-fn fullest(model: &Model<'_>, state: &FlowState) -> Option<f64> {
-    let hops = state.path.as_deref()?.iter();
-    let shares: Option<Vec<_>> = hops.map(|hop| model.utilization(*hop)).collect();
-    Some(shares?.into_iter().fold(0.0, f64::max))
+/// Links that carry nothing, or shall not, though they have light.
+fn closed(model: &Model<'_>) -> BTreeSet<LinkId> {
+    let links = model.observed.fabric().links().map(|(link, _)| link);
+    let closed = links.filter(|link| model.observed.is_closed(*link));
+    closed.collect()
+}
+
+/// The way of a flow; of one that was not traced, what all of its ways have in common.
+fn surely_taken(net: &Net<'_>, board: &Board<'_>, present: &Wiring, state: &FlowState) -> Vec<Hop> {
+    if let Some(path) = &state.path {
+        return path.clone();
+    }
+    let common = net.surely_crossed(state.from, state.to).into_iter();
+    common
+        .filter_map(|(from, lane)| board.hop(from, &lane, present))
+        .collect()
+}
+
+fn fullest(model: &Model<'_>, hops: &[Hop]) -> f64 {
+    let shares = hops.iter().filter_map(|hop| model.utilization(*hop));
+    shares.fold(0.0, f64::max)
 }

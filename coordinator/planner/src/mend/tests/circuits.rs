@@ -132,6 +132,26 @@ fn who_sends_across_the_ring_gets_fibres_across_it_and_iterations_are_as_much_sh
     assert!(iteration.low < iteration.after && iteration.after < iteration.high);
 }
 
+/// Two rings of three, each of every other host: all lanes of the ring of six carry two flows.
+#[test]
+fn two_jobs_that_are_in_each_others_way_are_parted() {
+    let mut scene = six(ALONG);
+    for from in 0..6 {
+        let name = |step: usize| format!("h{}", (from + step) % 6);
+        scene.flow(&name(0), &name(2), &[&name(1)]);
+    }
+    let mut snapshot = snapshot(&scene, &format!("{RING},{ALONG}"));
+    all_in_one_job(&mut snapshot, 0.2);
+    let found = looked(&snapshot).unwrap();
+    let [iteration] = &found.iterations[..] else {
+        panic!("one job, told once")
+    };
+    assert!(
+        (115..125).contains(&iteration.after.as_millis()),
+        "{iteration:?}"
+    );
+}
+
 #[test]
 fn flows_without_a_beat_are_helped_too() {
     let mut scene = six(ALONG);

@@ -1,0 +1,107 @@
+//! Circuits that the product chooses: the rings of two jobs lie in each other, and every lane carries flows of
+//! both, until each has fibres of its own.
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{Outcome, Plan};
+use reweave_tests::{Job, PATIENCE, Progress, Setting, wait_for};
+use serde::Deserialize;
+
+use crate::LAB;
+use crate::cluster::Cluster;
+use crate::needs::trial;
+use crate::scene::{Over, Scene};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "circuits_are_moved_to_where_jobs_send",
+        LAB,
+        are_moved,
+    )]
+}
+
+const FABRIC: &str = include_str!("six.toml");
+const SCENARIO: &str = r#"
+name = "suited"
+management = true
+fabric = "two-leaves.toml"
+[[job]]
+name = "even"
+pattern = "ring-allreduce"
+hosts = ["h0", "h2", "h4"]
+bytes = 600_000
+compute_ms = 30
+iterations = 1_000_000
+[[job]]
+name = "odd"
+pattern = "ring-allreduce"
+hosts = ["h1", "h3", "h5"]
+bytes = 600_000
+compute_ms = 30
+iterations = 1_000_000
+"#;
+const JOBS: [&str; 2] = ["even", "odd"];
+/// Iterations must be so many times as fast, at least.
+const LEAST_GAIN: f64 = 1.3;
+
+#[derive(Deserialize)]
+struct Answer {
+    plan: Plan,
+}
+
+fn are_moved() {
+    let cluster = Cluster::on(Scene::of(
+        Setting {
+            scenario: SCENARIO,
+            fabric: FABRIC,
+        },
+        Over::Restconf,
+    ));
+    let idle = cluster.reweave(&["plan", "circuits"]);
+    let said = String::from_utf8_lossy(&idle.stderr).into_owned();
+    assert!(said.contains("no link is full"), "{said}");
+    let mut jobs = JOBS.map(|job| cluster.scene.0.job(job).expect("it starts"));
+    let before_ms = jobs.each_mut().map(|job| iteration_ms(job, 20));
+    let record = cluster.apply(&suited(&cluster));
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+    let after_ms = jobs.each_mut().map(|job| iteration_ms(job, 20));
+    eprintln!(
+        "took {before_ms:.0?} ms, and takes {after_ms:.0?} ms: {:?}",
+        record.iterations
+    );
+    for (before_ms, after_ms) in before_ms.into_iter().zip(after_ms) {
+        assert!(after_ms * LEAST_GAIN < before_ms);
+    }
+    let again = cluster.reweave(&["plan", "circuits"]);
+    assert_eq!(again.status.code(), Some(1), "what suits stays: {again:?}");
+    for job in jobs {
+        let report = job.stop().expect("the job ends");
+        assert!(report.kept_all_sessions(), "{report:?}");
+    }
+}
+
+/// Once enough of the flows was measured.
+fn suited(cluster: &Cluster) -> Plan {
+    let found = wait_for("circuits suit it better", PATIENCE, || {
+        let output = cluster.reweave(&["plan", "circuits"]);
+        let answer = serde_json::from_slice::<Answer>(&output.stdout).ok();
+        Ok(answer.map(|it| it.plan))
+    });
+    found.unwrap_or_else(|error| {
+        let told = ["jobs", "links", "trace", "diagnose"];
+        let told = told.map(|word| String::from_utf8(cluster.reweave(&[word]).stdout).unwrap());
+        panic!("{error}: {}", told.join("\n"))
+    })
+}
+
+/// The mean of so many more iterations.
+fn iteration_ms(job: &mut Job, count: usize) -> f64 {
+    let first = job.latest().map_or(0, |it| it.iterations);
+    let enough = |it: &Progress| it.iterations >= first + count;
+    job.wait_until("it goes on", enough).expect("it goes on");
+    let taken = job.progress().into_iter();
+    let taken = taken
+        .filter(|it| it.iterations > first)
+        .filter_map(|it| it.iteration_ms);
+    let taken: Vec<_> = taken.collect();
+    taken.iter().sum::<f64>() / taken.len().max(1) as f64
+}
