@@ -23,7 +23,7 @@ help: ## Lists the commands.
 
 # The dev profile: it builds several times faster than release, and the lab's rates are far below
 # what either can send.
-demo: ## Shows Reweave mend a collision of flows in a virtual cluster, take a mistake back, and leave a dying optic.
+demo: ## Shows Reweave mend a collision of flows in a virtual cluster, take a mistake back, join fibres as jobs need them, and leave a dying optic.
 	@deploy/setup.sh build lab
 	cargo build --locked --workspace --bins
 	cargo run --locked $(IN_LAB) --bin reweave-demo

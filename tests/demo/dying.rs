@@ -1,4 +1,4 @@
-//! The third story: an optic between a leaf and a spine dies slowly, and its link is left.
+//! The fourth story: an optic between a leaf and a spine dies slowly, and its link is left.
 
 use reweave_common::cause::{Cause, Subject};
 use reweave_common::operator::{Finding, Outcome, Plan};

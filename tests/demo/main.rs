@@ -1,7 +1,8 @@
 //! `make demo`: Reweave on virtual clusters with live jobs, led by three coordinators. In the first story
 //! it finds a collision, plans, mends it and sees that it helped. In the second the world changes between
-//! plan and change, and it takes its change back. In the third an optic dies, and its link is left; there a
-//! person may look around.
+//! plan and change, and it takes its change back. In the third servers are wired to each other through an
+//! optical switch, and get other circuits. In the fourth an optic dies, and its link is left; there a person
+//! may look around.
 //!
 //! Stories may be chosen by their numbers.
 //!
@@ -16,6 +17,7 @@ mod mistaken;
 mod scene;
 mod screen;
 mod uplinks;
+mod woven;
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -28,7 +30,7 @@ use interrupt::Interrupt;
 use scene::Scene;
 use screen::Screen;
 
-const STORIES: u8 = 3;
+const STORIES: u8 = 4;
 
 fn main() -> ExitCode {
     let mut words = env::args().skip(1);
@@ -84,6 +86,7 @@ fn tell(stories: &[u8], interrupt: &Interrupt) -> Result<bool, StageError> {
         went_well &= match story {
             1 => mending::tell(&screen)?,
             2 => mistaken::tell(&screen)?,
+            3 => woven::tell(&screen)?,
             _ => dying::tell(&screen, |scene| stay(scene, interrupt))?,
         };
     }

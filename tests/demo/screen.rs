@@ -50,7 +50,7 @@ impl Screen {
         let fabric = scene.stage.fabric();
         let count = |role| fabric.nodes().filter(|(_, node)| node.role == role).count();
         let (hosts, switches) = (count(Role::Host), count(Role::Switch));
-        self.line(&self.ink(Ink::Bold, "1 of 3  Two flows, one uplink"));
+        self.line(&self.ink(Ink::Bold, "1 of 4  Two flows, one uplink"));
         self.line(&format!(
             "{hosts} hosts and {switches} switches came up on this machine in {:.1} s: real kernels, real TCP.\n\
              Three coordinators lead it, and {} agents report to them, after {:.1} s.\n\
@@ -64,14 +64,40 @@ impl Screen {
     }
 
     pub(crate) fn second_opening(&self) {
-        let title = self.ink(Ink::Bold, "2 of 3  When the world changes under a plan");
+        let title = self.ink(Ink::Bold, "2 of 4  When the world changes under a plan");
         self.line(&format!(
             "\n{title}\nThe same cluster again, the same collision, and the same plan."
         ));
     }
 
+    pub(crate) fn woven_opening(&self, scene: &Scene<'_>) -> Result<(), StageError> {
+        let title = self.ink(Ink::Bold, "3 of 4  Fibres that suit no job");
+        self.line(&format!(
+            "\n{title}\nAnother cluster: {} servers that forward for each other, and no switch but an\n\
+             optical one. Its circuits make a ring. One job runs on every other server, and\n\
+             another one on those between, so each sends past the other.",
+            scene.agents_up()?,
+        ));
+        Ok(())
+    }
+
+    pub(crate) fn joins(&self, plan: &Plan) {
+        let title = self.ink(Ink::Bold, &format!("Plan {}", plan.generation));
+        self.line(&format!(
+            "\n{title}  other circuits, and the routes that suit them"
+        ));
+        for line in &plan.changes {
+            let (sign, joint) = match &line.what {
+                What::Connect(joint) => ('+', joint),
+                What::Disconnect(joint) => ('-', joint),
+                _ => continue,
+            };
+            self.line(&format!("  {sign} {}", joint.ends.join(" to ")));
+        }
+    }
+
     pub(crate) fn dying_opening(&self, scene: &Scene<'_>) -> Result<(), StageError> {
-        let title = self.ink(Ink::Bold, "3 of 3  A dying optic");
+        let title = self.ink(Ink::Bold, "4 of 4  A dying optic");
         self.line(&format!(
             "\n{title}\nAnother cluster, slower, with four leaves and {} agents. A job sends\n\
              h0 > h2 over one spine and h1 > h3 over the other.",

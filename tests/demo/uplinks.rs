@@ -50,8 +50,10 @@ pub(crate) fn uplinks(fabric: &Fabric, leaf: &str) -> Vec<Uplink> {
 }
 
 pub(crate) fn read(stage: &Stage, uplinks: &[Uplink]) -> Result<Counters, StageError> {
-    let leaf = uplinks.first().map_or("leaf0", |uplink| &uplink.leaf);
-    let table = stage.output(leaf, &["cat", "/proc/net/dev"])?;
+    let table = match uplinks.first() {
+        Some(Uplink { leaf, .. }) => stage.output(leaf, &["cat", "/proc/net/dev"])?,
+        None => String::new(),
+    };
     let sent = |uplink: &Uplink| sent_by(&table, &uplink.interface).unwrap_or(0);
     Ok(Counters {
         at: Instant::now(),

@@ -234,6 +234,31 @@ impl Stage {
         )
     }
 
+    /// Starts the driver of an optical switch, and waits until a coordinator knows that it is there.
+    pub fn start_driver(&self, optical: &str) -> Result<Program, StageError> {
+        let identity = self.certificate("driver", "d0")?;
+        let ports = self.fabric.opticals().map(|(_, switch)| switch.ports);
+        let config = format!(
+            "state = {:?}\n[[optical]]\nname = \"{optical}\"\nports = {}\nspeaks.restconf.url = \
+             \"http://{optical}.mgmt\"\n",
+            self.path("driver"),
+            ports.sum::<u16>()
+        );
+        let config = self.write("driver.toml", &config)?;
+        let mut run = self.inside(Self::STATION, self.programs.driver());
+        run.arg("--config").arg(config).arg("run");
+        run.arg("--identity").arg(identity);
+        for place in self.coordinated_at() {
+            run.args(["--coordinator", &place]);
+        }
+        let driver = self.start("driver", run)?;
+        wait_for("the optical switch is driven", PATIENCE, || {
+            let opticals = self.operator().status()?.opticals;
+            Ok(opticals.iter().all(|it| it.is_driven).then_some(()))
+        })?;
+        Ok(driver)
+    }
+
     /// Asks the coordinator, with an operator's certificate.
     pub fn operator(&self) -> Operator<'_> {
         Operator::new(self)
