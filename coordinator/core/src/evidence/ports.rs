@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::hardware::{Nic, Pcie};
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 use reweave_planner::causes::{HostFacts, PortFacts, Series};
 
 use super::name;
 use crate::latencies::{Latencies, Where};
-use crate::model::Picture;
+use crate::model::{Known, Picture};
 use crate::trends::Trends;
 
 /// Every end of a link of which it is known which interface it is.
@@ -39,6 +39,7 @@ fn port(picture: &Picture<'_>, hop: Hop, interface: &str) -> PortFacts {
     PortFacts {
         node: name(known, hop.from),
         peer: name(known, known.fabric.link(hop.link).far(hop.from).node),
+        link: parallel(known, hop.link),
         frame_error_share: counted.frame_errors.share(),
         corrected_bit_share: counted.corrected_bits.share(),
         link_downs: counted.link_downs,
@@ -51,6 +52,12 @@ fn port(picture: &Picture<'_>, hop: Hop, interface: &str) -> PortFacts {
         speed_gbps: speed(picture, hop).map(Rate::gbps),
         fec: nic.and_then(|nic| nic.fec).map(|fec| fec.to_string()),
     }
+}
+
+/// Its name, where those of its ends do not say which link it is.
+fn parallel(known: Known<'_>, link: LinkId) -> Option<String> {
+    let is_parallel = known.fabric.is_parallel(link);
+    is_parallel.then(|| known.fabric.link_name(link))
 }
 
 /// What this end of a link says that it sends at.
@@ -94,14 +101,15 @@ fn latencies(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
         .courses()
         .filter(move |(place, _)| is_free(place));
     courses.map(move |(place, values)| {
-        let at = match place {
-            Where::Host(host) => vec![host],
+        let (at, link) = match place {
+            Where::Host(host) => (vec![host], None),
             // Whoever hears of it first.
-            Where::Hop(hop) => vec![far(&hop), hop.from],
+            Where::Hop(hop) => (vec![far(&hop), hop.from], parallel(known, hop.link)),
         };
         Series {
             of: "latency_us".to_owned(),
             at: at.into_iter().map(|node| name(known, node)).collect(),
+            link,
             every_s: Latencies::EVERY.as_secs_f64(),
             values,
         }
@@ -117,6 +125,7 @@ fn corrected(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
         (!values.is_empty()).then(|| Series {
             of: "corrected_bit_share".to_owned(),
             at: at.to_vec(),
+            link: parallel(known, hop.link),
             every_s: Trends::HALF.as_secs_f64(),
             values,
         })

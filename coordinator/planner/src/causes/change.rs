@@ -2,8 +2,9 @@
 
 use reweave_common::fabric::Fabric;
 
-use super::evidence::{Evidence, EvidenceError, Series, hops, node, subject_at, subject_of};
+use super::evidence::{Evidence, EvidenceError, Series, node, subject_at, subject_of};
 use super::hosts::median;
+use super::passages::{passage, shared};
 use super::{Cause, Class, Subject};
 
 /// A change of the mean of a series.
@@ -72,9 +73,10 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
         let ago_s = (series.values.len() - at) as f64 * series.every_s;
         let of = &series.of;
         let said = format!("{of} went from {before:.3} to {after:.3} {ago_s:.0} s ago");
-        let finding = class.cause(subject, 0.8, said);
+        let confidence = shared(0.8, &subject);
+        let finding = class.cause(subject, confidence, said);
         match &finding.subject {
-            Subject::Hop { .. } if class == Class::Latency => {
+            Subject::Hop { .. } | Subject::Ambiguous(_) if class == Class::Latency => {
                 note(&mut slower, ago_s, series.every_s, finding);
             }
             _ => findings.push(finding),
@@ -99,8 +101,8 @@ pub(super) fn subject(series: &Series, fabric: &Fabric) -> Result<Subject, Evide
     match &series.at[..] {
         [place] => node(fabric, place).map(|_| subject_at(fabric, place)),
         [end, peer, ..] => {
-            let hops = hops(fabric, &[peer.clone(), end.clone()])?;
-            Ok(subject_of(fabric, hops[0]))
+            let passage = passage(fabric, [peer, end], series.link.as_deref())?;
+            Ok(passage.subject(fabric, subject_of))
         }
         [] => Err(EvidenceError::NoSuchNode {
             name: String::new(),

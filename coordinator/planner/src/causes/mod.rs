@@ -17,6 +17,7 @@ mod hosts;
 mod jobs;
 mod localise;
 mod mtu;
+mod passages;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use evidence::{
 };
 pub use explain::{Exchange, ExchangedPair, ToldCollective, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise, losses};
+pub use passages::Way;
 pub use routes::{BesidePeers, beside_peers};
 pub use votes::Ground;
 

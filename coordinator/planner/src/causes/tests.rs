@@ -135,9 +135,8 @@ fn flow(from: usize, spine: usize, to: usize, gbps: f64) -> FlowFacts {
     FlowFacts {
         path: names(&path),
         gbps,
-        most_gbps: None,
-        readings: None,
         job: Some("train".to_owned()),
+        ..FlowFacts::default()
     }
 }
 
@@ -145,6 +144,7 @@ fn series(of: &str, at: &[&str], value: impl Fn(usize) -> f64) -> Series {
     Series {
         of: of.to_owned(),
         at: at.iter().map(|it| (*it).to_owned()).collect(),
+        link: None,
         every_s: 60.0,
         values: (0..120).map(value).collect(),
     }
@@ -183,7 +183,7 @@ fn probes_on(
             sent,
             lost,
             large_sent: 20,
-            large_lost: 0,
+            ..Probed::default()
         });
     }
     probes

@@ -115,9 +115,7 @@ fn who_forwards_is_flooded_by_what_ends_there_alone() {
         let flow = |(host, end): (&str, &str)| FlowFacts {
             path: names(&format!("{host}>door>{end}")),
             gbps: 24.0,
-            most_gbps: None,
-            readings: None,
-            job: None,
+            ..FlowFacts::default()
         };
         let evidence = Evidence {
             flows: senders.into_iter().zip(ends).map(flow).collect(),
