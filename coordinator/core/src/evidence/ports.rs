@@ -10,6 +10,7 @@ use reweave_planner::causes::{HostFacts, PortFacts, Series};
 
 use super::name;
 use crate::latencies::{Latencies, Where};
+use crate::losses::Losses;
 use crate::model::{Known, Picture};
 use crate::trends::Trends;
 
@@ -72,7 +73,7 @@ fn nic<'p>(picture: &'p Picture<'_>, node: NodeId, interface: &str) -> Option<&'
 }
 
 /// Hops with a queue before them that was full lately: what is lost there is no fault of the link.
-pub(super) fn congested(picture: &Picture<'_>) -> BTreeSet<Hop> {
+pub(crate) fn congested(picture: &Picture<'_>) -> BTreeSet<Hop> {
     let is_congested = |(hop, interface): &(Hop, &str)| {
         let counted = picture.known.trends.lately(hop.from, interface);
         counted.is_some_and(|counted| counted.queue_drops > 0)
@@ -81,9 +82,28 @@ pub(super) fn congested(picture: &Picture<'_>) -> BTreeSet<Hop> {
     congested.map(|(hop, _)| hop).collect()
 }
 
-/// How the corrected part of bits has gone, where any are, and how quickly links are crossed.
+/// How corrected bits, broken frames and lost probes have gone, where there are any, and how quickly links are
+/// crossed.
 pub(super) fn series(picture: &Picture<'_>) -> Vec<Series> {
-    corrected(picture).chain(latencies(picture)).collect()
+    let corrected = counted(picture, "corrected_bit_share", Trends::corrected);
+    let errors = counted(picture, "errors", Trends::errors);
+    let of_probes = latencies(picture).chain(losses(picture));
+    corrected.chain(errors).chain(of_probes).collect()
+}
+
+fn losses(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
+    let known = picture.known;
+    let course = move |(hop, values): (Hop, Vec<f64>)| {
+        let far = known.fabric.link(hop.link).far(hop.from).node;
+        Series {
+            of: "loss".to_owned(),
+            at: [far, hop.from].map(|node| name(known, node)).to_vec(),
+            link: parallel(known, hop.link),
+            every_s: Losses::EVERY.as_secs_f64(),
+            values,
+        }
+    };
+    known.losses.courses().map(course)
 }
 
 /// Before a queue that was full, all waited.
@@ -116,14 +136,19 @@ fn latencies(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
     })
 }
 
-fn corrected(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
+/// What each end of a link counts of what comes in.
+fn counted(
+    picture: &Picture<'_>,
+    of: &'static str,
+    values: fn(&Trends, NodeId, &str) -> Vec<f64>,
+) -> impl Iterator<Item = Series> {
     let known = picture.known;
     let course = move |(hop, interface): (Hop, &str)| {
-        let values = known.trends.corrected(hop.from, interface);
+        let values = values(known.trends, hop.from, interface);
         let far = known.fabric.link(hop.link).far(hop.from).node;
         let at = [hop.from, far].map(|node| name(known, node));
         (!values.is_empty()).then(|| Series {
-            of: "corrected_bit_share".to_owned(),
+            of: of.to_owned(),
             at: at.to_vec(),
             link: parallel(known, hop.link),
             every_s: Trends::HALF.as_secs_f64(),

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
 
+use super::change::WORTH_A_WORD;
 use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, link_of, subject_of};
 use super::passages::{Passage, passages};
 use super::vanished::Vanished;
@@ -61,8 +62,6 @@ const CLEARS_HOST: f64 = 8.0;
 const CLEARS_SWITCH: f64 = 8.0;
 /// Of two directions of one cable.
 const CLEARLY_MORE: f64 = 4.0;
-/// A share of lost probes that nobody can be told to live with.
-const WORTH_A_WORD: f64 = 0.01;
 const MOST_CULPRITS: usize = 16;
 
 pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {

@@ -9,6 +9,7 @@ use crate::dice::Dice;
 use crate::tests::scene::seeded;
 
 mod cables;
+mod changed;
 mod classes;
 mod explained;
 mod hosts;
@@ -339,19 +340,6 @@ fn one_node_always_first_is_no_wonder_where_others_are_as_close() {
         job.first = vec![0, 0, 0, 100];
     });
     assert_eq!(found(&closer), [], "it is farther");
-}
-
-#[test]
-fn errors_that_begin_are_a_bad_optic() {
-    let errors = series("errors", &["leaf0", "spine1"], |nth| {
-        if nth < 60 { 0.0 } else { 9.0 }
-    });
-    let evidence = Evidence {
-        series: vec![errors],
-        ..clean()
-    };
-    let where_it_is = "leaf0-spine1 from spine1";
-    assert_eq!(alone(&evidence), named(Class::BadOptic, where_it_is));
 }
 
 /// Each direction of each link between so many leaves and spines, and its nodes.
