@@ -26,6 +26,8 @@ mod mpi;
 mod needs;
 #[path = "switched/pairs.rs"]
 mod pairs;
+#[path = "switched/parallel.rs"]
+mod parallel;
 mod play;
 #[path = "switched/probed.rs"]
 mod probed;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         hashed::tests(),
         looked::tests(),
         losses::tests(),
+        parallel::tests(),
         troubles::tests(),
         drained::tests(),
         daemons::tests(),

@@ -138,8 +138,7 @@ fn diagnosis() {
             path: [result.from].into_iter().chain(ends).map(name).collect(),
             sent: SENT,
             lost: result.lost,
-            large_sent: 0,
-            large_lost: 0,
+            ..Probed::default()
         }
     };
     let probes: Vec<_> = results.iter().map(probed).collect();

@@ -26,6 +26,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::{LinkId, NodeId};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -290,7 +291,12 @@ impl Stage {
         let fabric = &self.fabric;
         let [near, far] = [node, to].map(|name| fabric.find(name).expect("it is there"));
         let link = fabric.links_between(near, far).next();
-        let link = link.expect("they are joined");
+        self.port_of(near, link.expect("they are joined"))
+    }
+
+    /// What a node calls its end of this link.
+    pub fn port_of(&self, near: NodeId, link: LinkId) -> String {
+        let fabric = &self.fabric;
         if let Some(fibre) = fabric.fibre_of(near, link) {
             return fibre.interface.clone();
         }

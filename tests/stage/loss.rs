@@ -13,7 +13,15 @@ pub struct Loss<'s> {
 impl<'s> Loss<'s> {
     /// One in so many of the packets that a switch forwards over one direction of a link.
     pub fn on(stage: &'s Stage, [switch, to]: [&str; 2], one_in: u32) -> Result<Self, StageError> {
-        let port = stage.port(switch, to);
+        Self::leaving(stage, [switch, &stage.port(switch, to)], one_in)
+    }
+
+    /// The same by its port.
+    pub fn leaving(
+        stage: &'s Stage,
+        [switch, port]: [&str; 2],
+        one_in: u32,
+    ) -> Result<Self, StageError> {
         let forwarded = format!("filter hook forward priority 0; oifname {port}");
         stage.lose(switch, &["ip", &forwarded], one_in)?;
         Ok(Self {

@@ -79,6 +79,7 @@ pub struct Fabric {
     links: Vec<Link>,
     links_of: Vec<Vec<LinkId>>,
     by_name: BTreeMap<String, NodeId>,
+    parallel: BTreeSet<LinkId>,
     optics: optics::Optics,
 }
 
@@ -130,6 +131,11 @@ impl Fabric {
             .iter()
             .copied()
             .filter(move |&link| self.link(link).far(a).node == b)
+    }
+
+    /// Whether others join the same two nodes.
+    pub fn is_parallel(&self, link: LinkId) -> bool {
+        self.parallel.contains(&link)
     }
 
     /// `leaf0-spine1`, and `leaf0-spine1.2` for the third of parallel links.
@@ -237,6 +243,8 @@ impl std::error::Error for WiringError {}
 pub struct FabricBuilder {
     fabric: Fabric,
     joined: BTreeSet<[NodeId; 2]>,
+    /// Of the links that join the same two nodes.
+    firsts: BTreeMap<[NodeId; 2], LinkId>,
 }
 
 impl FabricBuilder {
@@ -303,6 +311,11 @@ impl FabricBuilder {
 
     fn add_link(&mut self, ends: [NodeId; 2], rate: Rate, latency: Duration) {
         let id = LinkId::from_index(self.fabric.links.len());
+        let [a, b] = ends;
+        let first = *self.firsts.entry([a.min(b), a.max(b)]).or_insert(id);
+        if first != id {
+            self.fabric.parallel.extend([first, id]);
+        }
         let [a, b] = ends.map(|node| self.add_port(node, id));
         self.fabric.links.push(Link {
             a,

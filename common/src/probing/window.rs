@@ -49,6 +49,11 @@ impl ProbeWindow {
         )
     }
 
+    /// The same of the half before the one that is not over.
+    pub fn before(&self) -> (u64, Lost) {
+        (self.earlier.answered.into(), self.earlier.lost)
+    }
+
     pub fn large(&self) -> Large {
         let mut large = self.earlier.large;
         large.merge(self.current.large);
@@ -97,6 +102,8 @@ mod tests {
         for second in 0..200 {
             window.add(at(second), &one);
             let held = window.tally().sent();
+            let whole = if second < 30 { 0 } else { 30 };
+            assert_eq!(window.before().0, whole, "{second}");
             assert!(
                 (30.min(second + 1)..=60).contains(&held),
                 "{held} at {second}"

@@ -27,8 +27,10 @@ use crate::auto::Autopilot;
 use crate::command::{Change, Command};
 use crate::effect::{Effect, Input, Outbox};
 use crate::evenness::Evenness;
+use crate::evidence::congested;
 use crate::ingest::Ingest;
 use crate::latencies::Latencies;
+use crate::losses::Losses;
 use crate::model::{Known, least_elephant};
 use crate::operator::{self, Asked, Seen};
 use crate::pace::Pace;
@@ -80,6 +82,7 @@ struct Senses {
     ingest: Ingest,
     trends: Trends,
     latencies: Latencies,
+    losses: Losses,
     ways: Ways,
     resting: Resting,
     looks: Pace,
@@ -96,6 +99,7 @@ impl Senses {
             ingest: &self.ingest,
             trends: &self.trends,
             latencies: &self.latencies,
+            losses: &self.losses,
             ways: &self.ways,
             resting: &self.resting,
             now,
@@ -134,11 +138,19 @@ impl Senses {
         if self.is_looking {
             let mut ways = mem::take(&mut self.ways);
             let mut latencies = mem::take(&mut self.latencies);
+            let mut losses = mem::take(&mut self.losses);
             let picture = self.at(now).picture();
             ways.advance(&picture);
             latencies.handle_loads(now, &self.fabric, |hop| picture.is_nearly_full(hop));
-            (self.ways, self.latencies) = (ways, latencies);
+            losses.handle_queues(now, || congested(&picture));
+            (self.ways, self.latencies, self.losses) = (ways, latencies, losses);
         }
+    }
+
+    fn look_at_losses(&mut self, now: Moment) {
+        let mut losses = mem::take(&mut self.losses);
+        losses.handle_time(self.at(now));
+        self.losses = losses;
     }
 
     fn look_who_rests(&mut self, now: Moment) {
@@ -152,8 +164,9 @@ impl Senses {
 
 /// What time asks for. In a cluster of thousands each of these takes milliseconds, which nobody should have
 /// to wait for one after the other.
-const PARTS: [fn(&mut Core, Moment); 8] = [
+const PARTS: [fn(&mut Core, Moment); 9] = [
     |core, now| core.senses.look_at_latencies(now),
+    |core, now| core.senses.look_at_losses(now),
     |core, now| core.senses.forget(now),
     |core, now| core.senses.look_at_ways(now),
     |core, now| core.senses.look_who_rests(now),
@@ -182,6 +195,7 @@ impl Core {
                 least_elephant,
                 trends: Trends::default(),
                 latencies: Latencies::default(),
+                losses: Losses::default(),
                 ways: Ways::default(),
                 resting: Resting::default(),
                 looks: Pace::default(),

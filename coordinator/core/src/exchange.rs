@@ -6,9 +6,9 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::observations::Recent;
 use reweave_common::snapshot::FlowState;
-use reweave_planner::causes::{Exchange, ExchangedPair, ToldCollective};
+use reweave_planner::causes::{Exchange, ExchangedPair, ToldCollective, Way};
 
-use crate::evidence::{name, nodes, path};
+use crate::evidence::{name, named, way};
 use crate::jobs::Job;
 use crate::model::{Known, Picture};
 use crate::ranks::{Ranks, Sending, ToldPair, Work};
@@ -59,7 +59,7 @@ fn of_flow(known: Known<'_>, flow: &FlowState, sendings: &[Sending]) -> Exchange
         ranks,
         rate: flow.rate,
         busy_share: Some(busy_share(known, &flow.flow, flow)),
-        path: path(known, flow).unwrap_or_default(),
+        way: way(known, flow).unwrap_or_default(),
         ways: vec![],
     }
 }
@@ -73,7 +73,7 @@ fn of_told(known: Known<'_>, told: &ToldPair, sendings: &[Sending]) -> Vec<Excha
         ranks,
         rate,
         busy_share: None,
-        path: vec![],
+        way: Way::default(),
         ways: ways.clone(),
     };
     let sendings = between(sendings, hosts);
@@ -87,7 +87,7 @@ fn of_told(known: Known<'_>, told: &ToldPair, sendings: &[Sending]) -> Vec<Excha
 }
 
 /// All that probes and answers take from one to the other.
-fn ways(known: Known<'_>, [from, to]: [NodeId; 2]) -> Vec<Vec<String>> {
+fn ways(known: Known<'_>, [from, to]: [NodeId; 2]) -> Vec<Way> {
     let probes = |host, peer| {
         let observed = known.ingest.observations().node(host).into_iter();
         let flows = observed.flat_map(|it| it.probes.keys().copied());
@@ -95,7 +95,7 @@ fn ways(known: Known<'_>, [from, to]: [NodeId; 2]) -> Vec<Vec<String>> {
     };
     let there = probes(from, to).chain(probes(to, from).map(|flow: FlowKey| flow.reversed()));
     let ways: BTreeSet<_> = there
-        .filter_map(|flow| Some(nodes(known, known.ways.way(&flow)?)))
+        .filter_map(|flow| Some(named(known, known.ways.way(&flow)?)))
         .collect();
     ways.into_iter().collect()
 }

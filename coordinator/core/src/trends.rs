@@ -8,6 +8,8 @@ use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading, Sample};
 
+use crate::shares::Shares;
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trends {
     places: BTreeMap<(NodeId, String), Counting>,
@@ -44,6 +46,8 @@ struct Counting {
     heard: Moment,
     /// The corrected part of bits, half by half.
     corrected: VecDeque<f64>,
+    /// The broken part of frames, as well.
+    errors: Shares,
 }
 
 impl Trends {
@@ -99,6 +103,12 @@ impl Trends {
             place.corrected.iter().copied().collect()
         })
     }
+
+    /// The broken part of frames, where there were any, as of corrected bits.
+    pub(crate) fn errors(&self, node: NodeId, interface: &str) -> Vec<f64> {
+        let place = self.places.get(&(node, interface.to_owned()));
+        place.map_or(Vec::new(), |place| place.errors.values())
+    }
 }
 
 impl Counting {
@@ -109,6 +119,7 @@ impl Counting {
             began: now,
             heard: now,
             corrected: VecDeque::new(),
+            errors: Shares::default(),
         }
     }
 
@@ -117,6 +128,9 @@ impl Counting {
             self.corrected.extend(self.current.corrected_bits.share());
             let too_many = self.corrected.len().saturating_sub(Trends::MOST_HALVES);
             self.corrected.drain(..too_many);
+            if let Some(share) = self.current.frame_errors.share() {
+                self.errors.note(share, Trends::MOST_HALVES);
+            }
             self.earlier = std::mem::take(&mut self.current);
             self.began = now;
         }
@@ -239,7 +253,16 @@ mod tests {
         let share = lately.corrected_bits.share().unwrap();
         assert!((0.003..0.0032).contains(&share), "{share}");
         assert_eq!(trends.corrected(node(), "eth0"), [0.001, 0.002, 0.003]);
-        hear(&mut trends, 181, Signal::PausedMicros(3), 500_000);
+        for at_s in 0..=180 {
+            let broken = u64::from(at_s >= 120);
+            hear(&mut trends, 181 + at_s, Signal::FrameErrors, broken);
+        }
+        let errors = trends.errors(node(), "eth0");
+        assert!(
+            errors.len() == 3 && errors[1] == 0.0 && errors[2] > 0.0009,
+            "{errors:?}"
+        );
+        hear(&mut trends, 362, Signal::PausedMicros(3), 500_000);
         let paused = trends.lately(node(), "eth0").unwrap().paused_share();
         assert!(paused.is_some_and(|it| it > 0.0 && it < 0.1));
     }

@@ -350,6 +350,8 @@ mod tests {
         "#;
         let graph = fabric(graph);
         assert_eq!(graph.link_name(LinkId::from_index(1)), "a-b.1");
+        assert!(graph.links().all(|(link, _)| graph.is_parallel(link)));
+        assert!(!fabric(half).is_parallel(LinkId::from_index(1)));
         assert_eq!(graph.link(LinkId::from_index(1)).b.index, 1);
     }
 

@@ -16,7 +16,7 @@ use reweave_common::rdma::RdmaReading;
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_common::units::Rate;
 use reweave_planner::causes::{
-    Evidence, FlowFacts, HostFacts, JobFacts, PairFacts, Probed, Trace, UnsentFacts, losses,
+    Evidence, FlowFacts, HostFacts, JobFacts, PairFacts, Probed, Trace, UnsentFacts, Way, losses,
 };
 
 use crate::arrivals::Arrivals;
@@ -24,10 +24,10 @@ use crate::jobs::{Job, jobs};
 use crate::model::{Known, Picture};
 use crate::ranks::Ranks;
 
-pub(crate) use ports::speed;
+pub(crate) use ports::{congested, speed};
 
 /// From whom to whom, and by which rail.
-type Way = (NodeId, NodeId, u32);
+type Between = (NodeId, NodeId, u32);
 
 pub(crate) fn evidence(picture: &Picture<'_>, arrivals: &Arrivals) -> Evidence {
     let jobs = jobs(picture);
@@ -72,27 +72,44 @@ pub(crate) fn name(known: Known<'_>, node: NodeId) -> String {
     known.fabric.name(node).to_owned()
 }
 
-/// The nodes that a way passes, from the one where it begins.
-pub(crate) fn nodes(known: Known<'_>, way: &[Hop]) -> Vec<String> {
+/// The nodes that a way passes, from the one where it begins, and its links where names of nodes do not say them.
+pub(crate) fn named(known: Known<'_>, way: &[Hop]) -> Way {
+    let fabric = known.fabric;
     let ends = way
         .iter()
-        .map(|hop| known.fabric.link(hop.link).far(hop.from).node);
+        .map(|hop| fabric.link(hop.link).far(hop.from).node);
     let first = way.first().map(|hop| hop.from);
-    let all = first.into_iter().chain(ends);
-    all.map(|node| name(known, node)).collect()
+    let is_plain = way.iter().all(|hop| !fabric.is_parallel(hop.link));
+    let links = way.iter().filter(|_| !is_plain);
+    Way {
+        nodes: first
+            .into_iter()
+            .chain(ends)
+            .map(|node| name(known, node))
+            .collect(),
+        links: links.map(|hop| fabric.link_name(hop.link)).collect(),
+    }
 }
 
-/// The nodes that a flow passes, where all are known.
-pub(crate) fn path(known: Known<'_>, flow: &FlowState) -> Option<Vec<String>> {
-    Some(nodes(known, flow.path.as_deref()?))
+/// Where a way ends.
+fn end(known: Known<'_>, way: &[Hop]) -> Option<NodeId> {
+    let last = way.last()?;
+    Some(known.fabric.link(last.link).far(last.from).node)
+}
+
+/// The way of a flow, where all of it is known.
+pub(crate) fn way(known: Known<'_>, flow: &FlowState) -> Option<Way> {
+    Some(named(known, flow.path.as_deref()?))
 }
 
 /// What a job sends over ways that are known.
 fn facts(picture: &Picture<'_>, job: &Job) -> Vec<FlowFacts> {
     let name = job.name(picture.fabric());
     let fact = |flow: &FlowState| {
+        let way = way(picture.known, flow)?;
         Some(FlowFacts {
-            path: path(picture.known, flow)?,
+            path: way.nodes,
+            links: way.links,
             gbps: flow.rate.gbps(),
             most_gbps: Some(flow.rate_range[1].gbps()),
             readings: picture.readings(&flow.flow),
@@ -114,7 +131,7 @@ fn probes(picture: &Picture<'_>) -> Vec<Probed> {
                 && is_free(there)
                 && is_free(back)
             {
-                let [there, back] = [there, back].map(|way| nodes(known, way));
+                let [there, back] = [there, back].map(|way| named(known, way));
                 probes.extend(told(window, there, back));
             } else if window.outcome().1.count() > 0
                 && let Some([there, back]) = gaps::ways(picture, from, flow)
@@ -127,15 +144,15 @@ fn probes(picture: &Picture<'_>) -> Vec<Probed> {
 }
 
 /// Each direction by itself, where it is known which of them lost a probe.
-fn told(window: &ProbeWindow, there: Vec<String>, back: Vec<String>) -> Vec<Probed> {
+fn told(window: &ProbeWindow, there: Way, back: Way) -> Vec<Probed> {
     let ((answered, lost), large) = (window.outcome(), window.large());
     let sent = answered.saturating_add(lost.count());
-    let probed = |path, sent, lost| Probed {
-        path,
+    let probed = |way: Way, sent, lost| Probed {
+        path: way.nodes,
+        links: way.links,
         sent,
         lost,
-        large_sent: 0,
-        large_lost: 0,
+        ..Probed::default()
     };
     // What is large goes there alone.
     let with_large = |probed| Probed {
@@ -144,8 +161,7 @@ fn told(window: &ProbeWindow, there: Vec<String>, back: Vec<String>) -> Vec<Prob
         ..probed
     };
     if lost.somewhere > 0 {
-        let round = [&there[..], back.get(1..).unwrap_or_default()].concat();
-        return vec![with_large(probed(round, sent, lost.count()))];
+        return vec![with_large(probed(there.and_on(back), sent, lost.count()))];
     }
     let arrived = answered.saturating_add(lost.back.into());
     vec![
@@ -243,7 +259,7 @@ fn pairs(picture: &Picture<'_>) -> Vec<PairFacts> {
 /// The narrowest of the ways from each host to each other, and when that was measured.
 pub(crate) fn measured(picture: &Picture<'_>) -> Vec<(PairFacts, Moment)> {
     let known = picture.known;
-    let mut rates: BTreeMap<Way, (Rate, Moment)> = BTreeMap::new();
+    let mut rates: BTreeMap<Between, (Rate, Moment)> = BTreeMap::new();
     let mut note = |way, rate: Rate, at| {
         let narrowest = rates.entry(way).or_insert((rate, at));
         *narrowest = (rate, at).min(*narrowest);
@@ -265,7 +281,7 @@ pub(crate) fn measured(picture: &Picture<'_>) -> Vec<(PairFacts, Moment)> {
             }
         }
     }
-    let pair = |((from, to, rail), (rate, at)): (Way, (Rate, Moment))| {
+    let pair = |((from, to, rail), (rate, at)): (Between, (Rate, Moment))| {
         let facts = PairFacts {
             from: name(known, from),
             to: name(known, to),

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::hardware::{Nic, Pcie};
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 use reweave_planner::causes::{HostFacts, PortFacts, Series};
 
 use super::name;
 use crate::latencies::{Latencies, Where};
-use crate::model::Picture;
+use crate::losses::Losses;
+use crate::model::{Known, Picture};
 use crate::trends::Trends;
 
 /// Every end of a link of which it is known which interface it is.
@@ -39,6 +40,7 @@ fn port(picture: &Picture<'_>, hop: Hop, interface: &str) -> PortFacts {
     PortFacts {
         node: name(known, hop.from),
         peer: name(known, known.fabric.link(hop.link).far(hop.from).node),
+        link: parallel(known, hop.link),
         frame_error_share: counted.frame_errors.share(),
         corrected_bit_share: counted.corrected_bits.share(),
         link_downs: counted.link_downs,
@@ -53,6 +55,12 @@ fn port(picture: &Picture<'_>, hop: Hop, interface: &str) -> PortFacts {
     }
 }
 
+/// Its name, where those of its ends do not say which link it is.
+fn parallel(known: Known<'_>, link: LinkId) -> Option<String> {
+    let is_parallel = known.fabric.is_parallel(link);
+    is_parallel.then(|| known.fabric.link_name(link))
+}
+
 /// What this end of a link says that it sends at.
 pub(crate) fn speed(picture: &Picture<'_>, end: Hop) -> Option<Rate> {
     let interface = &picture.wiring.end(end)?.interface;
@@ -65,7 +73,7 @@ fn nic<'p>(picture: &'p Picture<'_>, node: NodeId, interface: &str) -> Option<&'
 }
 
 /// Hops with a queue before them that was full lately: what is lost there is no fault of the link.
-pub(super) fn congested(picture: &Picture<'_>) -> BTreeSet<Hop> {
+pub(crate) fn congested(picture: &Picture<'_>) -> BTreeSet<Hop> {
     let is_congested = |(hop, interface): &(Hop, &str)| {
         let counted = picture.known.trends.lately(hop.from, interface);
         counted.is_some_and(|counted| counted.queue_drops > 0)
@@ -74,9 +82,28 @@ pub(super) fn congested(picture: &Picture<'_>) -> BTreeSet<Hop> {
     congested.map(|(hop, _)| hop).collect()
 }
 
-/// How the corrected part of bits has gone, where any are, and how quickly links are crossed.
+/// How corrected bits, broken frames and lost probes have gone, where there are any, and how quickly links are
+/// crossed.
 pub(super) fn series(picture: &Picture<'_>) -> Vec<Series> {
-    corrected(picture).chain(latencies(picture)).collect()
+    let corrected = counted(picture, "corrected_bit_share", Trends::corrected);
+    let errors = counted(picture, "errors", Trends::errors);
+    let of_probes = latencies(picture).chain(losses(picture));
+    corrected.chain(errors).chain(of_probes).collect()
+}
+
+fn losses(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
+    let known = picture.known;
+    let course = move |(hop, values): (Hop, Vec<f64>)| {
+        let far = known.fabric.link(hop.link).far(hop.from).node;
+        Series {
+            of: "loss".to_owned(),
+            at: [far, hop.from].map(|node| name(known, node)).to_vec(),
+            link: parallel(known, hop.link),
+            every_s: Losses::EVERY.as_secs_f64(),
+            values,
+        }
+    };
+    known.losses.courses().map(course)
 }
 
 /// Before a queue that was full, all waited.
@@ -94,29 +121,36 @@ fn latencies(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
         .courses()
         .filter(move |(place, _)| is_free(place));
     courses.map(move |(place, values)| {
-        let at = match place {
-            Where::Host(host) => vec![host],
+        let (at, link) = match place {
+            Where::Host(host) => (vec![host], None),
             // Whoever hears of it first.
-            Where::Hop(hop) => vec![far(&hop), hop.from],
+            Where::Hop(hop) => (vec![far(&hop), hop.from], parallel(known, hop.link)),
         };
         Series {
             of: "latency_us".to_owned(),
             at: at.into_iter().map(|node| name(known, node)).collect(),
+            link,
             every_s: Latencies::EVERY.as_secs_f64(),
             values,
         }
     })
 }
 
-fn corrected(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
+/// What each end of a link counts of what comes in.
+fn counted(
+    picture: &Picture<'_>,
+    of: &'static str,
+    values: fn(&Trends, NodeId, &str) -> Vec<f64>,
+) -> impl Iterator<Item = Series> {
     let known = picture.known;
     let course = move |(hop, interface): (Hop, &str)| {
-        let values = known.trends.corrected(hop.from, interface);
+        let values = values(known.trends, hop.from, interface);
         let far = known.fabric.link(hop.link).far(hop.from).node;
         let at = [hop.from, far].map(|node| name(known, node));
         (!values.is_empty()).then(|| Series {
-            of: "corrected_bit_share".to_owned(),
+            of: of.to_owned(),
             at: at.to_vec(),
+            link: parallel(known, hop.link),
             every_s: Trends::HALF.as_secs_f64(),
             values,
         })

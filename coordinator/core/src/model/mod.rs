@@ -19,6 +19,7 @@ use reweave_planner::paths::drained;
 
 use crate::ingest::{Ingest, rates};
 use crate::latencies::Latencies;
+use crate::losses::Losses;
 use crate::policy::Policy;
 use crate::resting::Resting;
 use crate::spread::{Spread, scaled};
@@ -43,6 +44,7 @@ pub(crate) struct Known<'a> {
     pub(crate) ingest: &'a Ingest,
     pub(crate) trends: &'a Trends,
     pub(crate) latencies: &'a Latencies,
+    pub(crate) losses: &'a Losses,
     pub(crate) ways: &'a Ways,
     pub(crate) resting: &'a Resting,
     pub(crate) policy: &'a Policy,

@@ -224,6 +224,24 @@ fn a_link_or_host_that_has_become_slower_is_named() {
     );
 }
 
+/// The same finding as without, though links that the same probes cross are seen to lose some, too.
+#[test]
+fn since_when_a_link_loses_probes_is_told() {
+    let mut cluster = cluster();
+    probe_for(&mut cluster, Duration::from_secs(17 * 30));
+    assert_eq!(causes(&mut cluster), []);
+    let lossy = hop(&cluster, "leaf0", "spine2");
+    cluster.network.lossy.insert(lossy);
+    probe_for(&mut cluster, Duration::from_secs(4 * 30));
+    let found = causes(&mut cluster);
+    assert_eq!((found.len(), found[0].class), (1, Class::LossyLink));
+    let said = found[0].evidence.join("; ");
+    assert!(said.contains("loss went from 0.000 to 0.1"), "{said}");
+    cluster.network.lossy.clear();
+    probe_for(&mut cluster, Duration::from_secs(4 * 30));
+    assert_eq!(causes(&mut cluster), []);
+}
+
 /// Cards would tell: for as long as a job fills a link, a queue stands before it. What is slower while
 /// nobody sends is the link.
 #[test]

@@ -3,6 +3,7 @@
 mod auto;
 mod back;
 mod beside;
+mod cables;
 mod cluster;
 mod diagnosis;
 mod direct;

@@ -206,7 +206,7 @@ impl Network {
                 link_address(&self.fabric, far, link),
             );
             let (addresses, gateways) = match self.fabric.node(node).role {
-                Role::Host => (vec![host_address(node)], vec![other]),
+                Role::Host => (vec![nic_address(node, index)], vec![other]),
                 Role::Switch => (vec![own], vec![]),
                 Role::Relay => (vec![own, nic_address(node, index)], vec![other]),
             };
@@ -422,12 +422,11 @@ impl Network {
         if leaf == last {
             return vec![first, down];
         }
-        let hashed = self.node(&format!("spine{}", flow.spine));
-        let hashed = self.fabric.links_between(leaf, hashed).next().unwrap();
+        let hashed = self.cable(leaf, self.node(&format!("spine{}", flow.spine)), key);
         let pinned = self.pinned(leaf, key);
         let up = pinned.unwrap_or_else(|| self.routed(leaf, key, flow.to, hashed));
         let spine = self.fabric.link(up).far(leaf).node;
-        let across = self.fabric.links_between(spine, last).next().unwrap();
+        let across = self.cable(spine, last, key);
         vec![
             first,
             Hop {
@@ -440,6 +439,13 @@ impl Network {
             },
             down,
         ]
+    }
+
+    /// Of parallel cables each node hashes onto one in its own way.
+    fn cable(&self, from: NodeId, to: NodeId, key: &FlowKey) -> LinkId {
+        let links: Vec<_> = self.fabric.links_between(from, to).collect();
+        let mixed = usize::from(key.source.port()) + usize::from(key.destination.port());
+        links[mixed / (1 + from.index() % 3) % links.len()]
     }
 
     /// By the routes that the switch holds for this host, if it does: where they are not the same, one
@@ -562,8 +568,8 @@ pub(crate) fn host_address(node: NodeId) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + node.index() as u32)
 }
 
-/// Of a host that forwards, at each of its interfaces.
-fn nic_address(node: NodeId, nic: usize) -> Ipv4Addr {
+/// Of a host with several interfaces, at each of them.
+pub(super) fn nic_address(node: NodeId, nic: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(host_address(node).to_bits() + ((nic as u32) << 16))
 }
 

@@ -1,11 +1,18 @@
 //! Hosts with two NICs, each at a switch of its own.
 
+use std::net::SocketAddrV4;
+
+use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::cause::Class;
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::operator::Mode;
+use reweave_common::probing::PROBE_PORT;
+use reweave_common::sample::Reading;
+use reweave_common::units::Rate;
 
 use super::cluster::Cluster;
-use super::diagnosis::only;
-use super::network::Network;
+use super::diagnosis::{causes, only, say};
+use super::network::{Network, nic_address};
 use super::scene::A_WHILE;
 
 const RACKS: [[&str; 2]; 2] = [["leaf0", "leaf1"], ["leaf2", "leaf3"]];
@@ -35,4 +42,51 @@ fn rails(swapped: [usize; 2]) -> Cluster {
 fn a_host_whose_cables_were_swapped_is_named() {
     let swapped = (Class::ConfigurationMismatch, "h2".to_owned());
     assert_eq!(only(&mut rails([2, 5])), swapped);
+}
+
+/// What trains of one host to another told, by one of its NICs to the same of the other.
+fn measured(cluster: &Cluster, [from, to, rail]: [usize; 3], mbps: u64) -> Reading {
+    let end = |host: usize, port| {
+        let node = cluster.network.node(&format!("h{host}"));
+        SocketAddrV4::new(nic_address(node, rail), port)
+    };
+    let rate = Rate::from_bits_per_s(mbps * 1_000_000);
+    Reading::Bandwidth(BandwidthReading {
+        flow: FlowKey {
+            protocol: Protocol::Udp,
+            source: end(from, 7400),
+            destination: end(to, PROBE_PORT),
+        },
+        bandwidth: Bandwidth::Known {
+            rate,
+            least: rate,
+            most: rate,
+            trains: 20,
+        },
+        routers: None,
+    })
+}
+
+/// What is usual on one rail is slow on the other.
+#[test]
+fn a_pair_that_is_slow_on_one_of_two_rails_is_named_with_its_rail() {
+    let mut cluster = rails([4, 5]);
+    for from in 0..4 {
+        let others = (0..4).filter(|to| *to != from);
+        let ways = others.flat_map(|to| [[from, to, 0], [from, to, 1]]);
+        let readings = ways.map(|way| {
+            let mbps = match way {
+                [0, 3, 0] => 500,
+                [_, _, 0] => 1000,
+                _ => 500,
+            };
+            measured(&cluster, way, mbps)
+        });
+        let readings = readings.collect();
+        say(&mut cluster, &format!("h{from}"), readings);
+    }
+    let slow = (Class::SlowPair, "h0 and h3".to_owned());
+    assert_eq!(only(&mut cluster), slow);
+    let said = causes(&mut cluster)[0].evidence.join("; ");
+    assert!(said.contains("on rail 0 have 1.0 Gb/s"), "{said}");
 }

@@ -161,3 +161,20 @@ fn optics_whose_corrected_bits_climb_will_die() {
     let told = (Class::DyingOptic, "leaf0-spine1 from spine1".to_owned());
     assert_eq!(only(&mut cluster), told);
 }
+
+#[test]
+fn optics_that_begin_to_break_frames_are_bad() {
+    let mut cluster = cluster();
+    let port = interface(&cluster, "leaf0", "spine1");
+    for minute in 0..24_u64 {
+        // Of a million: less than what is bad whenever it began.
+        let broken = Signal::FrameErrors;
+        let broken = health(&port, broken, u64::from(minute >= 19));
+        say(&mut cluster, "leaf0", vec![broken]);
+        cluster.run_for(Duration::from_secs(60));
+    }
+    let told = (Class::BadOptic, "leaf0-spine1 from spine1".to_owned());
+    assert_eq!(only(&mut cluster), told);
+    let said = causes(&mut cluster)[0].evidence.join("; ");
+    assert!(said.contains("errors went from 0.000 to 1.0e-6"), "{said}");
+}

@@ -2,9 +2,19 @@
 
 use reweave_common::fabric::Fabric;
 
-use super::evidence::{Evidence, EvidenceError, Series, hops, node, subject_at, subject_of};
+use super::evidence::{Evidence, EvidenceError, Series, node, subject_at, subject_of};
 use super::hosts::median;
-use super::{Cause, Class, Subject};
+use super::passages::{passage, shared};
+use super::{Cause, Class, Subject, cables};
+
+/// Cables within their specification break some frames, and fewer the less they carry.
+const LEAST_ERRORS: f64 = 1e-7;
+/// A share of lost probes that nobody can be told to live with.
+pub(super) const WORTH_A_WORD: f64 = 0.01;
+/// What crosses a link that loses probes and no other that does, loses as many; what others cross as well, fewer.
+const NEARLY: f64 = 0.75;
+/// So many of the last values say how it is now.
+const LATELY: usize = 4;
 
 /// A change of the mean of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,33 +65,86 @@ pub fn changes(values: &[f64]) -> Option<Change> {
     None
 }
 
-pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let mut findings = Vec::new();
-    let mut slower = Vec::new();
+/// What is worse than it was.
+#[derive(Default)]
+pub(super) struct Worse {
+    pub(super) slower: Vec<Cause>,
+    pub(super) broken: Vec<Cause>,
+    pub(super) lossier: Vec<Lossier>,
+}
+
+/// One direction of a link whose probes get lost more often than they did. Others that the same probes cross are
+/// seen to lose some, too.
+pub(super) struct Lossier {
+    pub(super) cause: Cause,
+    after: f64,
+}
+
+pub(super) fn worse(evidence: &Evidence, fabric: &Fabric) -> Result<Worse, EvidenceError> {
+    let (mut worse, mut slower) = (Worse::default(), Vec::new());
     for series in &evidence.series {
-        let class = match &series.of[..] {
-            "latency_us" => Class::Latency,
-            "loss" => Class::LossyLink,
-            "errors" => Class::BadOptic,
+        let (class, least) = match &series.of[..] {
+            "latency_us" => (Class::Latency, 0.0),
+            "loss" => (Class::LossyLink, 0.0),
+            "errors" => (Class::BadOptic, LEAST_ERRORS),
             _ => continue,
         };
         let subject = subject(series, fabric)?;
-        let Some(Change { at, before, after }) = changes(&series.values) else {
+        let Some(change) = changes(&series.values).filter(|it| it.after >= least) else {
             continue;
         };
-        let ago_s = (series.values.len() - at) as f64 * series.every_s;
-        let of = &series.of;
-        let said = format!("{of} went from {before:.3} to {after:.3} {ago_s:.0} s ago");
-        let finding = class.cause(subject, 0.8, said);
-        match &finding.subject {
-            Subject::Hop { .. } if class == Class::Latency => {
-                note(&mut slower, ago_s, series.every_s, finding);
+        let ago_s = (series.values.len() - change.at) as f64 * series.every_s;
+        let confidence = shared(0.8, &subject);
+        let cause = class.cause(subject, confidence, change.said_of(&series.of, ago_s));
+        let after = change.after;
+        match (class, &cause.subject) {
+            (Class::Latency, Subject::Hop { .. } | Subject::Ambiguous(_)) => {
+                note(&mut slower, ago_s, series.every_s, cause);
             }
-            _ => findings.push(finding),
+            (Class::Latency, _) => worse.slower.push(cause),
+            _ if !change.lasts(&series.values) => {}
+            (Class::BadOptic, _) => worse.broken.push(cause),
+            _ => worse.lossier.push(Lossier { cause, after }),
         }
     }
-    findings.extend(slower.into_iter().map(|(_, finding)| finding));
-    Ok(findings)
+    let slower = slower.into_iter().map(|(_, finding)| finding);
+    worse.slower.extend(slower);
+    worse.lossier.sort_by(|a, b| b.after.total_cmp(&a.after));
+    Ok(worse)
+}
+
+impl Change {
+    fn said_of(&self, of: &str, ago_s: f64) -> String {
+        let told = |value: f64| match value == 0.0 || value >= 0.001 {
+            true => format!("{value:.3}"),
+            false => format!("{value:.1e}"),
+        };
+        let [before, after] = [self.before, self.after].map(told);
+        format!("{of} went from {before} to {after} {ago_s:.0} s ago")
+    }
+
+    /// Whether it is so still: what was mended loses nothing more.
+    fn lasts(&self, values: &[f64]) -> bool {
+        let lately = &values[values.len().saturating_sub(LATELY)..];
+        median(&mut lately.to_vec()) > (self.before + self.after) / 2.0
+    }
+}
+
+/// Where nothing is known to lose probes now, those that lose the most of what began to.
+pub(super) fn lossiest(lossier: Vec<Lossier>, fabric: &Fabric) -> Option<Cause> {
+    let most = lossier.first()?.after;
+    let is_it = |it: &Lossier| it.after >= WORTH_A_WORD && it.after > NEARLY * most;
+    let all = lossier.into_iter().filter(is_it).map(|it| (it.cause, ()));
+    let all = cables::joined(all.collect(), fabric, |(), ()| true);
+    all.into_iter().reduce(|one, other| {
+        let subject = Subject::either([one.subject, other.subject]);
+        Cause {
+            confidence: shared(0.8, &subject),
+            subject,
+            evidence: [one.evidence, other.evidence].concat(),
+            ..one
+        }
+    })
 }
 
 /// What became slower at the same time may be crossed by the same probes.
@@ -99,8 +162,8 @@ pub(super) fn subject(series: &Series, fabric: &Fabric) -> Result<Subject, Evide
     match &series.at[..] {
         [place] => node(fabric, place).map(|_| subject_at(fabric, place)),
         [end, peer, ..] => {
-            let hops = hops(fabric, &[peer.clone(), end.clone()])?;
-            Ok(subject_of(fabric, hops[0]))
+            let passage = passage(fabric, [peer, end], series.link.as_deref())?;
+            Ok(passage.subject(fabric, subject_of))
         }
         [] => Err(EvidenceError::NoSuchNode {
             name: String::new(),

@@ -10,6 +10,7 @@ use super::evidence::{
     Probed, Series, Trace, UNKNOWN, UnsentFacts, hops, node,
 };
 use super::localise::scattered;
+use super::passages::{passage, passages};
 use super::vanished::is_lost_from_sight;
 
 /// What a counter of bits in a second can hold.
@@ -89,21 +90,27 @@ impl Evidence {
                 "a flow over {path:?} left out: it comes by {twice} twice"
             ))
         });
-        let parallel = self
-            .flows
-            .iter()
-            .filter(|it| has_parallel(fabric, &it.path));
-        let parallel = parallel.map(|it| {
-            let path = it.path.join(">");
-            format!("a flow over {path:?} left out: there are parallel links on its way")
-        });
         let short = self.series.iter().filter(|it| it.values.len() < LEARNING);
         let short = short.map(|it| {
             let (of, at) = (&it.of, it.at.join("-"));
             format!("the series of {of} at {at} left out: less than {LEARNING} values show nothing")
         });
-        let said = unknown.chain(round).chain(parallel).chain(short);
-        said.chain(self.doubts_of_hosts(fabric)).collect()
+        let said = unknown.chain(round).chain(self.doubts_of_cables(fabric));
+        said.chain(short)
+            .chain(self.doubts_of_hosts(fabric))
+            .collect()
+    }
+
+    /// Of flows that say over which nodes they go, and not by which of parallel links.
+    fn doubts_of_cables(&self, fabric: &Fabric) -> impl Iterator<Item = String> {
+        let is_unsure = |flow: &&FlowFacts| {
+            let way = passages(fabric, &flow.path, &flow.links).unwrap_or_default();
+            way.iter().any(|it| !it.is_sure)
+        };
+        self.flows.iter().filter(is_unsure).map(|it| {
+            let path = it.path.join(">");
+            format!("a flow over {path:?} left out: there are parallel links on its way, and none is named")
+        })
     }
 
     /// The same of what hosts and their probes say alone.
@@ -124,7 +131,8 @@ impl Sifted {
     /// What is left out of what hosts and their probes say. A series that is short grows while it is
     /// watched.
     pub fn doubts(&self, fabric: &Fabric) -> Vec<String> {
-        self.0.doubts_of_hosts(fabric).collect()
+        let of_cables = self.0.doubts_of_cables(fabric);
+        of_cables.chain(self.0.doubts_of_hosts(fabric)).collect()
     }
 }
 
@@ -135,17 +143,6 @@ fn is_unknown(path: &[String]) -> bool {
 fn not_followed(what: &str, path: &[String]) -> String {
     let path = path.join(">");
     format!("{what} over {path:?} left out: not every hop is known")
-}
-
-/// Whether two neighbours of a path are joined by several links, of which it names none.
-pub(super) fn has_parallel(fabric: &Fabric, path: &[String]) -> bool {
-    path.windows(2)
-        .any(|pair| are_several(fabric, &pair[0], &pair[1]))
-}
-
-fn are_several(fabric: &Fabric, a: &str, b: &str) -> bool {
-    let ends = [a, b].map(|name| fabric.find(name));
-    matches!(ends, [Some(a), Some(b)] if fabric.links_between(a, b).nth(1).is_some())
 }
 
 /// The first node that a path is at for a second time: what goes round in a circle never arrives.
@@ -237,12 +234,22 @@ impl Told for PortFacts {
 
     /// Between some there are several links, each with a port of its own.
     fn of(&self, fabric: &Fabric) -> Option<String> {
-        let is_alone = !are_several(fabric, &self.node, &self.peer);
-        is_alone.then(|| format!("the port of {}", self.place()))
+        let way = self.incoming(fabric).ok().filter(|it| it.is_sure)?;
+        let link = way.hop.link;
+        let by = match fabric.is_parallel(link) {
+            true => format!(" by {}", fabric.link_name(link)),
+            false => String::new(),
+        };
+        Some(format!("the port of {}{by}", self.place()))
     }
 
+    /// Who names the only link says no more than who does not.
     fn agrees(&self, other: &Self) -> bool {
-        self == other
+        let link = other.link.clone();
+        Self {
+            link,
+            ..self.clone()
+        } == *other
     }
 }
 
@@ -254,7 +261,7 @@ impl PortFacts {
 
 impl Told for Probed {
     fn check(&self, fabric: &Fabric) -> Checked {
-        hops(fabric, &self.path)?;
+        passages(fabric, &self.path, &self.links)?;
         let of = || self.path.join(">");
         let mut sent = [self.sent, self.large_sent].into_iter();
         sent.try_for_each(|sent| counted("the number of probes", of, sent))?;
@@ -359,7 +366,7 @@ impl Told for PairFacts {
 
 impl Told for FlowFacts {
     fn check(&self, fabric: &Fabric) -> Checked {
-        hops(fabric, &self.path)?;
+        passages(fabric, &self.path, &self.links)?;
         let of = || self.path.join(">");
         within(
             "the highest rate",
@@ -383,6 +390,9 @@ impl Told for Series {
         }
         let of = || self.place();
         within("the number of places", of, self.at.len() as f64, 2.0)?;
+        if let [end, peer] = &self.at[..] {
+            passage(fabric, [peer, end], self.link.as_deref())?;
+        }
         at_least_nothing("the time between values", of, self.every_s)?;
         if self.every_s == 0.0 {
             return impossible("the time between values", of, self.every_s);

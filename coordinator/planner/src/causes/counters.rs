@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::Fabric;
 
 use super::evidence::{Evidence, EvidenceError, PortFacts, link_of, subject_at, subject_of};
+use super::passages::shared;
 use super::{Cause, Class, Subject, cables};
 
 /// A cable within its specification mangles far fewer frames.
@@ -50,17 +51,19 @@ fn bad_optic(port: &PortFacts, fabric: &Fabric) -> Result<Option<Cause>, Evidenc
     if over.is_empty() {
         return Ok(None);
     }
-    let subject = subject_of(fabric, port.incoming(fabric)?);
-    let mut finding = Class::BadOptic.cause(subject, 0.9, String::new());
+    let subject = port.incoming(fabric)?.subject(fabric, subject_of);
+    let confidence = shared(0.9, &subject);
+    let mut finding = Class::BadOptic.cause(subject, confidence, String::new());
     finding.evidence = over;
     Ok(Some(finding))
 }
 
 fn flap(port: &PortFacts, fabric: &Fabric) -> Result<Option<Cause>, EvidenceError> {
-    let link = link_of(fabric, port.incoming(fabric)?);
+    let link = port.incoming(fabric)?.subject(fabric, link_of);
+    let confidence = shared(0.9, &link);
     let times = port.link_downs;
     let said = format!("{} lost the link {times} times", port.node);
-    Ok((times > 0).then(|| Class::NicFlap.cause(link, 0.9, said)))
+    Ok((times > 0).then(|| Class::NicFlap.cause(link, confidence, said)))
 }
 
 /// Who pauses its peers because it is itself made to pause only passes on what begins elsewhere.

@@ -9,6 +9,7 @@ use reweave_common::snapshot::Hop;
 use serde::Deserialize;
 
 use super::Subject;
+use super::passages::{Passage, passage, passages};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -25,12 +26,15 @@ pub struct Evidence {
 }
 
 /// What came of probes of one flow.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probed {
     /// All nodes the probes passed, from sender to receiver, and back to the sender where answers
     /// count; `*` for one that is not known.
     pub path: Vec<String>,
+    /// By which link from each of them to the next, `*` where that is not known; empty where none is named.
+    #[serde(default)]
+    pub links: Vec<String>,
     pub sent: u64,
     pub lost: u64,
     /// The same of probes as large as the MTU.
@@ -47,6 +51,8 @@ pub struct PortFacts {
     pub node: String,
     /// Who is at the other end.
     pub peer: String,
+    /// Whose end it is, where several links join the two.
+    pub link: Option<String>,
     /// Of the frames that came in.
     pub frame_error_share: Option<f64>,
     pub corrected_bit_share: Option<f64>,
@@ -91,10 +97,13 @@ pub struct UnsentFacts {
     pub no_way: u64,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowFacts {
     pub path: Vec<String>,
+    /// As of probes.
+    #[serde(default)]
+    pub links: Vec<String>,
     pub gbps: f64,
     /// The highest of the readings that this is the mean of, and how many there are, where that is known.
     #[serde(default)]
@@ -157,6 +166,9 @@ pub struct PairTime {
     /// Nodes of its path; empty when it is not known.
     #[serde(default)]
     pub path: Vec<String>,
+    /// As of probes.
+    #[serde(default)]
+    pub links: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -174,6 +186,9 @@ pub struct Series {
     pub of: String,
     /// Where: a host, or the two ends of a link, the one that counted first.
     pub at: Vec<String>,
+    /// Which link, where several join the two.
+    #[serde(default)]
+    pub link: Option<String>,
     pub every_s: f64,
     pub values: Vec<f64>,
 }
@@ -197,6 +212,18 @@ pub enum EvidenceError {
     NotLinked {
         a: String,
         b: String,
+    },
+    /// A link of that name joins others, or there is none.
+    NoSuchLink {
+        link: String,
+        a: String,
+        b: String,
+    },
+    /// A link is named for other hops than there are.
+    OtherHops {
+        path: String,
+        hops: usize,
+        links: usize,
     },
     NoHost {
         name: String,
@@ -233,6 +260,10 @@ impl fmt::Display for EvidenceError {
         match self {
             Self::NoSuchNode { name } => write!(f, "the fabric has no node named {name:?}"),
             Self::NotLinked { a, b } => write!(f, "{a} and {b} are not linked in the fabric"),
+            Self::NoSuchLink { link, a, b } => write!(f, "no link {link} joins {a} and {b}"),
+            Self::OtherHops { path, hops, links } => {
+                write!(f, "{path} has {hops} hops, and {links} links are named")
+            }
             Self::NoHost { name } => write!(f, "{name} is a switch, and no host"),
             Self::NoSuchRank { job, rank } => write!(f, "job {job} has no rank {rank}"),
             Self::MoreLostThanSent { path } => {
@@ -278,20 +309,10 @@ pub(super) fn node(fabric: &Fabric, name: &str) -> Result<NodeId, EvidenceError>
     fabric.find(name).ok_or_else(missing)
 }
 
-/// The hops between neighbours, as far as both are known.
+/// The hops between neighbours, as far as both are known; by the first of parallel links.
 pub(super) fn hops(fabric: &Fabric, path: &[String]) -> Result<Vec<Hop>, EvidenceError> {
-    let known = path.windows(2);
-    let known = known.filter(|pair| pair.iter().all(|name| name != UNKNOWN));
-    let hop = |pair: &[String]| {
-        let [from, to] = [node(fabric, &pair[0])?, node(fabric, &pair[1])?];
-        let link = fabric.links_between(from, to).next();
-        let link = link.ok_or_else(|| EvidenceError::NotLinked {
-            a: pair[0].clone(),
-            b: pair[1].clone(),
-        })?;
-        Ok(Hop { from, link })
-    };
-    known.map(hop).collect()
+    let passages = passages(fabric, path, &[])?;
+    Ok(passages.into_iter().map(|it| it.hop).collect())
 }
 
 /// A node, by what it is.
@@ -381,10 +402,15 @@ impl fmt::Display for UnsentFacts {
 }
 
 impl PortFacts {
-    /// What it counts as incoming came over this hop.
-    pub(super) fn incoming(&self, fabric: &Fabric) -> Result<Hop, EvidenceError> {
-        let hops = hops(fabric, &[self.peer.clone(), self.node.clone()])?;
-        Ok(hops[0])
+    /// What it counts as incoming came this way.
+    pub(super) fn incoming(&self, fabric: &Fabric) -> Result<Passage, EvidenceError> {
+        passage(fabric, [&self.peer, &self.node], self.link.as_deref())
+    }
+
+    /// Whether it may be an end of that link.
+    pub(super) fn may_be_of(&self, fabric: &Fabric, link: &str) -> bool {
+        let incoming = self.incoming(fabric);
+        incoming.is_ok_and(|it| it.may_be_by(fabric, link))
     }
 }
 
@@ -396,8 +422,8 @@ impl Evidence {
             let flows = self.flows.iter();
             let mut flows = flows.filter(|flow| flow.job.as_ref() == Some(&job.job));
             flows.any(|flow| {
-                let hops = hops(fabric, &flow.path).unwrap_or_default();
-                hops.iter().any(|hop| fabric.link_name(hop.link) == link)
+                let way = passages(fabric, &flow.path, &flow.links).unwrap_or_default();
+                way.iter().any(|it| it.may_be_by(fabric, link))
             })
         };
         let past = |job: &JobFacts, switch: &String| {

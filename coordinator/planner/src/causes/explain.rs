@@ -10,8 +10,9 @@ use reweave_common::rhythm::{Beat, Shape};
 use reweave_common::units::Rate;
 
 use super::evidence::{
-    CollectiveFacts, Evidence, EvidenceError, JobFacts, PairTime, UNKNOWN, hops, subject_of,
+    CollectiveFacts, Evidence, EvidenceError, JobFacts, PairTime, UNKNOWN, subject_of,
 };
+use super::passages::{Passage, Way};
 use super::{Cause, Class, Subject, diagnose};
 
 /// With less than this part of an iteration on the wires, they are not what a job waits for.
@@ -48,9 +49,9 @@ pub struct ExchangedPair {
     /// The part of the time that it sends, where that is known.
     pub busy_share: Option<f64>,
     /// Empty when it is not known.
-    pub path: Vec<String>,
+    pub way: Way,
     /// Then those that probes take between the two.
-    pub ways: Vec<Vec<String>>,
+    pub ways: Vec<Way>,
 }
 
 /// Nothing when there is no such job, or it has no collectives.
@@ -74,13 +75,16 @@ pub fn explain(
         hosts,
         pair_ms: Some(pair.ms),
         others_ms: others(slowest, pair),
-        path: pair.path.clone(),
         doubts: silent(evidence, job, slowest)
             .chain(apart(facts, &findings))
             .collect(),
         ..Explanation::default()
     };
-    blame(&mut explanation, fabric, &findings)?;
+    let way = Way {
+        nodes: pair.path.clone(),
+        links: pair.links.clone(),
+    };
+    blame(&mut explanation, &way, fabric, &findings)?;
     if explanation.cause.is_none() && is_even(&explanation) {
         let even = "all pairs take as long: it is not one way that slows it";
         explanation.doubts.push(even.to_owned());
@@ -190,13 +194,13 @@ pub fn explain_exchange(
         others_ms: median(others.iter().filter_map(|it| ms(it)).collect()),
         pair_bits_per_s: Some(slowest.rate),
         others_bits_per_s: median(rates.collect()).map(|it| Rate::from_bits_per_s(it as u64)),
-        path: slowest.path.clone(),
         ..Explanation::default()
     };
-    if explanation.path.is_empty() {
-        suppose(&mut explanation, &slowest.ways, fabric, findings)?;
-    }
-    blame(&mut explanation, fabric, findings)?;
+    let way = match slowest.way.nodes.is_empty() {
+        true => supposed(&mut explanation, &slowest.ways, fabric, findings)?,
+        false => slowest.way.clone(),
+    };
+    blame(&mut explanation, &way, fabric, findings)?;
     if let Some(beat) = beat.filter(|_| explanation.cause.is_none()) {
         explanation.doubts.extend(rest(&beat));
     }
@@ -204,19 +208,19 @@ pub fn explain_exchange(
 }
 
 /// By the ways of probes: those over what is wrong, if there are some, as far as they agree.
-fn suppose(
+fn supposed(
     told: &mut Explanation,
-    ways: &[Vec<String>],
+    ways: &[Way],
     fabric: &Fabric,
     findings: &[Cause],
-) -> Result<(), EvidenceError> {
+) -> Result<Way, EvidenceError> {
     let wrong = findings.iter().filter(|it| slows(it.class));
     let wrong: Vec<_> = wrong.filter(|it| distance(&it.subject) < 2).collect();
     let mut suspect = Vec::new();
     for way in ways {
-        let hops = hops(fabric, way)?.into_iter();
-        let mut hops = hops.map(|hop| subject_of(fabric, hop));
-        if hops.any(|hop| wrong.iter().any(|it| hop.touches(&it.subject))) {
+        let hops = crossed(fabric, &way.passages(fabric)?);
+        let is_wrong = |hop: &Subject| wrong.iter().any(|it| hop.touches(&it.subject));
+        if hops.iter().any(is_wrong) {
             suspect.push(way.clone());
         }
     }
@@ -226,19 +230,32 @@ fn suppose(
             "its own way is not known: {some} of the {all} that probes take there lead over what is named"
         ));
     }
-    told.path = common(if some > 0 { &suspect } else { ways });
-    Ok(())
+    let ways = if some > 0 { &suspect } else { ways };
+    let of = |names: fn(&Way) -> &Vec<String>| {
+        let all: Vec<_> = ways.iter().map(names).collect();
+        common(&all)
+    };
+    Ok(Way {
+        nodes: of(|way| &way.nodes),
+        links: of(|way| &way.links),
+    })
 }
 
-/// What all these ways have in common; nothing where some are longer than others.
-fn common(ways: &[Vec<String>]) -> Vec<String> {
-    let Some((first, others)) = ways.split_first() else {
+/// All hops that it may lead over.
+fn crossed(fabric: &Fabric, way: &[Passage]) -> Vec<Subject> {
+    let hops = way.iter().flat_map(|it| it.each(fabric));
+    hops.map(|hop| subject_of(fabric, hop)).collect()
+}
+
+/// What all these have in common; nothing where some are longer than others.
+fn common(all: &[&Vec<String>]) -> Vec<String> {
+    let Some((first, others)) = all.split_first() else {
         return vec![];
     };
-    if others.iter().any(|way| way.len() != first.len()) {
+    if others.iter().any(|other| other.len() != first.len()) {
         return vec![];
     }
-    let at = |(place, name): (usize, &String)| match others.iter().all(|way| way[place] == *name) {
+    let at = |(place, name): (usize, &String)| match others.iter().all(|it| it[place] == *name) {
         true => name.clone(),
         false => UNKNOWN.to_owned(),
     };
@@ -314,18 +331,32 @@ fn distance(subject: &Subject) -> u8 {
     }
 }
 
+/// That a way leads by one of parallel links, and it is not known by which.
+fn unsure(fabric: &Fabric, way: &[Passage]) -> Option<String> {
+    let Passage { hop, .. } = way.iter().find(|it| !it.is_sure)?;
+    let to = fabric.link(hop.link).far(hop.from).node;
+    let [from, to] = [hop.from, to].map(|node| fabric.name(node));
+    Some(format!(
+        "by which of the parallel links from {from} to {to} it goes is not known"
+    ))
+}
+
 /// A finding about one of the hosts, a link of the path, or the job itself.
-fn blame(told: &mut Explanation, fabric: &Fabric, findings: &[Cause]) -> Result<(), EvidenceError> {
-    let unknown = told.path.is_empty() || told.path.iter().any(|name| name == UNKNOWN);
-    if unknown {
+fn blame(
+    told: &mut Explanation,
+    way: &Way,
+    fabric: &Fabric,
+    findings: &[Cause],
+) -> Result<(), EvidenceError> {
+    told.path.clone_from(&way.nodes);
+    if !way.is_known() {
         let [from, to] = &told.hosts;
         told.doubts
             .push(format!("not every hop from {from} to {to} is known"));
     }
-    let on_path: Vec<_> = hops(fabric, &told.path)?
-        .into_iter()
-        .map(|hop| subject_of(fabric, hop))
-        .collect();
+    let passages = way.passages(fabric)?;
+    told.doubts.extend(unsure(fabric, &passages));
+    let on_path = crossed(fabric, &passages);
     let concerns = |finding: &&Cause| match &finding.subject {
         Subject::Job(job) => *job == told.job,
         Subject::Host(host) => told.hosts.contains(host),

@@ -7,6 +7,7 @@ use reweave_common::snapshot::Hop;
 
 use super::check::comes_twice;
 use super::evidence::{Evidence, EvidenceError, hops, subject_of};
+use super::passages::shared;
 use super::routes::rate;
 use super::{Cause, Class, Subject, cables, change, jobs};
 
@@ -52,7 +53,8 @@ fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
                 "corrected bits climb; at this pace they cannot be corrected in {hours:.0} h"
             );
             let subject = change::subject(series, fabric)?;
-            let finding = Class::DyingOptic.cause(subject, 0.7 * explained, said);
+            let confidence = shared(0.7 * explained, &subject);
+            let finding = Class::DyingOptic.cause(subject, confidence, said);
             findings.push((finding, ()));
         }
     }

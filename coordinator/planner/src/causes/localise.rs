@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
-use reweave_common::snapshot::Hop;
 
-use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, hops, link_of, subject_of};
+use super::change::WORTH_A_WORD;
+use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, link_of, subject_of};
+use super::passages::{Passage, passages};
 use super::vanished::Vanished;
 use super::votes::{Cast, Ground, Votes};
 use super::{Cause, Class, Sifted, Subject, cables};
@@ -61,8 +62,6 @@ const CLEARS_HOST: f64 = 8.0;
 const CLEARS_SWITCH: f64 = 8.0;
 /// Of two directions of one cable.
 const CLEARLY_MORE: f64 = 4.0;
-/// A share of lost probes that nobody can be told to live with.
-const WORTH_A_WORD: f64 = 0.01;
 const MOST_CULPRITS: usize = 16;
 
 pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {
@@ -268,7 +267,7 @@ impl Suspect {
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let lost = Lost::of(evidence, fabric)?;
     let found = lost.culprits.into_iter().map(|(culprit, subjects)| {
-        let mut finding = finding(&culprit, subjects, evidence);
+        let mut finding = finding(&culprit, subjects, evidence, fabric);
         let first = culprit.suspects[0];
         let supposed = lost.vanished.said_of(first, &lost.ground);
         finding.evidence.extend(supposed);
@@ -368,21 +367,22 @@ fn traced(
     let probes = evidence.probes.iter().filter(is_known);
     let probe = |probed: &Probed| {
         let counts = counted(probed)?;
-        Some(crossed(atlas, &probed.path, counts))
+        Some(crossed(atlas, probed, counts))
     };
     probes.filter_map(probe).collect()
 }
 
 fn crossed(
     atlas: &Atlas<'_>,
-    path: &[String],
+    probed: &Probed,
     [sent, lost]: [u64; 2],
 ) -> Result<Probe, EvidenceError> {
-    let hops = hops(atlas.fabric, path)?;
-    let first = hops.first().map(|hop| hop.from);
+    let way = passages(atlas.fabric, &probed.path, &probed.links)?;
+    let first = way.first().map(|it| it.hop.from);
     let first = first.filter(|&node| atlas.fabric.node(node).role != Role::Switch);
-    let ends = [first, farthest(atlas, &hops)];
-    let mut hops: Vec<_> = hops.iter().map(|&hop| atlas.index(hop)).collect();
+    let ends = [first, farthest(atlas, &way)];
+    let hops = way.iter().flat_map(|it| it.each(atlas.fabric));
+    let mut hops: Vec<_> = hops.map(|hop| atlas.index(hop)).collect();
     hops.sort_unstable();
     hops.dedup();
     Ok(Probe {
@@ -403,9 +403,7 @@ fn subjects(atlas: &Atlas<'_>, culprit: &Culprit) -> Vec<Subject> {
         Suspect::Hop(index) => subject_of(fabric, atlas.hop(index)),
         Suspect::Link(index) => link_of(fabric, atlas.hop(index)),
     };
-    let all = culprit.suspects.iter();
-    let all = all.flat_map(|suspect| beside(atlas, *suspect));
-    let subjects: Vec<_> = all.map(|suspect| subject(&suspect)).collect();
+    let subjects: Vec<_> = culprit.suspects.iter().map(subject).collect();
     match culprit.may_be_host {
         true => subjects,
         false => host_before_link(subjects),
@@ -414,18 +412,23 @@ fn subjects(atlas: &Atlas<'_>, culprit: &Culprit) -> Vec<Subject> {
 
 /// The host at the other end, also where a path leads there and back; but who forwards for others has handed on
 /// what came back.
-fn farthest(atlas: &Atlas<'_>, hops: &[Hop]) -> Option<NodeId> {
+fn farthest(atlas: &Atlas<'_>, way: &[Passage]) -> Option<NodeId> {
     let role = |node: &NodeId| atlas.fabric.node(*node).role;
-    let (first, last) = (hops.first()?.from, atlas.far(*hops.last()?));
+    let (first, last) = (way.first()?.hop.from, atlas.far(way.last()?.hop));
     if last != first {
         return Some(last).filter(|node| role(node).is_endpoint());
     }
-    let mut passed = hops.iter().map(|&hop| atlas.far(hop));
+    let mut passed = way.iter().map(|it| atlas.far(it.hop));
     passed.find(|node| role(node) == Role::Host && *node != first)
 }
 
-fn finding(culprit: &Culprit, mut subjects: Vec<Subject>, evidence: &Evidence) -> Cause {
-    let dropping = dropping(&subjects, evidence);
+fn finding(
+    culprit: &Culprit,
+    mut subjects: Vec<Subject>,
+    evidence: &Evidence,
+    fabric: &Fabric,
+) -> Cause {
+    let dropping = dropping(&subjects, evidence, fabric);
     if let [(place, _)] = dropping[..] {
         subjects = vec![subjects.swap_remove(place)];
     }
@@ -449,28 +452,19 @@ fn finding(culprit: &Culprit, mut subjects: Vec<Subject>, evidence: &Evidence) -
     finding
 }
 
-/// Paths name nodes: of parallel links between two of them, each may be it.
-fn beside(atlas: &Atlas<'_>, suspect: Suspect) -> Vec<Suspect> {
-    let Suspect::Hop(index) = suspect else {
-        return vec![suspect];
-    };
-    let hop = atlas.hop(index);
-    let links = atlas.fabric.links_between(hop.from, atlas.far(hop));
-    let hops = links.map(|link| atlas.index(Hop { link, ..hop }));
-    hops.map(Suspect::Hop).collect()
-}
-
 /// Which of several hops drop what they have to send, by the counters of their senders.
-fn dropping(subjects: &[Subject], evidence: &Evidence) -> Vec<(usize, String)> {
+fn dropping(subjects: &[Subject], evidence: &Evidence, fabric: &Fabric) -> Vec<(usize, String)> {
     let drops = |(place, subject): (usize, &Subject)| match subject {
-        Subject::Hop { from, to, .. } => {
-            let mut ports = evidence.ports.iter();
-            let port = ports.find(|port| port.node == *from && port.peer == *to)?;
+        Subject::Hop { from, to, link } => {
+            let mut ports = evidence.ports.iter().filter(|port| port.send_drops > 0);
+            let port = ports.find(|port| {
+                port.node == *from && port.peer == *to && port.may_be_of(fabric, link)
+            })?;
             let said = format!(
                 "{from} dropped {} packets on the way to {to}",
                 port.send_drops
             );
-            (port.send_drops > 0).then_some((place, said))
+            Some((place, said))
         }
         _ => None,
     };

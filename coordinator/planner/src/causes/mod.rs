@@ -17,12 +17,14 @@ mod hosts;
 mod jobs;
 mod localise;
 mod mtu;
+mod passages;
 mod routes;
 #[cfg(test)]
 mod tests;
 mod vanished;
 mod votes;
 
+use change::Lossier;
 pub use change::{Change, changes};
 pub use check::Sifted;
 pub use evidence::{
@@ -31,6 +33,7 @@ pub use evidence::{
 };
 pub use explain::{Exchange, ExchangedPair, ToldCollective, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise, losses};
+pub use passages::Way;
 pub use routes::{BesidePeers, beside_peers};
 pub use votes::Ground;
 
@@ -56,10 +59,13 @@ fn found(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
     findings.extend(configuration::findings(evidence, fabric)?);
     findings.extend(hosts::findings(evidence, fabric)?);
     findings.extend(routes::findings(evidence, fabric)?);
+    let worse = change::worse(evidence, fabric)?;
+    merge_errors(&mut findings, worse.broken, fabric);
     let lossy = localise::findings(evidence, fabric)?;
     merge_losses(&mut findings, lossy);
+    merge_lossier(&mut findings, worse.lossier, fabric);
     findings.extend(jobs::findings(evidence, fabric)?);
-    findings.extend(change::findings(evidence, fabric)?);
+    findings.extend(worse.slower);
     findings.extend(forecast::findings(evidence, fabric)?);
     let mut findings = told_once(findings);
     for finding in &mut findings {
@@ -84,6 +90,44 @@ fn told_once(findings: Vec<Cause>) -> Vec<Cause> {
         }
     }
     once
+}
+
+/// Since when there are more errors is evidence for optics that are known to be bad.
+fn merge_errors(findings: &mut Vec<Cause>, broken: Vec<Cause>, fabric: &Fabric) {
+    let broken = broken.into_iter().map(|it| (it, ())).collect();
+    for broken in cables::joined(broken, fabric, |(), ()| true) {
+        let mut known = findings.iter_mut().filter(|it| it.class == Class::BadOptic);
+        match known.find(|it| it.subject.touches(&broken.subject)) {
+            Some(known) => known.evidence.extend(broken.evidence),
+            None => findings.push(broken),
+        }
+    }
+}
+
+/// Since when more is lost is evidence for whatever is known to lose packets, and where something is, all else that
+/// is seen to lose more is crossed by what gets lost there.
+fn merge_lossier(findings: &mut Vec<Cause>, lossier: Vec<Lossier>, fabric: &Fabric) {
+    let loses = |it: &&mut Cause| {
+        let by_counters = matches!(it.class, Class::BadOptic | Class::NicFlap);
+        by_counters || is_of_probes(it.class)
+    };
+    let mut is_known = findings.iter().any(|it| is_of_probes(it.class));
+    for known in findings.iter_mut().filter(loses) {
+        let mut same = lossier.iter().map(|it| &it.cause);
+        if let Some(same) = same.find(|it| known.subject.touches(&it.subject)) {
+            known.evidence.extend(same.evidence.iter().cloned());
+            is_known = true;
+        }
+    }
+    if !is_known {
+        findings.extend(change::lossiest(lossier, fabric));
+    }
+}
+
+/// Whether it is found by the probes that get lost.
+fn is_of_probes(class: Class) -> bool {
+    let all = [Class::LossyLink, Class::FaultyHost, Class::FaultySwitch];
+    all.contains(&class)
 }
 
 /// Loss on what is known to lose packets otherwise is evidence for that, and no finding of its own.

@@ -8,6 +8,7 @@ use reweave_common::fabric::Fabric;
 use super::cables::whole;
 use super::evidence::{Evidence, EvidenceError, PortFacts, link_of};
 use super::localise::{self, Culprit};
+use super::passages::shared;
 use super::{Cause, Class, Subject};
 
 /// Adds what ports and large probes say to what is said of hosts.
@@ -31,15 +32,16 @@ pub(super) fn merge(
 
 /// Links whose ends differ, or say that something was too long.
 fn unequal(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let mut by_link: BTreeMap<String, Vec<&PortFacts>> = BTreeMap::new();
+    let mut by_link: BTreeMap<Subject, Vec<&PortFacts>> = BTreeMap::new();
     for port in &evidence.ports {
-        let link = fabric.link_name(port.incoming(fabric)?.link);
+        let link = port.incoming(fabric)?.subject(fabric, link_of);
         by_link.entry(link).or_default().push(port);
     }
     let mut findings = Vec::new();
-    for ports in by_link.values() {
-        let link = link_of(fabric, ports[0].incoming(fabric)?);
-        findings.extend(said(ports).map(|said| Class::MtuMismatch.cause(link, 0.95, said)));
+    for (link, ports) in by_link {
+        let confidence = shared(0.95, &link);
+        let finding = |said| Class::MtuMismatch.cause(link, confidence, said);
+        findings.extend(said(&ports).map(finding));
     }
     Ok(findings)
 }
@@ -78,7 +80,7 @@ fn finding(culprit: &Culprit, subjects: &[Subject], evidence: &Evidence, fabric:
     // An MTU is that of both directions.
     let mut links: Vec<_> = subjects.iter().map(|it| whole(it, fabric)).collect();
     links.dedup();
-    if let Some(narrow) = narrow(&links, evidence) {
+    if let Some(narrow) = narrow(&links, evidence, fabric) {
         links = vec![narrow];
     }
     let (lost, sent) = (culprit.lost, culprit.sent);
@@ -90,14 +92,14 @@ fn finding(culprit: &Culprit, subjects: &[Subject], evidence: &Evidence, fabric:
 }
 
 /// The only one of these at an end of which less fits than elsewhere.
-fn narrow(subjects: &[Subject], evidence: &Evidence) -> Option<Subject> {
+fn narrow(subjects: &[Subject], evidence: &Evidence, fabric: &Fabric) -> Option<Subject> {
     let widest = evidence
         .ports
         .iter()
         .filter_map(|port| port.mtu_bytes)
         .max();
     let at = |port: &PortFacts, subject: &Subject| match subject {
-        Subject::Link { ends, .. } => ends.contains(&port.node) && ends.contains(&port.peer),
+        Subject::Link { link, .. } => port.may_be_of(fabric, link),
         _ => false,
     };
     let is_narrow = |subject: &&Subject| {

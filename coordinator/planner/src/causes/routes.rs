@@ -7,11 +7,10 @@ use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
-use super::check::{comes_twice, has_parallel};
-use super::evidence::{
-    Evidence, EvidenceError, FlowFacts, PairFacts, Trace, hops, node, subject_of,
-};
+use super::check::comes_twice;
+use super::evidence::{Evidence, EvidenceError, FlowFacts, PairFacts, Trace, node, subject_of};
 use super::hosts::median;
+use super::passages::passages;
 use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
 
@@ -68,9 +67,13 @@ impl<'e> Loads<'e> {
     pub(super) fn new(evidence: &'e Evidence, fabric: &Fabric) -> Result<Self, EvidenceError> {
         let (mut flows, mut on) = (Vec::new(), BTreeMap::new());
         for flow in &evidence.flows {
-            let hops = hops(fabric, &flow.path)?;
-            // Over which of parallel links it goes, the path does not say.
-            let is_known = hops.len() + 1 == flow.path.len() && !has_parallel(fabric, &flow.path);
+            let way = passages(fabric, &flow.path, &flow.links)?;
+            let hops: Vec<_> = way
+                .iter()
+                .filter(|it| it.is_sure)
+                .map(|it| it.hop)
+                .collect();
+            let is_known = hops.len() + 1 == flow.path.len();
             if is_known && comes_twice(&flow.path).is_none() {
                 hops.iter()
                     .for_each(|&hop| *on.entry(hop).or_default() += flow.gbps);

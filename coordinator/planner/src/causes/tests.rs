@@ -9,6 +9,7 @@ use crate::dice::Dice;
 use crate::tests::scene::seeded;
 
 mod cables;
+mod changed;
 mod classes;
 mod explained;
 mod hosts;
@@ -135,9 +136,8 @@ fn flow(from: usize, spine: usize, to: usize, gbps: f64) -> FlowFacts {
     FlowFacts {
         path: names(&path),
         gbps,
-        most_gbps: None,
-        readings: None,
         job: Some("train".to_owned()),
+        ..FlowFacts::default()
     }
 }
 
@@ -145,6 +145,7 @@ fn series(of: &str, at: &[&str], value: impl Fn(usize) -> f64) -> Series {
     Series {
         of: of.to_owned(),
         at: at.iter().map(|it| (*it).to_owned()).collect(),
+        link: None,
         every_s: 60.0,
         values: (0..120).map(value).collect(),
     }
@@ -183,7 +184,7 @@ fn probes_on(
             sent,
             lost,
             large_sent: 20,
-            large_lost: 0,
+            ..Probed::default()
         });
     }
     probes
@@ -339,19 +340,6 @@ fn one_node_always_first_is_no_wonder_where_others_are_as_close() {
         job.first = vec![0, 0, 0, 100];
     });
     assert_eq!(found(&closer), [], "it is farther");
-}
-
-#[test]
-fn errors_that_begin_are_a_bad_optic() {
-    let errors = series("errors", &["leaf0", "spine1"], |nth| {
-        if nth < 60 { 0.0 } else { 9.0 }
-    });
-    let evidence = Evidence {
-        series: vec![errors],
-        ..clean()
-    };
-    let where_it_is = "leaf0-spine1 from spine1";
-    assert_eq!(alone(&evidence), named(Class::BadOptic, where_it_is));
 }
 
 /// Each direction of each link between so many leaves and spines, and its nodes.

@@ -9,8 +9,9 @@ use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
 
-use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, hops};
+use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN};
 use super::localise::{Probe, Suspect};
+use super::passages::passages;
 use super::votes::{Ground, Votes};
 use super::{Cause, Class, Subject};
 use crate::paths::{Atlas, HopIndex};
@@ -99,10 +100,9 @@ fn passable(atlas: &Atlas<'_>, traced: &[Probe]) -> Vec<bool> {
 /// Over all hops that it is known to cross, or may cross where that is not known.
 fn probe(atlas: &mut Atlas<'_>, probed: &Probed) -> Result<Probe, EvidenceError> {
     let fabric = atlas.fabric;
-    let mut crossed: BTreeSet<HopIndex> = hops(fabric, &probed.path)?
-        .into_iter()
-        .map(|hop| atlas.index(hop))
-        .collect();
+    let way = passages(fabric, &probed.path, &probed.links)?;
+    let hops = way.iter().flat_map(|it| it.each(fabric));
+    let mut crossed: BTreeSet<HopIndex> = hops.map(|hop| atlas.index(hop)).collect();
     for gap in probed.path.windows(3).filter(|it| it[1] == UNKNOWN) {
         if let [Some(from), Some(to)] = [&gap[0], &gap[2]].map(|name| fabric.find(name)) {
             crossed.extend(between(atlas, from, to));

@@ -117,6 +117,7 @@ pub fn parse(
     }
     let mut table = reader.table;
     table.leave_out_contradictions();
+    table.foretell_cables(atlas.fabric);
     Ok(table)
 }
 
@@ -307,6 +308,14 @@ impl Table {
         let doubts = doubts.map(|flows| Doubt::Contradiction { flows });
         self.doubts.extend(doubts);
         self.flows.retain(|flow| !out.contains(&flow.id));
+    }
+
+    /// A path says which nodes a flow passes, and not by which of parallel links: so far hashing foretells it.
+    fn foretell_cables(&mut self, fabric: &Fabric) {
+        for flow in &mut self.flows {
+            let mut hops = flow.path.iter();
+            flow.traced &= !hops.any(|hop| fabric.is_parallel(hop.link));
+        }
     }
 }
 

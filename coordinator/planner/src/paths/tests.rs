@@ -16,13 +16,11 @@ fn fabric() -> Fabric {
 }
 
 fn read(text: &str) -> Result<Table, String> {
-    let fabric = fabric();
-    let table = parse(
-        "flows.csv",
-        text,
-        &mut Atlas::new(&fabric),
-        &Ecmp::default(),
-    );
+    read_on(&fabric(), text)
+}
+
+fn read_on(fabric: &Fabric, text: &str) -> Result<Table, String> {
+    let table = parse("flows.csv", text, &mut Atlas::new(fabric), &Ecmp::default());
     table.map_err(|error| error.to_string())
 }
 
@@ -38,6 +36,23 @@ fn a_hop_that_did_not_answer_is_not_guessed() {
         doubts("h0,h2,9,h0>leaf0>*>leaf1>h2,1"),
         ["flow 0 is left out: the hop after leaf0 did not answer"]
     );
+}
+
+/// Whoever traced it names nodes; the cable is the hash's guess, and nothing is learned from that.
+#[test]
+fn a_traced_way_over_parallel_links_is_a_prediction() {
+    let text = "kind = \"graph\"\n\
+        node = [{ name = \"a\", role = \"host\" }, { name = \"b\", role = \"host\" },\
+                { name = \"x\", role = \"switch\" }, { name = \"y\", role = \"switch\" },\
+                { name = \"c\", role = \"host\" }]\n\
+        link = [{ a = \"a\", b = \"x\", gbps = 1 }, { a = \"b\", b = \"y\", gbps = 1 },\
+                { a = \"c\", b = \"x\", gbps = 1 }, { a = \"x\", b = \"y\", gbps = 1, count = 2 }]";
+    let fabric = Fabric::parse("fabric.toml", text).unwrap();
+    let rows = "src,dst,bytes,path,sport\na,b,9,a>x>y>b,1\na,c,9,a>x>c,1";
+    let flows = read_on(&fabric, rows).unwrap().flows;
+    let traced: Vec<_> = flows.iter().map(|flow| flow.traced).collect();
+    assert_eq!(traced, [false, true]);
+    assert_eq!(Learned::of(&flows).way(&flows[0].fields), None);
 }
 
 #[test]

@@ -76,3 +76,210 @@ fn optics_that_are_bad_or_dying_at_both_ends_are_one_finding() {
     };
     assert_eq!(alone(&evidence), named(Class::DyingOptic, "leaf0-spine1"));
 }
+
+/// Two leaves with two hosts each, two spines, and two cables from each leaf to each spine.
+pub(super) fn doubled() -> Fabric {
+    let hosts = (0..4).map(|host| (format!("h{host}"), format!("leaf{}", host / 2), 1));
+    let uplinks = (0..4).map(|it| (format!("leaf{}", it / 2), format!("spine{}", it % 2), 2));
+    let links = hosts.chain(uplinks).map(|(a, b, count)| {
+        format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = 100\ncount = {count}\n")
+    });
+    let node =
+        |name: String, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let hosts = (0..4).map(|it| node(format!("h{it}"), "host"));
+    let switches = ["leaf0", "leaf1", "spine0", "spine1"];
+    let switches = switches.map(|it| node(it.to_owned(), "switch"));
+    let text: String = hosts.chain(switches).chain(links).collect();
+    Fabric::parse("fabric.toml", &format!("kind = \"graph\"\n{text}")).unwrap()
+}
+
+/// Both ends of both cables between the first leaf and the first spine; of the second the first end says this.
+fn ends_of_two(named: bool, change: impl Fn(&mut PortFacts)) -> Evidence {
+    let mut evidence = Evidence::default();
+    for link in ["leaf0-spine0", "leaf0-spine0.1"] {
+        for (node, peer) in [("leaf0", "spine0"), ("spine0", "leaf0")] {
+            evidence.ports.push(PortFacts {
+                link: named.then(|| link.to_owned()),
+                ..port(node, peer)
+            });
+        }
+    }
+    change(&mut evidence.ports[2]);
+    evidence
+}
+
+const SECOND: &str = "leaf0-spine0.1 from spine0";
+const EITHER: &str = "ambiguous: leaf0-spine0 from spine0 or leaf0-spine0.1 from spine0";
+
+fn only(evidence: &Evidence) -> (Class, String, f64) {
+    let found = diagnose(evidence, &doubled()).unwrap();
+    let [only] = &found[..] else {
+        panic!("one finding: {found:#?}")
+    };
+    (only.class, only.subject.to_string(), only.confidence)
+}
+
+#[test]
+fn what_an_end_of_the_second_of_two_cables_counts_is_said_of_that_one() {
+    type Case = (fn(&mut PortFacts), Class, [&'static str; 2]);
+    let whole = [
+        "leaf0-spine0.1",
+        "ambiguous: leaf0-spine0 or leaf0-spine0.1",
+    ];
+    let cases: [Case; 4] = [
+        (
+            |it| it.frame_error_share = Some(1e-4),
+            Class::BadOptic,
+            [SECOND, EITHER],
+        ),
+        (
+            |it| it.corrected_bit_share = Some(1e-4),
+            Class::BadOptic,
+            [SECOND, EITHER],
+        ),
+        (|it| it.link_downs = 2, Class::NicFlap, whole),
+        (|it| it.oversized = 5, Class::MtuMismatch, whole),
+    ];
+    for (change, class, [second, either]) in cases {
+        let (told, subject, sure) = only(&ends_of_two(true, change));
+        assert_eq!((told, &subject[..]), (class, second));
+        let (told, subject, unsure) = only(&ends_of_two(false, change));
+        assert_eq!((told, &subject[..]), (class, either));
+        assert!(sure >= 0.9 && unsure < 0.5, "{sure} {unsure}");
+    }
+}
+
+#[test]
+fn what_changes_on_the_second_of_two_cables_is_said_of_that_one() {
+    let rises = |nth: usize| if nth < 60 { 0.0 } else { 9.0 };
+    let climbs = |nth: usize| 1e-7 * libm::exp(nth as f64 / 60.0);
+    let at = &["leaf0", "spine0"];
+    for (series, class) in [
+        (series("latency_us", at, rises), Class::Latency),
+        (series("errors", at, rises), Class::BadOptic),
+        (series("corrected_bit_share", at, climbs), Class::DyingOptic),
+    ] {
+        let of = |link: Option<&str>| Evidence {
+            series: vec![Series {
+                link: link.map(str::to_owned),
+                ..series.clone()
+            }],
+            ..Evidence::default()
+        };
+        let (told, subject, _) = only(&of(Some("leaf0-spine0.1")));
+        assert_eq!((told, &subject[..]), (class, SECOND));
+        let (told, subject, _) = only(&of(None));
+        assert_eq!((told, &subject[..]), (class, EITHER));
+    }
+}
+
+/// Between hosts of both leaves by every two cables, one in a hundred lost on the second up to the first spine.
+fn probes_by_cables(named: bool) -> Evidence {
+    let (mut evidence, mut dice) = (Evidence::default(), Dice::new(1));
+    for nth in 0..64 {
+        let [from, to, spine, up, down] = [
+            nth % 2,
+            2 + nth / 2 % 2,
+            nth / 4 % 2,
+            nth / 8 % 2,
+            nth / 16 % 2,
+        ];
+        let cable = |leaf: usize, nth: usize| match nth {
+            0 => format!("leaf{leaf}-spine{spine}"),
+            _ => format!("leaf{leaf}-spine{spine}.{nth}"),
+        };
+        let links = [
+            format!("h{from}-leaf0"),
+            cable(0, up),
+            cable(1, down),
+            format!("h{to}-leaf1"),
+        ];
+        let loses = links[1] == "leaf0-spine0.1";
+        evidence.probes.push(Probed {
+            path: names(&format!("h{from}>leaf0>spine{spine}>leaf1>h{to}")),
+            links: if named { links.to_vec() } else { vec![] },
+            sent: 400,
+            lost: (0..400).filter(|_| loses && dice.part() < 0.01).count() as u64,
+            ..Probed::default()
+        });
+    }
+    evidence
+}
+
+#[test]
+fn loss_on_the_second_of_two_cables_is_laid_to_it_alone() {
+    let (class, subject, _) = only(&probes_by_cables(true));
+    let second = "leaf0-spine0.1 from leaf0";
+    assert_eq!((class, &subject[..]), (Class::LossyLink, second));
+    let losses = |evidence: Evidence| {
+        let fabric = doubled();
+        let losses = losses(&evidence.sifted(&fabric).0, &fabric).unwrap();
+        let links = losses.keys().map(|&link| fabric.link_name(link));
+        links.collect::<Vec<_>>()
+    };
+    assert_eq!(losses(probes_by_cables(true)), ["leaf0-spine0.1"]);
+    // Who does not say by which cable its probes go, accuses neither.
+    let (_, subject, _) = only(&probes_by_cables(false));
+    assert!(subject.starts_with("ambiguous: "), "{subject}");
+    let both = ["leaf0-spine0", "leaf0-spine0.1"];
+    let may_be_it = losses(probes_by_cables(false));
+    assert!(
+        both.iter()
+            .all(|it| may_be_it.iter().any(|link| link == it))
+    );
+}
+
+#[test]
+fn flows_whose_cables_are_named_meet_on_one_and_not_on_the_other() {
+    let flow = |[from, to]: [&str; 2], cable: &str| FlowFacts {
+        path: names(&format!("{from}>leaf0>spine0>leaf1>{to}")),
+        links: vec![
+            format!("{from}-leaf0"),
+            cable.to_owned(),
+            "leaf1-spine0".to_owned(),
+            "*".to_owned(),
+        ],
+        gbps: 47.0,
+        ..FlowFacts::default()
+    };
+    let [one, two] = [["h0", "h2"], ["h1", "h3"]];
+    let on = |first: &str, second: &str| Evidence {
+        flows: vec![flow(one, first), flow(two, second)],
+        ..Evidence::default()
+    };
+    let collided = on("leaf0-spine0.1", "leaf0-spine0.1");
+    let found = diagnose(&collided, &doubled()).unwrap();
+    let subjects: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
+    assert!(
+        subjects.contains(&"leaf0-spine0.1 from leaf0".to_owned()),
+        "{subjects:?}"
+    );
+    assert_eq!(collided.doubts(&doubled()), [""; 0]);
+    let unsure = on("*", "leaf0-spine0.1");
+    let found = diagnose(&unsure, &doubled()).unwrap();
+    assert_eq!(found, []);
+    let (sifted, _) = unsure.sifted(&doubled());
+    let doubts = sifted.doubts(&doubled());
+    assert!(
+        doubts.len() == 1 && doubts[0].ends_with("and none is named"),
+        "{doubts:?}"
+    );
+}
+
+#[test]
+fn a_link_that_joins_others_is_refused_and_so_are_two_that_say_otherwise_of_one() {
+    let refused = |evidence: Evidence| diagnose(&evidence, &doubled()).unwrap_err().to_string();
+    let other = |it: &mut PortFacts| it.link = Some("leaf0-spine1".to_owned());
+    let said = "no link leaf0-spine1 joins spine0 and leaf0";
+    assert_eq!(refused(ends_of_two(true, other)), said);
+    let mut evidence = probes_by_cables(true);
+    evidence.probes[0].links.pop();
+    let said = "h0>leaf0>spine0>leaf1>h2 has 4 hops, and 3 links are named";
+    assert_eq!(refused(evidence), said);
+    let same = |it: &mut PortFacts| {
+        it.link = Some("leaf0-spine0".to_owned());
+        it.mtu_bytes = Some(1500);
+    };
+    let said = "the port of leaf0 towards spine0 by leaf0-spine0 is given twice, and not the same";
+    assert_eq!(refused(ends_of_two(true, same)), said);
+}

@@ -153,8 +153,7 @@ fn faulty_switch() -> Evidence {
             path: names(&format!("h{host}>leaf{leaf}>h{next}")),
             sent: 400,
             lost: 8 * leaf,
-            large_sent: 0,
-            large_lost: 0,
+            ..Probed::default()
         }
     });
     evidence.probes.extend(within);

@@ -15,6 +15,7 @@ fn a_slow_job_is_explained_down_to_the_cause() {
         } else {
             names(path)
         },
+        links: vec![],
     };
     let slow = "h3>leaf0>spine2>leaf1>h4";
     let collective = |name: &str, ms, path| CollectiveFacts {
@@ -69,6 +70,7 @@ fn one_pair(path: &str) -> CollectiveFacts {
         to: 4,
         ms: 9.0,
         path: names(path),
+        links: vec![],
     };
     CollectiveFacts {
         name: "slow".to_owned(),
@@ -85,6 +87,7 @@ fn where_all_pairs_take_as_long_no_one_way_is_to_blame() {
         to: (from + 1) % 8,
         ms: 9.0 + from as f64 * 0.01,
         path: Vec::new(),
+        links: Vec::new(),
     };
     evidence.jobs[0].collectives = vec![CollectiveFacts {
         name: "slow".to_owned(),
@@ -148,4 +151,45 @@ fn nobody_sends_to_itself() {
         refused.to_string(),
         "the partner of rank 3 of job train cannot be 3"
     );
+}
+
+/// A finding about one of two cables says nothing of who takes the other.
+#[test]
+fn the_cable_that_a_pair_takes_is_blamed_and_not_the_one_beside_it() {
+    let fabric = cables::doubled();
+    let mut evidence = Evidence::default();
+    evidence.ports.push(PortFacts {
+        link: Some("leaf0-spine0.1".to_owned()),
+        frame_error_share: Some(1e-4),
+        ..port("spine0", "leaf0")
+    });
+    let told = |evidence: &mut Evidence, cable: &str| {
+        let links = ["h1-leaf0", cable, "leaf1-spine0.1", "h2-leaf1"];
+        let pair = PairTime {
+            from: 0,
+            to: 1,
+            ms: 9.0,
+            path: names("h1>leaf0>spine0>leaf1>h2"),
+            links: links.map(str::to_owned).to_vec(),
+        };
+        evidence.jobs = vec![JobFacts {
+            job: "train".to_owned(),
+            ranks: ["h1", "h2"].map(str::to_owned).to_vec(),
+            collectives: vec![CollectiveFacts {
+                name: "slow".to_owned(),
+                ms: 9.0,
+                pairs: vec![pair],
+            }],
+            ..JobFacts::default()
+        }];
+        explain(evidence, &fabric, "train").unwrap().unwrap()
+    };
+    let second = told(&mut evidence, "leaf0-spine0.1");
+    assert_eq!(second.cause.unwrap().class, Class::BadOptic);
+    assert_eq!(second.doubts, [""; 0]);
+    assert_eq!(told(&mut evidence, "leaf0-spine0").cause, None);
+    let unsure = told(&mut evidence, "*");
+    assert!(unsure.cause.is_some());
+    let doubt = "by which of the parallel links from leaf0 to spine0 it goes is not known";
+    assert_eq!(unsure.doubts, [doubt]);
 }

@@ -115,9 +115,7 @@ fn who_forwards_is_flooded_by_what_ends_there_alone() {
         let flow = |(host, end): (&str, &str)| FlowFacts {
             path: names(&format!("{host}>door>{end}")),
             gbps: 24.0,
-            most_gbps: None,
-            readings: None,
-            job: None,
+            ..FlowFacts::default()
         };
         let evidence = Evidence {
             flows: senders.into_iter().zip(ends).map(flow).collect(),
@@ -132,4 +130,57 @@ fn who_forwards_is_flooded_by_what_ends_there_alone() {
     assert_eq!(towards(["h4"; 4]), flooded);
     assert_eq!(towards(["h4", "h4", "h4", "h4>h5"]), flooded);
     assert_eq!(towards(["h4>h5"; 4]), []);
+}
+
+/// Six hosts with two NICs each: by the first all hang on one switch, by the second three on each of two others. What
+/// is half of what pairs have on the other rail, or within racks, is as it should be.
+#[test]
+fn pairs_are_compared_with_those_of_their_own_rail_and_distance() {
+    let links = (0..6).map(|host| {
+        let second = format!("leaf{}", 1 + host / 3);
+        ["leaf0", &second]
+            .map(|leaf| format!("[[link]]\na = \"h{host}\"\nb = \"{leaf}\"\ngbps = 100\n"))
+            .concat()
+    });
+    let node = |name: String, role| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let hosts = (0..6).map(|host| node(format!("h{host}"), "host"));
+    let leaves = (0..3).map(|leaf| node(format!("leaf{leaf}"), "switch"));
+    let text: String = hosts.chain(leaves).chain(links).collect();
+    let fabric = Fabric::parse("fabric.toml", &format!("kind = \"graph\"\n{text}")).unwrap();
+    let slow = (1, 4, 1);
+    let mut pairs = Vec::new();
+    for (from, to, rail) in (0..72).map(|it| (it / 12, it / 2 % 6, it % 2)) {
+        let usual = match (rail, from / 3 == to / 3) {
+            (0, _) => 100.0,
+            (_, true) => 50.0,
+            (_, false) => 25.0,
+        };
+        let [a, b] = [from, to].map(|host| format!("h{host}"));
+        if from != to {
+            pairs.push(PairFacts {
+                from: a,
+                to: b,
+                rail,
+                gbps: if (from, to, rail) == slow {
+                    15.0
+                } else {
+                    usual
+                },
+            });
+        }
+    }
+    let beside = beside_peers(&pairs, &fabric).unwrap();
+    let told = |from: &str, to: &str, rail| {
+        let is_it = |it: &PairFacts| (&it.from[..], &it.to[..], it.rail) == (from, to, rail);
+        let beside = beside[pairs.iter().position(is_it).unwrap()];
+        (beside.in_rack, beside.usual_gbps, beside.peers)
+    };
+    assert_eq!(told("h1", "h4", 0), (true, 100.0, 30));
+    assert_eq!(told("h1", "h4", 1), (false, 25.0, 18));
+    assert_eq!(told("h1", "h2", 1), (true, 50.0, 12));
+    let slow = pairs.iter().zip(&beside).filter(|(_, it)| it.is_slow);
+    let slow: Vec<_> = slow
+        .map(|(it, _)| (&it.from[..], &it.to[..], it.rail))
+        .collect();
+    assert_eq!(slow, [("h1", "h4", 1)]);
 }

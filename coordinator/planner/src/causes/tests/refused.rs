@@ -262,8 +262,7 @@ fn probes_that_get_lost_without_a_culprit_are_said() {
         path: names("h0>leaf0>spine0>leaf1>h4"),
         sent,
         lost,
-        large_sent: 0,
-        large_lost: 0,
+        ..Probed::default()
     };
     let of = |probes: Vec<Probed>| Evidence {
         probes,
@@ -313,9 +312,7 @@ fn flows_over_parallel_links_collide_with_nobody() {
     let flow = |path: &str| FlowFacts {
         path: names(path),
         gbps: 80.0,
-        most_gbps: None,
-        readings: None,
-        job: None,
+        ..FlowFacts::default()
     };
     let mut evidence = Evidence {
         flows: vec![flow("a>x>y>c"), flow("b>x>y>d")],
@@ -354,9 +351,7 @@ fn flows_that_go_in_circles_are_left_out_and_said() {
         evidence.flows.push(FlowFacts {
             path: names(&format!("{host}>leaf0>spine3>leaf0>h2")),
             gbps: 60.0,
-            most_gbps: None,
-            readings: None,
-            job: None,
+            ..FlowFacts::default()
         });
     }
     assert_eq!(found(&evidence), []);
@@ -375,8 +370,7 @@ fn probes_that_vanish_from_nowhere_to_nowhere_are_said() {
             path: names("*>*"),
             sent: 100,
             lost: 100,
-            large_sent: 0,
-            large_lost: 0,
+            ..Probed::default()
         }],
         ..Evidence::default()
     };

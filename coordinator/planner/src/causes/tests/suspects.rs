@@ -168,8 +168,7 @@ fn who_probes_a_switch_accuses_no_host_that_has_nothing_to_do_with_it() {
         path: names(path),
         sent: 300,
         lost,
-        large_sent: 0,
-        large_lost: 0,
+        ..Probed::default()
     };
     let mut evidence = clean();
     evidence.probes = (0..8)

@@ -1,0 +1,135 @@
+//! By which links something goes from node to node. Where several join the same two nodes, names of nodes do not
+//! say by which of them: unless its link is named, too, it may be each.
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::snapshot::Hop;
+
+use super::Subject;
+use super::evidence::{EvidenceError, UNKNOWN, node};
+
+/// The nodes that something passes, and by which link it goes from each to the next; of links `*` where that is not
+/// known, and none at all where none is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Way {
+    pub nodes: Vec<String>,
+    pub links: Vec<String>,
+}
+
+/// From one node to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Passage {
+    /// By the first link that it may go by.
+    pub(super) hop: Hop,
+    /// Whether there is no other.
+    pub(super) is_sure: bool,
+}
+
+/// Between neighbours of which both are known, by these links as far as they are named.
+pub(super) fn passages(
+    fabric: &Fabric,
+    path: &[String],
+    links: &[String],
+) -> Result<Vec<Passage>, EvidenceError> {
+    let hops = path.len().saturating_sub(1);
+    if !links.is_empty() && links.len() != hops {
+        let (path, links) = (path.join(">"), links.len());
+        return Err(EvidenceError::OtherHops { path, hops, links });
+    }
+    let known = path.windows(2).enumerate();
+    let known = known.filter(|(_, pair)| pair.iter().all(|name| name != UNKNOWN));
+    let passage = |(place, pair): (usize, &[String])| {
+        let link = links.get(place).filter(|link| *link != UNKNOWN);
+        passage(fabric, [&pair[0], &pair[1]], link.map(String::as_str))
+    };
+    known.map(passage).collect()
+}
+
+pub(super) fn passage(
+    fabric: &Fabric,
+    names: [&str; 2],
+    link: Option<&str>,
+) -> Result<Passage, EvidenceError> {
+    let [from, to] = [node(fabric, names[0])?, node(fabric, names[1])?];
+    let [a, b] = names.map(str::to_owned);
+    let Some(first) = fabric.links_between(from, to).next() else {
+        return Err(EvidenceError::NotLinked { a, b });
+    };
+    let Some(name) = link else {
+        let is_sure = !fabric.is_parallel(first);
+        let hop = Hop { from, link: first };
+        return Ok(Passage { hop, is_sure });
+    };
+    match named(fabric, [from, to], name) {
+        Some(link) => Ok(Passage {
+            hop: Hop { from, link },
+            is_sure: true,
+        }),
+        None => {
+            let link = name.to_owned();
+            Err(EvidenceError::NoSuchLink { link, a, b })
+        }
+    }
+}
+
+fn named(fabric: &Fabric, [from, to]: [NodeId; 2], name: &str) -> Option<LinkId> {
+    let mut between = fabric.links_between(from, to);
+    between.find(|&link| fabric.link_name(link) == name)
+}
+
+impl Passage {
+    /// All that it may be.
+    pub(super) fn each(self, fabric: &Fabric) -> impl Iterator<Item = Hop> {
+        let Hop { from, link } = self.hop;
+        let others = || fabric.links_between(from, fabric.link(link).far(from).node);
+        let others = (!self.is_sure).then(others).into_iter().flatten();
+        let others = others.filter(move |&other| other != link);
+        let hops = others.map(move |link| Hop { from, link });
+        std::iter::once(self.hop).chain(hops)
+    }
+
+    pub(super) fn may_be_by(self, fabric: &Fabric, link: &str) -> bool {
+        self.each(fabric)
+            .any(|hop| fabric.link_name(hop.link) == link)
+    }
+
+    /// What is said of it is said of one of these.
+    pub(super) fn subject(self, fabric: &Fabric, of: impl Fn(&Fabric, Hop) -> Subject) -> Subject {
+        match self.is_sure {
+            true => of(fabric, self.hop),
+            false => Subject::either(self.each(fabric).map(|hop| of(fabric, hop))),
+        }
+    }
+}
+
+impl Way {
+    pub(super) fn passages(&self, fabric: &Fabric) -> Result<Vec<Passage>, EvidenceError> {
+        passages(fabric, &self.nodes, &self.links)
+    }
+
+    /// And on from where it ends, which is where `further` begins.
+    pub fn and_on(mut self, further: Self) -> Self {
+        if !self.links.is_empty() || !further.links.is_empty() {
+            self.links = [self.padded(), further.padded()].concat();
+        }
+        self.nodes.extend(further.nodes.into_iter().skip(1));
+        self
+    }
+
+    fn padded(&self) -> Vec<String> {
+        match self.links.is_empty() {
+            true => vec![UNKNOWN.to_owned(); self.nodes.len().saturating_sub(1)],
+            false => self.links.clone(),
+        }
+    }
+
+    /// Whether any of it is told, and all of it.
+    pub(super) fn is_known(&self) -> bool {
+        !self.nodes.is_empty() && self.nodes.iter().all(|name| name != UNKNOWN)
+    }
+}
+
+/// Of one of several, and nobody knows which.
+pub(super) fn shared(confidence: f64, subject: &Subject) -> f64 {
+    confidence / subject.each().len() as f64
+}

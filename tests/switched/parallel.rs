@@ -1,0 +1,79 @@
+//! Two cables between a leaf and a spine: what happens on one is not laid to the other.
+
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use reweave_common::cause::{Class, Subject};
+use reweave_common::operator::Outcome;
+use reweave_tests::{Leadership, Loss, Stage, wait_for};
+
+use crate::needs::trial;
+use crate::play::{LOOK, STAGE, must, planned, reaches, slowest_over};
+use crate::scene::{causes, led};
+
+const FIRST: &str = "leaf0-spine0";
+const SECOND: &str = "leaf0-spine0.1";
+/// Perfect would be two, and a machine that is busy has less.
+const LEAST_GAIN: f64 = 1.6;
+const FOUND_WITHIN: Duration = Duration::from_secs(30);
+const ONE_IN: u32 = 20;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let name = "flows_that_meet_on_one_of_two_cables_are_parted_and_loss_on_the_other_is_named";
+    vec![trial(name, STAGE, two_cables)]
+}
+
+const FABRIC: &str = "kind = \"graph\"\n\
+    node = [{ name = \"h0\", role = \"host\" }, { name = \"h1\", role = \"host\" },\
+            { name = \"h2\", role = \"host\" }, { name = \"h3\", role = \"host\" },\
+            { name = \"leaf0\", role = \"switch\" }, { name = \"leaf1\", role = \"switch\" },\
+            { name = \"spine0\", role = \"switch\" }]\n\
+    link = [{ a = \"h0\", b = \"leaf0\", gbps = 0.2 }, { a = \"h1\", b = \"leaf0\", gbps = 0.2 },\
+            { a = \"h2\", b = \"leaf1\", gbps = 0.2 }, { a = \"h3\", b = \"leaf1\", gbps = 0.2 },\
+            { a = \"leaf0\", b = \"spine0\", gbps = 0.1, count = 2 },\
+            { a = \"leaf1\", b = \"spine0\", gbps = 0.2 }]\n";
+
+/// Both go by the first cable.
+const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
+    pairs = [[0, 2], [1, 3]]\nbytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"collide\"\n";
+
+fn two_cables() {
+    let stage = led(FABRIC, JOB, &Leadership::default());
+    is_parted(&stage);
+    let fabric = stage.fabric();
+    let second = fabric.find_link(SECOND).expect("it is there");
+    let from = fabric.find("leaf0").expect("it is there");
+    let port = stage.port_of(from, second);
+    let _loss = must(Loss::leaving(&stage, ["leaf0", &port], ONE_IN));
+    let found = must(wait_for("the second cable is named", FOUND_WITHIN, || {
+        let lossy = causes(&stage).into_iter();
+        let lossy: Vec<_> = lossy.filter(|it| it.class == Class::LossyLink).collect();
+        let is_open = |subject: &Subject| matches!(subject, Subject::Ambiguous(_));
+        let is_told = lossy.iter().any(|it| !is_open(&it.subject));
+        Ok(is_told.then_some(lossy))
+    }));
+    println!("{found:#?}");
+    let subjects: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
+    assert_eq!(subjects, [format!("{SECOND} from leaf0")]);
+}
+
+fn is_parted(stage: &Stage) {
+    let mut job = must(stage.job("train"));
+    must(job.wait_until("it sends", |progress| {
+        progress.iterations >= 2 && progress.slowest_mbps() > 30.0
+    }));
+    let before = slowest_over(&mut job, LOOK);
+    let plan = planned(stage);
+    let pins: Vec<_> = plan.pins.iter().map(|pin| &pin.hop.link[..]).collect();
+    assert_eq!(pins, [SECOND], "{plan:#?}");
+    let moves = plan.moves.iter();
+    let moves: Vec<_> = moves
+        .map(|it| [&it.from, &it.to].map(|hop| &hop.link[..]))
+        .collect();
+    assert_eq!(moves, [[FIRST, SECOND]]);
+    let applied = must(stage.operator().apply(&plan));
+    let outcome = applied.record.map(|record| record.outcome);
+    assert_eq!(outcome, Some(Outcome::Committed), "{}", applied.words);
+    reaches(&mut job, LEAST_GAIN * before);
+    assert!(must(job.stop()).kept_all_sessions());
+}
