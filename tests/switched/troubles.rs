@@ -9,8 +9,8 @@ use reweave_common::cause::Class;
 use reweave_tests::{Leadership, Loss, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, must};
-use crate::scene::{address, causes, leaf_spine, led, narrow_down};
+use crate::play::{STAGE, causes, must};
+use crate::scene::{address, leaf_spine, led, narrow_down};
 
 /// Agents look every half a minute how a host is set.
 const FOUND_WITHIN: Duration = Duration::from_secs(75);
