@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use reweave_common::cause::Cause;
 use reweave_common::error::told;
-use reweave_common::operator::{Phase, Plan, Record, Status};
+use reweave_common::operator::{Finding, Phase, Plan, Record, Status};
 use reweave_tests::{Job, Labs, Leadership, PATIENCE, Setting, Stage, StageError, wait_for};
 
 use crate::needs::Need;
@@ -37,6 +38,16 @@ pub(crate) fn led(leadership: &Leadership) -> Stage {
     must(stage.start_agents());
     must(stage.wait_until_known());
     stage
+}
+
+/// Whatever slows jobs, the surest first.
+pub(crate) fn causes(stage: &Stage) -> Vec<Cause> {
+    let findings = must(stage.operator().diagnose()).findings.into_iter();
+    let cause = |finding| match finding {
+        Finding::Cause(cause) => Some(cause),
+        _ => None,
+    };
+    findings.filter_map(cause).collect()
 }
 
 /// The colliding job, once it sends at the rate that its flows are left with.

@@ -1,19 +1,20 @@
-//! A job whose traffic no kernel sees: NCCL's plugin tells the agents of it, and they the coordinator. NCCL is
+//! Jobs whose traffic no kernel sees: NCCL's plugin tells the agents of it, and they the coordinator. NCCL is
 //! played by a program in C.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::path::Path;
 use std::process::Command;
 
 use libtest_mimic::Trial;
-use reweave_common::cause::Class;
-use reweave_common::operator::{Explanation, Finding};
+use reweave_common::cause::{Cause, Class};
+use reweave_common::operator::Explanation;
 use reweave_tests::{Leadership, Loss, PATIENCE, Program, Stage, wait_for};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::needs::trial;
-use crate::play::{STAGE, led, must};
+use crate::play::{STAGE, causes, led, must};
 
 const HOSTS: [&str; 4] = ["h0", "h1", "h4", "h5"];
 /// It computes for longer than the others, which wait for it in each collective.
@@ -26,41 +27,83 @@ const SLOW: [&str; 2] = ["h1", LATE];
 const ON_WAY_US: &str = "1000";
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "a_job_that_no_kernel_sees_is_known_and_what_it_waits_for_is_named",
-        STAGE,
-        told,
-    )]
+    vec![
+        trial(
+            "a_job_that_no_kernel_sees_is_known_and_what_it_waits_for_is_named",
+            STAGE,
+            told,
+        ),
+        trial(
+            "what_jobs_do_to_themselves_is_named_by_what_their_ranks_tell",
+            STAGE,
+            each_is_named_alone,
+        ),
+    ]
+}
+
+/// Agents that hear jobs on some hosts, and what plays NCCL there.
+struct Play {
+    stage: Stage,
+    scratch: TempDir,
+    harness: String,
+}
+
+impl Play {
+    fn on(hosts: &[&str]) -> Self {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let mut stage = led(&Leadership::default());
+        for host in hosts {
+            let hear = format!("exec \"$@\" --collectives {}", place(&scratch, host));
+            must(stage.start_agent_under(host, &["sh", "-c", &hear, "sh"]));
+        }
+        must(stage.wait_until_known());
+        let harness = compiled(&scratch);
+        Self {
+            stage,
+            scratch,
+            harness,
+        }
+    }
+
+    /// One rank of so many, on its host.
+    fn rank(&self, job: &str, [rank, ranks]: [usize; 2], host: &str, lasts: &[&str]) -> Program {
+        let this = env::current_exe().expect("this test has a place");
+        let plugin = this.with_file_name("libnccl_profiler_reweave.so");
+        let tells = format!("REWEAVE_COLLECTIVES={}", place(&self.scratch, host));
+        let mut command = self.stage.enter(host);
+        command.args(["env", &tells, &self.harness]).arg(plugin);
+        let [rank, ranks] = [rank, ranks].map(|it| it.to_string());
+        command.args(["5", job, &ranks, &rank, WITHOUT_END]);
+        command.args(lasts);
+        must(self.stage.start(&format!("{job}-{rank}"), command))
+    }
 }
 
 fn told() {
-    let scratch = tempfile::tempdir().expect("a folder");
-    let mut stage = led(&Leadership::default());
-    for host in HOSTS {
-        let hear = format!("exec \"$@\" --collectives {}", place(&scratch, host));
-        must(stage.start_agent_under(host, &["sh", "-c", &hear, "sh"]));
-    }
-    must(stage.wait_until_known());
-    let harness = compiled(&scratch);
-    let play = |(rank, host)| played(&stage, &scratch, &harness, (rank, host));
-    let _ranks: Vec<_> = (0..).zip(HOSTS).map(play).collect();
-    let operator = stage.operator();
+    let play = Play::on(&HOSTS);
+    let _ranks: Vec<_> = HOSTS.iter().enumerate().map(|it| ring(&play, it)).collect();
+    let operator = play.stage.operator();
     must(wait_for("the job is known", PATIENCE, || {
         let told: Value = operator.ask(&["jobs"])?;
         let hosts = Value::from(HOSTS.map(Value::from).to_vec());
         Ok((told["jobs"][0]["hosts"] == hosts).then_some(()))
     }));
     must(wait_for("who is waited for is named", PATIENCE, || {
-        let found = operator.diagnose()?.findings;
-        let is_it = |finding: &Finding| match finding {
-            Finding::Cause(cause) => {
-                (cause.class, cause.subject.to_string()) == (Class::Straggler, LATE.to_owned())
-            }
-            _ => false,
-        };
-        Ok(found.iter().any(is_it).then_some(()))
+        let is_it =
+            |it: &Cause| (it.class, it.subject.to_string()) == (Class::Straggler, LATE.to_owned());
+        Ok(causes(&play.stage).iter().any(is_it).then_some(()))
     }));
-    is_explained(&stage);
+    is_explained(&play.stage);
+}
+
+fn ring(play: &Play, (rank, host): (usize, &&str)) -> Program {
+    let [computes, waits] = match *host == LATE {
+        true => [LONG_US, SHORT_US],
+        false => [SHORT_US, LONG_US],
+    };
+    let [sends, receives] = SLOW.map(|slow| if *host == slow { ON_WAY_US } else { "0" });
+    let lasts = [computes, waits, sends, receives];
+    play.rank("ring", [rank, HOSTS.len()], host, &lasts)
 }
 
 /// From its name to the cause: ranks tell of the collective and of the pair, and probes of the ways between them.
@@ -84,6 +127,60 @@ fn is_explained(stage: &Stage) {
     assert!(link.contains("leaf0-spine0"), "{link}");
 }
 
+/// What is played, on which hosts by rank, and what shall be found of the job by this name: stages that go to the
+/// other rack and back, tensors that two hosts split, and all-reduces by two, four and eight ranks.
+const TO_THEMSELVES: [(&str, &[&str], Class, &str); 3] = [
+    (
+        "pipeline",
+        &["h0", "h4", "h1"],
+        Class::PipelineAcrossSpine,
+        "job h0 and 2 others",
+    ),
+    (
+        "tensor",
+        &["h2", "h3"],
+        Class::TensorAcrossHosts,
+        "job h2 and h3",
+    ),
+    (
+        "sizes",
+        &["h5", "h6", "h7", "h5", "h6", "h7", "h5", "h6"],
+        Class::AllreduceLinear,
+        "job h5 and 2 others",
+    ),
+];
+
+/// Three jobs beside each other, each of which has one trouble.
+fn each_is_named_alone() {
+    let hosts = TO_THEMSELVES.iter().flat_map(|(_, hosts, ..)| *hosts);
+    let hosts: BTreeSet<_> = hosts.copied().collect();
+    let play = Play::on(&hosts.into_iter().collect::<Vec<_>>());
+    let jobs = TO_THEMSELVES.iter();
+    let _ranks: Vec<_> = jobs
+        .map(|(job, hosts, ..)| all_of(&play, job, hosts))
+        .collect();
+    let expected = TO_THEMSELVES.map(|(.., class, subject)| (class, subject.to_owned()));
+    let expected = BTreeSet::from(expected);
+    let mut last = vec![];
+    let found = wait_for("each is named, and nothing else", PATIENCE, || {
+        last = causes(&play.stage);
+        // A machine that is busy may be slow as well.
+        last.retain(|it| it.class != Class::Latency);
+        let named = last.iter().map(|it| (it.class, it.subject.to_string()));
+        Ok((named.collect::<BTreeSet<_>>() == expected).then_some(()))
+    });
+    assert!(found.is_ok(), "{expected:?} where there are {last:#?}");
+    last.iter().for_each(|cause| println!("{cause}"));
+}
+
+fn all_of(play: &Play, job: &str, hosts: &[&str]) -> Vec<Program> {
+    let ranks = hosts.iter().enumerate();
+    let start = |(rank, host): (usize, &&str)| {
+        play.rank(job, [rank, hosts.len()], host, &[SHORT_US, LONG_US])
+    };
+    ranks.map(start).collect()
+}
+
 fn place(scratch: &TempDir, host: &str) -> String {
     scratch.path().join(host).display().to_string()
 }
@@ -96,21 +193,4 @@ fn compiled(scratch: &TempDir) -> String {
     let status = compile.args(["-ldl", "-lpthread"]).status();
     assert!(status.expect("cc runs").success());
     harness
-}
-
-/// One rank, on its host.
-fn played(stage: &Stage, scratch: &TempDir, harness: &str, (rank, host): (u32, &str)) -> Program {
-    let this = env::current_exe().expect("this test has a place");
-    let plugin = this.with_file_name("libnccl_profiler_reweave.so");
-    let tells = format!("REWEAVE_COLLECTIVES={}", place(scratch, host));
-    let mut command = stage.enter(host);
-    command.args(["env", &tells, harness]).arg(plugin);
-    command.args(["5", "ring", "4", &rank.to_string(), WITHOUT_END]);
-    let [computes, waits] = match host == LATE {
-        true => [LONG_US, SHORT_US],
-        false => [SHORT_US, LONG_US],
-    };
-    let on_way = SLOW.map(|slow| if host == slow { ON_WAY_US } else { "0" });
-    command.args([computes, waits]).args(on_way);
-    must(stage.start(&format!("rank-{host}"), command))
 }

@@ -97,6 +97,24 @@ fn places_without_it(stage: &Stage) {
     assert!(placed.remarks.contains(&said), "{placed:?}");
 }
 
+/// And so is who asks how collectives are best done there.
+fn is_tuned_without_it(stage: &Stage) {
+    let words = ["plan", "tuner", "--most-bytes", "4096"];
+    let output = stage.operator().command(&words).output();
+    let output = output.expect("it can be run");
+    let [table, said] =
+        [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    println!("{table}{said}");
+    let rows: Vec<_> = table
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    // Of all hosts, with a rank on each.
+    let is_row = |line: &&str| line.starts_with("allreduce,") && line.contains(",8,8,");
+    assert!(!rows.is_empty() && rows.iter().all(is_row), "{table}");
+    assert!(said.contains(&format!("{DRAINED} is left out")), "{said}");
+}
+
 fn drained() {
     let jobs = job("first", [0, 1, 4, 5]) + &job("second", [2, 3, 6, 7]);
     let stage = led(FABRIC, &jobs, &Leadership::default());
@@ -109,6 +127,7 @@ fn drained() {
     let left = carried(&stage, &mut first);
     assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
     places_without_it(&stage);
+    is_tuned_without_it(&stage);
     let second = must(stage.job("second"));
     let left = carried(&stage, &mut first);
     println!("{left} bytes crossed it");

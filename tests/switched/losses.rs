@@ -7,8 +7,8 @@ use reweave_common::cause::{Cause, Class, Subject};
 use reweave_tests::{Leadership, Loss, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, must};
-use crate::scene::{causes, leaf_spine, led};
+use crate::play::{STAGE, causes, must};
+use crate::scene::{leaf_spine, led};
 
 /// From the loss on.
 const FOUND_WITHIN: Duration = Duration::from_secs(30);

@@ -8,8 +8,8 @@ use reweave_common::operator::MeasuredPairs;
 use reweave_tests::{Leadership, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, must};
-use crate::scene::{causes, led, narrow_down};
+use crate::play::{STAGE, causes, must};
+use crate::scene::{led, narrow_down};
 
 /// Racks of three, between which there is as much room as a host can fill.
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 3\n\

@@ -1,7 +1,5 @@
 //! Leaves and spines, and what is found to be wrong with them.
 
-use reweave_common::cause::Cause;
-use reweave_common::operator::Finding;
 use reweave_tests::{Labs, Leadership, Setting, Stage};
 
 use crate::play::must;
@@ -27,16 +25,6 @@ pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
     must(stage.start_agents());
     must(stage.wait_until_known());
     stage
-}
-
-/// Whatever slows jobs, the surest first.
-pub(crate) fn causes(stage: &Stage) -> Vec<Cause> {
-    let findings = must(stage.operator().diagnose()).findings.into_iter();
-    let cause = |finding| match finding {
-        Finding::Cause(cause) => Some(cause),
-        _ => None,
-    };
-    findings.filter_map(cause).collect()
 }
 
 pub(crate) fn address(stage: &Stage, node: &str, interface: &str) -> String {

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use reweave_common::cause::Class;
 use reweave_tests::{Leadership, Loss, Stage, wait_for};
+use serde_json::Value;
 
 use crate::needs::trial;
-use crate::play::{STAGE, must};
-use crate::scene::{address, causes, leaf_spine, led, narrow_down};
+use crate::play::{STAGE, causes, must};
+use crate::scene::{address, leaf_spine, led, narrow_down};
 
 /// Agents look every half a minute how a host is set.
 const FOUND_WITHIN: Duration = Duration::from_secs(75);
@@ -20,7 +21,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(name, STAGE, each_is_named_alone),
         trial(
-            "an_incast_a_straggler_and_where_a_job_that_rests_will_fill_links_are_named",
+            "an_order_of_ranks_an_incast_a_straggler_and_links_that_a_resting_job_will_fill_are_named",
             STAGE,
             of_traffic,
         ),
@@ -46,6 +47,36 @@ fn ring(slow: &str) -> [String; 2] {
     ]
 }
 
+/// The same ring, from rack to rack and along the racks.
+fn rings() -> String {
+    let ring = |(name, hosts): (&str, &str)| {
+        format!(
+            "[[job]]\nname = \"{name}\"\npattern = \"ring-allreduce\"\nhosts = [{hosts}]\n\
+             bytes = 1_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"spread\"\n"
+        )
+    };
+    let rings = [
+        ("across", r#""h0", "h4", "h1", "h5""#),
+        ("along", r#""h0", "h1", "h4", "h5""#),
+    ];
+    rings.map(ring).concat()
+}
+
+/// It crosses racks twice as often as it must, and then as seldom as it can.
+fn goes_round(stage: &Stage) {
+    let across = must(stage.job("across"));
+    are_found(stage, &[(Class::RankOrder, "job h0 and 3 others")]);
+    must(across.stop());
+    are_found(stage, &[]);
+    let along = must(stage.job("along"));
+    must(wait_for("it is known", FOUND_WITHIN, || {
+        let told: Value = stage.operator().ask(&["jobs"])?;
+        Ok((told["jobs"][0]["flows"] == 4).then_some(()))
+    }));
+    are_found(stage, &[]);
+    must(along.stop());
+}
+
 /// The others do not fill their links either: what a full link holds back says nothing of its hosts.
 fn holds_others_back(stage: &Stage, slow: &str) {
     let usual = [("h2", "leaf0"), ("h3", "leaf0"), ("h6", "leaf1")];
@@ -64,7 +95,7 @@ fn holds_others_back(stage: &Stage, slow: &str) {
     narrow_all(1.0, 1.0);
 }
 
-/// Uplinks have room for all that four hosts send to a fifth one, and its own link has not. Four that send
+/// Hosts go round a ring. Then uplinks have room for all that four hosts send to a fifth one, and its own link has not. Four that send
 /// past one spine fill its links, and three do not: the fourth one rests most of the time, and is foreseen.
 /// Between these, one of a ring is slow both ways.
 fn of_traffic() {
@@ -90,8 +121,9 @@ fn of_traffic() {
             &format!("{OFTEN}via = \"spine0\""),
         ),
     ];
-    let jobs = jobs.concat() + &ring(SLOW).concat();
+    let jobs = jobs.concat() + &ring(SLOW).concat() + &rings();
     let stage = led(FABRIC, &jobs, &Leadership::default());
+    goes_round(&stage);
     let [train, seldom] = ["train", "seldom"].map(|name| must(stage.job(name)));
     are_found(&stage, &[(Class::Incast, "h0")]);
     must(train.stop());

@@ -2,8 +2,11 @@
  * as many threads. The layout of the interface is written down here once more, by its documentation,
  * so that a mistake in the plugin's own is noticed.
  *
- *   harness LIBRARY VERSION ring  RANKS RANK COUNT COMPUTE_US COLLECTIVE_US [SENDING_US RECEIVING_US]
- *   harness LIBRARY VERSION cost  COUNT
+ *   harness LIBRARY VERSION ring     RANKS RANK COUNT COMPUTE_US COLLECTIVE_US [SENDING_US RECEIVING_US]
+ *   harness LIBRARY VERSION tensor   RANKS RANK COUNT COMPUTE_US COLLECTIVE_US
+ *   harness LIBRARY VERSION pipeline RANKS RANK COUNT COMPUTE_US MESSAGE_US
+ *   harness LIBRARY VERSION sizes    RANKS RANK COUNT COMPUTE_US US_BY_RANK
+ *   harness LIBRARY VERSION cost     COUNT
  *   harness LIBRARY VERSION abuse
  */
 #include <dlfcn.h>
@@ -17,6 +20,7 @@
 #include <unistd.h>
 
 enum { GROUP = 1, COLLECTIVE = 2, MESSAGE = 4, TRANSFER = 8, STEP = 16, CONTROL = 32, KERNEL = 64, GROUP_API = 256 };
+enum { NOBODY = -1 };
 enum { STEP_SENT = 9, STEP_WAITS = 10, STEP_RECEIVED = 11, CONTROL_IDLE = 13, TRANSFER_GOES_ON = 19, KERNEL_STOPPED = 22 };
 
 #define DETAILS                                                                                    \
@@ -57,6 +61,8 @@ static int version;
 static profiler_4 *four;
 static profiler_5 *five;
 static int mask, process;
+/* What one collective or message carries. */
+static const size_t BYTES = 1 << 20;
 /* How long a step is on its way: from the rank before, and to the next one. */
 static int on_way_us[2];
 
@@ -70,6 +76,12 @@ static void *init(uint64_t communicator, const char *name, int ranks, int rank) 
   int failed = version == 4 ? four->init(&context, &mask, name, communicator, ranks, ranks, rank, NULL)
                             : five->init(&context, communicator, &mask, name, ranks, ranks, rank, NULL);
   return failed ? NULL : context;
+}
+
+static void *join(uint64_t communicator, const char *name, int ranks, int rank) {
+  void *context = init(communicator, name, ranks, rank);
+  if (!context) fail("init failed");
+  return context;
 }
 
 /* Version 4's type is one byte, and what lies behind it is anything. */
@@ -116,6 +128,16 @@ static void *start_collective(void *context, size_t count, uint8_t channels) {
   return start(context, &it);
 }
 
+static void *start_message(void *context, const char *function, const char *datatype, size_t count, int peer, uint8_t channels) {
+  event_5 it = {.type = MESSAGE};
+  it.message.function = function;
+  it.message.datatype = datatype;
+  it.message.count = count;
+  it.message.peer = peer;
+  it.message.channels = channels;
+  return start(context, &it);
+}
+
 static void *start_transfer(void *context, void *parent, int of, int peer, int sends) {
   event_5 it = {.type = TRANSFER, .parent = parent};
   it.transfer.process = of;
@@ -153,37 +175,83 @@ static void stop_kernel(void *kernel, uint64_t gpu_ns) {
   stop(kernel);
 }
 
-/* What the thread that serves the network does for a collective, after the program has gone on. */
-struct work { void *context, *collective; int next, previous; size_t bytes; int takes_us; };
+/* What the thread that serves the network does for a collective or a message, after the program has gone on. */
+struct work { void *context, *parent; int next, previous, takes_us; };
 
 static void *proxy(void *arg) {
   struct work *it = arg;
   void *kernels[2];
-  for (uint8_t channel = 0; channel < 2; channel++) kernels[channel] = start_kernel(it->context, it->collective, channel, now_ns());
-  transfer(it->context, it->collective, it->next, 1, it->bytes, 2);
-  transfer(it->context, it->collective, it->previous, 0, it->bytes, 2);
+  for (uint8_t channel = 0; channel < 2; channel++) kernels[channel] = start_kernel(it->context, it->parent, channel, now_ns());
+  if (it->next != NOBODY) transfer(it->context, it->parent, it->next, 1, BYTES, 2);
+  if (it->previous != NOBODY) transfer(it->context, it->parent, it->previous, 0, BYTES, 2);
   usleep((useconds_t)it->takes_us);
   for (uint8_t channel = 0; channel < 2; channel++) stop_kernel(kernels[channel], now_ns());
   return NULL;
 }
 
-static void ring(int ranks, int rank, int count, int compute_us, int collective_us) {
-  void *context = init(0xfeed, "world", ranks, rank);
-  if (!context) fail("init failed");
-  size_t bytes = 1 << 20;
+/* From where the program hands it over until it is done. */
+static void work(struct work it) {
+  stop(it.parent);
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, proxy, &it)) fail("no thread");
+  pthread_join(thread, NULL);
+}
+
+static void all_reduce(void *context, int ranks, int rank, int takes_us) {
+  event_5 group = {.type = GROUP};
+  if (start(context, &group)) fail("a group was taken");
+  void *collective = start_collective(context, BYTES / 4, 2);
+  work((struct work){context, collective, (rank + 1) % ranks, (rank + ranks - 1) % ranks, takes_us});
+}
+
+static void ring(void *context, int ranks, int rank, int count, int compute_us, int collective_us) {
   for (int round = 0; round < count; round++) {
-    event_5 group = {.type = GROUP};
-    if (start(context, &group)) fail("a group was taken");
-    void *collective = start_collective(context, bytes / 4, 2);
-    stop(collective);
-    struct work it = {context, collective, (rank + 1) % ranks, (rank + ranks - 1) % ranks, bytes,
-                      collective_us};
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, proxy, &it)) fail("no thread");
-    pthread_join(thread, NULL);
+    all_reduce(context, ranks, rank, collective_us);
     usleep((useconds_t)compute_us);
   }
   finalize(context);
+}
+
+/* Each stage hands on to the next what it has from the one before. */
+static void pipeline(void *context, int stages, int stage, int count, int compute_us, int message_us) {
+  for (int round = 0; round < count; round++) {
+    if (stage > 0) {
+      void *message = start_message(context, "Recv", "ncclInt8", BYTES, stage - 1, 2);
+      work((struct work){context, message, NOBODY, stage - 1, message_us});
+    }
+    usleep((useconds_t)compute_us);
+    if (stage + 1 < stages) {
+      void *message = start_message(context, "Send", "ncclInt8", BYTES, stage + 1, 2);
+      work((struct work){context, message, stage + 1, NOBODY, message_us});
+    }
+  }
+  finalize(context);
+}
+
+/* The first two ranks, the first four and so on reduce as much, in communicators of their own; whoever is in none
+ * of them waits as long. */
+static void sizes(int ranks, int rank, int count, int compute_us, int us_by_rank) {
+  void *contexts[32] = {0};
+  for (int size = 2, nth = 0; size <= ranks; size *= 2, nth++)
+    if (rank < size) contexts[nth] = join(0xd0 + (uint64_t)size, "dp", size, rank);
+  for (int round = 0; round < count; round++) {
+    for (int size = 2, nth = 0; size <= ranks; size *= 2, nth++) {
+      if (contexts[nth]) all_reduce(contexts[nth], size, rank, size * us_by_rank);
+      else usleep((useconds_t)(size * us_by_rank));
+    }
+    usleep((useconds_t)compute_us);
+  }
+  for (int nth = 0; nth < 32; nth++) if (contexts[nth]) finalize(contexts[nth]);
+}
+
+/* Whether there is such a job. */
+static int play(const char *mode, int ranks, int rank, int count, int compute_us, int each_us) {
+  if (!strcmp(mode, "ring")) ring(join(0xfeed, "world", ranks, rank), ranks, rank, count, compute_us, each_us);
+  else if (!strcmp(mode, "tensor")) ring(join(0x7e, "tp", ranks, rank), ranks, rank, count, compute_us, each_us);
+  else if (!strcmp(mode, "pipeline")) pipeline(join(0x99, NULL, ranks, rank), ranks, rank, count, compute_us, each_us);
+  else if (!strcmp(mode, "sizes")) sizes(ranks, rank, count, compute_us, each_us);
+  else return 0;
+  return 1;
 }
 
 /* All the calls of an all-reduce of eight bytes: those of the program's thread, and those of the library's. */
@@ -226,12 +294,7 @@ static void abuse(void) {
   if (start_transfer(context, collective, process, -1, 1)) fail("a negative rank was taken");
   stop(collective);
   for (int peer = 0; peer < 4; peer++) transfer(context, collective, peer, 1, 10, 1);
-  event_5 message = {.type = MESSAGE};
-  message.message.function = "Send";
-  message.message.datatype = "ncclInt8";
-  message.message.count = 77;
-  message.message.peer = 2;
-  stop(start(context, &message));
+  stop(start_message(context, "Send", "ncclInt8", 77, 2, 0));
   event_5 strange = {.type = COLLECTIVE};
   stop(start(context, &strange));
   event_5 huge = {.type = COLLECTIVE};
@@ -256,9 +319,9 @@ int main(int argc, char **argv) {
     four = dlsym(library, "ncclProfiler_v4"), five = dlsym(library, "ncclProfiler_v5");
     if (!four || !five || strcmp(five->name, "Reweave")) fail("no such profiler");
     if (argc > 10) on_way_us[1] = atoi(argv[9]), on_way_us[0] = atoi(argv[10]);
-    if (!strcmp(argv[3], "ring")) ring(atoi(argv[4]), atoi(argv[5]), atoi(argv[6]), atoi(argv[7]), atoi(argv[8]));
-    else if (!strcmp(argv[3], "cost")) cost(atoi(argv[4]));
-    else abuse();
+    if (argc > 4 && !strcmp(argv[3], "cost")) cost(atoi(argv[4]));
+    else if (!strcmp(argv[3], "abuse")) abuse();
+    else if (argc < 9 || !play(argv[3], atoi(argv[4]), atoi(argv[5]), atoi(argv[6]), atoi(argv[7]), atoi(argv[8]))) fail("no such job");
     if (mask != (COLLECTIVE | MESSAGE | TRANSFER | STEP | KERNEL)) fail("other events are asked for");
     if (dlclose(library)) fail("cannot unload");
     if (strcmp(argv[3], "abuse")) break;

@@ -1,6 +1,7 @@
 //! The plugin as NCCL loads and calls it, by a program in C that knows nothing of how it is written.
 //! Where there is a GPU, NCCL itself can load it: docs/nccl.md says how.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_common::collective::{
-    COLLECTIVES_VARIABLE, LONGEST_WORD, RankWord, add_peer, add_works,
+    COLLECTIVES_VARIABLE, LONGEST_WORD, RankPeer, RankWord, Works, add_peer, add_works,
 };
 use tempfile::TempDir;
 
@@ -87,6 +88,19 @@ fn words(agent: &UnixDatagram) -> Vec<RankWord> {
     }
 }
 
+/// All that was done, and with whom; nothing of it was missed.
+fn summed(words: Vec<RankWord>) -> (Vec<Works>, Vec<RankPeer>) {
+    let (mut works, mut peers) = (vec![], vec![]);
+    for word in words {
+        assert_eq!(word.missed, 0);
+        let done = word.works.into_iter();
+        done.for_each(|it| add_works(&mut works, it));
+        let with = word.peers.into_iter();
+        with.for_each(|it| add_peer(&mut peers, it));
+    }
+    (works, peers)
+}
+
 #[test]
 fn what_a_ring_does_is_told_to_the_byte() {
     let stage = Stage::new();
@@ -98,16 +112,7 @@ fn what_a_ring_does_is_told_to_the_byte() {
         let rank = &words[0].rank;
         let said = (rank.communicator, rank.name.as_str(), rank.ranks, rank.rank);
         assert_eq!(said, (0xfeed, "world", 4, 1));
-        let (mut works, mut peers) = (vec![], vec![]);
-        for word in words {
-            assert_eq!(word.missed, 0);
-            word.works
-                .into_iter()
-                .for_each(|it| add_works(&mut works, it));
-            word.peers
-                .into_iter()
-                .for_each(|it| add_peer(&mut peers, it));
-        }
+        let (works, peers) = summed(words);
         let [ring] = works.try_into().expect("one kind");
         assert_eq!(
             (
@@ -139,6 +144,53 @@ fn what_a_ring_does_is_told_to_the_byte() {
         );
         assert!(next.sending > Duration::ZERO && next.receiving == Duration::ZERO);
     }
+}
+
+/// The second of three stages has from the first what it hands on to the third.
+#[test]
+fn what_a_stage_hands_on_is_told_to_the_byte() {
+    let stage = Stage::new();
+    for version in VERSIONS {
+        let words = heard(
+            &stage,
+            version,
+            &["pipeline", "3", "1", "20", "100", "1500"],
+        );
+        let (works, peers) = summed(words);
+        let of = |it: &Works| (it.kind.clone(), [it.count, it.timed, it.bytes.count()]);
+        let done = |kind: &str| (kind.to_owned(), [20, 20, 20 * MIB]);
+        let works: BTreeMap<_, _> = works.iter().map(of).collect();
+        assert_eq!(works, BTreeMap::from(["Recv", "Send"].map(done)));
+        let peers = peers
+            .iter()
+            .map(|it| (it.rank, it.sent.count(), it.received.count()));
+        assert_eq!(
+            peers.collect::<Vec<_>>(),
+            [(0, 0, 20 * MIB), (2, 20 * MIB, 0)]
+        );
+    }
+}
+
+/// Each communicator of a process is told by itself.
+#[test]
+fn all_reduces_by_more_ranks_are_told_apart() {
+    let stage = Stage::new();
+    let words = heard(&stage, "5", &["sizes", "8", "1", "10", "100", "1000"]);
+    let mut took = BTreeMap::new();
+    for word in &words {
+        assert_eq!((&word.rank.name[..], word.rank.rank), ("dp", 1));
+        let (count, sum): &mut (u64, Duration) = took.entry(word.rank.ranks).or_default();
+        *count += word.works.iter().map(|it| it.count).sum::<u64>();
+        *sum += word.works.iter().map(|it| it.took).sum::<Duration>();
+    }
+    let at_least = |ranks: u32| 10 * Duration::from_millis(u64::from(ranks));
+    let ranks: Vec<_> = took.keys().copied().collect();
+    assert_eq!(ranks, [2, 4, 8]);
+    assert!(
+        took.iter()
+            .all(|(&ranks, &(count, sum))| count == 10 && sum >= at_least(ranks)),
+        "{took:?}"
+    );
 }
 
 #[test]

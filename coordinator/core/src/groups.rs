@@ -52,7 +52,7 @@ impl Groups {
     }
 }
 
-fn is_whole(communicator: &Communicator<'_>) -> bool {
+pub(crate) fn is_whole(communicator: &Communicator<'_>) -> bool {
     let mut told = communicator.values();
     told.all(|(_, told)| told.rank.ranks as usize == communicator.len())
 }

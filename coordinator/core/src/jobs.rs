@@ -138,6 +138,7 @@ impl Job {
             communicate_ms,
             tensor_groups: groups.tensors,
             pipeline_stages: groups.stages,
+            allreduce_ms: ranks.allreduce_ms(&self.hosts),
             ..JobFacts::default()
         }
     }

@@ -41,6 +41,7 @@ mod radius;
 mod ranks;
 mod reason;
 mod recording;
+mod reduced;
 mod registry;
 mod resting;
 mod rewiring;

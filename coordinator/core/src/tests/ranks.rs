@@ -41,33 +41,50 @@ fn timed_ring(
             receiving: Duration::ZERO,
         };
         let bytes = bits_per_s / 8;
-        let reading = RankReading {
-            rank: Rank {
-                communicator: 5,
-                name: "world".to_owned(),
-                nodes: ranks,
-                ranks,
-                rank,
-            },
-            over: Duration::from_secs(1),
-            missed: 0,
-            works: vec![Works {
-                kind: "AllReduce".to_owned(),
-                algorithm: "RING".to_owned(),
-                protocol: "SIMPLE".to_owned(),
-                count: 10,
-                bytes: Bytes::new(1 << 20),
-                took: Duration::from_millis(busy_ms(rank as usize)),
-                timed: 10,
-            }],
-            peers: vec![peer(rank + 1, bytes, 0), peer(rank + ranks - 1, 0, bytes)],
+        let works = Works {
+            took: Duration::from_millis(busy_ms(rank as usize)),
+            timed: 10,
+            ..all_reduces()
         };
-        say(
-            cluster,
-            host,
-            vec![Reading::Host(HostReading::Rank(Box::new(reading)))],
-        );
+        let peers = vec![peer(rank + 1, bytes, 0), peer(rank + ranks - 1, 0, bytes)];
+        tell(cluster, host, (of(5, "world", [rank, ranks]), works, peers));
     }
+}
+
+/// Ten, of which nobody knows how long they take.
+fn all_reduces() -> Works {
+    Works {
+        kind: "AllReduce".to_owned(),
+        algorithm: "RING".to_owned(),
+        protocol: "SIMPLE".to_owned(),
+        count: 10,
+        bytes: Bytes::new(1 << 20),
+        took: Duration::ZERO,
+        timed: 0,
+    }
+}
+
+fn of(communicator: u64, name: &str, [rank, ranks]: [u32; 2]) -> Rank {
+    Rank {
+        communicator,
+        name: name.to_owned(),
+        nodes: ranks,
+        ranks,
+        rank,
+    }
+}
+
+/// What it has done for a second.
+fn tell(cluster: &mut Cluster, host: &str, (rank, works, peers): (Rank, Works, Vec<RankPeer>)) {
+    let reading = RankReading {
+        rank,
+        over: Duration::from_secs(1),
+        missed: 0,
+        works: vec![works],
+        peers,
+    };
+    let reading = HostReading::Rank(Box::new(reading));
+    say(cluster, host, vec![Reading::Host(reading)]);
 }
 
 #[test]
@@ -198,39 +215,23 @@ fn the_way_of_a_job_past_the_kernel_is_told_as_far_as_all_probes_agree() {
 fn group(cluster: &mut Cluster, (name, kind): (&str, &str), hosts: &[&str]) {
     let ranks = hosts.len() as u32;
     for (rank, host) in (0..ranks).zip(hosts) {
-        let next = RankPeer {
-            rank: rank + 1,
-            sent: Bytes::new(10_000_000),
-            received: Bytes::ZERO,
-            sending: Duration::ZERO,
-            receiving: Duration::ZERO,
+        let next = (rank + 1 < ranks).then(|| sends(rank + 1));
+        let works = Works {
+            kind: kind.to_owned(),
+            ..all_reduces()
         };
-        let reading = RankReading {
-            rank: Rank {
-                communicator: 7,
-                name: name.to_owned(),
-                nodes: ranks,
-                ranks,
-                rank,
-            },
-            over: Duration::from_secs(1),
-            missed: 0,
-            works: vec![Works {
-                kind: kind.to_owned(),
-                algorithm: String::new(),
-                protocol: String::new(),
-                count: 10,
-                bytes: Bytes::new(1 << 20),
-                took: Duration::ZERO,
-                timed: 0,
-            }],
-            peers: [next].into_iter().filter(|it| it.rank < ranks).collect(),
-        };
-        say(
-            cluster,
-            host,
-            vec![Reading::Host(HostReading::Rank(Box::new(reading)))],
-        );
+        let peers = next.into_iter().collect();
+        tell(cluster, host, (of(7, name, [rank, ranks]), works, peers));
+    }
+}
+
+fn sends(rank: u32) -> RankPeer {
+    RankPeer {
+        rank,
+        sent: Bytes::new(10_000_000),
+        received: Bytes::ZERO,
+        sending: Duration::ZERO,
+        receiving: Duration::ZERO,
     }
 }
 
@@ -255,4 +256,45 @@ fn groups_that_are_laid_across_hosts_or_racks_are_found_by_what_ranks_tell() {
     );
     let both = "TENSOR_AND_DATA_PARALLEL_GROUP";
     assert_eq!(found((both, "AllReduce"), &along), []);
+}
+
+/// Ten all-reduces by so many ranks, each on its host, of so many bytes each; each takes so long, and a little longer
+/// for whoever does not come last.
+fn reduce(cluster: &mut Cluster, ranks: u32, bytes: u64, ms: u64) {
+    for rank in 0..ranks {
+        let works = Works {
+            bytes: Bytes::new(10 * bytes),
+            took: Duration::from_millis(10 * ms + u64::from(rank)),
+            timed: 10,
+            ..all_reduces()
+        };
+        let peers = vec![sends((rank + 1) % ranks)];
+        let rank = of(u64::from(ranks), "dp", [rank, ranks]);
+        let host = format!("h{}", rank.rank);
+        tell(cluster, &host, (rank, works, peers));
+    }
+}
+
+#[test]
+fn all_reduces_that_take_as_much_longer_as_there_are_ranks_are_found_by_what_these_tell() {
+    let found = |told: [(u32, u64, u64); 3]| {
+        let mut cluster = cluster();
+        for (ranks, bytes, ms) in told {
+            reduce(&mut cluster, ranks, bytes, ms);
+        }
+        assert_eq!(jobs(&mut cluster).len(), 1, "it exchanges something");
+        let found = causes(&mut cluster).into_iter();
+        found
+            .map(|it| (it.class, it.subject.to_string()))
+            .collect::<Vec<_>>()
+    };
+    let alike = 1 << 20;
+    let linear = [(2, alike, 20), (4, alike, 40), (8, alike, 81)];
+    let job = "job h0 and 7 others".to_owned();
+    assert_eq!(found(linear), [(Class::AllreduceLinear, job)]);
+    // As on a tree.
+    assert_eq!(found([(2, alike, 20), (4, alike, 40), (8, alike, 60)]), []);
+    // What is larger takes longer by itself.
+    let larger = linear.map(|(ranks, bytes, ms)| (ranks, bytes * u64::from(ranks), ms));
+    assert_eq!(found(larger), []);
 }
