@@ -232,7 +232,7 @@ impl Agent {
     /// Sends the probes that are due, and notes what was found out.
     pub fn probe(&mut self) {
         let now = clock::now();
-        if let Some(prober) = &self.prober {
+        if let Some(prober) = &mut self.prober {
             self.asker.hear_for(&mut self.tracer, now);
             self.asker.ask_for(&mut self.tracer, prober, now);
             while let Some(probe) = self.tracer.poll_probe(now) {
