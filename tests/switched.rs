@@ -11,6 +11,8 @@ mod drained;
 mod failing;
 #[path = "switched/flows.rs"]
 mod flows;
+#[path = "switched/hardware.rs"]
+mod hardware;
 #[path = "switched/hashed.rs"]
 mod hashed;
 #[path = "recorded/life.rs"]
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         looked::tests(),
         losses::tests(),
         troubles::tests(),
+        hardware::tests(),
         drained::tests(),
         daemons::tests(),
         failing::tests(),

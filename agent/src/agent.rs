@@ -142,6 +142,11 @@ impl Agent {
         Ok(())
     }
 
+    /// See [`Host::read_copy`].
+    pub fn read_copy(&mut self, root: &Path) {
+        self.host.read_copy(root);
+    }
+
     /// All readings at this moment, with the news.
     pub fn sample(&mut self) -> Sample {
         let taken = clock::now();

@@ -119,20 +119,27 @@ fn each_is_named_alone() {
 }
 
 /// A coordinator that was started anew remembers nothing of before.
-fn begin_anew(stage: &mut Stage) {
+pub(crate) fn begin_anew(stage: &mut Stage) {
     must(stage.lead(&Leadership::default()));
     must(stage.wait_until_known());
 }
 
 /// Waits until these are the findings, and no others.
 #[track_caller]
-fn are_found(stage: &Stage, expected: &[(Class, &str)]) {
+pub(crate) fn are_found(stage: &Stage, expected: &[(Class, &str)]) {
+    are_found_while(stage, expected, || {});
+}
+
+/// The same while something goes on that has to be done again and again.
+#[track_caller]
+pub(crate) fn are_found_while(stage: &Stage, expected: &[(Class, &str)], go_on: impl Fn()) {
     let expected: BTreeSet<_> = expected
         .iter()
         .map(|(class, subject)| (*class, (*subject).to_owned()))
         .collect();
     let (began, mut last) = (Instant::now(), Vec::new());
     let found = wait_for("it is found", FOUND_WITHIN, || {
+        go_on();
         last = causes(stage);
         // A machine that is busy may be slow as well.
         last.retain(|it| it.class != Class::Latency);
