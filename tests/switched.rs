@@ -35,6 +35,7 @@ mod probed;
 mod ranks;
 #[path = "switched/scene.rs"]
 mod scene;
+mod skew;
 #[path = "recorded/thin.rs"]
 mod thin;
 #[path = "switched/troubles.rs"]

@@ -11,6 +11,7 @@ use reweave_tests::{Leadership, Loss, Stage, wait_for};
 use crate::needs::trial;
 use crate::play::{STAGE, must};
 use crate::scene::{address, causes, leaf_spine, led, narrow_down};
+use crate::skew::{FAKETIME, at};
 
 /// Agents look every half a minute how a host is set.
 const FOUND_WITHIN: Duration = Duration::from_secs(75);
@@ -23,6 +24,11 @@ pub(crate) fn tests() -> Vec<Trial> {
             "an_incast_a_straggler_and_where_a_job_that_rests_will_fill_links_are_named",
             STAGE,
             of_traffic,
+        ),
+        trial(
+            "an_agent_whose_clock_is_two_seconds_ahead_is_named_alone",
+            FAKETIME,
+            a_clock_that_is_ahead,
         ),
     ]
 }
@@ -255,6 +261,17 @@ fn a_way_that_is_longer_there_than_back(stage: &Stage) {
             "ip rule del pref 10 && ip route flush table 99",
         );
     }
+}
+
+/// Until its clock is right again.
+fn a_clock_that_is_ahead() {
+    let mut stage = led(&leaf_spine(2, 1, 2), "", &Leadership::default());
+    let ahead = at("+2s");
+    let ahead: Vec<_> = ahead.iter().map(String::as_str).collect();
+    must(stage.start_agent_under("h1", &ahead));
+    are_found(&stage, &[(Class::ClocksApart, "h1")]);
+    must(stage.start_agent("h1"));
+    are_found(&stage, &[]);
 }
 
 /// The other switch has always swallowed what goes to one leaf, and a cable there loses both ways.
