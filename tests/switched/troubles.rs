@@ -147,8 +147,6 @@ pub(crate) fn are_found_while(stage: &Stage, expected: &[(Class, &str)], go_on: 
     let found = wait_for("it is found", FOUND_WITHIN, || {
         go_on();
         last = causes(stage);
-        // A machine that is busy may be slow as well.
-        last.retain(|it| it.class != Class::Latency);
         let named = last.iter().map(|it| (it.class, it.subject.to_string()));
         let named: Vec<_> = named.collect();
         let is_it = named.len() == expected.len() && named.iter().all(|it| expected.contains(it));
