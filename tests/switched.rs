@@ -36,6 +36,8 @@ mod ranks;
 #[path = "switched/scene.rs"]
 mod scene;
 mod skew;
+#[path = "switched/slowed.rs"]
+mod slowed;
 #[path = "recorded/thin.rs"]
 mod thin;
 #[path = "switched/troubles.rs"]
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         losses::tests(),
         troubles::tests(),
         hardware::tests(),
+        slowed::tests(),
         drained::tests(),
         daemons::tests(),
         failing::tests(),
