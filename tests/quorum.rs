@@ -18,6 +18,7 @@ mod networks;
 mod promtool;
 #[path = "quorum/served.rs"]
 mod served;
+mod skew;
 #[path = "quorum/standstill.rs"]
 mod standstill;
 #[path = "quorum/witness.rs"]

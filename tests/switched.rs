@@ -11,6 +11,8 @@ mod drained;
 mod failing;
 #[path = "switched/flows.rs"]
 mod flows;
+#[path = "switched/hardware.rs"]
+mod hardware;
 #[path = "switched/hashed.rs"]
 mod hashed;
 #[path = "recorded/life.rs"]
@@ -35,6 +37,9 @@ mod probed;
 mod ranks;
 #[path = "switched/scene.rs"]
 mod scene;
+mod skew;
+#[path = "switched/slowed.rs"]
+mod slowed;
 #[path = "recorded/thin.rs"]
 mod thin;
 #[path = "switched/troubles.rs"]
@@ -56,6 +61,8 @@ fn main() -> ExitCode {
         losses::tests(),
         parallel::tests(),
         troubles::tests(),
+        hardware::tests(),
+        slowed::tests(),
         drained::tests(),
         daemons::tests(),
         failing::tests(),

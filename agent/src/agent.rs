@@ -142,6 +142,11 @@ impl Agent {
         Ok(())
     }
 
+    /// See [`Host::read_copy`].
+    pub fn read_copy(&mut self, root: &Path) {
+        self.host.read_copy(root);
+    }
+
     /// All readings at this moment, with the news.
     pub fn sample(&mut self) -> Sample {
         let taken = clock::now();
@@ -232,7 +237,7 @@ impl Agent {
     /// Sends the probes that are due, and notes what was found out.
     pub fn probe(&mut self) {
         let now = clock::now();
-        if let Some(prober) = &self.prober {
+        if let Some(prober) = &mut self.prober {
             self.asker.hear_for(&mut self.tracer, now);
             self.asker.ask_for(&mut self.tracer, prober, now);
             while let Some(probe) = self.tracer.poll_probe(now) {

@@ -1,6 +1,7 @@
 //! What a host says of itself besides its flows: hardware, counters, machine.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use reweave_agent_core::counters::HealthBook;
@@ -57,6 +58,14 @@ impl Host {
             told: Told::default(),
             counters_period,
         })
+    }
+
+    /// From now on NICs, counters and the machine are what a copy of some machine's files says of them. Of
+    /// its interfaces those count that are here, by name and number.
+    pub fn read_copy(&mut self, root: &Path) {
+        self.counters = CounterReader::recorded(root);
+        self.nics = NicReader::recorded(self.counters.tree());
+        self.machine = MachineReader::recorded(self.counters.tree());
     }
 
     /// The interfaces of RDMA devices, beside those of the kernel.

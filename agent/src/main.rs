@@ -56,6 +56,9 @@ fn serve(settings: &Run) -> Result<(), AgentError> {
         Mark(rand::random()),
     )?;
     agent.hear_jobs(settings.collectives.as_deref())?;
+    if let Some(root) = &settings.root {
+        agent.read_copy(root);
+    }
     runtime.block_on(async {
         let coordinators = settings.coordinator.clone();
         let ours = certificate.identity();

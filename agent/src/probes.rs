@@ -1,5 +1,6 @@
 //! Sends probes and receives what the network answers, by raw sockets.
 
+use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -10,16 +11,20 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType,
     SockaddrIn, recvmsg, sendmsg, setsockopt, socket, sockopt,
 };
-use reweave_agent_core::probe::{Answer, Mark, Probe};
+use reweave_agent_core::probe::{Aim, Answer, Mark, Probe};
+use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use thiserror::Error;
 
 use crate::clock;
+use crate::netlink::{Leaves, NetlinkError, OwnHashing, RouteSocket};
 
 #[derive(Debug, Error)]
 pub enum ProbeError {
     #[error("cannot open a raw socket; it takes CAP_NET_RAW")]
     Open { source: Errno },
+    #[error("cannot ask by which way flows leave this host")]
+    Ask { source: NetlinkError },
     #[error("cannot receive answers to probes")]
     Receive { source: Errno },
 }
@@ -29,6 +34,7 @@ pub struct Prober {
     sender: OwnedFd,
     receiver: OwnedFd,
     mark: Mark,
+    own_ways: OwnWays,
 }
 
 /// Of an answer, the quoted packet's headers matter only.
@@ -57,23 +63,32 @@ impl Prober {
             sender,
             receiver,
             mark,
+            own_ways: OwnWays::open()?,
         })
     }
 
-    /// Sends it, unless this host cannot reach anything there; then nobody will answer.
-    pub fn send(&self, probe: &Probe) {
-        if let Err(errno) = self.try_send(probe) {
+    /// Sends it as the flow is sent; unless this host cannot reach anything there, or by several ways of which
+    /// nobody can tell which one the flow takes. Then nobody will answer.
+    pub fn send(&mut self, probe: &Probe) {
+        let interface = match probe.aim {
+            Aim::Hop(flow) => self.own_ways.interface(flow),
+            Aim::Distance(_) => Some(ANY),
+        };
+        let Some(interface) = interface else {
+            return tracing::debug!("{probe:?} not sent: it may be by another way than the flow");
+        };
+        if let Err(errno) = self.try_send(probe, interface) {
             tracing::debug!("{probe:?} not sent: {errno}");
         }
     }
 
-    fn try_send(&self, probe: &Probe) -> Result<usize, Errno> {
+    fn try_send(&self, probe: &Probe, interface: u32) -> Result<usize, Errno> {
         let packet = probe.packet(self.mark);
         let to = SockaddrIn::from(std::net::SocketAddrV4::new(probe.destination(), 0));
         let parts = [IoSlice::new(&packet)];
         // Routes may depend on the source, which the kernel does not look for in the packet.
         let source = in_pktinfo {
-            ipi_ifindex: 0,
+            ipi_ifindex: interface.cast_signed(),
             ipi_spec_dst: in_addr {
                 s_addr: u32::from(probe.source()).to_be(),
             },
@@ -119,6 +134,52 @@ impl Prober {
         });
         let at = stamps.map(clock::when_stamped).next();
         Ok((received.bytes, at.unwrap_or_else(clock::now)))
+    }
+}
+
+/// Over which interfaces flows leave. A raw socket has no ports that a kernel could choose by.
+struct OwnWays {
+    kernel: RouteSocket,
+    hashing: OwnHashing,
+    /// What was asked since then.
+    known: (Moment, BTreeMap<FlowKey, Leaves>),
+}
+
+/// Whichever the kernel takes.
+const ANY: u32 = 0;
+/// A way is asked for once, and not for each probe of a trace.
+const BELIEF: Duration = Duration::from_millis(500);
+
+impl OwnWays {
+    fn open() -> Result<Self, ProbeError> {
+        let kernel = RouteSocket::open().map_err(|source| ProbeError::Ask { source })?;
+        Ok(Self {
+            kernel,
+            hashing: OwnHashing::open(),
+            known: (clock::now(), BTreeMap::new()),
+        })
+    }
+
+    /// None where nobody can tell.
+    fn interface(&mut self, flow: FlowKey) -> Option<u32> {
+        match self.leaves(flow) {
+            Leaves::Anyhow => Some(ANY),
+            Leaves::Over(interface) => Some(interface),
+            Leaves::Unknown => None,
+        }
+    }
+
+    fn leaves(&mut self, flow: FlowKey) -> Leaves {
+        let now = clock::now();
+        if now.since(self.known.0) >= BELIEF {
+            self.known = (now, BTreeMap::new());
+        }
+        let known = self.known.1.entry(flow);
+        *known.or_insert_with(|| {
+            let leaves = self.kernel.leaves(&flow, &self.hashing);
+            // Whom no way leads to, no probe will reach either.
+            leaves.unwrap_or(Leaves::Anyhow)
+        })
     }
 }
 

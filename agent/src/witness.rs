@@ -24,7 +24,7 @@ pub struct Asker {
 
 impl Asker {
     /// Asks all that is to be asked now. What cannot be sent is as good as lost.
-    pub fn ask_for(&mut self, tracer: &mut Tracer, prober: &Prober, now: Moment) {
+    pub fn ask_for(&mut self, tracer: &mut Tracer, prober: &mut Prober, now: Moment) {
         while let Some(Asked { flow, probe }) = tracer.poll_arrival(now) {
             if let Some(probe) = probe {
                 prober.send(&probe);

@@ -1,13 +1,10 @@
 //! Clocks that are wrong by an hour. Certificates go by them, and so do dates; nothing else does.
 
-use std::path::Path;
-
 use libtest_mimic::Trial;
 
 use crate::cluster::{Place, Quorum, must, wait};
-use crate::needs::{Need, trial};
-
-const FAKETIME: &[Need] = &[Need::Lab, Need::Program("faketime")];
+use crate::needs::trial;
+use crate::skew::{FAKETIME, at};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -25,25 +22,6 @@ pub(crate) fn tests() -> Vec<Trial> {
                 }
             },
         ),
-    ]
-}
-
-/// The time of day is another one for the program; what only counts on is not.
-fn at(skew: &str) -> Vec<String> {
-    let library = "faketime/libfaketime.so.1";
-    let folders = [
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-        "/usr/lib",
-    ];
-    let places = folders.map(|folder| Path::new(folder).join(library));
-    let found = places.into_iter().find(|place| place.is_file());
-    let found = found.expect("faketime comes with its library");
-    vec![
-        "env".to_owned(),
-        format!("LD_PRELOAD={}", found.display()),
-        format!("FAKETIME={skew}"),
-        "FAKETIME_DONT_FAKE_MONOTONIC=1".to_owned(),
     ]
 }
 

@@ -25,6 +25,11 @@ pub(crate) fn tests() -> Vec<Trial> {
             looked,
         ),
         trial(
+            "flows_past_a_switch_that_answers_nobody_are_not_counted_and_not_moved",
+            STAGE,
+            past_a_silent_switch,
+        ),
+        trial(
             "a_fabric_is_written_down_as_its_agents_see_it",
             STAGE,
             discovered,
@@ -225,6 +230,33 @@ fn taking_back(stage: &Stage, number: &str) -> Plan {
     println!("{}", must(stage.operator().shown(&["rollback", number])));
     let answer: Planned = must(stage.operator().ask(&["rollback", number]));
     answer.plan.expect("there is a plan")
+}
+
+/// Whoever traces hears nothing of a spine until it answers again: two flows that meet there meet nowhere that is
+/// known, and that is said.
+fn past_a_silent_switch() {
+    let stage = led(&leaf_spine(2, 2, 2), JOB, &Leadership::default());
+    let answers = "type filter hook output priority 0; icmp type time-exceeded drop;";
+    let table = format!("table ip silence {{ chain answers {{ {answers} }}; }}");
+    must(stage.output("spine0", &["nft", &table]));
+    let mut job = must(stage.job("train"));
+    must(job.wait_until("it sends", |progress| progress.iterations >= 2));
+    let found = must(wait_for("they are large flows", PATIENCE, || {
+        let found: Imbalances = stage.operator().ask(&["fim"])?;
+        Ok((found.unknown_flows == 2).then_some(found))
+    }));
+    assert_eq!(found.groups, [], "nobody guesses");
+    assert_eq!(must(stage.operator().plan()), None);
+    let told = must(stage.operator().diagnose());
+    assert_eq!((told.findings.len(), told.not_seen.ways_of.len()), (0, 2));
+    for words in ["fim", "diagnose"] {
+        let shown = must(stage.operator().shown(&[words]));
+        println!("{shown}");
+        assert!(shown.contains("not known"), "{words}: {shown}");
+    }
+    must(stage.output("spine0", &["nft", "delete", "table", "ip", "silence"]));
+    assert_eq!(planned(&stage).pins.len(), 1, "it waited for the way alone");
+    must(job.stop());
 }
 
 /// As fast as interfaces of the lab say that they are. The loopbacks of the third leaf and the first spine

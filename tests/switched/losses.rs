@@ -66,9 +66,7 @@ fn is_found(stage: &Stage, from: &str, to: &str) -> bool {
 /// All that is found, once there is something; but what names the hop among others may still tell them apart in
 /// time. What does not is wrong for good.
 fn settled(stage: &Stage, from: &str, to: &str) -> Option<Vec<Cause>> {
-    let mut all = causes(stage);
-    // A machine that is busy may be slow as well.
-    all.retain(|it| it.class != Class::Latency);
+    let all = causes(stage);
     let is_open = |subject: &Subject| {
         let mut each = subject.each().into_iter();
         matches!(subject, Subject::Ambiguous(_)) && each.any(|it| is_hop(&it, from, to))
@@ -117,15 +115,14 @@ fn bad_host() {
         let coming = format!("filter hook ingress device {port} priority 0;");
         must(stage.lose(node, &["netdev", &coming], 10));
     }
-    let began = Instant::now();
-    // A machine that is busy may be slow as well.
-    let host = Subject::Host("h5".to_owned());
-    let loses = |cause: &Cause| matches!(cause.class, Class::FaultyHost | Class::LossyLink);
-    let found = must(wait_for("the host is named", FOUND_WITHIN, || {
-        let first = causes(&stage).into_iter().find(loses);
-        let is_link = |it: &Cause| matches!(it.subject, Subject::Hop { .. } | Subject::Link { .. });
-        assert!(!first.as_ref().is_some_and(is_link), "{first:?}");
-        Ok(first.filter(|it| it.class == Class::FaultyHost && it.subject == host))
+    let (began, host) = (Instant::now(), Subject::Host("h5".to_owned()));
+    let is_host = |it: &Cause| (it.class, &it.subject) == (Class::FaultyHost, &host);
+    let is_link = |it: &Cause| matches!(it.subject, Subject::Hop { .. } | Subject::Link { .. });
+    let found = must(wait_for("the host is named alone", FOUND_WITHIN, || {
+        let all = causes(&stage);
+        assert!(!all.iter().any(is_link), "{}", listed(&all));
+        Ok(matches!(&all[..], [it] if is_host(it)).then_some(all))
     }));
-    println!("after {:.1} s: {found}", began.elapsed().as_secs_f64());
+    let took = began.elapsed().as_secs_f64();
+    println!("after {took:.1} s: {}", listed(&found));
 }

@@ -9,7 +9,7 @@ use reweave_tests::{Leadership, Loss, Stage, wait_for};
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, must, planned, reaches, slowest_over};
-use crate::scene::{causes, led};
+use crate::scene::led;
 
 const FIRST: &str = "leaf0-spine0";
 const SECOND: &str = "leaf0-spine0.1";

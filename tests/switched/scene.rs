@@ -11,8 +11,8 @@ pub(crate) fn leaf_spine(leaves: u32, spines: u32, hosts_per_leaf: u32) -> Strin
     )
 }
 
-/// A cluster on this fabric with these jobs, on which everything runs and is known.
-pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
+/// A cluster on this fabric with these jobs, on which nothing runs yet.
+pub(crate) fn up(fabric: &str, jobs: &str) -> Stage {
     let scenario = format!(
         "name = \"switched\"\nseed = 1\nmanagement = true\nfabric = \"two-leaves.toml\"\n{jobs}"
     );
@@ -20,7 +20,12 @@ pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
         scenario: &scenario,
         fabric,
     };
-    let mut stage = must(Stage::up(setting, Labs::Hidden));
+    must(Stage::up(setting, Labs::Hidden))
+}
+
+/// The same, on which everything runs and is known.
+pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
+    let mut stage = up(fabric, jobs);
     must(stage.lead(leadership));
     must(stage.start_agents());
     must(stage.wait_until_known());

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::needs::trial;
 use crate::play::{STAGE, causes, must};
 use crate::scene::{address, leaf_spine, led, narrow_down};
+use crate::skew::{FAKETIME, at};
 
 /// Agents look every half a minute how a host is set.
 const FOUND_WITHIN: Duration = Duration::from_secs(75);
@@ -24,6 +25,11 @@ pub(crate) fn tests() -> Vec<Trial> {
             "an_order_of_ranks_an_incast_a_straggler_and_links_that_a_resting_job_will_fill_are_named",
             STAGE,
             of_traffic,
+        ),
+        trial(
+            "an_agent_whose_clock_is_two_seconds_ahead_is_named_alone",
+            FAKETIME,
+            a_clock_that_is_ahead,
         ),
     ]
 }
@@ -151,23 +157,28 @@ fn each_is_named_alone() {
 }
 
 /// A coordinator that was started anew remembers nothing of before.
-fn begin_anew(stage: &mut Stage) {
+pub(crate) fn begin_anew(stage: &mut Stage) {
     must(stage.lead(&Leadership::default()));
     must(stage.wait_until_known());
 }
 
 /// Waits until these are the findings, and no others.
 #[track_caller]
-fn are_found(stage: &Stage, expected: &[(Class, &str)]) {
+pub(crate) fn are_found(stage: &Stage, expected: &[(Class, &str)]) {
+    are_found_while(stage, expected, || {});
+}
+
+/// The same while something goes on that has to be done again and again.
+#[track_caller]
+pub(crate) fn are_found_while(stage: &Stage, expected: &[(Class, &str)], go_on: impl Fn()) {
     let expected: BTreeSet<_> = expected
         .iter()
         .map(|(class, subject)| (*class, (*subject).to_owned()))
         .collect();
     let (began, mut last) = (Instant::now(), Vec::new());
     let found = wait_for("it is found", FOUND_WITHIN, || {
+        go_on();
         last = causes(stage);
-        // A machine that is busy may be slow as well.
-        last.retain(|it| it.class != Class::Latency);
         let named = last.iter().map(|it| (it.class, it.subject.to_string()));
         let named: Vec<_> = named.collect();
         let is_it = named.len() == expected.len() && named.iter().all(|it| expected.contains(it));
@@ -280,6 +291,17 @@ fn a_way_that_is_longer_there_than_back(stage: &Stage) {
             "ip rule del pref 10 && ip route flush table 99",
         );
     }
+}
+
+/// Until its clock is right again.
+fn a_clock_that_is_ahead() {
+    let mut stage = led(&leaf_spine(2, 1, 2), "", &Leadership::default());
+    let ahead = at("+2s");
+    let ahead: Vec<_> = ahead.iter().map(String::as_str).collect();
+    must(stage.start_agent_under("h1", &ahead));
+    are_found(&stage, &[(Class::ClocksApart, "h1")]);
+    must(stage.start_agent("h1"));
+    are_found(&stage, &[]);
 }
 
 /// The other switch has always swallowed what goes to one leaf, and a cable there loses both ways.

@@ -140,6 +140,10 @@ pub(crate) struct Run {
     /// How often to read everything
     #[arg(long, value_name = "MS", default_value = "500", value_parser = millis(50..=60_000))]
     pub(crate) interval_ms: Duration,
+    /// For trials of faults that their machine's hardware has not: what NICs, drivers and the machine are and count
+    /// is read below DIR, as `facts` and `counters` do it, and anew each time; all else is this node's own
+    #[arg(long, value_name = "DIR", value_parser = copy_of_a_machine, hide = true)]
+    pub(crate) root: Option<PathBuf>,
 }
 
 /// What can be looked at, with or without an agent running.

@@ -160,7 +160,7 @@ impl Tracing {
     fn ask(&mut self) {
         let now = clock::now();
         self.asker.hear_for(&mut self.tracer, now);
-        self.asker.ask_for(&mut self.tracer, &self.prober, now);
+        self.asker.ask_for(&mut self.tracer, &mut self.prober, now);
     }
 
     fn watch(&mut self, flows: &[FlowKey]) {

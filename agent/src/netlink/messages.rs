@@ -283,7 +283,8 @@ pub(super) struct Way {
     pub(super) weight: u32,
 }
 
-fn hops(route: &RouteMessage) -> Option<Vec<Way>> {
+/// One by one, where a route names them.
+pub(super) fn hops(route: &RouteMessage) -> Option<Vec<Way>> {
     let several = route.attributes.iter().find_map(|it| match it {
         RouteAttribute::MultiPath(hops) => Some(hops),
         _ => None,

@@ -1,5 +1,6 @@
 //! The kernel's routing side: interfaces with their addresses, gateways and counters, pins and routes.
 
+mod choice;
 mod dcb;
 mod error;
 mod holding;
@@ -13,6 +14,7 @@ mod routes;
 mod socket;
 mod statics;
 
+pub use choice::{Leaves, OwnHashing};
 pub(crate) use dcb::Priorities;
 pub use error::{NetlinkError, Refused};
 pub use holding::{HoldError, Kept};

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reweave_agent::agent::Agent;
 use reweave_agent::clock;
+use reweave_agent::netlink::RouteSocket;
 use reweave_agent::probes::Prober;
 use reweave_agent::role::Role;
 use reweave_agent::switch::Software;
@@ -19,7 +20,8 @@ use reweave_common::sample::Reading;
 use tempfile::TempDir;
 
 use crate::fabric::{
-    Fabric, PATIENCE, kernel_counter, leaf_at, leaf_of, nft_in, pin, spine_at, spine_of, within,
+    Fabric, PATIENCE, flow, host, ip, ip_in, kernel_counter, leaf_at, leaf_of, nft_in, pin,
+    spine_at, spine_of, within,
 };
 use crate::flows::retransmits;
 use crate::pins::hold;
@@ -32,6 +34,8 @@ tests! {
     a_moved_flow_is_seen_to_have_moved,
     a_silent_router_is_left_out needs "nft",
     a_flow_to_the_neighbour_passes_one_leaf,
+    a_host_of_two_ways_is_left_as_its_flows_leave_it,
+    what_nobody_can_tell_of_a_host_of_two_ways_stays_unknown,
     even_a_probe_that_arrives_disturbs_nothing,
     routers_may_be_as_reluctant_as_linux_is_by_default,
 }
@@ -208,12 +212,94 @@ fn a_flow_to_the_neighbour_passes_one_leaf() {
     assert_eq!(traced[&session.flow], [Some(leaf_of(0))]);
 }
 
+/// By which h0 is known. It hangs at neither of its cables: kernels prefer the one whose address a packet bears.
+const OF_BOTH: Ipv4Addr = Ipv4Addr::new(10, 0, 7, 7);
+/// The leaf's ends of the cables: of eth0, and of a second one.
+const LEAF_ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(10, 9, 0, 0)];
+
+/// From h0 two equal ways lead everywhere; its kernel hashes by this policy.
+fn fabric_of_two_ways(policy: &str) -> Fabric {
+    let fabric = Fabric::new();
+    let cable = "link add eth1 netns h0 type veth peer name swp9 netns leaf0";
+    ip(&cable.split(' ').collect::<Vec<_>>());
+    let [first, second] = LEAF_ENDS.map(|end| end.to_string());
+    for (node, line) in [
+        ("leaf0", format!("address add {second}/31 dev swp9")),
+        ("leaf0", "link set swp9 up".to_owned()),
+        ("leaf0", format!("route add {OF_BOTH} via {}", host(0))),
+        ("h0", "address add 10.9.0.1/31 dev eth1".to_owned()),
+        ("h0", "link set eth1 up".to_owned()),
+        ("h0", format!("address add {OF_BOTH} dev lo")),
+        (
+            "h0",
+            format!("route replace default src {OF_BOTH} nexthop via {first} nexthop via {second}"),
+        ),
+    ] {
+        ip_in(node, &line.split(' ').collect::<Vec<_>>());
+    }
+    let choose = || fs::write("/proc/sys/net/ipv4/fib_multipath_hash_policy", policy);
+    within("h0", choose).expect("the policy is set");
+    fabric
+}
+
+/// Datagrams from these ports to h2.
+fn datagrams(ports: std::ops::Range<u16>) -> Vec<FlowKey> {
+    let to = SocketAddrV4::new(host(2), 9999);
+    let from = ports.map(|port| SocketAddrV4::new(OF_BOTH, port));
+    from.map(|from| flow(Protocol::Udp, from, to)).collect()
+}
+
+/// The leaf's end of the cable over which h0 itself sends a flow, by what it counts.
+fn leaves_to(flow: &FlowKey) -> Ipv4Addr {
+    let sent = within("h0", || {
+        let mut route = RouteSocket::open().expect("netlink");
+        let mut bytes = || {
+            let links = route.links().expect("links");
+            let of = |name: &str| links.iter().find(|it| it.count.interface == name);
+            ["eth0", "eth1"].map(|name| of(name).expect("it is there").count.sent.count())
+        };
+        let before = bytes();
+        let socket = UdpSocket::bind(flow.source).expect("bind");
+        for _ in 0..50 {
+            socket.send_to(&[0; 1000], flow.destination).expect("sent");
+        }
+        let after = bytes();
+        [0, 1].map(|cable| after[cable] - before[cable])
+    });
+    let cable = usize::from(sent[1] > sent[0]);
+    assert!(sent[cable] > 50_000 && sent[1 - cable] < 5_000, "{sent:?}");
+    LEAF_ENDS[cable]
+}
+
+fn a_host_of_two_ways_is_left_as_its_flows_leave_it() {
+    let _fabric = fabric_of_two_ways("1");
+    let flows = datagrams(41_000..41_016);
+    let traced = Tracing::new().trace(&flows);
+    let left: Vec<_> = flows.iter().map(leaves_to).collect();
+    eprintln!("{left:?}");
+    assert!(LEAF_ENDS.iter().all(|end| left.contains(end)), "{left:?}");
+    for (flow, left) in flows.iter().zip(left) {
+        assert_eq!(traced[flow].first(), Some(&Some(left)), "{flow}");
+        assert_eq!(traced[flow].len(), 3, "{flow}");
+    }
+}
+
+/// Where fields to hash by were chosen, kernels do not answer as they send.
+fn what_nobody_can_tell_of_a_host_of_two_ways_stays_unknown() {
+    let _fabric = fabric_of_two_ways("3");
+    let flows = datagrams(41_000..41_002);
+    let traced = Tracing::new().trace(&flows);
+    for flow in &flows {
+        assert_eq!(traced[flow], [None; 3], "{flow}");
+    }
+}
+
 fn even_a_probe_that_arrives_disturbs_nothing() {
     let _fabric = Fabric::new();
     let stream = Stream::start(Session::new(0, 2), 8 << 10, Duration::from_millis(1));
     let datagrams = Datagrams::start(0, 2);
     let flows = [stream.flow, datagrams.flow];
-    let prober = within("h0", || Prober::open(Mark(0xdead_0001))).expect("raw sockets");
+    let mut prober = within("h0", || Prober::open(Mark(0xdead_0001))).expect("raw sockets");
     let resent = retransmits(0, &flows[0]);
     let duplicates = kernel_counter("h2", "TcpExt", "TCPDSACKRecv");
     for id in 1..=200 {

@@ -1,0 +1,106 @@
+//! By which of its own ways a kernel sends a flow.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteFlags, RouteMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use reweave_common::flow::{FlowKey, Protocol};
+
+use super::messages::{hops, out_interface};
+use super::{NetlinkError, RouteSocket};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaves {
+    /// There is one way for all that goes there.
+    Anyhow,
+    /// Over this interface, of several.
+    Over(u32),
+    /// By one of several ways, of which nobody can tell.
+    Unknown,
+}
+
+impl RouteSocket {
+    /// Where packets of this flow leave the host.
+    pub fn leaves(&mut self, flow: &FlowKey, hashing: &OwnHashing) -> Result<Leaves, NetlinkError> {
+        let Some(route) = self.route_of(flow, RouteFlags::FibMatch)? else {
+            return Ok(Leaves::Anyhow);
+        };
+        let Some(ways) = hops(&route) else {
+            return Ok(Leaves::Unknown);
+        };
+        if ways.len() < 2 {
+            return Ok(Leaves::Anyhow);
+        }
+        let chosen = self.route_of(flow, RouteFlags::empty())?;
+        let chosen = chosen.and_then(|it| out_interface(&it.attributes));
+        // Who is told an interface alone takes the first way over it.
+        let is_over = |index: &u32| ways.iter().filter(|way| way.interface == *index).count() == 1;
+        let told = chosen.filter(|index| hashing.is_told() && is_over(index));
+        Ok(told.map_or(Leaves::Unknown, Leaves::Over))
+    }
+
+    fn route_of(
+        &mut self,
+        flow: &FlowKey,
+        flags: RouteFlags,
+    ) -> Result<Option<RouteMessage>, NetlinkError> {
+        let request = RouteNetlinkMessage::GetRoute(question(flow, flags));
+        let answer = self.socket.ask("tell a flow's way", request)?;
+        Ok(answer.into_iter().find_map(|it| match it {
+            RouteNetlinkMessage::NewRoute(route) => Some(route),
+            _ => None,
+        }))
+    }
+}
+
+fn question(flow: &FlowKey, flags: RouteFlags) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.source_prefix_length = 32;
+    message.header.destination_prefix_length = 32;
+    message.header.flags = flags;
+    message.attributes = vec![
+        RouteAttribute::Source(RouteAddress::Inet(*flow.source.ip())),
+        RouteAttribute::Destination(RouteAddress::Inet(*flow.destination.ip())),
+        RouteAttribute::IpProto(number(flow.protocol)),
+        RouteAttribute::Sport(flow.source.port()),
+        RouteAttribute::Dport(flow.destination.port()),
+    ];
+    message
+}
+
+/// As IP headers have it.
+fn number(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Tcp => 6,
+        Protocol::Udp => 17,
+    }
+}
+
+/// How the kernel of this network namespace chooses among ways for what it sends itself. When it hashes
+/// fields that somebody has chosen, it does so for what it is asked as for what it forwards: twice, and not as
+/// for what it sends.
+#[derive(Debug)]
+pub struct OwnHashing {
+    /// None where kernels know but one way of choosing.
+    policy: Option<File>,
+}
+
+const BY_CHOSEN_FIELDS: u8 = b'3';
+
+impl OwnHashing {
+    pub fn open() -> Self {
+        let policy = File::open("/proc/sys/net/ipv4/fib_multipath_hash_policy");
+        Self {
+            policy: policy.ok(),
+        }
+    }
+
+    /// Whether its answer is what it does.
+    fn is_told(&self) -> bool {
+        let mut policy = [0];
+        let read = self.policy.as_ref().map(|it| it.read_at(&mut policy, 0));
+        !matches!(read, Some(Err(_))) && policy != [BY_CHOSEN_FIELDS]
+    }
+}

@@ -1,0 +1,55 @@
+//! A link that becomes slower one way, though it carries and loses nothing.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use reweave_common::cause::{Cause, Class};
+use reweave_tests::{Leadership, PATIENCE, Program, Stage, wait_for};
+
+use crate::needs::{Need, trial};
+use crate::play::{causes, must};
+use crate::scene::{leaf_spine, led};
+
+const NEEDS: &[Need] = &[Need::Lab, Need::Program("python3")];
+const SLOW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/switched/slow.py");
+/// Until ways are known, a flow is known by three rounds of five seconds and a link by sixteen.
+const LEARNING: Duration = Duration::from_secs(150);
+const FOUND_WITHIN: Duration = Duration::from_secs(180);
+const BY_MS: &str = "5";
+
+pub(crate) fn tests() -> Vec<Trial> {
+    // What is usual takes minutes to learn: `make soak` asks for it.
+    let name = "a_link_that_becomes_slower_one_way_is_named_and_nothing_else";
+    vec![trial(name, NEEDS, one_way).with_ignored_flag(true)]
+}
+
+/// From now on what a node sends to the next one takes longer.
+fn slow_down(stage: &Stage, [from, to]: [&str; 2]) -> Program {
+    let mut slow = stage.inside(from, "python3");
+    slow.args([SLOW, &stage.port(from, to), BY_MS]);
+    must(stage.start("slow", slow))
+}
+
+/// Four leaves, or a spine's links would be crossed by the same probes.
+fn one_way() {
+    let stage = led(&leaf_spine(4, 2, 2), "", &Leadership::default());
+    let since = Instant::now();
+    must(wait_for("it has learned", LEARNING + PATIENCE, || {
+        Ok((since.elapsed() >= LEARNING).then_some(()))
+    }));
+    assert_eq!(causes(&stage), []);
+    let _slow = slow_down(&stage, ["leaf2", "spine1"]);
+    let began = Instant::now();
+    let found = must(wait_for("something is found", FOUND_WITHIN, || {
+        Ok(Some(causes(&stage)).filter(|all| !all.is_empty()))
+    }));
+    let told = found.iter().map(Cause::to_string).collect::<Vec<_>>();
+    println!(
+        "after {:.0} s: {}",
+        began.elapsed().as_secs_f64(),
+        told.join("; and ")
+    );
+    let named = found.iter().map(|it| (it.class, it.subject.to_string()));
+    let expected = (Class::Latency, "leaf2-spine1 from leaf2".to_owned());
+    assert_eq!(named.collect::<Vec<_>>(), [expected]);
+}
