@@ -28,6 +28,7 @@ use crate::command::{Change, Command};
 use crate::effect::{Effect, Input, Outbox};
 use crate::evenness::Evenness;
 use crate::ingest::Ingest;
+use crate::jobs::Names;
 use crate::latencies::Latencies;
 use crate::model::{Known, least_elephant};
 use crate::operator::{self, Asked, Seen};
@@ -82,6 +83,7 @@ struct Senses {
     latencies: Latencies,
     ways: Ways,
     resting: Resting,
+    names: Names,
     looks: Pace,
     /// In this tick.
     is_looking: bool,
@@ -98,6 +100,7 @@ impl Senses {
             latencies: &self.latencies,
             ways: &self.ways,
             resting: &self.resting,
+            names: &self.names,
             now,
         }
     }
@@ -112,8 +115,9 @@ impl Senses {
         self.ingest.handle_sample(node, now, sample);
     }
 
-    /// What jobs are told to send.
+    /// What jobs are called, and what they are told to send.
     fn expect(&mut self, state: &State) {
+        self.names = Names::of(state.registered());
         self.resting.handle_jobs(&self.fabric, state.registered());
     }
 
@@ -184,6 +188,7 @@ impl Core {
                 latencies: Latencies::default(),
                 ways: Ways::default(),
                 resting: Resting::default(),
+                names: Names::default(),
                 looks: Pace::default(),
                 is_looking: false,
             },

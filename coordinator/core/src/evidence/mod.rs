@@ -89,7 +89,7 @@ pub(crate) fn path(known: Known<'_>, flow: &FlowState) -> Option<Vec<String>> {
 
 /// What a job sends over ways that are known.
 fn facts(picture: &Picture<'_>, job: &Job) -> Vec<FlowFacts> {
-    let name = job.name(picture.fabric());
+    let name = job.name(picture.known);
     let fact = |flow: &FlowState| {
         Some(FlowFacts {
             path: path(picture.known, flow)?,

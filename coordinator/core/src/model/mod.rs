@@ -18,6 +18,7 @@ use reweave_common::units::Rate;
 use reweave_planner::paths::drained;
 
 use crate::ingest::{Ingest, rates};
+use crate::jobs::Names;
 use crate::latencies::Latencies;
 use crate::policy::Policy;
 use crate::resting::Resting;
@@ -45,6 +46,7 @@ pub(crate) struct Known<'a> {
     pub(crate) latencies: &'a Latencies,
     pub(crate) ways: &'a Ways,
     pub(crate) resting: &'a Resting,
+    pub(crate) names: &'a Names,
     pub(crate) policy: &'a Policy,
     pub(crate) least_elephant: Rate,
     pub(crate) now: Moment,

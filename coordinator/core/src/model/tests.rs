@@ -16,6 +16,7 @@ struct Site {
     latencies: Latencies,
     ways: Ways,
     resting: Resting,
+    names: Names,
     policy: Policy,
     now: Moment,
 }
@@ -141,6 +142,7 @@ impl Site {
             latencies: Latencies::default(),
             ways: Ways::default(),
             resting: Resting::default(),
+            names: Names::default(),
             policy: Policy::default(),
             now: Moment::from_micros(10_000_000),
         };
@@ -175,6 +177,7 @@ impl Site {
             latencies,
             ways,
             resting,
+            names,
             policy,
             now,
         } = self;
@@ -185,6 +188,7 @@ impl Site {
             latencies,
             ways,
             resting,
+            names,
             policy,
             least_elephant,
             now: *now,
