@@ -31,6 +31,10 @@ mod play;
 mod probed;
 #[path = "switched/ranks.rs"]
 mod ranks;
+#[path = "switched/resting.rs"]
+mod resting;
+#[path = "foretold/running.rs"]
+mod running;
 #[path = "switched/scene.rs"]
 mod scene;
 #[path = "recorded/thin.rs"]
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         ranks::tests(),
         pairs::tests(),
         probed::tests(),
+        resting::tests(),
     ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {
