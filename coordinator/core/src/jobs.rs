@@ -3,7 +3,6 @@
 //! Whoever exchanges large flows, directly or through others, works for one job. It is called as it is
 //! registered on just these hosts, or else after them.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -38,10 +37,9 @@ impl Names {
     pub(crate) fn of(registered: &BTreeMap<String, Registered>) -> Self {
         let mut names = BTreeMap::new();
         for (job, told) in registered {
-            match names.entry(told.hosts.iter().copied().collect()) {
-                Entry::Vacant(first) => drop(first.insert(Some(job.clone()))),
-                Entry::Occupied(mut several) => drop(several.insert(None)),
-            }
+            let hosts = told.hosts.iter().copied().collect();
+            let name = names.entry(hosts).and_modify(|first| *first = None);
+            name.or_insert_with(|| Some(job.clone()));
         }
         Self(names)
     }
