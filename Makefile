@@ -155,8 +155,8 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 	finish
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
-	@deploy/setup.sh build lab soak
-	source deploy/stage.sh 11
+	@deploy/setup.sh build lab peers soak
+	source deploy/stage.sh 13
 	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation --test rewiring
 	REWEAVE_OPERATIONS=1000000 stage history cargo test --locked --release --workspace --test replication a_long_history
 	stage courses cargo test --locked --release --package reweave-core --lib -- --ignored course::tests
@@ -166,6 +166,8 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	stage clean cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
 	stage pairs cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_host_whose_link_is_narrow
 	stage slower cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_link_that_becomes_slower
+	stage ranks cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored open_mpi_is_faster
+	stage rests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored jobs_that_rest
 	REWEAVE_RECONFIGURATIONS=1000 stage circuits cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
 	stage demo cargo test --locked --workspace $(IN_LAB) --test demo
 	finish

@@ -33,8 +33,10 @@ const SETTINGS: &[[&str; 2]] = &[
     ["btl_tcp_if_include", "eth0"],
     ["btl", "tcp,self"],
     ["mpi_yield_when_idle", "1"],
-    // Else it uses a link in one direction at a time, whatever the order of ranks.
-    ["btl_tcp_flags", "send"],
+    // A ring, as NCCL has it and as orders are planned for. By itself it has halves of the ranks exchange, and
+    // then halves of these.
+    ["coll_tuned_use_dynamic_rules", "1"],
+    ["coll_tuned_allreduce_algorithm", "ring"],
 ];
 
 /// It is ended when this is dropped.

@@ -35,6 +35,10 @@ mod play;
 mod probed;
 #[path = "switched/ranks.rs"]
 mod ranks;
+#[path = "switched/resting.rs"]
+mod resting;
+#[path = "foretold/running.rs"]
+mod running;
 #[path = "switched/scene.rs"]
 mod scene;
 mod skew;
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
         ranks::tests(),
         pairs::tests(),
         probed::tests(),
+        resting::tests(),
     ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {

@@ -2,7 +2,6 @@
 //! what the switch itself has counted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
@@ -13,9 +12,12 @@ use serde_json::Value;
 
 use crate::needs::{Need, trial};
 use crate::play::{STAGE, must};
-use crate::scene::{address, leaf_spine, led};
+use crate::scene::{address, led};
 
-const SPINES: [&str; 4] = ["spine0", "spine1", "spine2", "spine3"];
+const SPINES: [&str; 8] = [
+    "spine0", "spine1", "spine2", "spine3", "spine4", "spine5", "spine6", "spine7",
+];
+const FOUR: &[&str] = SPINES.split_at(4).0;
 const SENDERS: [&str; 4] = ["h0", "h1", "h2", "h3"];
 const RECEIVERS: [&str; 4] = ["h4", "h5", "h6", "h7"];
 
@@ -34,8 +36,8 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// A flow by its addresses and ports, as a switch writes it.
-type Flow = String;
+/// As a switch has it: from which address and port to which.
+type Flow = (String, u64, String, u64);
 
 /// What went from the first leaf to a spine, by the switch's own counters.
 #[derive(Debug, Default)]
@@ -45,10 +47,10 @@ struct Uplink {
 }
 
 /// From now on each flow that goes up is counted.
-fn count(stage: &Stage, protocol: &str) {
+fn count(stage: &Stage, protocol: &str, spines: &[&str]) {
     let key = format!("ip saddr . {protocol} sport . ip daddr . {protocol} dport");
     let (mut sets, mut rules) = (String::new(), String::new());
-    for spine in SPINES {
+    for spine in spines {
         sets += &format!(
             "set {spine} {{ type ipv4_addr . inet_service . ipv4_addr . inet_service; \
              size 65535; flags dynamic; counter; }}; "
@@ -63,8 +65,8 @@ fn count(stage: &Stage, protocol: &str) {
     ));
 }
 
-fn uplinks(stage: &Stage) -> [Uplink; 4] {
-    SPINES.map(|spine| {
+fn uplinks(stage: &Stage, spines: &[&str]) -> Vec<Uplink> {
+    let uplinks = spines.iter().map(|spine| {
         let words = ["nft", "-j", "list", "set", "ip", "counted", spine];
         let said = must(stage.output("leaf0", &words));
         let said: Value = serde_json::from_str(&said).expect("it is JSON");
@@ -72,77 +74,108 @@ fn uplinks(stage: &Stage) -> [Uplink; 4] {
         let elements = listed
             .filter_map(|it| it["set"]["elem"].as_array())
             .flatten();
-        let flow = |it: &Value| {
-            let it = &it["elem"];
-            let of = |what| it["counter"][what].as_u64().expect("it is counted");
-            (
-                it["val"]["concat"].to_string(),
-                [of("packets"), of("bytes")],
-            )
-        };
+        let flows = elements.map(|it| flow(&it["elem"]).expect("it is counted"));
         Uplink {
-            flows: elements.map(flow).collect(),
+            flows: flows.collect(),
         }
-    })
+    });
+    uplinks.collect()
+}
+
+fn flow(counted: &Value) -> Option<(Flow, [u64; 2])> {
+    let [from, source, to, destination] = &counted["val"]["concat"].as_array()?[..] else {
+        return None;
+    };
+    let [from, to] = [from, to].map(|it| it.as_str().map(str::to_owned));
+    let flow = (from?, source.as_u64()?, to?, destination.as_u64()?);
+    let of = |what| counted["counter"][what].as_u64();
+    Some((flow, [of("packets")?, of("bytes")?]))
 }
 
 /// As it is defined, of what links carry.
-fn deviation_percent(loads: [f64; 4]) -> f64 {
-    let mean = loads.iter().sum::<f64>() / 4.0;
+fn deviation_percent(loads: &[f64]) -> f64 {
+    let links = loads.len() as f64;
+    let mean = loads.iter().sum::<f64>() / links;
     let off: f64 = loads.iter().map(|load| (load - mean).abs() / mean).sum();
-    100.0 * off / 4.0
+    100.0 * off / links
 }
 
-const DRAWS: u16 = 100;
 const PACKETS: u64 = 2;
-/// Each port is that of sixteen flows, one from each sender to each receiver.
-const FLOWS_OF_A_PORT: u16 = 16;
 const FIRST_PORT: u16 = 1024;
+const PORTS: u16 = 2048;
+/// Each port is that of so many flows over as many links: one from each sender to each of two receivers.
+const FLOWS_OF_A_PORT: u16 = 8;
 
-/// So many flows in each draw, and how uneven they are on the average on four links if chance spreads them.
-const EXPECTED: [(u16, f64); 3] = [(16, 33.8), (32, 24.2), (64, 17.2)];
+/// So many flows in each draw, and how uneven they are on the average on four links and on eight if chance
+/// spreads them.
+const EXPECTED: [(u16, [f64; 2]); 6] = [
+    (8, [46.7, 68.7]),
+    (16, [33.8, 50.6]),
+    (32, [24.2, 36.5]),
+    (64, [17.2, 26.1]),
+    (128, [12.2, 18.6]),
+    (256, [8.6, 13.2]),
+];
 
-/// No agents, and so no other packets. All draws are sent at once, and told apart by their ports.
+/// The leaf of the senders has a link to each of eight spines, and only four of these lead to the leaf of the
+/// first two receivers.
+fn four_and_eight() -> String {
+    let mut text = "kind = \"graph\"\n".to_owned();
+    text.extend(
+        SENDERS
+            .iter()
+            .chain(&RECEIVERS)
+            .map(|host| node(host, "host")),
+    );
+    let switches = ["leaf0", "leaf1", "leaf2"].into_iter().chain(SPINES);
+    text.extend(switches.map(|switch| node(switch, "switch")));
+    text.extend(SENDERS.map(|host| link(host, "leaf0", 0.2)));
+    for (nth, host) in RECEIVERS.iter().enumerate() {
+        text += &link(host, ["leaf1", "leaf2"][nth / 2], 0.2);
+    }
+    text.extend(FOUR.iter().map(|spine| link("leaf1", spine, 0.1)));
+    for leaf in ["leaf0", "leaf2"] {
+        text.extend(SPINES.map(|spine| link(leaf, spine, 0.1)));
+    }
+    text
+}
+
+/// No agents, and so no other packets. All flows are sent at once, and told apart by their ports: those of many
+/// draws of few are those of few draws of many.
 fn as_by_chance() {
-    let fabric = leaf_spine(2, 4, 4);
+    let fabric = four_and_eight();
     let setting = Setting {
         scenario: "name = \"hashed\"\nseed = 1\nmanagement = true\nfabric = \"two-leaves.toml\"\n",
         fabric: &fabric,
     };
     let stage = must(Stage::up(setting, Labs::Hidden));
-    count(&stage, "udp");
-    let sent: u16 = EXPECTED.iter().map(|(flows, _)| ports_of(*flows)).sum();
-    send(&stage, FIRST_PORT..FIRST_PORT + DRAWS * sent);
-    let uplinks = uplinks(&stage);
-    is_whole(&uplinks, usize::from(DRAWS * sent * FLOWS_OF_A_PORT));
-    let mut next = FIRST_PORT;
+    count(&stage, "udp", &SPINES);
+    let addresses = RECEIVERS.map(|host| address(&stage, host, "eth0"));
+    send(&stage, &addresses);
+    let uplinks = uplinks(&stage, &SPINES);
+    is_whole(&uplinks, usize::from(2 * PORTS * FLOWS_OF_A_PORT));
     for (flows, expected) in EXPECTED {
-        let draws = (0..DRAWS).map(|_| {
-            let ports = next..next + ports_of(flows);
-            next = ports.end;
-            of_ports(&uplinks, ports)
-        });
-        is_the_mean(&draws.collect::<Vec<_>>(), flows, expected);
+        for (far, links) in [4, SPINES.len()].into_iter().enumerate() {
+            let loads = loads(&uplinks, &addresses[2 * far..][..2]);
+            let draws = loads.chunks(usize::from(flows / FLOWS_OF_A_PORT));
+            let draws: Vec<_> = draws.map(|draw| uneven(draw, links)).collect();
+            is_the_mean(&draws, [usize::from(flows), links], expected[far]);
+        }
     }
 }
 
-fn ports_of(flows: u16) -> u16 {
-    flows / FLOWS_OF_A_PORT
-}
-
-/// From each sender to each receiver at each of these ports, where nobody answers. The same at each run.
-fn send(stage: &Stage, ports: Range<u16>) {
-    let addresses = RECEIVERS.map(|host| {
+/// From each sender to each receiver at each port, where nobody answers. The same at each run.
+fn send(stage: &Stage, addresses: &[String]) {
+    for host in RECEIVERS {
         let silent = "type filter hook input priority 0; meta l4proto udp drop;";
         let table = format!("table ip silent {{ chain taken {{ {silent} }}; }}");
         must(stage.output(host, &["nft", &table]));
-        address(stage, host, "eth0")
-    });
-    let (first, last) = (ports.start, ports.end - 1);
+    }
+    let last = FIRST_PORT + PORTS - 1;
     let script = format!(
         "echo 40000 40000 > /proc/sys/net/ipv4/ip_local_port_range
-        for port in $(seq {first} {last}); do for to in {}; do
-            exec 3> /dev/udp/$to/$port && for _ in $(seq {PACKETS}); do printf . >&3; done && exec 3>&- || exit
+        for port in {{{FIRST_PORT}..{last}}}; do for to in {}; do
+            exec 3> /dev/udp/$to/$port && for _ in {{1..{PACKETS}}}; do printf . >&3; done && exec 3>&- || exit
         done; done",
         addresses.join(" ")
     );
@@ -160,21 +193,37 @@ fn is_whole(uplinks: &[Uplink], flows: usize) {
     assert_eq!(split.collect::<Vec<_>>(), []);
 }
 
-fn of_ports(uplinks: &[Uplink; 4], ports: Range<u16>) -> f64 {
-    let ports: Vec<_> = ports.map(|port| format!(",{port}]")).collect();
-    let is_of = |flow: &&Flow| ports.iter().any(|port| flow.ends_with(port));
-    let loads = uplinks
-        .each_ref()
-        .map(|it| it.flows.keys().filter(is_of).count());
-    deviation_percent(loads.map(|flows| flows as f64))
+/// By port: how many of the flows to these addresses each link has.
+fn loads(uplinks: &[Uplink], to: &[String]) -> Vec<[usize; SPINES.len()]> {
+    let mut loads = vec![[0; SPINES.len()]; PORTS.into()];
+    for (nth, uplink) in uplinks.iter().enumerate() {
+        let flows = uplink.flows.keys().filter(|(.., at, _)| to.contains(at));
+        for (.., port) in flows {
+            loads[*port as usize - usize::from(FIRST_PORT)][nth] += 1;
+        }
+    }
+    loads
 }
 
-fn is_the_mean(draws: &[f64], flows: u16, expected: f64) {
+/// Over the first of all links; none has anything beyond these.
+fn uneven(draw: &[[usize; SPINES.len()]], links: usize) -> f64 {
+    let of_link = |nth| {
+        draw.iter()
+            .map(|loads: &[usize; SPINES.len()]| loads[nth])
+            .sum::<usize>() as f64
+    };
+    let loads: Vec<_> = (0..SPINES.len()).map(of_link).collect();
+    let (within, beyond) = loads.split_at(links);
+    assert!(beyond.iter().all(|load| *load == 0.0), "{loads:?}");
+    deviation_percent(within)
+}
+
+fn is_the_mean(draws: &[f64], [flows, links]: [usize; 2], expected: f64) {
     let count = draws.len() as f64;
     let mean = draws.iter().sum::<f64>() / count;
     let squares: f64 = draws.iter().map(|it| (it - mean) * (it - mean)).sum();
     let error = squares.sqrt() / count;
-    println!("{flows} flows: {mean:.1} % +- {error:.1}, expected {expected}");
+    println!("{flows} flows on {links} links: {mean:.1} % +- {error:.1}, expected {expected}");
     // What the expected figure is rounded by besides.
     let apart = (mean - expected).abs();
     assert!(
@@ -191,20 +240,24 @@ const MOST_APART: f64 = 0.1;
 /// Rates of flows wander more than their number.
 const MOST_APART_BY_RATE: f64 = 5.0;
 
+fn node(name: &str, role: &str) -> String {
+    format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n")
+}
+
+fn link(a: &str, b: &str, gbps: f64) -> String {
+    format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = {gbps}\n")
+}
+
 /// Two racks, each with a link to four spines; what sends is far slower than what the rest can take.
 fn fabric() -> String {
-    let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
-    let link = |a: &str, b: &str, gbps: f64| {
-        format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = {gbps}\n")
-    };
     let mut text = "kind = \"graph\"\n".to_owned();
     let hosts = SENDERS.iter().chain(&RECEIVERS);
     text.extend(hosts.map(|host| node(host, "host")));
-    let switches = ["leaf0", "leaf1"].iter().chain(&SPINES);
+    let switches = ["leaf0", "leaf1"].iter().chain(FOUR);
     text.extend(switches.map(|switch| node(switch, "switch")));
     text.extend(SENDERS.map(|host| link(host, "leaf0", 0.04)));
     text.extend(RECEIVERS.map(|host| link(host, "leaf1", 0.4)));
-    for spine in SPINES {
+    for spine in FOUR {
         text += &link("leaf0", spine, 0.4);
         text += &link("leaf1", spine, 0.4);
     }
@@ -230,7 +283,7 @@ fn job() -> String {
 
 fn counted() {
     let stage = led(&fabric(), &job(), &Leadership::default());
-    count(&stage, "tcp");
+    count(&stage, "tcp", FOUR);
     let mut job = must(stage.job("train"));
     told(&stage);
     is_as_counted(&stage, &mut job);
@@ -262,19 +315,19 @@ fn spread(stage: &Stage) -> Result<Option<Imbalance>, StageError> {
 
 /// What is said, again and again, and what has been counted meanwhile.
 fn is_as_counted(stage: &Stage, job: &mut Job) {
-    let before = uplinks(stage);
+    let before = uplinks(stage, FOUR);
     let looks = (0..LOOKS).map(|_| {
         must(job.watch(Duration::from_secs(1)));
         told(stage)
     });
     let looks: Vec<_> = looks.collect();
-    let after = uplinks(stage);
+    let after = uplinks(stage, FOUR);
     let bytes = |uplink: &Uplink| uplink.flows.values().map(|[_, bytes]| bytes).sum::<u64>();
-    let flows = after.each_ref().map(|it| it.flows.len() as f64);
+    let flows: Vec<_> = after.iter().map(|it| it.flows.len() as f64).collect();
     assert_eq!(flows.iter().sum::<f64>(), FLOWS as f64);
     let grown = [0, 1, 2, 3].map(|nth| (bytes(&after[nth]) - bytes(&before[nth])) as f64);
     let fullest = grown.iter().copied().fold(0.0, f64::max);
-    let fim = deviation_percent(flows);
+    let fim = deviation_percent(&flows);
     assert!(
         looks
             .iter()
@@ -290,7 +343,7 @@ fn is_as_counted(stage: &Stage, job: &mut Job) {
         ),
         (
             mean(|it| it.weighted_percent),
-            deviation_percent(grown),
+            deviation_percent(&grown),
             MOST_APART_BY_RATE,
         ),
     ];

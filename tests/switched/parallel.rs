@@ -8,7 +8,7 @@ use reweave_common::operator::Outcome;
 use reweave_tests::{Leadership, Loss, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{LOOK, STAGE, must, planned, reaches, slowest_over};
+use crate::play::{LOOK, STAGE, causes, must, planned, reaches, slowest_over};
 use crate::scene::led;
 
 const FIRST: &str = "leaf0-spine0";

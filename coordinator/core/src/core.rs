@@ -29,6 +29,7 @@ use crate::effect::{Effect, Input, Outbox};
 use crate::evenness::Evenness;
 use crate::evidence::congested;
 use crate::ingest::Ingest;
+use crate::jobs::Names;
 use crate::latencies::Latencies;
 use crate::losses::Losses;
 use crate::model::{Known, least_elephant};
@@ -85,6 +86,7 @@ struct Senses {
     losses: Losses,
     ways: Ways,
     resting: Resting,
+    names: Names,
     looks: Pace,
     /// In this tick.
     is_looking: bool,
@@ -102,6 +104,7 @@ impl Senses {
             losses: &self.losses,
             ways: &self.ways,
             resting: &self.resting,
+            names: &self.names,
             now,
         }
     }
@@ -116,8 +119,9 @@ impl Senses {
         self.ingest.handle_sample(node, now, sample);
     }
 
-    /// What jobs are told to send.
+    /// What jobs are called, and what they are told to send.
     fn expect(&mut self, state: &State) {
+        self.names = Names::of(state.registered());
         self.resting.handle_jobs(&self.fabric, state.registered());
     }
 
@@ -198,6 +202,7 @@ impl Core {
                 losses: Losses::default(),
                 ways: Ways::default(),
                 resting: Resting::default(),
+                names: Names::default(),
                 looks: Pace::default(),
                 is_looking: false,
             },

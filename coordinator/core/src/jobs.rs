@@ -1,12 +1,11 @@
 //! Which hosts work together, as their traffic shows it, whatever orchestrators tell of jobs.
 //!
-//! Whoever exchanges large flows, directly or through others, works for one job. It is called after its
-//! hosts.
+//! Whoever exchanges large flows, directly or through others, works for one job. It is called as it is
+//! registered on just these hosts, or else after them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::observations::Aged;
 use reweave_common::rhythm::{Beat, Rhythm};
@@ -18,6 +17,7 @@ use reweave_planner::causes::JobFacts;
 use crate::groups::Groups;
 use crate::model::{Known, Picture};
 use crate::ranks::{Ranks, ToldPair};
+use crate::registry::Registered;
 
 /// The hosts of a job and what they send each other; none when it is of nobody.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +26,27 @@ pub(crate) struct Job {
     pub(crate) flows: Vec<FlowState>,
     /// What they send each other past the kernel, as they tell themselves.
     pub(crate) told: Vec<ToldPair>,
+}
+
+/// What orchestrators call the jobs of hosts; none where several are registered on the same, as nobody knows
+/// whose traffic that is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names(BTreeMap<BTreeSet<NodeId>, Option<String>>);
+
+impl Names {
+    pub(crate) fn of(registered: &BTreeMap<String, Registered>) -> Self {
+        let mut names = BTreeMap::new();
+        for (job, told) in registered {
+            let hosts = told.hosts.iter().copied().collect();
+            let name = names.entry(hosts).and_modify(|first| *first = None);
+            name.or_insert_with(|| Some(job.clone()));
+        }
+        Self(names)
+    }
+
+    fn find(&self, hosts: &BTreeSet<NodeId>) -> Option<&str> {
+        self.0.get(hosts)?.as_deref()
+    }
 }
 
 /// All jobs there are now, in the order of their first hosts.
@@ -94,7 +115,7 @@ impl Job {
             Some((flow, recent.carried()?))
         });
         Some(Beating {
-            job: self.name(picture.fabric()),
+            job: self.name(picture.known),
             exchanged: self.exchanged(picture.known, beat.period),
             flows: carried.collect::<Option<_>>()?,
             period: beat.period,
@@ -102,8 +123,13 @@ impl Job {
         })
     }
 
-    pub(crate) fn name(&self, fabric: &Fabric) -> String {
-        let mut hosts = self.hosts.iter().map(|&host| fabric.name(host));
+    pub(crate) fn name(&self, known: Known<'_>) -> String {
+        let registered = known.names.find(&self.hosts);
+        registered.map_or_else(|| self.after_hosts(known), str::to_owned)
+    }
+
+    fn after_hosts(&self, known: Known<'_>) -> String {
+        let mut hosts = self.hosts.iter().map(|&host| known.fabric.name(host));
         let first = hosts.next().unwrap_or_default();
         match (hosts.next(), hosts.count()) {
             (None, _) => first.to_owned(),
@@ -130,7 +156,7 @@ impl Job {
         let (compute_ms, communicate_ms) = halves.unwrap_or_default();
         let groups = Groups::of(ranks, &self.hosts);
         JobFacts {
-            job: self.name(fabric),
+            job: self.name(picture.known),
             ranks: hosts.map(|&host| fabric.name(host).to_owned()).collect(),
             ring: self.ring().unwrap_or_default(),
             rest_share: self.rest_share(picture.known),

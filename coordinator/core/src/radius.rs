@@ -60,7 +60,7 @@ fn all(picture: &Picture<'_>, state: &State, (plan, claims): (&Plan, &Claims)) -
             let touches: Vec<_> = touches.collect();
             let count = |wanted| touches.iter().filter(|it| **it == Some(wanted)).count();
             TouchedJob {
-                job: job.name(picture.fabric()),
+                job: job.name(picture.known),
                 flows: touches.len(),
                 moved: count(Touch::Moved),
                 slowed: count(Touch::Slowed),

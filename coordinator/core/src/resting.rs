@@ -146,7 +146,7 @@ fn facts(known: Known<'_>, job: &Job, taken: &[Hop]) -> JobFacts {
         met.filter_map(|hop| demand(known, *hop, flow.rate_range[1].gbps()))
     });
     JobFacts {
-        job: job.name(known.fabric),
+        job: job.name(known),
         will_send: demands.collect(),
         ..JobFacts::default()
     }

@@ -104,7 +104,7 @@ pub(crate) fn way(known: Known<'_>, flow: &FlowState) -> Option<Way> {
 
 /// What a job sends over ways that are known.
 fn facts(picture: &Picture<'_>, job: &Job) -> Vec<FlowFacts> {
-    let name = job.name(picture.fabric());
+    let name = job.name(picture.known);
     let fact = |flow: &FlowState| {
         let way = way(picture.known, flow)?;
         Some(FlowFacts {

@@ -18,6 +18,7 @@ use reweave_common::units::Rate;
 use reweave_planner::paths::drained;
 
 use crate::ingest::{Ingest, rates};
+use crate::jobs::Names;
 use crate::latencies::Latencies;
 use crate::losses::Losses;
 use crate::policy::Policy;
@@ -47,6 +48,7 @@ pub(crate) struct Known<'a> {
     pub(crate) losses: &'a Losses,
     pub(crate) ways: &'a Ways,
     pub(crate) resting: &'a Resting,
+    pub(crate) names: &'a Names,
     pub(crate) policy: &'a Policy,
     pub(crate) least_elephant: Rate,
     pub(crate) now: Moment,

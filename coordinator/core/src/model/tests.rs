@@ -17,6 +17,7 @@ struct Site {
     losses: Losses,
     ways: Ways,
     resting: Resting,
+    names: Names,
     policy: Policy,
     now: Moment,
 }
@@ -143,6 +144,7 @@ impl Site {
             losses: Losses::default(),
             ways: Ways::default(),
             resting: Resting::default(),
+            names: Names::default(),
             policy: Policy::default(),
             now: Moment::from_micros(10_000_000),
         };
@@ -178,6 +180,7 @@ impl Site {
             losses,
             ways,
             resting,
+            names,
             policy,
             now,
         } = self;
@@ -189,6 +192,7 @@ impl Site {
             losses,
             ways,
             resting,
+            names,
             policy,
             least_elephant,
             now: *now,

@@ -54,7 +54,7 @@ pub(crate) fn imbalances(
 fn by_job(known: Known<'_>, jobs: &[Job], alone: &[Spread]) -> Vec<JobImbalance> {
     let told = jobs.iter().zip(alone).filter_map(|(job, spread)| {
         Some(JobImbalance {
-            job: job.name(known.fabric),
+            job: job.name(known),
             flows: job.flows.len(),
             all: headline(known, spread)?,
         })

@@ -62,7 +62,7 @@ fn asked_for(
         }
         None => {
             let found = job_on(picture, host(fabric, &job)?);
-            let name = found.name(fabric);
+            let name = found.name(picture.known);
             Ok((found, name))
         }
     }
@@ -100,7 +100,7 @@ fn job_status(picture: &Picture<'_>, state: &State, job: &Job, now: &Rates) -> J
     let bits = rates().map(Rate::bits_per_s).sum();
     let first = known.resting.first(job).unwrap_or(known.now);
     JobStatus {
-        job: job.name(fabric),
+        job: job.name(known),
         hosts: job
             .hosts
             .iter()

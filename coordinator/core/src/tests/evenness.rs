@@ -5,6 +5,7 @@ use std::time::Duration;
 use reweave_common::operator::{Imbalances, Mode, Request, Response};
 
 use super::cluster::Cluster;
+use super::registered::register;
 use super::scene::A_WHILE;
 
 fn imbalances(cluster: &mut Cluster) -> Imbalances {
@@ -48,6 +49,34 @@ fn each_job_is_told_alone_the_one_that_could_be_more_even_first() {
     assert_eq!(over, ["spine0", "spine1"]);
     // Three against one, when both are there.
     assert_eq!(found.all.unwrap().worst.fim_percent, 50.0);
+}
+
+/// As imbalance is told, and as jobs are.
+fn names(cluster: &mut Cluster) -> [Vec<String>; 2] {
+    let uneven = imbalances(cluster).jobs.into_iter().map(|it| it.job);
+    let Response::Jobs(jobs) = cluster.ask(Request::Jobs) else {
+        panic!("no jobs")
+    };
+    let mut names = [
+        uneven.collect::<Vec<_>>(),
+        jobs.into_iter().map(|it| it.job).collect(),
+    ];
+    for names in &mut names {
+        names.sort();
+    }
+    names
+}
+
+#[test]
+fn jobs_are_called_as_they_are_registered_on_just_their_hosts() {
+    let mut cluster = two_jobs();
+    register(&mut cluster, "train", &["h3", "h0"]);
+    register(&mut cluster, "wider", &["h1", "h4", "h5"]);
+    let called = |names: [&str; 2]| [0, 1].map(|_| names.map(str::to_owned).to_vec());
+    assert_eq!(names(&mut cluster), called(["h1 and h4", "train"]));
+    // Nobody knows which of two that are registered on the same hosts this is.
+    register(&mut cluster, "twin", &["h0", "h3"]);
+    assert_eq!(names(&mut cluster), called(["h0 and h3", "h1 and h4"]));
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn tell(cluster: &mut Cluster, job: &str, order: JobOrder) -> Response {
     cluster.ask(Request::Job { job, order })
 }
 
-fn register(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
+pub(super) fn register(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
     let hosts = texts(hosts);
     let may_reorder = false;
     tell(cluster, job, JobOrder::Register { hosts, may_reorder })

@@ -43,7 +43,7 @@ fn jobs(page: &mut Page, found: &Imbalances) {
             ("floor", job.all.worst.floor_percent),
         ];
         for (figure, value) in figures {
-            let labels = [("job", &*job.job), ("figure", figure)];
+            let labels = [("training_job", &*job.job), ("figure", figure)];
             page.sample(name, &labels, value);
         }
     }
@@ -101,7 +101,7 @@ mod tests {
             r#"reweave_flow_imbalance_percent{layer="tier 1 to 2",figure="worst"} 100"#,
             r#"reweave_flow_imbalance_percent{layer="tier 1 to 2",figure="floor"} 25"#,
             r#"reweave_flow_max_over_mean_ratio{layer="tier 1 to 2"} 1.5"#,
-            r#"reweave_job_flow_imbalance_percent{job="job0",figure="mean"} 50"#,
+            r#"reweave_job_flow_imbalance_percent{training_job="job0",figure="mean"} 50"#,
         ];
         assert_eq!(samples[..5], of_layer);
         assert_eq!(samples.len(), 4 + 3 * 64);

@@ -1,0 +1,83 @@
+//! Two jobs that rest for half of each iteration, and all flows of both go up one uplink of two.
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{Finding, Outcome, Plan, Record};
+use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
+
+use crate::needs::trial;
+use crate::play::{STAGE, ended, must, once_right};
+use crate::running::after;
+use crate::scene::{leaf_spine, led};
+
+/// In the order of ranks: from rack to rack and back.
+const JOBS: [(&str, [&str; 4]); 2] = [
+    ("train", ["h0", "h4", "h1", "h5"]),
+    ("tune", ["h2", "h6", "h3", "h7"]),
+];
+/// Iterations that are looked at.
+const LOOK: usize = 12;
+/// Of an iteration. Half of it is rest and stays; with an uplink for each of its flows, the other half would
+/// take half as long if nobody else sent.
+const MOST_LEFT: f64 = 0.9;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    // It takes many iterations until beats are sure: `make soak` asks for it.
+    let name = "jobs_that_rest_half_of_the_time_are_parted";
+    let parted = || once_right(parted, |left| left.iter().all(|it| *it <= MOST_LEFT));
+    vec![trial(name, STAGE, parted).with_ignored_flag(true)]
+}
+
+fn job((name, hosts): (&str, [&str; 4])) -> String {
+    format!(
+        "[[job]]\nname = \"{name}\"\npattern = \"ring-allreduce\"\nhosts = {hosts:?}\nbytes = 2_000_000\n\
+         compute_ms = 400\niterations = 1_000_000\nvia = \"spine0\"\n"
+    )
+}
+
+/// What is left of each job's iterations.
+fn parted() -> [f64; 2] {
+    let stage = led(
+        &leaf_spine(2, 2, 4),
+        &JOBS.map(job).concat(),
+        &Leadership::default(),
+    );
+    let jobs = JOBS.map(|(name, _)| must(stage.job(name)));
+    let before = iterations_ms(&jobs);
+    let record = carried_out(&stage, &jobs);
+    let met = |it: &Finding| matches!(it, Finding::EcmpCollision(_));
+    assert!(record.plan.report.findings.iter().any(met), "{record:#?}");
+    if record.outcome != Outcome::Committed {
+        // On a machine that is busy, iterations may become longer meanwhile.
+        return [1.0; 2];
+    }
+    let now = iterations_ms(&jobs);
+    println!("{before:.0?} ms, and then {now:.0?}");
+    for job in jobs {
+        assert!(must(job.stop()).kept_all_sessions());
+    }
+    [now[0] / before[0], now[1] / before[1]]
+}
+
+fn iterations_ms(jobs: &[Job; 2]) -> [f64; 2] {
+    let first = jobs.each_ref().map(|job| after(job, 1));
+    let last = jobs.each_ref().map(|job| after(job, LOOK));
+    [0, 1].map(|nth| last[nth].mean_ms_since(first[nth]))
+}
+
+/// Until it begins, a plan may be replaced by one that knows more.
+fn carried_out(stage: &Stage, jobs: &[Job; 2]) -> Record {
+    loop {
+        let plan = offered(stage, jobs);
+        if must(stage.operator().begin(&plan)).code == Some(0) {
+            return ended(stage);
+        }
+    }
+}
+
+fn offered(stage: &Stage, jobs: &[Job; 2]) -> Plan {
+    must(wait_for("there is a plan", PATIENCE, || {
+        // Whoever asks without a pause disturbs the beat.
+        after(&jobs[0], 3);
+        stage.operator().plan()
+    }))
+}
