@@ -258,9 +258,9 @@ fn groups_that_are_laid_across_hosts_or_racks_are_found_by_what_ranks_tell() {
     assert_eq!(found((both, "AllReduce"), &along), []);
 }
 
-/// Ten all-reduces by so many ranks, each on its host, of so many bytes each; each takes so long, and a little longer
+/// Ten all-reduces by so many ranks on so many hosts, of so many bytes each; each takes so long, and a little longer
 /// for whoever does not come last.
-fn reduce(cluster: &mut Cluster, ranks: u32, bytes: u64, ms: u64) {
+fn reduce(cluster: &mut Cluster, [ranks, hosts]: [u32; 2], bytes: u64, ms: u64) {
     for rank in 0..ranks {
         let works = Works {
             bytes: Bytes::new(10 * bytes),
@@ -270,17 +270,17 @@ fn reduce(cluster: &mut Cluster, ranks: u32, bytes: u64, ms: u64) {
         };
         let peers = vec![sends((rank + 1) % ranks)];
         let rank = of(u64::from(ranks), "dp", [rank, ranks]);
-        let host = format!("h{}", rank.rank);
+        let host = format!("h{}", rank.rank % hosts);
         tell(cluster, &host, (rank, works, peers));
     }
 }
 
 #[test]
 fn all_reduces_that_take_as_much_longer_as_there_are_ranks_are_found_by_what_these_tell() {
-    let found = |told: [(u32, u64, u64); 3]| {
+    let found_on = |told: [(u32, u64, u64); 3], hosts: [u32; 3]| {
         let mut cluster = cluster();
-        for (ranks, bytes, ms) in told {
-            reduce(&mut cluster, ranks, bytes, ms);
+        for ((ranks, bytes, ms), hosts) in told.into_iter().zip(hosts) {
+            reduce(&mut cluster, [ranks, hosts], bytes, ms);
         }
         assert_eq!(jobs(&mut cluster).len(), 1, "it exchanges something");
         let found = causes(&mut cluster).into_iter();
@@ -288,12 +288,15 @@ fn all_reduces_that_take_as_much_longer_as_there_are_ranks_are_found_by_what_the
             .map(|it| (it.class, it.subject.to_string()))
             .collect::<Vec<_>>()
     };
+    let found = |told| found_on(told, [2, 4, 8]);
     let alike = 1 << 20;
     let linear = [(2, alike, 20), (4, alike, 40), (8, alike, 81)];
     let job = "job h0 and 7 others".to_owned();
     assert_eq!(found(linear), [(Class::AllreduceLinear, job)]);
     // As on a tree.
     assert_eq!(found([(2, alike, 20), (4, alike, 40), (8, alike, 60)]), []);
+    // What never leaves a host says nothing of the fabric.
+    assert_eq!(found_on(linear, [1, 4, 8]), []);
     // What is larger takes longer by itself.
     let larger = linear.map(|(ranks, bytes, ms)| (ranks, bytes * u64::from(ranks), ms));
     assert_eq!(found(larger), []);
