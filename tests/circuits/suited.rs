@@ -88,7 +88,8 @@ fn suited(cluster: &Cluster) -> Plan {
     });
     found.unwrap_or_else(|error| {
         let told = ["jobs", "links", "trace", "diagnose"];
-        let told = told.map(|word| String::from_utf8(cluster.reweave(&[word]).stdout).unwrap());
+        let told = told.map(|word| cluster.reweave(&[word]).stdout);
+        let told = told.map(|it| String::from_utf8_lossy(&it).into_owned());
         panic!("{error}: {}", told.join("\n"))
     })
 }
