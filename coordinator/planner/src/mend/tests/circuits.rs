@@ -13,7 +13,7 @@ use reweave_common::units::Rate;
 use crate::Policy;
 use crate::mend::circuits::board::{Board, Wiring};
 use crate::mend::circuits::climb::Climb;
-use crate::mend::circuits::loads::Sent;
+use crate::mend::circuits::loads::{Net, Sent};
 use crate::mend::circuits::{Suited, Unsuited, suited};
 use crate::tests::scene::{Dice, Scene};
 
@@ -231,6 +231,26 @@ fn what_is_found_step_by_step_is_nearly_as_good_as_all_there_is() {
         best += least;
     }
     assert!(found < 1.1 * best, "{found} of {best}");
+}
+
+/// Two pairs would each have both of their fibres to themselves, and nobody else could be reached.
+#[test]
+fn nobody_is_cut_off_for_those_who_send_most() {
+    let (snapshot, _) = drawn(&mut Dice::new(1));
+    let node = |name: &str| snapshot.fabric.find(name).unwrap();
+    let sent = [("h0", "h1"), ("h0", "h1"), ("h2", "h3"), ("h2", "h3")].map(|(from, to)| Sent {
+        from: node(from),
+        to: node(to),
+        rate: 5e7,
+    });
+    let (board, present) = Board::new(&snapshot.fabric, &snapshot.circuits, &BTreeSet::new());
+    let best = Climb::new(&board, &sent, &present, 5000).best().unwrap();
+    let lanes = board.lanes(&best);
+    let net = Net {
+        fabric: &snapshot.fabric,
+        lanes: &lanes,
+    };
+    assert!(net.joins_all(), "{best:?}");
 }
 
 fn drawn(dice: &mut Dice) -> (Snapshot, Vec<Sent>) {
