@@ -194,7 +194,7 @@ fn where_there_are_many_nodes_people_are_answered_between_the_parts_of_a_tick() 
         answered += 1;
         large.handle(Input::Tick);
     }
-    assert_eq!(answered, 7);
+    assert_eq!(answered, 8);
 }
 
 /// As where there are thousands of hosts, whose probes are gone through a few at a time.
