@@ -1,10 +1,12 @@
 //! Who asked for what, when, and what came of it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::{JobOrder, MaintenanceStage, MemberOrder, Request};
+use crate::circuit::{CircuitSet, OpticalName};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -40,18 +42,20 @@ impl AuditOutcome {
     }
 }
 
+fn wanted(circuits: &BTreeMap<OpticalName, CircuitSet>) -> String {
+    let names: Vec<_> = circuits.keys().map(|name| name.0.as_str()).collect();
+    match names.is_empty() {
+        true => "that suit the traffic".to_owned(),
+        false => format!("of {}", names.join(", ")),
+    }
+}
+
 /// In the words of whoever asks it; what reads is told alike.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan => f.write_str("make a plan"),
-            Self::Rewire { circuits } if circuits.is_empty() => {
-                f.write_str("make a plan for circuits that suit the traffic")
-            }
-            Self::Rewire { circuits } => {
-                let names: Vec<_> = circuits.keys().map(|name| name.0.as_str()).collect();
-                write!(f, "make a plan for circuits of {}", names.join(", "))
-            }
+            Self::Rewire { circuits } => write!(f, "make a plan for circuits {}", wanted(circuits)),
             Self::Drain { links } => {
                 write!(f, "make a plan that drains {}", links.join(", "))
             }

@@ -89,6 +89,8 @@ impl Problem {
     }
 }
 
+const NO_BETTER_CIRCUITS: &str = "urn:reweave:no-better-circuits";
+
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let (code, kind) = match &refused {
@@ -100,9 +102,7 @@ impl From<Refused> for Problem {
             Refused::NotUnderWay { .. } => (StatusCode::NOT_FOUND, "urn:reweave:not-under-way"),
             Refused::NotStopped { .. } => (StatusCode::CONFLICT, "urn:reweave:not-stopped"),
             Refused::GoesBack { .. } => (StatusCode::CONFLICT, "urn:reweave:goes-back"),
-            Refused::NoBetterCircuits { .. } => {
-                (StatusCode::CONFLICT, "urn:reweave:no-better-circuits")
-            }
+            Refused::NoBetterCircuits { .. } => (StatusCode::CONFLICT, NO_BETTER_CIRCUITS),
             Refused::ChangedMeanwhile { .. } => (
                 StatusCode::PRECONDITION_FAILED,
                 "urn:reweave:changed-meanwhile",
