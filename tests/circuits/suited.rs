@@ -19,26 +19,11 @@ pub(crate) fn tests() -> Vec<Trial> {
     )]
 }
 
-const FABRIC: &str = include_str!("six.toml");
-const SCENARIO: &str = r#"
-name = "suited"
-management = true
-fabric = "two-leaves.toml"
-[[job]]
-name = "even"
-pattern = "ring-allreduce"
-hosts = ["h0", "h2", "h4"]
-bytes = 600_000
-compute_ms = 30
-iterations = 1_000_000
-[[job]]
-name = "odd"
-pattern = "ring-allreduce"
-hosts = ["h1", "h3", "h5"]
-bytes = 600_000
-compute_ms = 30
-iterations = 1_000_000
-"#;
+/// As the demo shows it.
+const RING: Setting<'static> = Setting {
+    scenario: include_str!("../demo/clusters/ring-jobs.toml"),
+    fabric: include_str!("../demo/clusters/ring.toml"),
+};
 const JOBS: [&str; 2] = ["even", "odd"];
 /// Iterations must be so many times as fast, at least.
 const LEAST_GAIN: f64 = 1.3;
@@ -49,13 +34,7 @@ struct Answer {
 }
 
 fn are_moved() {
-    let cluster = Cluster::on(Scene::of(
-        Setting {
-            scenario: SCENARIO,
-            fabric: FABRIC,
-        },
-        Over::Restconf,
-    ));
+    let cluster = Cluster::on(Scene::of(RING, Over::Restconf));
     let idle = cluster.reweave(&["plan", "circuits"]);
     let said = String::from_utf8_lossy(&idle.stderr).into_owned();
     assert!(said.contains("no link is full"), "{said}");
