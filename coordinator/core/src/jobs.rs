@@ -9,7 +9,7 @@ use std::time::Duration;
 use reweave_common::ids::NodeId;
 use reweave_common::observations::Aged;
 use reweave_common::rhythm::{Beat, Rhythm};
-use reweave_common::snapshot::{Beating, FlowState};
+use reweave_common::snapshot::{Beating, FlowState, Snapshot};
 use reweave_common::units::Bytes;
 use reweave_planner::Together;
 use reweave_planner::causes::JobFacts;
@@ -18,6 +18,7 @@ use crate::groups::Groups;
 use crate::model::{Known, Picture};
 use crate::ranks::{Ranks, ToldPair};
 use crate::registry::Registered;
+use crate::state::InForce;
 
 /// The hosts of a job and what they send each other; none when it is of nobody.
 #[derive(Debug, Clone, Default)]
@@ -100,8 +101,20 @@ fn elephants(picture: &Picture<'_>) -> Vec<FlowState> {
     flows
 }
 
+/// What the planner goes by, where it counts how jobs rest.
+pub(crate) fn snapshot(picture: &Picture<'_>, in_force: &InForce) -> Snapshot {
+    Snapshot {
+        beating: beating(picture),
+        ..picture.snapshot(in_force)
+    }
+}
+
 /// Those whose traffic has a beat.
-pub(crate) fn beating(picture: &Picture<'_>) -> Vec<Beating> {
+fn beating(picture: &Picture<'_>) -> Vec<Beating> {
+    let mut hosts = picture.fabric().endpoints();
+    if !hosts.any(|host| beat(picture.known, host).is_some()) {
+        return Vec::new();
+    }
     let jobs = picture.known.resting.all_jobs(picture);
     jobs.iter().filter_map(|job| job.beating(picture)).collect()
 }

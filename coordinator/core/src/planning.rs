@@ -105,10 +105,7 @@ fn collisions(picture: &Picture<'_>, in_force: &InForce) -> Vec<Finding> {
 /// something is to be moved.
 fn looked_at(picture: &Picture<'_>, in_force: &InForce) -> (Snapshot, Vec<Finding>) {
     let policy = &picture.known.policy.planner;
-    let snapshot = Snapshot {
-        beating: jobs::beating(picture),
-        ..picture.snapshot(in_force)
-    };
+    let snapshot = jobs::snapshot(picture, in_force);
     let found = reweave_planner::diagnose(&snapshot, policy);
     let lossy = match found.is_empty() {
         true => BTreeMap::new(),

@@ -7,7 +7,6 @@ use reweave_common::fabric::{Circuits, Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::Plan;
 use reweave_common::routes::Routes;
-use reweave_common::snapshot::Snapshot;
 use reweave_planner::Unsuited;
 use reweave_planner::routing::Ground;
 
@@ -49,10 +48,7 @@ pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> P
 
 /// What suits the traffic there is, as it is seen now.
 pub(crate) fn suiting(picture: &Picture<'_>, state: &State) -> Result<Plan, Unsuited> {
-    let snapshot = Snapshot {
-        beating: jobs::beating(picture),
-        ..picture.snapshot(state.in_force())
-    };
+    let snapshot = jobs::snapshot(picture, state.in_force());
     let suited = reweave_planner::suited(&snapshot, &picture.known.policy.planner)?;
     let mut wanted = suited.circuits;
     wanted.retain(|optical, circuits| snapshot.circuits.get(optical) != Some(circuits));
