@@ -26,6 +26,8 @@ use tokio::time::{interval, timeout};
 
 const FABRIC: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
 const GLANCE: Duration = Duration::from_millis(20);
+/// Those who are silent are waited for three times before a leader is given up: 3 s where nothing else runs.
+const SOON: Duration = Duration::from_secs(5);
 
 struct Trio {
     folder: TempDir,
@@ -165,7 +167,7 @@ impl Trio {
             let told = viewer.arg("status").output().expect("it was built");
             assert_eq!(told.status.code(), Some(1), "{told:?}");
             let seen: Value = serde_json::from_slice(&told.stdout).ok()?;
-            (began.elapsed() < Duration::from_secs(3)).then_some(seen)
+            (began.elapsed() < SOON).then_some(seen)
         });
         let each = seen["coordinators"].as_array().expect("a list").iter();
         for (index, one) in each.enumerate() {
