@@ -6,8 +6,8 @@ use reweave_tests::{Leadership, Stage};
 
 use crate::needs::trial;
 use crate::play::{
-    LOOK, STAGE, collide, ended, is_as_before, is_in, led, must, planned, reaches, slowest_over,
-    status_when, taking_back,
+    LOOK, STAGE, begun, collide, ended, is_as_before, is_in, led, must, planned, reaches,
+    slowest_over, status_when, taking_back,
 };
 
 /// What no flow has that shares an uplink.
@@ -65,9 +65,9 @@ fn killed_while_applying() {
     let mut stage = led(&Leadership::default());
     let mut job = collide(&stage);
     let before = slowest_over(&mut job, LOOK);
-    let plan = planned(&stage);
+    planned(&stage);
     must(must(stage.agent("leaf0")).freeze());
-    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    let plan = begun(&stage);
     status_when(&stage, "the plan is being applied", is_in(Phase::Applying));
     kill_and_start_again(&mut stage);
     status_when(&stage, "it goes on with it", is_in(Phase::Applying));
@@ -80,8 +80,7 @@ fn killed_while_applying() {
 fn killed_while_verifying() {
     let mut stage = led(&Leadership::default());
     let mut job = collide(&stage);
-    let plan = planned(&stage);
-    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
+    let plan = begun(&stage);
     status_when(
         &stage,
         "the plan is being measured",
