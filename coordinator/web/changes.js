@@ -22,9 +22,9 @@ export function changes(known, asked) {
   const show = (plan, not_seen) => review.replaceChildren(reviewed(plan, not_seen, name(), mayChange && approve));
 
   /** Whoever makes one puts it on offer. */
-  async function offer(path, otherwise) {
+  async function offer(path, otherwise, wish) {
     await trying(review, async () => {
-      const { plan, not_seen } = await post(path);
+      const { plan, not_seen } = await post(path, wish);
       if (plan) show(plan, not_seen);
       else review.replaceChildren(nothing(otherwise));
       list();
@@ -32,6 +32,8 @@ export function changes(known, asked) {
   }
 
   const plan = () => offer("/plans", "There is nothing to mend, or no way to mend it, as far as can be seen.");
+
+  const circuits = () => offer("/plans", "There is nothing to change.", { circuits: {} });
 
   const takeBack = (generation) => offer(`/history/${generation}/taking-back`, "Everything is as it was before already.");
 
@@ -87,6 +89,7 @@ export function changes(known, asked) {
   if (asked) open(asked);
   const bar = h("div", { class: "bar" },
     h("button", { type: "button", class: "main", disabled: !mayChange, onclick: plan }, "Make a plan"),
+    known.status.opticals.length ? h("button", { type: "button", disabled: !mayChange, onclick: circuits }, "Choose circuits") : null,
     mayChange ? null : h("small", {}, "A viewer may look; an operator may change."));
   return { element: h("div", {}, panel("Running changes", underway.element, refusal), panel("Plan", bar, review), panel("Changes", past), mayChange ? panel("Who asked for what", h("div", { class: "bar" }, h("button", { type: "button", onclick: look }, "Show")), audit) : null), heard };
 }

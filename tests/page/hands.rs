@@ -24,6 +24,7 @@ pub(crate) fn keys_and_a_pointer_do_all_there_is_to_do() {
     is_sound(&mut browser);
     a_plan_is_approved_by_keys(&stage, &mut browser);
     is_sound(&mut browser);
+    circuits_are_asked_for_where_there_are_fibres(&mut browser);
 }
 
 fn keys_turn_to_every_view(browser: &mut Browser) {
@@ -154,6 +155,26 @@ fn servers_without_switches_stand_around_a_table(browser: &mut Browser) {
     browser.when(&read);
     assert_eq!(browser.value(MARKUP), 0);
     photograph(browser, "fabric-direct");
+}
+
+const OPTICAL: &str = "import('/assets/changes.js').then(({ changes }) => {
+  const status = { opticals: OPTICALS, flows: [], changes: [], generation: 0, agents: [] };
+  const view = changes({ me: { role: 'operator' }, status });
+  document.getElementById('view').replaceChildren(view.element);
+})";
+
+/// This cluster has none, and the coordinator says so to whoever asks all the same.
+fn circuits_are_asked_for_where_there_are_fibres(browser: &mut Browser) {
+    let asks = "[...document.querySelectorAll('#view button')].some((it) => it.innerText === 'Choose circuits')";
+    for (opticals, is_asked) in [("[]", false), ("[{ optical: 'ocs0' }]", true)] {
+        browser.value(&OPTICAL.replace("OPTICALS", opticals));
+        browser.when(&format!("{asks} === {is_asked}"));
+    }
+    browser.press("Choose circuits");
+    browser.when(
+        "document.querySelector('#view').innerText.includes('no fibre leads to an optical switch')",
+    );
+    photograph(browser, "changes-circuits");
 }
 
 fn a_plan_is_approved_by_keys(stage: &Stage, browser: &mut Browser) {

@@ -113,6 +113,33 @@ async fn a_token_asks_what_its_maker_may_ask() {
 }
 
 #[tokio::test]
+async fn a_plan_may_be_wished_for() {
+    let house = House::new();
+    let token = operators(&house).await;
+    let wish = |json: &str| send_json(&house, "POST", "/api/v1/plans", &token, json);
+    assert_eq!(send(&house, "POST", "/api/v1/plans", &token).code, 200);
+    for (unmet, code, kind) in [
+        (r#"{"drain": []}"#, 409, "nothing-to-change"),
+        (r#"{"weights": "even"}"#, 409, "nothing-to-change"),
+        (r#"{"drain": ["nowhere"]}"#, 404, "no-such-link"),
+        (r#"{"circuits": {}}"#, 409, "no-better-circuits"),
+        (r#"{"circuits": {"ocs9": [[1, 2]]}}"#, 404, "no-such-switch"),
+    ] {
+        is_problem(&wish(unmet), code, kind);
+    }
+    for misspelt in [
+        "{}",
+        "[]",
+        r#"{"drain": "leaf0-spine0"}"#,
+        r#"{"weights": "heavy"}"#,
+        r#"{"circuits": {"ocs0": [[1, 99999]]}}"#,
+        r#"{"drain": [], "weights": "even"}"#,
+    ] {
+        is_problem(&wish(misspelt), 400, "bad-request");
+    }
+}
+
+#[tokio::test]
 async fn what_is_approved_as_it_was_seen_is_named_by_its_tag() {
     let house = House::new();
     let token = operators(&house).await;

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use reweave_common::operator::{Approval, NotSeen, Plan, Refused, Request, Response as Answer};
@@ -13,6 +14,7 @@ use super::once::{Key, Once};
 use super::problem::Problem;
 use super::sealed::{self, Seen};
 use super::visitor::Visitor;
+use super::wishes::Wish;
 use super::{Answered, Number, Options, Served, document, number, options};
 
 /// What would mend the cluster.
@@ -23,11 +25,24 @@ pub(super) struct Planned {
     not_seen: NotSeen,
 }
 
-/// Plans what would mend the cluster; nothing is changed. For operators.
-#[utoipa::path(post, path = "/plans", params(Key), responses((status = 200, description = "A plan, or none", body = Planned)))]
-pub(super) async fn plan(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
-    let once = Once::asked(&headers, &visitor, "plans")?;
-    let asked = planned(&served, &visitor, Request::Plan);
+/// Plans what would mend the cluster, or what is wished for; nothing is changed. For operators.
+#[utoipa::path(
+    post,
+    path = "/plans",
+    params(Key),
+    request_body = Option<Wish>,
+    responses((status = 200, description = "A plan, or none", body = Planned))
+)]
+pub(super) async fn plan(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    wish: Result<Option<Json<Wish>>, JsonRejection>,
+) -> Answered {
+    let wish = wish.map_err(|error| Problem::bad_request(error.body_text()))?;
+    let request = wish.map_or(Request::Plan, |Json(wish)| wish.into());
+    let once = Once::asked(&headers, &visitor, &format!("{request:?}"))?;
+    let asked = planned(&served, &visitor, request);
     served.answers.answer(once, asked).await
 }
 

@@ -21,6 +21,7 @@ mod steering;
 mod tagged;
 mod upkeep;
 mod visitor;
+mod wishes;
 
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
