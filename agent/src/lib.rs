@@ -21,6 +21,7 @@ pub mod netlink;
 pub mod preflight;
 pub mod probes;
 pub mod probing;
+mod program;
 pub mod pulse;
 pub mod rdma;
 pub mod role;

@@ -3,9 +3,10 @@
 //!
 //! The table bears Reweave's name. It is made anew at start and goes at the end.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use reweave_agent_core::traffic::{Counted, Direction, FlowCount, PairCount};
 use reweave_common::flow::{FlowKey, Protocol};
@@ -14,14 +15,20 @@ use reweave_common::units::Bytes;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::program::{self, Ended, NoAnswer};
+
 const TABLE: &str = "reweave_traffic";
 /// Counted from the IP header on; on the wire there is a frame around each.
 const FRAME_BYTES: u64 = 14;
+/// It answers within milliseconds, and whoever waits longer is taken for gone.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Error)]
 pub enum NftError {
     #[error("cannot start nft; install nftables")]
     Start { source: io::Error },
+    #[error("nft gives no answer within {} s", patience.as_secs())]
+    Hangs { patience: Duration },
     #[error("nft refused: {words}")]
     Refused { words: String },
     #[error("what nft tells is not understood")]
@@ -86,28 +93,20 @@ fn script() -> String {
 }
 
 pub(crate) fn nft(arguments: &[&str], script: &str) -> Result<String, NftError> {
-    let failed = |source| NftError::Start { source };
-    let mut child = Command::new("nft")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // If it does not read to the end, it says why.
-        let _ = stdin.write_all(script.as_bytes());
-    }
-    let Output {
+    let mut nft = Command::new("nft");
+    let Ended {
         status,
-        stdout,
-        stderr,
-    } = child.wait_with_output().map_err(failed)?;
+        printed,
+        said,
+    } = match program::ask(nft.args(arguments), script.to_owned(), PATIENCE) {
+        Ok(ended) => ended,
+        Err(NoAnswer::Hangs) => return Err(NftError::Hangs { patience: PATIENCE }),
+        Err(NoAnswer::Start(source)) => return Err(NftError::Start { source }),
+    };
     if status.success() {
-        return Ok(String::from_utf8_lossy(&stdout).into_owned());
+        return Ok(printed);
     }
-    let words = String::from_utf8_lossy(&stderr);
-    let first = words.lines().next().unwrap_or("it did not say why");
+    let first = said.lines().next().unwrap_or("it did not say why");
     Err(NftError::Refused {
         words: first.to_owned(),
     })
