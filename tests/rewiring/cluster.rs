@@ -236,7 +236,9 @@ impl Cluster {
             ..
         } = self;
         let node = nodes.get_mut(&id).expect("every node has an agent");
-        node.keep(|interface| cabling.far(drivers, id, interface).is_some());
+        if node.keep(|interface| cabling.far(drivers, id, interface).is_some()) {
+            cabling.looked_after(drivers, id, now);
+        }
         let mut readings = vec![Reading::Holds {
             generation: node.disk.in_force.generation,
             holding: node.holding(),

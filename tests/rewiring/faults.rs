@@ -9,8 +9,9 @@ use reweave_tests::world::chance::Chance;
 use reweave_tests::world::coordinator::{Death, Guest};
 use reweave_tests::world::wire::Weather;
 
+use crate::cluster::Cluster;
 use crate::device::Ailment;
-use crate::light::Port;
+use crate::light::{Plug, Port};
 use crate::world::{ENDS_WITHIN, Event, World};
 
 /// What ails a device passes by then.
@@ -37,6 +38,9 @@ pub(crate) enum Fault {
     /// Somebody's packets go out by this port whatever their node holds, or nobody's do.
     IsStubborn(Option<Port>),
     WeatherTurns(Weather),
+    /// A cable or a fibre, which is whole again after some time.
+    Breaks(Plug),
+    IsWhole(Plug),
     /// A person wants this of whatever plan is on its way.
     Steers(Steering),
 }
@@ -88,6 +92,17 @@ impl World {
                 self.cluster.laws.stubborn = port.into_iter().collect();
                 self.cluster.look_at_ways(self.schedule.now());
             }
+            Fault::Breaks(plug) => {
+                let Cluster {
+                    cabling, drivers, ..
+                } = &mut self.cluster;
+                cabling.breaks(drivers, plug);
+                self.cluster.look_at_ways(self.schedule.now());
+            }
+            Fault::IsWhole(plug) => {
+                self.cluster.cabling.mend(plug);
+                self.cluster.look_at_ways(self.schedule.now());
+            }
             Fault::WeatherTurns(weather) => self.wire.weather = weather,
             Fault::Steers(how) => self.steer(how),
         }
@@ -121,6 +136,7 @@ impl World {
         self.wire.weather = Weather::FAIR;
         self.hangs_until.clear();
         self.cluster.laws.stubborn.clear();
+        self.cluster.cabling.mend_all();
         for guest in self.cluster.guests() {
             self.fill_disk(guest, false);
             self.cluster.life(guest).left = None;
@@ -175,7 +191,7 @@ fn stand_in_the_way(world: &mut World, chance: &mut Chance, span: Duration) {
 
 fn trouble(world: &World, chance: &mut Chance, guest: Guest) -> (Fault, Option<Fault>) {
     let once = |fault| (fault, None);
-    match chance.below(15) {
+    match chance.below(17) {
         0 => once(Fault::CoordinatorDies),
         1 | 2 => once(Fault::CoordinatorDiesAfter {
             entries: chance.below(12),
@@ -197,6 +213,11 @@ fn trouble(world: &World, chance: &mut Chance, guest: Guest) -> (Fault, Option<F
             Some(Fault::Steers(Steering::Resume)),
         ),
         10 => once(Fault::Steers(Steering::Abort)),
+        15 | 16 => {
+            let plugs: Vec<_> = world.cluster.cabling.plugs().into_iter().collect();
+            let plug = *chance.one_of(&plugs);
+            (Fault::Breaks(plug), Some(Fault::IsWhole(plug)))
+        }
         8 => (
             Fault::KernelRefuses(guest, Some(chance.below(6))),
             Some(Fault::KernelRefuses(guest, None)),

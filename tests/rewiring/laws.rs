@@ -152,7 +152,8 @@ impl Laws {
             self.breaches.push(Breach::ActedUnnoted(doer));
         }
         let is_in_force = noted.in_force.generation == install.generation;
-        if is_in_force && !sight.nodes[&node].holds_as_told() {
+        let is_whole = !sight.cabling.is_damaged(node);
+        if is_in_force && is_whole && !sight.nodes[&node].holds_as_told() {
             self.breaches.push(Breach::NotIdempotent(node));
         }
     }
@@ -293,7 +294,8 @@ impl Laws {
         }
     }
 
-    /// S4: what is left of each node while these circuits move, of what it has when all is well.
+    /// S4: what is left of each node while these circuits move, of what it has when all is well. Where
+    /// something is broken, nobody need know what there is.
     fn look_at_floor(&mut self, sight: Sight<'_>, moves: &BTreeMap<OpticalId, Move>) {
         let goes = |(optical, port): Port| {
             let moved = moves.get(&optical);
@@ -305,8 +307,9 @@ impl Laws {
                 leaving.any(|circuit| circuit.ports().contains(&port))
             })
         };
-        for &node in sight.nodes.keys() {
-            let cabling = sight.cabling;
+        let cabling = sight.cabling;
+        let nodes = sight.nodes.keys().copied();
+        for node in nodes.filter(|it| !cabling.seems_damaged(*it, sight.now)) {
             let lit = cabling
                 .interfaces(node)
                 .filter(|it| cabling.far(sight.drivers, node, it).is_some());
@@ -321,12 +324,15 @@ impl Laws {
         }
     }
 
-    /// S8: every node holds what is in force, and every device too, but for those of plans on their way.
+    /// S8: every node holds what is in force, and every device too, but for those of plans on their way. Nodes at
+    /// a broken cable hold what they can of it.
     pub(crate) fn look_at_rest(&mut self, sight: Sight<'_>, state: &State) {
         let in_force = state.in_force();
         let claims = || state.rollouts().map(|it| &it.claims);
+        let is_told = |id: &NodeId| claims().any(|it| it.nodes.contains(id));
         let nodes = sight.nodes.iter();
-        for (&id, node) in nodes.filter(|(id, _)| !claims().any(|it| it.nodes.contains(id))) {
+        let whole = nodes.filter(|(id, _)| !is_told(id) && !sight.cabling.is_damaged(**id));
+        for (&id, node) in whole {
             let table = in_force.tables.get(&id);
             let towards = table.map_or(0, |table| table.towards.len());
             let holding = node.holding();

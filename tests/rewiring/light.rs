@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reweave_common::circuit::PortId;
 use reweave_common::fabric::{Fabric, Fibre};
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::moment::Moment;
 
 use crate::driver::Driver;
 use crate::node::Node;
@@ -16,18 +18,26 @@ pub(crate) type Drivers = BTreeMap<OpticalId, Driver>;
 /// A port of an optical switch.
 pub(crate) type Port = (OpticalId, PortId);
 
-/// What is plugged in where. It never changes.
+/// What an agent has found the coordinator knows by then, if it hears anything.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
+
+/// What is plugged in where. It never changes, but for what breaks.
 #[derive(Debug, Clone)]
 pub(crate) struct Cabling {
+    broken: BTreeSet<Plug>,
+    /// Nodes at the ends of these, until agents have put back what they could not hold meanwhile, and when
+    /// they had.
+    damaged: BTreeMap<NodeId, Option<Moment>>,
     pub(crate) fabric: Arc<Fabric>,
-    jacks: BTreeMap<NodeId, BTreeMap<String, Jack>>,
+    plugs: BTreeMap<NodeId, BTreeMap<String, Plug>>,
     owners: BTreeMap<Port, NodeId>,
     /// Ways that were set up by hand before anybody was asked: by destination.
     own: BTreeMap<(NodeId, Ipv4Addr), Vec<String>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Jack {
+/// What an interface is plugged into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Plug {
     Cable(LinkId),
     Fibre(Port),
 }
@@ -42,33 +52,35 @@ pub(crate) enum Lost {
 impl Cabling {
     /// With the shortest ways as they are at first.
     pub(crate) fn new(fabric: Arc<Fabric>) -> Self {
-        let mut jacks: BTreeMap<NodeId, BTreeMap<String, Jack>> = BTreeMap::new();
+        let mut plugs: BTreeMap<NodeId, BTreeMap<String, Plug>> = BTreeMap::new();
         let fibres = fabric
             .fibres()
-            .map(|it| (it.node, it.interface.clone(), Jack::Fibre(port(it))));
+            .map(|it| (it.node, it.interface.clone(), Plug::Fibre(port(it))));
         let cables = fabric
             .links()
             .filter(|(link, _)| fabric.crossing(*link).is_none());
         let cables = cables.flat_map(|(link, it)| {
             let ends = it.ports().map(|port| port.node);
-            ends.map(|node| (node, cable_name(link), Jack::Cable(link)))
+            ends.map(|node| (node, cable_name(link), Plug::Cable(link)))
         });
         for (node, interface, jack) in fibres.chain(cables) {
-            jacks.entry(node).or_default().insert(interface, jack);
+            plugs.entry(node).or_default().insert(interface, jack);
         }
         let owners = fabric.fibres().map(|it| (port(it), it.node)).collect();
         let own = shortest_ways(&fabric);
         Self {
+            broken: BTreeSet::new(),
+            damaged: BTreeMap::new(),
             fabric,
-            jacks,
+            plugs,
             owners,
             own,
         }
     }
 
     pub(crate) fn interfaces(&self, node: NodeId) -> impl Iterator<Item = &str> {
-        let jacks = self.jacks.get(&node).into_iter();
-        jacks.flat_map(|jacks| jacks.keys().map(String::as_str))
+        let plugs = self.plugs.get(&node).into_iter();
+        plugs.flat_map(|plugs| plugs.keys().map(String::as_str))
     }
 
     /// How many interfaces of a node see light when all is well.
@@ -86,20 +98,89 @@ impl Cabling {
 
     /// Who is at the other end of an interface now.
     pub(crate) fn far(&self, drivers: &Drivers, at: NodeId, interface: &str) -> Option<NodeId> {
-        match *self.jacks.get(&at)?.get(interface)? {
-            Jack::Cable(link) => Some(self.fabric.link(link).far(at).node),
-            Jack::Fibre((optical, port)) => {
+        match *self.plugs.get(&at)?.get(interface)? {
+            _ if self.is_broken(drivers, at, interface) => None,
+            Plug::Cable(link) => Some(self.fabric.link(link).far(at).node),
+            Plug::Fibre((optical, port)) => {
                 let far = drivers[&optical].device.far(port)?;
                 self.owners.get(&(optical, far)).copied()
             }
         }
     }
 
+    /// By a cable or a fibre, at either end.
+    fn is_broken(&self, drivers: &Drivers, at: NodeId, interface: &str) -> bool {
+        let plug = self.plugs.get(&at).and_then(|plugs| plugs.get(interface));
+        let Some(plug) = plug.filter(|_| !self.broken.is_empty()) else {
+            return false;
+        };
+        let far = match *plug {
+            Plug::Cable(_) => None,
+            Plug::Fibre((optical, port)) => {
+                let far = drivers[&optical].device.far(port);
+                far.map(|far| Plug::Fibre((optical, far)))
+            }
+        };
+        [Some(*plug), far]
+            .iter()
+            .flatten()
+            .any(|it| self.broken.contains(it))
+    }
+
+    /// All that may break.
+    pub(crate) fn plugs(&self) -> BTreeSet<Plug> {
+        self.plugs
+            .values()
+            .flat_map(BTreeMap::values)
+            .copied()
+            .collect()
+    }
+
+    pub(crate) fn is_damaged(&self, at: NodeId) -> bool {
+        self.damaged.get(&at).is_some_and(Option::is_none)
+    }
+
+    /// Or was, and the coordinator may not have heard yet that it is no more.
+    pub(crate) fn seems_damaged(&self, at: NodeId, now: Moment) -> bool {
+        let damaged = self.damaged.get(&at);
+        damaged.is_some_and(|until| until.is_none_or(|until| now.since(until) < HEARD_WITHIN))
+    }
+
+    pub(crate) fn breaks(&mut self, drivers: &Drivers, plug: Plug) {
+        self.broken.insert(plug);
+        let nodes = self.plugs.keys().copied();
+        let damaged: Vec<_> = nodes
+            .filter(|it| self.is_at_a_break(drivers, *it))
+            .collect();
+        self.damaged
+            .extend(damaged.into_iter().map(|node| (node, None)));
+    }
+
+    pub(crate) fn mend(&mut self, plug: Plug) {
+        self.broken.remove(&plug);
+    }
+
+    pub(crate) fn mend_all(&mut self) {
+        self.broken.clear();
+    }
+
+    /// An agent has found that it holds what it can.
+    pub(crate) fn looked_after(&mut self, drivers: &Drivers, node: NodeId, now: Moment) {
+        if self.is_damaged(node) && !self.is_at_a_break(drivers, node) {
+            self.damaged.insert(node, Some(now));
+        }
+    }
+
+    fn is_at_a_break(&self, drivers: &Drivers, node: NodeId) -> bool {
+        let mut interfaces = self.interfaces(node);
+        interfaces.any(|it| self.is_broken(drivers, node, it))
+    }
+
     /// The port of an optical switch that this interface is plugged into.
     pub(crate) fn port(&self, at: NodeId, interface: &str) -> Option<Port> {
-        match *self.jacks.get(&at)?.get(interface)? {
-            Jack::Cable(_) => None,
-            Jack::Fibre(port) => Some(port),
+        match *self.plugs.get(&at)?.get(interface)? {
+            Plug::Cable(_) => None,
+            Plug::Fibre(port) => Some(port),
         }
     }
 
@@ -173,7 +254,9 @@ impl Walk<'_> {
         if ways.is_empty() {
             return Err(Lost::At(at));
         }
-        for interface in ways {
+        // What a break takes is nobody's mistake.
+        let is_whole = |it: &&str| !cabling.is_broken(self.drivers, at, it);
+        for interface in ways.into_iter().filter(is_whole) {
             let next = cabling.far(self.drivers, at, interface);
             self.arrives(next.ok_or(Lost::At(at))?)?;
         }

@@ -89,14 +89,16 @@ impl Node {
         }
     }
 
-    /// Mends what has gone astray, when there is nothing else to do.
-    pub(crate) fn keep(&mut self, is_up: impl Fn(&str) -> bool) {
+    /// Mends what has gone astray, when there is nothing else to do; whether nothing has.
+    pub(crate) fn keep(&mut self, is_up: impl Fn(&str) -> bool) -> bool {
         let idle = |process: &&mut Process| process.ops.is_empty() && !process.is_busy;
-        if let Some(process) = self.process.as_mut().filter(idle) {
-            let held = self.kernel.rules();
-            let wanted = usable(&process.fence.in_force().holding, is_up, &held);
-            process.ops = ops(&self.kernel, &wanted);
-        }
+        let Some(process) = self.process.as_mut().filter(idle) else {
+            return false;
+        };
+        let held = self.kernel.rules();
+        let wanted = usable(&process.fence.in_force().holding, is_up, &held);
+        process.ops = ops(&self.kernel, &wanted);
+        process.ops.is_empty()
     }
 
     pub(crate) fn holding(&self) -> Holding {

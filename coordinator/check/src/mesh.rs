@@ -2,7 +2,8 @@
 //!
 //! Each node has one or more alternatives: what it holds, and what it is about to hold. They are
 //! laid over each other. If nothing circles in the union, nothing circles in any mixture; where
-//! each alternative is a single link the reverse holds too.
+//! each alternative is a single link the reverse holds too. So it is with nodes that nobody has told a way:
+//! of a link that is down they may have heard, or not yet, or they never will.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -35,17 +36,16 @@ pub(crate) enum Mishap {
 }
 
 impl<'a> Mesh<'a> {
-    /// While these nodes go from the tables in force to `next`; the network's own routes lead over
-    /// links that are `open`. Flows that are pinned leave a node over its pin alone.
+    /// While these nodes go from the tables in force to `next`. Flows that are pinned leave a node over
+    /// its pin alone.
     pub(crate) fn new(
         network: &'a Network<'a>,
         destination: NodeId,
         next: &Tables,
         pinned: &BTreeMap<NodeId, LinkId>,
     ) -> Self {
-        let own = own_routes(network, destination);
-        let listed = |tables: &Tables, node: NodeId| listed(tables, destination, node, &own);
-        let mut changed = BTreeMap::new();
+        let own = Own::new(network, destination);
+        let mut changed: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let nodes = network.fabric.nodes();
         let ways = nodes.map(|(node, _)| {
             if node == destination {
@@ -54,14 +54,15 @@ impl<'a> Mesh<'a> {
             if let Some(&link) = pinned.get(&node) {
                 return vec![vec![link]];
             }
-            let mut may_hold = vec![listed(network.tables, node)];
+            let mut may_hold = own.alternatives(network.tables, node);
             let others = [(network.unsure, false), (next, true)];
             for (tables, is_next) in others.into_iter().filter(|(it, _)| it.contains_key(&node)) {
-                let links = listed(tables, node);
-                if !may_hold.contains(&links) {
-                    changed.extend(is_next.then(|| (node, links.clone())));
-                    may_hold.push(links);
+                let mut others = own.alternatives(tables, node);
+                others.retain(|links| !may_hold.contains(links));
+                if is_next && !others.is_empty() {
+                    changed.insert(node, others.concat());
                 }
+                may_hold.extend(others);
             }
             may_hold
         });
@@ -75,19 +76,19 @@ impl<'a> Mesh<'a> {
 
     /// When all nodes hold these tables, and have held nothing else.
     pub(crate) fn at_rest(network: &'a Network<'a>, destination: NodeId, tables: &Tables) -> Self {
-        let own = own_routes(network, destination);
+        let own = Own::new(network, destination);
         let nodes = network.fabric.nodes();
         let ways = nodes.map(|(node, _)| match node == destination {
             true => Vec::new(),
-            false => vec![listed(tables, destination, node, &own)],
+            false => own.alternatives(tables, node),
         });
+        let changed = tables.keys().copied();
+        let changed = changed.map(|node| (node, own.alternatives(tables, node).concat()));
         Self {
+            changed: changed.collect(),
             ways: ways.collect(),
             network,
             destination,
-            changed: (tables.keys())
-                .map(|&node| (node, listed(tables, destination, node, &own)))
-                .collect(),
         }
     }
 
@@ -219,6 +220,52 @@ pub(crate) fn listed(
     let hops = table.and_then(|table| table.towards.get(&destination));
     let links = hops.map(|hops| hops.iter().map(|hop| hop.link).collect());
     links.unwrap_or_else(|| own[node.index()].clone())
+}
+
+/// What nodes do by themselves.
+struct Own {
+    destination: NodeId,
+    /// Those who have heard what is down.
+    heard: Vec<Vec<LinkId>>,
+    /// What is left of the ways of those who have not.
+    unheard: Vec<Vec<LinkId>>,
+}
+
+impl Own {
+    fn new(network: &Network<'_>, destination: NodeId) -> Self {
+        let heard = own_routes(network, destination);
+        let unheard = match network.down.is_empty() {
+            true => heard.clone(),
+            false => unheard_routes(network, destination),
+        };
+        Self {
+            destination,
+            heard,
+            unheard,
+        }
+    }
+
+    /// Over which links a node sends by these tables.
+    fn alternatives(&self, tables: &Tables, node: NodeId) -> Alternatives {
+        let mut links = vec![listed(tables, self.destination, node, &self.heard)];
+        let unheard = listed(tables, self.destination, node, &self.unheard);
+        if !unheard.is_empty() && unheard != links[0] {
+            links.push(unheard);
+        }
+        links
+    }
+}
+
+fn unheard_routes(network: &Network<'_>, destination: NodeId) -> Vec<Vec<LinkId>> {
+    let well = Network {
+        down: &BTreeSet::new(),
+        ..*network
+    };
+    let mut routes = own_routes(&well, destination);
+    for links in &mut routes {
+        links.retain(|link| network.is_open(*link));
+    }
+    routes
 }
 
 /// The network's own: all shortest ways over links that are open, through nodes that forward.

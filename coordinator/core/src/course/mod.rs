@@ -13,10 +13,12 @@ use reweave_common::fabric::{Circuits, Crossing, Fabric};
 use reweave_common::ids::{LinkId, NodeId};
 
 use crate::diff::{crossings, meet};
+pub(crate) use retraced::retraced;
 
 mod drain;
 #[cfg(test)]
 pub(crate) mod examples;
+mod retraced;
 mod rounds;
 #[cfg(test)]
 mod tests;

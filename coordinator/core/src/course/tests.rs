@@ -190,6 +190,41 @@ fn every_course_is_sound_and_loses_no_packet_in_any_mixture_and_a_push_without_o
     assert!(sound > 60 && unordered_lost > sound / 4, "{counts}");
 }
 
+fn is_narrow(unsound: &Unsound) -> bool {
+    matches!(unsound, Unsound::TooNarrow { .. })
+}
+
+/// From behind each of its legs, a course leads back to where it began. Whoever has gained capacity on the way may
+/// lose too much of it at once, and waits then.
+#[test]
+fn whoever_goes_back_over_the_same_legs_loses_nothing() {
+    let mut retraced_ones = 0;
+    for case in (0..400).filter_map(sensible) {
+        let Ok(there) = case.course() else { continue };
+        for legs in 0..=there.legs().count() {
+            let (mut tables, mut circuits) = case.before.clone();
+            for (_, leg) in there.legs().take(legs) {
+                match leg {
+                    Leg::Round(round) => tables.extend(round.clone()),
+                    Leg::Switch(moved) => circuits.extend(moved.clone()),
+                }
+            }
+            let back = retraced(&there, legs, (&case.before.0, &case.before.1));
+            let case = Case {
+                fabric: case.fabric.clone(),
+                before: (tables, circuits),
+                after: case.before.clone(),
+            };
+            assert!(case.loses_nothing(&back), "{back:#?}");
+            match case.check(&back) {
+                Ok(()) => retraced_ones += legs,
+                Err(found) => assert!(found.iter().all(is_narrow), "{found:?}"),
+            }
+        }
+    }
+    assert!(retraced_ones > 300, "{retraced_ones}");
+}
+
 /// The same, a million times.
 #[test]
 #[ignore = "takes minutes: part of the soak"]

@@ -647,6 +647,11 @@ fn way_back(turn: &Turn<'_>, plan: &Plan, journey: &Journey) -> Option<Course> {
     let back = |down| course(start(turn, &around, down, &claims), &tables, &circuits);
     // Where nothing leads around what is down, things are put back as they were all the same.
     let back = back(&down).or_else(|NoCourse| back(&nobody_down));
+    let back = back.or_else(|NoCourse| {
+        journey
+            .retraced((&in_force.tables, &before))
+            .ok_or(NoCourse)
+    });
     back.ok().filter(|course| beyond(course, &claims).is_none())
 }
 

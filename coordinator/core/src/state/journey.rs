@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::step::Step;
 use crate::command::{Departure, Move};
+use crate::course::retraced;
 use crate::reason::Reason;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -99,6 +100,13 @@ impl Journey {
         self.course = course;
         (self.leg, self.stage, self.held) = (0, Stage::Due, None);
         true
+    }
+
+    /// Over the legs that it has begun, to where it started from. On the way back nobody knows those any more.
+    pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<Course> {
+        let has_begun = !matches!(self.stage, Stage::Due | Stage::Proven);
+        let legs = self.leg + usize::from(has_begun);
+        (!self.leads_back()).then(|| retraced(&self.course, legs, start))
     }
 
     pub fn is_held(&self) -> bool {

@@ -1,0 +1,77 @@
+//! The way back over the very legs that led here. What was sound on them is sound the other way round: a round is
+//! judged in all mixtures of before and after, and nothing passes circuits while they move, to either side. How
+//! much capacity nodes keep meanwhile is looked at anew.
+
+use std::collections::BTreeMap;
+
+use reweave_common::course::{Course, Leg, Round, Tables, Wave};
+use reweave_common::fabric::Circuits;
+use reweave_common::forwarding::ForwardingTable;
+use reweave_common::ids::NodeId;
+
+/// From behind so many legs to where the course began, at these tables and circuits.
+pub(crate) fn retraced(
+    course: &Course,
+    legs: usize,
+    (tables, circuits): (&Tables, &Circuits),
+) -> Course {
+    let (mut tables, mut circuits) = (tables.clone(), circuits.clone());
+    let mut undone = Vec::new();
+    for (_, leg) in course.legs().take(legs) {
+        undone.push(Undone::of(leg, &tables, &circuits));
+        match leg {
+            Leg::Round(round) => tables.extend(round.clone()),
+            Leg::Switch(moved) => circuits.extend(moved.clone()),
+        }
+    }
+    let mut waves = Vec::new();
+    for leg in undone.into_iter().rev() {
+        leg.follow(&mut waves);
+    }
+    Course { waves }
+}
+
+/// A node that is told this follows the network's own routes.
+fn none(at: NodeId) -> ForwardingTable {
+    ForwardingTable {
+        at,
+        towards: BTreeMap::new(),
+        raises: Vec::new(),
+    }
+}
+
+/// What was there before a leg, of all that it changes.
+enum Undone {
+    Round(Round),
+    Switch(Circuits),
+}
+
+impl Undone {
+    fn of(leg: Leg<'_>, tables: &Tables, circuits: &Circuits) -> Self {
+        match leg {
+            Leg::Round(round) => {
+                let nodes = round.keys().copied();
+                let held = |at| (at, tables.get(&at).cloned().unwrap_or_else(|| none(at)));
+                Self::Round(nodes.map(held).collect())
+            }
+            Leg::Switch(moved) => {
+                let opticals = moved.keys().copied();
+                let held = |it| (it, circuits.get(&it).cloned().unwrap_or_default());
+                Self::Switch(opticals.map(held).collect())
+            }
+        }
+    }
+
+    /// After all that is there already.
+    fn follow(self, waves: &mut Vec<Wave>) {
+        if waves.is_empty() || matches!(self, Self::Switch(_)) {
+            waves.push(Wave::default());
+        }
+        if let Some(wave) = waves.last_mut() {
+            match self {
+                Self::Round(round) => wave.undrain.push(round),
+                Self::Switch(circuits) => wave.circuits = circuits,
+            }
+        }
+    }
+}
