@@ -40,7 +40,7 @@ pub(super) async fn plan(
     wish: Result<Option<Json<Wish>>, JsonRejection>,
 ) -> Answered {
     let wish = wish.map_err(|error| Problem::bad_request(error.body_text()))?;
-    let request = wish.map_or(Request::Plan, |Json(wish)| wish.into());
+    let request = wish.map_or(Ok(Request::Plan), |Json(wish)| wish.try_into())?;
     let once = Once::asked(&headers, &visitor, &format!("{request:?}"))?;
     let asked = planned(&served, &visitor, request);
     served.answers.answer(once, asked).await

@@ -7,38 +7,59 @@ use reweave_common::operator::Request;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// What is wanted of a plan.
+use super::problem::Problem;
+
+/// What is wanted of a plan: one of these.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Wish {
+#[serde(deny_unknown_fields)]
+#[schema(min_properties = 1, max_properties = 1)]
+pub(super) struct Wish {
     /// These links carry nothing, those of these switches, or those through these optical switches, and all others
     /// what would go there by itself. None: all carry again.
-    Drain(Vec<String>),
+    drain: Option<Vec<String>>,
     /// What switches send each of several equal ways.
-    Weights(Worth),
+    #[schema(inline)]
+    weights: Option<Weights>,
     /// All that these optical switches shall hold, by their names; others stay as they are. None: those circuits
     /// that surely speed up what is sent now.
-    #[schema(value_type = BTreeMap<String, CircuitSet>)]
-    Circuits(BTreeMap<OpticalName, CircuitSet>),
+    #[schema(value_type = Option<BTreeMap<String, CircuitSet>>)]
+    circuits: Option<BTreeMap<OpticalName, CircuitSet>>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Worth {
+enum Weights {
     /// Each gets what it is worth.
     ByWorth,
     /// All get the same.
     Even,
 }
 
-impl From<Wish> for Request {
-    fn from(wish: Wish) -> Self {
+impl TryFrom<Wish> for Request {
+    type Error = Problem;
+
+    fn try_from(wish: Wish) -> Result<Self, Problem> {
         match wish {
-            Wish::Drain(links) => Self::Drain { links },
-            Wish::Weights(worth) => Self::Weigh {
-                by_worth: matches!(worth, Worth::ByWorth),
-            },
-            Wish::Circuits(circuits) => Self::Rewire { circuits },
+            Wish {
+                drain: Some(links),
+                weights: None,
+                circuits: None,
+            } => Ok(Self::Drain { links }),
+            Wish {
+                drain: None,
+                weights: Some(weights),
+                circuits: None,
+            } => Ok(Self::Weigh {
+                by_worth: matches!(weights, Weights::ByWorth),
+            }),
+            Wish {
+                drain: None,
+                weights: None,
+                circuits: Some(circuits),
+            } => Ok(Self::Rewire { circuits }),
+            _ => Err(Problem::bad_request(
+                "name one of drain, weights and circuits, and no other beside it",
+            )),
         }
     }
 }
