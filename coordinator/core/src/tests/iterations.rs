@@ -11,7 +11,9 @@ use reweave_common::units::Bytes;
 
 use super::cluster::Cluster;
 use super::diagnosis::say;
+use super::network::Network;
 use super::scene::*;
+use crate::jobs::snapshot;
 use crate::{Outcome, Reason};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -88,6 +90,26 @@ fn a_job_is_promised_how_long_its_iterations_will_take_and_that_is_measured() {
     let told = told(&mut cluster);
     assert_eq!((told.before_ms, told.measured_ms), (240.0, Some(142.0)));
     assert_eq!(told.predicted_ms, [promise.low_ms, promise.high_ms]);
+}
+
+/// Of hosts that forward for others nobody knows by what they exchange how much of it is their job's work.
+#[test]
+fn nothing_is_made_of_the_beat_of_a_host_that_forwards() {
+    let fabric = |kind: &str| format!("kind = \"{kind}\"\nhosts = 4\n");
+    for (text, known) in [
+        (fabric("direct") + "link_gbps = 0.2\nstrides = [1]", 0),
+        (fabric("ideal") + "nic_gbps = 0.2", 1),
+    ] {
+        let mut cluster = Cluster::on(Network::of(&text), Mode::Manual);
+        cluster.network.start("h0", "h1", 1000, 0);
+        cluster.run_for(A_WHILE);
+        beat(&mut cluster, 240, 20);
+        let core = &cluster.core;
+        let picture = core.known_at(cluster.now()).picture();
+        let snapshot = snapshot(&picture, core.state().in_force());
+        assert_eq!(snapshot.flows.len(), 1, "{text}");
+        assert_eq!(snapshot.beating.len(), known, "{text}");
+    }
 }
 
 /// Whoever asks before a beat is heard is told of it when asking again.
