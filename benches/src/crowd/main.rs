@@ -6,6 +6,7 @@
 //!     reweave-bench-crowd flood [AGENTS]        one or more who mean harm, and decisions meanwhile
 //!     reweave-bench-crowd face [AGENTS]         what the API answers meanwhile, and what viewers cost
 //!     reweave-bench-crowd look [AGENTS]         how long the core works on one look at all of them
+//!     reweave-bench-crowd rollout [PART]        how soon a plan is in force: tables, circuits, repair, pin
 //!     reweave-bench-crowd page [AGENTS]         how soon a browser shows them (1024 unless said otherwise)
 //!
 //! (`hostile ADDRESS IDENTITY...` are those.) Each agent is the real one's line with a session and a
@@ -23,6 +24,7 @@ mod page;
 mod process;
 mod reconnect;
 mod reports;
+mod rollout;
 #[path = "../coordinators/times.rs"]
 mod times;
 mod web;
@@ -49,6 +51,9 @@ fn main() -> ExitCode {
         flood::be_hostile(address, &identities);
         return ExitCode::SUCCESS;
     }
+    if let ["rollout", parts @ ..] = &words[..] {
+        return rollout::measure(parts);
+    }
     let (what, count) = match words[..] {
         ["flood"] => ("flood", Some(1)),
         ["page"] => ("page", Some(SHOWN)),
@@ -65,6 +70,7 @@ fn main() -> ExitCode {
         ("reconnect", Some(agents)) => reconnect::measure(agents),
         _ => {
             eprintln!("usage: reweave-bench-crowd load|face|reconnect|flood|look|page [AGENTS]");
+            eprintln!("       reweave-bench-crowd rollout [tables|circuits|repair|pin]");
             return ExitCode::from(2);
         }
     }

@@ -45,6 +45,17 @@ impl Members {
 
     /// The hosts of this fabric.
     pub(crate) fn on(fabric: &str, coordinators: usize, agents: usize) -> Self {
+        let names: Vec<_> = (0..agents).map(|host| format!("h{host}")).collect();
+        Self::among(fabric, coordinators, &names, "")
+    }
+
+    /// Agents of these nodes, whatever those are called; `policy` goes into the coordinators' files.
+    pub(crate) fn among(
+        fabric: &str,
+        coordinators: usize,
+        agents: &[String],
+        policy: &str,
+    ) -> Self {
         let members = Self {
             folder: tempfile::tempdir().expect("there is room"),
             agents: tempfile::tempdir_in("/dev/shm").expect("there is room"),
@@ -55,7 +66,8 @@ impl Members {
         members.certify(agents);
         members.write("fabric.toml", fabric);
         for place in 0..coordinators {
-            members.write(&format!("c{place}.toml"), &members.settings(place));
+            let settings = members.settings(place) + policy;
+            members.write(&format!("c{place}.toml"), &settings);
         }
         members
     }
@@ -65,14 +77,23 @@ impl Members {
     }
 
     pub(crate) fn agent(&self, host: usize) -> PathBuf {
-        self.agents.path().join(format!("h{host}"))
+        self.agent_of(&format!("h{host}"))
     }
 
-    fn write(&self, name: &str, text: &str) {
+    /// What the agent of a node keeps.
+    pub(crate) fn agent_of(&self, node: &str) -> PathBuf {
+        self.agents.path().join(node)
+    }
+
+    pub(crate) fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).expect("there is room");
     }
 
-    fn certify(&self, agents: usize) {
+    fn certify(&self, agents: &[String]) {
         let authority = Authority::create(&self.path("authority"), "crowd").expect("there is room");
         let issue = |role, name: &str, folder: &Path| {
             let issued = authority.issue(role, name, Validity::day(), folder);
@@ -82,8 +103,9 @@ impl Members {
         for name in (0..self.addresses.len()).map(|place| format!("c{place}")) {
             issue(Role::Coordinator, &name, &self.path(&name));
         }
-        for host in 0..agents {
-            issue(Role::Agent, &format!("h{host}"), &self.agent(host));
+        issue(Role::Driver, "d0", &self.path("d0"));
+        for node in agents {
+            issue(Role::Agent, node, &self.agent_of(node));
         }
     }
 

@@ -1,0 +1,240 @@
+//! Circuits of 64 hosts, moved by the driver in the lab's optical switch: two fibres of each host lead
+//! around a ring and stay, the third leads across it, or to who is a quarter away.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
+use std::net::Ipv4Addr;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use reweave_common::circuit::{Circuit, CircuitSet, OpticalName, PortId};
+use reweave_common::fabric::Fabric;
+use reweave_common::holding::Holding;
+use reweave_common::ids::NodeId;
+use reweave_common::lock::lock;
+use reweave_common::operator::Request;
+use reweave_common::sample::{Interface, Reading};
+use reweave_formats::optical::pairs::read_pairs;
+use reweave_formats::optical::restconf::CIRCUITS;
+use tokio::time::{sleep, timeout};
+
+use super::followers::{Followers, World};
+use super::operator::{approve, committed, offered};
+use super::scenery::idle;
+use super::tell;
+use crate::load::until_all_report;
+use crate::members::{Members, Operator};
+use crate::web::Line;
+
+const HOSTS: u16 = 64;
+const FIBRES: u16 = 3;
+const SWITCHING_MS: &str = "10";
+const TIMES: usize = 20;
+const ASKED_MS: f64 = 2000.0;
+/// Light is seen this much later at most.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where the third fibres lead.
+#[derive(Debug, Clone, Copy)]
+enum Thirds {
+    Across,
+    Quarter,
+}
+
+pub(crate) async fn measure() {
+    let text = fabric();
+    let world = Arc::new(Ring::of(&text));
+    let nodes = world.nodes();
+    let names: Vec<_> = nodes.iter().map(|(_, name)| name.clone()).collect();
+    let mut members = Members::among(&text, 1, &names, "");
+    members.start(0);
+    let switch = OpticalSwitch::start(&members);
+    let _driver = drive(&members, &switch);
+    let _watch = tokio::spawn(see_light(switch.restconf.clone(), Arc::clone(&world)));
+    let _followers = Followers::of(&members, &nodes, &world);
+    let mut operator = members.operator(0);
+    until_all_report(&mut operator, nodes.len()).await;
+    until_driven(&mut operator).await;
+    let mut kept = vec![];
+    for turn in 0..TIMES {
+        let thirds = [Thirds::Quarter, Thirds::Across][turn % 2];
+        let circuits = BTreeMap::from([(OpticalName("ocs0".to_owned()), circuits(thirds))]);
+        let generation = offered(&mut operator, &Request::Rewire { circuits }).await;
+        let said = approve(&mut operator, generation).await;
+        let committed = committed(&mut operator, generation).await;
+        kept.extend(committed.map(|at| at - said));
+    }
+    tell("circuits-of-64-hosts-committed", kept, ASKED_MS);
+}
+
+fn port(host: u16, fibre: u16) -> u16 {
+    host * FIBRES + fibre + 1
+}
+
+fn circuits(thirds: Thirds) -> CircuitSet {
+    let ring = (0..HOSTS).map(|host| [port(host, 1), port((host + 1) % HOSTS, 0)]);
+    let reach = match thirds {
+        Thirds::Across => HOSTS / 2,
+        Thirds::Quarter => HOSTS / 4,
+    };
+    let begins = (0..HOSTS).filter(|host| host % (2 * reach) < reach);
+    let thirds = begins.map(|host| [port(host, 2), port(host + reach, 2)]);
+    let all = ring.chain(thirds);
+    all.map(|ends| Circuit::from(ends.map(PortId)))
+        .collect()
+}
+
+fn address(host: u16) -> Ipv4Addr {
+    [10, 0, 0, host as u8 + 1].into()
+}
+
+fn fabric() -> String {
+    let mut text = "kind = \"graph\"\n".to_owned();
+    for host in 0..HOSTS {
+        let address = address(host);
+        let _ = writeln!(
+            text,
+            "[[node]]\nname = \"h{host}\"\nrole = \"relay\"\naddress = \"{address}\""
+        );
+    }
+    let first = circuits(Thirds::Across);
+    let pairs: Vec<_> = first.iter().map(|it| <[_; 2]>::from(it)).collect();
+    let pairs: Vec<_> = pairs.iter().map(|[a, b]| format!("[{a}, {b}]")).collect();
+    let (ports, pairs) = (HOSTS * FIBRES, pairs.join(", "));
+    let _ = writeln!(
+        text,
+        "[[optical]]\nname = \"ocs0\"\nports = {ports}\ncircuits = [{pairs}]"
+    );
+    for (host, fibre) in (0..HOSTS).flat_map(|host| (0..FIBRES).map(move |it| (host, it))) {
+        let port = port(host, fibre);
+        let _ = writeln!(
+            text,
+            "[[fibre]]\nnode = \"h{host}\"\ninterface = \"fab{fibre}\"\noptical = \"ocs0\"\n\
+             port = {port}\ngbps = 100"
+        );
+    }
+    text
+}
+
+/// Its hosts, and which ports of the switch have light.
+struct Ring {
+    fabric: Fabric,
+    lit: Mutex<BTreeSet<u16>>,
+}
+
+impl Ring {
+    fn of(text: &str) -> Self {
+        Self {
+            fabric: Fabric::parse("fabric.toml", text).expect("it is a fabric"),
+            lit: Mutex::default(),
+        }
+    }
+
+    fn nodes(&self) -> Vec<(NodeId, String)> {
+        let nodes = self.fabric.nodes();
+        nodes.map(|(id, node)| (id, node.name.clone())).collect()
+    }
+}
+
+impl World for Ring {
+    fn readings(&self, node: NodeId, _: &Holding) -> Vec<Reading> {
+        let lit = lock(&self.lit);
+        let host = node.index() as u16;
+        let fibres = 0..FIBRES;
+        let fibres = fibres.map(|fibre| {
+            let up = lit.contains(&port(host, fibre));
+            idle(format!("fab{fibre}"), up)
+        });
+        let own = Reading::Interface(Interface {
+            name: "lo".to_owned(),
+            addresses: vec![address(host)],
+            gateways: vec![],
+        });
+        fibres.chain([own]).collect()
+    }
+}
+
+/// The lab's, with no fibre in any port: what hosts see is what it says that it holds.
+struct OpticalSwitch {
+    _process: Running,
+    restconf: String,
+}
+
+/// Until it is dropped.
+struct Running(Child);
+
+impl OpticalSwitch {
+    fn start(members: &Members) -> Self {
+        let ports = (HOSTS * FIBRES).to_string();
+        let mut run = Command::new(members.programs().lab());
+        run.args(["optical-switch", "--ports", &ports])
+            .args(["--switching-ms", SWITCHING_MS])
+            .args(["--listen", "127.0.0.1:0", "--tl1", "127.0.0.1:0"]);
+        for circuit in circuits(Thirds::Across).iter() {
+            run.args(["--circuit", &circuit.to_string()]);
+        }
+        let mut process = run.stdout(Stdio::piped()).spawn().expect("it was built");
+        let mut said = String::new();
+        let output = process.stdout.take().expect("it is piped");
+        let read = BufReader::new(output).read_line(&mut said);
+        read.expect("it says where it listens");
+        let mut words = said.split_whitespace();
+        let address = words.find(|word| word.contains(':'));
+        Self {
+            _process: Running(process),
+            restconf: address.expect("it listens").to_owned(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn drive(members: &Members, switch: &OpticalSwitch) -> Running {
+    let (state, ports) = (members.path("driver"), HOSTS * FIBRES);
+    let config = format!(
+        "state = {state:?}\n[[optical]]\nname = \"ocs0\"\nports = {ports}\n\
+         speaks.restconf.url = \"http://{}\"\n",
+        switch.restconf
+    );
+    members.write("driver.toml", &config);
+    let mut run = Command::new(members.programs().driver());
+    run.arg("--config").arg(members.path("driver.toml"));
+    run.arg("run").arg("--identity").arg(members.path("d0"));
+    run.arg("--coordinator")
+        .arg(members.addresses[0].to_string());
+    run.stdout(Stdio::null()).stderr(Stdio::null());
+    Running(run.spawn().expect("it was built"))
+}
+
+async fn see_light(restconf: String, world: Arc<Ring>) {
+    let address = restconf.parse().expect("it is an address");
+    let mut line = Line::to(address, "nobody").await.expect("it listens");
+    loop {
+        let told = line.get(CIRCUITS).await.expect("it answers");
+        let pairs = read_pairs(&String::from_utf8_lossy(&told)).expect("they are pairs");
+        let ports = pairs.iter().flat_map(|pair| pair.circuit().ports());
+        *lock(&world.lit) = ports.map(|port| port.0).collect();
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn until_driven(operator: &mut Operator) {
+    let driven = async {
+        while operator
+            .status()
+            .await
+            .is_none_or(|status| !status.opticals.iter().all(|it| it.is_driven))
+        {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(PATIENCE, driven).await.expect("the driver comes");
+}

@@ -1,0 +1,219 @@
+//! Agents that follow instructions: each with the real line, fence and store, before a kernel that
+//! only remembers what it was told.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use reweave_agent::session::{Event, Uplink};
+use reweave_agent::state::Store;
+use reweave_agent_core::fence::{Effect, Fence};
+use reweave_common::holding::Holding;
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::{Ack, Install, Instruction};
+use reweave_common::moment::Moment;
+use reweave_common::plan::Generation;
+use reweave_common::sample::{Reading, Sample};
+use reweave_link::line::Certificate;
+use reweave_link::{Dialer, Role};
+use reweave_proto::message::AgentMessage;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep, timeout};
+
+use super::APPLY;
+use crate::members::Members;
+use crate::times::now;
+
+/// As often as agents report unless they are told otherwise.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a node would see of itself.
+pub(crate) trait World: Send + Sync + 'static {
+    fn readings(&self, node: NodeId, held: &Holding) -> Vec<Reading>;
+}
+
+/// A kernel holds what it was told, and its agent is about to say so.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) node: NodeId,
+    pub(crate) generation: Generation,
+    pub(crate) at: Duration,
+}
+
+pub(crate) struct Followers {
+    held: UnboundedReceiver<Held>,
+    looks: BTreeMap<NodeId, Arc<Notify>>,
+    /// They go when it does.
+    _agents: JoinSet<()>,
+}
+
+impl Followers {
+    /// Needs a runtime around it.
+    pub(crate) fn of(
+        members: &Members,
+        nodes: &[(NodeId, String)],
+        world: &Arc<impl World>,
+    ) -> Self {
+        let (tell, held) = mpsc::unbounded_channel();
+        let (mut agents, mut looks) = (JoinSet::new(), BTreeMap::new());
+        for (place, (node, name)) in nodes.iter().enumerate() {
+            let look = Arc::<Notify>::default();
+            looks.insert(*node, Arc::clone(&look));
+            let follower = Follower::new(members, (*node, name), world, tell.clone());
+            let share = place as f64 / nodes.len() as f64;
+            let begin = Instant::now() + REPORT_EVERY.mul_f64(share);
+            agents.spawn(follower.live(line(members, place, name), begin, look));
+        }
+        Self {
+            held,
+            looks,
+            _agents: agents,
+        }
+    }
+
+    /// It reads at once what it would see, and tells.
+    pub(crate) fn look(&self, node: NodeId) {
+        self.looks[&node].notify_one();
+    }
+
+    /// What was held before counts for nothing.
+    pub(crate) fn forget(&mut self) {
+        while self.held.try_recv().is_ok() {}
+    }
+
+    pub(crate) async fn next(&mut self) -> Held {
+        let held = timeout(PATIENCE, self.held.recv()).await;
+        held.ok().flatten().expect("somebody is told something")
+    }
+
+    /// When the last of this many came to hold what this generation or a later one wants.
+    pub(crate) async fn all_hold(&mut self, from: Generation, count: usize) -> Duration {
+        let mut hold = BTreeMap::new();
+        while hold.len() < count {
+            let held = self.next().await;
+            if held.generation >= from {
+                hold.insert(held.node, held.at);
+            }
+        }
+        hold.into_values().max().unwrap_or_default()
+    }
+}
+
+/// Each has an address of its own, as nodes do: of one address, few are let in together.
+fn line(members: &Members, place: usize, name: &str) -> (Dialer, Certificate) {
+    let certificate = Certificate::load(&members.agent_of(name), Role::Agent);
+    let certificate = certificate.expect("it was issued");
+    let addresses = members.addresses.clone();
+    let dialer = Dialer::new(certificate.identity(), addresses, Role::Coordinator);
+    let dialer = dialer.expect("there is an address");
+    let first = Ipv4Addr::new(127, 1, 0, 1).to_bits();
+    let home: IpAddr = Ipv4Addr::from_bits(first + place as u32).into();
+    (dialer.sending_from(home), certificate)
+}
+
+struct Follower<W> {
+    node: NodeId,
+    world: Arc<W>,
+    fence: Fence,
+    store: Store,
+    kernel: Holding,
+    tell: UnboundedSender<Held>,
+}
+
+impl<W: World> Follower<W> {
+    fn new(
+        members: &Members,
+        (node, name): (NodeId, &str),
+        world: &Arc<W>,
+        tell: UnboundedSender<Held>,
+    ) -> Self {
+        let store = Store::open(&members.agent_of(name).join("state")).expect("there is room");
+        Self {
+            node,
+            world: Arc::clone(world),
+            fence: Fence::new(store.load().expect("it is new")),
+            store,
+            kernel: Holding::default(),
+            tell,
+        }
+    }
+
+    async fn live(mut self, line: (Dialer, Certificate), begin: Instant, look: Arc<Notify>) {
+        let mut uplink = Uplink::start(line.0, line.1);
+        let mut ticks = ticks(begin);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => uplink.send_measured(self.sample()),
+                () = look.notified() => uplink.send_measured(self.sample()),
+                event = uplink.next() => match event {
+                    Some(Event::Connected) => ticks.reset_immediately(),
+                    Some(Event::Told(Instruction::Install(install))) => {
+                        for ack in self.follow(install).await {
+                            uplink.answer(AgentMessage::Ack(ack));
+                        }
+                    }
+                    Some(_) => {}
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn sample(&self) -> Sample {
+        let in_force = self.fence.in_force();
+        let mut readings = self.world.readings(self.node, &self.kernel);
+        if in_force.generation != Generation::default() {
+            readings.push(Reading::Holds {
+                generation: in_force.generation,
+                holding: self.kernel.clone(),
+            });
+        }
+        let at_us = u64::try_from(now().as_micros()).unwrap_or(u64::MAX);
+        let taken = Moment::from_micros(at_us);
+        Sample { taken, readings }
+    }
+
+    /// Step by step, as the agent does it.
+    async fn follow(&mut self, install: Install) -> Vec<Ack> {
+        let mut acks = vec![];
+        self.fence.handle_install(install);
+        while let Some(effect) = self.fence.poll_effect() {
+            match effect {
+                Effect::Note(record) => {
+                    let noted = self.store.note(&record);
+                    self.fence.handle_noted(noted.map_err(|it| it.to_string()));
+                }
+                Effect::Apply(holding) => {
+                    sleep(APPLY).await;
+                    self.kernel = holding;
+                    self.fence.handle_applied(Ok(()));
+                }
+                Effect::ReadBack => self.fence.handle_read_back(Ok(self.kernel.clone())),
+                Effect::Send(ack) => acks.push(self.held(ack)),
+            }
+        }
+        acks
+    }
+
+    fn held(&self, ack: Ack) -> Ack {
+        if ack.outcome.is_ok() {
+            // Nobody may be waiting for it.
+            let _ = self.tell.send(Held {
+                node: self.node,
+                generation: ack.generation,
+                at: now(),
+            });
+        }
+        ack
+    }
+}
+
+fn ticks(begin: Instant) -> Interval {
+    let mut ticks = interval_at(begin, REPORT_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}

@@ -1,0 +1,58 @@
+//! How soon plans are in force, from the word that approves them: with a coordinator and a driver as
+//! they are, and agents that answer as real ones do and whose kernels alone are made up.
+
+mod circuits;
+mod followers;
+mod operator;
+mod pin;
+mod repair;
+mod scenery;
+mod tables;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+
+use crate::machine;
+use crate::times::Spread;
+
+/// As long as a kernel takes to change a few routes, and to be asked what it holds.
+const APPLY: Duration = Duration::from_millis(5);
+const PARTS: [&str; 4] = ["tables", "circuits", "repair", "pin"];
+
+pub(crate) fn measure(parts: &[&str]) -> ExitCode {
+    if let Some(unknown) = parts.iter().find(|part| !PARTS.contains(part)) {
+        eprintln!("there is no part {unknown:?}, only {}", PARTS.join(", "));
+        return ExitCode::from(2);
+    }
+    machine::introduce();
+    println!("# each kernel takes {} ms to change", APPLY.as_millis());
+    println!("figure times min_ms p50_ms p99_ms max_ms asked_ms verdict");
+    for part in PARTS {
+        if parts.is_empty() || parts.contains(&part) {
+            run(part);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(part: &str) {
+    let runtime = Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    match part {
+        "tables" => runtime.block_on(tables::measure()),
+        "circuits" => runtime.block_on(circuits::measure()),
+        "repair" => runtime.block_on(repair::measure()),
+        _ => runtime.block_on(pin::measure()),
+    }
+}
+
+/// Beside what is asked of all of them.
+fn tell(figure: &str, times: Vec<Duration>, asked_ms: f64) {
+    let times = Spread::of(times);
+    let [least, p50, p99, most] = [0.0, 0.5, 0.99, 1.0].map(|share| times.ms(share));
+    let count = times.count();
+    let verdict = if p99 < asked_ms { "met" } else { "missed" };
+    println!("{figure} {count} {least:.1} {p50:.1} {p99:.1} {most:.1} {asked_ms:.0} {verdict}");
+}

@@ -1,0 +1,66 @@
+//! What a person does with a plan: asks for it, approves it, and waits for what comes of it.
+
+use std::time::Duration;
+
+use reweave_common::operator::{Outcome, Request, Response};
+use reweave_common::plan::Generation;
+use tokio::time::{Instant, sleep};
+
+use crate::members::Operator;
+use crate::times::now;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// As often as one person is heard.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The plan that this leads to, as soon as enough is known to make it.
+pub(crate) async fn offered(operator: &mut Operator, request: &Request) -> Generation {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = operator.ask(request).await;
+        if let Some(Response::Plan {
+            plan: Some(plan), ..
+        }) = &answer
+        {
+            return plan.generation;
+        }
+        assert!(Instant::now() < deadline, "no plan: {answer:?}");
+        sleep(ASK_AGAIN).await;
+    }
+}
+
+/// When the word is given.
+pub(crate) async fn approve(operator: &mut Operator, generation: Generation) -> Duration {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = now();
+        let answer = operator.ask(&Request::ApplyAnyway { generation }).await;
+        if matches!(answer, Some(Response::ApplyStarted { .. })) {
+            return said;
+        }
+        assert!(Instant::now() < deadline, "not approved: {answer:?}");
+        sleep(ASK_AGAIN).await;
+    }
+}
+
+/// When it is known that it was kept; nothing where it was not.
+pub(crate) async fn committed(
+    operator: &mut Operator,
+    generation: Generation,
+) -> Option<Duration> {
+    loop {
+        let answer = operator.ask(&Request::Record { generation }).await;
+        let Some(Response::Record(Some(record))) = answer else {
+            panic!("nothing is known of the plan: {answer:?}");
+        };
+        match record.outcome {
+            Outcome::Committed => return Some(now()),
+            Outcome::Offered | Outcome::Running => sleep(LOOK_AGAIN).await,
+            other => {
+                println!("# plan {generation} did not come about: {other:?}");
+                return None;
+            }
+        }
+    }
+}

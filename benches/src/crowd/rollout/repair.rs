@@ -1,0 +1,78 @@
+//! A link fails whose load others have to take: from the report of it to the new routes in all leaves,
+//! with nobody asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reweave_common::operator::{Request, Status};
+use reweave_common::plan::Generation;
+use tokio::time::{sleep, timeout};
+
+use super::followers::Followers;
+use super::operator::{approve, committed, offered};
+use super::scenery::{Scenery, leaf_spine};
+use super::tell;
+use crate::load::until_all_report;
+use crate::members::{Members, Operator};
+use crate::times::now;
+
+const LEAVES: usize = 64;
+const TIMES: usize = 20;
+const ASKED_MS: f64 = 500.0;
+/// Its routes are Reweave's, by which all leaves keep away from the link to leaf0.
+const DRAINED: &str = "leaf0-spine0";
+/// Then they have only two of four left.
+const FAILS: &str = "leaf0-spine1";
+const POLICY: &str = "[policy]\nmode = \"auto\"\ncool_down_ms = 1\n";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) async fn measure() {
+    let fabric = leaf_spine(LEAVES, 4);
+    let world = Arc::new(Scenery::of(&fabric));
+    let nodes = world.nodes(|_, _| true);
+    let names: Vec<_> = nodes.iter().map(|(_, name)| name.clone()).collect();
+    let mut members = Members::among(&fabric, 1, &names, POLICY);
+    members.start(0);
+    let mut followers = Followers::of(&members, &nodes, &world);
+    let mut operator = members.operator(0);
+    until_all_report(&mut operator, nodes.len()).await;
+    let links = vec![DRAINED.to_owned()];
+    let drained = offered(&mut operator, &Request::Drain { links }).await;
+    approve(&mut operator, drained).await;
+    committed(&mut operator, drained).await;
+    let reporter = world.fabric.find("leaf0").expect("it is there");
+    let mut held = vec![];
+    for turn in 0..2 * TIMES {
+        let before = at_rest(&mut operator).await;
+        followers.forget();
+        world.set_down(world.link(FAILS), turn % 2 == 0);
+        let said = now();
+        followers.look(reporter);
+        if turn % 2 == 0 {
+            let at = followers.all_hold(before.next(), LEAVES - 1).await;
+            held.push(at - said);
+        }
+    }
+    tell("repair-held-by-63-leaves", held, ASKED_MS);
+}
+
+/// Which routes are in force, once nothing changes any more.
+async fn at_rest(operator: &mut Operator) -> Generation {
+    let resting = async {
+        let mut seen = (None, 0);
+        while seen.1 < 20 {
+            sleep(Duration::from_millis(100)).await;
+            let status = operator.status().await;
+            let in_force = status.filter(is_calm).map(|it| it.generation);
+            let same = in_force.is_some() && in_force == seen.0;
+            seen = (in_force, if same { seen.1 + 1 } else { 0 });
+        }
+        seen.0
+    };
+    let rested = timeout(PATIENCE, resting).await.expect("it comes to rest");
+    rested.unwrap_or_default()
+}
+
+fn is_calm(status: &Status) -> bool {
+    status.changes.is_empty()
+}

@@ -1,0 +1,48 @@
+//! A thousand switches that take a new table: one leaf's link to a spine is drained, and all others send
+//! what is for its host over the other spine; then it may carry again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reweave_common::fabric::Role;
+use reweave_common::operator::Request;
+
+use super::followers::Followers;
+use super::operator::{approve, committed, offered};
+use super::scenery::{Scenery, leaf_spine};
+use super::tell;
+use crate::load::until_all_report;
+use crate::members::Members;
+
+/// With the two that the host is at and is not reached by, a thousand are told.
+const LEAVES: usize = 1001;
+const TOLD: usize = 1000;
+const TIMES: usize = 10;
+const ASKED_MS: f64 = 2000.0;
+
+pub(crate) async fn measure() {
+    let fabric = leaf_spine(LEAVES, 2);
+    let world = Arc::new(Scenery::of(&fabric));
+    let nodes = world.nodes(|_, role| role == Role::Switch);
+    let names: Vec<_> = nodes.iter().map(|(_, name)| name.clone()).collect();
+    let mut members = Members::among(&fabric, 1, &names, "");
+    members.start(0);
+    let mut followers = Followers::of(&members, &nodes, &world);
+    let mut operator = members.operator(0);
+    until_all_report(&mut operator, nodes.len()).await;
+    let (mut held, mut kept) = (vec![], vec![]);
+    for turn in 0..TIMES {
+        let links = match turn % 2 {
+            0 => vec!["leaf0-spine0".to_owned()],
+            _ => vec![],
+        };
+        let generation = offered(&mut operator, &Request::Drain { links }).await;
+        followers.forget();
+        let said = approve(&mut operator, generation).await;
+        held.push(followers.all_hold(generation, TOLD).await - said);
+        let committed = committed(&mut operator, generation).await;
+        kept.extend(committed.map(|at: Duration| at - said));
+    }
+    tell("table-held-by-1000", held, ASKED_MS);
+    tell("table-committed-by-1000", kept, ASKED_MS);
+}
