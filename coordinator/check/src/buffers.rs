@@ -12,7 +12,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::Pin;
 
-use crate::mesh::Mesh;
+use crate::mesh::{Ground, Mesh};
 use crate::{Network, Unsound};
 
 /// At the far end of a link, of one class of service.
@@ -40,9 +40,9 @@ pub(crate) fn deadlock(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Op
 
 pub(crate) fn waits(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Waits {
     let mut waits = Waits::new();
-    let fabric = network.fabric;
+    let (fabric, ground) = (network.fabric, Ground::of(network));
     for to in fabric.endpoints() {
-        let mesh = Mesh::new(network, to, next, &BTreeMap::new());
+        let mesh = Mesh::new((network, &ground), to, next, &BTreeMap::new());
         let unpinned = |at: NodeId| mesh.links(at);
         let sources: Vec<_> = fabric.endpoints().filter(|from| *from != to).collect();
         let way = Way { network, next, to };

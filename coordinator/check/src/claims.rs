@@ -13,7 +13,7 @@ use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::plan::{Pin, Plan};
 
 use crate::Network;
-use crate::mesh::{listed, own_routes};
+use crate::mesh::{Open, listed};
 
 /// What only this plan may touch while it is on its way.
 pub fn claims(network: &Network<'_>, plan: &Plan) -> Claims {
@@ -47,6 +47,7 @@ impl Found {
         self.0.nodes.extend(changed.iter().map(|pin| pin.at));
         self.0.links.extend(changed.iter().map(|pin| pin.link));
         let flows: BTreeSet<_> = changed.iter().map(|pin| pin.flow).collect();
+        let open = [before, after].map(Open::of);
         for &flow in &flows {
             let Some(&to) = before.addresses.get(flow.destination.ip()) else {
                 continue;
@@ -54,8 +55,12 @@ impl Found {
             self.0.destinations.insert(to);
             let from = changed.iter().filter(|pin| pin.flow == flow);
             let from: Vec<_> = from.map(|pin| pin.at).collect();
-            for (network, pins) in [(before, before.pins), (after, &plan.pins)] {
-                let mut ways = Ways::new(network, network.tables, to);
+            let both = [
+                (before, &open[0], before.pins),
+                (after, &open[1], &plan.pins),
+            ];
+            for (network, open, pins) in both {
+                let mut ways = Ways::new((network, open), network.tables, to);
                 for pin in pins.iter().filter(|pin| pin.flow == flow) {
                     if let Some(links) = ways.links.get_mut(pin.at.index()) {
                         *links = vec![pin.link];
@@ -89,9 +94,10 @@ impl Found {
         let to_them = |to: &NodeId| to.index() < before.fabric.nodes().len();
         let all = [before.tables, tables].into_iter().flat_map(Tables::values);
         let towards: BTreeSet<_> = all.flat_map(|it| it.towards.keys().copied()).collect();
+        let open = [before, after].map(Open::of);
         for to in towards.into_iter().filter(to_them) {
-            let ways = [(before, before.tables), (after, tables)];
-            let ways = ways.map(|(network, tables)| Ways::new(network, tables, to));
+            let ways = [(before, &open[0], before.tables), (after, &open[1], tables)];
+            let ways = ways.map(|(network, open, tables)| Ways::new((network, open), tables, to));
             let goes_on = |at: &NodeId| {
                 let weights = [before.tables, tables].map(|it| weights(it, *at, to));
                 ways[0].same_as(&ways[1], *at) && weights[0] == weights[1]
@@ -124,9 +130,11 @@ impl Found {
         };
         let links = fabric.links().map(|(link, _)| link);
         let moving: BTreeSet<_> = links.filter(is_moving).collect();
+        let open = [before, after].map(Open::of);
         for to in fabric.endpoints() {
-            for (network, tables) in [(before, before.tables), (after, tables)] {
-                let ways = Ways::new(network, tables, to);
+            let both = [(before, &open[0], before.tables), (after, &open[1], tables)];
+            for (network, open, tables) in both {
+                let ways = Ways::new((network, open), tables, to);
                 let users = ways.users_of(&moving);
                 if !users.is_empty() {
                     self.0.destinations.insert(to);
@@ -168,8 +176,12 @@ pub(crate) struct Ways<'a> {
 }
 
 impl<'a> Ways<'a> {
-    pub(crate) fn new(network: &'a Network<'a>, tables: &Tables, to: NodeId) -> Self {
-        let own = own_routes(network, to);
+    pub(crate) fn new(
+        (network, open): (&'a Network<'a>, &Open<'_>),
+        tables: &Tables,
+        to: NodeId,
+    ) -> Self {
+        let own = open.routes(to);
         let nodes = network.fabric.nodes().map(|(node, _)| node);
         let links = nodes.map(|node| listed(tables, to, node, &own));
         Self {

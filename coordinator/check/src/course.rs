@@ -10,7 +10,7 @@ use reweave_common::plan::{Pin, Plan};
 
 use crate::buffers;
 use crate::circuits;
-use crate::mesh::{Mesh, Mishap};
+use crate::mesh::{Ground, Mesh, Mishap};
 use crate::unsound::Trouble;
 use crate::{Network, Unsound};
 
@@ -124,8 +124,9 @@ pub(crate) fn at_rest(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
         circuits: &circuits,
         ..*network
     };
+    let ground = Ground::of(&after);
     let lost = |to| {
-        let mishap = Mesh::at_rest(&after, to, &plan.tables).mishap()?;
+        let mishap = Mesh::at_rest((&after, &ground), to, &plan.tables).mishap()?;
         Some(told(&after, to, mishap))
     };
     network.fabric.endpoints().filter_map(lost).collect()
@@ -144,11 +145,12 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
         return vec![Unsound::NoSuchNode { node }];
     }
     let destinations: BTreeSet<_> = destinations(network, round);
+    let ground = &Ground::of(network);
     let judged = destinations.into_iter().flat_map(|destination| {
         let pins = pinned(network, destination);
         let meshes = pins
             .into_iter()
-            .map(move |pins| Mesh::new(network, destination, round, &pins));
+            .map(move |pins| Mesh::new((network, ground), destination, round, &pins));
         meshes.filter_map(|mesh| {
             mesh.mishap()
                 .map(|mishap| told(network, mesh.destination, mishap))

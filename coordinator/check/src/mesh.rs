@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use reweave_common::course::Tables;
+use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
 
 use crate::Network;
@@ -39,12 +40,12 @@ impl<'a> Mesh<'a> {
     /// While these nodes go from the tables in force to `next`. Flows that are pinned leave a node over
     /// its pin alone.
     pub(crate) fn new(
-        network: &'a Network<'a>,
+        (network, ground): (&'a Network<'a>, &Ground<'_>),
         destination: NodeId,
         next: &Tables,
         pinned: &BTreeMap<NodeId, LinkId>,
     ) -> Self {
-        let own = Own::new(network, destination);
+        let own = Own::new(ground, destination);
         let mut changed: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let nodes = network.fabric.nodes();
         let ways = nodes.map(|(node, _)| {
@@ -75,8 +76,12 @@ impl<'a> Mesh<'a> {
     }
 
     /// When all nodes hold these tables, and have held nothing else.
-    pub(crate) fn at_rest(network: &'a Network<'a>, destination: NodeId, tables: &Tables) -> Self {
-        let own = Own::new(network, destination);
+    pub(crate) fn at_rest(
+        (network, ground): (&'a Network<'a>, &Ground<'_>),
+        destination: NodeId,
+        tables: &Tables,
+    ) -> Self {
+        let own = Own::new(ground, destination);
         let nodes = network.fabric.nodes();
         let ways = nodes.map(|(node, _)| match node == destination {
             true => Vec::new(),
@@ -232,11 +237,11 @@ struct Own {
 }
 
 impl Own {
-    fn new(network: &Network<'_>, destination: NodeId) -> Self {
-        let heard = own_routes(network, destination);
-        let unheard = match network.down.is_empty() {
-            true => heard.clone(),
-            false => unheard_routes(network, destination),
+    fn new(ground: &Ground<'_>, destination: NodeId) -> Self {
+        let heard = ground.heard.routes(destination);
+        let unheard = match &ground.well {
+            None => heard.clone(),
+            Some(well) => ground.left_of(well.routes(destination)),
         };
         Self {
             destination,
@@ -256,43 +261,86 @@ impl Own {
     }
 }
 
-fn unheard_routes(network: &Network<'_>, destination: NodeId) -> Vec<Vec<LinkId>> {
-    let well = Network {
-        down: &BTreeSet::new(),
-        ..*network
-    };
-    let mut routes = own_routes(&well, destination);
-    for links in &mut routes {
-        links.retain(|link| network.is_open(*link));
-    }
-    routes
+/// What the network's own routes go over, for all destinations: every pair of fibres is a link, and
+/// whether light passes it is asked only once.
+pub(crate) struct Ground<'a> {
+    network: &'a Network<'a>,
+    heard: Open<'a>,
+    /// As if nothing were down, where something is.
+    well: Option<Open<'a>>,
 }
 
-/// The network's own: all shortest ways over links that are open, through nodes that forward.
-pub(crate) fn own_routes(network: &Network<'_>, destination: NodeId) -> Vec<Vec<LinkId>> {
-    let fabric = network.fabric;
-    let mut hops: Vec<Option<usize>> = vec![None; fabric.nodes().len()];
-    let mut routes = vec![Vec::new(); fabric.nodes().len()];
-    hops[destination.index()] = Some(0);
-    let mut queue = VecDeque::from([(destination, 0)]);
-    while let Some((node, distance)) = queue.pop_front() {
-        if node != destination && !fabric.node(node).role.forwards() {
-            continue;
-        }
-        for &link in fabric
-            .links_of(node)
-            .iter()
-            .filter(|&&link| network.is_open(link))
-        {
-            let next = fabric.link(link).far(node).node;
-            let known = *hops[next.index()].get_or_insert_with(|| {
-                queue.push_back((next, distance + 1));
-                distance + 1
-            });
-            if known == distance + 1 {
-                routes[next.index()].push(link);
-            }
+impl<'a> Ground<'a> {
+    pub(crate) fn of(network: &'a Network<'a>) -> Self {
+        let nothing = BTreeSet::new();
+        let well = Network {
+            down: &nothing,
+            ..*network
+        };
+        let is_ailing = !network.down.is_empty();
+        Self {
+            network,
+            heard: Open::of(network),
+            well: is_ailing.then(|| Open {
+                fabric: network.fabric,
+                links: open_links(&well),
+            }),
         }
     }
-    routes
+
+    fn left_of(&self, mut routes: Vec<Vec<LinkId>>) -> Vec<Vec<LinkId>> {
+        for links in &mut routes {
+            links.retain(|link| self.network.is_open(*link));
+        }
+        routes
+    }
+}
+
+/// The links of each node that packets pass.
+pub(crate) struct Open<'a> {
+    fabric: &'a Fabric,
+    links: Vec<Vec<LinkId>>,
+}
+
+fn open_links(network: &Network<'_>) -> Vec<Vec<LinkId>> {
+    let nodes = network.fabric.nodes();
+    let open = nodes.map(|(node, _)| {
+        let links = network.fabric.links_of(node).iter().copied();
+        links.filter(|link| network.is_open(*link)).collect()
+    });
+    open.collect()
+}
+
+impl<'a> Open<'a> {
+    pub(crate) fn of(network: &Network<'a>) -> Self {
+        Self {
+            fabric: network.fabric,
+            links: open_links(network),
+        }
+    }
+
+    /// The network's own: all shortest ways over links that are open, through nodes that forward.
+    pub(crate) fn routes(&self, destination: NodeId) -> Vec<Vec<LinkId>> {
+        let fabric = self.fabric;
+        let mut hops: Vec<Option<usize>> = vec![None; fabric.nodes().len()];
+        let mut routes = vec![Vec::new(); fabric.nodes().len()];
+        hops[destination.index()] = Some(0);
+        let mut queue = VecDeque::from([(destination, 0)]);
+        while let Some((node, distance)) = queue.pop_front() {
+            if node != destination && !fabric.node(node).role.forwards() {
+                continue;
+            }
+            for &link in &self.links[node.index()] {
+                let next = fabric.link(link).far(node).node;
+                let known = *hops[next.index()].get_or_insert_with(|| {
+                    queue.push_back((next, distance + 1));
+                    distance + 1
+                });
+                if known == distance + 1 {
+                    routes[next.index()].push(link);
+                }
+            }
+        }
+        routes
+    }
 }

@@ -9,6 +9,7 @@ use reweave_common::plan::{Pin, Plan};
 
 use crate::Network;
 use crate::claims::Ways;
+use crate::mesh::Open;
 
 /// What is sent, from where to where.
 #[derive(Debug, Clone)]
@@ -37,7 +38,10 @@ pub fn touch(
     if is_pinned_otherwise(network.pins, &plan.pins, sent.flow) {
         return Some(Touch::Moved);
     }
-    let ways = || Ways::new(network, network.tables, sent.to).passed_from(&[sent.from]);
+    let ways = || {
+        let open = Open::of(network);
+        Ways::new((network, &open), network.tables, sent.to).passed_from(&[sent.from])
+    };
     let links = sent.path.clone().unwrap_or_else(ways);
     let shares = !links.is_disjoint(&claims.links);
     let is_foreseen = claims.flows.contains(&sent.flow);

@@ -49,14 +49,12 @@ struct Harbour<'a> {
 
 impl<'a> Harbour<'a> {
     fn new(at: &'a Position<'a>, dark: &BTreeSet<LinkId>, to: NodeId) -> Self {
-        let links = at.from.fabric.links().map(|(link, _)| link);
+        let links = at.open.iter().flatten().copied();
         let mut harbour = Self {
             at,
             to,
             old: ways_towards(at, &at.tables, to),
-            kept: links
-                .filter(|&link| at.is_open(link) && !dark.contains(&link))
-                .collect(),
+            kept: links.filter(|link| !dark.contains(link)).collect(),
             undisturbed: BTreeMap::from([(to, 0)]),
         };
         while harbour.settle_more() {}
@@ -136,13 +134,14 @@ impl<'a> Harbour<'a> {
             let is_nearer = distances.get(&next).is_some_and(|next| next < own);
             self.kept.contains(link) && self.passes(next) && is_nearer
         };
-        let links = fabric.links_of(node).iter().copied().filter(leads_on);
+        let links = self.at.open[node.index()].iter().copied();
+        let links = links.filter(leads_on);
         let was_used = |link: &LinkId| self.old[&node].contains(link);
         links.min_by_key(|link| (!was_used(link), *link))
     }
 
     fn neighbours(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
-        let links = self.fabric().links_of(node).iter();
+        let links = self.at.open[node.index()].iter();
         let kept = links.filter(|link| self.kept.contains(link));
         kept.map(move |&link| self.fabric().link(link).far(node).node)
     }

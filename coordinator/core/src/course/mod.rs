@@ -55,7 +55,9 @@ pub(crate) fn course(
         tables: from.tables.clone(),
         unsure: from.unsure.clone(),
         circuits: from.circuits.clone(),
+        open: Vec::new(),
     };
+    at.note_open();
     let mut waves = Vec::new();
     while at.circuits != *circuits {
         waves.push(at.next_wave(circuits)?);
@@ -78,6 +80,9 @@ struct Position<'a> {
     tables: Tables,
     unsure: Round,
     circuits: Circuits,
+    /// Of each node the links that packets pass: all destinations ask for them, and every pair of fibres
+    /// is a link.
+    open: Vec<Vec<LinkId>>,
 }
 
 impl Position<'_> {
@@ -104,6 +109,7 @@ impl Position<'_> {
         });
         let circuits: Circuits = moved.collect();
         self.circuits.extend(circuits.clone());
+        self.note_open();
         Ok(Wave {
             drain,
             circuits,
@@ -118,6 +124,11 @@ impl Position<'_> {
         wanted: &Circuits,
     ) -> Result<(BTreeSet<Crossing>, BTreeSet<Crossing>), NoCourse> {
         let (before, after) = (crossings(&self.circuits), crossings(wanted));
+        let gone: BTreeSet<_> = before.difference(&after).copied().collect();
+        // One by one, each asks for tables of all nodes: where nothing speaks against all, that is enough.
+        if self.may_go_dark(&gone) {
+            return Ok((gone, after.difference(&before).copied().collect()));
+        }
         let (mut removed, mut added) = (BTreeSet::new(), BTreeSet::new());
         for new in after.difference(&before) {
             let in_its_way = before.iter().filter(|old| meet(old, new)).copied();
@@ -148,15 +159,15 @@ impl Position<'_> {
     /// Of what it has when all is well, or has now where that is more.
     fn keeps_enough(&self, node: NodeId, dark: &BTreeSet<LinkId>) -> bool {
         let fabric = self.from.fabric;
-        let sum = |is_there: &dyn Fn(LinkId) -> bool| -> u64 {
-            let links = fabric.links_of(node).iter().copied();
-            let links = links.filter(|&link| is_there(link));
+        let sum = |links: &[LinkId], is_there: &dyn Fn(LinkId) -> bool| -> u64 {
+            let links = links.iter().copied().filter(|&link| is_there(link));
             links.map(|link| fabric.link(link).rate.bits_per_s()).sum()
         };
-        let now = sum(&|link| self.is_open(link));
-        let left = sum(&|link| self.is_open(link) && !dark.contains(&link));
-        let first = fabric.first_circuits();
-        let whole = || now.max(sum(&|link| is_lit(fabric, first, link)));
+        let open = &self.open[node.index()];
+        let now = sum(open, &|_| true);
+        let left = sum(open, &|link| !dark.contains(&link));
+        let (first, own) = (fabric.first_circuits(), fabric.links_of(node));
+        let whole = || now.max(sum(own, &|link| is_lit(fabric, first, link)));
         left == now || left >= (whole() as f64 * self.from.floor) as u64
     }
 
@@ -168,6 +179,15 @@ impl Position<'_> {
             crossing.is_some_and(|crossing| crossings.contains(&crossing))
         });
         of.collect()
+    }
+
+    fn note_open(&mut self) {
+        let fabric = self.from.fabric;
+        let open = fabric.nodes().map(|(node, _)| {
+            let links = fabric.links_of(node).iter().copied();
+            links.filter(|link| self.is_open(*link)).collect()
+        });
+        self.open = open.collect();
     }
 
     fn is_open(&self, link: LinkId) -> bool {

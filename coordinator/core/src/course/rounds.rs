@@ -182,11 +182,7 @@ fn own_routes(at: &Position<'_>, to: NodeId) -> Ways {
         if node != to && !fabric.node(node).role.forwards() {
             continue;
         }
-        for &link in fabric
-            .links_of(node)
-            .iter()
-            .filter(|&&link| at.is_open(link))
-        {
+        for &link in &at.open[node.index()] {
             let next = fabric.link(link).far(node).node;
             let known = *hops.entry(next).or_insert_with(|| {
                 queue.push_back((next, far + 1));
