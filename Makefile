@@ -136,7 +136,7 @@ bench: ## Measures on this machine what the planner's parts and the agent take, 
 	$(COMPILE_SIMGRID)
 	cargo run --locked --release --package reweave-benches -- --race $(SIMGRID) $(BENCHES)
 	$(if $(filter-out agent,$(BENCHES)),,cargo bench --locked $(IN_LAB) --package reweave-agent --bench cost)
-	$(if $(filter-out crowd,$(BENCHES)),,$(CROWD) load; $(CROWD) face; $(CROWD) reconnect; $(CROWD) flood; $(CROWD) page)
+	$(if $(filter-out crowd,$(BENCHES)),,$(CROWD) load; $(CROWD) face; $(CROWD) reconnect; $(CROWD) flood; $(CROWD) rollout; $(CROWD) page)
 
 # All programs, and one of the benches that starts them.
 BUILT := cargo build --locked --release --workspace --bins

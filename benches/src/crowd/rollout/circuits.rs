@@ -31,7 +31,7 @@ use crate::web::Line;
 const HOSTS: u16 = 64;
 const FIBRES: u16 = 3;
 const SWITCHING_MS: &str = "10";
-const TIMES: usize = 20;
+const TIMES: usize = 10;
 const ASKED_MS: f64 = 2000.0;
 /// Light is seen this much later at most.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -83,8 +83,7 @@ fn circuits(thirds: Thirds) -> CircuitSet {
     let begins = (0..HOSTS).filter(|host| host % (2 * reach) < reach);
     let thirds = begins.map(|host| [port(host, 2), port(host + reach, 2)]);
     let all = ring.chain(thirds);
-    all.map(|ends| Circuit::from(ends.map(PortId)))
-        .collect()
+    all.map(|ends| Circuit::from(ends.map(PortId))).collect()
 }
 
 fn address(host: u16) -> Ipv4Addr {

@@ -29,7 +29,7 @@ use crate::times::now;
 
 /// As often as agents report unless they are told otherwise.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What a node would see of itself.
 pub(crate) trait World: Send + Sync + 'static {
@@ -85,21 +85,22 @@ impl Followers {
         while self.held.try_recv().is_ok() {}
     }
 
-    pub(crate) async fn next(&mut self) -> Held {
+    /// None where nobody is told anything any more.
+    pub(crate) async fn next(&mut self) -> Option<Held> {
         let held = timeout(PATIENCE, self.held.recv()).await;
-        held.ok().flatten().expect("somebody is told something")
+        held.ok().flatten()
     }
 
     /// When the last of this many came to hold what this generation or a later one wants.
-    pub(crate) async fn all_hold(&mut self, from: Generation, count: usize) -> Duration {
+    pub(crate) async fn all_hold(&mut self, from: Generation, count: usize) -> Option<Duration> {
         let mut hold = BTreeMap::new();
         while hold.len() < count {
-            let held = self.next().await;
+            let held = self.next().await?;
             if held.generation >= from {
                 hold.insert(held.node, held.at);
             }
         }
-        hold.into_values().max().unwrap_or_default()
+        hold.into_values().max()
     }
 }
 

@@ -4,7 +4,6 @@
 mod circuits;
 mod followers;
 mod operator;
-mod pin;
 mod repair;
 mod scenery;
 mod tables;
@@ -19,7 +18,7 @@ use crate::times::Spread;
 
 /// As long as a kernel takes to change a few routes, and to be asked what it holds.
 const APPLY: Duration = Duration::from_millis(5);
-const PARTS: [&str; 4] = ["tables", "circuits", "repair", "pin"];
+const PARTS: [&str; 3] = ["tables", "circuits", "repair"];
 
 pub(crate) fn measure(parts: &[&str]) -> ExitCode {
     if let Some(unknown) = parts.iter().find(|part| !PARTS.contains(part)) {
@@ -43,8 +42,7 @@ fn run(part: &str) {
     match part {
         "tables" => runtime.block_on(tables::measure()),
         "circuits" => runtime.block_on(circuits::measure()),
-        "repair" => runtime.block_on(repair::measure()),
-        _ => runtime.block_on(pin::measure()),
+        _ => runtime.block_on(repair::measure()),
     }
 }
 

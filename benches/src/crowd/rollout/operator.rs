@@ -45,10 +45,7 @@ pub(crate) async fn approve(operator: &mut Operator, generation: Generation) -> 
 }
 
 /// When it is known that it was kept; nothing where it was not.
-pub(crate) async fn committed(
-    operator: &mut Operator,
-    generation: Generation,
-) -> Option<Duration> {
+pub(crate) async fn committed(operator: &mut Operator, generation: Generation) -> Option<Duration> {
     loop {
         let answer = operator.ask(&Request::Record { generation }).await;
         let Some(Response::Record(Some(record))) = answer else {

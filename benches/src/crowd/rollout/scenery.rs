@@ -32,7 +32,10 @@ pub(crate) fn leaf_spine(leaves: usize, spines: usize) -> String {
     for leaf in 0..leaves {
         let above = (0..spines).map(|spine| format!("spine{spine}"));
         for other in above.chain([format!("h{leaf}")]) {
-            let _ = writeln!(text, "[[link]]\na = \"leaf{leaf}\"\nb = \"{other}\"\ngbps = 100");
+            let _ = writeln!(
+                text,
+                "[[link]]\na = \"leaf{leaf}\"\nb = \"{other}\"\ngbps = 100"
+            );
         }
     }
     text
