@@ -100,7 +100,7 @@ fn fabric() -> String {
         );
     }
     let first = circuits(Thirds::Across);
-    let pairs: Vec<_> = first.iter().map(|it| <[_; 2]>::from(it)).collect();
+    let pairs: Vec<_> = first.iter().map(<[_; 2]>::from).collect();
     let pairs: Vec<_> = pairs.iter().map(|[a, b]| format!("[{a}, {b}]")).collect();
     let (ports, pairs) = (HOSTS * FIBRES, pairs.join(", "));
     let _ = writeln!(
