@@ -46,6 +46,7 @@ pub(crate) async fn approve(operator: &mut Operator, generation: Generation) -> 
 
 /// When it is known that it was kept; nothing where it was not.
 pub(crate) async fn committed(operator: &mut Operator, generation: Generation) -> Option<Duration> {
+    let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = operator.ask(&Request::Record { generation }).await;
         let Some(Response::Record(Some(record))) = answer else {
@@ -53,7 +54,9 @@ pub(crate) async fn committed(operator: &mut Operator, generation: Generation) -
         };
         match record.outcome {
             Outcome::Committed => return Some(now()),
-            Outcome::Offered | Outcome::Running => sleep(LOOK_AGAIN).await,
+            Outcome::Offered | Outcome::Running if Instant::now() < deadline => {
+                sleep(LOOK_AGAIN).await;
+            }
             other => {
                 println!("# plan {generation} did not come about: {other:?}");
                 return None;
