@@ -6,7 +6,7 @@
 //!     reweave-bench-crowd flood [AGENTS]        one or more who mean harm, and decisions meanwhile
 //!     reweave-bench-crowd face [AGENTS]         what the API answers meanwhile, and what viewers cost
 //!     reweave-bench-crowd look [AGENTS]         how long the core works on one look at all of them
-//!     reweave-bench-crowd rollout [PART]        how soon a plan is in force: tables, circuits, repair
+//!     reweave-bench-crowd rollout [PART]        how soon a plan is in force: circuits, repair, tables
 //!     reweave-bench-crowd page [AGENTS]         how soon a browser shows them (1024 unless said otherwise)
 //!
 //! (`hostile ADDRESS IDENTITY...` are those.) Each agent is the real one's line with a session and a
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         ("reconnect", Some(agents)) => reconnect::measure(agents),
         _ => {
             eprintln!("usage: reweave-bench-crowd load|face|reconnect|flood|look|page [AGENTS]");
-            eprintln!("       reweave-bench-crowd rollout [tables|circuits|repair]");
+            eprintln!("       reweave-bench-crowd rollout [circuits|repair|tables]");
             return ExitCode::from(2);
         }
     }

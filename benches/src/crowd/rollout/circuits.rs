@@ -63,7 +63,9 @@ pub(crate) async fn measure() {
         let thirds = [Thirds::Quarter, Thirds::Across][turn % 2];
         let circuits = BTreeMap::from([(OpticalName("ocs0".to_owned()), circuits(thirds))]);
         let generation = offered(&mut operator, &Request::Rewire { circuits }).await;
-        let said = approve(&mut operator, generation).await;
+        let Some(said) = approve(&mut operator, generation).await else {
+            break;
+        };
         let committed = committed(&mut operator, generation).await;
         kept.extend(committed.map(|at| at - said));
     }

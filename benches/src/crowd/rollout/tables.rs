@@ -38,7 +38,9 @@ pub(crate) async fn measure() {
         };
         let generation = offered(&mut operator, &Request::Drain { links }).await;
         followers.forget();
-        let said = approve(&mut operator, generation).await;
+        let Some(said) = approve(&mut operator, generation).await else {
+            break;
+        };
         let last = followers.all_hold(generation, TOLD).await;
         held.extend(last.map(|at| at - said));
         let committed = committed(&mut operator, generation).await;
