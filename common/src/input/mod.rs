@@ -59,6 +59,10 @@ impl<'t> Document<'t> {
         Self { file, text }
     }
 
+    pub fn text(&self) -> &'t str {
+        self.text
+    }
+
     /// The whole document as a table.
     pub fn table(self) -> Result<Table<'t>, InputError> {
         let content = DeTable::parse(self.text).map_err(|error| self.syntax_error(&error))?;
@@ -76,7 +80,12 @@ impl<'t> Document<'t> {
     }
 
     /// An error about `key`, which is to be looked for at `span`.
-    fn error_about(&self, key: &str, span: Range<usize>, problem: impl Into<String>) -> InputError {
+    pub fn error_about(
+        &self,
+        key: &str,
+        span: Range<usize>,
+        problem: impl Into<String>,
+    ) -> InputError {
         // The parser points into the middle of a character where that is what it stumbles over.
         let start = self.text.floor_char_boundary(span.start);
         InputError {

@@ -318,10 +318,8 @@ pub(crate) enum CliError {
         "{text:?} is no stretch of time: write 2026-11-20T14:00/10m (UTC), or 1h/10m for an hour ago"
     )]
     BadSpan { text: String },
-    #[error(
-        "from {from} to {to} the history knows of no traffic between hosts of the recorded fabric"
-    )]
-    NothingSent { from: String, to: String },
+    #[error("{of} knows of no traffic between hosts of the recorded fabric")]
+    NothingSent { of: String },
     #[error("the fabric has no host named {name:?}; say under [hosts] which one takes its place")]
     NotInFabric { name: String },
     #[error("cannot open the history")]

@@ -1,17 +1,15 @@
 //! Job files, and the work that they name.
 
 use std::collections::BTreeSet;
-use std::iter::repeat_n;
 use std::path::{Path, PathBuf};
 
 use reweave_common::ids::{NodeId, Rank};
-use reweave_common::iteration::Iteration;
 use reweave_common::timings::Timings;
 use reweave_formats::topoopt;
 use reweave_planner::parallel::presets;
 use reweave_planner::workload::job::operators::{Model, OperatorError, Split};
 use reweave_planner::workload::job::preset::{Parallelism, PresetError};
-use reweave_planner::workload::job::{JobFile, Losses, PresetJob};
+use reweave_planner::workload::job::{JobFile, Losses, PresetJob, Work};
 use reweave_planner::workload::{Choices, Settings};
 
 use crate::error::CliError;
@@ -34,13 +32,6 @@ pub(crate) enum Kind {
     Preset(PresetJob),
 }
 
-/// An iteration, and where its ranks run.
-pub(crate) struct Work {
-    pub(crate) iteration: Iteration,
-    pub(crate) placement: Vec<NodeId>,
-    pub(crate) settings: Settings,
-}
-
 /// How a job is dealt out to hosts.
 #[derive(Debug, Clone)]
 pub(crate) enum Deal {
@@ -52,7 +43,12 @@ pub(crate) enum Deal {
 impl Source {
     pub(crate) fn read(file: &Path) -> Result<Self, CliError> {
         let job = JobFile::parse(&file.display().to_string(), &input::text(file)?);
-        let kind = match job.map_err(CliError::Input)? {
+        Self::of(file, job.map_err(CliError::Input)?)
+    }
+
+    /// What this file holds, with the timings that it names.
+    pub(crate) fn of(file: &Path, job: JobFile) -> Result<Self, CliError> {
+        let kind = match job {
             JobFile::Operators {
                 model,
                 profile,
@@ -68,6 +64,14 @@ impl Source {
             file: file.to_owned(),
             kind,
         })
+    }
+
+    /// The same, where what is wrong with it is wrong with another file.
+    pub(crate) fn blamed_on(self, file: &Path) -> Self {
+        Self {
+            file: file.to_owned(),
+            ..self
+        }
     }
 
     /// The job on these hosts, spread as its file says.
@@ -158,30 +162,17 @@ impl Source {
 
     /// How its collectives go, and how fast GPUs of a host reach each other.
     pub(crate) fn settings(&self) -> Settings {
-        let (inside, choices) = match &self.kind {
-            Kind::Operators { choices, .. } => (None, choices),
-            Kind::Preset(job) => (job.inside, &job.choices),
-        };
-        Settings {
-            inside,
-            choices: choices.clone(),
-            ..Settings::default()
+        match &self.kind {
+            Kind::Operators { choices, .. } => Settings {
+                choices: choices.clone(),
+                ..Settings::default()
+            },
+            Kind::Preset(job) => job.settings(),
         }
     }
 
     fn preset(&self, job: &PresetJob, hosts: &[NodeId]) -> Result<Work, CliError> {
-        let each = job.preset.gpus_per_host;
-        let placement: Vec<_> = hosts
-            .iter()
-            .flat_map(|&host| repeat_n(host, each))
-            .collect();
-        let iteration = job.preset.iteration(placement.len());
-        let iteration = iteration.map_err(|source| self.bad_preset(source))?;
-        Ok(Work {
-            iteration,
-            placement,
-            settings: self.settings(),
-        })
+        job.work(hosts).map_err(|source| self.bad_preset(source))
     }
 
     fn bad_preset(&self, source: PresetError) -> CliError {

@@ -8,6 +8,7 @@ use reweave_common::carriage::Carriage;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
 use reweave_planner::placement::{self, Demand, Placed, Request};
+use reweave_planner::workload::job::Work;
 use reweave_planner::workload::{self, Network, effects};
 use serde::Serialize;
 
@@ -17,7 +18,7 @@ use crate::error::CliError;
 use crate::job::gate::hostfile;
 use crate::page::{Page, tell};
 use crate::sim::{MOST_WORK, input};
-use crate::work::{Source, Work};
+use crate::work::Source;
 use crate::{Output, print, say};
 
 /// Exchanges of two hosts are weighed so often: some seconds for a thousand hosts.

@@ -16,6 +16,7 @@ use reweave_planner::crew::AT_LEISURE;
 use reweave_planner::topology::prices::PUBLISHED;
 use reweave_planner::topology::{self, Design, Failed, Job, Proposal, Request, Worth};
 use reweave_planner::workload::job::Losses;
+use reweave_planner::workload::job::Work;
 use serde::Serialize;
 
 use super::crew::Cores;
@@ -25,7 +26,6 @@ use super::tables;
 use super::topology::{others_as_given, place};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::work::Work;
 use crate::{Output, print};
 use given::Given;
 use rewired::Rewired;

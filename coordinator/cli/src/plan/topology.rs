@@ -14,9 +14,9 @@ use reweave_planner::parallel::together::{Dealing, Pairing};
 use reweave_planner::parallel::{Help, operators, others, presets, together};
 use reweave_planner::topology::prices::{Bill, PUBLISHED};
 use reweave_planner::topology::{self, Job, Proposal, Request, TopologyError, picture};
-use reweave_planner::workload::job::PresetJob;
 use reweave_planner::workload::job::operators::Model;
 use reweave_planner::workload::job::preset::Parallelism;
+use reweave_planner::workload::job::{PresetJob, Work};
 
 use super::crew::Cores;
 use super::explained::{Explained, Market, Other, Subject};
@@ -26,7 +26,7 @@ use super::searching::Searching;
 use super::show::{self, Answer, Asked, Spread};
 use super::summary::Summary;
 use crate::error::CliError;
-use crate::work::{Deal, Kind, Source, Work};
+use crate::work::{Deal, Kind, Source};
 use crate::{Output, print};
 
 /// Which hosts to wire to which for a job, and how its traffic goes there

@@ -1,56 +1,49 @@
-//! Variants of the past for people: one with its bursts, or several side by side.
+//! Variants for people: one with all there is to say of it, or several side by side.
 
-use reweave_planner::sandbox::{Compared, Outcome};
+use reweave_planner::sandbox::{Compared, Fullest, JobCompared, JobOutcome, Outcome};
+use serde::Serialize;
 
-use super::history::Answer;
 use super::show;
+use super::variants::Answer;
 use crate::page::Page;
 
 /// People look at so many rows.
 const ROWS: usize = 12;
 
-pub(super) fn alone(page: &mut Page, answer: &Answer) {
-    preface(page, answer);
-    let compared = &answer.compared;
-    let Compared {
-        as_it_was, variant, ..
-    } = compared;
+/// What has been played twice.
+pub(super) trait Sides: Serialize + Sized {
+    type Outcome: PartialEq;
+    /// Of what takes longer, before how much.
+    const TAKES: &str;
+
+    fn slower_percent(&self) -> f64;
+    fn sides(&self) -> [&Self::Outcome; 2];
+    fn full(outcome: &Self::Outcome) -> &[Fullest];
+    fn figures(page: &mut Page, outcomes: &[(String, &Self::Outcome)]);
+    fn preface(page: &mut Page, answer: &Answer<Self>);
+    /// What is said where there is one variant alone.
+    fn details(&self, page: &mut Page);
+}
+
+pub(super) fn alone<C: Sides>(page: &mut Page, answer: &Answer<C>) {
+    C::preface(page, answer);
+    let [as_it_was, variant] = answer.compared.sides();
     let outcomes = [
         ("as it was".to_owned(), as_it_was),
         ("variant".to_owned(), variant),
     ];
-    beside(page, &outcomes);
-    show::lossy(page, &answer.lossy);
-    page.heading("Bursts, the largest first");
-    let mut bursts: Vec<_> = compared.bursts.iter().collect();
-    bursts.sort_by_key(|it| std::cmp::Reverse(it.bytes));
-    page.table(
-        ["from", "to", "MB", "measured Mb/s", "as it was", "variant"],
-        bursts.iter().take(ROWS).map(|it| {
-            let figures = [it.measured_mbps, it.as_it_was_mbps, it.variant_mbps];
-            let [measured, same, other] = figures.map(|it| format!("{it:.1}"));
-            let megabytes = format!("{:.1}", it.bytes as f64 / 1e6);
-            [
-                it.from.clone(),
-                it.to.clone(),
-                megabytes,
-                measured,
-                same,
-                other,
-            ]
-        }),
-    );
+    beside::<C>(page, &outcomes);
+    lossy(page, answer);
+    answer.compared.details(page);
 }
 
 /// Where they were recorded on different fabrics, each has what was by its own.
-pub(super) fn all(page: &mut Page, answers: &[Answer]) {
+pub(super) fn all<C: Sides>(page: &mut Page, answers: &[Answer<C>]) {
     let mut outcomes = Vec::new();
     for answer in answers {
-        let Compared {
-            as_it_was, variant, ..
-        } = &answer.compared;
+        let [as_it_was, variant] = answer.compared.sides();
         if !outcomes.iter().any(|(_, known)| *known == as_it_was) {
-            preface(page, answer);
+            C::preface(page, answer);
             outcomes.push(("as it was".to_owned(), as_it_was));
         }
         let Answer {
@@ -60,44 +53,140 @@ pub(super) fn all(page: &mut Page, answers: &[Answer]) {
         } = answer;
         outcomes.push((format!("{name} ({slower_percent:+.1} %)"), variant));
     }
-    beside(page, &outcomes);
+    beside::<C>(page, &outcomes);
     if let [first, ..] = answers {
-        show::lossy(page, &first.lossy);
+        lossy(page, first);
     }
 }
 
-fn preface(page: &mut Page, answer: &Answer) {
-    let compared = &answer.compared;
-    page.line(&format!(
-        "From {} to {}: {} bursts, {} of them over unknown ways, and {} that are left out.",
-        answer.from,
-        answer.to,
-        compared.bursts.len(),
-        compared.ways_unknown,
-        compared.left_out
-    ));
-    page.line(&format!(
-        "As it was, the model is off by {:.1} % on average, {:.1} % at most.",
-        compared.mean_error * 100.0,
-        compared.worst_error * 100.0
-    ));
+fn lossy<C>(page: &mut Page, answer: &Answer<C>) {
+    if let Some(stretch) = &answer.stretch {
+        show::lossy(page, &stretch.lossy);
+    }
 }
 
-/// The share behind a name is how much longer its bursts take.
-fn beside(page: &mut Page, outcomes: &[(String, &Outcome)]) {
-    let row = |(name, it): &(String, &Outcome)| {
-        let figures = [it.end_ms, it.busy_ms, it.slowest_mbps].map(|it| format!("{it:.1}"));
-        let [end, busy, slowest] = figures;
-        [name.clone(), end, busy, slowest]
-    };
-    page.table(
-        ["", "ends after ms", "bursts in all ms", "slowest Mb/s"],
-        outcomes.iter().map(row),
-    );
-    let full = |(name, it): &(String, &Outcome)| {
-        let links = it.fullest.iter().take(3);
+/// The share behind a name is how much longer it takes.
+fn beside<C: Sides>(page: &mut Page, outcomes: &[(String, &C::Outcome)]) {
+    C::figures(page, outcomes);
+    let full = |(name, it): &(String, &C::Outcome)| {
+        let links = C::full(it).iter().take(3);
         let links = links.map(|it| format!("{} > {} {:.0} %", it.from, it.to, it.share * 100.0));
         [name.clone(), links.collect::<Vec<_>>().join(", ")]
     };
     page.table(["", "fullest links until then"], outcomes.iter().map(full));
+}
+
+impl Sides for Compared {
+    type Outcome = Outcome;
+    const TAKES: &str = "the bursts take";
+
+    fn slower_percent(&self) -> f64 {
+        self.slower_percent()
+    }
+
+    fn sides(&self) -> [&Outcome; 2] {
+        [&self.as_it_was, &self.variant]
+    }
+
+    fn full(outcome: &Outcome) -> &[Fullest] {
+        &outcome.fullest
+    }
+
+    fn figures(page: &mut Page, outcomes: &[(String, &Outcome)]) {
+        let row = |(name, it): &(String, &Outcome)| {
+            let figures = [it.end_ms, it.busy_ms, it.slowest_mbps].map(|it| format!("{it:.1}"));
+            let [end, busy, slowest] = figures;
+            [name.clone(), end, busy, slowest]
+        };
+        page.table(
+            ["", "ends after ms", "bursts in all ms", "slowest Mb/s"],
+            outcomes.iter().map(row),
+        );
+    }
+
+    fn preface(page: &mut Page, answer: &Answer<Self>) {
+        let it = &answer.compared;
+        let bursts = it.bursts.len();
+        let Some(stretch) = &answer.stretch else {
+            return page.line(&format!("{bursts} flows, as they were listed."));
+        };
+        page.line(&format!(
+            "From {} to {}: {bursts} bursts, {} of them over unknown ways, and {} that are left out.",
+            stretch.from, stretch.to, it.ways_unknown, it.left_out
+        ));
+        if let (Some(mean), Some(worst)) = (it.mean_error, it.worst_error) {
+            page.line(&format!(
+                "As it was, the model is off by {:.1} % on average, {:.1} % at most.",
+                mean * 100.0,
+                worst * 100.0
+            ));
+        }
+    }
+
+    fn details(&self, page: &mut Page) {
+        page.heading("Bursts, the largest first");
+        let mut bursts: Vec<_> = self.bursts.iter().collect();
+        bursts.sort_by_key(|it| std::cmp::Reverse(it.bytes));
+        let figure = |it: f64| format!("{it:.1}");
+        page.table(
+            ["from", "to", "MB", "measured Mb/s", "as it was", "variant"],
+            bursts.iter().take(ROWS).map(|it| {
+                [
+                    it.from.clone(),
+                    it.to.clone(),
+                    figure(it.bytes as f64 / 1e6),
+                    it.measured_mbps.map_or_else(|| "-".to_owned(), figure),
+                    figure(it.as_it_was_mbps),
+                    figure(it.variant_mbps),
+                ]
+            }),
+        );
+    }
+}
+
+impl Sides for JobCompared {
+    type Outcome = JobOutcome;
+    const TAKES: &str = "an iteration takes";
+
+    fn slower_percent(&self) -> f64 {
+        self.slower_percent()
+    }
+
+    fn sides(&self) -> [&JobOutcome; 2] {
+        [&self.as_it_was, &self.variant]
+    }
+
+    fn full(outcome: &JobOutcome) -> &[Fullest] {
+        &outcome.fullest
+    }
+
+    fn figures(page: &mut Page, outcomes: &[(String, &JobOutcome)]) {
+        let row = |(name, it): &(String, &JobOutcome)| {
+            let mean = it.mean;
+            let times = [mean.compute_ms, mean.exposed_ms, mean.stalled_ms];
+            let [compute, exposed, stalled] = times.map(|it| format!("{it:.2}"));
+            let iteration = format!("{:.2}", it.iteration_ms);
+            [name.clone(), iteration, compute, exposed, stalled]
+        };
+        page.table(
+            [
+                "",
+                "iteration ms",
+                "computes",
+                "waits for its own communication",
+                "waits for others",
+            ],
+            outcomes.iter().map(row),
+        );
+    }
+
+    fn preface(_: &mut Page, _: &Answer<Self>) {}
+
+    fn details(&self, page: &mut Page) {
+        let least = [&self.as_it_was, &self.variant].map(|it| it.bounds.most_ms());
+        let [was, then] = least;
+        page.line(&format!(
+            "Whatever carries it, an iteration takes {was:.2} ms at least; in the variant {then:.2} ms."
+        ));
+    }
 }

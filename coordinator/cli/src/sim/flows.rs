@@ -1,10 +1,11 @@
-//! `reweave sim flows`: flows between the hosts of a fabric.
+//! `reweave sim flows`: flows between the hosts of a fabric, or how they fare with variants of it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use reweave_common::fabric::Fabric;
+use reweave_planner::sandbox::{Traffic, compare};
 use reweave_planner::sim::Outcome;
 use reweave_planner::sim::flows;
 use reweave_planner::sim::network::Network;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use super::costs::{Costs, Hashing};
 use super::effort::Effort;
 use super::input;
+use super::variants::{Allowed, Base, Read};
 use crate::error::CliError;
 use crate::page::Page;
 use crate::{Output, print};
@@ -24,6 +26,11 @@ pub(crate) struct Flows {
     /// The fabric they run on
     #[arg(long, value_name = "FABRIC")]
     fabric: PathBuf,
+    /// Compare with how they fare when this is otherwise, as `sim history` does; may be repeated
+    #[arg(long = "with", value_name = "VARIANT.toml")]
+    variants: Vec<PathBuf>,
+    #[command(flatten)]
+    allowed: Allowed,
     #[command(flatten)]
     costs: Costs,
     #[command(flatten)]
@@ -48,6 +55,9 @@ struct Flow {
 
 impl Flows {
     pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        if !self.variants.is_empty() {
+            return self.compare(output);
+        }
         let fabric = input::fabric(&self.fabric)?;
         let network = Network::of(&fabric, self.costs.known().ok_or(CliError::NoPayload)?);
         let name = self.flows.display().to_string();
@@ -59,6 +69,27 @@ impl Flows {
         print(output, &answer, |page| {
             lay_out(page, &answer, &flows, &fabric);
         })
+    }
+
+    fn compare(&self, output: Output) -> Result<ExitCode, CliError> {
+        let fabric = input::fabric(&self.fabric)?;
+        let costs = self.costs.known().ok_or(CliError::NoPayload)?;
+        let (name, text) = (self.flows.display().to_string(), input::text(&self.flows)?);
+        let traffic = Traffic::listed(&name, &text, &fabric, &costs, self.hashing.ecmp());
+        let traffic = traffic.map_err(CliError::Input)?;
+        let base = Base {
+            fabric: Some(&self.fabric),
+            job: None,
+        };
+        let limit = self.effort.limit();
+        let played = |read: Read| {
+            read.played((costs.clone(), limit), &name, |effort| {
+                compare(&traffic, &read.variant, effort)
+            })
+        };
+        let answers = base.read_all(&self.variants)?.into_iter().map(played);
+        let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
+        self.allowed.judged(&answers, output)
     }
 }
 
@@ -79,15 +110,19 @@ impl Answer {
 }
 
 fn lay_out(page: &mut Page, answer: &Answer, flows: &flows::Flows, fabric: &Fabric) {
-    let rows = answer.flows.iter().zip(&flows.ends).map(|(flow, ends)| {
-        let [from, to] = ends.map(|node| fabric.name(node).to_owned());
-        [
-            flow.id.to_string(),
-            from,
-            to,
-            format!("{:.3} us", flow.fct_us),
-        ]
-    });
+    let rows = answer
+        .flows
+        .iter()
+        .zip(&flows.listed)
+        .map(|(flow, listed)| {
+            let [from, to] = listed.ends.map(|node| fabric.name(node).to_owned());
+            [
+                flow.id.to_string(),
+                from,
+                to,
+                format!("{:.3} us", flow.fct_us),
+            ]
+        });
     page.table(["flow", "from", "to", "took"], rows);
     let events = answer.events;
     page.line(&format!(

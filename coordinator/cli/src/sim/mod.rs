@@ -17,6 +17,7 @@ mod run;
 mod show;
 pub(crate) mod sweep;
 mod trace;
+mod variants;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -10,10 +10,12 @@ use reweave_common::ids::Rank;
 use reweave_common::iteration::Iteration;
 use reweave_common::recorded::Recorded;
 use reweave_formats::{chakra, flight_recorder, nccl_inspector};
+use reweave_planner::workload::job::Work;
 use reweave_planner::workload::{Settings, recorded};
 
 use super::input;
 use super::run::{Scene, Uncertainty};
+use super::variants::{Allowed, Base};
 use crate::Output;
 use crate::error::CliError;
 
@@ -32,6 +34,15 @@ pub(crate) struct Trace {
     /// How many ranks run on each host
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     gpus_per_host: u16,
+    /// Compare with an iteration when this is otherwise, as `sim history` does; may be repeated
+    #[arg(
+        long = "with",
+        value_name = "VARIANT.toml",
+        conflicts_with = "interval"
+    )]
+    variants: Vec<PathBuf>,
+    #[command(flatten)]
+    allowed: Allowed,
     #[command(flatten)]
     uncertainty: Uncertainty,
 }
@@ -59,15 +70,34 @@ impl Trace {
         let each = usize::from(self.gpus_per_host);
         let hosts = fabric.endpoints();
         let placement: Vec<_> = hosts.flat_map(|host| repeat_n(host, each)).collect();
-        let scene = Scene {
-            iteration: &iteration,
-            fabric: &fabric,
-            placement: &placement,
-            carriage: &Carriage::default(),
+        let work = Work {
+            iteration,
+            placement,
             settings: Settings::default(),
+        };
+        if !self.variants.is_empty() {
+            return self.compare(&work, output);
+        }
+        let scene = Scene {
+            iteration: &work.iteration,
+            fabric: &fabric,
+            placement: &work.placement,
+            carriage: &Carriage::default(),
+            settings: work.settings,
         };
         let answer = scene.simulate(&self.uncertainty, output);
         answer.map_err(|error| error.on(&self.fabric))
+    }
+
+    fn compare(&self, work: &Work, output: Output) -> Result<ExitCode, CliError> {
+        let base = Base {
+            fabric: Some(&self.fabric),
+            job: None,
+        };
+        let variants = base.read_all(&self.variants)?;
+        let answers = variants.iter().map(|it| it.played_job(work, None));
+        let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
+        self.allowed.judged(&answers, output)
     }
 
     fn dumps(&self, files: &[Vec<u8>]) -> Result<Vec<Recorded>, CliError> {

@@ -11,6 +11,7 @@ mod profiles;
 mod refusals;
 mod shards;
 mod switched;
+mod variants;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,8 @@ fn main() -> ExitCode {
     let trials = trials
         .chain(shards::trials())
         .chain(switched::trials())
-        .chain(causes::trials());
+        .chain(causes::trials())
+        .chain(variants::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 

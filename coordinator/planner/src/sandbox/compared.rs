@@ -1,21 +1,27 @@
 //! How the same bursts fare as they were and otherwise.
 
 use reweave_common::fabric::Fabric;
+use reweave_common::ids::LinkId;
 use serde::Serialize;
 
-use super::{Known, Variant};
+use super::traffic::Sent;
+use super::{Traffic, Variant};
+use crate::sim::SimTime;
 use crate::workload::history::Replayed;
 
 /// As many links as people look at.
-const FULLEST: usize = 8;
+pub(super) const FULLEST: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
     /// How the same fabric does it, with the ways that were seen: what the model gets wrong.
     pub as_it_was: Outcome,
     /// How far the rates of that are from those that were measured, as parts of these.
-    pub mean_error: f64,
-    pub worst_error: f64,
+    /// Nothing where nothing was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_error: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worst_error: Option<f64>,
     pub variant: Outcome,
     pub bursts: Vec<Fared>,
     /// Bursts whose receiver is not known, or no host of the fabric.
@@ -51,50 +57,76 @@ pub struct Fared {
     pub flow: String,
     pub at_ms: f64,
     pub bytes: u64,
-    pub measured_mbps: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_mbps: Option<f64>,
     pub as_it_was_mbps: f64,
     pub variant_mbps: f64,
 }
 
 impl Compared {
     pub(super) fn new(
-        known: &Known<'_>,
+        traffic: &Traffic,
         fabrics: &Variant,
         [as_it_was, variant]: [&Replayed; 2],
     ) -> Self {
         let times = as_it_was.times.iter().zip(&variant.times);
-        let bursts = known.0.iter().zip(times);
+        let bursts = traffic.sent.iter().zip(times);
         let bursts: Vec<_> = bursts
-            .map(|(it, (same, other))| {
-                let mbps = |seconds: f64| it.burst.bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
-                Fared {
-                    from: it.ends[0].to_owned(),
-                    to: it.ends[1].to_owned(),
-                    flow: it.burst.flow.to_string(),
-                    at_ms: it.at.as_secs_f64() * 1e3,
-                    bytes: it.burst.bytes,
-                    measured_mbps: mbps(it.burst.sending.as_secs_f64()),
-                    as_it_was_mbps: mbps(same.seconds()),
-                    variant_mbps: mbps(other.seconds()),
-                }
-            })
+            .map(|(it, (same, other))| Fared::new(it, [*same, *other]))
             .collect();
-        let error = |it: &Fared| (it.as_it_was_mbps / it.measured_mbps - 1.0).abs();
-        let bytes: u64 = bursts.iter().map(|it| it.bytes).sum();
-        let weighed = bursts.iter().map(|it| error(it) * it.bytes as f64);
+        let [mean_error, worst_error] = errors(&bursts);
         Self {
             as_it_was: Outcome::of(as_it_was, &fabrics.recorded, &bursts, |it| {
                 it.as_it_was_mbps
             }),
-            mean_error: weighed.sum::<f64>() / bytes as f64,
-            worst_error: bursts.iter().map(error).fold(0.0, f64::max),
+            mean_error,
+            worst_error,
             variant: Outcome::of(variant, &fabrics.fabric, &bursts, |it| it.variant_mbps),
             bursts,
-            left_out: 0,
+            left_out: traffic.left_out,
             ways_unknown: 0,
             events: as_it_was.events + variant.events,
         }
     }
+
+    /// How much longer all bursts together take in the variant; less than nothing where they are faster.
+    pub fn slower_percent(&self) -> f64 {
+        slower_percent([&self.as_it_was, &self.variant].map(|it| it.busy_ms))
+    }
+}
+
+pub(super) fn slower_percent([before, then]: [f64; 2]) -> f64 {
+    // What took no time takes no longer where it takes none again.
+    if then <= 0.0 && before <= 0.0 {
+        return 0.0;
+    }
+    (then / before - 1.0) * 100.0
+}
+
+impl Fared {
+    fn new(it: &Sent, [same, other]: [SimTime; 2]) -> Self {
+        let mbps = |time: SimTime| it.bytes * 8.0 / time.seconds().max(1e-9) / 1e6;
+        Self {
+            from: it.ends[0].clone(),
+            to: it.ends[1].clone(),
+            flow: it.flow.clone(),
+            at_ms: it.at_ms(),
+            bytes: it.bytes.round() as u64,
+            measured_mbps: it.sending.map(mbps),
+            as_it_was_mbps: mbps(same),
+            variant_mbps: mbps(other),
+        }
+    }
+}
+
+/// By bytes on average, and the worst.
+fn errors(bursts: &[Fared]) -> [Option<f64>; 2] {
+    let error = |it: &Fared| Some((it.as_it_was_mbps / it.measured_mbps? - 1.0).abs());
+    let errors = || bursts.iter().filter_map(|it| Some((it, error(it)?)));
+    let bytes: u64 = errors().map(|(it, _)| it.bytes).sum();
+    let weighed = errors().map(|(it, error)| error * it.bytes as f64);
+    let mean = (bytes > 0).then(|| weighed.sum::<f64>() / bytes as f64);
+    [mean, errors().map(|it| it.1).reduce(f64::max)]
 }
 
 impl Outcome {
@@ -104,10 +136,11 @@ impl Outcome {
         bursts: &[Fared],
         mbps: impl Fn(&Fared) -> f64,
     ) -> Self {
+        let sending = bursts.iter().filter(|it| it.bytes > 0);
         Self {
             end_ms: replayed.end.millis(),
             busy_ms: replayed.times.iter().map(|time| time.millis()).sum(),
-            slowest_mbps: bursts.iter().map(mbps).fold(f64::INFINITY, f64::min),
+            slowest_mbps: sending.map(mbps).fold(f64::INFINITY, f64::min),
             fullest: fullest(replayed, fabric),
         }
     }
@@ -116,20 +149,31 @@ impl Outcome {
 /// What stands for the forwarding of hosts is no link of the fabric.
 fn fullest(replayed: &Replayed, fabric: &Fabric) -> Vec<Fullest> {
     let seconds = replayed.end.seconds().max(1e-9);
-    let directions = fabric
-        .links()
-        .flat_map(|(id, link)| [(id, [link.a, link.b]), (id, [link.b, link.a])]);
-    let mut all: Vec<_> = directions
-        .zip(&replayed.carried_bits)
-        .filter(|(_, bits)| **bits > 0.0)
-        .map(|((id, [from, to]), bits)| Fullest {
-            link: fabric.link_name(id),
-            from: fabric.name(from.node).to_owned(),
-            to: fabric.name(to.node).to_owned(),
-            share: bits / seconds / fabric.link(id).rate.bits_per_s() as f64,
-        })
-        .collect();
+    let directions = fabric.links().flat_map(|(id, _)| [(id, false), (id, true)]);
+    let all = directions.zip(&replayed.carried_bits);
+    let share = |((id, backwards), bits): ((LinkId, bool), &f64)| {
+        let share = bits / seconds / fabric.link(id).rate.bits_per_s() as f64;
+        Fullest::new(fabric, id, backwards, share)
+    };
+    let mut all: Vec<_> = all.filter(|(_, bits)| **bits > 0.0).map(share).collect();
     all.sort_by(|a, b| b.share.total_cmp(&a.share));
     all.truncate(FULLEST);
     all
+}
+
+impl Fullest {
+    pub(super) fn new(fabric: &Fabric, id: LinkId, backwards: bool, share: f64) -> Self {
+        let link = fabric.link(id);
+        let mut ends = [link.a.node, link.b.node];
+        if backwards {
+            ends.reverse();
+        }
+        let [from, to] = ends.map(|node| fabric.name(node).to_owned());
+        Self {
+            link: fabric.link_name(id),
+            from,
+            to,
+            share,
+        }
+    }
 }

@@ -5,6 +5,10 @@ use reweave_common::moment::Moment;
 use reweave_common::traffic::Burst;
 
 use super::*;
+use crate::sim::ecmp::Ecmp;
+use crate::sim::flows;
+use crate::sim::network::Network;
+use crate::workload::job::{JobFile, Work};
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                       host_gbps = 0.4\nuplink_gbps = 0.2\n";
@@ -13,7 +17,7 @@ fn variant(text: &str) -> Result<Variant, String> {
     let text = format!("recorded = \"f.toml\"\n{text}");
     let fabric = Fabric::parse("f.toml", FABRIC).unwrap();
     let file = VariantFile::parse("v.toml", &text).map_err(|error| error.to_string())?;
-    assert_eq!(file.fabrics(), ["f.toml", "f.toml"]);
+    assert_eq!((file.recorded().unwrap(), file.fabric()), ("f.toml", None));
     file.on([fabric.clone(), fabric])
         .map_err(|error| error.to_string())
 }
@@ -43,14 +47,18 @@ fn collision() -> Vec<Burst> {
     [0, 1].map(burst).into()
 }
 
+fn seen(variant: &Variant, bursts: &[Burst]) -> Traffic {
+    Traffic::seen(bursts, Moment::from_micros(1_000_000), &variant.recorded)
+}
+
 fn played(text: &str) -> Result<Compared, SandboxError> {
     let mut effort = Effort {
         costs: Costs::default(),
         limit: 1_000_000,
         watch: &mut |_| true,
     };
-    let from = Moment::from_micros(1_000_000);
-    compare(&collision(), from, &variant(text).unwrap(), &mut effort)
+    let variant = variant(text).unwrap();
+    compare(&seen(&variant, &collision()), &variant, &mut effort)
 }
 
 fn full(outcome: &Outcome) -> Vec<(&str, &str, i64)> {
@@ -107,11 +115,146 @@ fn whoever_watches_may_end_it() {
         watch: &mut |_| false,
     };
     let variant = variant("").unwrap();
-    let outcome = compare(&collision(), Moment::default(), &variant, &mut effort);
+    let outcome = compare(&seen(&variant, &collision()), &variant, &mut effort);
     assert!(
         matches!(outcome, Err(SandboxError::AsItWas(_))),
         "{outcome:?}"
     );
-    let nobody = compare(&[], Moment::default(), &variant, &mut effort);
+    let nobody = compare(&seen(&variant, &[]), &variant, &mut effort);
     assert_eq!(nobody, Err(SandboxError::NothingSent));
+}
+
+/// Both that cross the fabric are led over spine0; the third waits for both, the fourth stays at home.
+const LISTED: &str = "src,dst,bytes,start_us,after,path,sport\n\
+                      h0,h2,25000000,0,,h0>leaf0>spine0>leaf1>h2,1\n\
+                      h1,h3,25000000,0,,h1>leaf0>spine0>leaf1>h3,2\n\
+                      h2,h0,1000000,100,0 1,,7\n\
+                      h3,h3,1000000,0,2,,\n";
+
+fn listed(variant: &Variant) -> Traffic {
+    let (fabric, costs) = (&variant.recorded, Costs::default());
+    Traffic::listed("f.csv", LISTED, fabric, &costs, Ecmp::default()).unwrap()
+}
+
+fn at_leisure(watch: &mut dyn FnMut(Progress) -> bool) -> Effort<'_> {
+    Effort {
+        costs: Costs::default(),
+        limit: 100_000_000,
+        watch,
+    }
+}
+
+#[test]
+fn flows_that_were_listed_fare_as_they_do_alone() {
+    let variant = variant("").unwrap();
+    let compared = compare(&listed(&variant), &variant, &mut at_leisure(&mut |_| true)).unwrap();
+    assert_eq!(compared.as_it_was, compared.variant);
+    let network = Network::of(&variant.recorded, Costs::default());
+    let flows = flows::parse("f", LISTED, &variant.recorded, &network, &Ecmp::default()).unwrap();
+    let outcome = crate::sim::simulate(&flows.problem, 1_000_000).unwrap();
+    assert_eq!(compared.as_it_was.end_ms, outcome.makespan().millis());
+    let times = flows.completion_times(&outcome);
+    let alone: f64 = times.iter().map(|time| time.millis()).sum();
+    assert_eq!(compared.as_it_was.busy_ms, alone);
+    assert!(compared.as_it_was.end_ms > 2000.0);
+    assert_eq!(compared.slower_percent(), 0.0);
+    assert_eq!((compared.mean_error, compared.worst_error), (None, None));
+    let measured = compared.bursts.iter().find_map(|it| it.measured_mbps);
+    assert_eq!(measured, None);
+}
+
+#[test]
+fn flows_that_were_listed_fare_otherwise_with_a_variant() {
+    let apart = "[[way]]\nnodes = [\"h1\", \"leaf0\", \"spine1\", \"leaf1\", \"h3\"]\n";
+    let variant = variant(apart).unwrap();
+    let compared = compare(&listed(&variant), &variant, &mut at_leisure(&mut |_| true)).unwrap();
+    let mbps: Vec<_> = compared
+        .bursts
+        .iter()
+        .map(|it| it.variant_mbps.round())
+        .collect();
+    assert_eq!(mbps[..2], [200.0, 200.0]);
+    // What waits for both begins when both have ended.
+    let [was, then] = [&compared.as_it_was, &compared.variant].map(|it| it.end_ms);
+    assert_eq!((was - then).round(), 1000.0);
+    assert!(compared.slower_percent() < -45.0);
+}
+
+#[test]
+fn what_is_no_job_has_none_to_change() {
+    let error = variant("\n[job]\nbatch = 1\n").unwrap_err();
+    assert!(
+        error.starts_with("v.toml:3: job: what is played is no job"),
+        "{error}"
+    );
+}
+
+const JOB: &str = "model = \"vgg16\"\nbatch = 16\n";
+
+/// With what a variant makes of it.
+fn jobs(text: &str) -> Result<JobCompared, String> {
+    let text = format!("recorded = \"f.toml\"\n{text}");
+    let fabric = Fabric::parse("f.toml", FABRIC).unwrap();
+    let mut file = VariantFile::parse("v.toml", &text).map_err(|error| error.to_string())?;
+    let changed = file.job("j.toml", JOB).map_err(|error| error.to_string())?;
+    let variant = file
+        .on([fabric.clone(), fabric])
+        .map_err(|error| error.to_string())?;
+    let job = JobFile::parse("j.toml", JOB).unwrap();
+    let works = [&job, changed.as_ref().unwrap_or(&job)].map(|job| work(job, &variant.recorded));
+    let [job, changed] = &works;
+    let compared = compare_jobs([job, changed], &variant, &mut at_leisure(&mut |_| true));
+    compared.map_err(|error| error.to_string())
+}
+
+fn work(job: &JobFile, fabric: &Fabric) -> Work {
+    let JobFile::Preset(job) = job else {
+        panic!("it is a preset");
+    };
+    let hosts: Vec<_> = fabric.endpoints().collect();
+    job.work(&hosts).unwrap()
+}
+
+#[test]
+fn a_job_is_played_on_a_variant_of_its_fabric() {
+    let same = jobs("").unwrap();
+    assert_eq!(same.as_it_was, same.variant);
+    assert_eq!(same.slower_percent(), 0.0);
+    let less = jobs("without = [\"leaf0-spine1\"]\n").unwrap();
+    assert_eq!(less.as_it_was, same.as_it_was);
+    assert!(less.slower_percent() > 50.0, "{}", less.slower_percent());
+    let [full, ..] = &less.variant.fullest[..] else {
+        panic!("something is sent");
+    };
+    assert_eq!(full.link, "leaf0-spine0");
+    let swapped = jobs("[hosts]\nh1 = \"h2\"\nh2 = \"h1\"\n").unwrap();
+    assert!(
+        swapped.slower_percent() > 20.0,
+        "{}",
+        swapped.slower_percent()
+    );
+}
+
+#[test]
+fn a_variant_changes_the_job() {
+    let same = jobs("").unwrap();
+    let half = jobs("[job]\nbatch_per_replica = 2\ngradient_bytes = 1\n").unwrap();
+    assert_eq!(half.as_it_was, same.as_it_was);
+    assert!(half.slower_percent() < -40.0, "{}", half.slower_percent());
+    for (text, says) in [
+        ("[job]\nbatch = 0\n", "v.toml:3: batch: 0 is not between"),
+        ("[job]\nbatsh = 1\n", "v.toml:3: batsh: "),
+        (
+            "\n[job.parallelism]\ntensor = \"two\"\n",
+            "v.toml:4: tensor: ",
+        ),
+        (
+            "[job]\nmodel = \"x\"\n",
+            "v.toml:3: model: \"x\" is no preset",
+        ),
+        ("job = 1\n", "v.toml:2: job: "),
+    ] {
+        let error = jobs(text).unwrap_err();
+        assert!(error.starts_with(says), "{error}");
+    }
 }

@@ -1,4 +1,4 @@
-//! What is to be otherwise than it was: another fabric, other ways, other hosts.
+//! What is to be otherwise than it was: another fabric, other ways, other hosts, another job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,34 @@ use reweave_common::input::{Document, InputError, Table};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::{SandboxError, changed};
 use crate::sim::ecmp::Ecmp;
 use crate::workload::history::Routing;
+use crate::workload::job::JobFile;
+
+const NO_JOB: &str = "what is played is no job: leave it out, or play a job file";
 
 /// A variant file, with all that it names.
 #[derive(Debug)]
 pub struct Variant {
-    /// What the history speaks of.
+    /// What it is compared with: of the past, what the history speaks of.
     pub recorded: Fabric,
     pub fabric: Fabric,
-    /// Nothing lets traffic go as it was seen to.
-    pub routing: Option<Routing>,
+    pub routes: Routes,
     /// By the ends, over which nodes.
     pub ways: BTreeMap<(NodeId, NodeId), Vec<NodeId>>,
     /// By its name, where what it sent and received is now.
     pub hosts: BTreeMap<String, String>,
+}
+
+/// How traffic goes whose way the variant does not give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routes {
+    /// As it was seen to.
+    Recorded,
+    /// By the switches' hash as it was: the ways that were seen may be no more.
+    Anew,
+    Chosen(Routing),
 }
 
 /// The text of a variant, and what it is called.
@@ -35,7 +48,7 @@ pub struct VariantFile<'t> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    recorded: Spanned<String>,
+    recorded: Option<Spanned<String>>,
     fabric: Option<Spanned<String>>,
     #[serde(default)]
     without: Vec<Spanned<String>>,
@@ -45,6 +58,7 @@ struct File {
     hosts: BTreeMap<Spanned<String>, Spanned<String>>,
     #[serde(default, rename = "way")]
     ways: Vec<WayEntry>,
+    job: Option<toml::Table>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
@@ -68,12 +82,27 @@ impl<'t> VariantFile<'t> {
         Ok(Self { document, file })
     }
 
-    /// The files of the fabrics that it speaks of: that of the history, and its own.
-    pub fn fabrics(&self) -> [&str; 2] {
-        let File {
-            recorded, fabric, ..
-        } = &self.file;
-        [recorded, fabric.as_ref().unwrap_or(recorded)].map(|name| name.get_ref().as_str())
+    /// The file of the fabric that it is compared with, which somebody else may say instead.
+    pub fn recorded(&self) -> Result<&str, InputError> {
+        match &self.file.recorded {
+            Some(name) => Ok(name.get_ref()),
+            None => Err(self.document.table()?.lacks("recorded")),
+        }
+    }
+
+    /// The file of its own fabric; that which it is compared with where it names none.
+    pub fn fabric(&self) -> Option<&str> {
+        let name = self.file.fabric.as_ref();
+        name.map(|name| name.get_ref().as_str())
+    }
+
+    /// The job file whose name and text these are, with what the variant changes of it; nothing where it
+    /// changes nothing. Whatever is wrong with it then is wrong with the change.
+    pub fn job(&mut self, file: &str, text: &str) -> Result<Option<JobFile>, InputError> {
+        match self.file.job.take() {
+            None => Ok(None),
+            Some(changes) => changed::job(self.document, &changes, file, text).map(Some),
+        }
     }
 
     /// The links that it does without.
@@ -90,6 +119,7 @@ impl<'t> VariantFile<'t> {
             routing,
             hosts,
             ways,
+            job,
             ..
         } = &self.file;
         let said = [
@@ -97,6 +127,7 @@ impl<'t> VariantFile<'t> {
             ("routing", routing.is_some()),
             ("hosts", !hosts.is_empty()),
             ("way", !ways.is_empty()),
+            ("job", job.is_some()),
         ];
         let said = said.into_iter().filter(|(_, is_said)| *is_said);
         said.map(|(key, _)| key).collect()
@@ -105,6 +136,9 @@ impl<'t> VariantFile<'t> {
     /// With those two.
     pub fn on(self, [recorded, fabric]: [Fabric; 2]) -> Result<Variant, InputError> {
         let Self { document, file } = self;
+        if file.job.is_some() {
+            return Err(changed::error(document, "job", NO_JOB));
+        }
         let fabric = without(document, fabric, &file.without)?;
         let reading = Reading {
             document,
@@ -115,21 +149,35 @@ impl<'t> VariantFile<'t> {
         let ways = reading.ways(&file.ways)?;
         // Ways that were seen are those of the fabric and the hosts that they were seen on.
         let as_it_was = file.fabric.is_none() && file.without.is_empty() && hosts.is_empty();
-        let kind = file.routing.unwrap_or(match as_it_was {
-            true => Kind::Recorded,
-            false => Kind::Hashed,
-        });
-        let seed = u64::from(file.seed.unwrap_or(0));
+        let hashed = |seed: u32| {
+            let seed = u64::from(seed);
+            Routes::Chosen(Routing::Hashed(Ecmp::Mixed { seed }))
+        };
         Ok(Variant {
-            routing: match kind {
-                Kind::Recorded => None,
-                Kind::Even => Some(Routing::Even),
-                Kind::Hashed => Some(Routing::Hashed(Ecmp::Mixed { seed })),
+            routes: match (file.routing, file.seed) {
+                (Some(Kind::Recorded), _) => Routes::Recorded,
+                (Some(Kind::Even), _) => Routes::Chosen(Routing::Even),
+                (Some(Kind::Hashed), seed) => hashed(seed.unwrap_or(0)),
+                (None, _) if as_it_was => Routes::Recorded,
+                (None, Some(seed)) => hashed(seed),
+                (None, None) => Routes::Anew,
             },
             recorded,
             fabric,
             ways,
             hosts,
+        })
+    }
+}
+
+impl Variant {
+    /// Who has the place of a host of the recorded fabric.
+    pub(super) fn host(&self, name: &str) -> Result<NodeId, SandboxError> {
+        let name = self.hosts.get(name).map_or(name, String::as_str);
+        let node = self.fabric.find(name);
+        let node = node.filter(|&node| self.fabric.node(node).role.is_endpoint());
+        node.ok_or_else(|| SandboxError::NotInFabric {
+            name: name.to_owned(),
         })
     }
 }

@@ -39,7 +39,20 @@ pub struct Flows {
     pub problem: Problem,
     /// By flow: how long its first bit takes to get on the way.
     pub delays: Vec<SimTime>,
-    pub ends: Vec<[NodeId; 2]>,
+    pub listed: Vec<Listed>,
+}
+
+/// A row of the table.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    pub ends: [NodeId; 2],
+    pub bytes: f64,
+    /// After the last of those that it waits for.
+    pub start: SimTime,
+    pub after: Vec<TaskIndex>,
+    /// The nodes from one end to the other, where the table gives them.
+    pub along: Option<Vec<NodeId>>,
+    pub fields: Fields,
 }
 
 impl Flows {
@@ -72,7 +85,7 @@ pub fn parse(
         flows: Flows {
             problem,
             delays: Vec::new(),
-            ends: Vec::new(),
+            listed: Vec::new(),
         },
         lines: Vec::new(),
         compass: Compass::default(),
@@ -107,9 +120,14 @@ impl Reader<'_> {
         let problem = || format!("{start_us:?} us is no delay: 0 us to 51 hours");
         let start =
             SimTime::from_micros(start_us).ok_or_else(|| row.error("start_us", problem()))?;
+        let fields = fields(row, [from, to], self.lines.len())?;
+        let along = match from == to {
+            true => None,
+            false => self.given(row, [from, to])?,
+        };
         let way = match from == to {
             true => Way::default(),
-            false => self.way(row, [from, to])?,
+            false => self.way(row, [from, to], along.as_deref(), self.ecmp.label(fields))?,
         };
         let path = self.path_index(way.links);
         let delay = start.checked_add(way.delay).unwrap_or(SimTime::MAX);
@@ -119,7 +137,14 @@ impl Reader<'_> {
         });
         task.map_err(|problem| row.error("bytes", problem.to_string()))?;
         self.flows.delays.push(way.delay);
-        self.flows.ends.push([from, to]);
+        self.flows.listed.push(Listed {
+            ends: [from, to],
+            bytes,
+            start,
+            after: Vec::new(),
+            along,
+            fields,
+        });
         self.lines.push(row.line);
         Ok(())
     }
@@ -133,12 +158,19 @@ impl Reader<'_> {
         Ok(path)
     }
 
-    fn way(&mut self, row: &Row<'_>, [from, to]: [NodeId; 2]) -> Result<Way, InputError> {
-        let label = self.label(row, [from, to])?;
-        if let Some(nodes) = row.optional("path") {
-            return self.given_way(row, nodes, [from, to], label);
-        }
+    fn way(
+        &mut self,
+        row: &Row<'_>,
+        [from, to]: [NodeId; 2],
+        along: Option<&[NodeId]>,
+        label: Label,
+    ) -> Result<Way, InputError> {
         let network = self.network;
+        if let Some(nodes) = along {
+            let way = network.along(nodes, self.ecmp, label);
+            let problem = "two nodes that follow each other are not linked";
+            return way.ok_or_else(|| row.error("path", problem));
+        }
         let towards = self.compass.towards(network, to);
         let way = network.way(from, &towards, self.ecmp, label);
         way.ok_or_else(|| {
@@ -147,25 +179,17 @@ impl Reader<'_> {
         })
     }
 
-    fn given_way(
-        &self,
-        row: &Row<'_>,
-        nodes: &str,
-        ends: [NodeId; 2],
-        label: Label,
-    ) -> Result<Way, InputError> {
+    fn given(&self, row: &Row<'_>, ends: [NodeId; 2]) -> Result<Option<Vec<NodeId>>, InputError> {
+        let Some(nodes) = row.optional("path") else {
+            return Ok(None);
+        };
         let names = nodes.split('>').map(str::trim);
         let nodes = names.map(|name| node(self.fabric, row, "path", name));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-        if [nodes[0], nodes[nodes.len() - 1]] != ends {
-            return Err(row.error("path", "it does not lead from src to dst"));
+        match [nodes[0], nodes[nodes.len() - 1]] == ends {
+            true => Ok(Some(nodes)),
+            false => Err(row.error("path", "it does not lead from src to dst")),
         }
-        let way = self.network.along(&nodes, self.ecmp, label);
-        way.ok_or_else(|| row.error("path", "two nodes that follow each other are not linked"))
-    }
-
-    fn label(&self, row: &Row<'_>, ends: [NodeId; 2]) -> Result<Label, InputError> {
-        Ok(self.ecmp.label(fields(row, ends, self.lines.len())?))
     }
 
     fn add_waits(&mut self, after: TaskIndex, row: &Row<'_>) -> Result<(), InputError> {
@@ -175,6 +199,7 @@ impl Reader<'_> {
             let before = before.map_err(|_| row.error("after", format!("{word:?} is no flow")))?;
             let added = self.flows.problem.add_wait(before, after);
             added.map_err(|problem| row.error("after", problem.to_string()))?;
+            self.flows.listed[after as usize].after.push(before);
         }
         Ok(())
     }

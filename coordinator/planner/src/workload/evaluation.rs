@@ -103,7 +103,7 @@ pub struct LaneLoad {
     /// Where that was asked for.
     pub risk: Option<Risk>,
     #[serde(skip)]
-    pub(super) index: usize,
+    pub(crate) index: usize,
 }
 
 /// Simulates an iteration and gives account of its time. More than `limit` units of work is an

@@ -1,27 +1,30 @@
 //! What if: traffic that was, on another fabric, with other ways, or between other hosts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
+use std::ops::Range;
 
 use reweave_common::fabric::Fabric;
-use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::NodeId;
-use reweave_common::units::Bytes;
 
 use crate::sim::ecmp::{Ecmp, Fields};
-use crate::sim::network::{Compass, Costs, Network, Part};
-use crate::sim::{self, PathIndex, Problem, ProblemError, Progress, SimError, SimTime};
+use crate::sim::network::{Compass, Costs, Network, Part, Way};
+use crate::sim::{
+    self, Outcome, PathIndex, Problem, ProblemError, Progress, SimError, SimTime, TaskIndex,
+};
 
 /// A burst of a flow that was seen: it sent this much in one go.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
-    /// Since the beginning of the time span.
-    pub at: Duration,
+    /// Since the beginning of the time span, or since the end of the last of those that it waits for.
+    pub at: SimTime,
+    /// Places among all bursts.
+    pub after: Vec<usize>,
     pub from: NodeId,
     pub to: NodeId,
-    pub flow: FlowKey,
-    pub bytes: Bytes,
+    pub ports: [u16; 2],
+    pub protocol: u8,
+    pub bytes: f64,
     /// The nodes from one to the other, where its way is given.
     pub along: Option<Vec<NodeId>>,
 }
@@ -94,25 +97,41 @@ pub fn replay(
         routing,
         compass: Compass::default(),
         paths: BTreeMap::new(),
+        acts: Vec::with_capacity(seen.len()),
     };
-    let mut ends = Vec::with_capacity(seen.len());
     for burst in seen {
         stage.add(burst)?;
-        ends.push(stage.problem.tasks());
     }
+    stage.add_waits(seen)?;
     let outcome = sim::watched(&stage.problem, limit, watch).map_err(ReplayError::Course)?;
-    let mut first = 0;
-    let time = |(burst, &end): (&Seen, &usize)| {
-        let parts = &outcome.finishes[std::mem::replace(&mut first, end)..end];
-        let finish = parts.iter().copied().max().unwrap_or_default();
-        finish.since(SimTime::from_duration(burst.at))
-    };
+    let times = stage.acts.iter().map(|act| act.took(&outcome));
     Ok(Replayed {
-        times: seen.iter().zip(&ends).map(time).collect(),
+        times: times.collect(),
         end: outcome.makespan(),
         carried_bits: stage.carried_bits,
         events: outcome.events,
     })
+}
+
+/// What a burst is in the problem: its parts, and what stands before and behind several of them.
+struct Act {
+    parts: Range<usize>,
+    /// How long the first bit of the first part is on its way.
+    delay: SimTime,
+    /// Of a burst that goes over several ways: all of them wait for the one, and the other for all of them,
+    /// so that whoever waits for a burst has one task to wait for.
+    gate: Option<TaskIndex>,
+    end: TaskIndex,
+}
+
+impl Act {
+    /// From when it was let go to its last bit.
+    fn took(&self, outcome: &Outcome) -> SimTime {
+        let begun = outcome.starts[self.parts.start];
+        let parts = &outcome.finishes[self.parts.clone()];
+        let finish = parts.iter().copied().max().unwrap_or_default();
+        finish.since(begun).plus(self.delay)
+    }
 }
 
 struct Stage<'f> {
@@ -123,26 +142,84 @@ struct Stage<'f> {
     routing: Routing,
     compass: Compass,
     paths: BTreeMap<Vec<u32>, PathIndex>,
+    acts: Vec<Act>,
 }
 
 impl Stage<'_> {
     fn add(&mut self, burst: &Seen) -> Result<(), ReplayError> {
-        let begins = SimTime::from_duration(burst.at);
-        for Part { way, share } in self.parts(burst)? {
-            let bits = self.network.bits(burst.bytes.count() as f64 * share);
+        let parts = self.parts(burst)?;
+        let (delay, several) = (parts[0].way.delay, parts.len() > 1);
+        let gate = several && !burst.after.is_empty();
+        let gate = gate.then(|| self.add_mark()).transpose()?;
+        let first = self.problem.tasks();
+        for Part { way, share } in parts {
+            let bits = self.network.bits(burst.bytes * share);
             for &link in &way.links {
                 self.carried_bits[link as usize] += bits;
             }
-            let path = match self.paths.get(&way.links) {
-                Some(&path) => path,
-                None => {
-                    let path = self.problem.add_path(&way.links)?;
-                    self.paths.insert(way.links, path);
-                    path
-                }
-            };
-            self.problem
-                .add_transfer(path, bits, begins.plus(way.delay))?;
+            let path = self.path(way.links)?;
+            let begins = burst.at.plus(way.delay);
+            self.problem.add_transfer(path, bits, begins)?;
+        }
+        let parts = first..self.problem.tasks();
+        let end = parts.end as TaskIndex - 1;
+        self.acts.push(Act {
+            parts,
+            delay,
+            gate,
+            end,
+        });
+        Ok(())
+    }
+
+    fn path(&mut self, links: Vec<u32>) -> Result<PathIndex, ProblemError> {
+        if let Some(&path) = self.paths.get(&links) {
+            return Ok(path);
+        }
+        let path = self.problem.add_path(&links)?;
+        self.paths.insert(links, path);
+        Ok(path)
+    }
+
+    /// A task that takes no time.
+    fn add_mark(&mut self) -> Result<TaskIndex, ProblemError> {
+        let path = self.path(Vec::new())?;
+        self.problem.add_transfer(path, 0.0, SimTime::ZERO)
+    }
+
+    fn add_waits(&mut self, seen: &[Seen]) -> Result<(), ReplayError> {
+        let waited_for: BTreeSet<_> = seen.iter().flat_map(|it| &it.after).collect();
+        for &burst in waited_for {
+            let parts = self.acts[burst].parts.clone();
+            if parts.len() > 1 {
+                let end = self.add_mark()?;
+                self.add_wait_each(parts, |part| [part, end])?;
+                self.acts[burst].end = end;
+            }
+        }
+        for (act, burst) in seen.iter().enumerate() {
+            let Act { parts, gate, .. } = &self.acts[act];
+            let (parts, gate) = (parts.clone(), *gate);
+            if let Some(gate) = gate {
+                self.add_wait_each(parts.clone(), |part| [gate, part])?;
+            }
+            let first = gate.unwrap_or(parts.start as TaskIndex);
+            for &before in &burst.after {
+                let before = self.acts[before].end;
+                self.problem.add_wait(before, first)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_wait_each(
+        &mut self,
+        parts: Range<usize>,
+        pair: impl Fn(TaskIndex) -> [TaskIndex; 2],
+    ) -> Result<(), ProblemError> {
+        for part in parts {
+            let [before, after] = pair(part as TaskIndex);
+            self.problem.add_wait(before, after)?;
         }
         Ok(())
     }
@@ -151,6 +228,9 @@ impl Stage<'_> {
         let (network, ecmp) = (&self.network, self.ecmp());
         let label = ecmp.label(fields(burst));
         let whole = |way| Part { way, share: 1.0 };
+        if burst.from == burst.to {
+            return Ok(vec![whole(Way::default())]);
+        }
         let towards = self.compass.towards(network, burst.to);
         let parts: Vec<_> = match (&burst.along, self.routing) {
             (Some(nodes), _) => {
@@ -185,11 +265,8 @@ fn fields(burst: &Seen) -> Fields {
     Fields {
         source: burst.from.index() as u32,
         destination: burst.to.index() as u32,
-        source_port: burst.flow.source.port(),
-        destination_port: burst.flow.destination.port(),
-        protocol: match burst.flow.protocol {
-            Protocol::Tcp => 6,
-            Protocol::Udp => 17,
-        },
+        source_port: burst.ports[0],
+        destination_port: burst.ports[1],
+        protocol: burst.protocol,
     }
 }

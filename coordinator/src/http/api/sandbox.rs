@@ -14,7 +14,7 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::Request;
 use reweave_common::traffic::Burst;
 use reweave_history::{Kind, Question, written};
-use reweave_planner::sandbox::{Compared, Effort, Variant, VariantFile, compare};
+use reweave_planner::sandbox::{Compared, Effort, Traffic, Variant, VariantFile, compare};
 use reweave_planner::sim::network::Costs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -190,7 +190,8 @@ impl Otherwise {
             watch: &mut |_| goes_on(),
         };
         let compared = self.variant(fabric).and_then(|variant| {
-            let compared = compare(bursts, from, &variant, &mut effort);
+            let traffic = Traffic::seen(bursts, from, &variant.recorded);
+            let compared = compare(&traffic, &variant, &mut effort);
             compared.map_err(|error| error.to_string())
         });
         let told = compared.and_then(told);
@@ -203,7 +204,9 @@ impl Otherwise {
 
     fn variant(&self, fabric: &Fabric) -> Result<Variant, String> {
         let file = VariantFile::parse(&self.name, &self.variant).map_err(|it| it.to_string())?;
-        let [recorded, other] = file.fabrics().map(|name| match self.files.get(name) {
+        let recorded = file.recorded().map_err(|it| it.to_string())?;
+        let names = [recorded, file.fabric().unwrap_or(recorded)];
+        let [recorded, other] = names.map(|name| match self.files.get(name) {
             Some(text) => Fabric::parse(name, text).map_err(|error| error.to_string()),
             None if name == OWN_FABRIC => Ok(fabric.clone()),
             None => Err(format!(

@@ -6,6 +6,7 @@ use std::path::Path;
 use reweave_planner::routing::Routes;
 use reweave_planner::topology::{Altered, Design, Failed, Family, Pair, Wiring, pair};
 use reweave_planner::workload::job::Losses;
+use reweave_planner::workload::job::Work;
 use serde::Deserialize;
 
 use crate::error::CliError;
@@ -14,7 +15,7 @@ use crate::plan::summary::Patched;
 use crate::plan::tables::{self, Tables};
 use crate::plan::topology::hosts;
 use crate::sim::input;
-use crate::work::{Deal, Source, Work};
+use crate::work::{Deal, Source};
 
 /// What is read of a plan.
 #[derive(Debug, Deserialize)]

@@ -6,5 +6,44 @@ mod losses;
 pub mod operators;
 pub mod preset;
 
+use std::iter::repeat_n;
+
+use reweave_common::ids::NodeId;
+use reweave_common::iteration::Iteration;
+
+use super::Settings;
+use preset::PresetError;
+
 pub use file::{JobFile, PresetJob};
 pub use losses::Losses;
+
+/// An iteration, and where its ranks run.
+#[derive(Debug)]
+pub struct Work {
+    pub iteration: Iteration,
+    pub placement: Vec<NodeId>,
+    pub settings: Settings,
+}
+
+impl PresetJob {
+    /// On these hosts, each with as many ranks as it has processors.
+    pub fn work(&self, hosts: &[NodeId]) -> Result<Work, PresetError> {
+        let each = self.preset.gpus_per_host;
+        let placement = hosts.iter().flat_map(|&host| repeat_n(host, each));
+        let placement: Vec<_> = placement.collect();
+        Ok(Work {
+            iteration: self.preset.iteration(placement.len())?,
+            placement,
+            settings: self.settings(),
+        })
+    }
+
+    /// How its collectives go, and how fast processors of a host reach each other.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            inside: self.inside,
+            choices: self.choices.clone(),
+            ..Settings::default()
+        }
+    }
+}

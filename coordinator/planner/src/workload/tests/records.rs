@@ -1,9 +1,7 @@
 //! Iterations out of records, traffic out of iterations, and flows of the past.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddrV4;
 
-use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::recorded::{Exchange, Recorded};
 
 use super::*;
@@ -147,18 +145,39 @@ fn flows_of_the_past_go_the_ways_they_are_given() {
     assert!(fare([Some("h1"), None], Routing::Even).is_err());
 }
 
+/// Over several ways, too: what waits begins when all parts of all before it have ended.
+#[test]
+fn a_burst_waits_for_others() {
+    let fabric = fabric(
+        "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\nhost_gbps = 8\n\
+         uplink_gbps = 4",
+    );
+    let all = hosts(&fabric);
+    let burst = |ends: [usize; 2], at_ms, after: &[usize]| Seen {
+        after: after.to_vec(),
+        ..seen(at_ms, ends.map(|end| all[end]), None)
+    };
+    let chain = [
+        burst([0, 2], 0, &[]),
+        burst([1, 3], 4, &[]),
+        burst([2, 0], 2, &[0, 1]),
+        burst([3, 3], 0, &[2]),
+    ];
+    let costs = Costs::default();
+    let replayed = replay(&chain, &fabric, Routing::Even, costs, LIMIT, &mut |_| true).unwrap();
+    assert_eq!(whole_ms(&replayed), [12, 12, 8, 0]);
+    assert_eq!(replayed.end.millis().round() as u64, 26);
+}
+
 fn seen(at_ms: u64, [from, to]: [NodeId; 2], along: Option<Vec<NodeId>>) -> Seen {
-    let address = |node: NodeId| SocketAddrV4::new([10, 0, 0, node.index() as u8].into(), 5000);
     Seen {
-        at: Duration::from_millis(at_ms),
+        at: SimTime::from_duration(Duration::from_millis(at_ms)),
+        after: Vec::new(),
         from,
         to,
-        flow: FlowKey {
-            protocol: Protocol::Tcp,
-            source: address(from),
-            destination: address(to),
-        },
-        bytes: Bytes::new(8_000_000),
+        ports: [5000; 2],
+        protocol: 6,
+        bytes: 8e6,
         along,
     }
 }

@@ -1,0 +1,218 @@
+//! What is to be otherwise: variants of what is played, each compared with how it was.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use reweave_planner::sandbox::{
+    Compared, Effort, JobCompared, SandboxError, Variant, VariantFile, compare_jobs,
+};
+use reweave_planner::sim::network;
+use reweave_planner::workload::job::{JobFile, Work};
+use serde::Serialize;
+
+use super::abreast::{self, Sides};
+use super::measured::Lossy;
+use super::progress::{self, Progress};
+use super::{MOST_WORK, input};
+use crate::error::CliError;
+use crate::page::tell;
+use crate::{Output, print, say};
+
+#[derive(Debug, Args)]
+pub(super) struct Allowed {
+    /// Exit with 1 if a variant takes so much longer in all than as it was
+    #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "variants",
+          allow_negative_numbers = true)]
+    fail_if_slower: Option<f64>,
+}
+
+fn percent(text: &str) -> Result<f64, &'static str> {
+    let percent = text.parse().ok();
+    let sound = percent.filter(|it: &f64| it.is_finite() && *it >= 0.0);
+    sound.ok_or("no share in percent, as 5 or 0.5")
+}
+
+/// A variant, and where its fabrics are written down.
+pub(super) struct Read {
+    name: String,
+    pub(super) variant: Variant,
+    /// What it makes of the job.
+    pub(super) job: Option<JobFile>,
+    files: [PathBuf; 2],
+}
+
+/// Upon what variants are to be tried.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Base<'b> {
+    /// The fabric, unless variants name it.
+    pub(super) fabric: Option<&'b Path>,
+    /// The name and the text of a job file.
+    pub(super) job: Option<[&'b str; 2]>,
+}
+
+impl Base<'_> {
+    pub(super) fn read_all(self, paths: &[PathBuf]) -> Result<Vec<Read>, CliError> {
+        paths.iter().map(|path| self.read(path)).collect()
+    }
+
+    /// With the files of its fabrics, which lie beside it.
+    fn read(self, path: &Path) -> Result<Read, CliError> {
+        let (name, text) = (path.display().to_string(), input::text(path)?);
+        let mut file = VariantFile::parse(&name, &text).map_err(CliError::Input)?;
+        let beside = |name| path.parent().unwrap_or(Path::new("")).join(name);
+        let recorded = match self.fabric {
+            Some(fabric) => fabric.to_owned(),
+            None => beside(file.recorded().map_err(CliError::Input)?),
+        };
+        let other = file.fabric().map_or_else(|| recorded.clone(), beside);
+        let changed = self.job.map(|[name, text]| file.job(name, text));
+        let job = changed.transpose().map_err(CliError::Input)?.flatten();
+        let fabrics = [input::fabric(&recorded)?, input::fabric(&other)?];
+        let variant = file.on(fabrics).map_err(CliError::Input)?;
+        Ok(Read {
+            name,
+            variant,
+            job,
+            files: [recorded, other],
+        })
+    }
+}
+
+/// How what was played fared with a variant.
+#[derive(Debug, Serialize)]
+pub(super) struct Answer<C> {
+    pub(super) name: String,
+    /// Of what was played out of the history.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(super) stretch: Option<Stretch>,
+    /// How much longer it takes in all; less than nothing where it is faster.
+    pub(super) slower_percent: f64,
+    #[serde(flatten)]
+    pub(super) compared: C,
+    wall_ms: f64,
+}
+
+/// A stretch of time of the history.
+#[derive(Debug, Serialize)]
+pub(super) struct Stretch {
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) resolution: String,
+    /// Links of the recorded fabric that lost something, by probes and ports.
+    pub(super) lossy: Vec<Lossy>,
+}
+
+impl Read {
+    /// `work` plays it; `of` is what knows of nothing to play where there is nothing.
+    pub(super) fn played<C: Sides>(
+        &self,
+        (costs, limit): (network::Costs, u64),
+        of: &str,
+        work: impl FnOnce(&mut Effort<'_>) -> Result<C, SandboxError>,
+    ) -> Result<Answer<C>, CliError> {
+        let began = Instant::now();
+        let mut progress = Progress::begin("tasks");
+        let watch = &mut |at| {
+            progress.see(at);
+            true
+        };
+        let compared = work(&mut Effort {
+            costs,
+            limit,
+            watch,
+        });
+        progress.end();
+        let compared = compared.map_err(|error| self.failed(error, of))?;
+        Ok(Answer {
+            name: self.name.clone(),
+            stretch: None,
+            slower_percent: compared.slower_percent(),
+            compared,
+            wall_ms: progress::millis(began),
+        })
+    }
+
+    /// An iteration of a job, and of what the variant makes of it.
+    pub(super) fn played_job(
+        &self,
+        job: &Work,
+        changed: Option<&Work>,
+    ) -> Result<Answer<JobCompared>, CliError> {
+        let works = [job, changed.unwrap_or(job)];
+        let effort = (network::Costs::default(), MOST_WORK);
+        self.played(effort, "the job", |effort| {
+            compare_jobs(works, &self.variant, effort)
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        Path::new(&self.name)
+    }
+
+    fn failed(&self, error: SandboxError, of: &str) -> CliError {
+        let [recorded, other] = &self.files;
+        match error {
+            SandboxError::NothingSent => CliError::NothingSent { of: of.to_owned() },
+            SandboxError::NotInFabric { name } => CliError::NotInFabric { name }.on(other),
+            SandboxError::AsItWas(error) => CliError::Replay(error).on(recorded),
+            SandboxError::Otherwise(error) => CliError::Replay(error).on(other),
+            SandboxError::JobAsItWas(error) => CliError::Simulation(error).on(recorded),
+            SandboxError::JobOtherwise(error) => CliError::Simulation(error).on(other),
+        }
+    }
+}
+
+impl Allowed {
+    /// Tells all answers, and then which are slower than that.
+    pub(super) fn judged<C: Sides>(
+        &self,
+        answers: &[Answer<C>],
+        output: Output,
+    ) -> Result<ExitCode, CliError> {
+        tell_all(output, answers)?;
+        let most = self.fail_if_slower.unwrap_or(f64::INFINITY);
+        let slower = answers.iter().filter(|it| it.slower_percent > most);
+        let mut verdict = ExitCode::SUCCESS;
+        for it in slower {
+            tell(&format!(
+                "{}: {} {:.1} % longer than as it was, and {most} % are allowed",
+                it.name,
+                C::TAKES,
+                it.slower_percent
+            ));
+            verdict = ExitCode::FAILURE;
+        }
+        Ok(verdict)
+    }
+}
+
+/// One answer is laid out whole; several are compared.
+fn tell_all<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliError> {
+    match (output, answers) {
+        (_, [answer]) => print(output, answer, |page| abreast::alone(page, answer))?,
+        (Output::Table, answers) => print(output, &(), |page| abreast::all(page, answers))?,
+        _ => return each(output, answers),
+    };
+    Ok(())
+}
+
+fn each<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliError> {
+    for answer in answers {
+        if output == Output::Yaml {
+            say("---\n")?;
+        }
+        print(output, answer, |_| ())?;
+    }
+    Ok(())
+}
+
+impl Answer<Compared> {
+    pub(super) fn during(self, stretch: Stretch) -> Self {
+        Self {
+            stretch: Some(stretch),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! How an iteration of the same job fares as it was and otherwise.
+
+use std::collections::BTreeMap;
+
+use reweave_common::carriage::{Carriage, Way};
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::{LinkId, NodeId};
+use serde::Serialize;
+
+use super::compared::{FULLEST, slower_percent};
+use super::variant::Routes;
+use super::{Effort, Fullest, SandboxError, Variant};
+use crate::workload::history::Routing;
+use crate::workload::job::Work;
+use crate::workload::{
+    Bounds, Evaluation, LaneLoad, Network, RankTime, Settings, SimulationError, Spreading, evaluate,
+};
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobCompared {
+    pub as_it_was: JobOutcome,
+    pub variant: JobOutcome,
+    pub events: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobOutcome {
+    pub iteration_ms: f64,
+    /// What it cannot be shorter than.
+    pub bounds: Bounds,
+    /// The mean over all ranks.
+    pub mean: RankTime,
+    /// The links that carried most of what they could in an iteration, one direction each.
+    pub fullest: Vec<Fullest>,
+}
+
+impl JobCompared {
+    /// How much longer an iteration takes in the variant; less than nothing where it is faster.
+    pub fn slower_percent(&self) -> f64 {
+        slower_percent([&self.as_it_was, &self.variant].map(|it| it.iteration_ms))
+    }
+}
+
+/// Plays an iteration of a job on the hosts of the recorded fabric, and as the variant has it: with what it
+/// makes of the job, on whoever has the places of these hosts.
+pub fn compare_jobs(
+    [job, changed]: [&Work; 2],
+    variant: &Variant,
+    effort: &mut Effort<'_>,
+) -> Result<JobCompared, SandboxError> {
+    let carriage = Carriage::default();
+    let recorded = &variant.recorded;
+    let network = Network::new(recorded, &job.placement, &carriage, job.settings.clone());
+    let as_it_was = effort.evaluate(job, &network);
+    let as_it_was = as_it_was.map_err(SandboxError::JobAsItWas)?;
+    let placement = variant.placement(&changed.placement)?;
+    let (fabric, carriage) = (&variant.fabric, variant.carriage());
+    let settings = variant.settings(&changed.settings);
+    let network = Network::new(fabric, &placement, &carriage, settings);
+    let otherwise = effort.evaluate(changed, &network);
+    let otherwise = otherwise.map_err(SandboxError::JobOtherwise)?;
+    Ok(JobCompared {
+        events: as_it_was.events + otherwise.events,
+        as_it_was: JobOutcome::new(&as_it_was, recorded),
+        variant: JobOutcome::new(&otherwise, fabric),
+    })
+}
+
+impl Effort<'_> {
+    fn evaluate(
+        &mut self,
+        job: &Work,
+        network: &Network<'_>,
+    ) -> Result<Evaluation, SimulationError> {
+        evaluate(&job.iteration, network, self.limit, self.watch)
+    }
+}
+
+impl Variant {
+    /// By rank, who has the place of its host.
+    fn placement(&self, recorded: &[NodeId]) -> Result<Vec<NodeId>, SandboxError> {
+        let hosts = recorded.iter().map(|&host| self.recorded.name(host));
+        hosts.map(|name| self.host(name)).collect()
+    }
+
+    fn carriage(&self) -> Carriage {
+        let way = |(&pair, nodes): (&(NodeId, NodeId), &Vec<NodeId>)| {
+            let nodes = nodes.clone();
+            (pair, vec![Way { nodes, weight: 1.0 }])
+        };
+        let ways: BTreeMap<_, _> = self.ways.iter().map(way).collect();
+        Carriage {
+            ways,
+            ..Carriage::default()
+        }
+    }
+
+    /// As the job has it, unless the variant says how traffic goes.
+    fn settings(&self, of_job: &Settings) -> Settings {
+        let spreading = match self.routes {
+            Routes::Recorded | Routes::Anew => of_job.spreading,
+            Routes::Chosen(Routing::Even) => Spreading::Even,
+            Routes::Chosen(Routing::Hashed(ecmp)) => Spreading::Hashed(ecmp),
+        };
+        Settings {
+            spreading,
+            ..of_job.clone()
+        }
+    }
+}
+
+impl JobOutcome {
+    fn new(evaluation: &Evaluation, fabric: &Fabric) -> Self {
+        let cables = 2 * fabric.links().len();
+        let lanes = evaluation.lanes.iter().filter(|it| it.index < cables);
+        let full = |it: &LaneLoad| {
+            let link = LinkId::from_index(it.index / 2);
+            Fullest::new(fabric, link, it.index % 2 == 1, it.utilization)
+        };
+        Self {
+            iteration_ms: evaluation.iteration_ms,
+            bounds: evaluation.bounds,
+            mean: evaluation.mean,
+            fullest: lanes.take(FULLEST).map(full).collect(),
+        }
+    }
+}
