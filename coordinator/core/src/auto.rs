@@ -20,10 +20,15 @@ use crate::rollout::{Hindrance, Turn, first_step, is_needed};
 use crate::state::{Outcome, Rollout, State};
 use crate::verify::concerned;
 
+/// So many times as often as else it looks at most, whatever goes down.
+const IN_A_HURRY: u32 = 10;
+
 /// Looks from time to time, and remembers when it did what.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Autopilot {
     looks: Pace,
+    /// Something has gone down since.
+    hurries: bool,
     /// How many plans had ended when it last looked.
     ended: u64,
     /// When it saw that one had which changed something.
@@ -104,14 +109,24 @@ impl Autopilot {
     pub(crate) fn advance(&mut self, turn: &mut Turn<'_>, arrivals: &Arrivals) {
         let Known { now, policy, .. } = turn.known;
         self.note_end(now, turn.state);
-        if policy.mode == Mode::Manual || !self.looks.is_due(now, policy.look_every) {
+        let every = match self.hurries {
+            true => policy.look_every / IN_A_HURRY,
+            false => policy.look_every,
+        };
+        if policy.mode == Mode::Manual || !self.looks.is_due(now, every) {
             return;
         }
+        self.hurries = false;
         self.failing.handle_time(turn.known, arrivals);
         self.waits = match is_at_it(turn.state) {
             true => None,
             false => self.look(turn),
         };
+    }
+
+    /// Something has gone down, and what is lost until the next look is lost.
+    pub(crate) fn hurry(&mut self) {
+        self.hurries = true;
     }
 
     fn note_end(&mut self, now: Moment, state: &State) {

@@ -270,7 +270,7 @@ impl Core {
                 self.senses.ingest.handle_disconnected(node);
                 self.arrivals.handle_disconnected(node);
             }
-            Input::Sample { node, sample } => self.senses.handle_sample(node, now, sample),
+            Input::Sample { node, sample } => self.handle_sample(node, now, sample),
             Input::Ack { node, ack } => self.handle_ack(now, node, ack),
             Input::DriverUp { optical } => self.senses.ingest.handle_driver(optical, true),
             Input::DriverDown { optical } => self.senses.ingest.handle_driver(optical, false),
@@ -367,6 +367,15 @@ impl Core {
             }
         };
         self.outbox.reply(id, Response::Refused(refused));
+    }
+
+    /// Routes over what has just gone down lead nowhere until somebody looks.
+    fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
+        if self.senses.ingest.falls(node, &sample) {
+            self.autopilot.hurry();
+            self.stirred = true;
+        }
+        self.senses.handle_sample(node, now, sample);
     }
 
     /// A switch that comes back is told again what it was told last.

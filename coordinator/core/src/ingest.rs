@@ -116,6 +116,19 @@ impl Ingest {
         self.addresses.settle(node);
     }
 
+    /// Whether a port that was up is said to be down.
+    pub(crate) fn falls(&self, node: NodeId, sample: &Sample) -> bool {
+        let known = self.observations.node(node);
+        let was_up = |name: &str| {
+            known.is_some_and(|it| it.counters.get(name).is_some_and(|it| it.value.up))
+        };
+        let down = sample.readings.iter().filter_map(|reading| match reading {
+            Reading::Counters(counters) if !counters.up => Some(&*counters.interface),
+            _ => None,
+        });
+        self.is_connected(node) && down.into_iter().any(was_up)
+    }
+
     pub fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
         if !self.is_connected(node) {
             return;

@@ -6,9 +6,10 @@ use reweave_common::flow::FlowKey;
 use reweave_common::operator::{Finding, Mode, Request, Response, Useless};
 
 use super::cluster::Cluster;
+use super::network::Network;
 use super::scene::*;
 use super::switch::Mood;
-use crate::{Author, Outcome, Reason};
+use crate::{Author, Outcome, Policy, Reason};
 
 /// The change is kept, and one flow goes over the other spine; that one and its spine.
 fn committed(mode: Mode) -> (Cluster, FlowKey, String) {
@@ -19,10 +20,14 @@ fn committed(mode: Mode) -> (Cluster, FlowKey, String) {
         cluster.apply(plan);
     }
     cluster.run_until_ended(1);
+    let (pinned, spine) = pinned(&cluster);
+    (cluster, pinned, spine)
+}
+
+fn pinned(cluster: &Cluster) -> (FlowKey, String) {
     let pinned = cluster.core.state().in_force().pins[0].flow;
     let spine = cluster.network.uplink(&pinned);
-    let spine = spine.strip_prefix("leaf0-").unwrap().to_owned();
-    (cluster, pinned, spine)
+    (pinned, spine.strip_prefix("leaf0-").unwrap().to_owned())
 }
 
 fn findings(cluster: &mut Cluster) -> Vec<Finding> {
@@ -45,6 +50,28 @@ fn a_pin_whose_way_has_come_to_an_end_is_taken_away_at_once() {
     cluster.assert_one_generation();
     let lift = cluster.core.state().history().next_back().unwrap();
     assert!(lift.plan.only_lifts() && lift.proposed.by == Author::Policy);
+}
+
+/// Whenever that is: it does not wait for the next look.
+#[test]
+fn what_goes_down_is_looked_at_at_once() {
+    for phase_s in [0, 1, 2, 3, 4] {
+        let policy = Policy {
+            mode: Mode::Auto,
+            look_every: Duration::from_secs(5),
+            ..Policy::default()
+        };
+        let mut cluster = Cluster::with(Network::new(2, 3), policy);
+        for (from, to, port) in [("h0", "h3", 1000), ("h1", "h4", 1001)] {
+            cluster.network.start(from, to, port, 0);
+        }
+        cluster.run_until_ended(1);
+        cluster.run_for(Duration::from_secs(phase_s));
+        let (_, spine) = pinned(&cluster);
+        cluster.network.fail(&spine, "leaf1");
+        let took = cluster.run_until_ended(2);
+        assert!(took < Duration::from_secs(2), "{took:?}, {phase_s} s later");
+    }
 }
 
 #[test]
