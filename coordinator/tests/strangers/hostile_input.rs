@@ -320,8 +320,19 @@ async fn bodies_that_are_none_are_refused_by_their_place() {
 fn wrong_bodies(target: &str) -> &'static [(&'static str, &'static str)] {
     match target.trim_end_matches('?') {
         target if target.ends_with("/sandbox") => &[
-            ("{}", "from"),
+            ("{}", "variants"),
             ("{\"from\": 1}", "from"),
+            ("{\"flows\": 1}", "flows"),
+            ("{\"job\": []}", "job"),
+            ("{\"fabric\": {}}", "fabric"),
+            (
+                "{\"variants\": [{\"name\": \"\", \"variant\": \"\"}]}",
+                "`flows`",
+            ),
+            (
+                "{\"flows\": \"\", \"job\": \"\", \"variants\": [{\"name\": \"\", \"variant\": \"\"}]}",
+                "one of",
+            ),
             (
                 "{\"from\": \"2m\", \"to\": \"1m\", \"variants\": 1}",
                 "variants",

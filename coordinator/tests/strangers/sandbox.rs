@@ -144,3 +144,133 @@ async fn what_cannot_be_played_is_a_problem_that_says_why() {
     let stranger = send_json(&house, "POST", "/api/v1/sandbox", "", &wrong);
     is_problem(&stranger, 401, "no-token");
 }
+
+/// Both over spine0, as what collided.
+const FLOWS: &str = "src,dst,bytes,start_us,path\n\
+                     h0,h2,25000000,0,h0>leaf0>spine0>leaf1>h2\n\
+                     h1,h3,25000000,0,h1>leaf0>spine0>leaf1>h3\n";
+const JOB: &str = "model = \"vgg16\"\nbatch_per_replica = 4\n";
+const NARROW: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\nhost_gbps = 0.4\n\
+                      uplink_gbps = 0.1\n";
+
+/// What is played besides the past, with variants that are named after their places.
+fn tried(house: &House, who: &str, mut what: Value, variants: &[&str]) -> Answer {
+    let variant = |(nth, text): (usize, &&str)| json!({ "name": format!("v{nth}"), "variant": text, "files": { "narrow.toml": NARROW } });
+    what["variants"] = variants.iter().enumerate().map(variant).collect();
+    send_json(house, "POST", "/api/v1/sandbox", who, &what.to_string())
+}
+
+fn figures(answer: &Answer, place: &str) -> Vec<i64> {
+    assert_eq!(answer.code, 200, "{}", answer.body);
+    let told = answer.json();
+    let variants = told["variants"].as_array().unwrap().iter();
+    let figure = |it: &Value| it["compared"].pointer(place).and_then(Value::as_f64);
+    variants
+        .map(|it| figure(it).unwrap_or_else(|| panic!("{it:#}")).round() as i64)
+        .collect()
+}
+
+#[tokio::test]
+async fn flows_and_jobs_are_played_as_the_past_is() {
+    let house = House::new();
+    let viewer = viewers(&house).await;
+    let before = state(&house, &viewer);
+    let apart = "[[way]]\nnodes = [\"h1\", \"leaf0\", \"spine1\", \"leaf1\", \"h3\"]\n";
+    let narrow = "recorded = \"fabric.toml\"\nfabric = \"narrow.toml\"\n";
+    let variants = ["", apart, narrow];
+    let flows = tried(&house, &viewer, json!({ "flows": FLOWS }), &variants);
+    assert_eq!(figures(&flows, "/as_it_was/end_ms"), [2000; 3]);
+    assert_eq!(figures(&flows, "/variant/end_ms")[..2], [2000, 1000]);
+    assert!(flows.json().get("from").is_none(), "{}", flows.body);
+    let given = json!({ "flows": FLOWS, "fabric": NARROW });
+    let given = tried(&house, &viewer, given, &["", "fabric = \"fabric.toml\"\n"]);
+    assert_eq!(figures(&given, "/as_it_was/end_ms"), [4000; 2]);
+    let larger = "[job]\nmodel = \"resnet50\"\nbatch_per_replica = 64\n";
+    let less = "without = [\"leaf0-spine1\"]\n";
+    let job = tried(&house, &viewer, json!({ "job": JOB }), &["", less, larger]);
+    let [was, then] =
+        ["/as_it_was/iteration_ms", "/variant/iteration_ms"].map(|it| figures(&job, it));
+    assert_eq!(was[0], then[0]);
+    assert!(then[1] > was[1] && then[2] != was[2], "{was:?} {then:?}");
+    assert_eq!(state(&house, &viewer), before);
+}
+
+/// Behind the heading of a table, and what is said of it.
+const NO_FLOWS: [(&str, &str); 6] = [
+    ("", "flows:1: it lists no flows"),
+    ("h0,h9,1,0", "flows:2: dst: the fabric has no node"),
+    ("h0,h1,-1,0", "flows:2: bytes: "),
+    ("h0,h1,1e300,0", "flows:2: bytes: "),
+    ("<script>,h1,1,0", "flows:2: src: "),
+    ("h0,h1,1", "flows:2: "),
+];
+const NO_JOBS: [(&str, &str); 5] = [
+    ("", "job:1: model: "),
+    ("model = \"x\"\nbatch = 1\n", "job:1: model: "),
+    (MANY_RANKS, "512 ranks are more than 256"),
+    (MANY_PARTS, "micro-batches of all ranks are more than"),
+    (OPERATORS, "name a preset"),
+];
+const MANY_RANKS: &str = "model = \"vgg16\"\nbatch_per_replica = 4\ngpus_per_host = 128\n";
+const MANY_PARTS: &str = "model = \"vgg16\"\nbatch_per_replica = 4\n\
+                          [parallelism]\nmicrobatches = 65536\n";
+const OPERATORS: &str = "model = \"two\"\nbatch = 4\nprofile = \"/etc/passwd\"\n\
+                         [[operator]]\nname = \"a\"\ntiming = \"a\"\nweight_bytes = 1\n\
+                         out_bytes_per_sample = 1\n";
+
+fn is_refused(answer: &Answer, kind: &str, says: &str) {
+    is_problem(answer, 422, kind);
+    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains(says), "{detail}");
+}
+
+#[tokio::test]
+async fn flows_and_jobs_that_cannot_be_played_are_problems_that_say_why() {
+    let house = House::new();
+    let viewer = viewers(&house).await;
+    let try_out = |what: Value| tried(&house, &viewer, what, &[""]);
+    let table = |rows: &str| format!("src,dst,bytes,start_us\n{rows}\n");
+    for (rows, says) in NO_FLOWS {
+        let answer = try_out(json!({ "flows": table(rows) }));
+        is_refused(&answer, "not-to-be-played", says);
+    }
+    for (job, says) in NO_JOBS {
+        let answer = try_out(json!({ "job": job }));
+        is_refused(&answer, "not-to-be-played", says);
+    }
+    let bad = try_out(json!({ "job": JOB, "fabric": "kind = 1" }));
+    is_refused(&bad, "not-to-be-played", "fabric.toml:1: kind: ");
+    let many = table(&"h0,h1,1,0\n".repeat(20_000));
+    let says = "20002 lines are more than 20000";
+    is_refused(&try_out(json!({ "flows": many })), "too-much", says);
+    let long = "x".repeat((1 << 20) + 1);
+    for what in ["flows", "job"] {
+        let says = format!("{what}: 1048577 bytes");
+        is_refused(&try_out(json!({ what: long })), "too-much", &says);
+    }
+    let both = try_out(json!({ "job": JOB, "flows": FLOWS }));
+    is_problem(&both, 400, "bad-request");
+}
+
+#[tokio::test]
+async fn a_variant_that_does_not_fit_what_is_played_says_so_alone() {
+    let house = House::new();
+    let viewer = viewers(&house).await;
+    let (flows, job) = (json!({ "flows": FLOWS }), json!({ "job": JOB }));
+    let no_job = "[job]\nbatch = 1\n";
+    for (what, variant, says) in [
+        (&flows, no_job, "v0:1: job: what is played is no job"),
+        (&job, "[job]\nbatch = 0\n", "v0:2: batch: 0 is not between"),
+        (
+            &job,
+            "[job]\ngpus_per_host = 128\n",
+            "512 ranks are more than",
+        ),
+        (&job, "fabric = \"x\"\n", "\"x\" is none of the files"),
+    ] {
+        let told = tried(&house, &viewer, what.clone(), &[variant, ""]).json();
+        let problem = told["variants"][0]["problem"].as_str().unwrap();
+        assert!(problem.starts_with(says), "{problem}");
+        assert!(told["variants"][1]["problem"].is_null(), "{told:#}");
+    }
+}

@@ -1,5 +1,8 @@
-//! The sandbox: traffic of the past, played with variants. Nothing here asks the core for anything but who
-//! asks; what comes of it is told to them alone.
+//! The sandbox: traffic of the past, flows or a job, played with variants. Nothing here asks the core for
+//! anything but who asks; what comes of it is told to them alone.
+
+mod plays;
+mod scene;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -9,45 +12,45 @@ use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use reweave_common::fabric::Fabric;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Request;
-use reweave_common::traffic::Burst;
 use reweave_history::{Kind, Question, written};
-use reweave_planner::sandbox::{Compared, Effort, Traffic, Variant, VariantFile, compare};
+use reweave_planner::sandbox::{Effort, VariantFile};
 use reweave_planner::sim::network::Costs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::changing::planned;
-use super::past::{moment, no_such_moment};
 use super::problem::Problem;
 use super::visitor::Visitor;
 use super::{Answered, Served};
 use crate::desk::Undone;
+use plays::Play;
+use scene::{Scene, Source};
 
 /// Connections over which nothing goes for half a minute end.
 pub(super) const LONGEST: Duration = Duration::from_secs(25);
-const LONGEST_SPAN: Duration = Duration::from_hours(1);
-const MOST_VARIANTS: usize = 4;
 const MOST_BURSTS: usize = 20_000;
 /// Links looked at; a core looks at some 20 million a second.
 const MOST_WORK: u64 = 400_000_000;
-/// As many as people look at, the largest first.
-const TOLD_BURSTS: usize = 50;
-/// What variants call the fabric of this cluster.
-const OWN_FABRIC: &str = "fabric.toml";
 
 type Asked<T> = Result<Json<T>, JsonRejection>;
 
-/// What is to be played.
+/// What is to be played: a stretch of the past (`from` and `to`), `flows`, or a `job`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plays {
     /// `2026-11-20T14:00:00Z`, or `15m` for so long ago.
-    from: String,
-    to: String,
+    from: Option<String>,
+    to: Option<String>,
+    /// The table that `reweave sim flows` takes.
+    flows: Option<String>,
+    /// The file that `reweave sim job` takes, of a preset.
+    job: Option<String>,
+    /// What flows or a job are played on; the cluster's own fabric when left out. In variants it is `fabric.toml`,
+    /// and what they call `recorded`.
+    fabric: Option<String>,
     /// At most four.
     #[schema(min_items = 1, max_items = 4)]
     variants: Vec<Otherwise>,
@@ -66,13 +69,17 @@ struct Otherwise {
     files: BTreeMap<String, String>,
 }
 
-/// How the same traffic fared.
-#[derive(Debug, Serialize, ToSchema)]
+/// How the same fared.
+#[derive(Debug, Default, Serialize, ToSchema)]
 struct Played {
-    from: String,
-    to: String,
+    /// Of the past alone, as the two that follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
     /// 1s, 10s or 5min.
-    resolution: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolution: Option<&'static str>,
     /// In the order in which they were asked for.
     variants: Vec<Fared>,
 }
@@ -80,15 +87,15 @@ struct Played {
 #[derive(Debug, Serialize, ToSchema)]
 struct Fared {
     name: String,
-    /// What `reweave --output json sim history` prints, with the largest bursts alone.
+    /// What `reweave --output json sim history`, `sim flows` or `sim job` print, with the largest bursts alone.
     #[schema(value_type = Option<Object>)]
     compared: Option<Value>,
     /// Why there is nothing of it.
     problem: Option<String>,
 }
 
-/// Plays what was sent in a stretch of the past: as it was, and as each variant has it. Nothing of the cluster
-/// is changed. An hour at most, and one at a time.
+/// Plays what was sent in a stretch of the past, flows or a job: as it was, and as each variant has it. Nothing of
+/// the cluster is changed. An hour at most, and one at a time.
 #[utoipa::path(
     post,
     path = "/sandbox",
@@ -100,9 +107,25 @@ pub(super) async fn play(
     visitor: Visitor,
     asked: Asked<Plays>,
 ) -> Answered {
-    let Json(asked) = asked.map_err(|error| Problem::bad_request(error.body_text()))?;
-    let [from, to] = span(&asked, SystemTime::now())?;
+    let Json(mut asked) = asked.map_err(|error| Problem::bad_request(error.body_text()))?;
+    let play = asked.play(SystemTime::now())?;
     visitor.name(&served.house).await?;
+    let (source, mut played) = match play {
+        Play::Past(span) => past(&served, span).await?,
+        Play::Text(text) => (Source::Text(text), Played::default()),
+    };
+    let own = served.house.fabric.clone();
+    let playing = served.sandbox.work(move |goes_on| {
+        let scene = Scene::set(source, asked.fabric.as_deref(), own)?;
+        let each = asked.variants.iter();
+        let played = each.map(|it| it.played(&scene, &goes_on));
+        Ok::<_, Problem>(played.collect())
+    });
+    played.variants = playing.await??;
+    Ok(Json(played).into_response())
+}
+
+async fn past(served: &Served, [from, to]: [Moment; 2]) -> Result<(Source, Played), Problem> {
     let question = Question {
         from,
         to,
@@ -111,7 +134,6 @@ pub(super) async fn play(
     };
     let reading = served.house.archive.read(move |past| past.look(&question));
     let window = reading.await?;
-    let resolution = window.resolution.name();
     let bursts = window.bursts();
     if bursts.len() > MOST_BURSTS {
         let detail = format!(
@@ -120,41 +142,13 @@ pub(super) async fn play(
         );
         return Err(too_much(detail));
     }
-    let fabric = served.house.fabric.clone();
-    let playing = served.sandbox.work(move |goes_on| {
-        let each = asked.variants.iter();
-        let played = each.map(|it| it.played(&fabric, &bursts, from, &goes_on));
-        played.collect::<Vec<_>>()
-    });
-    let variants = playing.await?;
-    let [from, to] = [from, to].map(written);
     let played = Played {
-        from,
-        to,
-        resolution,
-        variants,
+        from: Some(written(from)),
+        to: Some(written(to)),
+        resolution: Some(window.resolution.name()),
+        variants: Vec::new(),
     };
-    Ok(Json(played).into_response())
-}
-
-fn span(asked: &Plays, now: SystemTime) -> Result<[Moment; 2], Problem> {
-    let span = [moment(&asked.from, now)?, moment(&asked.to, now)?];
-    let [from, to] = span;
-    match (from < to, asked.variants.len()) {
-        (false, _) => {
-            let [from, to] = span.map(written);
-            Err(no_such_moment(format!("{from} is not before {to}")))
-        }
-        (_, 0) => Err(Problem::bad_request("there is no variant to play")),
-        (_, many) if many > MOST_VARIANTS => {
-            let detail = format!("{many} variants are more than {MOST_VARIANTS}");
-            Err(Problem::bad_request(detail))
-        }
-        _ if to.since(from) > LONGEST_SPAN => {
-            Err(too_much("more than an hour is too much to play here"))
-        }
-        _ => Ok(span),
-    }
+    Ok((Source::Past { bursts, from }, played))
 }
 
 fn too_much(detail: impl Into<String>) -> Problem {
@@ -177,52 +171,19 @@ impl From<Undone> for Problem {
 }
 
 impl Otherwise {
-    fn played(
-        &self,
-        fabric: &Fabric,
-        bursts: &[Burst],
-        from: Moment,
-        goes_on: &dyn Fn() -> bool,
-    ) -> Fared {
+    fn played(&self, scene: &Scene, goes_on: &dyn Fn() -> bool) -> Fared {
         let mut effort = Effort {
             costs: Costs::default(),
             limit: MOST_WORK,
             watch: &mut |_| goes_on(),
         };
-        let compared = self.variant(fabric).and_then(|variant| {
-            let traffic = Traffic::seen(bursts, from, &variant.recorded);
-            let compared = compare(&traffic, &variant, &mut effort);
-            compared.map_err(|error| error.to_string())
-        });
-        let told = compared.and_then(told);
+        let told = self.compared(scene, &mut effort);
         Fared {
             name: self.name.clone(),
             problem: told.as_ref().err().cloned(),
             compared: told.ok(),
         }
     }
-
-    fn variant(&self, fabric: &Fabric) -> Result<Variant, String> {
-        let file = VariantFile::parse(&self.name, &self.variant).map_err(|it| it.to_string())?;
-        let recorded = file.recorded().map_err(|it| it.to_string())?;
-        let names = [recorded, file.fabric().unwrap_or(recorded)];
-        let [recorded, other] = names.map(|name| match self.files.get(name) {
-            Some(text) => Fabric::parse(name, text).map_err(|error| error.to_string()),
-            None if name == OWN_FABRIC => Ok(fabric.clone()),
-            None => Err(format!(
-                "{name:?} is none of the files sent, and the cluster's own fabric is {OWN_FABRIC:?}"
-            )),
-        });
-        file.on([recorded?, other?]).map_err(|it| it.to_string())
-    }
-}
-
-fn told(mut compared: Compared) -> Result<Value, String> {
-    compared
-        .bursts
-        .sort_by_key(|it| std::cmp::Reverse(it.bytes));
-    compared.bursts.truncate(TOLD_BURSTS);
-    serde_json::to_value(&compared).map_err(|error| error.to_string())
 }
 
 /// A variant that somebody wants.
@@ -271,11 +232,9 @@ fn doing_without(variant: &str) -> Result<Vec<String>, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
-
     use super::*;
 
-    fn problem<T>(outcome: Result<T, Problem>) -> (u64, String) {
+    pub(super) fn problem<T>(outcome: Result<T, Problem>) -> (u64, String) {
         let problem = outcome.err().expect("it is refused");
         let told = serde_json::to_value(problem).unwrap();
         let detail = told["detail"].as_str().unwrap().to_owned();
@@ -300,34 +259,5 @@ mod tests {
             "{detail}"
         );
         assert_eq!(problem(doing_without("x = 1")).0, 422);
-    }
-
-    #[test]
-    fn no_more_is_played_than_somebody_has_patience_for() {
-        let now = UNIX_EPOCH + Duration::from_secs(1_795_183_200);
-        let asked = |from: &str, to: &str, variants: usize| {
-            let variant = || Otherwise {
-                name: "v".to_owned(),
-                variant: String::new(),
-                files: BTreeMap::new(),
-            };
-            let asked = Plays {
-                from: from.to_owned(),
-                to: to.to_owned(),
-                variants: (0..variants).map(|_| variant()).collect(),
-            };
-            span(&asked, now)
-        };
-        assert!(asked("1h", "0s", 4).is_ok());
-        for (from, to, variants, status, says) in [
-            ("1h", "0s", 5, 400, "5 variants are more than 4"),
-            ("1h", "0s", 0, 400, "no variant"),
-            ("1m", "2m", 1, 422, "is not before"),
-            ("then", "2m", 1, 422, "no moment"),
-            ("2h", "0s", 1, 422, "more than an hour"),
-        ] {
-            let told = problem(asked(from, to, variants));
-            assert!(told.0 == status && told.1.contains(says), "{told:?}");
-        }
     }
 }
