@@ -1,4 +1,4 @@
-// How the same traffic fared as it was and in each variant, side by side.
+// How the same fared as it was and in each variant, side by side.
 
 import { h, nothing, table } from "./dom.js";
 import { micros, rate, share } from "./units.js";
@@ -17,22 +17,43 @@ function sides(variants, resolution) {
   const row = (words, told) => [words, ...all.map(([, one]) => told(one))];
   const columns = all.map((_, index) => index + 1);
   const rows = [
-    row("ends after", (it) => micros(it.end_ms * 1000)),
-    row("bursts in all", (it) => micros(it.busy_ms * 1000)),
-    row("slowest burst", (it) => rate(it.slowest_mbps * 1e6)),
+    ...(first.bursts ? ofTraffic : ofJob).map(([words, told]) => row(words, told)),
     ...[0, 1, 2].map((place) => row(place ? "" : "fullest links", (it) => full(it.fullest[place]))),
   ];
   return h("div", { class: "compared" },
-    table("The same traffic", ["", ...all.map(([name]) => name)], rows, columns),
-    h("p", { class: "said" }, `Rows of ${resolution}. As it was, the model is off by ${share(first.mean_error)} on average and ${share(first.worst_error)} at most: believe a variant no more than that. ${first.bursts.length} bursts are shown, ${first.ways_unknown} went unknown ways, ${first.left_out} are left out.`),
-    table("The largest bursts", ["from", "to", "measured", "as it was", ...variants.map((it) => it.name)], bursts(variants), [2, ...columns.map((it) => it + 2)]));
+    table(first.bursts ? "The same traffic" : "The same job", ["", ...all.map(([name]) => name)], rows, columns),
+    first.bursts && bursts(variants, resolution));
 }
+
+const ms = (time) => micros(time * 1000);
+
+const ofTraffic = [
+  ["ends after", (it) => ms(it.end_ms)],
+  ["bursts in all", (it) => ms(it.busy_ms)],
+  ["slowest burst", (it) => rate(it.slowest_mbps * 1e6)],
+];
+
+const ofJob = [
+  ["an iteration takes", (it) => ms(it.iteration_ms)],
+  ["a rank computes", (it) => ms(it.mean.compute_ms)],
+  ["waits for its own communication", (it) => ms(it.mean.exposed_ms)],
+  ["waits for others", (it) => ms(it.mean.stalled_ms)],
+];
 
 const full = (link) => (link ? `${link.from} → ${link.to} ${share(link.share)}` : "–");
 
 const ROWS = 12;
 
-function bursts(variants) {
-  const first = variants[0].compared.bursts.slice(0, ROWS);
-  return first.map((burst, index) => [burst.from, burst.to, ...[burst.measured_mbps, burst.as_it_was_mbps, ...variants.map((it) => it.compared.bursts[index].variant_mbps)].map((mbps) => rate(mbps * 1e6))]);
+/** What was measured stands beside where something was. */
+function bursts(variants, resolution) {
+  const first = variants[0].compared;
+  const shown = first.bursts.slice(0, ROWS);
+  const wasMeasured = resolution !== undefined;
+  const names = [...(wasMeasured ? ["measured"] : []), "as it was", ...variants.map((it) => it.name)];
+  const rates = (burst, index) => [...(wasMeasured ? [burst.measured_mbps] : []), burst.as_it_was_mbps, ...variants.map((it) => it.compared.bursts[index].variant_mbps)];
+  const rows = shown.map((burst, index) => [burst.from, burst.to, ...rates(burst, index).map((mbps) => rate(mbps * 1e6))]);
+  const words = wasMeasured
+    ? `Rows of ${resolution}. As it was, the model is off by ${share(first.mean_error)} on average and ${share(first.worst_error)} at most: believe a variant no more than that. ${first.bursts.length} bursts are shown, ${first.ways_unknown} went unknown ways, ${first.left_out} are left out.`
+    : `${first.bursts.length} flows are shown.`;
+  return [h("p", { class: "said" }, words), table("The largest bursts", ["from", "to", ...names], rows, names.map((_, index) => index + 2))];
 }

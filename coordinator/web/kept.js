@@ -4,8 +4,10 @@ const KEPT = "reweave-sandbox";
 export const MOST = 4;
 export const LENGTHS = [["10 s", 10], ["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 hour", 3600]];
 
+const KINDS = ["past", "flows", "job"];
+
 /** Until the newest, unless a moment was chosen. */
-const NOTHING = { until: null, seconds: 60, variants: [] };
+export const NOTHING = { kind: "past", until: null, seconds: 60, flows: "", job: "", fabric: "", variants: [] };
 
 /** Null when it cannot be read. */
 export function kept() {
@@ -19,11 +21,12 @@ export function keepText(text) {
 
 function read(text) {
   try {
-    const { until, seconds, variants } = JSON.parse(text);
+    const { kind, until, seconds, flows, job, fabric, variants } = { ...NOTHING, ...JSON.parse(text) };
     const isMoment = until === null || Number.isFinite(Date.parse(until));
     const isLength = LENGTHS.some(([, known]) => known === seconds);
-    if (!isMoment || !isLength || variants.length > MOST) return null;
-    return { until, seconds, variants: variants.map(variantOf) };
+    const areTexts = [flows, job, fabric].every((it) => typeof it === "string");
+    if (!KINDS.includes(kind) || !isMoment || !isLength || !areTexts || variants.length > MOST) return null;
+    return { kind, until, seconds, flows, job, fabric, variants: variants.map(variantOf) };
   } catch {
     return null;
   }

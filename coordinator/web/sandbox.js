@@ -1,11 +1,12 @@
-// The sandbox: traffic of the past, played with variants of the cluster, which itself is left alone.
+// The sandbox: traffic of the past, flows or a job, played with variants of the cluster, which itself is left alone.
 
 import { Problem, get, post } from "./api.js";
 import { comparison } from "./compared.js";
 import { h, nothing, panel } from "./dom.js";
-import { LENGTHS, MOST, keepText, kept } from "./kept.js";
+import { MOST, NOTHING, keepText, kept } from "./kept.js";
 import { linkTo } from "./link.js";
 import { goTo } from "./main.js";
+import { sourceForm } from "./source.js";
 import { clock } from "./units.js";
 import { opened, variantCard } from "./variant.js";
 
@@ -14,25 +15,24 @@ const LONGEST_LINK = 32_000;
 
 export function sandbox(known) {
   const found = kept();
-  const until = h("input", { type: "datetime-local", step: 1, "aria-label": "Until when", onchange: chosen });
-  const length = h("select", { "aria-label": "How long", onchange: keep }, LENGTHS.map(([words, seconds]) => h("option", { value: seconds, selected: seconds === (found?.seconds ?? 60) }, words)));
+  const { variants: tried, ...source } = found ?? NOTHING;
+  const form = sourceForm(source, keep);
   const run = h("button", { type: "button", class: "main", onclick: simulate }, "Simulate");
   const stop = h("button", { type: "button", disabled: true, onclick: () => calledOff?.abort() }, "Stop");
   const said = h("p", { class: "said", role: "status" });
   const cards = h("div", { class: "cards abreast" });
-  const outcome = h("div", {}, nothing("Simulate to see how the same traffic would have fared."));
+  const outcome = h("div", {}, nothing("Simulate to see how the same would have fared."));
   const file = h("input", { type: "file", multiple: true, accept: ".toml", "aria-label": "Open variants and fabrics from files", onchange: open });
   const more = h("button", { type: "button", onclick: () => add() }, "Add a variant");
   const link = h("input", { class: "wide", readonly: true, hidden: true, "aria-label": "Link to this sandbox" });
-  let variants = found?.variants ?? [];
-  let moment = found?.until ?? null;
+  let variants = tried;
   let calledOff = null;
 
   async function begin() {
     if (!found) said.textContent = "What was shared cannot be read: its link may be cut off.";
-    const last = known.was ? Date.parse(known.was.at) : moment ? Date.parse(moment) : await newest();
-    if (last) until.value = clock(last).replace(" ", "T");
-    else said.textContent = "Nothing is written down yet: the history is a minute behind.";
+    const last = known.was ? Date.parse(known.was.at) : source.until ? Date.parse(source.until) : await newest();
+    if (last) form.show(last);
+    else if (source.kind === "past") said.textContent = "Nothing is written down yet: the history is a minute behind.";
   }
 
   async function newest() {
@@ -46,25 +46,17 @@ export function sandbox(known) {
     cards.replaceChildren(...variants.map((variant) => variantCard(known, variant, { changed: keep, removed: remove, promoted: promote })));
   }
 
-  function chosen() {
-    const at = new Date(until.value);
-    moment = isNaN(at) ? null : at.toISOString();
-    keep();
-  }
-
   function keep() {
     link.hidden = true;
-    keepText(textOf(moment));
+    keepText(JSON.stringify({ ...source, variants }));
   }
-
-  const textOf = (until) => JSON.stringify({ until, seconds: Number(length.value), variants });
 
   /** Everything is in the link; where it can be copied, it is. */
   async function share() {
-    const at = new Date(until.value);
-    if (isNaN(at)) return (said.textContent = "Say until when.");
-    link.value = linkTo(textOf(at.toISOString()));
-    if (link.value.length > LONGEST_LINK) return (said.textContent = "This is too long for a link: save the variants as files.");
+    const asked = form.asked();
+    if (typeof asked === "string") return (said.textContent = asked);
+    link.value = linkTo(JSON.stringify({ ...source, ...(asked.to && { until: asked.to }), variants }));
+    if (link.value.length > LONGEST_LINK) return (said.textContent = "This is too long for a link: save it as files.");
     link.hidden = false;
     link.select();
     const copied = await navigator.clipboard?.writeText(link.value).then(() => true, () => false);
@@ -88,16 +80,16 @@ export function sandbox(known) {
   }
 
   async function simulate() {
-    const to = new Date(until.value);
-    if (isNaN(to)) return (said.textContent = "Say until when.");
-    const from = new Date(to - Number(length.value) * 1000);
+    const asked = form.asked();
+    if (typeof asked === "string") return (said.textContent = asked);
     calledOff = new AbortController();
     [run.disabled, stop.disabled] = [true, false];
     said.textContent = "Simulating…";
-    const played = await trying(() => post("/sandbox", { from: from.toISOString(), to: to.toISOString(), variants }, calledOff.signal));
+    const played = await trying(() => post("/sandbox", { ...asked, variants }, calledOff.signal));
     [run.disabled, stop.disabled] = [false, true];
     if (!played) return;
-    said.textContent = `Played from ${clock(from)} to ${clock(to)}; nothing of the cluster was changed.`;
+    const stretch = asked.from ? ` from ${clock(Date.parse(asked.from))} to ${clock(Date.parse(asked.to))}` : "";
+    said.textContent = `Played${stretch}; nothing of the cluster was changed.`;
     outcome.replaceChildren(comparison(played));
   }
 
@@ -123,7 +115,7 @@ export function sandbox(known) {
   begin();
   return {
     element: h("div", {},
-      panel("Traffic of the past", h("div", { class: "bar" }, h("span", {}, "until"), until, h("span", {}, "for"), length, run, stop, h("button", { type: "button", onclick: share }, "Share")), link, said),
+      panel("What is played", h("div", { class: "bar" }, form.kind, run, stop, h("button", { type: "button", onclick: share }, "Share")), form.place, link, said),
       panel("Side by side", outcome), panel("Variants", h("div", { class: "bar" }, more, file), cards)),
     heard() {},
     leave: () => calledOff?.abort(),

@@ -2,9 +2,9 @@
 
 import { h } from "./dom.js";
 
-/** Files that were opened: those that say what was recorded are variants, all others fabrics that they name. */
+/** Files that were opened: those that say of what kind they are are fabrics, all others variants that name these. */
 export function opened(texts) {
-  const isVariant = ([, text]) => /^\s*recorded\s*=/m.test(text);
+  const isVariant = ([, text]) => !/^\s*kind\s*=/m.test(text);
   const files = Object.fromEntries(texts.filter((one) => !isVariant(one)));
   return texts.filter(isVariant).map(([name, variant]) => ({ name: name.replace(/\.toml$/, ""), variant, files }));
 }
@@ -34,9 +34,9 @@ export function variantCard(known, variant, { changed, removed, promoted }) {
   const mayChange = known.me.role === "operator";
   return h("article", { class: "card" },
     h("div", { class: "bar" }, name, links, places, ways),
-    text, h("p", { class: "said" }, Object.keys(variant.files).length ? `Fabrics: ${Object.keys(variant.files).join(", ")}` : "fabric.toml is the cluster's own fabric."),
+    text, h("p", { class: "said" }, Object.keys(variant.files).length ? `Fabrics: ${Object.keys(variant.files).join(", ")}` : "fabric.toml is the cluster's own fabric, or the one above."),
     h("div", { class: "bar" },
-      h("button", { type: "button", onclick: () => save(variant) }, "Save as a file"),
+      h("button", { type: "button", onclick: () => save(`${variant.name.replace(/[^\w.-]+/g, "-")}.toml`, variant.variant) }, "Save as a file"),
       h("button", { type: "button", disabled: !mayChange, onclick: () => promoted(variant, plan) }, "Make it a plan"),
       h("button", { type: "button", onclick: () => removed(variant) }, "Remove")), plan);
 }
@@ -55,7 +55,8 @@ function withKey(text, key, value) {
   const line = `${key} = ${Array.isArray(value) ? `[${value.map(quoted).join(", ")}]` : quoted(value)}`;
   const there = new RegExp(`^${key}\\s*=.*$`, "m");
   if (there.test(text)) return text.replace(there, () => line);
-  return text.replace(/^(recorded\s*=.*)$/m, (first) => `${first}\n${line}`);
+  const first = /^recorded\s*=.*$/m;
+  return first.test(text) ? text.replace(first, (recorded) => `${recorded}\n${line}`) : `${line}\n${text}`;
 }
 
 function without(text, link) {
@@ -70,8 +71,8 @@ function swapped(text, a, b) {
   return `${text.trimEnd()}\n\n[hosts]\n${lines}`;
 }
 
-function save({ name, variant }) {
-  const url = URL.createObjectURL(new Blob([variant], { type: "application/toml" }));
-  h("a", { href: url, download: `${name.replace(/[^\w.-]+/g, "-")}.toml` }).click();
+export function save(name, text) {
+  const url = URL.createObjectURL(new Blob([text], { type: "application/octet-stream" }));
+  h("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }

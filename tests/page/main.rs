@@ -11,6 +11,7 @@ mod needs;
 mod plans;
 #[path = "../play.rs"]
 mod play;
+mod tried;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -200,6 +201,7 @@ fn is_played_otherwise(stage: &Stage, browser: &mut Browser) {
     assert!(text.contains(HOSTILE), "{text}");
     names_are_text(browser);
     is_shared(browser);
+    tried::flows_and_jobs_are_played(browser);
     browser.press("Make it a plan");
     browser.when("document.body.innerText.includes('no plan can bring about')");
     assert_eq!(must(stage.operator().status()).generation, generation);

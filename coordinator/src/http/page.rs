@@ -46,6 +46,7 @@ assets! {
     "/assets/then.js" SCRIPT "then.js",
     "/assets/jobs.js" SCRIPT "jobs.js",
     "/assets/sandbox.js" SCRIPT "sandbox.js",
+    "/assets/source.js" SCRIPT "source.js",
     "/assets/variant.js" SCRIPT "variant.js",
     "/assets/compared.js" SCRIPT "compared.js",
     "/assets/kept.js" SCRIPT "kept.js",

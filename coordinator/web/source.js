@@ -1,0 +1,65 @@
+// What the sandbox plays: traffic of the past, flows from a table, or a job; and on what.
+
+import { h } from "./dom.js";
+import { LENGTHS } from "./kept.js";
+import { clock } from "./units.js";
+import { save } from "./variant.js";
+
+const TEXTS = {
+  flows: ["Flows, as a table", "src,dst,bytes,start_us\nh0,h1,1000000,0", "flows.csv"],
+  job: ["The job, as its file says it", 'model = "llama"\nbatch_per_replica = 4', "job.toml"],
+};
+const WORDS = [["past", "Traffic of the past"], ["flows", "Flows from a table"], ["job", "A job"]];
+
+/** `source` is kept as it is changed, and `changed` is told. */
+export function sourceForm(source, changed) {
+  const until = h("input", { type: "datetime-local", step: 1, "aria-label": "Until when", onchange: chosen });
+  const length = h("select", { "aria-label": "How long", onchange: () => { source.seconds = Number(length.value); changed(); } }, LENGTHS.map(([words, seconds]) => h("option", { value: seconds, selected: seconds === source.seconds }, words)));
+  const kind = h("select", { "aria-label": "Source", onchange: () => { source.kind = kind.value; changed(); draw(); } }, WORDS.map(([value, words]) => h("option", { value, selected: value === source.kind }, words)));
+  const past = h("div", { class: "bar" }, h("span", {}, "until"), until, h("span", {}, "for"), length);
+  const place = h("div", {});
+
+  function chosen() {
+    const at = new Date(until.value);
+    source.until = isNaN(at) ? null : at.toISOString();
+    changed();
+  }
+
+  function draw() {
+    place.replaceChildren(...(source.kind === "past" ? [past] : texts(source, changed)));
+  }
+
+  /** What is to be sent; words where that cannot be said yet. */
+  function asked() {
+    if (source.kind !== "past") return { [source.kind]: source[source.kind], ...(source.fabric.trim() && { fabric: source.fabric }) };
+    const to = new Date(until.value);
+    if (isNaN(to)) return "Say until when.";
+    return { from: new Date(to - source.seconds * 1000).toISOString(), to: to.toISOString() };
+  }
+
+  draw();
+  return { kind, place, asked, show: (at) => (until.value = clock(at).replace(" ", "T")) };
+}
+
+function texts(source, changed) {
+  const [words, example, name] = TEXTS[source.kind];
+  const keep = (key) => (value) => { source[key] = value; changed(); };
+  return [
+    ...field(words, source[source.kind], { rows: 6, placeholder: example }, name, keep(source.kind)),
+    ...field("The fabric (the cluster's own while this is empty)", source.fabric, { rows: 2, placeholder: 'kind = "leaf-spine"' }, "fabric.toml", keep("fabric")),
+  ];
+}
+
+/** A text that is typed, or opened from a file; and saved as one of this name. */
+function field(words, value, attributes, name, keep) {
+  const text = h("textarea", { ...attributes, spellcheck: "false", "aria-label": words, oninput: () => keep(text.value) });
+  text.value = value;
+  const file = h("input", { type: "file", accept: name.replace(/^.*\./, "."), "aria-label": `${words}: open a file`, onchange: open });
+  async function open() {
+    if (!file.files.length) return;
+    text.value = await file.files[0].text();
+    file.value = "";
+    keep(text.value);
+  }
+  return [h("div", { class: "bar" }, h("span", {}, words), file, h("button", { type: "button", "aria-label": `${words}: save as a file`, onclick: () => save(name, text.value) }, "Save as a file")), text];
+}
