@@ -168,6 +168,17 @@ impl Change {
         self.parts().iter().all(one)
     }
 
+    fn is_of_answers(&self) -> bool {
+        let one = |part: &Self| matches!(part, Self::Acked { .. });
+        self.parts().iter().all(one)
+    }
+
+    /// Whether neither asks what came of the other.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let both = |is_so: fn(&Self) -> bool| is_so(self) && is_so(other);
+        both(Self::is_of_members) || both(Self::is_of_answers)
+    }
+
     /// Whether an orchestrator has told of a job, whatever else there is.
     pub(crate) fn tells_of_jobs(&self) -> bool {
         let one = |part: &Self| matches!(part, Self::Registered { .. });

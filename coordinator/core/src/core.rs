@@ -402,7 +402,7 @@ impl Core {
             let flows = rerouted(&self.state.in_force().pins, &rollout.plan.pins);
             let settled = now + self.senses.policy.settle;
             self.senses.ingest.handle_rerouted(node, flows, settled);
-            self.outbox.append(now, Change::Acked { node, ack });
+            self.outbox.join(now, Change::Acked { node, ack });
         }
     }
 

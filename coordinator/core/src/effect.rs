@@ -110,6 +110,9 @@ pub enum Effect {
     },
 }
 
+/// So much shares an entry at most: answers tell all that a node holds.
+const MOST_BESIDE: usize = 64;
+
 /// Effects that wait to be carried out, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outbox {
@@ -126,16 +129,20 @@ impl Outbox {
 
     /// In one entry with others like it that wait to be handed out.
     pub(crate) fn join(&mut self, at: Moment, change: Change) {
-        match self.shared() {
+        match self.waiting_beside(&change) {
             Some(command) => command.change.join(change),
             None => self.append(at, change),
         }
     }
 
-    fn shared(&mut self) -> Option<&mut Command> {
+    fn waiting_beside(&mut self, change: &Change) -> Option<&mut Command> {
         let mut effects = self.effects.iter_mut();
         effects.find_map(|effect| match effect {
-            Effect::Append(command) if command.change.is_of_members() => Some(command),
+            Effect::Append(command)
+                if command.change.is_like(change) && command.change.parts().len() < MOST_BESIDE =>
+            {
+                Some(command)
+            }
             _ => None,
         })
     }
@@ -197,9 +204,34 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
+    use reweave_common::holding::Holding;
+    use reweave_common::instruction::Token;
     use reweave_common::plan::Generation;
 
     use super::*;
+
+    /// Of a thousand agents that answer at once, nobody waits for a thousand entries.
+    #[test]
+    fn answers_that_wait_share_an_entry() {
+        let mut outbox = Outbox::default();
+        for node in 0..3 {
+            let ack = Ack {
+                generation: Generation(1),
+                token: Token(1),
+                outcome: Ok(Holding::default()),
+            };
+            let node = NodeId::from_index(node);
+            outbox.join(Moment::default(), Change::Acked { node, ack });
+            if node.index() == 0 {
+                assert!(matches!(outbox.poll(), Some(Effect::Append(_))));
+            }
+        }
+        outbox.handle_applied();
+        let Some(Effect::Append(Command { change, .. })) = outbox.poll() else {
+            panic!("there were two more");
+        };
+        assert_eq!(change.parts().len(), 2);
+    }
 
     #[test]
     fn nothing_that_follows_an_append_comes_out_before_it_is_applied() {
