@@ -30,7 +30,7 @@ use crate::collectives::{self, Listener};
 use crate::error::AgentError;
 use crate::flows::FlowSocket;
 use crate::host::{COUNTERS_PERIOD, Host};
-use crate::netlink::{Link, RouteSocket};
+use crate::netlink::{Link, LinkTurns, RouteSocket};
 use crate::preflight::Door;
 use crate::probes::{ProbeError, Prober};
 use crate::probing::{Engine, ProbeThread};
@@ -54,6 +54,7 @@ const MOST_ANSWERS: usize = 1024;
 pub struct Agent {
     role: Role,
     route: RouteSocket,
+    turns: LinkTurns,
     switch: Switch,
     flow_socket: FlowSocket,
     host: Host,
@@ -99,6 +100,7 @@ impl Agent {
         let mut agent = Self {
             role,
             route: RouteSocket::open()?,
+            turns: LinkTurns::open()?,
             switch: Switch::new(software),
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
@@ -188,6 +190,24 @@ impl Agent {
             taken: clock::now(),
             readings: std::mem::take(&mut self.news),
         })
+    }
+
+    /// What has come up or gone down since it was last told, in a sample of its own; and whether there is
+    /// nothing more to hear for now.
+    pub fn poll_turned(&mut self) -> (Option<Sample>, bool) {
+        let (links, is_all) = self.turns.poll();
+        let wires = links.into_iter().filter(|link| !link.loopback);
+        let readings = self
+            .links
+            .handle_turns(wires.map(|link| link.count).collect());
+        let taken = clock::now();
+        let sample = (!readings.is_empty()).then_some(Sample { taken, readings });
+        (sample, is_all)
+    }
+
+    /// Readable when [`Self::poll_turned`] should be called.
+    pub fn turns(&self) -> io::Result<OwnedFd> {
+        self.turns.heard()
     }
 
     pub fn watch(&mut self, watch: &Watch) {

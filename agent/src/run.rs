@@ -30,6 +30,7 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
     let mut ends = endings().map_err(failed)?;
     let answers = agent.answers().map_err(failed)?;
     let answers = answers.map(watched).transpose().map_err(failed)?;
+    let turns = agent.turns().and_then(watched).map_err(failed)?;
     let mut ticks = ticks(pace);
     let mut watchdog = Watchdog::ready();
     let mut news_due = Instant::now();
@@ -46,6 +47,14 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
                 if agent.receive()? {
                     ready.clear_ready();
                 }
+            }
+            ready = readable(Some(&turns)) => {
+                let mut ready = ready.map_err(failed)?;
+                let (turned, is_all) = agent.poll_turned();
+                if is_all {
+                    ready.clear_ready();
+                }
+                turned.into_iter().for_each(|it| uplink.send_measured(it));
             }
             () = sleep_until(next_due(&agent, news_due)) => {}
             () = ended(&mut ends) => {

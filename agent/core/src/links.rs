@@ -22,6 +22,8 @@ pub struct LinkCount {
 #[derive(Debug, Default)]
 pub struct LinkBook {
     meters: BTreeMap<String, [Meter; 2]>,
+    /// What was last told of each.
+    told: BTreeMap<String, Counters>,
     /// Interfaces that are not there any more, and when they were missed first.
     vanished: BTreeMap<String, Moment>,
 }
@@ -46,10 +48,24 @@ impl LinkBook {
         readings
     }
 
+    /// Those of these that have come up or gone down since they were last told of: as busy as they were then,
+    /// since so soon after that nothing can be said of it.
+    pub fn handle_turns(&mut self, links: Vec<LinkCount>) -> Vec<Reading> {
+        let turned = links.into_iter().filter_map(|link| {
+            let told = self.told.get_mut(&link.interface)?;
+            (told.up != link.up).then(|| {
+                told.up = link.up;
+                Reading::Counters(told.clone())
+            })
+        });
+        turned.collect()
+    }
+
     fn miss(&mut self, now: Moment, links: &[LinkCount]) {
         let is_there = |name: &str| links.iter().any(|link| link.interface == name);
         let gone = self.meters.extract_if(.., |name, _| !is_there(name));
         self.vanished.extend(gone.map(|(name, _)| (name, now)));
+        self.told.retain(|name, _| is_there(name));
         self.vanished.retain(|name, _| !is_there(name));
         while self.vanished.len() > MOST_VANISHED {
             let oldest = self.vanished.iter().min_by_key(|(_, since)| **since);
@@ -64,7 +80,7 @@ impl LinkBook {
             let busy = None;
             meter.handle_count(Count { at, bytes, busy })
         };
-        Counters {
+        let told = Counters {
             send_rate: rate(sent, link.sent),
             receive_rate: rate(received, link.received),
             interface: link.interface,
@@ -72,7 +88,9 @@ impl LinkBook {
             sent: link.sent,
             received: link.received,
             dropped_packets: link.dropped_packets,
-        }
+        };
+        self.told.insert(told.interface.clone(), told.clone());
+        told
     }
 }
 
@@ -113,6 +131,38 @@ mod tests {
         let second = rates(&mut book, 1, links);
         let expected = [[Some(100.0), Some(0.0)], [Some(0.0), Some(200.0)]];
         assert_eq!(second, expected);
+    }
+
+    #[test]
+    fn whatever_turns_is_told_once_and_counts_go_on_as_they_were() {
+        let mut book = LinkBook::default();
+        rates(&mut book, 0, vec![link("swp0", 0, 0), link("swp1", 0, 0)]);
+        rates(
+            &mut book,
+            1,
+            vec![link("swp0", 12_500_000, 0), link("swp1", 0, 0)],
+        );
+        let turns = |up| {
+            ["swp0", "swp2"].map(|name| LinkCount {
+                up,
+                ..link(name, 13_000_000, 0)
+            })
+        };
+        assert_eq!(book.handle_turns(turns(true).into()), []);
+        let [Reading::Counters(down)] = &book.handle_turns(turns(false).into())[..] else {
+            panic!("one of them was up");
+        };
+        assert!(
+            !down.up && down.send_rate.map(Rate::mbps) == Some(100.0),
+            "{down:?}"
+        );
+        assert_eq!(book.handle_turns(turns(false).into()), []);
+        let later = rates(
+            &mut book,
+            2,
+            vec![link("swp0", 25_000_000, 0), link("swp1", 0, 0)],
+        );
+        assert_eq!(later[0], [Some(100.0), Some(0.0)]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod queues;
 mod routes;
 mod socket;
 mod statics;
+mod turns;
 
 pub use choice::{Leaves, OwnHashing};
 pub(crate) use dcb::Priorities;
@@ -22,6 +23,7 @@ pub use links::Link;
 pub use pins::{Held, PinError};
 pub use routes::{HeldRoutes, RouteError};
 pub(crate) use socket::{NetlinkSocket, listed};
+pub use turns::LinkTurns;
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;

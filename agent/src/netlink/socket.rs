@@ -14,7 +14,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use super::error::{NetlinkError, Refused};
 
 /// More than the kernel ever puts in one datagram of a dump.
-const BUFFER: usize = 64 * 1024;
+pub(super) const BUFFER: usize = 64 * 1024;
 /// The kernel answers at once; an answer that got lost must not hang the agent.
 const PATIENCE_S: i64 = 2;
 /// A dump during which something changed is asked for again.
@@ -118,7 +118,7 @@ impl NetlinkSocket {
     ) -> Result<Option<Vec<M>>, NetlinkError> {
         let mut answer = Answer {
             what,
-            sequence: self.sequence,
+            sequence: Some(self.sequence),
             listed: vec![],
             torn: false,
         };
@@ -139,11 +139,11 @@ impl NetlinkSocket {
     }
 }
 
-/// What a datagram lists, as far as it makes sense; of the answer to a question with number 0.
+/// What a datagram lists, as far as it makes sense, whoever asked for it.
 pub(crate) fn listed<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<M> {
     let mut answer = Answer {
         what: "list",
-        sequence: 0,
+        sequence: None,
         listed: vec![],
         torn: false,
     };
@@ -154,7 +154,8 @@ pub(crate) fn listed<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<M> {
 /// What has arrived of an answer.
 struct Answer<M> {
     what: &'static str,
-    sequence: u32,
+    /// Absent where nothing was asked.
+    sequence: Option<u32>,
     listed: Vec<M>,
     torn: bool,
 }
@@ -168,7 +169,9 @@ impl<M: NetlinkDeserializable> Answer<M> {
                 .map_err(|source| NetlinkError::Decode { what, source })?;
             let length = (message.header.length as usize).next_multiple_of(4);
             datagram = datagram.get(length..).unwrap_or_default();
-            if message.header.sequence_number == self.sequence && self.take_message(message)? {
+            let number = message.header.sequence_number;
+            let is_meant = self.sequence.is_none_or(|asked| asked == number);
+            if is_meant && self.take_message(message)? {
                 return Ok(true);
             }
         }

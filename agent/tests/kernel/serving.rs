@@ -42,6 +42,7 @@ tests! {
     no_report_waits_for_programs_that_hang,
     an_agent_without_rights_reports_what_it_may,
     an_interface_that_vanishes_is_reported_and_survived,
+    what_comes_up_or_goes_down_waits_for_no_report,
     sixteen_flows_cost_little,
 }
 
@@ -460,6 +461,27 @@ fn an_interface_that_vanishes_is_reported_and_survived() {
             reading(&link, |it| cannot_send(&it).then_some(())).await;
         }
         assert_eq!(host.0.try_wait().expect("a child"), None, "it ended");
+    });
+}
+
+/// The next report is long after anybody's patience is at its end.
+fn what_comes_up_or_goes_down_waits_for_no_report() {
+    let _fabric = Fabric::new();
+    plug_in("h0");
+    at_the_coordinator(async |mut stage| {
+        let _host = stage.start_at("h0", "300000");
+        let link = stage.session("h0").await;
+        let spare = |reading| match reading {
+            Reading::Counters(it) if it.interface == "spare0" => Some(it.up),
+            _ => None,
+        };
+        assert!(reading(&link, spare).await);
+        for to in ["down", "up"] {
+            let asked = Instant::now();
+            ip_in("h0", &["link", "set", "spare1", to]);
+            assert_eq!(reading(&link, spare).await, to == "up");
+            eprintln!("{to}, told after {:?}", asked.elapsed());
+        }
     });
 }
 
