@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
+use std::mem;
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -18,6 +19,7 @@ use reweave_common::operator::Request;
 use reweave_common::sample::{Interface, Reading};
 use reweave_formats::optical::pairs::read_pairs;
 use reweave_formats::optical::restconf::CIRCUITS;
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::followers::{Followers, World};
@@ -53,8 +55,12 @@ pub(crate) async fn measure() {
     members.start(0);
     let switch = OpticalSwitch::start(&members);
     let _driver = drive(&members, &switch);
-    let _watch = tokio::spawn(see_light(switch.restconf.clone(), Arc::clone(&world)));
-    let _followers = Followers::of(&members, &nodes, &world);
+    let followers = Followers::of(&members, &nodes, &world);
+    let _watch = tokio::spawn(see_light(
+        switch.restconf.clone(),
+        Arc::clone(&world),
+        followers.looks(),
+    ));
     let mut operator = members.operator(0);
     until_all_report(&mut operator, nodes.len()).await;
     until_driven(&mut operator).await;
@@ -215,7 +221,8 @@ fn drive(members: &Members, switch: &OpticalSwitch) -> Running {
     Running(run.spawn().expect("it was built"))
 }
 
-async fn see_light(restconf: String, world: Arc<Ring>) {
+/// Agents tell at once which ports have come up or gone down.
+async fn see_light(restconf: String, world: Arc<Ring>, looks: BTreeMap<NodeId, Arc<Notify>>) {
     let address = restconf.parse().expect("it is an address");
     let mut line = Line::to(address, "nobody").await.expect("it listens");
     loop {
@@ -225,7 +232,13 @@ async fn see_light(restconf: String, world: Arc<Ring>) {
         };
         let pairs = read_pairs(&String::from_utf8_lossy(&told)).expect("they are pairs");
         let ports = pairs.iter().flat_map(|pair| pair.circuit().ports());
-        *lock(&world.lit) = ports.map(|port| port.0).collect();
+        let ports = ports.map(|port| port.0).collect();
+        let before = mem::replace(&mut *lock(&world.lit), ports);
+        let turned = &*lock(&world.lit) ^ &before;
+        let hosts: BTreeSet<_> = turned.iter().map(|port| (port - 1) / FIBRES).collect();
+        for host in hosts {
+            looks[&NodeId::from_index(host.into())].notify_one();
+        }
         sleep(LOOK_EVERY).await;
     }
 }

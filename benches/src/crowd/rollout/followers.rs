@@ -80,6 +80,11 @@ impl Followers {
         self.looks[&node].notify_one();
     }
 
+    /// For whoever sees first what they would see.
+    pub(crate) fn looks(&self) -> BTreeMap<NodeId, Arc<Notify>> {
+        self.looks.clone()
+    }
+
     /// What was held before counts for nothing.
     pub(crate) fn forget(&mut self) {
         while self.held.try_recv().is_ok() {}
