@@ -42,7 +42,7 @@ pub type RdmaWay = (Ipv4Addr, Option<Transport>);
 impl HostObservations {
     /// Each way is measured seldom where there are many hosts.
     const RDMA_AGE: Duration = Duration::from_secs(600);
-    const MOST_PLACES: usize = 512;
+    const MOST_PLACES: usize = 2048;
     const MOST_LACKS: usize = 64;
     const MOST_PEERS: usize = 4096;
     const MOST_SIGNALS: usize = 64;

@@ -174,7 +174,8 @@ impl Observations {
 }
 
 impl NodeObservations {
-    const MOST_INTERFACES: usize = 512;
+    /// The largest switches have 512 ports, and more interfaces than that.
+    const MOST_INTERFACES: usize = 2048;
     const MOST_FLOWS: usize = 4096;
     const MOST_PROBED: usize = 4096;
     const MOST_RULES: usize = 4096;

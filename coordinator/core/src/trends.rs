@@ -53,7 +53,7 @@ struct Counting {
 impl Trends {
     pub(crate) const HALF: Duration = Duration::from_secs(60);
     /// No node has more interfaces.
-    const MOST_PLACES: usize = 512;
+    const MOST_PLACES: usize = 2048;
     /// Two hours of halves.
     const MOST_HALVES: usize = 120;
 

@@ -48,6 +48,9 @@ fn run(part: &str) {
 
 /// Beside what is asked of all of them.
 fn tell(figure: &str, times: Vec<Duration>, asked_ms: f64) {
+    if times.is_empty() {
+        return println!("{figure} 0 - - - - {asked_ms:.0} missed");
+    }
     let times = Spread::of(times);
     let [least, p50, p99, most] = [0.0, 0.5, 0.99, 1.0].map(|share| times.ms(share));
     let count = times.count();

@@ -2,7 +2,6 @@
 //! what is for its host over the other spine; then it may carry again.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use reweave_common::fabric::Role;
 use reweave_common::operator::Request;
@@ -43,8 +42,10 @@ pub(crate) async fn measure() {
         };
         let last = followers.all_hold(generation, TOLD).await;
         held.extend(last.map(|at| at - said));
-        let committed = committed(&mut operator, generation).await;
-        kept.extend(committed.map(|at: Duration| at - said));
+        let Some(at) = committed(&mut operator, generation).await else {
+            break;
+        };
+        kept.push(at - said);
     }
     tell("table-held-by-1000", held, ASKED_MS);
     tell("table-committed-by-1000", kept, ASKED_MS);
