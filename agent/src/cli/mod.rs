@@ -137,7 +137,7 @@ pub(crate) struct Run {
     /// Where jobs on this host tell of their collectives [default: /run/reweave/collectives, where that folder is]
     #[arg(long, value_name = "PATH")]
     pub(crate) collectives: Option<PathBuf>,
-    /// How often to read everything
+    /// How often to read everything; what comes up or goes down is told at once
     #[arg(long, value_name = "MS", default_value = "500", value_parser = millis(50..=60_000))]
     pub(crate) interval_ms: Duration,
     /// For trials of faults that their machine's hardware has not: what NICs, drivers and the machine are and count
