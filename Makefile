@@ -45,7 +45,7 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test words --test nccl
 	stage tidy   cargo test --locked --workspace --test tidy
 	stage build  $(PROGRAMS)
-	stage trio   cargo test --locked --workspace --test trio
+	stage trio   cargo test --locked --workspace --test trio --test unheard
 	stage ready  $(WORLDS) --no-run
 	meanwhile $(WORLDS)
 	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test linux_hash --test system
@@ -58,7 +58,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	meanwhile tests/fuzz/run.sh 0
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build $(PROGRAMS)
-	stage lab   cargo test --locked --workspace --no-fail-fast $(IN_LAB) $(SLOW_LAB_TESTS:%=--test %) --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
+	stage lab   deploy/again.sh cargo test --locked --workspace $(IN_LAB) -- $(SLOW_LAB_TESTS:%=--test %) --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
 	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
 	stage frr   cargo test --locked --workspace $(IN_LAB) --test kernel frr
 	stage sonic cargo test --locked --workspace $(IN_LAB) --test kernel sonic
@@ -101,7 +101,7 @@ test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figure
 	stage clippy cargo clippy --locked --package reweave-rdma --features rdma --target-dir $(RDMA) --all-targets -- -D warnings
 	stage unit   cargo test --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
 	stage build  $(PROGRAMS)
-	stage rdma   cargo test --locked --workspace --no-fail-fast $(IN_LAB) --test rdma
+	stage rdma   deploy/again.sh cargo test --locked --workspace $(IN_LAB) -- --test rdma
 	finish
 
 # SimGrid is in another language and behind its own library: one program, built here alone.
@@ -155,13 +155,14 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 	finish
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
-	@deploy/setup.sh build lab peers soak
-	source deploy/stage.sh 13
+	@deploy/setup.sh build lab peers soak rdma
+	source deploy/stage.sh 19
 	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation --test rewiring
 	REWEAVE_OPERATIONS=1000000 stage history cargo test --locked --release --workspace --test replication a_long_history
 	stage courses cargo test --locked --release --package reweave-core --lib -- --ignored course::tests
 	REWEAVE_DEATHS=20 stage deaths cargo test --locked --release --workspace --test rewiring deaths
-	REWEAVE_CRASHES=1 REWEAVE_MISHAPS=1 stage model cargo test --locked --release --workspace --test rewiring model
+	REWEAVE_WALKS=50000 REWEAVE_CRASHES=1 REWEAVE_MISHAPS=1 stage four cargo test --locked --release --workspace --test rewiring -- model::among model::walks
+	REWEAVE_CRASHES=2 REWEAVE_MISHAPS=2 stage two cargo test --locked --release --workspace --test rewiring model::between
 	stage planted tests/planted/run.sh
 	stage clean cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
 	stage pairs cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_host_whose_link_is_narrow
@@ -169,6 +170,11 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	stage ranks cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored open_mpi_is_faster
 	stage rests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored jobs_that_rest
 	REWEAVE_RECONFIGURATIONS=1000 stage circuits cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
+	stage killed cargo test --locked --workspace $(IN_LAB) --test circuits -- --ignored killed_at_each_record
+	stage helper cargo build --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
+	stage programs $(PROGRAMS)
+	REWEAVE_REROUTES=50 stage rdma cargo test --locked --workspace $(IN_LAB) --test rdma -- outlives
+	REWEAVE_ALONE_S=600 stage alone cargo test --locked --workspace $(IN_LAB) --test circuits -- without_a_coordinator
 	stage demo cargo test --locked --workspace $(IN_LAB) --test demo
 	finish
 

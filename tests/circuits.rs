@@ -1,6 +1,8 @@
 //! Circuits of an optical switch, moved while sessions cross them, by hand and by plans that a cluster
 //! carries out: what the driver reads, does and refuses, and what the sessions notice.
 
+#[path = "circuits/alone.rs"]
+mod alone;
 #[path = "circuits/bench.rs"]
 mod bench;
 #[path = "circuits/cluster.rs"]
@@ -17,6 +19,8 @@ mod needs;
 mod netconfd;
 #[path = "circuits/plans.rs"]
 mod plans;
+#[path = "circuits/records.rs"]
+mod records;
 #[path = "circuits/scene.rs"]
 mod scene;
 #[path = "circuits/sessions.rs"]
@@ -43,6 +47,8 @@ fn main() -> ExitCode {
         driver::tests(),
         sessions::tests(),
         plans::tests(),
+        records::tests(),
+        alone::tests(),
         suited::tests(),
     ];
     // Sessions are measured, so none may have another test beside it.

@@ -3,9 +3,12 @@
 
 #[path = "foretold/drawn.rs"]
 mod drawn;
+mod mpi;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 mod play;
+#[path = "foretold/ranks.rs"]
+mod ranks;
 #[path = "foretold/running.rs"]
 mod running;
 
@@ -15,12 +18,13 @@ use std::time::Duration;
 
 use libtest_mimic::Arguments;
 use reweave_common::operator::{Outcome, Plan, Record};
-use reweave_tests::{Job, Labs, Leadership, Setting, Stage, wait_for};
+use reweave_tests::{Labs, Leadership, Setting, Stage, wait_for};
 
 use crate::drawn::Drawn;
-use crate::needs::{Need, trial};
+use crate::mpi::WITH_MPI;
+use crate::needs::trial;
 use crate::play::{ended, must};
-use crate::running::after;
+use crate::ranks::Ranks;
 
 const PLANS: u64 = 30;
 const MOST_MEDIAN_ERROR: f64 = 0.05;
@@ -30,11 +34,7 @@ const LOOK: usize = 20;
 const SEEN_WITHIN: Duration = Duration::from_secs(40);
 
 fn main() -> ExitCode {
-    let test = trial(
-        "plans_foretell_how_long_iterations_take",
-        &[Need::Lab],
-        judged,
-    );
+    let test = trial("plans_foretell_how_long_iterations_take", WITH_MPI, judged);
     libtest_mimic::run(&Arguments::from_args(), vec![test]).exit_code()
 }
 
@@ -84,14 +84,14 @@ fn judged() {
 fn lived(seed: u64) -> Option<Told> {
     let drawn = Drawn::by(seed);
     let stage = staged(&drawn);
-    let job = must(stage.job("train"));
-    let Some((plan, record)) = carried_out(&stage, &job) else {
+    let mut ranks = Ranks::start(&stage, &drawn);
+    let Some((plan, record)) = carried_out(&stage, &mut ranks) else {
         println!("| {drawn} | | no plan | | | |");
         return None;
     };
-    let first = after(&job, 1);
-    let measured_ms = after(&job, LOOK).mean_ms_since(first);
-    assert!(must(job.stop()).kept_all_sessions());
+    let first = ranks.after(1);
+    let measured_ms = ranks.after(LOOK).mean_ms_since(first);
+    ranks.stop();
     let told = told(&plan, record, measured_ms);
     println!(
         "| {drawn} | {:.0} ms | {:.0} ms ({:.0} to {:.0}) | {:.0} ms | {:+.1} % | {:?} |",
@@ -124,9 +124,9 @@ fn staged(drawn: &Drawn) -> Stage {
 }
 
 /// The plan as it was when it began: until then it may be replaced by one that knows more.
-fn carried_out(stage: &Stage, job: &Job) -> Option<(Plan, Record)> {
+fn carried_out(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<(Plan, Record)> {
     loop {
-        let plan = foretelling(stage, job)?;
+        let plan = foretelling(stage, ranks)?;
         if must(stage.operator().begin(&plan)).code == Some(0) {
             return Some((plan, ended(stage)));
         }
@@ -134,11 +134,11 @@ fn carried_out(stage: &Stage, job: &Job) -> Option<(Plan, Record)> {
 }
 
 /// A plan that says how long iterations will take.
-fn foretelling(stage: &Stage, job: &Job) -> Option<Plan> {
+fn foretelling(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<Plan> {
     let operator = stage.operator();
     let plan = wait_for("a plan foretells iterations", SEEN_WITHIN, || {
         // Whoever asks without a pause disturbs the beat.
-        after(job, 5);
+        ranks.after(5);
         let plan = operator.plan()?;
         Ok(plan.filter(|plan| !plan.iterations.is_empty()))
     });

@@ -46,6 +46,8 @@ mod skew;
 mod slowed;
 #[path = "recorded/thin.rs"]
 mod thin;
+#[path = "switched/told.rs"]
+mod told;
 #[path = "switched/troubles.rs"]
 mod troubles;
 #[path = "switched/unwelcome.rs"]
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         parallel::tests(),
         troubles::tests(),
         hardware::tests(),
+        told::tests(),
         slowed::tests(),
         drained::tests(),
         daemons::tests(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::net::if_::if_nametoindex;
 use reweave_agent_core::flows::Socket;
-use reweave_agent_core::rhythm::RhythmBook;
+use reweave_agent_core::rhythm::{Growth, RhythmBook};
 use reweave_common::moment::Moment;
 use reweave_common::rhythm::Rhythm;
 use reweave_common::sample::HostReading;
@@ -17,7 +17,7 @@ use reweave_common::units::Rate;
 use crate::clock;
 use crate::collectives::Listener;
 use crate::counters::Tree;
-use crate::pulse::Pulse;
+use crate::pulse::{Pulse, Spoken};
 use crate::traffic::{Refusal, TrafficReader, Wire};
 use crate::trains::SharedGate;
 
@@ -28,6 +28,8 @@ pub struct Activity {
     /// None where the counters' files are those of another network namespace.
     pulse: Option<Pulse>,
     rhythm: RhythmBook,
+    /// Of a host that forwards for others, whose wires say nothing of itself.
+    own: Option<RhythmBook>,
     jobs: Option<Jobs>,
     gate: SharedGate,
     traffic: TrafficReader,
@@ -36,14 +38,21 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Tells `gate` when the wires rest.
-    pub fn start(gate: SharedGate) -> Self {
+    /// Tells `gate` when the wires rest. Who `forwards` is listened to beside them.
+    pub fn start(forwards: bool, gate: SharedGate) -> Self {
         let root = Path::new("/");
         let tree = Tree::new(root);
         Self {
-            pulse: Pulse::start(root, move |name| is_wire(&tree, name), gate.clone()).ok(),
+            pulse: Pulse::start(
+                root,
+                move |name| is_wire(&tree, name),
+                forwards,
+                gate.clone(),
+            )
+            .ok(),
             gate,
             rhythm: RhythmBook::default(),
+            own: forwards.then(RhythmBook::of_segments),
             jobs: None,
             traffic: TrafficReader::open(TrafficSource::Ebpf),
             told: None,
@@ -61,14 +70,12 @@ impl Activity {
     ) -> (Vec<HostReading>, Vec<Socket>) {
         if self.is_due(now) {
             let read = self.traffic.read(now, wires, own, sockets);
-            self.rhythm.handle_peers(now, &read.traffic.peers);
+            let books = std::iter::once(&mut self.rhythm).chain(&mut self.own);
+            books.for_each(|book| book.handle_peers(now, &read.traffic.peers));
             self.told = Some((now, read.traffic, read.datagrams));
         }
         let mut readings = vec![];
-        if let Some(rhythm) = self.listen(now) {
-            self.gate.handle_rhythm(now, rhythm);
-            readings.push(HostReading::Rhythm(rhythm));
-        }
+        readings.extend(self.listen(now).map(HostReading::Rhythm));
         let ranks = self.jobs.iter().flat_map(|jobs| jobs.listener.readings());
         readings.extend(ranks.map(Box::new).map(HostReading::Rank));
         let (traffic, datagrams) = match &self.told {
@@ -84,26 +91,37 @@ impl Activity {
         self.jobs = Some(Jobs { listener, rhythm });
     }
 
-    /// As the wires have it; where NICs bypass the kernel, and so its counters, as jobs tell it.
+    /// As the wires have it, or where they have what passes, the host's own segments; where NICs bypass the
+    /// kernel, and so its counters, as jobs tell it.
     fn listen(&mut self, now: Moment) -> Option<Rhythm> {
         let told = self.jobs.as_mut().map(|jobs| jobs.listen(now));
-        let seen = self.pulse.as_ref().map(|pulse| {
-            for it in pulse.take() {
-                self.rhythm
-                    .handle_growth(it.from, it.to, it.sent, it.received);
-            }
-            self.rhythm.poll_rhythm(now)
-        });
-        let is_found = |rhythm: &Rhythm| matches!(rhythm, Rhythm::Found(_));
-        seen.filter(is_found)
-            .or(told.filter(is_found))
-            .or(seen)
-            .or(told)
+        let heard = self.pulse.as_ref().map(Pulse::take);
+        let wires = heard
+            .as_ref()
+            .map(|it| self.listen_to_wires(now, &it.wires));
+        let own = match &mut self.own {
+            Some(own) => heard.map(|it| listen_to_own(own, now, &it.own)),
+            None => wires,
+        };
+        // Trains wait for wires that rest, whosever packets they carry.
+        if let Some(rhythm) = surer(wires, told) {
+            self.gate.handle_rhythm(now, rhythm);
+        }
+        surer(own, told)
+    }
+
+    fn listen_to_wires(&mut self, now: Moment, heard: &[Growth]) -> Rhythm {
+        for it in heard {
+            self.rhythm
+                .handle_growth(it.from, it.to, it.sent, it.received);
+        }
+        self.rhythm.poll_rhythm(now)
     }
 
     /// See [`RhythmBook::handle_measuring`].
     pub fn handle_measuring(&mut self, most_rate: Rate) {
-        self.rhythm.handle_measuring(most_rate);
+        let books = std::iter::once(&mut self.rhythm).chain(&mut self.own);
+        books.for_each(|book| book.handle_measuring(most_rate));
     }
 
     fn is_due(&self, now: Moment) -> bool {
@@ -115,6 +133,19 @@ impl Activity {
     pub fn refused(&self) -> &[Refusal] {
         self.traffic.refused()
     }
+}
+
+fn listen_to_own(own: &mut RhythmBook, now: Moment, heard: &[Spoken]) -> Rhythm {
+    for it in heard {
+        own.handle_segments(it.from, it.to, it.segments);
+    }
+    own.poll_rhythm(now)
+}
+
+fn surer(seen: Option<Rhythm>, told: Option<Rhythm>) -> Option<Rhythm> {
+    let is_found = |rhythm: &Rhythm| matches!(rhythm, Rhythm::Found(_));
+    let found = seen.filter(is_found).or(told.filter(is_found));
+    found.or(seen).or(told)
 }
 
 /// What jobs themselves tell.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use reweave_agent_core::fence::{Effect, Fence};
 use reweave_agent_core::flows::{FlowBook, Socket};
-use reweave_agent_core::links::LinkBook;
+use reweave_agent_core::links::{LinkBook, LinkCount};
 use reweave_agent_core::probe::Mark;
 use reweave_agent_core::trace::{Found, Tracer};
 use reweave_agent_core::trains::Routed;
@@ -104,7 +104,9 @@ impl Agent {
             switch: Switch::new(software),
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_PERIOD)?,
-            activity: role.is_endpoint().then(|| Activity::start(gate.clone())),
+            activity: role
+                .is_endpoint()
+                .then(|| Activity::start(role.forwards(), gate.clone())),
             rdma: role
                 .is_endpoint()
                 .then(|| RdmaThread::start(gate.clone(), u64::from(mark.0))),
@@ -193,16 +195,30 @@ impl Agent {
     }
 
     /// What has come up or gone down since it was last told, in a sample of its own; and whether there is
-    /// nothing more to hear for now.
+    /// nothing more to hear for now. Where the kernel told more than there was room for, all are looked at.
     pub fn poll_turned(&mut self) -> (Option<Sample>, bool) {
-        let (links, is_all) = self.turns.poll();
+        let turned = self.turns.poll();
+        let mut links = turned.links;
+        if turned.missed {
+            let now = self.complaints.check("interfaces", self.route.links());
+            links.extend(now.into_iter().flatten());
+        }
         let wires = links.into_iter().filter(|link| !link.loopback);
         let readings = self
             .links
             .handle_turns(wires.map(|link| link.count).collect());
         let taken = clock::now();
         let sample = (!readings.is_empty()).then_some(Sample { taken, readings });
-        (sample, is_all)
+        (sample, turned.is_all)
+    }
+
+    /// Interfaces alone, between two samples.
+    pub fn look(&mut self) -> Option<Sample> {
+        let (taken, links) = (clock::now(), self.route.links());
+        let links = self.complaints.check("interfaces", links)?;
+        let counts = self.counts(links);
+        let readings = self.links.handle_look(counts);
+        Some(Sample { taken, readings })
     }
 
     /// Readable when [`Self::poll_turned`] should be called.
@@ -285,7 +301,9 @@ impl Agent {
             Found::Path(path) if self.routed.handle_path(&path) => {}
             Found::Path(path) => self.news.push(Reading::Path(path)),
             Found::Deaf(host) => {
-                tracing::warn!("{host} answers no echo, so flows to it cannot be traced");
+                tracing::warn!(
+                    "{host} answers no echo, so flows to it cannot be traced to their ends"
+                );
             }
         }
     }
@@ -303,9 +321,16 @@ impl Agent {
     }
 
     fn read_counters(&mut self, now: Moment, links: Vec<Link>) -> Vec<Reading> {
+        let counts = self.counts(links);
+        self.links.handle_links(now, counts)
+    }
+
+    fn counts(&mut self, links: Vec<Link>) -> Vec<LinkCount> {
         let wires = links.into_iter().filter(|link| !link.loopback);
-        let counts = wires.map(|link| link.count).chain(self.host.ports());
-        self.links.handle_links(now, counts.collect())
+        wires
+            .map(|link| link.count)
+            .chain(self.host.ports())
+            .collect()
     }
 
     /// What was exchanged with whom, and the flows that no socket tells of.
@@ -396,6 +421,8 @@ impl Agent {
         }
         let kept = self.switch.keep(&mut self.route, &in_force.holding, links);
         let kept = self.complaints.check("pins and routes", kept)?;
+        self.complaints
+            .check("routes", kept.in_the_way.map_or(Ok(()), Err));
         if kept.mended {
             tracing::warn!("the kernel did not hold what it shall; now it does");
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reweave_agent_core::counters::HealthBook;
 use reweave_agent_core::links::LinkCount;
 use reweave_agent_core::spare::spare;
-use reweave_common::hardware::{Machine, Nic};
+use reweave_common::hardware::{HardwareAddress, Machine, Nic};
 use reweave_common::health::Health;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading};
@@ -42,6 +42,7 @@ struct Told {
 #[derive(Default)]
 struct Facts {
     nics: Vec<Nic>,
+    hardware: Vec<HardwareAddress>,
     machine: Option<Machine>,
 }
 
@@ -131,6 +132,7 @@ impl Host {
             .map(|link| self.nics.read(&link.count.interface));
         Facts {
             nics: nics.collect(),
+            hardware: wires.iter().filter_map(|link| hardware(link)).collect(),
             machine: self.machine.read(),
         }
     }
@@ -150,6 +152,13 @@ impl Host {
     }
 }
 
+fn hardware(link: &Link) -> Option<HardwareAddress> {
+    Some(HardwareAddress {
+        interface: link.count.interface.clone(),
+        address: link.hardware?,
+    })
+}
+
 fn heard(heard: &Heard) -> Vec<HostReading> {
     match heard {
         Ok(neighbours) => {
@@ -167,6 +176,7 @@ impl Told {
         if let Some((_, facts)) = &self.facts {
             let nics = facts.nics.iter().cloned().map(Box::new);
             readings.extend(nics.map(HostReading::Nic));
+            readings.extend(facts.hardware.iter().cloned().map(HostReading::Hardware));
             readings.extend(facts.machine.clone().map(HostReading::Machine));
         }
         readings

@@ -7,11 +7,13 @@ pub mod abilities;
 pub mod activity;
 pub mod agent;
 pub mod clock;
+pub mod closely;
 pub mod collectives;
 pub mod counters;
 #[doc(hidden)]
 pub mod decoders;
 pub mod error;
+pub mod fibres;
 pub mod flows;
 mod follower;
 pub mod host;

@@ -1,5 +1,11 @@
 //! The program that runs on every host and switch.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic when nobody reads any more"
+)]
+
 mod cli;
 
 use std::fs;
@@ -20,7 +26,10 @@ use reweave_link::{self as link, Dialer};
 use cli::{Cli, Command, Run};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return cli::instead(&said),
+    };
     cli.log.start();
     let outcome = match cli.command {
         Command::Show(what) => cli::show(&what).map(|()| ExitCode::SUCCESS),
@@ -49,6 +58,7 @@ fn serve(settings: &Run) -> Result<(), AgentError> {
     }
     let certificate = Certificate::load(&settings.identity, link::Role::Agent)?;
     let role = settings.role.map_or_else(Role::detect, Ok)?;
+    settings.fibres.settle()?;
     let mut agent = Agent::start(
         role,
         &settings.software,

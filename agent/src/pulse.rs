@@ -2,7 +2,8 @@
 //! rhythms are heard in.
 //!
 //! A thread of its own reads the counters' files, which stay open; that costs far less than asking
-//! the kernel for all that it knows of its interfaces. The ports of RDMA NICs are read, too.
+//! the kernel for all that it knows of its interfaces. The ports of RDMA NICs are read, too. Of a host that
+//! forwards for others, wires carry more than its own: what it says itself are its segments of TCP.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -23,6 +24,11 @@ use reweave_common::units::Bytes;
 use crate::clock;
 use crate::trains::SharedGate;
 
+mod segments;
+
+use segments::Segments;
+pub use segments::Spoken;
+
 const STEP: Duration = Duration::from_millis(10);
 /// While the wires are quiet; whatever begins then is heard this much later once.
 const QUIET_STEP: Duration = Duration::from_millis(100);
@@ -38,38 +44,48 @@ const INTERFACES: &str = "sys/class/net";
 const RDMA_DEVICES: &str = "sys/class/infiniband";
 const NUMBER_BYTES: usize = 24;
 
+/// What was read since it was last asked for.
+#[derive(Default)]
+pub struct Heard {
+    pub wires: Vec<Growth>,
+    /// Of a host that forwards.
+    pub own: Vec<Spoken>,
+}
+
 /// Reads until it is dropped.
 pub struct Pulse {
-    growths: Arc<Mutex<Vec<Growth>>>,
+    heard: Arc<Mutex<Heard>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Pulse {
     /// Of all RDMA ports whose files are below `root`, and of the interfaces for which `is_wire` holds;
-    /// `gate` hears of it at once.
+    /// `gate` hears of it at once. What it says itself only who `forwards` is asked for.
     pub fn start(
         root: &Path,
         is_wire: impl Fn(&str) -> bool + Send + 'static,
+        forwards: bool,
         gate: SharedGate,
     ) -> std::io::Result<Self> {
-        let growths = Arc::new(Mutex::new(vec![]));
+        let heard = Arc::new(Mutex::new(Heard::default()));
         let stop = Arc::new(AtomicBool::new(false));
-        let (out, stopped) = (Arc::clone(&growths), Arc::clone(&stop));
+        let (out, stopped) = (Arc::clone(&heard), Arc::clone(&stop));
+        let own = forwards.then(|| Segments::open(root)).flatten();
         let root = root.to_owned();
         let thread = thread::Builder::new()
             .name("pulse".to_owned())
-            .spawn(move || watch(&root, &is_wire, &gate, &out, &stopped))?;
+            .spawn(move || watch(&root, &is_wire, own, &gate, &out, &stopped))?;
         Ok(Self {
-            growths,
+            heard,
             stop,
             thread: Some(thread),
         })
     }
 
     /// What was read since this was last asked.
-    pub fn take(&self) -> Vec<Growth> {
-        std::mem::take(&mut lock(&self.growths))
+    pub fn take(&self) -> Heard {
+        std::mem::take(&mut lock(&self.heard))
     }
 }
 
@@ -86,8 +102,9 @@ impl Drop for Pulse {
 fn watch(
     root: &Path,
     is_wire: &impl Fn(&str) -> bool,
+    mut own: Option<Segments>,
     gate: &SharedGate,
-    out: &Mutex<Vec<Growth>>,
+    out: &Mutex<Heard>,
     stop: &AtomicBool,
 ) {
     let mut looked = None::<Moment>;
@@ -103,6 +120,9 @@ fn watch(
         pace.sleep(gate.is_quiet());
         let now = clock::now();
         note(wires.grown(now), !wires.is_empty(), gate, out);
+        if let Some(spoken) = own.as_mut().and_then(|own| own.grown(now)) {
+            keep(&mut lock(out).own, spoken);
+        }
         if !ports.is_empty() && now.since(ports.read) >= PORTS_STEP {
             note(ports.grown(now), true, gate, out);
         }
@@ -137,13 +157,16 @@ impl Pace {
 }
 
 /// Of wires that cannot be seen nobody knows whether they rest.
-fn note(growth: Growth, is_seen: bool, gate: &SharedGate, out: &Mutex<Vec<Growth>>) {
+fn note(growth: Growth, is_seen: bool, gate: &SharedGate, out: &Mutex<Heard>) {
     if is_seen {
         gate.handle_growth(growth.from, growth.to, growth.sent + growth.received);
     }
-    let mut growths = lock(out);
-    if growths.len() < MOST_BEATS {
-        growths.push(growth);
+    keep(&mut lock(out).wires, growth);
+}
+
+fn keep<T>(all: &mut Vec<T>, next: T) {
+    if all.len() < MOST_BEATS {
+        all.push(next);
     }
 }
 
@@ -316,7 +339,7 @@ mod tests {
         };
         count([7, 100]);
         let gate = SharedGate::default();
-        let pulse = Pulse::start(root.path(), |_| true, gate.clone()).unwrap();
+        let pulse = Pulse::start(root.path(), |_| true, false, gate.clone()).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         while !gate.is_watched() {
             assert!(Instant::now() < deadline);
@@ -325,7 +348,7 @@ mod tests {
         count([1_000_007, 350]);
         let mut sums = [0, 0];
         while sums != [4_000_000, 1000] {
-            for growth in pulse.take() {
+            for growth in pulse.take().wires {
                 assert!(growth.from < growth.to);
                 sums[0] += growth.sent.count();
                 sums[1] += growth.received.count();

@@ -16,6 +16,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 
 use crate::agent::Agent;
 use crate::clock;
+use crate::closely::Looks;
 use crate::error::AgentError;
 use crate::session::{Event, Uplink};
 
@@ -31,7 +32,7 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
     let answers = agent.answers().map_err(failed)?;
     let answers = answers.map(watched).transpose().map_err(failed)?;
     let turns = agent.turns().and_then(watched).map_err(failed)?;
-    let mut ticks = ticks(pace);
+    let (mut ticks, mut looks) = (ticks(pace), Looks::default());
     let mut watchdog = Watchdog::ready();
     let mut news_due = Instant::now();
     loop {
@@ -39,7 +40,11 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
             _ = ticks.tick() => uplink.send_measured(agent.sample()),
             event = uplink.next() => {
                 let event = event.ok_or(AgentError::LineGone)?;
-                handle(&mut agent, &uplink, &mut ticks, event);
+                handle(&mut agent, &uplink, (&mut ticks, &mut looks), event);
+            }
+            () = looks.due() => {
+                agent.look().into_iter().for_each(|it| uplink.send_measured(it));
+                looks.handle_taken(Instant::now());
             }
             () = watchdog.due() => watchdog.feed(),
             ready = readable(answers.as_ref()) => {
@@ -98,7 +103,12 @@ fn ticks(pace: Duration) -> Interval {
     ticks
 }
 
-fn handle(agent: &mut Agent, uplink: &Uplink, ticks: &mut Interval, event: Event) {
+fn handle(
+    agent: &mut Agent,
+    uplink: &Uplink,
+    (ticks, looks): (&mut Interval, &mut Looks),
+    event: Event,
+) {
     match event {
         // Whoever is new there knows nothing yet.
         Event::Connected => ticks.reset_immediately(),
@@ -106,6 +116,7 @@ fn handle(agent: &mut Agent, uplink: &Uplink, ticks: &mut Interval, event: Event
         Event::Lost => agent.watch(&Watch::default()),
         Event::Told(Instruction::Watch(watch)) => agent.watch(&watch),
         Event::Told(Instruction::Probe(list)) => agent.probe_hosts(list),
+        Event::Told(Instruction::Closely(it)) => looks.handle_asked(Instant::now(), it),
         Event::Told(Instruction::Install(install)) => {
             for ack in agent.install(install) {
                 uplink.answer(AgentMessage::Ack(ack));

@@ -16,6 +16,8 @@ mod discovery;
 mod drivers;
 #[path = "kernel/fabric.rs"]
 mod fabric;
+#[path = "kernel/fibres.rs"]
+mod fibres;
 #[path = "kernel/flows.rs"]
 mod flows;
 #[path = "kernel/frr.rs"]
@@ -46,6 +48,8 @@ mod traffic;
 mod trains;
 #[path = "kernel/transport.rs"]
 mod transport;
+#[path = "kernel/trouble.rs"]
+mod trouble;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -83,6 +87,7 @@ fn main() {
         sonic::tests(),
         gap::tests(),
         start::tests(),
+        fibres::tests(),
         flows::tests(),
         traces::tests(),
         counting::tests(),
@@ -94,6 +99,7 @@ fn main() {
         serving::tests(),
         trains::tests(),
         transport::tests(),
+        trouble::tests(),
     ];
     let trials = tests
         .into_iter()

@@ -80,9 +80,9 @@ fn measure(fabric: &Fabric, flows: &[Listed], options: &Options) -> (f64, String
     let solution = &plan.solution;
     let told = format!(
         "{:.2} {:.2} {:.2} {:.2} {} {}",
-        solution.before,
-        solution.bound,
-        solution.after,
+        solution.before.over_mean,
+        solution.bound.over_mean,
+        solution.after.over_mean,
         100.0 * solution.gap,
         solution.moves,
         solution.least_moves

@@ -14,6 +14,7 @@ mod machine;
 mod operators;
 mod peers;
 mod regional;
+mod shapes;
 mod shared;
 mod sim;
 mod switched;

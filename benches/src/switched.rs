@@ -13,6 +13,7 @@ use reweave_planner::sim::ecmp::{Ecmp, Fields};
 
 use crate::cost::{peak_mib, timed};
 use crate::dice::Dice;
+use crate::shapes;
 
 const RESULTS: usize = 100_000;
 const RUNS: usize = 5;
@@ -27,8 +28,10 @@ pub(crate) fn measure_all(words: &[String]) {
     if is_asked("diagnose-100000-results") {
         diagnosis();
     }
-    if is_asked("probes-10000-hosts") {
-        probes();
+    for shape in SHAPES {
+        if is_asked(shape.name) {
+            probes(&shape);
+        }
     }
     if is_asked("probes-live-10000-hosts") {
         chosen();
@@ -43,6 +46,12 @@ fn leaf_spine(leaves: usize, spines: usize, hosts: usize) -> Fabric {
         "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\nhosts_per_leaf = {hosts}\n\
          host_gbps = 400\nuplink_gbps = 100"
     );
+    Fabric::parse("fabric.toml", &text).expect("the fabric is sound")
+}
+
+fn wired(hosts: usize, strides: &[usize]) -> Fabric {
+    let text =
+        format!("kind = \"direct\"\nhosts = {hosts}\nlink_gbps = 400\nstrides = {strides:?}");
     Fabric::parse("fabric.toml", &text).expect("the fabric is sound")
 }
 
@@ -160,8 +169,41 @@ fn diagnosis() {
 /// As often as the command asks for: ten probes a second by flows of two and a half.
 const CROSSINGS: u32 = 4;
 
-fn probes() {
-    let fabric = leaf_spine(313, 32, 32);
+/// Of some 10 000 hosts at switches, or of a thousand that are wired to each other.
+struct Shape {
+    name: &'static str,
+    fabric: fn() -> Fabric,
+}
+
+const SHAPES: [Shape; 6] = [
+    Shape {
+        name: "probes-10000-hosts",
+        fabric: || leaf_spine(313, 32, 32),
+    },
+    Shape {
+        name: "probes-10000-hosts-many-leaves",
+        fabric: || leaf_spine(1250, 16, 8),
+    },
+    Shape {
+        name: "probes-10000-hosts-fat-tree",
+        fabric: || shapes::fat_tree(34),
+    },
+    Shape {
+        name: "probes-10000-hosts-of-two-leaves",
+        fabric: || shapes::rails(157, 2, 64, 32),
+    },
+    Shape {
+        name: "probes-10000-hosts-of-eight-leaves",
+        fabric: || shapes::rails(157, 8, 64, 32),
+    },
+    Shape {
+        name: "probes-1000-relays",
+        fabric: || wired(1024, &[1, 5, 25, 125]),
+    },
+];
+
+fn probes(shape: &Shape) {
+    let fabric = (shape.fabric)();
     let (cover, took_s) = timed(|| cover(&fabric, &Ecmp::default(), CROSSINGS));
     assert_eq!(cover.uncovered, [], "every link is crossed");
     let figures = format!(
@@ -170,7 +212,7 @@ fn probes() {
         cover.least,
         cover.uncovered.len()
     );
-    told("probes-10000-hosts", 2.0, vec![(took_s, figures)]);
+    told(shape.name, 2.0, vec![(took_s, figures)]);
 }
 
 /// What a coordinator chooses from: four flows of each host to one of its next 64, whose ways were traced.

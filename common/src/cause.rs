@@ -57,9 +57,11 @@ pub enum Subject {
     Pair([String; 2]),
     /// The evidence fits each of these.
     Ambiguous(Vec<Suspect>),
+    /// The evidence speaks of all of these.
+    All(Vec<Suspect>),
 }
 
-/// One of several of which a finding may speak: a [`Subject`] without the last kind, so that nothing holds
+/// One of several of which a finding may speak: a [`Subject`] without the last kinds, so that nothing holds
 /// itself, however deep somebody would nest it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -112,6 +114,11 @@ impl Subject {
         Self::Ambiguous(subjects.into_iter().flat_map(Self::suspects).collect())
     }
 
+    /// The evidence speaks of all that these speak of.
+    pub fn all(subjects: impl IntoIterator<Item = Self>) -> Self {
+        Self::All(subjects.into_iter().flat_map(Self::suspects).collect())
+    }
+
     fn suspects(self) -> Vec<Suspect> {
         vec![match self {
             Self::Host(name) => Suspect::Host(name),
@@ -120,11 +127,11 @@ impl Subject {
             Self::Link { ends, link } => Suspect::Link { ends, link },
             Self::Job(name) => Suspect::Job(name),
             Self::Pair(hosts) => Suspect::Pair(hosts),
-            Self::Ambiguous(all) => return all,
+            Self::Ambiguous(all) | Self::All(all) => return all,
         }]
     }
 
-    /// All that it may speak of, none of them ambiguous.
+    /// All that it speaks of, or may speak of, one by one.
     pub fn each(&self) -> Vec<Self> {
         let suspects = self.clone().suspects();
         suspects.into_iter().map(Self::from).collect()
@@ -133,7 +140,8 @@ impl Subject {
     /// Whether both speak of the same thing, or one of a part of the other.
     pub fn touches(&self, other: &Self) -> bool {
         match (self, other) {
-            (several @ Self::Ambiguous(_), one) | (one, several @ Self::Ambiguous(_)) => {
+            (several @ (Self::Ambiguous(_) | Self::All(_)), one)
+            | (one, several @ (Self::Ambiguous(_) | Self::All(_))) => {
                 several.each().iter().any(|it| it.touches(one))
             }
             (Self::Host(node) | Self::Switch(node), link)
@@ -281,6 +289,10 @@ impl fmt::Display for Subject {
             Self::Ambiguous(_) => {
                 let all: Vec<_> = self.each().iter().map(Self::to_string).collect();
                 write!(f, "ambiguous: {}", all.join(" or "))
+            }
+            Self::All(_) => {
+                let all: Vec<_> = self.each().iter().map(Self::to_string).collect();
+                f.write_str(&all.join(", "))
             }
         }
     }

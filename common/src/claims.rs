@@ -20,10 +20,12 @@ pub struct Claims {
     pub destinations: BTreeSet<NodeId>,
     /// All that are moved, and that it is known to speed up or to slow down.
     pub flows: BTreeSet<FlowKey>,
+    /// Registered jobs whose ranks get another order.
+    pub jobs: BTreeSet<String>,
 }
 
 /// One thing that only one plan at a time may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
     Node(NodeId),
@@ -31,6 +33,7 @@ pub enum Claim {
     Link(LinkId),
     Destination(NodeId),
     Flow(FlowKey),
+    Job(String),
 }
 
 impl Claims {
@@ -41,11 +44,12 @@ impl Claims {
             .or_else(|| common(&self.links, &other.links).map(Claim::Link))
             .or_else(|| common(&self.destinations, &other.destinations).map(Claim::Destination))
             .or_else(|| common(&self.flows, &other.flows).map(Claim::Flow))
+            .or_else(|| common(&self.jobs, &other.jobs).map(Claim::Job))
     }
 }
 
-fn common<T: Ord + Copy>(one: &BTreeSet<T>, other: &BTreeSet<T>) -> Option<T> {
-    one.intersection(other).next().copied()
+fn common<T: Ord + Clone>(one: &BTreeSet<T>, other: &BTreeSet<T>) -> Option<T> {
+    one.intersection(other).next().cloned()
 }
 
 #[cfg(test)]
@@ -74,5 +78,12 @@ mod tests {
         };
         assert_eq!(one.shared_with(&apart), None);
         assert_eq!(apart.shared_with(&Claims::default()), None);
+        let of_job = |job: &str| Claims {
+            jobs: [job.to_owned()].into(),
+            ..Claims::default()
+        };
+        let train = Claim::Job("train".to_owned());
+        assert_eq!(of_job("train").shared_with(&of_job("train")), Some(train));
+        assert_eq!(of_job("train").shared_with(&of_job("infer")), None);
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::units::{Bytes, Rate};
 
@@ -63,6 +65,85 @@ impl Pcie {
     pub fn is_degraded(&self) -> bool {
         self.now.mt_per_s < self.most.mt_per_s || self.now.lanes < self.most.lanes
     }
+}
+
+/// The address that a NIC's frames come from, and that frames to it bear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mac([u8; 6]);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotOfOneNic;
+
+impl fmt::Display for NotOfOneNic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let example = Mac::OF_FIBRES;
+        write!(f, "a hardware address of one NIC is written like {example}")
+    }
+}
+
+impl std::error::Error for NotOfOneNic {}
+
+impl Mac {
+    /// What all interfaces at fibres have to bear, where nobody chose another: 02 marks those that no vendor gives.
+    pub const OF_FIBRES: Self = Self([0x02, 0xfa, 0xb0, 0, 0, 1]);
+
+    /// `None` where it is of no NIC: of a group, or nothing at all.
+    pub fn of_one_nic(bytes: [u8; 6]) -> Option<Self> {
+        let is_of_group = bytes[0] & 1 == 1;
+        (!is_of_group && bytes != [0; 6]).then_some(Self(bytes))
+    }
+
+    pub fn bytes(self) -> [u8; 6] {
+        self.0
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, end] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{end:02x}")
+    }
+}
+
+impl FromStr for Mac {
+    type Err = NotOfOneNic;
+
+    fn from_str(text: &str) -> Result<Self, NotOfOneNic> {
+        let digits = |it: &str| it.len() == 2 && it.bytes().all(|it| it.is_ascii_hexdigit());
+        let byte = |it: &str| digits(it).then(|| u8::from_str_radix(it, 16).ok())?;
+        let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+        let bytes = bytes.and_then(|it| it.try_into().ok());
+        bytes.and_then(Self::of_one_nic).ok_or(NotOfOneNic)
+    }
+}
+
+/// In words where people read it, and in six bytes where programs do.
+impl Serialize for Mac {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match to.is_human_readable() {
+            true => to.collect_str(self),
+            false => self.0.serialize(to),
+        }
+    }
+}
+
+/// Whoever says so may bear what no NIC does.
+impl<'de> Deserialize<'de> for Mac {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        if from.is_human_readable() {
+            let text = String::deserialize(from)?;
+            return text.parse().map_err(D::Error::custom);
+        }
+        <[u8; 6]>::deserialize(from).map(Self)
+    }
+}
+
+/// Which interface has which.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HardwareAddress {
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub interface: String,
+    pub address: Mac,
 }
 
 /// The host around the NICs.
@@ -157,5 +238,26 @@ mod tests {
         assert!(!with(16_000, 16).is_degraded());
         assert!(with(8_000, 16).is_degraded() && with(16_000, 8).is_degraded());
         assert_eq!(with(2_500, 4).now.to_string(), "2.5 GT/s x4");
+    }
+
+    #[test]
+    fn a_hardware_address_is_of_one_nic_and_read_as_it_is_written() {
+        let text = "02:fa:b0:00:00:01";
+        let mac: Mac = text.parse().unwrap();
+        assert_eq!((mac.bytes()[1], mac.to_string()), (0xfa, text.to_owned()));
+        assert_eq!("02:FA:B0:00:00:01".parse(), Ok(mac));
+        for wrong in [
+            "",
+            "02:fa:b0:00:00",
+            "02:fa:b0:00:00:01:02",
+            "02:fa:b0:00:00:1",
+            "02:fa:b0:00:00:+1",
+            "02-fa-b0-00-00-01",
+            "00:00:00:00:00:00",
+            "ff:ff:ff:ff:ff:ff",
+            "01:00:5e:00:00:01",
+        ] {
+            assert_eq!(wrong.parse::<Mac>(), Err(NotOfOneNic), "{wrong}");
+        }
     }
 }

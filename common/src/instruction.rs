@@ -29,6 +29,7 @@ pub enum Instruction {
     Watch(Watch),
     Install(Install),
     Probe(ProbeList),
+    Closely(Closely),
 }
 
 /// What to look at. Each one replaces the one before.
@@ -36,6 +37,12 @@ pub enum Instruction {
 pub struct Watch {
     /// Flows whose path matters.
     pub trace: Vec<FlowKey>,
+}
+
+/// For so long it tells of its interfaces many times between two reports: somebody waits for what they say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closely {
+    pub for_ms: u32,
 }
 
 /// All that a node shall hold, and nothing besides.

@@ -53,6 +53,8 @@ pub struct Plan {
     pub pins: Vec<Pin>,
     pub tables: Tables,
     pub circuits: Circuits,
+    /// Of jobs that are to start in another order of their ranks; running ones go on as they are.
+    pub orders: Vec<RankOrder>,
     pub moves: Vec<Move>,
     pub predictions: Vec<Prediction>,
     /// Of jobs whose traffic has a beat.
@@ -71,6 +73,7 @@ impl Plan {
             pins: Vec::new(),
             tables: Tables::new(),
             circuits: Circuits::new(),
+            orders: Vec::new(),
             moves: Vec::new(),
             predictions: Vec::new(),
             iterations: Vec::new(),
@@ -91,8 +94,25 @@ impl Plan {
 
     /// Whether it moves nothing, and only takes pins away that serve no more.
     pub fn only_lifts(&self) -> bool {
-        self.moves.is_empty() && self.takes_back.is_none()
+        self.moves.is_empty() && self.takes_back.is_none() && self.orders.is_empty()
     }
+
+    /// Whether there is nothing to measure by which it could be judged: what it is for comes with the next start
+    /// of a job.
+    pub fn only_reorders(&self) -> bool {
+        self.moves.is_empty() && !self.orders.is_empty()
+    }
+}
+
+/// In which order a registered job is told that its ranks follow each other best.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankOrder {
+    pub job: String,
+    /// What it was told last: where that is another one by now, this is of no use.
+    pub before: Vec<NodeId>,
+    pub after: Vec<NodeId>,
+    /// What each host can send the next around a ring, by the one order and by the other.
+    pub ring: Option<[Rate; 2]>,
 }
 
 /// One flow goes another way.

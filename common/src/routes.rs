@@ -15,7 +15,10 @@ pub struct Routes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Tree {
     hops: Vec<Option<u32>>,
-    next_hops: Vec<Vec<LinkId>>,
+    /// Of one node after the other.
+    next_hops: Vec<LinkId>,
+    /// Where those of each node end.
+    ends: Vec<usize>,
 }
 
 impl Routes {
@@ -26,18 +29,18 @@ impl Routes {
 
     /// Of those that do without some links, such as dark ones.
     pub fn around(fabric: &Fabric, closed: &BTreeSet<LinkId>) -> Self {
+        let links = fabric.links().map(|(link, _)| closed.contains(&link));
+        let is_closed: Vec<_> = links.collect();
         let towards = fabric
             .endpoints()
-            .map(|to| (to, Tree::around(fabric, closed, to)))
+            .map(|to| (to, Tree::around(fabric, &is_closed, to)))
             .collect();
         Self { towards }
     }
 
     /// The links over which `at` may send towards `to`; none when there is no way, or it is `to`.
     pub fn next_hops(&self, at: NodeId, to: NodeId) -> &[LinkId] {
-        self.towards
-            .get(&to)
-            .map_or(&[], |tree| &tree.next_hops[at.index()])
+        self.towards.get(&to).map_or(&[], |tree| tree.next_hops(at))
     }
 
     /// The number of links from `from` to `to`.
@@ -49,33 +52,68 @@ impl Routes {
 }
 
 impl Tree {
-    fn around(fabric: &Fabric, closed: &BTreeSet<LinkId>, to: NodeId) -> Self {
-        let hops = hops_around(fabric, closed, to);
+    fn around(fabric: &Fabric, is_closed: &[bool], to: NodeId) -> Self {
+        let hops = hops_around(fabric, is_closed, to);
         let closer = |at: NodeId, link: LinkId| {
             let next = fabric.link(link).far(at).node;
             let may_pass = next == to || fabric.node(next).role.forwards();
-            let is_open = !closed.contains(&link);
+            let is_open = !is_closed[link.index()];
             is_open && may_pass && hops[next.index()].map(|hops| hops + 1) == hops[at.index()]
         };
-        let next_hops = |(at, _)| match hops[NodeId::index(at)] {
-            None | Some(0) => Vec::new(),
-            Some(_) => {
+        let (mut next_hops, mut ends) = (Vec::new(), Vec::new());
+        for (at, _) in fabric.nodes() {
+            if hops[at.index()].is_some_and(|hops| hops > 0) {
                 let links = fabric.links_of(at).iter().copied();
-                links.filter(|&link| closer(at, link)).collect()
+                next_hops.extend(links.filter(|&link| closer(at, link)));
             }
-        };
-        let next_hops = fabric.nodes().map(next_hops).collect();
-        Self { hops, next_hops }
+            ends.push(next_hops.len());
+        }
+        Self {
+            hops,
+            next_hops,
+            ends,
+        }
+    }
+
+    fn next_hops(&self, at: NodeId) -> &[LinkId] {
+        let before = at.index().checked_sub(1);
+        let first = before.map_or(0, |before| self.ends[before]);
+        &self.next_hops[first..self.ends[at.index()]]
     }
 }
 
 /// How many links it is from each node to one endpoint; nothing where there is no way. Breadth-first
 /// from the destination; a node that does not forward is reached but not passed.
 pub fn hops_to(fabric: &Fabric, to: NodeId) -> Vec<Option<u32>> {
-    hops_around(fabric, &BTreeSet::new(), to)
+    hops_around(fabric, &vec![false; fabric.links().len()], to)
 }
 
-fn hops_around(fabric: &Fabric, closed: &BTreeSet<LinkId>, to: NodeId) -> Vec<Option<u32>> {
+/// How many shortest ways lead from each node to one of them, over links that are not closed and through nodes that
+/// forward; one from itself, and none where there is no way.
+pub fn ways_to(fabric: &Fabric, is_closed: &[bool], to: NodeId) -> Vec<u32> {
+    let hops = hops_around(fabric, is_closed, to);
+    let mut ways = vec![0_u32; fabric.nodes().len()];
+    ways[to.index()] = 1;
+    let mut nearest: Vec<_> = fabric.nodes().map(|(node, _)| node).collect();
+    nearest.retain(|node| hops[node.index()].is_some());
+    nearest.sort_by_key(|node| hops[node.index()]);
+    for at in nearest {
+        if at != to && !fabric.node(at).role.forwards() {
+            continue;
+        }
+        let farther = hops[at.index()].map(|hops| hops + 1);
+        let links = fabric.links_of(at).iter();
+        for &link in links.filter(|link| !is_closed[link.index()]) {
+            let next = fabric.link(link).far(at).node;
+            if hops[next.index()] == farther {
+                ways[next.index()] = ways[next.index()].saturating_add(ways[at.index()]);
+            }
+        }
+    }
+    ways
+}
+
+fn hops_around(fabric: &Fabric, is_closed: &[bool], to: NodeId) -> Vec<Option<u32>> {
     let mut hops = vec![None; fabric.nodes().len()];
     hops[to.index()] = Some(0);
     let mut queue = VecDeque::from([(to, 0)]);
@@ -84,7 +122,7 @@ fn hops_around(fabric: &Fabric, closed: &BTreeSet<LinkId>, to: NodeId) -> Vec<Op
             continue;
         }
         let links = fabric.links_of(at).iter();
-        for &link in links.filter(|link| !closed.contains(link)) {
+        for &link in links.filter(|link| !is_closed[link.index()]) {
             let next = fabric.link(link).far(at).node;
             if hops[next.index()].is_none() {
                 hops[next.index()] = Some(distance + 1);
@@ -134,6 +172,31 @@ mod tests {
         assert_eq!(routes.next_hops(leaf0, h0).len(), 1);
         assert_eq!(routes.next_hops(h0, h0), []);
         assert_eq!(histogram(&fabric), [0, 4, 0, 8]);
+    }
+
+    #[test]
+    fn ways_multiply_where_they_part_again_and_not_over_what_is_closed() {
+        let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 3\nhosts_per_leaf = 2\n\
+                    host_gbps = 1\nuplink_gbps = 1";
+        let fabric = fabric(text);
+        let node = |name| fabric.find(name).unwrap();
+        let mut is_closed = vec![false; fabric.links().len()];
+        let ways = |is_closed: &[bool], from| {
+            ways_to(&fabric, is_closed, node("leaf1"))[node(from).index()]
+        };
+        let all = ["leaf0", "leaf1", "h0", "h2", "spine0"].map(|from| ways(&is_closed, from));
+        assert_eq!(all, [3, 1, 3, 1, 1]);
+        is_closed[fabric.find_link("leaf0-spine1").unwrap().index()] = true;
+        assert_eq!(ways(&is_closed, "leaf0"), 2);
+        let parallel = r#"
+            kind = "graph"
+            node = [{ name = "a", role = "host" }, { name = "s", role = "switch" }, { name = "t", role = "switch" }]
+            link = [{ a = "a", b = "s", gbps = 1 }, { a = "s", b = "t", gbps = 1, count = 2 }]
+        "#;
+        let fabric = Fabric::parse("f", parallel).unwrap();
+        let [a, t] = ["a", "t"].map(|name| fabric.find(name).unwrap());
+        assert_eq!(ways_to(&fabric, &[false; 3], t)[a.index()], 2);
+        assert_eq!(ways_to(&fabric, &[true, false, false], t)[a.index()], 0);
     }
 
     #[test]

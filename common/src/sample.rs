@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::bandwidth::BandwidthReading;
 use crate::collective::RankReading;
 use crate::flow::FlowKey;
-use crate::hardware::{Lack, Machine, Neighbour, Nic};
+use crate::hardware::{HardwareAddress, Lack, Machine, Neighbour, Nic};
 use crate::health::Health;
 use crate::holding::Holding;
 use crate::moment::Moment;
@@ -71,6 +71,7 @@ pub enum HostReading {
     Strays(PortStrays),
     /// What a job's own library told.
     Rank(Box<RankReading>),
+    Hardware(HardwareAddress),
 }
 
 /// What an interface has left, by its speed and its counters.

@@ -25,6 +25,8 @@ pub struct Burst {
     pub bytes: u64,
     /// The names of the nodes that sent it on, its sender first, where its way is known.
     pub hops: Option<Vec<String>>,
+    /// The flow did not pause since the burst of its own before this one: it went on over another way.
+    pub goes_on: bool,
 }
 
 /// Where a host's knowledge of its traffic comes from, the best first.

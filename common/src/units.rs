@@ -48,6 +48,11 @@ impl Rate {
         self.bits_per_s as f64 / 1e9
     }
 
+    /// Whether more was measured than what has this rate carries: that may look a little quicker than it is.
+    pub fn is_exceeded_by(self, measured_gbps: f64) -> bool {
+        measured_gbps > 1.05 * self.gbps()
+    }
+
     pub fn mbps(self) -> f64 {
         self.bits_per_s as f64 / 1e6
     }
@@ -68,6 +73,41 @@ impl fmt::Display for Rate {
             1_000_000..1_000_000_000 => write!(f, "{:.1} Mb/s", self.mbps()),
             _ => write!(f, "{:.1} Gb/s", self.gbps()),
         }
+    }
+}
+
+/// By how much light gets weaker on its way, in whole thousandths of a decibel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Loss {
+    thousandths_db: u32,
+}
+
+impl Loss {
+    /// Of light that lost more, nothing is left to speak of.
+    pub(crate) const DB_RANGE: std::ops::RangeInclusive<f64> = 0.0..=100.0;
+
+    /// `None` when the figure is no loss (negative, not a number, absurd).
+    pub fn from_db(db: f64) -> Option<Self> {
+        Self::DB_RANGE.contains(&db).then(|| Self {
+            thousandths_db: (db * 1e3).round() as u32,
+        })
+    }
+
+    pub fn db(self) -> f64 {
+        f64::from(self.thousandths_db) / 1e3
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.db())
+    }
+}
+
+impl Sum for Loss {
+    fn sum<I: Iterator<Item = Self>>(losses: I) -> Self {
+        let thousandths_db = losses.map(|it| it.thousandths_db).sum();
+        Self { thousandths_db }
     }
 }
 

@@ -81,6 +81,8 @@ pub(crate) enum CoordinatorError {
         what: &'static str,
         source: io::Error,
     },
+    #[error("{} is larger than {most_bytes} bytes", path.display())]
+    TooLarge { path: PathBuf, most_bytes: u64 },
     #[error("the secret in {} is shorter than {shortest} bytes: `openssl rand -hex 32` makes one", path.display())]
     ShortSecret { path: PathBuf, shortest: usize },
     #[error("cannot prepare to tell others over HTTP")]
@@ -105,6 +107,7 @@ impl CoordinatorError {
             | Self::Identity { .. }
             | Self::NotACoordinator { .. }
             | Self::Unaccepted { .. }
+            | Self::TooLarge { .. }
             | Self::ShortSecret { .. }
             | Self::UnknownCommand { .. }
             | Self::UnknownState { .. }

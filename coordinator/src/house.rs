@@ -11,6 +11,7 @@ use reweave_common::operator::{
     CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, Refused, Request,
     Response, Status,
 };
+use reweave_common::plan::Generation;
 use reweave_link::{Identity, LinkError, Session};
 use reweave_proto::hello::VERSION;
 use reweave_replica::{
@@ -79,6 +80,20 @@ pub(crate) struct Pages {
     pub(crate) https: Option<SocketAddr>,
 }
 
+fn as_it_is(response: Response) -> Response {
+    response
+}
+
+/// Of an approval of what is carried out already.
+fn has_begun(generation: Generation, response: Response) -> Response {
+    match response {
+        Response::Refused(Refused::Busy { running }) if running == generation => {
+            Response::ApplyStarted { generation }
+        }
+        other => other,
+    }
+}
+
 impl House {
     /// What is answered; who asked for what is written down, also where nobody waits for the answer any more.
     pub(crate) async fn ask(&self, by: Asker, request: Request) -> Result<Response, Closed> {
@@ -86,16 +101,35 @@ impl House {
         match request {
             Request::Audit { before } => self.audited(by, before).await,
             request if request.decides() => {
-                let answering = async move { house.ask_and_note(by, request).await };
+                let answering = async move { house.ask_and_note(by, request, as_it_is).await };
                 tokio::spawn(answering).await.unwrap_or(Err(Closed))
             }
-            request => self.ask_and_note(by, request).await,
+            request => self.ask_and_note(by, request, as_it_is).await,
         }
     }
 
-    async fn ask_and_note(&self, by: Asker, request: Request) -> Result<Response, Closed> {
+    /// The same of an approval that may come twice: of a plan that is carried out already, it has begun. What is
+    /// written down is what is told.
+    pub(crate) async fn approve(
+        &self,
+        by: Asker,
+        generation: Generation,
+        approval: Request,
+    ) -> Result<Response, Closed> {
+        let house = self.clone();
+        let has_begun = move |response| has_begun(generation, response);
+        let answering = async move { house.ask_and_note(by, approval, has_begun).await };
+        tokio::spawn(answering).await.unwrap_or(Err(Closed))
+    }
+
+    async fn ask_and_note(
+        &self,
+        by: Asker,
+        request: Request,
+        told: impl FnOnce(Response) -> Response,
+    ) -> Result<Response, Closed> {
         let (asker, what, decides) = (by.clone(), request.to_string(), request.decides());
-        let response = self.answered(by, request).await?;
+        let response = told(self.answered(by, request).await?);
         if let Some(outcome) = audit::outcome(decides, &response) {
             let who = self.who(asker).await?;
             self.audit.note(who, &what, outcome);
@@ -311,4 +345,24 @@ fn unseen(status: &Replicated, id: MemberId, member: &replica::Member) -> Coordi
 fn left_s(until: SystemTime) -> u64 {
     let left = until.duration_since(SystemTime::now());
     left.unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_down_of_an_approval_is_what_is_told() {
+        let of = |running| {
+            Response::Refused(Refused::Busy {
+                running: Generation(running),
+            })
+        };
+        let told = |running| has_begun(Generation(15), of(running));
+        let generation = Generation(15);
+        assert_eq!(told(15), Response::ApplyStarted { generation });
+        assert_eq!(audit::outcome(true, &told(15)), Some(Ok(())));
+        assert_eq!(told(14), of(14));
+        assert!(matches!(audit::outcome(true, &told(14)), Some(Err(_))));
+    }
 }

@@ -5,6 +5,12 @@
 //! on it with other coordinators; everything else here only brings inputs to them or takes effects
 //! from them. Nothing in this package decides about routes.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic when nobody reads any more"
+)]
+
 mod ailing;
 mod archive;
 mod audit;
@@ -37,6 +43,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod traces;
+mod voice;
 mod warnings;
 mod webhooks;
 
@@ -77,7 +84,10 @@ enum Log {
 
 impl Log {
     fn start(self) {
-        let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
+        let log = tracing_subscriber::fmt()
+            .with_writer(std::io::stderr)
+            // It would tell of them where it cannot write, and panic.
+            .log_internal_errors(false);
         match self {
             Self::Text => log.with_target(false).without_time().init(),
             Self::Json => log.json().init(),
@@ -89,7 +99,7 @@ impl Log {
         // Words of files and of the command line may be in it.
         let error = shown(&told(error), |_| false).to_string();
         match self {
-            Self::Text => eprintln!("error: {error}"),
+            Self::Text => voice::tell(format_args!("error: {error}")),
             Self::Json => tracing::error!("{error}"),
         }
     }
@@ -117,7 +127,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(said) => return voice::instead(&said),
+    };
     arguments.log.start();
     let outcome = match arguments.command {
         Command::Run(settings) => run::run(&settings),

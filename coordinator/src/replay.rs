@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::error::CoordinatorError;
 use crate::recorder::{Beginning, Line, effect_line};
+use crate::voice;
 
 #[derive(Debug, Error)]
 pub(crate) enum ReplayError {
@@ -55,11 +56,11 @@ impl ReplayError {
 }
 
 pub(crate) fn replay(path: &Path) -> Result<(), CoordinatorError> {
-    let replayed = replay_to(path, io::stdout().lock())?;
-    eprintln!(
+    let replayed = replay_to(path, voice::out())?;
+    voice::tell(format_args!(
         "{} inputs led to the same {} effects as in the run",
         replayed.inputs, replayed.effects
-    );
+    ));
     Ok(())
 }
 

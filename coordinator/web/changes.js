@@ -4,7 +4,7 @@ import { Problem, get, post } from "./api.js";
 import { chip, h, nothing, panel, table } from "./dom.js";
 import { age, clock, flowsByName, rate } from "./units.js";
 import { ms, reviewed } from "./review.js";
-import { running } from "./running.js";
+import { called, running } from "./running.js";
 
 const CHANGED = 412;
 const KIND = { committed: "good", offered: "warn", running: "warn", "rolled-back": "bad", abandoned: "warn", held: "bad" };
@@ -12,24 +12,38 @@ const KIND = { committed: "good", offered: "warn", running: "warn", "rolled-back
 /** With `asked`, the number of a plan on offer, that one is shown. */
 export function changes(known, asked) {
   const refusal = h("div", { role: "alert" });
-  const review = h("div", {}, nothing("Ask for a plan to see what would mend the cluster, or review one that is on offer."));
+  const review = h("div", { tabindex: "-1", role: "group", "aria-label": "The plan that is shown" }, nothing("Ask for a plan to see what would mend the cluster, or review one that is on offer."));
   const past = h("div", {});
   const audit = h("div", {});
   const mayChange = known.me.role === "operator";
   let lastSeen = null;
+  let listed = [];
 
   const name = () => flowsByName(known.status);
-  const show = (plan, not_seen) => review.replaceChildren(reviewed(plan, not_seen, name(), mayChange && approve));
+  const show = (plan, not_seen) => reviewed(plan, not_seen, name(), mayChange && approve);
+  let newest = 0;
+
+  /** Of several things asked for, the last is shown, whichever is answered last; until then nothing can be approved. */
+  async function reviewing(work) {
+    newest += 1;
+    const mine = newest;
+    review.inert = true;
+    const shown = h("div", {});
+    await trying(shown, async () => shown.replaceChildren(...(await work())));
+    if (mine !== newest) return;
+    review.replaceChildren(...shown.childNodes);
+    review.inert = false;
+    // Whoever asked for it by keys goes on there.
+    review.focus({ preventScroll: true });
+    review.scrollIntoView({ block: "nearest" });
+  }
 
   /** Whoever makes one puts it on offer. */
-  async function offer(path, otherwise, wish) {
-    await trying(review, async () => {
-      const { plan, not_seen } = await post(path, wish);
-      if (plan) show(plan, not_seen);
-      else review.replaceChildren(nothing(otherwise));
-      list();
-    });
-  }
+  const offer = (path, otherwise, wish) => reviewing(async () => {
+    const { plan, not_seen } = await post(path, wish);
+    list();
+    return [plan ? show(plan, not_seen) : nothing(otherwise)];
+  });
 
   const plan = () => offer("/plans", "There is nothing to mend, or no way to mend it, as far as can be seen.");
 
@@ -37,26 +51,21 @@ export function changes(known, asked) {
 
   const takeBack = (generation) => offer(`/history/${generation}/taking-back`, "Everything is as it was before already.");
 
-  async function open(generation) {
-    await trying(review, async () => show(await get(`/plans/${generation}`), null));
-    review.scrollIntoView({ block: "nearest" });
-  }
+  const offered = async (generation) => show(await get(`/plans/${generation}`), null);
+
+  const open = (generation) => reviewing(async () => [await offered(generation)]);
 
   /** What is shown, and nothing else: what has changed meanwhile is shown anew. */
-  async function approve({ generation, seal }, insisting) {
-    await trying(review, async () => {
-      try {
-        await post(`/plans/${generation}/approval${insisting}`, null, null, { "If-Match": `"${seal}"` });
-      } catch (problem) {
-        if (problem.status !== CHANGED) throw problem;
-        await open(generation);
-        review.prepend(h("p", { class: "warn", role: "alert" }, problem.message));
-        return;
-      }
-      review.replaceChildren(nothing(`Plan ${generation} is being carried out.`));
-      list();
-    });
-  }
+  const approve = ({ generation, seal }, insisting) => reviewing(async () => {
+    try {
+      await post(`/plans/${generation}/approval${insisting}`, null, null, { "If-Match": `"${seal}"` });
+    } catch (problem) {
+      if (problem.status !== CHANGED) throw problem;
+      return [h("p", { class: "warn", role: "alert" }, problem.message), await offered(generation)];
+    }
+    list();
+    return [nothing(`Plan ${generation} is being carried out.`)];
+  });
 
   async function steer(generation, how) {
     refusal.replaceChildren();
@@ -70,8 +79,16 @@ export function changes(known, asked) {
     await trying(past, async () => {
       const { history } = await get("/history");
       const does = { open, takeBack: mayChange && takeBack, steer: mayChange && steer };
-      past.replaceChildren(history.length ? h("div", { class: "cards" }, history.map((one) => record(one, name(), does))) : nothing("Nothing was changed yet."));
+      const heardAt = Date.now();
+      listed = history.map((one) => ({ ...record(one, name(), does), began: heardAt - one.age_ms }));
+      past.replaceChildren(listed.length ? h("div", { class: "cards" }, listed.map((it) => it.element)) : nothing("Nothing was changed yet."));
+      tick();
     });
+  }
+
+  /** What stands still otherwise grows older all the same. */
+  function tick() {
+    for (const { since, began } of listed) since.textContent = age(Math.max(0, Date.now() - began));
   }
 
   async function look() {
@@ -81,6 +98,7 @@ export function changes(known, asked) {
   function heard() {
     const { changes, generation } = known.status;
     underway.heard(known.status);
+    tick();
     const seen = JSON.stringify([changes.map((it) => [it.generation, it.phase]), generation]);
     if (seen !== lastSeen) list();
     lastSeen = seen;
@@ -112,10 +130,11 @@ async function trying(place, work) {
 
 const timed = (it) => [it.job, ms(it.before_ms), it.predicted_ms.map(ms).join(" – "), it.measured_ms === null ? "–" : ms(it.measured_ms)];
 
-function record({ plan, outcome, approved_by, proposed_by, age_ms, flows, iterations }, name, { open, takeBack, steer }) {
+function record({ plan, outcome, approved_by, proposed_by, flows, iterations }, name, { open, takeBack, steer }) {
   const [kind, detail] = typeof outcome === "string" ? [outcome, {}] : Object.entries(outcome)[0];
-  return h("article", { class: "card" },
-    h("h3", {}, chip(kind.replaceAll("-", " "), KIND[kind] ?? ""), ` Plan ${plan.generation}`, h("small", {}, ` ${age(age_ms)} ago, by ${approved_by ?? proposed_by}`)),
+  const since = h("span", {});
+  const element = h("article", { class: "card" },
+    h("h3", {}, chip(called(kind), KIND[kind] ?? ""), ` Plan ${plan.generation}`, h("small", {}, " ", since, ` ago, by ${approved_by ?? proposed_by}`)),
     (detail.reasons ?? []).map((words) => h("p", {}, words)),
     flows.length ? table("Promised and measured", ["flow", "before", "promised", "measured", "so it is"], flows.map((it) => [
       name(it.flow), rate(it.before_bits_per_s), it.predicted_bits_per_s ? it.predicted_bits_per_s.map(rate).join(" – ") : "–", rate(it.measured_bits_per_s), it.change,
@@ -125,4 +144,5 @@ function record({ plan, outcome, approved_by, proposed_by, age_ms, flows, iterat
       h("button", { type: "button", onclick: () => open(plan.generation) }, `Review plan ${plan.generation}`),
       h("button", { type: "button", disabled: !steer, onclick: () => steer(plan.generation, "abort") }, `Withdraw plan ${plan.generation}`)) : null,
     kind === "committed" ? h("button", { type: "button", disabled: !takeBack, onclick: () => takeBack(plan.generation) }, `Take plan ${plan.generation} back`) : null);
+  return { element, since };
 }

@@ -3,10 +3,11 @@
 import { h, nothing, table } from "./dom.js";
 import { micros, rate, share } from "./units.js";
 
-export function comparison({ variants, resolution }) {
+export function comparison({ variants, resolution, covered_percent: covered }) {
   const good = variants.filter((it) => it.compared);
   const bad = variants.filter((it) => !it.compared);
   return h("div", {},
+    covered < 100 && h("p", { class: "said" }, `The history covers ${share(covered / 100)} of that time.`),
     bad.map((it) => h("p", { class: "bad" }, `${it.name}: ${it.problem}`)),
     good.length ? sides(good, resolution) : nothing("There is nothing to compare."));
 }
@@ -40,7 +41,7 @@ const ofJob = [
   ["waits for others", (it) => ms(it.mean.stalled_ms)],
 ];
 
-const full = (link) => (link ? `${link.from} → ${link.to} ${share(link.share)}` : "–");
+const full = (link) => (link ? `${link.from} > ${link.to} ${share(link.share)}` : "–");
 
 const ROWS = 12;
 

@@ -26,9 +26,24 @@ export function s(name, attributes, ...children) {
 export function table(caption, headings, rows, right = []) {
   const side = (column) => (right.includes(column) ? "right" : null);
   const head = headings.map((words, column) => h("th", { scope: "col", class: side(column) }, words));
-  const body = rows.map((row) => h("tr", {}, row.map((cell, column) => h("td", { class: side(column) }, cell))));
+  const body = rows.map((row) => h("tr", {}, row.map((cell, column) => h("td", { class: side(column) }, clipped(cell)))));
   return h("div", { class: "scroll" },
     h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+}
+
+const LONGEST = 80;
+
+/** A text that is too long for a row is cut there, and whole under the pointer or once it is chosen. */
+function clipped(cell) {
+  if (typeof cell !== "string" || cell.length <= LONGEST) return cell;
+  const turn = () => text.setAttribute("aria-expanded", text.classList.toggle("whole"));
+  const press = (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    turn();
+  };
+  const text = h("span", { class: "clip", role: "button", tabindex: "0", "aria-expanded": "false", title: cell, onclick: turn, onkeydown: press }, cell);
+  return text;
 }
 
 export function panel(title, ...children) {

@@ -1,7 +1,9 @@
 // The fabric as a map: links by load, those in trouble first to be seen, and the path of a flow.
 
 import { h, nothing, panel, s, table } from "./dom.js";
+import { finder } from "./find.js";
 import { layout } from "./layout.js";
+import { places } from "./troubles.js";
 import { age, flow as flowName, rate, share } from "./units.js";
 
 const LEVELS = ["idle", "low", "half", "high", "full"];
@@ -9,9 +11,11 @@ const LEVELS = ["idle", "low", "half", "high", "full"];
 export function fabric(known, wanted) {
   const { at, width, height } = layout(known.fabric);
   const lines = new Map(known.fabric.links.map((link, index) => [link.name, line(link, at, choose, index === 0)]));
-  const nodes = known.fabric.nodes.map((node) => dot(node, at, known.fabric.nodes.length));
-  const map = s("svg", { viewBox: `0 0 ${width} ${height}`, class: known.fabric.nodes.length > 200 ? "map many" : "map", role: "group", "aria-label": "Map of the fabric" },
-    [...lines.values()], nodes);
+  const nodes = new Map(known.fabric.nodes.map((node) => [node.name, dot(node, at, known.fabric.nodes.length)]));
+  const whole = `0 0 ${width} ${height}`;
+  const map = s("svg", { viewBox: whole, class: known.fabric.nodes.length > 200 ? "map many" : "map", role: "group", "aria-label": "Map of the fabric" },
+    [...lines.values()], [...nodes.values()]);
+  const search = finder({ fabric: known.fabric, at, map, whole, lines, nodes }, (name) => { if (chosen !== name) choose(name); });
   const detail = h("div", { class: "detail", "aria-live": "polite" });
   // What is in it comes and goes under the pointer, which would never be told to have left.
   const under = (event) => trace((known.was ?? known.status).flows.find((flow) => flowName(flow.flow) === event.target.closest("li")?.title) ?? null);
@@ -28,8 +32,11 @@ export function fabric(known, wanted) {
     const { links, flows } = known.was ?? known.status;
     const of = new Map(known.fabric.links.map((link) => [link.name, []]));
     for (const link of links) of.get(link.hop.link)?.push(link);
-    for (const [name, directions] of of) dress(lines.get(name), directions, name === chosen);
-    detail.replaceChildren(chosen ? described(chosen, of.get(chosen) ?? [], flows) : hint());
+    // What is found is of now, and nobody knows what was found then.
+    const found = places(known.was ? [] : known.findings?.findings ?? []);
+    for (const [name, directions] of of) dress(lines.get(name), directions, found.links.get(name) ?? [], name === chosen);
+    for (const [name, element] of nodes) mark(element, name, found.nodes.get(name) ?? []);
+    detail.replaceChildren(chosen ? described(chosen, of.get(chosen) ?? [], flows, found.links.get(chosen) ?? []) : hint());
     show(flows);
   }
 
@@ -52,7 +59,7 @@ export function fabric(known, wanted) {
     map.classList.toggle("tracing", names.size > 0);
   }
 
-  return { element: h("div", { class: "columns" }, panel("Fabric", map, legend()), h("div", {}, panel("Link", detail), panel("Largest flows", list))), heard };
+  return { element: h("div", { class: "columns" }, panel("Fabric", search, map, legend()), h("div", {}, panel("Link", detail), panel("Largest flows", list))), heard };
 }
 
 /** A fabric is one stop of the Tab key, however large; within it arrow keys go from link to link. */
@@ -91,27 +98,38 @@ function dot({ name, role }, at, many) {
   return s("g", { class: `node ${role}` }, s("title", {}, name), mark, words);
 }
 
-/** The fuller direction counts. */
-function dress(element, directions, isChosen) {
+/** A node of which something is found. */
+function mark(element, name, found) {
+  element.classList.toggle("found", found.length > 0);
+  element.firstElementChild.textContent = [name, ...found].join(": ");
+}
+
+/** The fuller direction counts; that it is down, and then what is found of it, counts for more than what it carries. */
+function dress(element, directions, found, isChosen) {
   const load = Math.max(0, ...directions.map((it) => it.rate_bits_per_s / it.capacity_bits_per_s));
   const isDown = directions.some((it) => !it.up);
   const level = LEVELS[Math.min(LEVELS.length - 1, Math.floor(load * LEVELS.length))];
-  element.setAttribute("class", `link ${isDown ? "down" : directions.length ? level : "unknown"}${isChosen ? " chosen" : ""}${element.classList.contains("onpath") ? " onpath" : ""}`);
-  element.firstElementChild.textContent = `${element.getAttribute("aria-label")}: ${isDown ? "down" : directions.length ? share(load) : "not measured"}`;
+  const isDrained = directions.some((it) => it.drained);
+  const kind = isDown ? "down" : found.length ? "found" : isDrained ? "drained" : directions.length ? level : "unknown";
+  const kept = ["onpath", "wanted"].filter((name) => element.classList.contains(name));
+  element.setAttribute("class", ["link", kind, ...(isChosen ? ["chosen"] : []), ...kept].join(" "));
+  const words = [isDown ? "down" : directions.length ? share(load) : "not measured", ...(isDrained ? ["drained"] : []), ...found];
+  element.firstElementChild.textContent = `${element.getAttribute("aria-label")}: ${words.join(", ")}`;
 }
 
 function hint() {
   return nothing("Choose a link to see what goes over it.");
 }
 
-function described(name, directions, flows) {
-  if (!directions.length) return h("div", {}, h("h3", {}, name), nothing("It was not measured lately."));
+function described(name, directions, flows, found) {
+  const wrong = found.length ? h("p", { class: "bad" }, `Found: ${found.join(", ")}; Overview has the evidence.`) : null;
+  if (!directions.length) return h("div", {}, h("h3", {}, name), wrong ?? "", nothing("It was not measured lately."));
   const rows = directions.map((it) => [
-    `${it.hop.from} → ${it.hop.to}`, it.up ? (it.drained ? "drained" : "up") : "down", rate(it.rate_bits_per_s),
+    `${it.hop.from} > ${it.hop.to}`, it.up ? (it.drained ? "drained" : "up") : "down", rate(it.rate_bits_per_s),
     share(it.rate_bits_per_s / it.capacity_bits_per_s), rate(it.spare_bits_per_s), age(it.age_ms),
   ]);
   const over = flows.filter((flow) => flow.path?.some((hop) => hop.link === name));
-  return h("div", {}, h("h3", {}, name),
+  return h("div", {}, h("h3", {}, name), wrong,
     table("Each direction", ["direction", "state", "load", "of capacity", "spare", "age"], rows, [2, 3, 4, 5]),
     over.length
       ? table("Flows over it", ["from", "to", "rate"], over.map((flow) => [flow.from, flow.to, rate(flow.rate_bits_per_s)]), [2])
@@ -123,12 +141,12 @@ function largest(flows) {
   if (!sorted.length) return nothing("Nothing is being sent.");
   return h("ul", { class: "flows" }, sorted.map((flow) => h("li", {
     tabindex: "0", title: flowName(flow.flow),
-  }, h("span", {}, `${flow.from} → ${flow.to}`), h("b", {}, rate(flow.rate_bits_per_s)), flow.path ? null : h("i", {}, "way unknown"))));
+  }, h("span", {}, `${flow.from} > ${flow.to}`), h("b", {}, rate(flow.rate_bits_per_s)), flow.path ? null : h("i", {}, "way unknown"))));
 }
 
 function legend() {
   const words = ["under 20 %", "under 40 %", "under 60 %", "under 80 %", "fuller"];
-  const entries = [...LEVELS.map((level, index) => [level, words[index]]), ["down", "down"], ["unknown", "not measured"]];
+  const entries = [...LEVELS.map((level, index) => [level, words[index]]), ["found", "something is found"], ["drained", "drained"], ["down", "down"], ["unknown", "not measured"]];
   return h("ul", { class: "legend", "aria-label": "What colours mean" },
     entries.map(([kind, meaning]) => h("li", {}, s("svg", { width: 26, height: 8, "aria-hidden": "true" }, s("line", { x1: 1, y1: 4, x2: 25, y2: 4, class: `link ${kind}` })), meaning)));
 }

@@ -1,83 +1,57 @@
 // Findings with their evidence. A kind that is not known here is told field by field.
 
 import { chip, h, nothing, table } from "./dom.js";
+import { COLLIDES, about, byBadness, classOf, way } from "./troubles.js";
 import { rate, share } from "./units.js";
 
-/** `name` tells what a flow is called. */
-export function findingCards({ findings, not_seen }, name) {
-  const holes = [
-    ...not_seen.nodes.map((node) => `${node} does not report`),
-    ...not_seen.ways_of.map((flow) => `the way of ${name(flow)} is not known`),
-    ...not_seen.doubts,
-  ];
-  const unseen = holes.length ? h("p", { class: "warn" }, `Not seen: ${holes.join("; ")}`) : null;
+/** `name` tells what a flow is called, `hurt` which jobs suffer where these flows do. */
+export function findingCards({ findings, not_seen }, name, hurt = () => []) {
+  const unseen = gaps(not_seen, name);
   if (!findings.length) return h("div", {}, nothing("Nothing is found to be wrong."), unseen);
-  return h("div", { class: "cards" }, findings.map((finding) => card(finding, name)), unseen);
+  return h("div", { class: "cards" }, byBadness(findings).map((finding) => card(finding, name, hurt)), unseen);
 }
 
-function card(finding, name) {
+const FIRST = 2;
+
+/** Each on a line of its own, and many folded. */
+function gaps({ nodes, ways_of, doubts }, name) {
+  const holes = [
+    ...nodes.map((node) => `${node} does not report`),
+    ...ways_of.map((flow) => `the way of ${name(flow)} is not known`),
+    ...doubts.map(spaced),
+  ];
+  if (!holes.length) return null;
+  const lines = (some) => h("ul", { class: "gaps" }, some.map((words) => h("li", {}, words)));
+  const rest = holes.slice(FIRST);
+  return h("div", { class: "unseen" }, h("p", { class: "warn" }, holes.length === 1 ? "Not all is seen:" : `Not all is seen, ${holes.length} gaps:`), lines(holes.slice(0, FIRST)),
+    rest.length ? h("details", {}, h("summary", {}, `and ${rest.length} more`), lines(rest)) : null);
+}
+
+/** `h3 > … > h4` of `h3>*>h4`: what was measured and left out names ways so. */
+const spaced = (doubt) => doubt.replace(/(\S)>(?=\S)/g, "$1 > ").replaceAll("> * >", "> … >");
+
+function card(finding, name, hurt) {
   const [kind, evidence] = Object.entries(finding)[0];
-  const title = kind.replaceAll("-", " ");
-  return h("article", { class: "card" }, h("h3", {}, chip(TITLES[evidence.class] ?? title, "warn")), (KINDS[kind] ?? fields)(evidence, name));
+  return h("article", { class: "card" }, h("h3", {}, chip(classOf(finding), "warn")), (KINDS[kind] ?? fields)(evidence, name, hurt));
 }
 
 const KINDS = {
-  "ecmp-collision": ({ hop, utilization, losers, with_room }, name) => [
-    h("p", {}, `${losers.length} flows share ${hop.from} → ${hop.to}, which is ${share(utilization)} full; there is room on ${with_room.map((it) => `${it.from} → ${it.to}`).join(", ") || "no equal way"}.`),
+  "ecmp-collision": ({ hop, utilization, losers, with_room }, name, hurt) => [
+    h("p", {}, `${way(hop)}, ${share(COLLIDES)} sure.`),
+    h("p", {}, `${losers.length} flows share it, and it is ${share(utilization)} full; there is room on ${with_room.map(way).join(", ") || "no equal way"}.`),
     table("Flows that lose", ["flow", "has", "could have"], losers.map((it) => [name(it.flow), rate(it.rate_bits_per_s), rate(it.fair_rate_bits_per_s)]), [1, 2]),
+    ...helps("rebalance: reweave plan", hurt(losers.map((it) => it.flow))),
   ],
   "useless-pin": ({ flow, hop, because }, name) =>
-    h("p", {}, `${name(flow)} is pinned at ${hop.from} to ${hop.to}, ${because === "flow-ended" ? "and has ended" : `and no way leads on: ${because["way-down"]?.links.join(", ")} down`}.`),
+    h("p", {}, `${name(flow)} is pinned at ${hop.from} to ${hop.to}, ${because === "flow-ended" ? "and has ended" : `and no way leads on from there: ${because["way-down"]?.links.join(", ")} down or drained`}.`),
   "cause": ({ subject, evidence, confidence, remedy, jobs }) => [
     h("p", {}, `${about(subject)}, ${share(confidence)} sure.`),
     h("ul", {}, evidence.map((said) => h("li", {}, said))),
-    h("p", {}, `What helps: ${remedy}.`),
-    jobs.length ? h("p", {}, `Jobs hurt: ${jobs.join(", ")}`) : null,
+    ...helps(remedy, jobs),
   ],
 };
 
-/** What each class of cause is called. */
-const TITLES = {
-  "bad-optic": "bad optic or cable",
-  "lossy-link": "lossy link",
-  "faulty-host": "faulty host",
-  "faulty-switch": "faulty switch",
-  "ecmp-collision": "ECMP collision",
-  "pfc-storm": "PFC storm",
-  "pfc-deadlock": "PFC deadlock",
-  "straggler": "straggler",
-  "pcie-downgrade": "PCIe downgrade",
-  "nic-flap": "link that flaps",
-  "mtu-mismatch": "MTU mismatch",
-  "configuration-mismatch": "configuration mismatch",
-  "asymmetric-route": "asymmetric route",
-  "incast": "incast",
-  "rank-order": "rank order against racks",
-  "allreduce-linear": "all-reduce time linear in world size",
-  "node-always-first": "one node always first",
-  "pipeline-across-spine": "pipeline across the spine",
-  "tensor-across-hosts": "tensor parallel across hosts",
-  "slow-pair": "slow pair of hosts",
-  "latency": "latency changed",
-  "host-bound": "host-bound job",
-  "dying-optic": "dying optic",
-  "saturation": "link will saturate",
-  "clocks-apart": "clocks apart",
-  "unsent-probes": "unsent probes",
-};
-
-/** Of what or whom a cause speaks. */
-function about(subject) {
-  const [kind, what] = Object.entries(subject)[0];
-  switch (kind) {
-    case "hop": return `${what.from} → ${what.to} (${what.link})`;
-    case "link": return `the link ${what.link}, both ways`;
-    case "job": return `job ${what}`;
-    case "pair": return what.join(" and ");
-    case "ambiguous": return `one of: ${what.map(about).join("; ")}. What was measured fits each of them`;
-    default: return what;
-  }
-}
+const helps = (remedy, jobs) => [h("p", {}, `Remedy: ${remedy}.`), jobs.length ? h("p", {}, `Jobs hurt: ${jobs.join(", ")}`) : null];
 
 function fields(value) {
   if (value === null || typeof value !== "object") return String(value ?? "–");

@@ -1,7 +1,7 @@
 // Every flow that is sending, with its way.
 
 import { h, nothing, panel, table } from "./dom.js";
-import { age, flow as flowName, rate } from "./units.js";
+import { age, flow as flowName, nodesOf, rate } from "./units.js";
 
 const MOST = 500;
 
@@ -11,7 +11,8 @@ export function flows(known) {
 
   function heard() {
     const text = wanted.value.trim().toLowerCase();
-    const rows = (known.was ?? known.status).flows.map(row).filter((cells) => cells.join(" ").toLowerCase().includes(text));
+    const wants = (flow) => [...row(flow), ...linksOf(flow)].join(" ").toLowerCase().includes(text);
+    const rows = (known.was ?? known.status).flows.filter(wants).map(row);
     const shown = rows.slice(0, MOST);
     body.replaceChildren(
       shown.length ? table(`${rows.length} flows`, ["from", "to", "flow", "rate", "least to most", "way", "age"], shown, [3, 4, 6]) : nothing(known.was ? "No such flow was sending." : "No such flow is sending."),
@@ -28,10 +29,12 @@ function row(flow) {
   ];
 }
 
+/** Whoever knows a link finds what goes over it, though ways are told by nodes. */
+const linksOf = ({ path, path_back }) => [...(path ?? []), ...(path_back ?? [])].map((hop) => hop.link);
+
 function way({ path, path_back }) {
   if (!path) return "not known";
-  const there = path.map((hop) => hop.link);
-  const back = path_back?.map((hop) => hop.link).reverse();
-  const other = back && back.join() !== there.join() ? `; back over ${back.join(", ")}` : "";
-  return there.join(", ") + other;
+  const links = (hops) => hops.map((hop) => hop.link).join();
+  const other = path_back && links(path_back.toReversed()) !== links(path) ? `; back ${nodesOf(path_back)}` : "";
+  return nodesOf(path) + other;
 }

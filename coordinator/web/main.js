@@ -2,6 +2,7 @@
 
 import { Problem, follow, get } from "./api.js";
 import { h, panel } from "./dom.js";
+import { token } from "./link.js";
 import { agents } from "./agents.js";
 import { changes } from "./changes.js";
 import { elsewhere, goesTo } from "./elsewhere.js";
@@ -11,8 +12,10 @@ import { jobs } from "./jobs.js";
 import { matrix } from "./matrix.js";
 import { overview } from "./overview.js";
 import { scrubber } from "./past.js";
+import { called } from "./running.js";
 import { sandbox } from "./sandbox.js";
 import { onlyNow, then } from "./then.js";
+import { atAGlance } from "./troubles.js";
 
 /** Each with what shows it as it was. */
 const VIEWS = [
@@ -32,7 +35,7 @@ const NOT_LEADING = "urn:reweave:not-leading";
 const MISSED = 3;
 
 /** All that views know: what was heard last, and what was asked once. */
-const known = { status: null, fabric: null, me: null, findings: null, was: null };
+const known = { status: null, fabric: null, me: null, findings: null, jobs: [], was: null };
 const past = scrubber(shows);
 
 const element = (id) => document.getElementById(id);
@@ -63,21 +66,18 @@ export function goTo(name, argument) {
 }
 
 function state(words, kind) {
-  element("state").replaceChildren(h("span", { class: `chip ${kind}` }, words));
+  element("state").replaceChildren(h("span", { class: `chip ${kind}`, title: words }, words));
 }
 
 /** What is wrong first, in a word or two. */
 function sayState() {
   const { alarms, warnings, changes, generation, mode } = known.status;
-  const found = known.findings?.findings.length ?? 0;
-  const doing = changes.map((it) => ` · ${it.phase} ${it.generation}`).join("");
-  const now = known.was ? "now: " : "";
-  const place = `generation ${generation}, ${mode}${doing}`;
-  const several = (count, word) => `${now}${count} ${word}${count > 1 ? "s" : ""} · ${place}`;
-  if (alarms.length) state(several(alarms.length, "alarm"), "bad");
-  else if (found) state(several(found, "finding"), "warn");
-  else if (warnings.length) state(several(warnings.length, "warning"), "warn");
-  else state(`${now}all is well · ${place}`, "good");
+  const found = atAGlance(known.findings?.findings ?? []);
+  const [offers, doing] = [true, false].map((isOffer) => changes.filter((it) => (it.phase === "proposed") === isOffer).map((it) => `plan ${it.generation} ${called(it.phase)}`));
+  const several = (count, word) => (count ? `${count} ${word}${count > 1 ? "s" : ""}` : null);
+  const wrong = [several(alarms.length, "alarm"), found, several(warnings.length, "warning"), ...offers].filter(Boolean);
+  const words = [...(wrong.length ? wrong : ["all is well"]), `generation ${generation}, ${mode}`, ...doing].join(" · ");
+  state((known.was ? "now: " : "") + words, alarms.length ? "bad" : wrong.length ? "warn" : "good");
 }
 
 /** A moment as it was, or null for what is. */
@@ -105,18 +105,25 @@ function heard(event, value) {
 /** The coordinator looks for what is wrong when it is asked; a view without an answer keeps the last. */
 async function diagnose() {
   try {
-    if (current) known.findings = await get("/findings");
+    if (!current) return;
+    const findings = await get("/findings");
+    const collides = findings.findings.some((it) => it["ecmp-collision"]);
+    known.jobs = collides ? (await get("/jobs")).jobs : [];
+    known.findings = findings;
+    if (!known.status) return;
+    sayState();
+    if (!known.was) current?.heard();
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;
   }
 }
 
-/** A link that is used up is no use to anybody; all else may pass. */
+/** Whoever comes without a link, or with one that is used up, is told how to have one; all else may pass. */
 function explain(problem) {
-  const words = problem.status === 401
-    ? "This link is not good any more, or was never one. `reweave dashboard` makes another; open it in this tab."
-    : problem.message;
-  state(problem.message, "bad");
+  const words = problem.status !== 401 ? problem.message
+    : token ? "This link is not good any more, or was never one. `reweave dashboard` makes another; open it in this tab."
+    : "Who looks here needs a link of his own. `reweave dashboard`, where your certificate is, makes one; open it in this tab.";
+  state(problem.status !== 401 ? problem.message : token ? "the link is not good" : "a link is needed", "bad");
   element("view").replaceChildren(panel("Not connected", h("p", {}, words)));
 }
 
@@ -135,7 +142,10 @@ async function live() {
     try {
       known.me ??= await get("/me");
       known.fabric ??= await get("/fabric");
-      known.findings ??= await get("/findings");
+      if (!known.findings) {
+        known.findings = await get("/findings");
+        known.jobs = (await get("/jobs")).jobs;
+      }
       if (!current) goTo(sessionStorage.getItem("reweave-view"));
       await follow("/events", heard);
       state("connecting again", "warn");
@@ -170,10 +180,13 @@ function changeTheme() {
   current?.heard();
 }
 
+/** Where letters and digits are its own: a slider or a box to tick has none. */
+const writes = ({ tagName, type }) => /^(SELECT|TEXTAREA)$/.test(tagName) || (tagName === "INPUT" && !/^(range|checkbox)$/.test(type));
+
 function onKey(event) {
   if (event.ctrlKey || event.altKey || event.metaKey || !current) return;
   if (event.key === "Escape" && past.isOpen()) return past.close();
-  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  if (writes(event.target)) return;
   const view = VIEWS[Number(event.key) - 1];
   if (view) goTo(view[0]);
   else if (event.key === "d") changeTheme();

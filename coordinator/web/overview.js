@@ -2,7 +2,8 @@
 
 import { h, nothing, panel } from "./dom.js";
 import { findingCards } from "./findings.js";
-import { age, flowsByName, micros, rate, share } from "./units.js";
+import { atAGlance } from "./troubles.js";
+import { age, flowsByName, hostsByAddress, micros, rate, share } from "./units.js";
 
 export function overview(known) {
   const words = h("div", {});
@@ -11,8 +12,11 @@ export function overview(known) {
 
   function heard() {
     const { status } = known;
-    words.replaceChildren(troubles(status));
-    found.replaceChildren(findingCards(known.findings, flowsByName(status)));
+    words.replaceChildren(troubles(status, known.findings.findings));
+    // Whoever opened a long list goes on reading it.
+    const opened = [...found.querySelectorAll("details")].map((it) => it.open);
+    found.replaceChildren(findingCards(known.findings, flowsByName(status), hurt(known)));
+    [...found.querySelectorAll("details")].forEach((it, index) => { it.open = opened[index] ?? false; });
     tiles.replaceChildren(...figures(status).map(([title, value, note]) =>
       h("div", {}, h("dt", {}, title), h("dd", {}, value, h("small", {}, note)))));
   }
@@ -20,9 +24,22 @@ export function overview(known) {
   return { element: h("div", {}, panel("Attention", words), panel("Findings", found), panel("The cluster", tiles)), heard };
 }
 
-function troubles({ alarms, warnings, waits_because }) {
+/** Whose flows these are. */
+function hurt({ status, jobs }) {
+  const host = hostsByAddress(status);
+  return (flows) => {
+    const ends = new Set(flows.flatMap(({ source, destination }) => [host(source), host(destination)]));
+    return (jobs ?? []).filter((job) => job.hosts.some((name) => ends.has(name))).map((job) => job.job);
+  };
+}
+
+function troubles({ alarms, warnings, waits_because, changes }, findings) {
+  const found = atAGlance(findings);
+  const offers = changes.filter((it) => it.phase === "proposed");
   const lines = [
     ...alarms.map((text) => h("li", { class: "bad" }, text)),
+    found ? h("li", { class: "bad" }, found) : null,
+    ...offers.map((it) => h("li", { class: "warn" }, `Plan ${it.generation} is on offer: look at it under Changes`)),
     ...warnings.map((text) => h("li", { class: "warn" }, text)),
     waits_because ? h("li", {}, `Nothing is changed just now: ${waits_because}`) : null,
   ].filter(Boolean);

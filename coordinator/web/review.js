@@ -57,9 +57,12 @@ function line(what, name) {
     case "connect": return signed("+", "plus", `circuit ${joint(it)}`);
     case "disconnect": return signed("−", "minus", `circuit ${joint(it)}`);
     case "routes": return signed("~", "same", `routes of ${it.node} towards ${it.towards} hosts`);
+    case "ranks": return signed("~", "same", ranks(it));
     default: return ["", kind];
   }
 }
+
+const ranks = ({ job, order, ring_bits_per_s: ring }) => `order ranks of ${job}: ${order.join(",")}${ring ? ` (ring from ${rate(ring[0])} to ${rate(ring[1])})` : ""}`;
 
 const joint = ({ optical, circuit, ends }) => `${optical} ${circuit.join("-")}${ends.length ? ` (${ends.join(" to ")})` : ""}`;
 
@@ -111,7 +114,7 @@ function touched({ touched: jobs, hindered_by }) {
   ];
 }
 
-const hop = ({ from, to, link }) => `${from} → ${to} (${link})`;
+const hop = ({ from, to, link }) => `${from} > ${to} (${link})`;
 
 function promised(it, name) {
   return [name(it.flow), rate(it.before_bits_per_s), rate(it.after_bits_per_s), `${rate(it.low_bits_per_s)} – ${rate(it.high_bits_per_s)}`];

@@ -3,7 +3,10 @@
 import { h, nothing } from "./dom.js";
 import { age } from "./units.js";
 
-const PHASES = ["proposed", "approved", "applying", "verifying", "committed"];
+/** As the coordinator writes them, and as they are called here and in the terminal. */
+const PHASES = ["approved", "applying", "verifying", "committed"];
+export const CALLED = { proposed: "on offer", offered: "on offer", running: "under way", committed: "kept", abandoned: "given up", "rolled-back": "taken back", "rolling-back": "being taken back" };
+export const called = (kind) => CALLED[kind] ?? kind.replaceAll("-", " ");
 
 /** `steer(generation, how)` of whoever may change; without it, they are for looking only. */
 export function running(steer) {
@@ -11,7 +14,9 @@ export function running(steer) {
   let shown = new Map();
 
   /** What is as it was stays where it is: nobody's button goes away under the finger. */
-  function heard({ changes, generation }) {
+  function heard({ changes: all, generation }) {
+    // What is on offer alone does not run: it stands under Changes.
+    const changes = all.filter((it) => it.phase !== "proposed");
     const now = new Map(changes.map((change) => [change.generation, still(shown.get(change.generation), change) ?? made(change, steer)]));
     for (const { generation, age_ms } of changes) now.get(generation).since.textContent = age(age_ms);
     const same = now.size && now.size === shown.size && [...now].every(([number, it]) => shown.get(number) === it);
@@ -40,15 +45,14 @@ function made(change, steer) {
 
 function steps(phase) {
   const at = PHASES.indexOf(phase);
-  if (at < 0) return h("li", { class: "now bad" }, phase.replaceAll("-", " "));
-  return PHASES.map((name, index) => h("li", { class: index < at ? "done" : index === at ? "now" : "", "aria-current": index === at ? "step" : null }, name));
+  if (at < 0) return h("li", { class: "now bad" }, called(phase));
+  return PHASES.map((name, index) => h("li", { class: index < at ? "done" : index === at ? "now" : "", "aria-current": index === at ? "step" : null }, called(name)));
 }
 
 /** What can be said to it now. */
 function words({ phase, stopped_by }) {
-  const begun = phase !== "proposed";
   return [
-    begun && !stopped_by && phase !== "held" ? ["hold", "Hold", "It ends what it has begun, and begins nothing else"] : null,
+    !stopped_by && phase !== "held" ? ["hold", "Hold", "It ends what it has begun, and begins nothing else"] : null,
     stopped_by || phase === "held" ? ["resume", "Resume", "It goes on, and tries again at once what could not be done"] : null,
     phase !== "rolling-back" ? ["abort", "Abort", "It is given up: what was done is taken back, in an order in which nothing is lost"] : null,
   ].filter(Boolean);

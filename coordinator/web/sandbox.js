@@ -1,4 +1,4 @@
-// The sandbox: traffic of the past, flows or a job, played with variants of the cluster, which itself is left alone.
+// The sandbox: traffic of the past, flows, a job or a trace of one, played with variants of the cluster, which itself is left alone.
 
 import { Problem, get, post } from "./api.js";
 import { comparison } from "./compared.js";
@@ -48,7 +48,7 @@ export function sandbox(known) {
 
   function keep() {
     link.hidden = true;
-    keepText(JSON.stringify({ ...source, variants }));
+    if (!keepText(JSON.stringify({ ...source, variants }))) said.textContent = "This is more than a tab keeps: leave the sandbox, and it is gone.";
   }
 
   /** Everything is in the link; where it can be copied, it is. */
@@ -64,7 +64,7 @@ export function sandbox(known) {
   }
 
   function add(variant = { name: `variant ${variants.length + 1}`, variant: 'recorded = "fabric.toml"\n', files: {} }) {
-    variants = [...variants, variant].slice(-MOST);
+    variants = [...variants, { ...variant, name: freeName(variants, variant.name) }].slice(-MOST);
     draw();
   }
 
@@ -120,4 +120,12 @@ export function sandbox(known) {
     heard() {},
     leave: () => calledOff?.abort(),
   };
+}
+
+/** Answers are told apart by their names. */
+function freeName(variants, name) {
+  const taken = new Set(variants.map((it) => it.name));
+  let free = name;
+  for (let nth = 2; taken.has(free); nth += 1) free = `${name} (${nth})`;
+  return free;
 }

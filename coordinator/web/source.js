@@ -1,7 +1,8 @@
-// What the sandbox plays: traffic of the past, flows from a table, or a job; and on what.
+// What the sandbox plays: traffic of the past, flows from a table, a job, or a trace of one; and on what.
 
 import { h } from "./dom.js";
 import { LENGTHS } from "./kept.js";
+import { traceForm } from "./trace.js";
 import { clock } from "./units.js";
 import { save } from "./variant.js";
 
@@ -9,7 +10,9 @@ const TEXTS = {
   flows: ["Flows, as a table", "src,dst,bytes,start_us\nh0,h1,1000000,0", "flows.csv"],
   job: ["The job, as its file says it", 'model = "llama"\nbatch_per_replica = 4', "job.toml"],
 };
-const WORDS = [["past", "Traffic of the past"], ["flows", "Flows from a table"], ["job", "A job"]];
+const WORDS = [["past", "Traffic of the past"], ["flows", "Flows from a table"], ["job", "A job"], ["trace", "A recorded trace"]];
+const FABRIC = ["The fabric (the cluster's own while this is empty)", 'kind = "leaf-spine"', "fabric.toml"];
+const PROFILE = ["The timings of its operators, if it names any", '{"batch_size": 8, "measurements": []}', "profile.json"];
 
 /** `source` is kept as it is changed, and `changed` is told. */
 export function sourceForm(source, changed) {
@@ -29,9 +32,12 @@ export function sourceForm(source, changed) {
     place.replaceChildren(...(source.kind === "past" ? [past] : texts(source, changed)));
   }
 
+  const given = (key) => (source[key].trim() ? { [key]: source[key] } : {});
+
   /** What is to be sent; words where that cannot be said yet. */
   function asked() {
-    if (source.kind !== "past") return { [source.kind]: source[source.kind], ...(source.fabric.trim() && { fabric: source.fabric }) };
+    if (source.kind === "trace" && !source.trace.files.length) return "Open the files of a trace, one for each rank.";
+    if (source.kind !== "past") return { [source.kind]: source[source.kind], ...given("fabric"), ...(source.kind === "job" && given("profile")) };
     const to = new Date(until.value);
     if (isNaN(to)) return "Say until when.";
     return { from: new Date(to - source.seconds * 1000).toISOString(), to: to.toISOString() };
@@ -42,11 +48,12 @@ export function sourceForm(source, changed) {
 }
 
 function texts(source, changed) {
-  const [words, example, name] = TEXTS[source.kind];
-  const keep = (key) => (value) => { source[key] = value; changed(); };
+  const asked = ([words, example, name], key, rows) =>
+    field(words, source[key], { rows, placeholder: example }, name, (value) => { source[key] = value; changed(); });
   return [
-    ...field(words, source[source.kind], { rows: 6, placeholder: example }, name, keep(source.kind)),
-    ...field("The fabric (the cluster's own while this is empty)", source.fabric, { rows: 2, placeholder: 'kind = "leaf-spine"' }, "fabric.toml", keep("fabric")),
+    ...(source.kind === "trace" ? traceForm(source, changed) : asked(TEXTS[source.kind], source.kind, 6)),
+    ...(source.kind === "job" ? asked(PROFILE, "profile", 2) : []),
+    ...asked(FABRIC, "fabric", 2),
   ];
 }
 

@@ -1,6 +1,7 @@
 // What can be told of the cluster at a moment of the past, in a few figures.
 
 import { h, nothing, panel, table } from "./dom.js";
+import { wordsFor } from "./troubles.js";
 import { clock, share } from "./units.js";
 
 export function then(known) {
@@ -13,7 +14,7 @@ export function then(known) {
     tiles.replaceChildren(...figures(was).map(([title, value, note]) =>
       h("div", {}, h("dt", {}, title), h("dd", {}, value, h("small", {}, note)))));
     events.replaceChildren(was.events.length
-      ? table("In the ten minutes before", ["when", "what", "where", "generation"], was.events.map((it) => [clock(Date.parse(it.at)), it.what.replaceAll("-", " "), it.place, it.generation ?? "–"]))
+      ? table("In the ten minutes before", ["when", "what", "where", "generation"], was.events.map((it) => [clock(Date.parse(it.at)), wordsFor(it.what), it.place, it.generation ?? "–"]))
       : nothing("Nothing was found and nothing changed in the ten minutes before."));
     const absent = was.agents.filter((it) => it.connected_share < 1);
     away.replaceChildren(absent.length

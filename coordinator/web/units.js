@@ -1,22 +1,35 @@
 // Figures as people read them.
 
+/** Three digits, and beyond the last unit as many as it takes: nobody reads `1.08e+3`. */
 function scaled(value, units, step) {
   let place = 0;
-  while (value >= step && place < units.length - 1) {
+  // What would be rounded up to a thousand is one of the next.
+  while (value >= 0.9995 * step && place < units.length - 1) {
     value /= step;
     place += 1;
   }
-  return `${value.toPrecision(value >= 100 ? 3 : value >= 10 ? 3 : 2)} ${units[place]}`;
+  return `${digits(value)} ${units[place]}`;
+}
+
+function digits(value) {
+  if (value >= 999.5) return Math.round(value).toLocaleString("en").replaceAll(",", " ");
+  if (value < 0.1) return value ? value.toFixed(2) : "0";
+  return value.toPrecision(value >= 10 ? 3 : 2);
 }
 
 export function rate(bits_per_s) {
   if (bits_per_s === null || bits_per_s === undefined) return "–";
-  return scaled(bits_per_s, ["bit/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"], 1000);
+  return scaled(bits_per_s, ["bit/s", "kb/s", "Mb/s", "Gb/s", "Tb/s", "Pb/s"], 1000);
 }
 
+export function bytes(count) {
+  return count < 1000 ? `${count} B` : scaled(count, ["B", "kB", "MB", "GB"], 1000);
+}
+
+/** Beyond some minutes as ages are told. */
 export function micros(us) {
   if (us === null || us === undefined) return "–";
-  return scaled(us, ["µs", "ms", "s"], 1000);
+  return us >= 120e6 ? age(us / 1000) : scaled(us, ["µs", "ms", "s"], 1000);
 }
 
 export function share(part) {
@@ -43,14 +56,26 @@ export function clock(ms) {
   return `${day} ${[at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":")}`;
 }
 
-/** `tcp 10.0.0.1:5000 → 10.0.1.1:4791` */
+/** `tcp 10.0.0.1:5000 > 10.0.1.1:4791` */
 export function flow({ protocol, source, destination }) {
-  return `${protocol} ${source} → ${destination}`;
+  return `${protocol} ${source} > ${destination}`;
 }
 
-/** The same with the names of hosts where their addresses are known: `tcp h0:5000 → h4:4791`. */
-export function flowsByName({ agents }) {
+/** The host of `10.0.0.1:5000`, or the address where nobody knows it. */
+export function hostsByAddress({ agents }) {
   const names = new Map(agents.flatMap(({ node, addresses }) => addresses.map((address) => [address, node])));
-  const end = (place) => place.replace(/^[^:]+/, (address) => names.get(address) ?? address);
+  return (place) => names.get(place.replace(/:\d+$/, "")) ?? place.replace(/:\d+$/, "");
+}
+
+/** The same with the names of hosts where their addresses are known: `tcp h0:5000 > h4:4791`. */
+export function flowsByName(status) {
+  const host = hostsByAddress(status);
+  const end = (place) => place.replace(/^.*(?=:\d+$)/, () => host(place));
   return ({ protocol, source, destination }) => flow({ protocol, source: end(source), destination: end(destination) });
+}
+
+/** `h0 > leaf0 > spine1 > leaf1 > h4`, and the cable where several join two, as `reweave paths` tells it. */
+export function nodesOf(path) {
+  const cable = ({ from, to, link }) => ([`${from}-${to}`, `${to}-${from}`].includes(link) ? "" : link.replace(/^.*(?=\.\d+$)/, " ").replace(/^[^ ].*$/, ""));
+  return path.length ? [path[0].from, ...path.map((hop) => hop.to + cable(hop))].join(" > ") : "";
 }

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use reweave_common::circuit::{OpticalName, Readback, Switchover};
-use reweave_common::instruction::{Ack, Install, Instruction, Watch};
+use reweave_common::instruction::{Ack, Closely, Install, Instruction, Watch};
 use reweave_common::member::DenyList;
 use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
@@ -59,6 +59,7 @@ pub enum CoordinatorMessage {
     Coordinators(Vec<Seat>),
     /// These are shut out as well as those that were told of before over this session.
     DeniedMore(DenyList),
+    Closely(Closely),
 }
 
 impl From<Instruction> for CoordinatorMessage {
@@ -67,6 +68,7 @@ impl From<Instruction> for CoordinatorMessage {
             Instruction::Watch(watch) => Self::Watch(watch),
             Instruction::Install(install) => Self::Install(install),
             Instruction::Probe(list) => Self::Probe(list),
+            Instruction::Closely(closely) => Self::Closely(closely),
         }
     }
 }
@@ -134,6 +136,7 @@ impl From<CoordinatorMessage> for Order<Instruction> {
             CoordinatorMessage::Watch(watch) => Self::Told(Instruction::Watch(watch)),
             CoordinatorMessage::Install(install) => Self::Told(Instruction::Install(install)),
             CoordinatorMessage::Probe(list) => Self::Told(Instruction::Probe(list)),
+            CoordinatorMessage::Closely(it) => Self::Told(Instruction::Closely(it)),
             CoordinatorMessage::Denied(list) => Self::Denied(list),
             CoordinatorMessage::Renewed { chain_pem } => Self::Renewed { chain_pem },
             CoordinatorMessage::Elsewhere(there) => Self::Elsewhere(there),

@@ -30,7 +30,11 @@ impl Spoken for AgentMessage {
 
 impl Spoken for CoordinatorMessage {
     fn since(&self) -> u16 {
-        u16::from(matches!(self, Self::Coordinators(_) | Self::DeniedMore(_)))
+        let is_later = matches!(
+            self,
+            Self::Coordinators(_) | Self::DeniedMore(_) | Self::Closely(_)
+        );
+        u16::from(is_later)
     }
 }
 
@@ -54,12 +58,20 @@ impl Spoken for PeerPart {
 
 impl Spoken for Request {
     fn since(&self) -> u16 {
-        u16::from(matches!(self, Self::Standing | Self::Steer { .. }))
+        let is_later = matches!(
+            self,
+            Self::Standing | Self::Steer { .. } | Self::Lanes { .. } | Self::Reorder { .. }
+        );
+        u16::from(is_later)
     }
 }
 
 impl Spoken for Response {
     fn since(&self) -> u16 {
-        u16::from(matches!(self, Self::Standing(_) | Self::Steered { .. }))
+        let is_later = matches!(
+            self,
+            Self::Standing(_) | Self::Steered { .. } | Self::Lanes(_)
+        );
+        u16::from(is_later)
     }
 }

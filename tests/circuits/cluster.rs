@@ -11,6 +11,8 @@ use crate::scene::{Over, Scene, Thirds};
 
 /// On the station, each at a port of its own.
 const COORDINATORS: [&str; 3] = ["10.255.0.1:7332", "10.255.0.1:7342", "10.255.0.1:7352"];
+/// At these ports of the station itself, they tell how they are.
+pub(crate) const PAGES: [u16; 3] = [7334, 7344, 7354];
 /// Rates on a machine with few processors say little, and what is held shall be tried again soon.
 const POLICY: &str =
     "[policy]\ntolerance = 1.0\nretry_held_after_ms = 3000\nsettle_ms = 100\nreadings = 1\n";
@@ -22,6 +24,8 @@ pub(crate) struct Cluster {
     coordinators: [Option<Program>; 3],
     agents: BTreeMap<String, Program>,
     driver: Option<Program>,
+    /// For every agent.
+    words: &'static [&'static str],
 }
 
 #[derive(Deserialize)]
@@ -36,11 +40,17 @@ impl Cluster {
     }
 
     pub(crate) fn on(scene: Scene) -> Self {
+        Self::of_agents(scene, &[])
+    }
+
+    /// Whose agents are started with these words.
+    pub(crate) fn of_agents(scene: Scene, words: &'static [&'static str]) -> Self {
         let mut cluster = Self {
             scene,
             coordinators: [None, None, None],
             agents: BTreeMap::new(),
             driver: None,
+            words,
         };
         for place in 0..COORDINATORS.len() {
             cluster.prepare_coordinator(place);
@@ -76,8 +86,9 @@ impl Cluster {
         let addresses = COORDINATORS.map(str::to_owned);
         let identities = "certificates/coordinators/";
         let settings = settings_of(place, &addresses, "two-leaves.toml", identities);
+        let page = format!("http = \"127.0.0.1:{}\"\n", PAGES[place]);
         stage
-            .write(&format!("c{place}.toml"), &(settings + POLICY))
+            .write(&format!("c{place}.toml"), &(page + &settings + POLICY))
             .expect("a file");
     }
 
@@ -91,11 +102,16 @@ impl Cluster {
     }
 
     pub(crate) fn start_agent(&mut self, node: &str) {
+        self.start_agent_with(node, self.words);
+    }
+
+    pub(crate) fn start_agent_with(&mut self, node: &str, words: &[&str]) {
         let stage = self.stage();
         let mut run = stage.inside(node, stage.programs().agent());
         run.args(["run", "--interval-ms", "100", "--identity"]);
         run.arg(stage.path("certificates/agents").join(node));
         run.arg("--state").arg(stage.path("state").join(node));
+        run.args(words);
         coordinators(&mut run);
         let started = stage.start(&format!("agent-{node}"), run);
         let started = started.expect("it starts");
@@ -127,6 +143,20 @@ impl Cluster {
         let place = place.expect("somebody leads");
         self.coordinators[place] = None;
         place
+    }
+
+    pub(crate) fn kill_coordinators(&mut self) {
+        self.coordinators = [None, None, None];
+    }
+
+    pub(crate) fn start_coordinators(&mut self) {
+        (0..COORDINATORS.len()).for_each(|place| self.start_coordinator(place));
+    }
+
+    /// Whoever answers has been elected.
+    pub(crate) fn wait_until_led(&self) {
+        wait_for("somebody leads", PATIENCE, || Ok(self.status().map(drop)))
+            .expect("somebody leads");
     }
 
     fn leader(&self) -> Option<usize> {

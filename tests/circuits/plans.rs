@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Outcome, Phase, Plan, RunningChange, Tag, What};
+use reweave_tests::{PATIENCE, wait_for};
 
 use crate::LAB;
 use crate::cluster::Cluster;
@@ -18,6 +19,11 @@ pub(crate) fn tests() -> Vec<Trial> {
             "a_plan_for_circuits_says_what_it_asks_of_jobs",
             LAB,
             is_shown,
+        ),
+        trial(
+            "circuits_wait_for_one_hardware_address_at_all_fibres",
+            LAB,
+            unlike,
         ),
         trial(
             "sessions_outlive_plans_for_circuits",
@@ -50,6 +56,31 @@ fn is_shown() {
     let said = String::from_utf8_lossy(&apart.stderr).into_owned();
     assert_eq!(apart.status.code(), Some(1), "{said}");
     assert!(said.contains("unsound"), "{said}");
+}
+
+/// An agent that is started says at once what its interfaces bear, and gives them what they shall.
+fn unlike() {
+    let mut cluster = Cluster::up(Over::Restconf);
+    let own = ["ip", "link", "set", "fab2", "address", "0c:42:a1:00:00:07"];
+    let set = cluster.scene.0.output("h2", &own);
+    set.expect("it takes another");
+    let refused = |cluster: &Cluster| {
+        let said = cluster.offer(Thirds::Along);
+        String::from_utf8_lossy(&said.stderr).contains("0c:42:a1:00:00:07 at fab2 of h2;")
+    };
+    let started = |cluster: &mut Cluster, words: &[&str]| {
+        cluster.kill_agent("h2");
+        cluster.start_agent_with("h2", words);
+        cluster.wait_until_known();
+    };
+    started(&mut cluster, &[]);
+    wait_for("it is refused", PATIENCE, || {
+        Ok(refused(&cluster).then_some(()))
+    })
+    .expect("it is");
+    started(&mut cluster, &["--fibres", "fab0,fab1,fab2"]);
+    let is_offered = || Ok(cluster.offer(Thirds::Along).status.success().then_some(()));
+    wait_for("it is offered", PATIENCE, is_offered).expect("it is");
 }
 
 fn sessions_outlive_plans() {
@@ -136,9 +167,14 @@ fn moves_wrongly(cluster: &Cluster) {
     cluster.scene.wait_until_drained();
     cluster.scene.goes_wrong("null");
     let across = Thirds::Across.circuits();
-    cluster
-        .scene
-        .drive(&["apply", "ocs0", "--desired", &across]);
+    // The driver in service tries from time to time, and may come between.
+    let put_right = || {
+        let driven = cluster
+            .scene
+            .driver(&["apply", "ocs0", "--desired", &across]);
+        Ok(driven.status.success().then_some(()))
+    };
+    wait_for("a person has put it right", PATIENCE, put_right).expect("it is put right");
     cluster.ended(&plan);
     back_to(cluster, Thirds::Across);
 }
@@ -218,7 +254,7 @@ fn killed() {
     running.end_without_loss();
 }
 
-fn back_to(cluster: &Cluster, thirds: Thirds) {
+pub(crate) fn back_to(cluster: &Cluster, thirds: Thirds) {
     let status = cluster.status().expect("an answer");
     if status.opticals[0].circuits.to_string() != thirds.circuits_in_order() {
         let record = cluster.apply(&cluster.plan(thirds));

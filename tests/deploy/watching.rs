@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use libtest_mimic::Trial;
+use reweave_tests::{PATIENCE, wait_for};
 use serde_json::Value;
 
 use super::alone::Alone;
@@ -101,14 +102,21 @@ fn collect(value: &Value, asked: &mut Vec<String>) {
 fn what_is_asked_for_is_served() {
     let alone = Alone::start();
     alone.await_told("READY=1", 2);
-    let served = alone.served("/metrics");
     let rules = text(deployed("prometheus/reweave.rules.yml"));
     let asked = asked_by_dashboards().join(" ") + &rules;
-    let unserved: Vec<_> = metrics(&asked)
-        .into_iter()
-        .filter(|name| !served.contains(&format!("# TYPE {name} ")))
-        .collect();
-    assert!(unserved.is_empty(), "nobody serves {unserved:?}: {served}");
+    let is_missing = |served: &str, name: &str| !served.contains(&format!("# TYPE {name} "));
+    // What agents tell comes a moment after they are ready.
+    let mut served = String::new();
+    let all = wait_for("all that is asked for", PATIENCE, || {
+        served = alone.served("/metrics");
+        let is_whole = !metrics(&asked)
+            .into_iter()
+            .any(|it| is_missing(&served, it));
+        Ok(is_whole.then_some(()))
+    });
+    let mut unserved = metrics(&asked);
+    unserved.retain(|name| is_missing(&served, name));
+    assert!(all.is_ok(), "nobody serves {unserved:?}: {served}");
 }
 
 fn what_is_served_is_clean() {

@@ -8,18 +8,42 @@ use rand_pcg::Pcg64Mcg;
 /// Hosts at each of two leaves.
 const HOSTS_PER_LEAF: u64 = 4;
 /// One kind of job after the other.
-const KINDS: [Kind; 2] = [Kind::Streams, Kind::Ring];
+const KINDS: [Kind; 3] = [Kind::Streams, Kind::Ring, Kind::Mpi];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Streams,
     Ring,
+    /// Streams by Open MPI, over the ways that kernels happen to choose: they meet on every second cluster.
+    Mpi,
 }
+
+/// A loop of Open MPI's ranks: the first half of them sends to the other.
+const PROGRAM: &str = "\
+from mpi4py import MPI
+import time
+comm = MPI.COMM_WORLD
+half = comm.size // 2
+other = (comm.rank + half) % comm.size
+data = bytearray(BYTES)
+comm.Barrier()
+began, count = time.monotonic(), 0
+while True:
+    time.sleep(COMPUTE_MS / 1e3)
+    if comm.rank < half:
+        comm.Send(data, other)
+    else:
+        comm.Recv(data, other)
+    comm.Barrier()
+    count += 1
+    if comm.rank == 0:
+        print(count, 1e3 * (time.monotonic() - began), flush=True)
+";
 
 #[derive(Debug)]
 pub(crate) struct Drawn {
     pub(crate) seed: u64,
-    kind: Kind,
+    pub(crate) kind: Kind,
     spines: u64,
     uplink_mbps: u64,
     /// That an iteration sends from each host, or in each stream.
@@ -36,7 +60,7 @@ impl Drawn {
         // Streams that rest long find times at which they do not meet.
         let (most_spines, rests_ms) = match kind {
             Kind::Streams => (3, 10..=30),
-            Kind::Ring => (2, 60..=300),
+            Kind::Ring | Kind::Mpi => (2, 60..=300),
         };
         let spines = dice.random_range(2..=most_spines);
         Self {
@@ -46,7 +70,7 @@ impl Drawn {
             uplink_mbps: dice.random_range(80..=150),
             bytes: dice.random_range(2_000_000..=5_000_000),
             compute_ms: dice.random_range(rests_ms),
-            width: if kind == Kind::Streams { spines } else { 2 },
+            width: if kind == Kind::Ring { 2 } else { spines },
         }
     }
 
@@ -64,15 +88,27 @@ impl Drawn {
         let far = (0..self.width).map(|it| it + HOSTS_PER_LEAF);
         let hosts: Vec<_> = match self.kind {
             Kind::Ring => (0..self.width).zip(far).flat_map(|(a, b)| [a, b]).collect(),
-            Kind::Streams => (0..self.width).chain(far).collect(),
+            Kind::Streams | Kind::Mpi => (0..self.width).chain(far).collect(),
         };
         hosts.iter().map(|host| format!("h{host}")).collect()
     }
 
+    pub(crate) fn hostfile(&self) -> String {
+        let hosts = self.hosts().into_iter();
+        hosts.map(|host| format!("{host} slots=1\n")).collect()
+    }
+
+    pub(crate) fn program(&self) -> String {
+        let bytes = PROGRAM.replace("BYTES", &self.bytes.to_string());
+        bytes.replace("COMPUTE_MS", &self.compute_ms.to_string())
+    }
+
+    /// What the lab runs itself.
     pub(crate) fn job(&self) -> String {
         let pattern = match self.kind {
             Kind::Streams => "streams",
             Kind::Ring => "ring-allreduce",
+            Kind::Mpi => return String::new(),
         };
         let pairs = (0..self.width).map(|it| format!("[{it}, {}]", it + self.width));
         let pairs: Vec<_> = pairs.collect();
@@ -95,6 +131,7 @@ impl fmt::Display for Drawn {
         let kind = match self.kind {
             Kind::Streams => "streams",
             Kind::Ring => "ring all-reduce",
+            Kind::Mpi => "streams of Open MPI",
         };
         write!(
             f,

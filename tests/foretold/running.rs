@@ -12,6 +12,15 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    pub(crate) fn new(count: usize, took_ms: f64) -> Self {
+        Self { count, took_ms }
+    }
+
+    /// Whether there were so many more than earlier, if there were any.
+    pub(crate) fn is_after(self, earlier: Option<Self>, more: usize) -> bool {
+        self.count >= earlier.map_or(0, |it| it.count) + more
+    }
+
     /// On average, since then.
     pub(crate) fn mean_ms_since(self, earlier: Self) -> f64 {
         (self.took_ms - earlier.took_ms) / (self.count - earlier.count) as f64
@@ -20,16 +29,13 @@ impl Done {
 
 /// Once there were so many more iterations.
 pub(crate) fn after(job: &Job, more: usize) -> Done {
-    let first = done(job).map_or(0, |done| done.count);
+    let first = done(job);
     must(wait_for("the job goes on", PATIENCE, || {
-        Ok(done(job).filter(|done| done.count >= first + more))
+        Ok(done(job).filter(|done| done.is_after(first, more)))
     }))
 }
 
 fn done(job: &Job) -> Option<Done> {
     let latest = job.latest()?;
-    Some(Done {
-        count: latest.iterations,
-        took_ms: latest.iterations_ms,
-    })
+    Some(Done::new(latest.iterations, latest.iterations_ms))
 }

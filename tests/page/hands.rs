@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::browser::Browser;
 use super::play::{collide, led, must};
-use super::{HOSTILE, MARKUP, VIEWS, hostile, is_sound, operators_page, photograph, view};
+use super::{HOSTILE, MARKUP, VIEWS, approve, hostile, is_sound, operators_page, photograph, view};
 
 const FOCUS_IS: &str = "document.activeElement";
 
@@ -81,16 +81,19 @@ fn a_flows_way_is_shown_under_the_pointer(stage: &Stage, browser: &mut Browser) 
     browser.when(&format!("{shown}.length > 1"));
     browser.value("document.querySelector('.flows').isOld = true");
     browser.when("!document.querySelector('.flows').isOld");
-    let told = browser.value(&format!(
-        "[{flow}.querySelector('span').innerText, {shown}]"
-    ));
-    let links: Vec<String> = serde_json::from_value(told[1].clone()).expect("names");
-    let status = must(stage.operator().status());
-    let told_of = |it: &&FlowStatus| told[0] == format!("{} → {}", it.from, it.to);
-    let flow = status.flows.iter().find(told_of);
-    let path = flow.and_then(|it| it.path.as_ref()).expect("it is known");
-    let path: BTreeSet<_> = path.iter().map(|hop| hop.link.clone()).collect();
-    assert_eq!(links.into_iter().collect::<BTreeSet<_>>(), path);
+    // Whichever is the largest just then is the first, and is pointed at.
+    must(wait_for("its own way is shown", PATIENCE, || {
+        let told = browser.value(&format!(
+            "[{flow}.querySelector('span').innerText, {shown}]"
+        ));
+        let links: BTreeSet<String> = serde_json::from_value(told[1].clone()).expect("names");
+        let status = stage.operator().status()?;
+        let told_of = |it: &&FlowStatus| told[0] == format!("{} > {}", it.from, it.to);
+        let flow = status.flows.iter().find(told_of);
+        let path = flow.and_then(|it| it.path.as_ref());
+        let path = path.map(|path| path.iter().map(|hop| hop.link.clone()).collect());
+        Ok((path == Some(links)).then_some(()))
+    }));
     photograph(browser, "fabric-flow");
     point_at(browser, "document.querySelector('h1')");
     browser.when(&format!("{shown}.length === 0"));
@@ -119,10 +122,10 @@ fn colours_are_by_value(browser: &mut Browser) {
     assert!(pixels.len() > 2, "{colours}");
     tab_to(browser, "it.tagName === 'CANVAS'");
     key(browser, "ArrowRight");
-    browser.when("document.querySelector('.said').innerText.startsWith('h0 → h1: ')");
+    browser.when("document.querySelector('.said').innerText.startsWith('h0 > h1: ')");
     key(browser, "ArrowDown");
     key(browser, "ArrowRight");
-    browser.when("document.querySelector('.said').innerText.startsWith('h1 → h2: ')");
+    browser.when("document.querySelector('.said').innerText.startsWith('h1 > h2: ')");
     let places = "((cursor, map) => [cursor.top - map.top, cursor.left - map.left].map((at) => Math.round(8 * at / map.width)))(\
         document.querySelector('.cursor').getBoundingClientRect(), document.querySelector('canvas').getBoundingClientRect())";
     assert_eq!(browser.value(places), json!([1, 2]));
@@ -178,6 +181,7 @@ fn circuits_are_asked_for_where_there_are_fibres(browser: &mut Browser) {
 }
 
 fn a_plan_is_approved_by_keys(stage: &Stage, browser: &mut Browser) {
+    browser.asks_again = true;
     view(browser, "changes");
     must(wait_for("there is a plan", PATIENCE, || {
         tab_to(
@@ -189,15 +193,17 @@ fn a_plan_is_approved_by_keys(stage: &Stage, browser: &mut Browser) {
         let is_there = browser.value("document.querySelector('.review') !== null");
         Ok((is_there == true).then_some(()))
     }));
-    tab_to(browser, "it.innerText?.startsWith('Approve plan')");
-    key(browser, "Enter");
-    browser.when("document.querySelector('.card .chip.good')?.innerText === 'committed'");
+    approve(browser, |browser, words| {
+        tab_to(browser, &format!("it.innerText?.startsWith('{words}')"));
+        key(browser, "Enter");
+    });
+    browser.when("document.querySelector('.card .chip.good')?.innerText === 'kept'");
     let newest = must(stage.operator().history()).remove(0);
     assert_eq!(newest.approved_by.as_deref(), Some("operator"));
 }
 
 /// A key as a person presses it, by the name that pages know it by.
-fn key(browser: &mut Browser, key: &str) {
+pub(crate) fn key(browser: &mut Browser, key: &str) {
     let (code, text) = match key {
         "Tab" => (9, ""),
         "Enter" => (13, "\r"),
@@ -219,7 +225,7 @@ fn key(browser: &mut Browser, key: &str) {
 
 /// Presses Tab until what has the focus is so; `it` is the element.
 #[track_caller]
-fn tab_to(browser: &mut Browser, what: &str) {
+pub(crate) fn tab_to(browser: &mut Browser, what: &str) {
     const MOST_STOPS: usize = 60;
     let holds = format!("((it) => Boolean({what}))(document.activeElement)");
     for _ in 0..MOST_STOPS {

@@ -6,6 +6,7 @@
 mod browser;
 mod hands;
 mod leaders;
+mod looks;
 #[path = "../lab/tests/support/needs.rs"]
 mod needs;
 mod plans;
@@ -48,6 +49,26 @@ fn main() -> ExitCode {
             "keys_and_a_pointer_do_all_there_is_to_do",
             NEEDS,
             hands::keys_and_a_pointer_do_all_there_is_to_do,
+        ),
+        trial(
+            "what_is_found_is_told_at_a_glance",
+            NEEDS,
+            looks::what_is_found_is_told_at_a_glance,
+        ),
+        trial(
+            "no_host_of_a_crowd_is_hidden",
+            NEEDS,
+            looks::no_host_of_a_crowd_is_hidden,
+        ),
+        trial(
+            "what_is_shown_fits_its_place",
+            NEEDS,
+            looks::what_is_shown_fits_its_place,
+        ),
+        trial(
+            "keys_lead_to_what_they_opened",
+            NEEDS,
+            looks::keys_lead_to_what_they_opened,
         ),
         trial(
             "the_page_goes_on_with_whoever_leads",
@@ -142,16 +163,31 @@ fn a_fault_is_seen_soon() {
         is_sound(&mut browser);
     }
     turns_dark_and_back(&mut browser);
-    assert_eq!(browser.value(&format!("{DOWN} === null")), true);
-    let before = browser.value("Date.now() - 2000");
-    must(stage.sever("leaf0", "spine0"));
-    let took = browser.when(DOWN);
+    let before = is_seen_soon(&stage, &mut browser);
     photograph(&mut browser, "fabric-down");
     is_sound(&mut browser);
-    eprintln!("the fault was seen after {took:?}");
-    assert!(took < SOON, "{took:?}");
     is_as_it_was(&mut browser, &before);
     is_played_otherwise(&stage, &mut browser);
+}
+
+/// A browser that is busy for a moment shows it late once; what is told too late is so each time. A moment before the
+/// fault, on the browser's clock.
+fn is_seen_soon(stage: &Stage, browser: &mut Browser) -> Value {
+    for _ in 0..3 {
+        let before = browser.value("Date.now() - 2000");
+        must(stage.sever("leaf0", "spine0"));
+        let took = browser.when(DOWN);
+        eprintln!("the fault was seen after {took:?}");
+        if took < SOON {
+            return before;
+        }
+        must(stage.join("leaf0", "spine0"));
+        browser.when(&format!("{DOWN} === null"));
+        // It has been so for longer than it is looked back.
+        let since = browser.value("Date.now()");
+        browser.when(&format!("Date.now() - {since} > 5000"));
+    }
+    panic!("the fault is seen late each time");
 }
 
 /// Plays the last minute, once something that was sent in it is written down.
@@ -349,16 +385,36 @@ fn matrix_is_painted(browser: &mut Browser) {
     assert_eq!(browser.value(&alpha(0, 0)), 0);
 }
 
+const ANSWERED: &str = "document.querySelector('#view [inert]') === null";
+
+/// What comes next comes to the page when it is let go: what was asked for later has been answered by then.
+const HOLD_BACK: &str = "{
+    const right = window.fetch;
+    window.fetch = async (...asked) => {
+        window.fetch = right;
+        const answer = await right(...asked);
+        await new Promise((go) => window.letGo = async () => {
+            go();
+            while (!answer.bodyUsed) await new Promise((soon) => setTimeout(soon));
+            await new Promise((soon) => setTimeout(soon, 100));
+        });
+        return answer;
+    };
+}";
+
 fn a_plan_is_approved() {
     let stage = led(&Leadership::default());
     let _job = collide(&stage);
     let mut browser = operators_page(&stage);
+    browser.asks_again = true;
     browser.when("document.body.innerText.includes('flows share')");
     view(&mut browser, "changes");
+    browser.value(HOLD_BACK);
+    browser.press("Make a plan");
     // A measurement may be missing just then.
     must(wait_for("there is a plan", PATIENCE, || {
         browser.press("Make a plan");
-        browser.when("!document.querySelector('#view .nothing')?.innerText.startsWith('Ask')");
+        browser.when(ANSWERED);
         let is_there = browser.value("document.querySelector('.review') !== null");
         Ok((is_there == true).then_some(()))
     }));
@@ -367,9 +423,14 @@ fn a_plan_is_approved() {
     browser.when("document.querySelector('.review td .chip.good')?.innerText === 'live-safe'");
     browser.when("document.querySelector('.review .plus').parentElement.nextSibling.innerText.startsWith('pin tcp h')");
     photograph(&mut browser, "plan");
-    browser.press("Approve plan");
+    approve(&mut browser, |browser, words| browser.press(words));
+    browser.value("letGo()");
+    assert_eq!(
+        browser.value("document.querySelector('.review') === null"),
+        true
+    );
     plans::is_stopped_and_goes_on(&mut browser);
-    browser.when("document.querySelector('.card .chip.good')?.innerText === 'committed'");
+    browser.when("document.querySelector('.card .chip.good')?.innerText === 'kept'");
     photograph(&mut browser, "committed");
     is_sound(&mut browser);
     let newest = must(stage.operator().history()).remove(0);
@@ -378,6 +439,24 @@ fn a_plan_is_approved() {
     browser.when("document.body.innerText.includes('By change, the newest first')");
     photograph(&mut browser, "jobs");
     is_sound(&mut browser);
+}
+
+/// A measurement may be missing just when a plan is approved, and what it promises may be told anew meanwhile: whoever
+/// wants it looks at it again.
+fn approve(browser: &mut Browser, press: impl Fn(&mut Browser, &str)) {
+    let goes = "document.querySelector('#view').innerText.includes('is being carried out')";
+    let told_anew = "document.querySelector('#view p.warn[role=\"alert\"]')";
+    must(wait_for("it is carried out", PATIENCE, || {
+        press(browser, "Approve plan");
+        browser.when(ANSWERED);
+        if browser.value(goes) == true {
+            return Ok(Some(()));
+        }
+        if browser.value(&format!("{told_anew} === null")) == true {
+            press(browser, "Review plan");
+        }
+        Ok(None)
+    }));
 }
 
 fn a_viewer_only_looks() {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
-use reweave_common::operator::{Course, Joint, Line, Outcome, Plan, Report, Tag, Via, Wave, What};
+use reweave_common::operator::{
+    Course, Joint, Line, Outcome, Plan, Ranks, Report, Tag, Via, Wave, What,
+};
 use reweave_common::plan::Generation;
 use reweave_common::units::Rate;
 use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
@@ -59,7 +61,7 @@ fn is_withdrawn(stage: &Stage, browser: &mut Browser) {
     let plan = offered(stage);
     browser.press(&format!("Withdraw plan {plan}"));
     browser.when(&format!(
-        "[...document.querySelectorAll('.card')].some((it) => it.innerText.includes('Plan {plan}') && it.innerText.includes('abandoned'))"
+        "[...document.querySelectorAll('.card')].some((it) => it.innerText.includes('Plan {plan}') && it.innerText.includes('given up'))"
     ));
     is_sound(browser);
 }
@@ -113,7 +115,7 @@ fn reads(words: &str) -> String {
     format!("document.body.innerText.includes({})", json!(words))
 }
 
-fn offered(stage: &Stage) -> u64 {
+pub(crate) fn offered(stage: &Stage) -> u64 {
     let history = must(stage.operator().history());
     let offer = history.iter().find(|it| it.outcome == Outcome::Offered);
     offer.expect("one is on offer").plan.generation.0
@@ -123,7 +125,7 @@ fn offered(stage: &Stage) -> u64 {
 #[track_caller]
 fn is_kept(stage: &Stage, browser: &mut Browser, plan: u64) {
     browser.when(&format!(
-        "[...document.querySelectorAll('.card')].some((it) => it.innerText.includes('Plan {plan}') && it.innerText.includes('committed'))"
+        "[...document.querySelectorAll('.card')].some((it) => it.innerText.includes('Plan {plan}') && it.innerText.includes('kept'))"
     ));
     let history = must(stage.operator().history());
     let record = history.iter().find(|it| it.plan.generation.0 == plan);
@@ -162,6 +164,7 @@ pub(crate) fn plans_of_all_kinds_are_told() {
         &format!("circuit {HOSTILE} 1-3"),
         "needs drain",
         "next restart",
+        &format!("order ranks of {HOSTILE}: h1,{HOSTILE} (ring from "),
         "leaf0-spine0 ×3, leaf0-spine1 ×1",
         "the network's own routes",
         &format!("{HOSTILE}: 1-2"),
@@ -181,10 +184,16 @@ fn of_all_kinds() -> Plan {
         circuit: circuit(port),
         ends: ends.to_vec(),
     };
+    let ranks = Ranks {
+        job: HOSTILE.to_owned(),
+        order: vec!["h1".to_owned(), HOSTILE.to_owned()],
+        ring_bits_per_s: Some([1, 2].map(|gbps| Rate::from_bits_per_s(gbps * 1_000_000_000))),
+    };
     let ends = [format!("eth0 of {HOSTILE}"), "eth1 of h1".to_owned()];
     let lines = [
         (What::Disconnect(joint(3, &[])), Tag::NeedsDrain),
-        (What::Connect(joint(2, &ends)), Tag::NextRestart),
+        (What::Connect(joint(2, &ends)), Tag::NeedsDrain),
+        (What::Ranks(ranks), Tag::NextRestart),
     ];
     let via = |(link, weight): (&str, u32)| Via {
         link: link.to_owned(),

@@ -1,4 +1,4 @@
-//! What nobody has sent yet, tried on in the sandbox: flows from a table, and a job.
+//! What nobody has sent yet, tried on in the sandbox: flows from a table, a job, and what recorders wrote of one.
 
 use serde_json::json;
 
@@ -43,10 +43,56 @@ pub(crate) fn flows_and_jobs_are_played(browser: &mut Browser) {
     photograph(browser, "sandbox-job-dark");
     browser.press("◐");
     is_reached_by_keys(browser);
+    a_trace_is_played(browser);
     is_refused(browser);
     choose(browser, "past");
     browser.when("document.querySelector('[aria-label=\"Until when\"]')");
 }
+
+/// Its files are ranks in the order of their names, and whoever follows a link has them, too.
+fn a_trace_is_played(browser: &mut Browser) {
+    choose(browser, "trace");
+    browser.press("Simulate");
+    browser.when(&reads("Open the files of a trace"));
+    let recorder = "document.querySelector('[aria-label=\"Who recorded it\"]')";
+    browser.value(&format!(
+        "{recorder}.value = 'flight-recorder', {recorder}.dispatchEvent(new Event('change'))"
+    ));
+    let names = ["rank10", "rank2", "rank0", "rank1"];
+    browser.value(&format!(
+        "(() => {{
+            const [files, data] = [document.querySelector('[aria-label^=\"Open the files\"]'), new DataTransfer()];
+            for (const name of {names}) data.items.add(new File([{dump}], name));
+            files.files = data.files;
+            files.dispatchEvent(new Event('change'));
+        }})()",
+        names = json!(names),
+        dump = json!(DUMP),
+    ));
+    let listed = "[...document.querySelectorAll('.scroll tbody td:nth-child(2)')].slice(0, 4).map((it) => it.innerText).join()";
+    browser.when(&format!("{listed} === 'rank0,rank1,rank2,rank10'"));
+    plays(browser, &["an iteration takes", "The same job"]);
+    browser.value("scrollTo(0, 0)");
+    photograph(browser, "sandbox-trace");
+    is_sound(browser);
+    let shared = shared(browser);
+    choose(browser, "job");
+    browser.go(&shared);
+    browser.when(&format!(
+        "location.hash === '' && {listed} === 'rank0,rank1,rank2,rank10'"
+    ));
+    assert_eq!(
+        browser.value(&format!("{recorder}.value")),
+        "flight-recorder"
+    );
+    plays(browser, &["an iteration takes"]);
+}
+
+/// What each of four ranks wrote of one exchange.
+const DUMP: &str = r#"{ "version": "2.4",
+    "pg_config": { "0": { "name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]" } },
+    "entries": [{ "pg_id": 0, "process_group": ["0", "default_pg"], "profiling_name": "nccl:all_reduce",
+                  "input_sizes": [[25000000]], "input_dtypes": ["Byte"], "time_created_ns": 5000 }] }"#;
 
 /// The browser itself complains of the answer, so that this comes last.
 fn is_refused(browser: &mut Browser) {
@@ -98,14 +144,19 @@ fn plays(browser: &mut Browser, words: &[&str]) {
     }
 }
 
-fn is_shared_with(browser: &mut Browser, flows: &str) {
+fn shared(browser: &mut Browser) -> String {
     browser.press("Share");
     let link = "document.querySelector('[aria-label=\"Link to this sandbox\"]')";
     browser.when(&format!("{link}.value && !{link}.hidden"));
     let shared = browser.value(&format!("{link}.value"));
+    shared.as_str().expect("a link").to_owned()
+}
+
+fn is_shared_with(browser: &mut Browser, flows: &str) {
+    let shared = shared(browser);
     write(browser, "Flows, as a table", "");
     write(browser, FABRIC, "");
-    browser.go(shared.as_str().expect("a link"));
+    browser.go(&shared);
     browser.when("document.querySelector('textarea') && location.hash === ''");
     for (words, text) in [("Flows, as a table", flows), (FABRIC, NARROW)] {
         assert_eq!(browser.value(&format!("{}.value", field(words))), text);

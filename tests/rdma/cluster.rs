@@ -21,24 +21,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn reported(scene: &mut Scene) {
-    scene.give_rdma();
-    must(scene.stage.lead(&Leadership::default()));
-    // Who is at the other end of a host's link, its leaf tells.
-    for leaf in ["leaf0", "leaf1"] {
-        must(scene.stage.start_agent(leaf));
-    }
-    for node in [PROBER, RESPONDER] {
-        let identity = scene.stage.path("certificates/agents").join(node);
-        let machine = scene.machine(node);
-        machine.run("killall reweave-agent reweave-rdma");
-        for file in fs::read_dir(identity).expect("a certificate").flatten() {
-            let content = fs::read(file.path()).expect("a file");
-            hand_over(machine, &file.file_name().to_string_lossy(), &content);
-        }
-        let run =
-            "reweave-agent run --coordinator 10.255.0.1:7332 --role host --identity /run/identity";
-        machine.start("agent", &format!("{run} --state /run/state"));
-    }
+    join(scene);
     let whole =
         |it: &RdmaStatus| it.ud_us.is_some() && it.rc_us.is_some() && it.rate_bits_per_s.is_some();
     let both = wait_for("both hosts have measured each other", PATIENCE, || {
@@ -58,6 +41,28 @@ fn reported(scene: &mut Scene) {
     for way in must(both) {
         assert_ne!(way.from, way.to);
         assert!(way.lost == 0 && way.sent >= 40, "{way:?}");
+    }
+}
+
+/// A coordinator leads agents on both leaves and in both machines.
+pub(crate) fn join(scene: &mut Scene) {
+    scene.give_rdma();
+    must(scene.stage.lead(&Leadership::default()));
+    // Who is at the other end of a host's link, its leaf tells.
+    for leaf in ["leaf0", "leaf1"] {
+        must(scene.stage.start_agent(leaf));
+    }
+    for node in [PROBER, RESPONDER] {
+        let identity = scene.stage.path("certificates/agents").join(node);
+        let machine = scene.machine(node);
+        machine.run("killall reweave-agent reweave-rdma");
+        for file in fs::read_dir(identity).expect("a certificate").flatten() {
+            let content = fs::read(file.path()).expect("a file");
+            hand_over(machine, &file.file_name().to_string_lossy(), &content);
+        }
+        let run =
+            "reweave-agent run --coordinator 10.255.0.1:7332 --role host --identity /run/identity";
+        machine.start("agent", &format!("{run} --state /run/state"));
     }
 }
 

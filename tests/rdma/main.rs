@@ -12,18 +12,27 @@ mod measures;
 #[path = "../lab/tests/support/needs.rs"]
 mod needs;
 mod perftest;
+mod reconfigured;
 mod scene;
+mod watch;
 
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    if let [helper, port] = &words[..]
+        && helper == watch::WATCH
+    {
+        return watch::watch(port);
+    }
     let tests = [
         absent::tests(),
         clocks::tests(),
         measures::tests(),
         cluster::tests(),
+        reconfigured::tests(),
     ];
     // All are in the same two machines.
     let arguments = Arguments {

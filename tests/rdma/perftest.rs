@@ -48,3 +48,41 @@ fn last_line(scene: &mut Scene, words: &str) -> Vec<f64> {
     let found = said.stdout.lines().rev().find_map(numbers);
     found.unwrap_or_else(|| panic!("{words}: {said:?}"))
 }
+
+/// Writes over one connection, until it fails or is ended.
+pub(crate) fn begin_writes(scene: &mut Scene, timeout: u8) {
+    let words = format!("{} -D 4 --run_infinitely", writes(scene, timeout));
+    listen(scene, &words);
+    let writes = format!("{words} {RESPONDER_ADDRESS}");
+    scene.prober.start(WRITING, &writes);
+}
+
+/// What it said, if it has ended by itself.
+pub(crate) fn failed_writes(scene: &mut Scene) -> Option<String> {
+    let runs = scene.prober.run("pidof ib_write_bw").code == 0;
+    (!runs).then(|| scene.prober.succeed(&format!("cat /run/{WRITING}")))
+}
+
+pub(crate) fn end_writes(scene: &mut Scene) {
+    for machine in [&mut scene.prober, &mut scene.responder] {
+        machine.run("killall ib_write_bw");
+        machine.wait_until("! pidof ib_write_bw");
+    }
+}
+
+const WRITING: &str = "writing";
+
+/// Over a connection that tries again 7 times, as perftest always has it.
+fn writes(scene: &mut Scene, timeout: u8) -> String {
+    let gid = gid_index(scene);
+    format!("ib_write_bw -c RC -d rxe0 -x {gid} -F -s 65536 --qp-timeout {timeout}")
+}
+
+/// The responder's end, which hears one connection.
+fn listen(scene: &mut Scene, words: &str) {
+    end_writes(scene);
+    scene.responder.start("perftest", words);
+    // Port 18515, state LISTEN.
+    let listens = "grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6";
+    scene.responder.wait_until(listens);
+}

@@ -200,7 +200,8 @@ impl Laws {
         is_it: impl Fn(&Change) -> bool,
         (generation, token): (Generation, Token),
     ) {
-        if !sight.log.iter().any(|command| is_it(&command.change)) {
+        let mut decided = sight.log.iter().flat_map(|command| command.change.parts());
+        if !decided.any(is_it) {
             self.breaches.push(Breach::NotIntended(doer, generation));
         }
         let acted = self.acted.entry(doer).or_default();
@@ -219,8 +220,9 @@ impl Laws {
 
     /// What has been added to the log, which has led to this state.
     pub(crate) fn look_at_log(&mut self, sight: Sight<'_>, state: &State) {
-        for command in &sight.log[self.read.min(sight.log.len())..] {
-            self.look_at_entry(sight, &command.change, state);
+        let news = &sight.log[self.read.min(sight.log.len())..];
+        for change in news.iter().flat_map(|command| command.change.parts()) {
+            self.look_at_entry(sight, change, state);
         }
         self.read = sight.log.len();
     }
@@ -266,9 +268,6 @@ impl Laws {
 
     /// Nothing begins that somebody has stopped, and nothing is kept that was given up.
     fn look_at_wishes(&mut self, change: &Change) {
-        if let Change::Together(parts) = change {
-            return parts.iter().for_each(|part| self.look_at_wishes(part));
-        }
         if let Change::Steered { generation, .. } = change {
             self.looks.steered += u64::from(self.open.contains_key(generation));
         }

@@ -30,6 +30,10 @@ fn whatever_goes_wrong_the_laws_hold() {
         sum.kept > count / 8 && sum.taken_back > count / 8 && sum.steered > count / 8,
         "little was tried: {sum:?}"
     );
+    assert!(
+        sum.asked_closely > sum.moves,
+        "whoever moves circuits wants to hear of them: {sum:?}"
+    );
 }
 
 #[test]
@@ -59,10 +63,12 @@ pub(crate) fn tally(world: Option<World>) -> Tally {
         walks: looks.walks,
         acts: looks.acts,
         moves: looks.moves,
+        asked_closely: world.asked_closely,
         kept: looks.kept,
         taken_back: looks.taken_back,
         beside: looks.beside,
         steered: looks.steered,
+        ..Tally::default()
     }
 }
 

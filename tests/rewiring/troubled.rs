@@ -15,10 +15,13 @@ pub(crate) struct Tally {
     pub(crate) walks: u64,
     pub(crate) acts: u64,
     pub(crate) moves: u64,
+    pub(crate) asked_closely: u64,
     pub(crate) kept: u64,
     pub(crate) taken_back: u64,
     pub(crate) beside: u64,
     pub(crate) steered: u64,
+    /// All that might.
+    pub(crate) all_went_wrong: u64,
 }
 
 impl Tally {
@@ -29,10 +32,12 @@ impl Tally {
         self.walks += other.walks;
         self.acts += other.acts;
         self.moves += other.moves;
+        self.asked_closely += other.asked_closely;
         self.kept += other.kept;
         self.taken_back += other.taken_back;
         self.beside += other.beside;
         self.steered += other.steered;
+        self.all_went_wrong += other.all_went_wrong;
     }
 }
 
@@ -42,9 +47,12 @@ pub(crate) fn play_all(count: u64, live: impl Fn(u64) -> Tally + Sync) -> Tally 
         AtomicU64::new(0),
         Mutex::new(Tally::default()),
     );
+    // The runner calls a test's thread as it calls the test.
+    let caller = thread::current();
+    let test = caller.name().unwrap_or_default();
     let play = || {
         while let Some(seed) = Some(next.fetch_add(1, SeqCst)).filter(|seed| *seed < count) {
-            let seen = telling_how_to_see_it_again(seed, &live);
+            let seen = telling_how_to_see_it_again(test, seed, &live);
             sum.lock().expect("nobody died with it").add(seen);
         }
     };
@@ -60,10 +68,14 @@ pub(crate) fn play_all(count: u64, live: impl Fn(u64) -> Tally + Sync) -> Tally 
     sum
 }
 
-fn telling_how_to_see_it_again(seed: u64, live: &(impl Fn(u64) -> Tally + Sync)) -> Tally {
+fn telling_how_to_see_it_again(
+    test: &str,
+    seed: u64,
+    live: &(impl Fn(u64) -> Tally + Sync),
+) -> Tally {
     let lived = catch_unwind(std::panic::AssertUnwindSafe(|| live(seed)));
     lived.unwrap_or_else(|panic| {
-        eprintln!("to see it again: REWEAVE_SEED={seed} cargo test --test rewiring seeds");
+        eprintln!("to see it again: REWEAVE_SEED={seed} cargo test --test rewiring {test}");
         resume_unwind(panic)
     })
 }

@@ -87,6 +87,8 @@ pub(crate) struct World {
     journal: Vec<(Moment, String)>,
     /// So many entries of the log stand in the journal.
     noted: usize,
+    /// How often a node was asked to look closely at its interfaces.
+    pub(crate) asked_closely: u64,
     pub(crate) events: u64,
 }
 
@@ -102,6 +104,7 @@ impl World {
             seed,
             journal: Vec::new(),
             noted: 0,
+            asked_closely: 0,
             events: 0,
             cluster,
         };
@@ -482,6 +485,10 @@ impl World {
                 optical,
                 switchover,
             } => self.send(to, &Order::Switch(optical, switchover)),
+            Output::Send {
+                instruction: Instruction::Closely(_),
+                ..
+            } => self.asked_closely += 1,
             // Nothing is decided here by what probes and traces say.
             Output::Send { .. } | Output::Reply { .. } | Output::Ended { .. } => {}
         }

@@ -91,6 +91,8 @@ pub struct Stage {
     name: String,
     fabric: Fabric,
     bring_up: Duration,
+    /// Where the FRR of a switch listens, of those whose routes one makes.
+    frr: BTreeMap<String, String>,
     coordinator: Option<Program>,
     /// Those that lead together, if it is not one alone.
     trio: Vec<Program>,
@@ -116,6 +118,7 @@ impl Stage {
             labs,
             fabric,
             bring_up: Duration::ZERO,
+            frr: BTreeMap::new(),
             coordinator: None,
             trio: Vec::new(),
             agents: BTreeMap::new(),
@@ -143,6 +146,11 @@ impl Stage {
 
     pub fn programs(&self) -> &Programs {
         &self.programs
+    }
+
+    /// Where the FRR of a switch listens, if one makes its routes.
+    pub fn frr(&self, switch: &str) -> Option<&str> {
+        self.frr.get(switch).map(String::as_str)
     }
 
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
@@ -279,10 +287,26 @@ impl Stage {
         program::output(&mut command)
     }
 
+    /// What the port of a node that leads to a neighbour has sent so far, by its kernel.
+    pub fn sent_bytes(&self, node: &str, to: &str) -> Result<u64, StageError> {
+        let file = format!("/sys/class/net/{}/statistics/tx_bytes", self.port(node, to));
+        let said = self.output(node, &["cat", &file])?;
+        Ok(said.trim().parse().expect("a count"))
+    }
+
     /// The near end of the link between a switch and another node goes down.
     pub fn sever(&self, switch: &str, other: &str) -> Result<(), StageError> {
+        self.turn(switch, other, "down")
+    }
+
+    /// And up again, without the routes that led there.
+    pub fn join(&self, switch: &str, other: &str) -> Result<(), StageError> {
+        self.turn(switch, other, "up")
+    }
+
+    fn turn(&self, switch: &str, other: &str, to: &str) -> Result<(), StageError> {
         let port = self.port(switch, other);
-        let words = ["ip", "link", "set", "dev", &port, "down"];
+        let words = ["ip", "link", "set", "dev", &port, to];
         self.output(switch, &words).map(drop)
     }
 
@@ -391,6 +415,9 @@ impl Stage {
         command.arg("--identity").arg(identity);
         command.arg("--state").arg(self.path("state").join(node));
         command.args(self.role(node));
+        if let Some(folder) = self.frr.get(node) {
+            command.args(["--routes-by", "frr", "--vty", folder]);
+        }
         command
     }
 
@@ -410,6 +437,10 @@ impl Stage {
         self.name = came_up["lab"].as_str().unwrap_or("demo").to_owned();
         let millis = came_up["elapsed_ms"].as_f64().unwrap_or(0.0);
         self.bring_up = Duration::from_secs_f64(millis / 1e3);
+        let nodes = came_up["nodes"].as_array().into_iter().flatten();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let by_frr = nodes.filter_map(|node| Some((text(&node["name"])?, text(&node["frr"])?)));
+        self.frr = by_frr.collect();
         Ok(())
     }
 
@@ -441,6 +472,12 @@ impl Stage {
     /// Starts a program in the background; what it says is kept under this name.
     pub fn start(&self, name: &str, mut command: Command) -> Result<Program, StageError> {
         command.stdout(Stdio::null()).stderr(self.log(name)?);
+        Program::start(name, command)
+    }
+
+    /// What it writes to standard output is what it says, too.
+    pub fn start_heard(&self, name: &str, mut command: Command) -> Result<Program, StageError> {
+        command.stdout(self.log(name)?).stderr(self.log(name)?);
         Program::start(name, command)
     }
 

@@ -8,6 +8,7 @@ use crate::error::StageError;
 pub struct Loss<'s> {
     stage: &'s Stage,
     switch: String,
+    table: String,
 }
 
 impl<'s> Loss<'s> {
@@ -23,17 +24,19 @@ impl<'s> Loss<'s> {
         one_in: u32,
     ) -> Result<Self, StageError> {
         let forwarded = format!("filter hook forward priority 0; oifname {port}");
-        stage.lose(switch, &["ip", &forwarded], one_in)?;
+        let table = format!("loss-{port}");
+        stage.lose_by(&table, switch, &["ip", &forwarded], one_in)?;
         Ok(Self {
             stage,
             switch: switch.to_owned(),
+            table,
         })
     }
 }
 
 impl Drop for Loss<'_> {
     fn drop(&mut self) {
-        let words = ["nft", "delete", "table", "ip", "loss"];
+        let words = ["nft", "delete", "table", "ip", &self.table];
         let ended = self.stage.output(&self.switch, &words);
         ended.expect("what was added can be taken away");
     }
@@ -41,14 +44,19 @@ impl Drop for Loss<'_> {
 
 impl Stage {
     /// One in so many of these packets is lost at a node: a family of tables, and which packets, of what hook.
-    pub fn lose(
+    pub fn lose(&self, node: &str, packets: &[&str; 2], one_in: u32) -> Result<(), StageError> {
+        self.lose_by("loss", node, packets, one_in)
+    }
+
+    fn lose_by(
         &self,
+        table: &str,
         node: &str,
         [family, which]: &[&str; 2],
         one_in: u32,
     ) -> Result<(), StageError> {
         let table = format!(
-            "table {family} loss {{ chain some {{ type {which} numgen random mod {one_in} == 0 drop; }}; }}"
+            "table {family} {table} {{ chain some {{ type {which} numgen random mod {one_in} == 0 drop; }}; }}"
         );
         self.output(node, &["nft", &table]).map(drop)
     }

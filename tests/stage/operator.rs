@@ -1,6 +1,8 @@
 //! What an operator does: the commands of `reweave`, with answers as scripts get them.
 
+use std::ffi::OsStr;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use reweave_common::operator::{Findings, Plan, Record, Status};
@@ -74,8 +76,23 @@ impl<'s> Operator<'s> {
     }
 
     fn apply_with(self, plan: &Plan, options: &[&str]) -> Result<Applied, StageError> {
+        self.apply_what(OsStr::new(&plan.generation.to_string()), options)
+    }
+
+    /// Writes the plan on offer to a file.
+    pub fn keep(self, file: &Path) -> Result<(), StageError> {
+        let mut command = self.command(&["plan", "-o"]);
+        program::output(command.arg(file)).map(drop)
+    }
+
+    /// Carries a plan out that a file holds.
+    pub fn apply_from(self, file: &Path) -> Result<Applied, StageError> {
+        self.apply_what(file.as_os_str(), &[])
+    }
+
+    fn apply_what(self, plan: &OsStr, options: &[&str]) -> Result<Applied, StageError> {
         let mut command = self.command(&["--output", "json", "apply"]);
-        command.args(options).arg(plan.generation.to_string());
+        command.args(options).arg(plan);
         let output = program::finish(&mut command)?;
         Ok(Applied {
             code: output.status.code(),

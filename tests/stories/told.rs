@@ -120,6 +120,8 @@ fn receive(stage: &Stage, secret: &Path) -> Program {
 
 fn lines(stage: &Stage) -> Vec<Value> {
     let text = fs::read_to_string(stage.path(LINES)).unwrap_or_default();
-    let lines = text.lines().map(serde_json::from_str);
+    // The last may be half written.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = whole.lines().map(serde_json::from_str);
     lines.map(|line| line.expect("it writes JSON")).collect()
 }

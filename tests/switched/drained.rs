@@ -4,13 +4,14 @@
 use std::fs;
 
 use libtest_mimic::Trial;
-use reweave_common::operator::{Outcome, Plan};
-use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
+use reweave_common::operator::{FlowOutcome, Outcome};
+use reweave_common::units::Rate;
+use reweave_tests::{Job, Leadership, Stage};
 use serde::Deserialize;
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must};
-use crate::scene::led;
+use crate::scene::{carried_out, led, sent_bytes};
 
 /// Uplinks have room for two hosts, and not for four.
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
@@ -33,38 +34,15 @@ pub(crate) fn job(name: &str, hosts: [u32; 4]) -> String {
     )
 }
 
-#[derive(Debug, Deserialize)]
-struct Offered {
-    plan: Option<Plan>,
-}
-
 /// What became of a plan by which these links carry nothing, and no others.
 pub(crate) fn drain(stage: &Stage, links: &[&str]) -> Outcome {
-    let plan = offered(stage, links);
-    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
-    ended(stage).outcome
-}
-
-fn offered(stage: &Stage, links: &[&str]) -> Plan {
-    let words = [&["plan", "drain"], links].concat();
-    let offered: Offered = must(wait_for("there is a plan", PATIENCE, || {
-        stage.operator().ask(&words).map(Some)
-    }));
-    println!("{}", must(stage.operator().shown(&words)));
-    offered.plan.expect("there is something to change")
+    carried_out(stage, &[&["plan", "drain"], links].concat(), false)
 }
 
 /// How many bytes have crossed the link meanwhile, both ways.
 pub(crate) fn carried(stage: &Stage, job: &mut Job) -> u64 {
     let ends = [("leaf0", "spine1"), ("spine1", "leaf0")];
-    let count = |(node, to)| {
-        let file = format!(
-            "/sys/class/net/{}/statistics/tx_bytes",
-            stage.port(node, to)
-        );
-        let said = must(stage.output(node, &["cat", &file]));
-        said.trim().parse::<u64>().expect("a count")
-    };
+    let count = |(node, to)| sent_bytes(stage, node, to);
     let sum = || ends.into_iter().map(count).sum::<u64>();
     let before = sum();
     must(job.watch(LOOK));
@@ -115,6 +93,18 @@ fn is_tuned_without_it(stage: &Stage) {
     assert!(said.contains(&format!("{DRAINED} is left out")), "{said}");
 }
 
+/// What the four have on one link.
+fn are_as_foretold(flows: &[FlowOutcome]) {
+    let is_so = |it: &&FlowOutcome| {
+        let (predicted, measured) = it.predicted_bits_per_s.zip(it.measured_bits_per_s)?;
+        let [low, high] = predicted;
+        let [low, high, measured] = [low, high, measured].map(Rate::mbps);
+        Some((0.9 * low..=1.1 * high).contains(&measured))
+    };
+    let so = flows.iter().filter(|it| is_so(it) == Some(true));
+    assert_eq!(so.count(), 4, "{flows:#?}");
+}
+
 fn drained() {
     let jobs = job("first", [0, 1, 4, 5]) + &job("second", [2, 3, 6, 7]);
     let stage = led(FABRIC, &jobs, &Leadership::default());
@@ -143,9 +133,9 @@ fn drained() {
     let is_taken_back = matches!(outcome, Outcome::RolledBack { .. });
     assert!(is_taken_back, "four have no room: {outcome:?}");
     assert!(carried(&stage, &mut first) > 1_000_000, "it carries again");
-    let plan = offered(&stage, &[DRAINED]);
-    assert_eq!(must(stage.operator().begin_anyway(&plan)).code, Some(0));
-    assert_eq!(ended(&stage).outcome, Outcome::Committed);
+    let outcome = carried_out(&stage, &["plan", "drain", DRAINED], true);
+    assert_eq!(outcome, Outcome::Committed);
+    are_as_foretold(&ended(&stage).flows);
     let left = carried(&stage, &mut first);
     assert!(
         left < AS_GOOD_AS_NOTHING_BYTES,

@@ -6,7 +6,7 @@ use reweave_tests::{Leadership, Loss, PATIENCE, wait_for};
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must};
-use crate::scene::{leaf_spine, led};
+use crate::scene::{leaf_spine, led, sent_bytes};
 
 const LINK: &str = "leaf0-spine1";
 /// Probes would be more.
@@ -51,14 +51,7 @@ fn drained() {
     assert!(cause.subject.to_string().contains(LINK), "{cause}");
     let mut job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| progress.iterations >= 2));
-    let port = stage.port("leaf0", "spine1");
-    let file = format!("/sys/class/net/{port}/statistics/tx_bytes");
-    let sent = || {
-        must(stage.output("leaf0", &["cat", &file]))
-            .trim()
-            .parse::<u64>()
-            .expect("a count")
-    };
+    let sent = || sent_bytes(&stage, "leaf0", "spine1");
     let before = sent();
     must(job.watch(LOOK));
     let crossed = sent() - before;

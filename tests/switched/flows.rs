@@ -6,15 +6,21 @@ use reweave_common::finding::Imbalance;
 use reweave_common::operator::{Explanation, Outcome, Phase};
 use reweave_tests::{Job, Leadership, PATIENCE, Progress, Stage, wait_for};
 
+use crate::hashed::deviation_percent;
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, begun, ended, must, once_right, planned, slowest_over};
-use crate::scene::{leaf_spine, led};
+use crate::scene::{leaf_spine, led, sent_bytes};
 
 /// From the pins on.
 const PARTED_WITHIN_MS: f64 = 1000.0;
 /// The lab tells rates over so long: of the time in which the victim was that fast already.
 const TOLD_OVER_MS: f64 = 500.0;
 const LEAST_GAIN: f64 = 1.9;
+/// As even as flows can be, and links nearly: flows of equal links are hardly ever of quite the same rate.
+const EVEN_PERCENT: f64 = 5.0;
+/// As two flows on one of four links and one on each of two others.
+const UNEVEN_PERCENT: f64 = 50.0;
+const SPINES: [&str; 4] = ["spine0", "spine1", "spine2", "spine3"];
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
@@ -23,7 +29,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         || {
             once_right(parted, |figures| {
                 let in_time = figures.took_ms.is_some_and(|ms| ms <= PARTED_WITHIN_MS);
-                in_time && figures.gain >= LEAST_GAIN
+                in_time && figures.gain >= LEAST_GAIN && figures.left_percent <= EVEN_PERCENT
             });
         },
     )]
@@ -45,46 +51,44 @@ struct Figures {
     /// From the pins on, until it began that the victim had so much more; nothing if it never had.
     took_ms: Option<f64>,
     gain: f64,
+    left_percent: f64,
 }
+
+/// Besides, from host to host past a spine.
+const OTHERS: [(&str, &str, u32); 6] = [
+    ("h2", "h6", 2),
+    ("h3", "h7", 3),
+    ("h4", "h0", 0),
+    ("h5", "h1", 1),
+    ("h6", "h2", 2),
+    ("h7", "h3", 3),
+];
 
 /// Two flows meet on the first spine; two more go up there, and four come down the other way, each
 /// past a spine of its own.
-fn parted() -> Figures {
+fn colliding() -> String {
     let via = |spine: u32| format!("via = \"spine{spine}\"");
-    let mut jobs = streams(
-        "train",
-        LONG,
-        r#""h0", "h1", "h4", "h5""#,
-        "[0, 2], [1, 3]",
-        &via(0),
-    );
-    let others = [
-        ("h2", "h6", 2),
-        ("h3", "h7", 3),
-        ("h4", "h0", 0),
-        ("h5", "h1", 1),
-        ("h6", "h2", 2),
-        ("h7", "h3", 3),
-    ];
-    for (from, to, spine) in others {
-        jobs += &streams(
-            from,
-            LONG,
-            &format!("\"{from}\", \"{to}\""),
-            "[0, 1]",
-            &via(spine),
-        );
-    }
-    let stage = led(&leaf_spine(2, 4, 4), &jobs, &Leadership::default());
-    let others: Vec<_> = others
-        .iter()
-        .map(|(from, ..)| must(stage.job(from)))
-        .collect();
+    let hosts = r#""h0", "h1", "h4", "h5""#;
+    let train = streams("train", LONG, hosts, "[0, 2], [1, 3]", &via(0));
+    let others = OTHERS.map(|(from, to, spine)| {
+        let hosts = format!("\"{from}\", \"{to}\"");
+        streams(from, LONG, &hosts, "[0, 1]", &via(spine))
+    });
+    train + &others.concat()
+}
+
+fn parted() -> Figures {
+    let stage = led(&leaf_spine(2, 4, 4), &colliding(), &Leadership::default());
+    let others = OTHERS.map(|(from, ..)| must(stage.job(from)));
     let mut job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| {
         progress.iterations >= 2 && progress.slowest_mbps() > 30.0
     }));
-    let before = slowest_over(&mut job, LOOK);
+    let (before, uneven_percent) = counted(&stage, || slowest_over(&mut job, LOOK));
+    assert!(
+        (uneven_percent - UNEVEN_PERCENT).abs() < EVEN_PERCENT,
+        "{uneven_percent}"
+    );
     is_explained(&stage);
     planned(&stage);
     let told = job.progress().len();
@@ -102,15 +106,31 @@ fn parted() -> Figures {
         return Figures {
             took_ms: None,
             gain: 0.0,
+            left_percent: uneven_percent,
         };
     }
-    let gain = slowest_over(&mut job, LOOK) / before;
-    println!("{:?}", spread(&stage));
+    let (after, left_percent) = counted(&stage, || slowest_over(&mut job, LOOK));
+    println!(
+        "{uneven_percent:.1} % uneven by counters, then {left_percent:.1}; {:?}",
+        spread(&stage)
+    );
     for job in others.into_iter().chain([job]) {
         let report = must(job.stop());
         assert!(report.kept_all_sessions(), "{report:#?}");
     }
-    Figures { took_ms, gain }
+    Figures {
+        took_ms,
+        gain: after / before,
+        left_percent,
+    }
+}
+
+/// Meanwhile, how unevenly the links from the first leaf to the spines are filled, by what their ports count.
+fn counted<T>(stage: &Stage, look: impl FnOnce() -> T) -> (T, f64) {
+    let sent = || SPINES.map(|spine| sent_bytes(stage, "leaf0", spine) as f64);
+    let (before, seen, after) = (sent(), look(), sent());
+    let grown: [f64; SPINES.len()] = std::array::from_fn(|nth| after[nth] - before[nth]);
+    (seen, deviation_percent(&grown))
 }
 
 /// From the job to a link where its flows meet, by its hosts alone.

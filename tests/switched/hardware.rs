@@ -49,7 +49,7 @@ fn copy(stage: &Stage, node: &str) -> PathBuf {
 }
 
 /// Whoever reads it meanwhile reads what was there before.
-fn put(stage: &Stage, node: &str, file: &str, text: &str) {
+pub(crate) fn put(stage: &Stage, node: &str, file: &str, text: &str) {
     let path = copy(stage, node).join(file);
     let folder = path.parent().expect("it lies in a folder");
     fs::create_dir_all(folder).expect("folders can be made there");
@@ -63,7 +63,7 @@ fn take_away(stage: &Stage, node: &str, file: &str) {
 }
 
 /// The interfaces are the node's own. They and the hardware below them are as they should be.
-fn furnish(stage: &Stage, node: &str) {
+pub(crate) fn furnish(stage: &Stage, node: &str) {
     let ask =
         "cd /sys/class/net && for it in *; do echo $it $(cat $it/ifindex) $(cat $it/type); done";
     let listed = must(stage.output(node, &["sh", "-c", ask]));
@@ -130,7 +130,7 @@ fn count_pauses(stage: &Stage, node: &str, port: &str, still: Duration) {
 }
 
 /// Whoever was started just now tells all there is.
-fn start_agent(stage: &mut Stage, node: &str) {
+pub(crate) fn start_agent(stage: &mut Stage, node: &str) {
     let script = format!("exec \"$@\" --root {}", copy(stage, node).display());
     must(stage.start_agent_under(node, &["sh", "-c", &script, "sh"]));
 }
@@ -212,7 +212,7 @@ fn switches_that_wait_for_each_other(stage: &mut Stage) {
     let ports: Vec<_> = ports
         .map(|(at, next)| (*at, stage.port(at, next)))
         .collect();
-    let subject = format!("ambiguous: {}", circle.join(" or "));
+    let subject = circle.join(", ");
     are_found_while(stage, &[(Class::PfcDeadlock, &subject)], || {
         for (switch, port) in &ports {
             count_pauses(stage, switch, port, since.elapsed());

@@ -93,7 +93,7 @@ fn flow(counted: &Value) -> Option<(Flow, [u64; 2])> {
 }
 
 /// As it is defined, of what links carry.
-fn deviation_percent(loads: &[f64]) -> f64 {
+pub(crate) fn deviation_percent(loads: &[f64]) -> f64 {
     let links = loads.len() as f64;
     let mean = loads.iter().sum::<f64>() / links;
     let off: f64 = loads.iter().map(|load| (load - mean).abs() / mean).sum();

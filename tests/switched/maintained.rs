@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::needs::{Need, trial};
 use crate::play::{LONGEST_STALL_MS, must};
-use crate::scene::{leaf_spine, led};
+use crate::scene::{leaf_spine, led, sent_bytes};
 
 const SPINE: &str = "spine1";
 const DAEMONS: [&str; 2] = ["zebra", "staticd"];
@@ -215,13 +215,12 @@ fn stage_of_work(stage: &Stage) -> Option<MaintenanceStage> {
 
 /// How many bytes the spine has sent meanwhile.
 fn carried(stage: &Stage, job: &mut Job) -> u64 {
-    let count = |leaf: &str| {
-        let port = stage.port(SPINE, leaf);
-        let file = format!("/sys/class/net/{port}/statistics/tx_bytes");
-        let said = must(stage.output(SPINE, &["cat", &file]));
-        said.trim().parse::<u64>().expect("a count")
+    let sum = || {
+        ["leaf0", "leaf1"]
+            .map(|leaf| sent_bytes(stage, SPINE, leaf))
+            .iter()
+            .sum::<u64>()
     };
-    let sum = || count("leaf0") + count("leaf1");
     let before = sum();
     must(job.watch(A_LOOK));
     sum() - before

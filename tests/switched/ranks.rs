@@ -15,6 +15,7 @@ use reweave_tests::{Labs, Setting, Stage, wait_for};
 use crate::mpi::{Mpi, WITH_MPI};
 use crate::needs::trial;
 use crate::play::{must, once_right};
+use crate::scene::sent_bytes;
 
 const LEAST_GAIN: f64 = 1.5;
 /// A ring that crosses less often by name is in good order already: there is nothing to be gained.
@@ -201,11 +202,8 @@ impl fmt::Display for Run {
 
 /// What the leaves have sent to the spine so far.
 fn crossed_bytes(stage: &Stage) -> u64 {
-    let sent = LEAVES.map(|leaf| {
-        let port = stage.port(leaf, "spine0");
-        let file = format!("/sys/class/net/{port}/statistics/tx_bytes");
-        let said = must(stage.output(leaf, &["cat", &file]));
-        said.trim().parse::<u64>().expect("a count")
-    });
-    sent.iter().sum()
+    LEAVES
+        .iter()
+        .map(|leaf| sent_bytes(stage, leaf, "spine0"))
+        .sum()
 }

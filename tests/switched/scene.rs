@@ -1,8 +1,10 @@
 //! Leaves and spines, and what is found to be wrong with them.
 
-use reweave_tests::{Labs, Leadership, Setting, Stage};
+use reweave_common::operator::{Outcome, Plan};
+use reweave_tests::{Labs, Leadership, PATIENCE, Setting, Stage, wait_for};
+use serde::Deserialize;
 
-use crate::play::must;
+use crate::play::{ended, must};
 
 pub(crate) fn leaf_spine(leaves: u32, spines: u32, hosts_per_leaf: u32) -> String {
     format!(
@@ -32,6 +34,27 @@ pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
     stage
 }
 
+#[derive(Debug, Deserialize)]
+struct Offered {
+    plan: Option<Plan>,
+}
+
+/// What became of the plan that these words make, kept though flows become slower where it is so `anyway`. Until it
+/// begins it may be replaced by one that knows more.
+pub(crate) fn carried_out(stage: &Stage, words: &[&str], anyway: bool) -> Outcome {
+    let operator = stage.operator();
+    must(wait_for("a plan is begun", PATIENCE, || {
+        let offered: Offered = operator.ask(words)?;
+        let plan = offered.plan.expect("there is something to change");
+        let begun = match anyway {
+            true => operator.begin_anyway(&plan)?,
+            false => operator.begin(&plan)?,
+        };
+        Ok((begun.code == Some(0)).then_some(()))
+    }));
+    ended(stage).outcome
+}
+
 pub(crate) fn address(stage: &Stage, node: &str, interface: &str) -> String {
     let line = format!(
         "ip -4 -o addr show dev {interface} scope global | sed -n 's/.* inet \\([0-9.]*\\).*/\\1/p'"
@@ -39,6 +62,11 @@ pub(crate) fn address(stage: &Stage, node: &str, interface: &str) -> String {
     let said = must(stage.output(node, &["sh", "-c", &line]));
     let first = said.lines().next();
     first.expect("it has an address").to_owned()
+}
+
+/// What the port of a node that leads to a neighbour has sent so far.
+pub(crate) fn sent_bytes(stage: &Stage, node: &str, to: &str) -> u64 {
+    must(stage.sent_bytes(node, to))
 }
 
 /// What these two send each other goes at so much of the rate that their link has.

@@ -1,13 +1,12 @@
 //! Uplinks that are not worth the same, and flows too many and too small to be moved one by one.
 
 use libtest_mimic::Trial;
-use reweave_common::operator::{Outcome, Plan};
-use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
-use serde::Deserialize;
+use reweave_common::operator::Outcome;
+use reweave_tests::{Job, Leadership, Stage};
 
 use crate::needs::trial;
-use crate::play::{LOOK, STAGE, ended, must, once_right};
-use crate::scene::led;
+use crate::play::{LOOK, STAGE, must, once_right};
+use crate::scene::{carried_out, led};
 
 /// With as many flows on either link, those on the slow one get a quarter of what the others do; with weights all
 /// get the same, but for how hashes have it.
@@ -51,21 +50,6 @@ fn job(name: &str) -> String {
     )
 }
 
-#[derive(Debug, Deserialize)]
-struct Offered {
-    plan: Option<Plan>,
-}
-
-/// What became of the plan that these words make.
-fn carried_out(stage: &Stage, words: &[&str]) -> Outcome {
-    let offered: Offered = must(wait_for("there is a plan", PATIENCE, || {
-        stage.operator().ask(words).map(Some)
-    }));
-    let plan = offered.plan.expect("there is something to change");
-    assert_eq!(must(stage.operator().begin(&plan)).code, Some(0));
-    ended(stage).outcome
-}
-
 /// What the slower half of all flows has, a flow.
 fn slower_half_mbps(jobs: &mut [Job]) -> f64 {
     let of_one = |job: &mut Job| {
@@ -102,7 +86,7 @@ fn weighed() -> f64 {
     }
     let before = slower_half_mbps(&mut jobs);
     assert_eq!(
-        carried_out(&stage, &["plan", "weights"]),
+        carried_out(&stage, &["plan", "weights"], false),
         Outcome::Committed
     );
     let held = routes(&stage);
@@ -114,7 +98,7 @@ fn weighed() -> f64 {
     let after = slower_half_mbps(&mut jobs);
     println!("the slower half has {before:.2} Mb/s a flow, and by weights {after:.2}");
     assert_eq!(
-        carried_out(&stage, &["plan", "weights", "--none"]),
+        carried_out(&stage, &["plan", "weights", "--none"], false),
         Outcome::Committed
     );
     for job in jobs {

@@ -1,9 +1,11 @@
 //! One value walks through all eight stages, on a job that runs.
 
+use std::fs;
+
 use libtest_mimic::Trial;
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::{FlowChange, FlowStatus, Mode, Outcome};
-use reweave_tests::{Leadership, Stage};
+use reweave_tests::{Applied, Leadership, PATIENCE, Stage, wait_for};
 
 use crate::needs::trial;
 use crate::play::{
@@ -65,6 +67,30 @@ struct Figures {
     longest_stall_ms: f64,
 }
 
+/// As it was shown, or not at all.
+fn applied_from_a_file(stage: &Stage) -> Applied {
+    let (operator, file) = (stage.operator(), stage.path("plan.json"));
+    let edited = stage.path("edited.json");
+    let applied = must(wait_for("a plan is as it was shown", PATIENCE, || {
+        operator.keep(&file)?;
+        let shown = fs::read_to_string(&file).expect("it was written");
+        let other = shown.replacen("\"parent\": 0", "\"parent\": 1", 1);
+        assert_ne!(shown, other);
+        fs::write(&edited, other).expect("a file can be made");
+        let refused = operator.apply_from(&edited)?;
+        assert!(
+            refused.code == Some(2) && refused.words.contains("not as it was shown"),
+            "{refused:?}"
+        );
+        let applied = operator.apply_from(&file)?;
+        let is_stale = applied.words.contains("has changed since you looked");
+        Ok((!is_stale).then_some(applied))
+    }));
+    let again = must(operator.apply_from(&file));
+    assert!(again.code == Some(1) && again.record.is_none(), "{again:?}");
+    applied
+}
+
 fn mended_by_an_operator() -> Figures {
     let stage = led(&Leadership::default());
     let mut job = collide(&stage);
@@ -72,7 +98,7 @@ fn mended_by_an_operator() -> Figures {
     let plan = planned(&stage);
     assert_eq!((plan.generation.0, plan.moves.len()), (1, 1), "{plan:#?}");
 
-    let applied = must(stage.operator().apply(&plan));
+    let applied = applied_from_a_file(&stage);
     assert_eq!(applied.code, Some(0), "{applied:#?}");
     let record = applied.record.expect("what was applied is on record");
     assert_eq!(record.outcome, Outcome::Committed);

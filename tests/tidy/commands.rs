@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use clap::{Arg, Command};
+use clap::{Arg, Command, Id};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/TREE/docs/commands.md");
 const WRITE: &str = "REWEAVE_WRITE_COMMANDS";
@@ -46,22 +46,35 @@ fn chapter(mut program: Command) -> String {
     let mut text = format!("# {}\n\n{}\n", program.get_name(), about(&program));
     let all = program.get_arguments().filter(|it| is_told(it));
     table(&mut text, &mut all.peekable());
+    let everywhere: Vec<_> = program.get_arguments().map(Arg::get_id).cloned().collect();
     for command in program.get_subcommands_mut() {
-        section(&mut text, command);
+        section(&mut text, command, &everywhere);
     }
     text.push('\n');
     text
 }
 
-/// A command that does something, or those below it.
-fn section(text: &mut String, command: &mut Command) {
+/// A command that does something, or those below it, after what all of these take.
+fn section(text: &mut String, command: &mut Command, known: &[Id]) {
     if command.is_hide_set() || command.get_name() == "help" {
         return;
     }
     if command.has_subcommands() {
+        let shared = command.get_arguments().filter(|it| it.is_global_set());
+        let shared: Vec<_> = shared
+            .filter(|it| is_told(it) && !known.contains(it.get_id()))
+            .cloned()
+            .collect();
+        if !shared.is_empty() {
+            let name = command.get_bin_name().unwrap_or(command.get_name());
+            let _ = write!(text, "\n## {name}\n\nAll of these take:\n");
+            table(text, &mut shared.iter().peekable());
+        }
+        let shared = shared.iter().map(Arg::get_id).cloned();
+        let known: Vec<_> = known.iter().cloned().chain(shared).collect();
         command
             .get_subcommands_mut()
-            .for_each(|it| section(text, it));
+            .for_each(|it| section(text, it, &known));
         if command.is_subcommand_required_set() {
             return;
         }

@@ -30,7 +30,7 @@ const VARIABLES: [(&str, &str, &str); 11] = [
     ),
     (
         "REWEAVE_HISTORY",
-        "`reweave sim history`, `reweave sim run`",
+        "`reweave sim history`, `reweave sim job`, `reweave sim trace`",
         "where the history is kept; as `--history`",
     ),
     (

@@ -289,6 +289,7 @@ impl<'j> Ports<'j> {
         let address = |host| host_address(&network.fabric, host);
         let (protocol, service) = match self.job.transport {
             Transport::Tcp => (Protocol::Tcp, self.service),
+            Transport::Quic => (Protocol::Udp, self.service),
             Transport::Udp4791 => (Protocol::Udp, 4791),
         };
         FlowKey {

@@ -113,14 +113,15 @@ impl Laws {
 
     /// What has been added to the log, which has led to this state.
     pub fn look_at_log(&mut self, log: &[Command], state: &State, network: &Network) {
-        for command in &log[self.read..] {
-            self.look_at_entry(command, state, network);
+        let news = log[self.read..].iter();
+        for change in news.flat_map(|command| command.change.parts()) {
+            self.look_at_entry(change, state, network);
         }
         self.read = log.len();
     }
 
-    fn look_at_entry(&mut self, command: &Command, state: &State, network: &Network) {
-        match &command.change {
+    fn look_at_entry(&mut self, change: &Change, state: &State, network: &Network) {
+        match change {
             Change::StepIntent(intent) => {
                 let generation = intent.generation;
                 if generation <= self.newest {

@@ -206,6 +206,8 @@ impl<L: Leaders> World<L> {
                 self.plan_probes(node);
             }
             Instruction::Install(install) => self.install(node, &install),
+            // Reports come often enough.
+            Instruction::Closely(_) => {}
             // Nothing is decided by probes between hosts yet, so they are not simulated.
             Instruction::Probe(_) => {}
         }

@@ -48,17 +48,31 @@ impl LinkBook {
         readings
     }
 
-    /// Those of these that have come up or gone down since they were last told of: as busy as they were then,
-    /// since so soon after that nothing can be said of it.
+    /// Those of these that have come up or gone down since they were last told of, in the order they did.
     pub fn handle_turns(&mut self, links: Vec<LinkCount>) -> Vec<Reading> {
-        let turned = links.into_iter().filter_map(|link| {
-            let told = self.told.get_mut(&link.interface)?;
-            (told.up != link.up).then(|| {
-                told.up = link.up;
-                Reading::Counters(told.clone())
-            })
+        // One by one: what went down and came up again has turned twice.
+        let turns = links.into_iter().flat_map(|link| {
+            let told = self.told.get(&link.interface);
+            let has_turned = told.is_some_and(|told| told.up != link.up);
+            let turned = has_turned.then_some(link);
+            self.handle_look(turned.into_iter().collect())
         });
-        turned.collect()
+        turns.collect()
+    }
+
+    /// As they are now, where they have been told of before: as busy as they were then, since so soon after that
+    /// nothing can be said of it.
+    pub fn handle_look(&mut self, links: Vec<LinkCount>) -> Vec<Reading> {
+        let seen = links.into_iter().filter_map(|link| {
+            let told = self.told.get_mut(&link.interface)?;
+            *told = Counters {
+                send_rate: told.send_rate,
+                receive_rate: told.receive_rate,
+                ..counters(link)
+            };
+            Some(Reading::Counters(told.clone()))
+        });
+        seen.collect()
     }
 
     fn miss(&mut self, now: Moment, links: &[LinkCount]) {
@@ -83,14 +97,22 @@ impl LinkBook {
         let told = Counters {
             send_rate: rate(sent, link.sent),
             receive_rate: rate(received, link.received),
-            interface: link.interface,
-            up: link.up,
-            sent: link.sent,
-            received: link.received,
-            dropped_packets: link.dropped_packets,
+            ..counters(link)
         };
         self.told.insert(told.interface.clone(), told.clone());
         told
+    }
+}
+
+fn counters(link: LinkCount) -> Counters {
+    Counters {
+        send_rate: None,
+        receive_rate: None,
+        interface: link.interface,
+        up: link.up,
+        sent: link.sent,
+        received: link.received,
+        dropped_packets: link.dropped_packets,
     }
 }
 
@@ -156,13 +178,34 @@ mod tests {
             !down.up && down.send_rate.map(Rate::mbps) == Some(100.0),
             "{down:?}"
         );
+        assert_eq!(down.sent, Bytes::new(13_000_000), "it is as it was then");
         assert_eq!(book.handle_turns(turns(false).into()), []);
+        let flap = [true, false, true].map(|up| turns(up)[0].clone());
+        let told = book.handle_turns(flap.into()).into_iter();
+        let told = told.map(|it| matches!(it, Reading::Counters(it) if it.up));
+        assert_eq!(told.collect::<Vec<_>>(), [true, false, true]);
         let later = rates(
             &mut book,
             2,
             vec![link("swp0", 25_000_000, 0), link("swp1", 0, 0)],
         );
         assert_eq!(later[0], [Some(100.0), Some(0.0)]);
+    }
+
+    #[test]
+    fn between_two_reports_counts_are_told_as_they_are_and_rates_as_they_were() {
+        let mut book = LinkBook::default();
+        rates(&mut book, 0, vec![link("swp0", 0, 0)]);
+        rates(&mut book, 1, vec![link("swp0", 12_500_000, 0)]);
+        let looked = book.handle_look(vec![link("swp0", 12_600_000, 7), link("new", 1, 1)]);
+        let [Reading::Counters(seen)] = &looked[..] else {
+            panic!("one has been told of before: {looked:?}");
+        };
+        let counts = [seen.sent, seen.received].map(Bytes::count);
+        assert_eq!(counts, [12_600_000, 7]);
+        assert_eq!(seen.send_rate.map(Rate::mbps), Some(100.0));
+        let later = rates(&mut book, 2, vec![link("swp0", 37_500_000, 0)]);
+        assert_eq!(later[0][0], Some(200.0), "by reports alone");
     }
 
     #[test]

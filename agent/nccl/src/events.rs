@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_void};
 
 use crate::abi::{Arguments, Collective, Details, Message, Transfer, kind, state};
+use crate::clock::ticks;
 use crate::handle::{Handle, Part};
 use crate::names::{ALGORITHMS, KINDS, PROTOCOLS, bytes_of, number};
-use crate::teller::now_ns;
 use crate::works::{Work, Works};
 
 /// The events that this plugin asks for.
@@ -49,7 +49,7 @@ pub(crate) unsafe fn started(
 pub(crate) fn stopped(works: &Works, handle: Handle) {
     match handle.part {
         Part::Work => works.stop(handle.ticket),
-        Part::Transfer(place) => works.transfer_ended(handle.ticket, place, now_ns()),
+        Part::Transfer(place) => works.transfer_ended(handle.ticket, place, ticks()),
         Part::Kernel | Part::Step(_) => {}
     }
 }
@@ -114,7 +114,7 @@ fn transfer(works: &Works, member: u8, parent: Option<Handle>, it: &Transfer) ->
         works.miss(member);
         return None;
     };
-    let place = works.transfer_began(parent.ticket, rank, it.sends != 0, now_ns())?;
+    let place = works.transfer_began(parent.ticket, rank, it.sends != 0, ticks())?;
     Some(Handle {
         part: Part::Transfer(place),
         ticket: parent.ticket,

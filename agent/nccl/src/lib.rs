@@ -6,6 +6,7 @@
 //! up a hundred times a second and tells the agent, if there is one. Whatever goes wrong, the job goes on.
 
 pub mod abi;
+mod clock;
 mod events;
 mod handle;
 mod members;
@@ -142,6 +143,7 @@ fn join(name: Option<&CStr>, communicator: u64, sizes: [c_int; 3]) -> Option<u8>
     };
     let member = MEMBERS.join(Some(rank).filter(Rank::is_possible)?)?;
     WORKS.note_process();
+    clock::settle();
     TELLER.start(&WORKS, &MEMBERS);
     Some(member)
 }

@@ -25,16 +25,17 @@ pub(crate) const ALGORITHMS: &[&str] = &[
     "PAT",
 ];
 pub(crate) const PROTOCOLS: &[&str] = &["LL", "LL128", "SIMPLE"];
+/// What jobs sum most of comes first.
 const DATATYPES: &[(&str, u64)] = &[
+    ("ncclBfloat16", 2),
+    ("ncclFloat32", 4),
+    ("ncclFloat16", 2),
     ("ncclInt8", 1),
     ("ncclUint8", 1),
     ("ncclFloat8e4m3", 1),
     ("ncclFloat8e5m2", 1),
-    ("ncclFloat16", 2),
-    ("ncclBfloat16", 2),
     ("ncclInt32", 4),
     ("ncclUint32", 4),
-    ("ncclFloat32", 4),
     ("ncclInt64", 8),
     ("ncclUint64", 8),
     ("ncclFloat64", 8),

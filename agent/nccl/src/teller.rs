@@ -10,11 +10,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
 use reweave_common::collective::{COLLECTIVES_SOCKET, COLLECTIVES_VARIABLE, RankWord};
 use reweave_common::lock::lock;
 use reweave_common::moment::Moment;
 
+use crate::clock::{Reading, now_ns};
 use crate::members::Members;
 use crate::words::Account;
 use crate::works::{Done, SETTLED_TICKS, Works};
@@ -75,6 +75,7 @@ struct Line {
     members: &'static Members,
     socket: Option<UnixDatagram>,
     agent: PathBuf,
+    begun: Reading,
     told: Moment,
     unsent: VecDeque<RankWord>,
 }
@@ -87,6 +88,7 @@ impl Line {
             members,
             socket: socket(),
             agent: agent.map_or_else(|| COLLECTIVES_SOCKET.into(), PathBuf::from),
+            begun: Reading::now(),
             told: now(),
             unsent: VecDeque::new(),
         }
@@ -101,10 +103,12 @@ impl Line {
         let (from, to) = (self.told, now());
         self.told = to;
         let done = self.works.take_done();
+        let rate = self.begun.rate_since();
         for (member, rank) in self.members.all() {
             let of = |done: &&Done| done.work.member == member;
             let account = Account {
                 rank,
+                rate,
                 missed: self.works.take_missed(member),
                 done: done.iter().filter(of).cloned().collect(),
             };
@@ -160,10 +164,4 @@ fn socket() -> Option<UnixDatagram> {
 
 fn now() -> Moment {
     Moment::from_micros(now_ns() / 1000)
-}
-
-/// The clock that agents go by.
-pub(crate) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
-    now.map_or(0, |now| Duration::from(now).as_nanos() as u64)
 }

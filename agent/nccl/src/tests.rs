@@ -39,7 +39,7 @@ fn a_work_is_over_when_its_kernels_and_transfers_are() {
     let peer = DonePeer {
         rank: 5,
         bytes: [8, 0],
-        ns: [20, 0],
+        ticks: [20, 0],
     };
     assert_eq!(done.peers, [peer]);
 }
@@ -101,4 +101,35 @@ fn what_ends_is_forgotten_and_makes_room() {
         }
     }
     assert_eq!(works.take_missed(0), 0);
+}
+
+/// Every slot is used twice and more.
+#[test]
+fn a_work_has_no_peers_of_the_one_before() {
+    static WORKS: Works = Works::new();
+    let works = &WORKS;
+    let mut seen = 0;
+    let mut look = || {
+        for done in settled(works) {
+            let peer = DonePeer {
+                rank: done.work.bytes as u32,
+                bytes: [8, 0],
+                ticks: [20, 0],
+            };
+            assert_eq!(done.peers, [peer]);
+            seen += 1;
+        }
+    };
+    for rank in 0..10_000 {
+        let bytes = u64::from(rank);
+        let ticket = works.begin(Work { bytes, ..work(0) }).unwrap();
+        let place = works.transfer_began(ticket, rank, true, 70).unwrap();
+        works.moved(ticket, place, 8);
+        works.transfer_ended(ticket, place, 90);
+        works.stop(ticket);
+        if rank % 1_000 == 999 {
+            look();
+        }
+    }
+    assert_eq!(seen, 10_000);
 }

@@ -8,12 +8,14 @@ use reweave_common::collective::{
 use reweave_common::moment::Moment;
 use reweave_common::units::Bytes;
 
+use crate::clock::Rate;
 use crate::names::{ALGORITHMS, KINDS, PROTOCOLS, name};
 use crate::works::{Done, DonePeer, Work};
 
-/// Whose they are, how many are missed, and what is over.
+/// Whose they are, how many are missed, and what is over; and how long what was ticked off is.
 pub(crate) struct Account {
     pub(crate) rank: Rank,
+    pub(crate) rate: Rate,
     pub(crate) missed: u64,
     pub(crate) done: Vec<Done>,
 }
@@ -57,7 +59,7 @@ impl Account {
     fn peers(&self) -> Vec<RankPeer> {
         let mut sums = vec![];
         for peer in self.done.iter().flat_map(|done| &done.peers) {
-            add_peer(&mut sums, peer_of(peer));
+            add_peer(&mut sums, peer_of(peer, self.rate));
         }
         sums.retain(|peer| peer.rank < self.rank.ranks);
         sums
@@ -83,9 +85,9 @@ fn works_of(done: &Done) -> Works {
     }
 }
 
-fn peer_of(done: &DonePeer) -> RankPeer {
+fn peer_of(done: &DonePeer, rate: Rate) -> RankPeer {
     let [sent, received] = done.bytes.map(Bytes::new);
-    let [sending, receiving] = done.ns.map(Duration::from_nanos);
+    let [sending, receiving] = done.ticks.map(|ticks| Duration::from_nanos(rate.ns(ticks)));
     RankPeer {
         rank: done.rank,
         sent,
@@ -98,6 +100,8 @@ fn peer_of(done: &DonePeer) -> RankPeer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const RATE: Rate = Rate::of(1, 10);
 
     fn rank() -> Rank {
         Rank {
@@ -129,7 +133,7 @@ mod tests {
         DonePeer {
             rank,
             bytes: [10, 1],
-            ns: [5, 2],
+            ticks: [50, 20],
         }
     }
 
@@ -137,6 +141,7 @@ mod tests {
     fn works_of_a_kind_and_bytes_of_a_peer_are_summed() {
         let account = Account {
             rank: rank(),
+            rate: RATE,
             missed: 3,
             done: vec![
                 done(0, Some(50), vec![peer(2), peer(1)]),
@@ -171,6 +176,7 @@ mod tests {
         let done = (0..600).map(|rank| done(8, Some(1), vec![peer(rank)]));
         let account = Account {
             rank: rank(),
+            rate: RATE,
             missed: 1,
             done: done.collect(),
         };

@@ -44,15 +44,12 @@ pub(crate) struct DonePeer {
     pub(crate) rank: u32,
     /// Towards it, and from it.
     pub(crate) bytes: [u64; 2],
-    pub(crate) ns: [u64; 2],
+    pub(crate) ticks: [u64; 2],
 }
 
 pub(crate) struct Works {
-    next: AtomicU64,
-    /// Advances once each time the agent is told.
-    tick: AtomicU64,
-    /// Not every version and kernel tells when kernels run.
-    kernels_tell: AtomicBool,
+    next: Apart<AtomicU64>,
+    told: Apart<Told>,
     /// By slot: the ticket of its work, or zero. Apart from the slots, so that looking for those in use
     /// touches little memory.
     tickets: [AtomicU64; SLOTS],
@@ -62,6 +59,21 @@ pub(crate) struct Works {
     process: AtomicU32,
 }
 
+/// In lines of the processor's cache that nothing else is in: what each work writes would otherwise be fetched anew by
+/// all threads that only read what lies beside it.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// Read by every call, and seldom written.
+struct Told {
+    /// Advances once each time the agent is told.
+    tick: AtomicU64,
+    /// Not every version and kernel tells when kernels run.
+    kernels: AtomicBool,
+}
+
+/// What a work writes as it begins lies in the first line of the processor's cache, and no more than that.
+#[repr(C, align(64))]
 struct Slot {
     member: AtomicU8,
     kind: AtomicU8,
@@ -75,23 +87,29 @@ struct Slot {
     touched: AtomicU64,
     began_ns: AtomicU64,
     ended_ns: AtomicU64,
-    peers: [Peer; MOST_PEERS],
+    /// Plus one, so that nought is nobody. Of a free slot all are nobody, and have moved nothing.
+    ranks: [AtomicU32; MOST_PEERS],
+    peers: Peers,
 }
 
+/// The first two, and a ring has no others, share a line of the processor's cache.
+#[repr(align(64))]
+struct Peers([Peer; MOST_PEERS]);
+
 struct Peer {
-    /// Plus one, so that nought is nobody.
-    rank: AtomicU32,
     bytes: [AtomicU64; 2],
     /// Ends minus beginnings: right whenever nothing is open.
-    ns: [AtomicU64; 2],
+    ticks: [AtomicU64; 2],
 }
 
 impl Works {
     pub(crate) const fn new() -> Self {
         Self {
-            next: AtomicU64::new(0),
-            tick: AtomicU64::new(0),
-            kernels_tell: AtomicBool::new(false),
+            next: Apart(AtomicU64::new(0)),
+            told: Apart(Told {
+                tick: AtomicU64::new(0),
+                kernels: AtomicBool::new(false),
+            }),
             tickets: [const { AtomicU64::new(0) }; SLOTS],
             slots: [const { Slot::new() }; SLOTS],
             missed: [const { AtomicU64::new(0) }; 256],
@@ -110,7 +128,7 @@ impl Works {
 
     /// Its ticket, if there is room.
     pub(crate) fn begin(&self, work: Work) -> Option<u64> {
-        let ticket = self.next.fetch_add(1, Relaxed) + 1;
+        let ticket = self.next.0.fetch_add(1, Relaxed) + 1;
         let place = self.tickets.get(ticket as usize % SLOTS)?;
         let slot = self.slots.get(ticket as usize % SLOTS)?;
         // Nobody looks at a slot before it is stopped, and only who has the ticket stops it.
@@ -119,7 +137,7 @@ impl Works {
             self.miss(work.member);
             return None;
         }
-        slot.begin(work, self.tick.load(Relaxed));
+        slot.begin(work, self.told.0.tick.load(Relaxed));
         Some(ticket)
     }
 
@@ -132,7 +150,7 @@ impl Works {
 
     pub(crate) fn kernel_began(&self, ticket: u64, gpu_ns: u64) {
         if let Some(slot) = self.slot(ticket) {
-            self.kernels_tell.store(true, Relaxed);
+            self.told.0.note_kernels();
             slot.began_ns.fetch_min(gpu_ns, Relaxed);
         }
     }
@@ -150,7 +168,7 @@ impl Works {
         ticket: u64,
         rank: u32,
         sends: bool,
-        now_ns: u64,
+        ticks: u64,
     ) -> Option<Place> {
         let slot = self.slot(ticket)?;
         let Some(peer) = slot.peer(rank) else {
@@ -159,16 +177,16 @@ impl Works {
         };
         let place = Place { peer, sends };
         slot.open_transfers.fetch_add(1, Relaxed);
-        slot.time(place)?.fetch_sub(now_ns, Relaxed);
+        slot.time(place)?.fetch_sub(ticks, Relaxed);
         Some(place)
     }
 
-    pub(crate) fn transfer_ended(&self, ticket: u64, place: Place, now_ns: u64) {
+    pub(crate) fn transfer_ended(&self, ticket: u64, place: Place, ticks: u64) {
         let Some(slot) = self.slot(ticket) else {
             return;
         };
         if let Some(time) = slot.time(place) {
-            time.fetch_add(now_ns, Relaxed);
+            time.fetch_add(ticks, Relaxed);
         }
         slot.open_transfers.fetch_sub(1, Release);
     }
@@ -176,7 +194,7 @@ impl Works {
     pub(crate) fn moved(&self, ticket: u64, place: Place, bytes: u64) {
         let peer = self
             .slot(ticket)
-            .and_then(|it| it.peers.get(usize::from(place.peer)));
+            .and_then(|it| it.peers.0.get(usize::from(place.peer)));
         if let Some(peer) = peer {
             peer.bytes[way(place)].fetch_add(bytes, Relaxed);
         }
@@ -193,8 +211,9 @@ impl Works {
 
     /// All that is over, and so forgotten here. Called by one thread alone.
     pub(crate) fn take_done(&self) -> Vec<Done> {
-        let tick = self.tick.fetch_add(1, Relaxed) + 1;
-        self.take_if(|slot| slot.is_done(tick, self.kernels_tell.load(Relaxed)))
+        let told = &self.told.0;
+        let tick = told.tick.fetch_add(1, Relaxed) + 1;
+        self.take_if(|slot| slot.is_done(tick, told.kernels.load(Relaxed)))
     }
 
     /// A communicator is gone; what was still under way will never end.
@@ -220,8 +239,17 @@ impl Works {
         let place = ticket as usize % SLOTS;
         let slot = self.slots.get(place)?;
         let is_its = self.tickets.get(place)?.load(Acquire) == ticket;
-        is_its.then(|| slot.touched.store(self.tick.load(Relaxed), Relaxed))?;
+        is_its.then(|| slot.touched.store(self.told.0.tick.load(Relaxed), Relaxed))?;
         Some(slot)
+    }
+}
+
+impl Told {
+    /// To read costs less than to write what others read.
+    fn note_kernels(&self) {
+        if !self.kernels.load(Relaxed) {
+            self.kernels.store(true, Relaxed);
+        }
     }
 }
 
@@ -240,7 +268,8 @@ impl Slot {
             touched: AtomicU64::new(0),
             began_ns: AtomicU64::new(0),
             ended_ns: AtomicU64::new(0),
-            peers: [const { Peer::new() }; MOST_PEERS],
+            ranks: [const { AtomicU32::new(0) }; MOST_PEERS],
+            peers: Peers([const { Peer::new() }; MOST_PEERS]),
         }
     }
 
@@ -256,7 +285,6 @@ impl Slot {
         self.touched.store(tick, Relaxed);
         self.began_ns.store(u64::MAX, Relaxed);
         self.ended_ns.store(0, Relaxed);
-        self.peers.iter().for_each(Peer::clear);
     }
 
     fn is_done(&self, tick: u64, kernels_tell: bool) -> bool {
@@ -268,6 +296,7 @@ impl Slot {
             && (all_kernels || !kernels_tell || idle >= LOST_TICKS)
     }
 
+    /// Leaves no peer behind: the thread that tells the agent has time for that, and the one that begins a work has not.
     fn done(&self) -> Done {
         self.stopped.store(false, Relaxed);
         let (began, ended) = (self.began_ns.load(Relaxed), self.ended_ns.load(Relaxed));
@@ -282,48 +311,54 @@ impl Slot {
                 bytes: self.bytes.load(Relaxed),
             },
             took_ns: ended.checked_sub(began).filter(|_| all_kernels),
-            peers: self.peers.iter().filter_map(Peer::done).collect(),
+            peers: self.take_peers(),
         }
+    }
+
+    fn take_peers(&self) -> Vec<DonePeer> {
+        let ranks = self.ranks.iter().map(|rank| rank.load(Relaxed));
+        let claimed = ranks.zip(&self.peers.0).filter(|(rank, _)| *rank != 0);
+        let taken = claimed.map(|(rank, peer)| peer.take(rank - 1)).collect();
+        self.ranks.iter().for_each(|rank| rank.store(0, Relaxed));
+        taken
     }
 
     /// The place of this rank among the work's peers.
     fn peer(&self, rank: u32) -> Option<u8> {
-        let is_its = |peer: &Peer| {
-            let claimed = peer.rank.compare_exchange(0, rank + 1, Relaxed, Relaxed);
-            claimed.map_or_else(|there| there == rank + 1, |_| true)
+        let wanted = rank + 1;
+        let is_its = |place: &AtomicU32| {
+            let claim = || place.compare_exchange(0, wanted, Relaxed, Relaxed);
+            match place.load(Relaxed) {
+                0 => claim().map_or_else(|there| there == wanted, |_| true),
+                there => there == wanted,
+            }
         };
-        self.peers.iter().position(is_its).map(|place| place as u8)
+        self.ranks.iter().position(is_its).map(|place| place as u8)
     }
 
     fn time(&self, place: Place) -> Option<&AtomicU64> {
-        let peer = self.peers.get(usize::from(place.peer))?;
-        Some(&peer.ns[way(place)])
+        let peer = self.peers.0.get(usize::from(place.peer))?;
+        Some(&peer.ticks[way(place)])
     }
 }
 
 impl Peer {
     const fn new() -> Self {
         Self {
-            rank: AtomicU32::new(0),
             bytes: [const { AtomicU64::new(0) }; 2],
-            ns: [const { AtomicU64::new(0) }; 2],
+            ticks: [const { AtomicU64::new(0) }; 2],
         }
     }
 
-    fn clear(&self) {
-        self.rank.store(0, Relaxed);
-        for figure in self.bytes.iter().chain(&self.ns) {
-            figure.store(0, Relaxed);
+    fn take(&self, rank: u32) -> DonePeer {
+        let take = |figures: &[AtomicU64; 2]| figures.each_ref().map(|it| it.swap(0, Relaxed));
+        // What began just as the work was taken never ends: its time is less than nothing.
+        let whole = |ticks: u64| i64::try_from(ticks).map_or(0, |_| ticks);
+        DonePeer {
+            rank,
+            bytes: take(&self.bytes),
+            ticks: take(&self.ticks).map(whole),
         }
-    }
-
-    fn done(&self) -> Option<DonePeer> {
-        let read = |figures: &[AtomicU64; 2]| figures.each_ref().map(|it| it.load(Relaxed));
-        Some(DonePeer {
-            rank: self.rank.load(Relaxed).checked_sub(1)?,
-            bytes: read(&self.bytes),
-            ns: read(&self.ns),
-        })
     }
 }
 

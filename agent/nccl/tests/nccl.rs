@@ -146,6 +146,28 @@ fn what_a_ring_does_is_told_to_the_byte() {
     }
 }
 
+/// Whatever clock it is that they are timed by. Steps take a hundredth less than they were told to at the least, for the
+/// two clocks of the plugin agree no better while they are young.
+#[test]
+fn transfers_are_told_as_long_as_they_take() {
+    let stage = Stage::new();
+    let began = Instant::now();
+    let words = heard(
+        &stage,
+        "5",
+        &["ring", "4", "1", "60", "0", "0", "4000", "1000"],
+    );
+    let elapsed = began.elapsed();
+    let (_, peers) = summed(words);
+    let [previous, next] = peers.try_into().expect("two peers");
+    let steps = 2 * 60 * Duration::from_millis(1);
+    for (took, at_least) in [(next.sending, 4 * steps), (previous.receiving, steps)] {
+        assert!(took >= at_least * 99 / 100, "{took:?} of {at_least:?}");
+    }
+    let all = next.sending + previous.receiving;
+    assert!(all <= elapsed, "{all:?} in {elapsed:?}");
+}
+
 /// The second of three stages has from the first what it hands on to the third.
 #[test]
 fn what_a_stage_hands_on_is_told_to_the_byte() {

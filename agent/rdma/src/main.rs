@@ -1,5 +1,11 @@
 //! A line of JSON in, a line of JSON out, until the agent is gone.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic when nobody reads any more"
+)]
+
 use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;
 
@@ -10,7 +16,7 @@ fn main() -> ExitCode {
     match attend(&mut io::stdin().lock(), &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: cannot speak with the agent: {error}");
+            let _ = writeln!(io::stderr(), "error: cannot speak with the agent: {error}");
             ExitCode::FAILURE
         }
     }

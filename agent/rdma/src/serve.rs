@@ -1,6 +1,7 @@
 //! Answering those on the roster, one after the other.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -54,7 +55,7 @@ fn listen(listener: &TcpListener, roster: &Roster) {
             false => refuse(stream, peer),
         };
         if let Err(error) = answered {
-            eprintln!("{}", told(&error));
+            let _ = writeln!(io::stderr(), "{}", told(&error));
         }
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn bandwidth(asked: &Asked) -> Result<(), AgentError> {
             // The others may be well.
             Err(error) => {
                 if let Err(before) = std::mem::replace(&mut last, Err(error)) {
-                    eprintln!("error: {}", told(&before));
+                    out::tell(format_args!("error: {}", told(&before)));
                 }
             }
         }

@@ -123,10 +123,10 @@ fn tell_neighbours(neighbours: &[Neighbour]) {
 /// In words, for they are advice.
 fn tell_lacks(lacks: &[Lack]) {
     for lack in lacks {
-        eprintln!(
+        out::tell(format_args!(
             "off: {}: {}; {}",
             lack.measurement, lack.because, lack.remedy
-        );
+        ));
     }
 }
 

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use reweave_agent::error::AgentError;
+use reweave_agent::fibres::Fibres;
 use reweave_agent::role::Role;
 use reweave_agent::switch::Software;
 use reweave_common::error::told;
@@ -35,6 +36,7 @@ use reweave_common::probing::PROBE_PORT;
 use reweave_link::join::Token;
 use reweave_link::line;
 
+pub(crate) use out::instead;
 pub(crate) use show::show;
 use ways::End;
 
@@ -59,7 +61,10 @@ pub(crate) enum Log {
 
 impl Log {
     pub(crate) fn start(self) {
-        let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
+        let log = tracing_subscriber::fmt()
+            .with_writer(std::io::stderr)
+            // It would tell of them where it cannot write, and panic.
+            .log_internal_errors(false);
         match self {
             Self::Text => log.with_target(false).without_time().init(),
             Self::Json => log.json().init(),
@@ -71,7 +76,7 @@ impl Log {
         // Words of files and of the command line may be in it.
         let error = shown(&told(error), |_| false).to_string();
         match self {
-            Self::Text => eprintln!("error: {error}"),
+            Self::Text => out::tell(format_args!("error: {error}")),
             Self::Json => tracing::error!("{error}"),
         }
     }
@@ -134,6 +139,8 @@ pub(crate) struct Run {
     pub(crate) role: Option<Role>,
     #[command(flatten)]
     pub(crate) software: Software,
+    #[command(flatten)]
+    pub(crate) fibres: Fibres,
     /// Where jobs on this host tell of their collectives [default: /run/reweave/collectives, where that folder is]
     #[arg(long, value_name = "PATH")]
     pub(crate) collectives: Option<PathBuf>,

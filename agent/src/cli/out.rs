@@ -1,8 +1,8 @@
-//! Standard output, which may be a full disk, or a pipe that nobody reads any more.
+//! Standard output and standard error, which may be a full disk, or a pipe that nobody reads any more.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
-use std::process;
+use std::process::{self, ExitCode};
 
 pub(super) fn line(text: impl Display) {
     print(format_args!("{text}\n"));
@@ -18,6 +18,23 @@ pub(super) fn print(text: impl Display) {
     if error.kind() == ErrorKind::BrokenPipe {
         process::exit(0);
     }
-    eprintln!("error: cannot print: {error}");
+    tell(format_args!("error: cannot print: {error}"));
     process::exit(1);
+}
+
+/// What the command line is told instead of being followed: help and versions are data, and so must be written.
+pub(crate) fn instead(said: &clap::Error) -> ExitCode {
+    let printed = said.print().and_then(|()| io::stdout().flush());
+    match printed {
+        Err(error) if !said.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
+            tell(format_args!("error: cannot print: {error}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
+    }
+}
+
+/// Words beside the data. What a command does it does though nobody listens.
+pub(super) fn tell(words: impl Display) {
+    let _ = writeln!(io::stderr(), "{words}");
 }

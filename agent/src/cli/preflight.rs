@@ -52,7 +52,7 @@ pub(super) fn pre_flight(asked: &PreFlight) -> Result<(), AgentError> {
     let costs = hosts.iter().map(|host| cost(*host, asked));
     let costs = costs.collect::<Result<Vec<_>, _>>()?;
     for cost in &costs {
-        eprintln!("{}", announced(cost));
+        out::tell(format_args!("{}", announced(cost)));
     }
     if !asked.yes {
         if asked.output.form == Form::Json {

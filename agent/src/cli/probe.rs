@@ -45,10 +45,10 @@ fn respond(hosts: &[Ipv4Addr], port: u16, interrupt: &Interrupt) -> Result<(), A
     engine.answer_on(port)?;
     engine.handle_roster(hosts.iter().copied());
     engine.take_trains(|_| Some(FOREVER));
-    eprintln!(
+    out::tell(format_args!(
         "answering the probes and taking the trains of {} on UDP port {port}",
         super::show::joined(hosts)
-    );
+    ));
     while !interrupt.is_raised() {
         engine.turn(TURN)?;
     }
@@ -120,9 +120,9 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
     table::print(headings, &rows);
     for (host, tally) in hosts.iter().filter(|(_, tally)| tally.refused > 0) {
         let refused = tally.refused;
-        eprintln!(
+        out::tell(format_args!(
             "{host} refused {refused} probes: run an agent there, or reweave-agent probe --respond"
-        );
+        ));
     }
     hosts.iter().for_each(tell_astray);
     tell_strays(strays);
@@ -132,20 +132,20 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
 fn tell_astray((host, tally): (&Ipv4Addr, &Tally)) {
     let (unsent, large) = (tally.unsent, tally.large);
     if unsent.count() > 0 {
-        eprintln!(
+        out::tell(format_args!(
             "{} probes to {host} never left: {} forbidden by this kernel, {} for lack of room in a queue, {} for lack of a way",
             unsent.count(),
             unsent.forbidden,
             unsent.no_room,
             unsent.no_way
-        );
+        ));
     }
     if large.lost > 0 {
-        eprintln!(
+        out::tell(format_args!(
             "of {} probes to {host} as large as the MTU here, {} were lost",
             large.sent(),
             large.lost
-        );
+        ));
     }
 }
 
@@ -204,9 +204,9 @@ fn tell_strays(strays: Strays) {
         late,
     } = strays;
     if strays.count() > 0 {
-        eprintln!(
+        out::tell(format_args!(
             "of no use were {malformed} packets that are no probes, {foreign} of strangers, and {late} that came too late"
-        );
+        ));
     }
 }
 

@@ -220,7 +220,9 @@ fn latency_row(it: &RdmaLatency) -> [String; 10] {
 
 fn bandwidth(peer: Ipv4Addr, budget_mib: u64, output: Output) -> Result<(), AgentError> {
     let mut helper = ready()?;
-    eprintln!("writing {budget_mib} MiB into the memory of {peer}");
+    out::tell(format_args!(
+        "writing {budget_mib} MiB into the memory of {peer}"
+    ));
     let budget = Bytes::new(budget_mib * MIB);
     let reading = measured(&mut helper, &Request::Bandwidth { peer, budget })?;
     let RdmaReading::Bandwidth(seen) = reading else {
@@ -245,7 +247,10 @@ fn respond(hosts: &[String]) -> Result<(), AgentError> {
     let hosts = resolve_all(hosts)?;
     let mut helper = ready()?;
     helper.serve(hosts.clone())?;
-    eprintln!("answering the measurements of {} over RDMA", joined(&hosts));
+    out::tell(format_args!(
+        "answering the measurements of {} over RDMA",
+        joined(&hosts)
+    ));
     Err(helper.wait().into())
 }
 

@@ -34,7 +34,7 @@ pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
 /// What is known after so long; `gate` hears of every step.
 pub(super) fn hear(over: Duration, gate: SharedGate) -> Result<Rhythm, AgentError> {
     let (mut route, mut flows) = (RouteSocket::open()?, FlowSocket::open()?);
-    let mut activity = Activity::start(gate);
+    let mut activity = Activity::start(false, gate);
     let end = Instant::now() + over;
     let mut heard = None;
     while let Some(left) = end.checked_duration_since(Instant::now()) {

@@ -230,22 +230,24 @@ fn tell_path(path: &TracedPath, said: Option<Routers>, form: Form) {
 /// Words beside the data: what is confirmed, and what is known of the way back.
 fn tell_receiver(confirmed: bool, said: Option<Routers>) {
     match said {
-        None => eprintln!(
-            "not confirmed: no agent of the receiver answers; how far it is, its host's echo says"
+        None => out::tell(
+            "not confirmed: no agent of the receiver answers; how far it is, its host's echo says",
         ),
         Some(_) if !confirmed => {
-            eprintln!("not confirmed: the receiver's agent saw no packet of this flow");
+            out::tell("not confirmed: the receiver's agent saw no packet of this flow");
         }
         Some(_) => {}
     }
     match said {
-        None => eprintln!("nothing is known of the way back"),
+        None => out::tell("nothing is known of the way back"),
         Some(Routers { there, back }) if there != back => {
-            eprintln!("the way back is another one: {there} routers there, {back} back");
+            out::tell(format_args!(
+                "the way back is another one: {there} routers there, {back} back"
+            ));
         }
-        Some(Routers { back, .. }) => eprintln!(
+        Some(Routers { back, .. }) => out::tell(format_args!(
             "the way back passes {back} routers; which, only a trace at the receiver tells"
-        ),
+        )),
     }
 }
 
@@ -274,6 +276,6 @@ fn tell_spread(spread: &Spread, form: Form) {
     let rows: Vec<_> = forks.iter().map(row).collect();
     table::print(["hop", "router", "goes on to", "flows", "all known"], &rows);
     for hop in silent {
-        eprintln!("the routers at hop {hop} say nothing");
+        out::tell(format_args!("the routers at hop {hop} say nothing"));
     }
 }

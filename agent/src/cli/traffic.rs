@@ -205,7 +205,10 @@ fn flows(before: &TrafficRead, now: &TrafficRead) -> Vec<SeenFlow> {
 
 fn tell_refused(refused: &[Refusal]) {
     for refusal in refused {
-        eprintln!("not counted by {}: {}", refusal.source, refusal.because);
+        out::tell(format_args!(
+            "not counted by {}: {}",
+            refusal.source, refusal.because
+        ));
     }
 }
 

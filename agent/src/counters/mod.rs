@@ -24,6 +24,7 @@ use reweave_common::units::Bytes;
 pub use ethtool::EthtoolError;
 pub use machine::MachineReader;
 pub use nics::NicReader;
+pub(crate) use ports::carried_over;
 pub use tree::Tree;
 
 use ethtool::Ethtool;

@@ -36,6 +36,15 @@ pub(super) fn traffic(tree: &Tree) -> Vec<PortTraffic> {
         .collect()
 }
 
+/// Both ways over an interface, past the kernel.
+pub(crate) fn carried_over(tree: &Tree, interface: &str) -> Bytes {
+    let device = device_of(tree, interface);
+    let ports = all(tree).into_iter();
+    let ports = ports.filter(|port| Some(&port.device) == device.as_ref());
+    let links = ports.filter_map(|port| port.link(tree));
+    links.map(|link| link.sent + link.received).sum()
+}
+
 /// The device that sends over an interface.
 pub(super) fn device_of(tree: &Tree, interface: &str) -> Option<String> {
     let sends_over_it = |device: &String| {

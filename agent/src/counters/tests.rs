@@ -165,6 +165,9 @@ fn an_rdma_port_is_an_interface_whose_words_have_four_bytes() {
     };
     assert_eq!((port.interface.as_str(), port.up), ("mlx5_0/1", true));
     assert_eq!([port.sent.count(), port.received.count()], [4000, 2000]);
+    let tree = Tree::new(root.path());
+    let carried = ["eth0", "eth1"].map(|it| ports::carried_over(&tree, it).count());
+    assert_eq!(carried, [6_000, 0], "words of four bytes");
 }
 
 #[test]

@@ -43,7 +43,9 @@ impl RouteSocket {
     /// Of an interface by its name.
     pub(crate) fn priorities(&mut self, interface: &str) -> Result<Priorities, NetlinkError> {
         let interface = interface.to_owned();
-        let told = self.socket.ask("tell priorities", Question { interface })?;
+        let told = self
+            .socket
+            .ask("tell priorities", &Question { interface })?;
         Ok(told.into_iter().next().unwrap_or_default())
     }
 }

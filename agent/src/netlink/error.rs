@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use netlink_packet_core::{DecodeError, ErrorMessage, NlasIterator};
+use netlink_packet_core::{DecodeError, DoneMessage, ErrorMessage, NlasIterator};
 use nix::errno::Errno;
 use thiserror::Error;
 
@@ -47,9 +47,34 @@ impl NetlinkError {
             _ => None,
         }
     }
+
+    /// Whether there was no room for the question or the answer, so that nobody knows how far the kernel came.
+    pub fn is_overrun(&self) -> bool {
+        match self {
+            Self::Send { source, .. } | Self::Receive { source, .. } => {
+                source.raw_os_error() == Some(Errno::ENOBUFS as i32)
+            }
+            Self::Refused { source, .. } => source.errno == Errno::ENOBUFS,
+            _ => false,
+        }
+    }
+
+    /// Whether an answer, or the rest of one, may still come.
+    pub(super) fn leaves_answers(&self) -> bool {
+        matches!(self, Self::Receive { .. } | Self::Decode { .. })
+    }
 }
 
 impl Refused {
+    /// Of what was listed, if the kernel got to its end.
+    pub(super) fn of_list(done: &DoneMessage) -> Option<Self> {
+        let refused = Self {
+            errno: Errno::from_raw(done.code.saturating_abs()),
+            reason: reason_in(&done.extended_ack),
+        };
+        (done.code != 0).then_some(refused)
+    }
+
     pub(super) fn read(error: &ErrorMessage) -> Self {
         Self {
             // The least number has no opposite.
@@ -62,8 +87,12 @@ impl Refused {
 /// Behind the header of the message it answers, the kernel may tell why, as text.
 fn reason(answer: &[u8]) -> Option<String> {
     const HEADER: usize = 16;
+    reason_in(answer.get(HEADER..)?)
+}
+
+fn reason_in(attributes: &[u8]) -> Option<String> {
     const NLMSGERR_ATTR_MSG: u16 = 1;
-    let attributes = NlasIterator::new(answer.get(HEADER..)?);
+    let attributes = NlasIterator::new(attributes);
     let text = attributes
         .filter_map(Result::ok)
         .find(|it| it.kind() == NLMSGERR_ATTR_MSG)?;

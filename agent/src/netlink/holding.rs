@@ -22,6 +22,8 @@ pub struct Kept {
     pub holding: Holding,
     /// It did not, and was made to.
     pub mended: bool,
+    /// Somebody else's route, where one of ours shall be.
+    pub in_the_way: Option<RouteError>,
 }
 
 impl RouteSocket {
@@ -40,7 +42,7 @@ impl RouteSocket {
         })
     }
 
-    /// Mends what has gone astray, as far as interfaces that are up allow.
+    /// Mends what has gone astray, as far as interfaces that are up and others allow.
     pub fn keep(&mut self, desired: &Holding, links: &[Link]) -> Result<Kept, HoldError> {
         let (pins, routes) = (self.held(links)?, self.held_routes(links)?);
         let held = Holding {
@@ -51,7 +53,11 @@ impl RouteSocket {
             let mut up = links.iter().filter(|link| link.count.up);
             up.any(|link| link.count.interface == interface)
         };
-        let wanted = usable(desired, is_up, &held.routes);
+        let mut wanted = usable(desired, is_up, &held.routes);
+        let in_the_way = routes.refuse_what_others_have(&wanted.routes).err();
+        wanted
+            .routes
+            .retain(|it| !routes.is_anothers(it.destination));
         let same_pins = reconcile(&wanted.rules, &held.rules).is_empty();
         let same_routes = wanted.is_same_as(&Holding {
             rules: wanted.rules.clone(),
@@ -61,12 +67,14 @@ impl RouteSocket {
             return Ok(Kept {
                 holding: held,
                 mended: false,
+                in_the_way,
             });
         }
         self.hold_all(&wanted)?;
         Ok(Kept {
             holding: self.holding()?,
             mended: true,
+            in_the_way,
         })
     }
 }

@@ -5,6 +5,7 @@ use netlink_packet_route::link::{
     InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64,
 };
 use reweave_agent_core::links::LinkCount;
+use reweave_common::hardware::Mac;
 use reweave_common::units::Bytes;
 
 use super::{NetlinkError, RouteSocket};
@@ -16,6 +17,8 @@ pub struct Link {
     /// Whether it is but a view of others: a bond, a bridge, a VLAN.
     pub stacked: bool,
     pub mtu_bytes: Option<u32>,
+    /// None where it is no Ethernet.
+    pub hardware: Option<Mac>,
     pub count: LinkCount,
 }
 
@@ -24,6 +27,17 @@ impl RouteSocket {
         let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
         let listed = self.socket.dump("list its interfaces", &request)?;
         Ok(listed.iter().filter_map(link).collect())
+    }
+
+    /// From now on an interface bears this address, and keeps all others it has.
+    pub fn give_hardware_address(&mut self, index: u32, mac: Mac) -> Result<(), NetlinkError> {
+        let mut wanted = LinkMessage::default();
+        wanted.header.index = index;
+        let address = LinkAttribute::Address(mac.bytes().to_vec());
+        wanted.attributes.push(address);
+        let what = "give an interface a hardware address";
+        self.socket
+            .change(what, RouteNetlinkMessage::SetLink(wanted), 0)
     }
 }
 
@@ -46,6 +60,10 @@ pub(super) fn link(message: &RouteNetlinkMessage) -> Option<Link> {
         stacked: is_stacked(attributes),
         mtu_bytes: attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::Mtu(mtu) => Some(*mtu),
+            _ => None,
+        }),
+        hardware: attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Address(bytes) => Mac::of_one_nic(bytes.as_slice().try_into().ok()?),
             _ => None,
         }),
         loopback: flags.contains(LinkFlags::Loopback),

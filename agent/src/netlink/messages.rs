@@ -229,12 +229,39 @@ pub(super) fn route_to(destination: Ipv4Addr) -> RouteMessage {
     message
 }
 
-/// The destination and group of a route that is exactly one that [`route_by`] makes.
-pub(super) fn routed(route: &RouteMessage) -> Option<(Ipv4Addr, u32)> {
-    let header = &route.header;
-    let to_host = header.destination_prefix_length == 32 && header.kind == RouteType::Unicast;
-    let exact = is_ours(route) && to_host && table(route) == Some(ROUTES);
-    exact.then_some((destination(route)?, nexthop_id(route)?))
+/// The single host that a route leads to, in whatever way.
+pub(super) fn host(route: &RouteMessage) -> Option<Ipv4Addr> {
+    let to_host = route.header.destination_prefix_length == 32;
+    destination(route).filter(|_| to_host)
+}
+
+/// The group of a route that is exactly one that [`route_by`] makes.
+pub(super) fn group(route: &RouteMessage) -> Option<u32> {
+    let is_unicast = route.header.kind == RouteType::Unicast;
+    let exact = is_ours(route) && is_unicast && host(route).is_some();
+    nexthop_id(route).filter(|_| exact && table(route) == Some(ROUTES))
+}
+
+/// What was listed, as it can be asked for: beside a group the kernel lists its ways too, and takes but one of both.
+pub(super) fn as_asked(mut route: RouteMessage) -> RouteMessage {
+    if nexthop_id(&route).is_some() {
+        let says_ways = |it: &RouteAttribute| {
+            matches!(
+                it,
+                RouteAttribute::Gateway(_) | RouteAttribute::Oif(_) | RouteAttribute::MultiPath(_)
+            )
+        };
+        route.attributes.retain(|it| !says_ways(it));
+    }
+    route
+}
+
+/// Asks for all of the table that ours lie in; older kernels answer with all routes.
+pub(super) fn all_in_our_table() -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.attributes = vec![RouteAttribute::Table(ROUTES)];
+    message
 }
 
 /// Asks for the routes that [`is_ours`]; older kernels answer with all routes.

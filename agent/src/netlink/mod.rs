@@ -1,5 +1,6 @@
 //! The kernel's routing side: interfaces with their addresses, gateways and counters, pins and routes.
 
+mod again;
 mod choice;
 mod dcb;
 mod error;
@@ -23,7 +24,9 @@ pub use links::Link;
 pub use pins::{Held, PinError};
 pub use routes::{HeldRoutes, RouteError};
 pub(crate) use socket::{NetlinkSocket, listed};
-pub use turns::LinkTurns;
+pub use turns::{LinkTurns, Turned};
+
+use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -56,6 +59,12 @@ impl RouteSocket {
     pub fn open() -> Result<Self, NetlinkError> {
         let socket = NetlinkSocket::open(NETLINK_ROUTE)?;
         Ok(Self { socket })
+    }
+}
+
+impl AsFd for RouteSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -13,6 +13,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::sample::PinRule;
 use thiserror::Error;
 
+use super::again::{AtKernel, again};
 use super::messages::{self, NextHop, ROUTES, TABLES};
 use super::{Link, NetlinkError, RouteSocket, unless};
 
@@ -37,6 +38,18 @@ pub enum PinError {
     AddRule { flow: FlowKey, source: NetlinkError },
     #[error("cannot clear away what is not wanted any more")]
     Remove { source: NetlinkError },
+}
+
+impl AtKernel for PinError {
+    fn at_kernel(&self) -> Option<&NetlinkError> {
+        match self {
+            Self::Read(source)
+            | Self::AddRoute { source, .. }
+            | Self::AddRule { source, .. }
+            | Self::Remove { source } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 /// All that a kernel holds under Reweave's protocol number.
@@ -81,6 +94,10 @@ impl RouteSocket {
     /// cannot be had, those before it may have been changed already.
     pub fn hold(&mut self, desired: &[PinRule]) -> Result<(), PinError> {
         refuse_twice(desired)?;
+        again(|| self.try_to_pin(desired))
+    }
+
+    fn try_to_pin(&mut self, desired: &[PinRule]) -> Result<(), PinError> {
         let links = self.links()?;
         let mut held = self.held(&links)?;
         for op in reconcile(desired, &held.pins()) {

@@ -16,6 +16,7 @@ use reweave_agent_core::reconcile::routes::{GroupId, RouteOp, RouteTable};
 use reweave_common::holding::{RouteHop, RouteRule};
 use thiserror::Error;
 
+use super::again::{AtKernel, again};
 use super::messages::{self, ROUTES};
 use super::nexthop::{Leads, Member, Nexthop};
 use super::{Link, NetlinkError, RouteSocket, unless};
@@ -25,8 +26,6 @@ const HOPS: std::ops::RangeInclusive<u32> = 213_000_000..=213_099_999;
 const GROUPS: std::ops::RangeInclusive<u32> = 213_100_000..=213_199_999;
 /// The kernel counts weights in eight bits.
 const HEAVIEST: u32 = 255;
-/// Whoever else numbers next hops may take a number just when it was found free.
-const TRIES: usize = 3;
 
 #[derive(Debug, Error)]
 pub enum RouteError {
@@ -44,6 +43,11 @@ pub enum RouteError {
     InterfaceDown { name: String },
     #[error("all numbers for next hops are taken")]
     NoFreeNumber,
+    #[error(
+        "routing protocol {protocol} has a route to {destination} in table {ROUTES}, before any of Reweave's; \
+         who made it has to take it away"
+    )]
+    Anothers { destination: Ipv4Addr, protocol: u8 },
     #[error("next hop {gateway} over {interface}")]
     AddHop {
         interface: String,
@@ -63,15 +67,15 @@ pub enum RouteError {
     Remove { source: NetlinkError },
 }
 
-impl RouteError {
-    fn errno(&self) -> Option<Errno> {
+impl AtKernel for RouteError {
+    fn at_kernel(&self) -> Option<&NetlinkError> {
         match self {
             Self::Read(source)
             | Self::AddHop { source, .. }
             | Self::SetGroup { source, .. }
             | Self::SetRoute { source, .. }
             | Self::AddRule { source }
-            | Self::Remove { source } => source.errno(),
+            | Self::Remove { source } => Some(source),
             _ => None,
         }
     }
@@ -88,6 +92,8 @@ pub struct HeldRoutes {
     /// What bears our protocol number and is nothing that we would make.
     stray_routes: Vec<RouteMessage>,
     stray_hops: Vec<u32>,
+    /// Where packets follow what somebody else put into our table, and by which protocol.
+    by_others: BTreeMap<Ipv4Addr, u8>,
     rules: Vec<RuleMessage>,
 }
 
@@ -102,6 +108,24 @@ impl HeldRoutes {
         let counts = self.rules.len() == usize::from(!self.table.routes.is_empty());
         let used: BTreeSet<_> = self.table.routes.values().collect();
         no_strays && counts && used.len() == self.table.groups.len()
+    }
+
+    /// Packets would follow theirs, or theirs would be replaced.
+    pub(super) fn refuse_what_others_have(&self, desired: &[RouteRule]) -> Result<(), RouteError> {
+        let others = desired.iter().find_map(|rule| {
+            let protocol = self.by_others.get(&rule.destination)?;
+            Some((rule.destination, *protocol))
+        });
+        others.map_or(Ok(()), |(destination, protocol)| {
+            Err(RouteError::Anothers {
+                destination,
+                protocol,
+            })
+        })
+    }
+
+    pub(super) fn is_anothers(&self, destination: Ipv4Addr) -> bool {
+        self.by_others.contains_key(&destination)
     }
 
     fn free(&self, numbers: std::ops::RangeInclusive<u32>) -> impl Iterator<Item = u32> {
@@ -119,26 +143,13 @@ impl RouteSocket {
     /// before it may have been changed already.
     pub fn hold_routes(&mut self, desired: &[RouteRule]) -> Result<(), RouteError> {
         refuse_nonsense(desired)?;
-        let mut tries = 1;
-        loop {
-            match self.try_to_hold(desired) {
-                // Found free and taken by another in between, or gone in between.
-                Err(error)
-                    if tries < TRIES
-                        && matches!(error.errno(), Some(Errno::EEXIST | Errno::ENOENT)) =>
-                {
-                    tries += 1;
-                }
-                // The kernel had no room for its answer: nobody knows how far it came.
-                Err(error) if tries < TRIES && error.errno() == Some(Errno::ENOBUFS) => tries += 1,
-                outcome => return outcome,
-            }
-        }
+        again(|| self.try_to_hold(desired))
     }
 
     fn try_to_hold(&mut self, desired: &[RouteRule]) -> Result<(), RouteError> {
         let links = self.links()?;
         let mut held = self.held_routes(&links)?;
+        held.refuse_what_others_have(desired)?;
         let free: Vec<_> = held.free(GROUPS).take(desired.len()).map(GroupId).collect();
         let ops = held.table.reconcile(desired, free);
         let ops = ops.ok_or(RouteError::NoFreeNumber)?;
@@ -277,7 +288,7 @@ impl RouteSocket {
     fn clear_strays(&mut self, links: &[Link]) -> Result<(), RouteError> {
         let held = self.held_routes(links)?;
         for route in held.stray_routes {
-            self.take_away(RouteNetlinkMessage::DelRoute(route))?;
+            self.take_away(RouteNetlinkMessage::DelRoute(messages::as_asked(route)))?;
         }
         for hop in held.stray_hops {
             self.remove_hop(hop)?;
@@ -318,19 +329,29 @@ impl RouteSocket {
         }
     }
 
+    /// Anybody's.
+    fn all_in_our_table(&mut self) -> Result<Vec<RouteMessage>, NetlinkError> {
+        let request = RouteNetlinkMessage::GetRoute(messages::all_in_our_table());
+        let listed = match self.socket.dump("list its table of routes", &request) {
+            // The table comes into being with its first route.
+            Err(error) if error.errno() == Some(Errno::ENOENT) => vec![],
+            other => other?,
+        };
+        let routes = listed.into_iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewRoute(route) => Some(route),
+            _ => None,
+        });
+        Ok(routes
+            .filter(|route| messages::table(route) == Some(ROUTES))
+            .collect())
+    }
+
     /// The routes, by one who has just listed the interfaces.
     pub(crate) fn held_routes(&mut self, links: &[Link]) -> Result<HeldRoutes, NetlinkError> {
         let mut held = HeldRoutes::default();
         held.take_hops(&self.next_hops()?, links);
-        for route in self.all_our_routes()? {
-            match messages::routed(&route) {
-                Some((destination, group)) if held.table.groups.contains_key(&GroupId(group)) => {
-                    held.table.routes.insert(destination, GroupId(group));
-                }
-                Some(_) => held.stray_routes.push(route),
-                None if messages::table(&route) == Some(ROUTES) => held.stray_routes.push(route),
-                None => {}
-            }
+        for route in self.all_in_our_table()? {
+            held.take_route(route);
         }
         let rules = self.all_our_rules()?.into_iter();
         held.rules = rules.filter(messages::is_routes_rule).collect();
@@ -339,6 +360,24 @@ impl RouteSocket {
 }
 
 impl HeldRoutes {
+    /// The kernel lists them as packets find them: of several to one host, the first counts.
+    fn take_route(&mut self, route: RouteMessage) {
+        let decided = |host: &Ipv4Addr| {
+            self.table.routes.contains_key(host) || self.by_others.contains_key(host)
+        };
+        let host = messages::host(&route).filter(|host| !decided(host));
+        if !messages::is_ours(&route) {
+            let protocol = route.header.protocol.into();
+            self.by_others.extend(host.map(|it| (it, protocol)));
+            return;
+        }
+        let group = messages::group(&route).map(GroupId);
+        match host.zip(group.filter(|it| self.table.groups.contains_key(it))) {
+            Some((host, group)) => drop(self.table.routes.insert(host, group)),
+            None => self.stray_routes.push(route),
+        }
+    }
+
     /// Single next hops are listed before the groups they are in, but nothing relies on that.
     fn take_hops(&mut self, objects: &[Nexthop], links: &[Link]) {
         let ours = |it: &&Nexthop| it.protocol == messages::PROTOCOL_NUMBER;

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::mem;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::{
-    ErrorMessage, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable,
-    NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+    DoneMessage, ErrorMessage, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST,
+    NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
 };
 use netlink_sys::{Socket, SocketAddr};
 use nix::sys::socket::{setsockopt, sockopt::ReceiveTimeout};
@@ -17,31 +18,21 @@ use super::error::{NetlinkError, Refused};
 pub(super) const BUFFER: usize = 64 * 1024;
 /// The kernel answers at once; an answer that got lost must not hang the agent.
 const PATIENCE_S: i64 = 2;
-/// A dump during which something changed is asked for again.
+/// A dump during which something changed is asked for again, and so is what there was no room for.
 const DUMP_TRIES: usize = 5;
 
 pub(crate) struct NetlinkSocket {
     socket: Socket,
+    protocol: isize,
     sequence: u32,
     buffer: Vec<u8>,
 }
 
 impl NetlinkSocket {
     pub(crate) fn open(protocol: isize) -> Result<Self, NetlinkError> {
-        let open = || -> io::Result<Socket> {
-            let mut socket = Socket::new(protocol)?;
-            socket.bind_auto()?;
-            socket.connect(&SocketAddr::new(0, 0))?;
-            setsockopt(&socket, ReceiveTimeout, &TimeVal::seconds(PATIENCE_S))?;
-            // What older kernels lack of these we can do without: less to read, and reasons.
-            let _ = socket.set_netlink_get_strict_chk(true);
-            let _ = socket.set_ext_ack(true);
-            let _ = socket.set_cap_ack(true);
-            Ok(socket)
-        };
-        let socket = open().map_err(|source| NetlinkError::Open { source })?;
         Ok(Self {
-            socket,
+            socket: open(protocol)?,
+            protocol,
             sequence: 0,
             buffer: vec![0; BUFFER],
         })
@@ -57,30 +48,24 @@ impl NetlinkSocket {
         Q: NetlinkSerializable + Clone,
         A: NetlinkDeserializable,
     {
-        for _ in 0..DUMP_TRIES {
-            self.send(what, request.clone(), NLM_F_REQUEST | NLM_F_DUMP)?;
-            if let Some(listed) = self.receive(what)? {
-                return Ok(listed);
-            }
-        }
-        Err(NetlinkError::NeverSteady { what })
+        let flags = NLM_F_REQUEST | NLM_F_DUMP;
+        self.whole(what, request, flags)
     }
 
     /// What the kernel tells of one thing.
     pub(crate) fn ask<Q, A>(
         &mut self,
         what: &'static str,
-        request: Q,
+        request: &Q,
     ) -> Result<Vec<A>, NetlinkError>
     where
-        Q: NetlinkSerializable,
+        Q: NetlinkSerializable + Clone,
         A: NetlinkDeserializable,
     {
-        self.send(what, request, NLM_F_REQUEST | NLM_F_ACK)?;
-        Ok(self.receive(what)?.unwrap_or_default())
+        self.whole(what, request, NLM_F_REQUEST | NLM_F_ACK)
     }
 
-    /// Asks for a change and waits until it is made.
+    /// Asks for a change and waits until it is made. Where there was no room for the answer, it may have been made.
     pub(crate) fn change<M>(
         &mut self,
         what: &'static str,
@@ -90,8 +75,52 @@ impl NetlinkSocket {
     where
         M: NetlinkSerializable + NetlinkDeserializable,
     {
-        self.send(what, request, NLM_F_REQUEST | NLM_F_ACK | flags)?;
-        self.receive::<M>(what).map(drop)
+        let flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        self.exchange::<M, M>(what, request, flags).map(drop)
+    }
+
+    /// A question that changes nothing, until its answer is neither torn nor lost in part.
+    fn whole<Q, A>(
+        &mut self,
+        what: &'static str,
+        request: &Q,
+        flags: u16,
+    ) -> Result<Vec<A>, NetlinkError>
+    where
+        Q: NetlinkSerializable + Clone,
+        A: NetlinkDeserializable,
+    {
+        let mut last = NetlinkError::NeverSteady { what };
+        for _ in 0..DUMP_TRIES {
+            match self.exchange(what, request.clone(), flags) {
+                Ok(Some(listed)) => return Ok(listed),
+                Ok(None) => {}
+                Err(error) if error.is_overrun() => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+
+    /// A question and its answer; none if something changed while it was told.
+    fn exchange<Q, A>(
+        &mut self,
+        what: &'static str,
+        request: Q,
+        flags: u16,
+    ) -> Result<Option<Vec<A>>, NetlinkError>
+    where
+        Q: NetlinkSerializable,
+        A: NetlinkDeserializable,
+    {
+        let sent = self.send(what, request, flags);
+        let outcome = sent.and_then(|()| self.receive(what));
+        if outcome.as_ref().is_err_and(NetlinkError::leaves_answers) {
+            // While a list is under way the kernel begins no other on the same socket, and one that stopped for want
+            // of memory goes on for nobody. Whoever asks is in the network that the socket was opened in.
+            self.socket = open(self.protocol)?;
+        }
+        outcome
     }
 
     fn send<M>(&mut self, what: &'static str, request: M, flags: u16) -> Result<(), NetlinkError>
@@ -139,6 +168,27 @@ impl NetlinkSocket {
     }
 }
 
+impl AsFd for NetlinkSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn open(protocol: isize) -> Result<Socket, NetlinkError> {
+    let open = || -> io::Result<Socket> {
+        let mut socket = Socket::new(protocol)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        setsockopt(&socket, ReceiveTimeout, &TimeVal::seconds(PATIENCE_S))?;
+        // What older kernels lack of these we can do without: less to read, and reasons.
+        let _ = socket.set_netlink_get_strict_chk(true);
+        let _ = socket.set_ext_ack(true);
+        let _ = socket.set_cap_ack(true);
+        Ok(socket)
+    };
+    open().map_err(|source| NetlinkError::Open { source })
+}
+
 /// What a datagram lists, as far as it makes sense, whoever asked for it.
 pub(crate) fn listed<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<M> {
     let mut answer = Answer {
@@ -183,10 +233,17 @@ impl<M: NetlinkDeserializable> Answer<M> {
         match message.payload {
             NetlinkPayload::InnerMessage(listed) => self.listed.push(listed),
             NetlinkPayload::Error(error) => return self.ended(&error).map(|()| true),
-            NetlinkPayload::Done(_) => return Ok(true),
+            NetlinkPayload::Done(done) => return self.listed_all(&done).map(|()| true),
             _ => {}
         }
         Ok(false)
+    }
+
+    /// A list that stopped half way ends as one that is whole does, but for the reason.
+    fn listed_all(&self, done: &DoneMessage) -> Result<(), NetlinkError> {
+        let what = self.what;
+        let refused = |source| NetlinkError::Refused { what, source };
+        Refused::of_list(done).map_or(Ok(()), |source| Err(refused(source)))
     }
 
     fn ended(&self, error: &ErrorMessage) -> Result<(), NetlinkError> {
@@ -197,5 +254,36 @@ impl<M: NetlinkDeserializable> Answer<M> {
                 source: Refused::read(error),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_route::RouteNetlinkMessage;
+
+    use super::*;
+
+    fn taken(code: i32) -> Result<bool, NetlinkError> {
+        let mut done = DoneMessage::default();
+        done.code = code;
+        let payload = NetlinkPayload::<RouteNetlinkMessage>::Done(done);
+        let mut message = NetlinkMessage::new(NetlinkHeader::default(), payload);
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        let mut answer = Answer::<RouteNetlinkMessage> {
+            what: "list its routes",
+            sequence: None,
+            listed: vec![],
+            torn: false,
+        };
+        answer.take(&bytes)
+    }
+
+    #[test]
+    fn a_list_that_stopped_half_way_is_not_whole() {
+        assert!(taken(0).unwrap());
+        let refused = taken(-105).unwrap_err();
+        assert!(refused.is_overrun(), "{refused}");
     }
 }

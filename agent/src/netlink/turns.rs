@@ -1,6 +1,7 @@
 //! Interfaces as the kernel tells of them by itself, when one comes up or goes down.
 
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
 
 use netlink_packet_route::RouteNetlinkMessage;
@@ -19,6 +20,18 @@ const MOST: usize = 64;
 pub struct LinkTurns {
     socket: Socket,
     buffer: Vec<u8>,
+    /// Something was told that nobody had room for, and this was not said yet.
+    missed: bool,
+}
+
+/// What was heard.
+pub struct Turned {
+    /// Interfaces of which something was told since the last time, as they were then.
+    pub links: Vec<Link>,
+    /// Whether there is nothing more for now.
+    pub is_all: bool,
+    /// Whether there was more than there was room for: only who reads all interfaces from now on knows how they are.
+    pub missed: bool,
 }
 
 impl LinkTurns {
@@ -32,6 +45,7 @@ impl LinkTurns {
         Ok(Self {
             socket: open().map_err(|source| NetlinkError::Open { source })?,
             buffer: vec![0; BUFFER],
+            missed: false,
         })
     }
 
@@ -40,22 +54,32 @@ impl LinkTurns {
         self.socket.as_fd().try_clone_to_owned()
     }
 
-    /// Interfaces of which something was told since the last time, as they are then; and whether that is all.
-    /// What nobody had room for is lost.
-    pub fn poll(&mut self) -> (Vec<Link>, bool) {
-        let mut told = Vec::new();
+    /// That something was missed is said with the last of what waits: until all of that has been read, the kernel
+    /// drops more, and does not say so again.
+    pub fn poll(&mut self) -> Turned {
+        let mut links = Vec::new();
         for _ in 0..MOST {
             match self.socket.recv(&mut &mut self.buffer[..], 0) {
                 Ok(length) => {
                     let datagram = &self.buffer[..length.min(BUFFER)];
                     let messages = listed::<RouteNetlinkMessage>(datagram);
-                    told.extend(messages.iter().filter_map(link));
+                    links.extend(messages.iter().filter_map(link));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return (told, true),
-                // Among them that there was no room for more.
-                Err(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Turned {
+                        links,
+                        is_all: true,
+                        missed: mem::take(&mut self.missed),
+                    };
+                }
+                // Most likely that there was no room for more; whatever it is, something may be lost.
+                Err(_) => self.missed = true,
             }
         }
-        (told, false)
+        Turned {
+            links,
+            is_all: false,
+            missed: false,
+        }
     }
 }

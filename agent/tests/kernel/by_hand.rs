@@ -7,8 +7,9 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::commands::agent as program;
-use crate::fabric::{Fabric, host};
+use crate::fabric::{Fabric, host, wait_for};
 use crate::frr::{FOLDER, Frr};
+use crate::frr_routes::speaks_of_lateness;
 use crate::routes::{hop, route};
 use crate::tests;
 
@@ -24,10 +25,14 @@ struct Hand<'s> {
 }
 
 impl Hand<'_> {
+    /// Again while the switch's software takes longer than is waited for it, as on a busy machine.
     fn switch(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let run = program("leaf0", &[&["switch"], self.by, arguments].concat());
-        let [out, err] = [run.stdout, run.stderr].map(|it| String::from_utf8(it).expect("UTF-8"));
-        (run.status.code(), out, err)
+        wait_for("the switch's software", || {
+            let run = program("leaf0", &[&["switch"], self.by, arguments].concat());
+            let [out, err] =
+                [run.stdout, run.stderr].map(|it| String::from_utf8(it).expect("UTF-8"));
+            (!speaks_of_lateness(&err)).then_some((run.status.code(), out, err))
+        })
     }
 
     /// The same with a folder for what is remembered.

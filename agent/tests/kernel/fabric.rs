@@ -175,19 +175,22 @@ pub(crate) fn ip_in(node: &str, arguments: &[&str]) -> String {
 
 /// Feeds a script to nft in a node.
 pub(crate) fn nft_in(node: &str, script: &str) {
+    feed(node, "nft", &["-f", "-"], script);
+}
+
+/// Gives a program in a node a script to read.
+pub(crate) fn feed(node: &str, program: &str, arguments: &[&str], script: &str) {
     within(node, || {
-        let mut nft = Command::new("nft")
-            .args(["-f", "-"])
+        let mut reader = Command::new(program)
+            .args(arguments)
             .stdin(Stdio::piped())
             .spawn()
-            .expect("nft starts");
-        let mut stdin = nft.stdin.take().expect("piped");
-        stdin.write_all(script.as_bytes()).expect("nft reads");
+            .unwrap_or_else(|error| panic!("{program}: {error}"));
+        let mut stdin = reader.stdin.take().expect("piped");
+        stdin.write_all(script.as_bytes()).expect("it reads");
         drop(stdin);
-        assert!(
-            nft.wait().expect("nft ends").success(),
-            "nft refused {script}"
-        );
+        let ended = reader.wait().expect("it ends");
+        assert!(ended.success(), "{program} refused {script}");
     });
 }
 

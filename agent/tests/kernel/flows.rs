@@ -10,7 +10,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::sample::Reading;
 use reweave_common::units::Bytes;
 
-use crate::fabric::{Fabric, host, tool, wait_for, within};
+use crate::fabric::{Fabric, host, tool, uplink_bytes, wait_for, within};
 use crate::tests;
 use crate::traffic::{Session, Stream, v4};
 
@@ -87,49 +87,84 @@ pub(crate) fn shape() {
     }
 }
 
-/// The rates of the flow that a book reads every half second, in Mb/s.
-fn rates(flow: &FlowKey, readings: usize) -> Vec<f64> {
-    let mut book = FlowBook::default();
-    let mut rates = vec![];
-    let mut due = Instant::now();
-    while rates.len() < readings {
-        due += Duration::from_millis(500);
-        wait_for("the next reading", || (Instant::now() >= due).then_some(()));
-        let told = book.handle_sockets(clock::now(), &sockets(0));
-        rates.extend(told.iter().filter_map(|reading| match reading {
-            Reading::Flow(read) if read.flow == *flow => Some(read.rate?.mbps()),
-            _ => None,
-        }));
+/// What a book says of the flow's rate every half second, and what the uplinks carried meanwhile, in Mb/s.
+struct Rates {
+    told: Vec<f64>,
+    carried: Vec<f64>,
+}
+
+impl Rates {
+    fn of(flow: &FlowKey, readings: usize) -> Self {
+        let mut book = FlowBook::default();
+        let (mut told, mut carried) = (vec![], vec![]);
+        let mut due = Instant::now();
+        let (mut since, mut before) = (due, all_carried());
+        while told.len() < readings {
+            due += Duration::from_millis(500);
+            wait_for("the next reading", || (Instant::now() >= due).then_some(()));
+            let read = book.handle_sockets(clock::now(), &sockets(0));
+            let (now, after) = (Instant::now(), all_carried());
+            let rate = read.iter().find_map(|reading| match reading {
+                Reading::Flow(read) if read.flow == *flow => Some(read.rate?.mbps()),
+                _ => None,
+            });
+            if let Some(rate) = rate {
+                told.push(rate);
+                let bits = (after - before) as f64 * 8.0;
+                carried.push(bits / 1e6 / (now - since).as_secs_f64());
+            }
+            (since, before) = (now, after);
+        }
+        eprintln!("rates {told:.1?} Mb/s, and {carried:.1?} on the uplinks");
+        Self { told, carried }
     }
-    rates
 }
 
-fn assert_mean(rates: &[f64]) {
-    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    let expected = LINK_MBPS * PAYLOAD;
-    eprintln!("rates {rates:.1?} Mb/s, {expected:.1} expected");
-    assert!(
-        (mean / expected - 1.0).abs() < 0.1,
-        "{rates:?} Mb/s, {expected} expected"
-    );
+fn all_carried() -> u64 {
+    uplink_bytes().iter().sum()
 }
 
+/// The one in the middle, since a reading that falls into the first milliseconds of sending tells of little else than
+/// when the sender was awake.
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// A machine that is busy does not fill the link: what goes through is what the link says that it carries.
 fn the_rate_is_what_the_link_lets_through() {
     let _fabric = Fabric::new();
     shape();
     let stream = Stream::start(Session::new(0, 2), 256 << 10, Duration::ZERO);
-    let rates = rates(&stream.flow, 6);
     // The first bytes fill buffers.
-    assert_mean(&rates[1..]);
+    let Rates { told, carried } = Rates::of(&stream.flow, 6);
+    let pairs = told.iter().zip(&carried).skip(1);
+    let share = median(pairs.map(|(told, carried)| told / carried));
+    // An interface counts the headers of large packets once for several.
+    let shares = PAYLOAD * 0.95..1.05;
+    assert!(shares.contains(&share), "{told:?} Mb/s of {carried:?}");
+    let most = LINK_MBPS * PAYLOAD * 1.1;
+    assert!(
+        median(told.iter().copied().skip(1)) < most,
+        "{told:?} Mb/s, {most} at most"
+    );
     stream.finish();
 }
 
+/// What it is rated is less while a busy machine keeps it from sending, which is not so each time; it is never more.
 fn a_flow_that_pauses_is_rated_while_it_sends() {
     let _fabric = Fabric::new();
     shape();
     // 2.5 MB take 210 ms, then half a second of computing.
     let stream = Stream::start(Session::new(0, 2), 2_500_000, Duration::from_millis(500));
-    let rates = rates(&stream.flow, 8);
-    assert_mean(&rates[2..]);
+    let expected = LINK_MBPS * PAYLOAD;
+    let is_rated = (0..5).any(|_| {
+        let told = Rates::of(&stream.flow, 8).told;
+        let share = median(told.into_iter().skip(2)) / expected;
+        assert!(share < 1.1, "{share} of {expected} Mb/s");
+        share > 0.9
+    });
+    assert!(is_rated, "never {expected} Mb/s");
     stream.finish();
 }

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use reweave_agent::agent::Agent;
 use reweave_agent::netlink::RouteSocket;
 use reweave_agent::role::Role;
-use reweave_agent::switch::{RoutesBy, Software, Switch, SwitchError};
+use reweave_agent::switch::{RedisError, RoutesBy, Software, Switch, SwitchError, VtyshError};
 use reweave_agent_core::probe::Mark;
 use reweave_common::error::told;
 use reweave_common::hardware::Lack;
@@ -63,6 +63,34 @@ pub(crate) fn hold(software: &Software, desired: &Holding) -> Result<Holding, Sw
     })
 }
 
+/// Makes leaf 0 hold this in the end; returns what it holds then. On a busy machine software may take longer than an
+/// agent waits for it, which then tells it again, as this does.
+pub(crate) fn taken(software: &Software, desired: &Holding) -> Holding {
+    wait_for("the software to take it", || {
+        match hold(software, desired) {
+            Err(SwitchError::NotInTheKernel { .. }) => None,
+            Err(error) if says_nothing(&error) => None,
+            held => Some(held.expect("it can be had")),
+        }
+    })
+}
+
+/// Why leaf 0 cannot hold this, once the software says something.
+pub(crate) fn refused_by(software: &Software, desired: &Holding) -> String {
+    wait_for("the software to say why", || {
+        let error = hold(software, desired).expect_err("it cannot be had");
+        (!says_nothing(&error)).then(|| told(&error))
+    })
+}
+
+/// The software, in the time that it has.
+fn says_nothing(error: &SwitchError) -> bool {
+    matches!(
+        error,
+        SwitchError::Frr(VtyshError::Hangs { .. }) | SwitchError::Sonic(RedisError::Line(_))
+    )
+}
+
 fn configuration() -> String {
     let printed = vtysh(&["show running-config"]).stdout;
     String::from_utf8(printed).expect("text")
@@ -94,7 +122,7 @@ fn packets_go_by_what_frr_is_told() {
     let mut session = Session::new(0, 2);
     for spine in [0, 1, 0] {
         let wanted = of_routes(&[route(host(2), &[hop(spine, 1)])]);
-        assert_eq!(hold(&by_frr(), &wanted).expect("FRR takes it"), wanted);
+        assert_eq!(taken(&by_frr(), &wanted), wanted);
         assert!(routes_to(2).contains("proto static"), "{}", routes_to(2));
         let moved = moved_over(|| session.transfer(BYTES));
         let [by_route, by_other] = [moved[usize::from(spine)], moved[1 - usize::from(spine)]];
@@ -102,9 +130,9 @@ fn packets_go_by_what_frr_is_told() {
     }
     let mut both = of_routes(&[route(host(2), &[hop(0, 1), hop(1, 1)])]);
     both.routes.insert(0, attached());
-    assert_eq!(hold(&by_frr(), &both).expect("and both ways"), both);
+    assert_eq!(taken(&by_frr(), &both), both, "and both ways");
     let nothing = Holding::default();
-    assert_eq!(hold(&by_frr(), &nothing).expect("and drops them"), nothing);
+    assert_eq!(taken(&by_frr(), &nothing), nothing, "and drops them");
     assert_eq!(configuration(), before);
     // Of another distance, it was only hidden.
     wait_for("what is the user's own", || {
@@ -137,11 +165,10 @@ pub(crate) fn never_withdrawn(software: &Software) {
         let way = |at: usize| ways[(turn + at) % 3];
         of_routes(&[route(host(2), way(0)), route(host(3), way(1))])
     };
-    hold(software, &table(0)).expect("it takes them");
+    taken(software, &table(0));
     let monitor = Monitor::start();
     for turn in 1..=12 {
-        let held = hold(software, &table(turn)).expect("it takes them");
-        assert_eq!(held, table(turn));
+        assert_eq!(taken(software, &table(turn)), table(turn));
     }
     let said = monitor.until_said("172.31.0.2");
     let of = |start: &str| said.iter().filter(|line| line.starts_with(start)).count();
@@ -149,7 +176,8 @@ pub(crate) fn never_withdrawn(software: &Software) {
     assert_eq!(of("Deleted 10.1."), 0, "{said:#?}");
 }
 
-/// Told line by line, it would take FRR many seconds.
+/// Told line by line, it would take FRR many seconds, each time; a machine that is busy for a moment makes it late
+/// once.
 fn a_table_of_a_thousand_hosts_is_had_from_frr() {
     let _fabric = Fabric::new();
     let _frr = Frr::start();
@@ -161,11 +189,26 @@ fn a_table_of_a_thousand_hosts_is_had_from_frr() {
         of_routes(&(0..1000).map(host).collect::<Vec<_>>())
     };
     let both = table(&[hop(0, 1), hop(1, 1)]);
-    for wanted in [both, table(&[hop(1, 1)]), Holding::default()] {
-        let began = Instant::now();
-        let held = hold(&by_frr(), &wanted).expect("FRR takes it");
-        println!("{} routes: {:?}", wanted.len(), began.elapsed());
-        assert_eq!(held, wanted);
+    let tables = [both, table(&[hop(1, 1)]), Holding::default()];
+    let are_had = (0..5).any(|_| {
+        let are_had = tables.iter().all(is_had_in_time);
+        taken(&by_frr(), &Holding::default());
+        are_had
+    });
+    assert!(are_had, "each time FRR takes too long");
+}
+
+fn is_had_in_time(wanted: &Holding) -> bool {
+    let began = Instant::now();
+    let held = hold(&by_frr(), wanted);
+    println!("{} routes: {:?}", wanted.len(), began.elapsed());
+    match held {
+        Err(SwitchError::NotInTheKernel { .. }) => false,
+        Err(error) if says_nothing(&error) => false,
+        held => {
+            assert_eq!(&held.expect("FRR takes it"), wanted);
+            true
+        }
     }
 }
 
@@ -174,12 +217,9 @@ fn what_frr_cannot_do_is_told_and_changes_nothing() {
     let _frr = Frr::start();
     configure_user();
     let held = of_routes(&[route(host(2), &[hop(0, 1)])]);
-    hold(&by_frr(), &held).expect("FRR takes it");
+    taken(&by_frr(), &held);
     let before = configuration();
-    let refused = |routes: &[RouteRule]| {
-        let error = hold(&by_frr(), &of_routes(routes)).expect_err("it cannot be had");
-        told(&error)
-    };
+    let refused = |routes: &[RouteRule]| refused_by(&by_frr(), &of_routes(routes));
     let version = String::from_utf8(vtysh(&["show version"]).stdout).expect("text");
     let version = version.split(" (").next().expect("a version");
     assert!(version.starts_with("FRRouting "), "{version}");
@@ -210,7 +250,7 @@ fn what_frr_cannot_do_is_told_and_changes_nothing() {
         "metric",
         "0",
     ];
-    hold(&by_frr(), &Holding::default()).expect("it goes");
+    taken(&by_frr(), &Holding::default());
     ip_in("leaf0", &own);
     let words = refused(&[route(host(2), &[hop(0, 1)])]);
     assert!(
@@ -218,7 +258,7 @@ fn what_frr_cannot_do_is_told_and_changes_nothing() {
         "{words}"
     );
     ip_in("leaf0", &["route", "del", "10.1.0.1/32", "proto", "boot"]);
-    hold(&by_frr(), &held).expect("FRR takes it again");
+    taken(&by_frr(), &held);
     assert_eq!(configuration(), before);
 }
 
@@ -230,7 +270,7 @@ fn a_daemon_that_hangs_is_given_up() {
     let words = told(&hold(&by_frr(), &wanted).expect_err("nobody answers"));
     assert!(words.contains("vtysh has not ended after 2s"), "{words}");
     Frr::signal("staticd", Signal::SIGCONT);
-    assert_eq!(hold(&by_frr(), &wanted).expect("it goes on"), wanted);
+    assert_eq!(taken(&by_frr(), &wanted), wanted, "it goes on");
 }
 
 /// Why pins are the kernel's own: FRR takes the ports of a rule, says that it is installed, and has left them
@@ -261,14 +301,15 @@ fn a_pin_by_frr_would_move_other_flows() {
         rule.contains("ipproto tcp") && !rule.contains("40000"),
         "{rule}"
     );
-    let shown = String::from_utf8(vtysh(&["show pbr map trap"]).stdout).expect("text");
-    assert!(
-        shown.contains("Installed: yes") && shown.contains("40000"),
-        "{shown}"
-    );
+    // It hears a moment after the kernel has it.
+    let shown = wait_for("what it says of that", || {
+        let shown = String::from_utf8(vtysh(&["show pbr map trap"]).stdout).expect("text");
+        shown.contains("Installed: yes").then_some(shown)
+    });
+    assert!(shown.contains("40000"), "{shown}");
 }
 
-fn install(generation: u64, holding: &Holding) -> Install {
+pub(crate) fn install(generation: u64, holding: &Holding) -> Install {
     Install {
         generation: Generation(generation),
         token: Token(generation),
@@ -280,6 +321,28 @@ fn start(scratch: &TempDir) -> Agent {
     within("leaf0", || {
         Agent::start(Role::Switch, &by_frr(), scratch.path(), Mark(7)).expect("the agent starts")
     })
+}
+
+/// What the agent answers, once the software is not later than it waits for it.
+fn told_in_time(
+    agent: &mut Agent,
+    generations: &mut impl Iterator<Item = u64>,
+    holding: &Holding,
+) -> Result<Holding, Refusal> {
+    wait_for("an answer of the software", || {
+        let generation = generations.next().expect("without end");
+        let told = install(generation, holding);
+        let outcome = only(within("leaf0", || agent.install(told))).outcome;
+        let is_late =
+            matches!(&outcome, Err(Refusal::Kernel { error }) if speaks_of_lateness(error));
+        (!is_late).then_some(outcome)
+    })
+}
+
+/// Of software that took longer than it was waited for.
+pub(crate) fn speaks_of_lateness(words: &str) -> bool {
+    let late = ["has not ended after", "later the kernel does not hold"];
+    late.iter().any(|late| words.contains(late))
 }
 
 /// What a sample says of what is held.
@@ -308,7 +371,7 @@ fn the_agent_follows_by_frr_and_mends() {
     configure_user();
     // Of an earlier life.
     let leftover = of_routes(&[route(host(2), &[hop(1, 1)])]);
-    hold(&by_frr(), &leftover).expect("FRR takes it");
+    taken(&by_frr(), &leftover);
     let before = configuration();
     let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start(&scratch);
@@ -316,14 +379,17 @@ fn the_agent_follows_by_frr_and_mends() {
     let session = Session::new(0, 2);
     let mut wanted = of_routes(&[route(host(2), &[hop(0, 1)])]);
     wanted.rules = vec![pin(session.flow, 1)];
-    let ack = only(within("leaf0", || agent.install(install(1, &wanted))));
-    assert_eq!(ack.outcome, Ok(wanted.clone()));
+    let mut generations = 1..;
+    assert_eq!(
+        told_in_time(&mut agent, &mut generations, &wanted),
+        Ok(wanted.clone())
+    );
     assert_eq!(spine_of(&session.flow), 1);
     let heavy = of_routes(&[route(host(2), &[hop(0, 2), hop(1, 1)])]);
-    let ack = only(within("leaf0", || agent.install(install(2, &heavy))));
+    let outcome = told_in_time(&mut agent, &mut generations, &heavy);
     assert!(
-        matches!(ack.outcome, Err(Refusal::Kernel { .. })),
-        "{ack:?}"
+        matches!(outcome, Err(Refusal::Kernel { .. })),
+        "{outcome:?}"
     );
     assert_eq!(told_to_hold(&mut agent), wanted);
     tell(&[&format!(
@@ -331,6 +397,10 @@ fn the_agent_follows_by_frr_and_mends() {
         host(2),
         spine_at(0, 0)
     )]);
+    // FRR goes its own way, of another distance, a little after it has answered.
+    wait_for("what FRR does instead", || {
+        routes_to(2).contains("dev up1").then_some(())
+    });
     wait_for("what is put back", || {
         (told_to_hold(&mut agent) == wanted).then_some(())
     });
@@ -339,8 +409,9 @@ fn the_agent_follows_by_frr_and_mends() {
     drop(frr);
     // As it does when it starts.
     ip_in("leaf0", &["route", "del", "10.1.0.1/32"]);
-    let amiss = wait_for("what is amiss", || lack(&mut agent));
-    assert!(amiss.because.contains("failed to connect"), "{amiss:?}");
+    wait_for("what is amiss", || {
+        lack(&mut agent).filter(|it| it.because.contains("failed to connect"))
+    });
     let _frr = Frr::start();
     wait_for("what is told anew", || {
         (told_to_hold(&mut agent) == wanted && lack(&mut agent).is_none()).then_some(())

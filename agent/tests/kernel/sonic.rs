@@ -12,13 +12,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use reweave_agent::switch::{RoutesBy, Software};
-use reweave_common::error::told;
 use reweave_common::holding::{Holding, RouteRule};
 use reweave_common::lock::lock;
 
 use crate::fabric::{Fabric, host, pin, some_flow, tool, wait_for};
 use crate::frr::{Frr, tell};
-use crate::frr_routes::{attached, hold, never_withdrawn, of_routes};
+use crate::frr_routes::{attached, never_withdrawn, of_routes, refused_by, taken};
 use crate::routes::{hop, route};
 use crate::tests;
 
@@ -163,26 +162,20 @@ fn sonic_hears_of_routes_and_the_kernel_follows() {
         route(host(2), &[hop(0, 1)]),
         route(host(3), &[hop(0, 1), hop(1, 1)]),
     ]);
-    assert_eq!(
-        hold(&by_sonic(), &wanted).expect("SONiC takes them"),
-        wanted
-    );
+    assert_eq!(taken(&by_sonic(), &wanted), wanted);
     assert_eq!(
         ask(&["HGET", "STATIC_ROUTE|default|10.1.1.1/32", "ifname"]),
         ["up0,up1"]
     );
     let heard = sonic.events().len();
-    assert_eq!(hold(&by_sonic(), &wanted).expect("once more"), wanted);
+    assert_eq!(taken(&by_sonic(), &wanted), wanted, "once more");
     assert_eq!(
         sonic.events().len(),
         heard,
         "what is there is not written again"
     );
     let nothing = Holding::default();
-    assert_eq!(
-        hold(&by_sonic(), &nothing).expect("and drops them"),
-        nothing
-    );
+    assert_eq!(taken(&by_sonic(), &nothing), nothing);
     assert_eq!(ask(&["KEYS", "*"]), ["STATIC_ROUTE|default|10.88.0.0/16"]);
 }
 
@@ -226,10 +219,6 @@ fn what_others_have_in_the_database_stays() {
 
 fn refused(desired: &Holding) -> String {
     refused_by(&by_sonic(), desired)
-}
-
-fn refused_by(software: &Software, desired: &Holding) -> String {
-    told(&hold(software, desired).expect_err("it cannot be had"))
 }
 
 /// Between the agent and the database: when the agent has read and is about to write, somebody else writes.

@@ -93,10 +93,20 @@ fn a_train_tells_the_rate_of_a_shaped_link() {
     let _fabric = Fabric::new();
     shape("50mbit");
     let _taking = taking(|_| Some(FOREVER));
-    let told = json_of("h0", &["bandwidth", "10.1.0.1"]);
-    let known = &told["hosts"][0]["paths"][0]["bandwidth"]["known"];
-    let rate = known["rate_bits_per_s"].as_f64().expect("it is known") / 50e6;
-    assert!((rate - 1.0).abs() < 0.05, "{told}");
+    let share = || {
+        let told = json_of("h0", &["bandwidth", "10.1.0.1"]);
+        let bandwidth = &told["hosts"][0]["paths"][0]["bandwidth"];
+        println!("{bandwidth}");
+        Some(bandwidth["known"]["rate_bits_per_s"].as_f64()? / 50e6)
+    };
+    is_once(|| share().is_some_and(|share| (share - 1.0).abs() < 0.05));
+}
+
+/// A machine that is busy for a moment spoils one measurement, and not each.
+#[track_caller]
+fn is_once(measured: impl FnMut() -> bool) {
+    let mut tries = std::iter::repeat_with(measured).take(3);
+    assert!(tries.any(|is_right| is_right), "it is never right");
 }
 
 fn a_host_with_several_addresses_answers_from_the_one_that_was_asked() {
@@ -121,7 +131,11 @@ fn strangers_send_no_trains_and_no_answer_is_longer_than_its_question() {
         "{stranger:?}"
     );
     let mut friend = sender(0);
-    let crossing = friend.send(SHAPE, || true).expect("it goes");
+    // On a busy machine an answer may come too late to be heard.
+    let crossing = wait_for("a train", || match friend.send(SHAPE, || true) {
+        Err(TrainError::Silent { .. }) => None,
+        sent => Some(sent.expect("it goes")),
+    });
     assert_eq!((crossing.packets, crossing.arrived_ns.len()), (64, 64));
     // Whoever guesses what to ask gets nothing for a short question, and as much for a long one.
     let train = Train {
@@ -147,8 +161,14 @@ fn strangers_send_no_trains_and_no_answer_is_longer_than_its_question() {
     wait_for("the short question counts as none", || {
         (taking.strays().answering.foreign >= 1).then_some(())
     });
-    asks.send(&fetch).expect("it goes");
-    let length = asks.recv(&mut answer).expect("an answer");
+    // Whoever has asked more than once is granted more than once, and hears all of it first.
+    let length = wait_for("the page", || {
+        asks.send(&fetch).ok()?;
+        let length = asks.recv(&mut answer).ok()?;
+        assert!(length <= fetch.len());
+        let (_, heard) = Message::read(&answer[..length])?;
+        matches!(heard, Message::Arrivals { .. }).then_some(length)
+    });
     assert_eq!((length, fetch.len()), (PAGE_LENGTH, PAGE_LENGTH));
 }
 
@@ -230,28 +250,32 @@ impl Hand {
 fn trains_go_in_gaps_and_by_a_fresh_list_only() {
     let _fabric = Fabric::new();
     let _taking = taking(|_| Some(FOREVER));
-    let hand = Hand::new();
-    hand.hold(true, 500);
-    assert_eq!(datagrams_sent(), 0, "without a list nothing goes");
-    hand.list(Duration::from_secs(3600));
-    hand.hold(false, 3000);
-    assert_eq!(datagrams_sent(), 0, "nothing goes while a job sends");
-    let mut readings = wait_for("trains in the gap", || {
-        let readings = hand.hold(true, 100);
-        (!readings.is_empty()).then_some(readings)
+    is_once(|| {
+        let hand = Hand::new();
+        let sent = |during: &dyn Fn()| {
+            let before = datagrams_sent();
+            during();
+            datagrams_sent() - before
+        };
+        let unlisted = sent(&|| drop(hand.hold(true, 500)));
+        hand.list(Duration::from_secs(3600));
+        let beside_a_job = sent(&|| drop(hand.hold(false, 3000)));
+        let mut readings = wait_for("trains in the gap", || {
+            let readings = hand.hold(true, 100);
+            (!readings.is_empty()).then_some(readings)
+        });
+        readings.extend(hand.hold(true, 1500));
+        let port = |it: &BandwidthReading| it.flow.source.port();
+        assert!(readings.iter().all(|it| [7432, 7433].contains(&port(it))));
+        hand.hold(false, 500);
+        let after_the_gap = sent(&|| drop(hand.hold(false, 2000)));
+        hand.list(Duration::from_millis(1));
+        hand.hold(true, 300);
+        let run_out = sent(&|| drop(hand.hold(true, 2500)));
+        let sent = [unlisted, beside_a_job, after_the_gap, run_out];
+        println!("sent without a list, beside a job, after the gap, by an old list: {sent:?}");
+        sent == [0; 4]
     });
-    readings.extend(hand.hold(true, 1500));
-    let port = |it: &BandwidthReading| it.flow.source.port();
-    assert!(readings.iter().all(|it| [7432, 7433].contains(&port(it))));
-    hand.hold(false, 500);
-    let before = datagrams_sent();
-    hand.hold(false, 2000);
-    assert_eq!(datagrams_sent(), before, "nor when the job sends again");
-    hand.list(Duration::from_millis(1));
-    hand.hold(true, 300);
-    let before = datagrams_sent();
-    hand.hold(true, 2500);
-    assert_eq!(datagrams_sent(), before, "the list has run out");
 }
 
 fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
@@ -267,13 +291,13 @@ fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
     assert!(words.contains("10.0.0.0 "), "the leaf is named: {words}");
     assert!(words.contains("--yes"), "{words}");
     assert!(sent_bytes() - before < 100_000, "nothing was sent");
-    let told = json_of("h0", &[&asked[..], &["--yes"]].concat());
-    let rate = told["hosts"][0]["rate_bits_per_s"]
-        .as_f64()
-        .expect("a rate")
-        / 100e6;
     // One stream may hash onto each spine, and both are shaped.
-    assert!((0.85..=2.0).contains(&rate), "{told}");
+    is_once(|| {
+        let told = json_of("h0", &[&asked[..], &["--yes"]].concat());
+        let rate = &told["hosts"][0]["rate_bits_per_s"];
+        println!("{rate} bits per second");
+        (0.85..=2.0).contains(&(rate.as_f64().expect("a rate") / 100e6))
+    });
 }
 
 fn sent_bytes() -> u64 {
@@ -295,7 +319,13 @@ fn nobody_presses_a_host_that_trains() {
         streams: 1,
         force: false,
     };
-    let pressed = |asked| within("h0", || press(to, asked));
+    // On a busy machine the answer may come too late to be heard.
+    let pressed = |asked| {
+        wait_for("an answer", || match within("h0", || press(to, asked)) {
+            Err(PressError::Silent { .. }) => None,
+            pressed => Some(pressed),
+        })
+    };
     assert!(pressed(asked).is_ok_and(|it| it.received > Bytes::ZERO));
     door.handle_rhythm(clock::now(), training(clock::now()));
     let refused = pressed(asked);

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         ("reconnect", Some(agents)) => reconnect::measure(agents),
         _ => {
             eprintln!("usage: reweave-bench-crowd load|face|reconnect|flood|look|page [AGENTS]");
-            eprintln!("       reweave-bench-crowd rollout [circuits|repair|tables]");
+            eprintln!("       reweave-bench-crowd rollout [circuits|pins|repair|tables]");
             return ExitCode::from(2);
         }
     }

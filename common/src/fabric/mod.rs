@@ -13,6 +13,7 @@ use crate::names::{self, LONGEST_NAME};
 use crate::units::Rate;
 
 mod file;
+mod less;
 mod optics;
 
 pub use optics::{Circuits, Crossing, Fibre, OpticalSwitch};
@@ -80,6 +81,8 @@ pub struct Fabric {
     links_of: Vec<Vec<LinkId>>,
     by_name: BTreeMap<String, NodeId>,
     parallel: BTreeSet<LinkId>,
+    /// Which of parallel links these are, where others of them were taken out.
+    nths: BTreeMap<LinkId, usize>,
     optics: optics::Optics,
 }
 
@@ -126,11 +129,26 @@ impl Fabric {
     }
 
     /// The links between two nodes, either way round.
-    pub fn links_between(&self, a: NodeId, b: NodeId) -> impl Iterator<Item = LinkId> {
-        self.links_of(a)
-            .iter()
-            .copied()
-            .filter(move |&link| self.link(link).far(a).node == b)
+    pub fn links_between(&self, a: NodeId, b: NodeId) -> impl Iterator<Item = LinkId> + Clone {
+        // A host has fewer than its switch.
+        let [few, many] = match self.links_of(a).len() <= self.links_of(b).len() {
+            true => [a, b],
+            false => [b, a],
+        };
+        let links = self.links_of(few).iter().copied();
+        links.filter(move |&link| self.link(link).far(few).node == many)
+    }
+
+    /// From one node to another goes no more than all links of either carry; there is no telling while one of them
+    /// has none, as a host whose fibres are dark.
+    pub fn most_between(&self, a: NodeId, b: NodeId) -> Option<Rate> {
+        let carried = |node| {
+            let links = self.links_of(node).iter();
+            let rates = links.map(|&link| self.link(link).rate.bits_per_s());
+            Rate::from_bits_per_s(rates.fold(0, u64::saturating_add))
+        };
+        let most = carried(a).min(carried(b));
+        (most.bits_per_s() > 0).then_some(most)
     }
 
     /// Whether others join the same two nodes.
@@ -142,16 +160,19 @@ impl Fabric {
     pub fn link_name(&self, id: LinkId) -> String {
         let link = self.link(id);
         let (a, b) = (link.a.node, link.b.node);
-        let nth = self
-            .links_between(a, b)
-            .position(|other| other == id)
-            .unwrap_or(0);
-        let suffix = if nth == 0 {
-            String::new()
-        } else {
-            format!(".{nth}")
+        let suffix = match self.nth(id) {
+            0 => String::new(),
+            nth => format!(".{nth}"),
         };
         format!("{}-{}{suffix}", self.name(a), self.name(b))
+    }
+
+    /// Which of the links between its nodes it is, from 0.
+    pub fn nth(&self, id: LinkId) -> usize {
+        let link = self.link(id);
+        let mut all = self.links_between(link.a.node, link.b.node);
+        let known = self.nths.get(&id).copied();
+        known.unwrap_or_else(|| all.position(|other| other == id).unwrap_or(0))
     }
 
     /// Looks at all of them: whoever has many names at hand sorts the links by theirs.

@@ -11,7 +11,7 @@ use super::{Fabric, FabricBuilder, WiringError};
 use crate::circuit::{Circuit, CircuitSet, PortId};
 use crate::ids::{LinkId, NodeId, OpticalId};
 use crate::names::{self, LONGEST_NAME};
-use crate::units::Rate;
+use crate::units::{Loss, Rate};
 
 /// The circuits of every optical switch.
 pub type Circuits = BTreeMap<OpticalId, CircuitSet>;
@@ -21,6 +21,10 @@ pub type Circuits = BTreeMap<OpticalId, CircuitSet>;
 pub struct OpticalSwitch {
     pub name: String,
     pub ports: u16,
+    /// What light loses between any two ports.
+    pub loss: Loss,
+    /// What it may lose from one end of a circuit to the other; whatever it is, where nobody said so.
+    pub budget: Option<Loss>,
 }
 
 /// From an interface of a node to a port of an optical switch.
@@ -32,6 +36,8 @@ pub struct Fibre {
     pub port: PortId,
     pub rate: Rate,
     pub latency: Duration,
+    /// What light loses here, beside what it loses in the switch.
+    pub loss: Loss,
 }
 
 /// The circuit without which a link is dark.
@@ -45,9 +51,21 @@ pub struct Crossing {
 pub(super) struct Optics {
     switches: Vec<OpticalSwitch>,
     fibres: BTreeMap<(OpticalId, PortId), Fibre>,
-    crossings: BTreeMap<LinkId, Crossing>,
+    /// By link, as far as some are no cables: every pair of fibres is a link, and all are asked about often.
+    crossings: Vec<Option<Crossing>>,
+    links: BTreeMap<Crossing, LinkId>,
     circuits: Circuits,
     addresses: BTreeMap<NodeId, Ipv4Addr>,
+}
+
+impl Optics {
+    /// Of a fabric in which nothing is switched.
+    pub(super) fn addresses_alone(&self) -> Self {
+        Self {
+            addresses: self.addresses.clone(),
+            ..Self::default()
+        }
+    }
 }
 
 impl Fabric {
@@ -83,7 +101,7 @@ impl Fabric {
 
     /// None where a link is a cable.
     pub fn crossing(&self, link: LinkId) -> Option<Crossing> {
-        self.optics.crossings.get(&link).copied()
+        self.optics.crossings.get(link.index()).copied().flatten()
     }
 
     /// The circuits as the fabric's file has them, of every optical switch.
@@ -97,9 +115,24 @@ impl Fabric {
             let set = circuits.get(&crossing.optical);
             set.is_some_and(|set| set.contains(crossing.circuit))
         };
-        let crossings = self.optics.crossings.iter();
-        let dark = crossings.filter(|(_, crossing)| !is_set(crossing));
-        dark.map(|(&link, _)| link).collect()
+        let crossings = self.optics.crossings.iter().enumerate();
+        let is_dark = |it: &Option<Crossing>| it.as_ref().is_some_and(|it| !is_set(it));
+        let dark = crossings.filter(|(_, crossing)| is_dark(crossing));
+        dark.map(|(link, _)| LinkId::from_index(link)).collect()
+    }
+
+    /// All others, in the order of their numbers: cables, and what light passes.
+    pub fn lit(&self, circuits: &Circuits) -> Vec<LinkId> {
+        let cables = self.links().map(|(link, _)| link);
+        let cables = cables.filter(|&link| self.crossing(link).is_none());
+        let set = circuits.iter().flat_map(|(&optical, set)| {
+            let crossing = move |circuit| Crossing { optical, circuit };
+            set.iter().map(crossing)
+        });
+        let fibres = set.filter_map(|crossing| self.optics.links.get(&crossing).copied());
+        let mut lit: Vec<_> = cables.chain(fibres).collect();
+        lit.sort_unstable();
+        lit
     }
 
     /// The address that a node keeps wherever its links lead, and that no link has.
@@ -120,10 +153,21 @@ impl FabricBuilder {
             return Err(WiringError::DuplicateNode { name });
         }
         let id = OpticalId::from_index(switches.len());
-        switches.push(OpticalSwitch { name, ports });
+        switches.push(OpticalSwitch {
+            name,
+            ports,
+            loss: Loss::default(),
+            budget: None,
+        });
         let circuits = &mut self.fabric.optics.circuits;
         circuits.insert(id, CircuitSet::default());
         Ok(id)
+    }
+
+    /// What light loses there, and what it may lose in all.
+    pub fn set_loss(&mut self, optical: OpticalId, loss: Loss, budget: Option<Loss>) {
+        let switch = &mut self.fabric.optics.switches[optical.index()];
+        (switch.loss, switch.budget) = (loss, budget);
     }
 
     pub fn find_optical(&self, name: &str) -> Option<OpticalId> {
@@ -150,7 +194,10 @@ impl FabricBuilder {
             );
             let circuit = Circuit::new(other.port, port);
             let crossing = Crossing { optical, circuit };
-            self.fabric.optics.crossings.insert(link, crossing);
+            let crossings = &mut self.fabric.optics.crossings;
+            crossings.resize(link.index(), None);
+            crossings.push(Some(crossing));
+            self.fabric.optics.links.insert(crossing, link);
         }
         self.fabric.optics.fibres.insert((optical, port), fibre);
         Ok(())
@@ -185,7 +232,7 @@ impl FabricBuilder {
     }
 
     fn port_exists(&self, optical: OpticalId, port: PortId) -> Result<(), WiringError> {
-        let OpticalSwitch { name, ports } = self.fabric.optical(optical);
+        let OpticalSwitch { name, ports, .. } = self.fabric.optical(optical);
         let exists = (1..=*ports).contains(&port.0);
         exists.then_some(()).ok_or_else(|| WiringError::NoSuchPort {
             optical: name.clone(),

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer, ValueDeserializer};
 
-use crate::units::Rate;
+use crate::units::{Loss, Rate};
 
 mod wording;
 
@@ -132,6 +132,15 @@ impl<'t> Document<'t> {
                 Number(*gbps.get_ref())
             );
             self.error(gbps.span(), problem)
+        })
+    }
+
+    pub fn loss(&self, db: &Spanned<f64>) -> Result<Loss, InputError> {
+        Loss::from_db(*db.get_ref()).ok_or_else(|| {
+            let (least, most) = (Loss::DB_RANGE.start(), Loss::DB_RANGE.end());
+            let db = (Number(*db.get_ref()), db.span());
+            let problem = format!("{} dB is no loss of light: {least} to {most}", db.0);
+            self.error(db.1, problem)
         })
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Aged, insert};
 use crate::collective::RankReading;
-use crate::hardware::{Lack, Machine, Neighbour, Nic};
+use crate::hardware::{HardwareAddress, Lack, Mac, Machine, Neighbour, Nic};
 use crate::health::{Health, Place};
 use crate::moment::Moment;
 use crate::probing::PortStrays;
@@ -19,6 +19,7 @@ use crate::traffic::Traffic;
 pub struct HostObservations {
     pub health: BTreeMap<Place, Aged<Health>>,
     pub nics: BTreeMap<String, Aged<Nic>>,
+    pub hardware: BTreeMap<String, Aged<Mac>>,
     pub spare: BTreeMap<String, Aged<Spare>>,
     pub neighbours: BTreeMap<String, Aged<Neighbour>>,
     /// Interfaces that went and did not come back.
@@ -59,6 +60,10 @@ impl HostObservations {
                 let (name, value) = (nic.interface.clone(), *nic);
                 insert(&mut self.nics, Self::MOST_PLACES, name, Aged { value, at })
             }
+            HostReading::Hardware(HardwareAddress { interface, address }) => {
+                let aged = Aged { value: address, at };
+                insert(&mut self.hardware, Self::MOST_PLACES, interface, aged)
+            }
             HostReading::Spare(value) => {
                 let name = value.interface.clone();
                 insert(&mut self.spare, Self::MOST_PLACES, name, Aged { value, at })
@@ -90,6 +95,7 @@ impl HostObservations {
     fn record_vanished(&mut self, at: Moment, interface: String, seen: Moment) -> bool {
         self.health.remove(&Place::Interface(interface.clone()));
         self.nics.remove(&interface);
+        self.hardware.remove(&interface);
         self.spare.remove(&interface);
         self.neighbours.remove(&interface);
         let aged = Aged { value: seen, at };

@@ -61,6 +61,7 @@ impl fmt::Display for Request {
             }
             Self::Weigh { by_worth: true } => f.write_str("make a plan that weighs ways by worth"),
             Self::Weigh { by_worth: false } => f.write_str("make a plan that weighs ways evenly"),
+            Self::Reorder { job } => write!(f, "make a plan that orders ranks of {job}"),
             Self::TakeBack { generation: None } => {
                 f.write_str("make a plan that takes the last back")
             }
@@ -116,7 +117,8 @@ impl fmt::Display for Request {
             | Self::Discover { .. }
             | Self::Jobs
             | Self::Registered
-            | Self::Gate { .. } => f.write_str("look at the cluster"),
+            | Self::Gate { .. }
+            | Self::Lanes { .. } => f.write_str("look at the cluster"),
         }
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Pin;
 use crate::circuit::Circuit;
+use crate::units::Rate;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -27,6 +28,17 @@ pub enum What {
         node: String,
         towards: u32,
     },
+    Ranks(Ranks),
+}
+
+/// The order that a job's ranks are to follow each other in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Ranks {
+    pub job: String,
+    pub order: Vec<String>,
+    /// What each host can send the next around a ring, as it is and in this order.
+    pub ring_bits_per_s: Option<[Rate; 2]>,
 }
 
 /// A circuit of an optical switch, and what is plugged in at its ends.
@@ -58,6 +70,23 @@ impl fmt::Display for Tag {
             Self::NeedsDrain => "needs drain",
             Self::NextRestart => "next restart",
         })
+    }
+}
+
+/// More hosts of a job are counted.
+const MOST_HOSTS: usize = 16;
+
+impl fmt::Display for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, more) = self.order.split_at(MOST_HOSTS.min(self.order.len()));
+        write!(f, "order ranks of {}: {}", self.job, first.join(","))?;
+        if !more.is_empty() {
+            write!(f, " and {} more", more.len())?;
+        }
+        match self.ring_bits_per_s {
+            Some([before, after]) => write!(f, " (ring from {before} to {after})"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What shall change and why, by name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::circuit::CircuitSet;
@@ -91,6 +92,10 @@ pub struct Base {
     pub capacity_floor: f64,
     /// Nothing is dropped: who has no room makes the one before it wait.
     pub lossless: bool,
+    /// Which node has each address that a pin in force or of the plan leads to, where anybody is known to have
+    /// it: fabric files need not say so. Plans that were written down earlier do not have this.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<BTreeMap<String, String>>))]
+    pub addresses: Option<BTreeMap<Ipv4Addr, String>>,
 }
 
 impl Base {
@@ -98,8 +103,11 @@ impl Base {
         (pins, tables_in_force, circuits_in_force): (&[plan::Pin], &course::Tables, &Circuits),
         down: &BTreeSet<LinkId>,
         (capacity_floor, lossless): (f64, bool),
+        addresses: &BTreeMap<Ipv4Addr, NodeId>,
         fabric: &Fabric,
     ) -> Self {
+        let named =
+            |(&address, &node): (&Ipv4Addr, &NodeId)| (address, fabric.name(node).to_owned());
         Self {
             pins: pins.iter().map(|pin| Pin::named(pin, fabric)).collect(),
             tables: tables(tables_in_force, fabric),
@@ -107,6 +115,7 @@ impl Base {
             down: down.iter().map(|&link| fabric.link_name(link)).collect(),
             capacity_floor,
             lossless,
+            addresses: Some(addresses.iter().map(named).collect()),
         }
     }
 }

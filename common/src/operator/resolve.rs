@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use super::plan::{Base, Course, Pin, Plan, Via, Wave};
 use crate::circuit::CircuitSet;
@@ -36,7 +37,7 @@ impl fmt::Display for Unknown {
 impl std::error::Error for Unknown {}
 
 impl Plan {
-    /// All that will hold afterwards. What it promises, and why it was made, is left behind.
+    /// All that the network will hold afterwards. What it promises, and why it was made, is left behind.
     pub fn resolve(&self, fabric: &Fabric) -> Result<plan::Plan, Unknown> {
         let names = Names::of(fabric);
         let nothing = Rate::from_bits_per_s(0);
@@ -47,6 +48,7 @@ impl Plan {
             pins: names.pins(&self.pins)?,
             tables: names.tables(&self.tables)?,
             circuits: names.circuits(&self.circuits)?,
+            orders: Vec::new(),
             moves: Vec::new(),
             predictions: Vec::new(),
             iterations: Vec::new(),
@@ -93,6 +95,16 @@ impl Base {
             names.circuits(&self.circuits)?,
             links_named(&self.down, fabric)?,
         ))
+    }
+
+    /// Who is known to have which address; nothing where nobody wrote that down.
+    pub fn owners(&self, fabric: &Fabric) -> Result<Option<BTreeMap<Ipv4Addr, NodeId>>, Unknown> {
+        let names = Names::of(fabric);
+        let owner = |(&address, name): (&Ipv4Addr, &String)| Ok((address, names.node(name)?));
+        let owners = self.addresses.as_ref();
+        owners
+            .map(|all| all.iter().map(owner).collect())
+            .transpose()
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Scenario {
     /// In order of time.
     pub faults: Vec<Fault>,
     pub expectations: Vec<Expectation>,
+    /// The switches whose routes FRR makes.
+    pub frr: Vec<NodeId>,
     /// The nodes whose packets are recorded.
     pub captures: Vec<NodeId>,
     /// Jobs that have not ended by then are stopped.
@@ -54,6 +56,7 @@ pub enum Transport {
     Tcp,
     /// Datagrams to port 4791, as RoCEv2 sends them.
     Udp4791,
+    Quic,
 }
 
 /// How the flows of a job choose among equal paths, by the source ports they use.

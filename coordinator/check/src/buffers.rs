@@ -41,8 +41,9 @@ pub(crate) fn deadlock(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Op
 pub(crate) fn waits(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Waits {
     let mut waits = Waits::new();
     let (fabric, ground) = (network.fabric, Ground::of(network));
+    let (nobody, no_pins) = (BTreeSet::new(), BTreeMap::new());
     for to in fabric.endpoints() {
-        let mesh = Mesh::new((network, &ground), to, next, &BTreeMap::new());
+        let mesh = Mesh::new((network, &ground), to, (next, &nobody), &no_pins);
         let unpinned = |at: NodeId| mesh.links(at);
         let sources: Vec<_> = fabric.endpoints().filter(|from| *from != to).collect();
         let way = Way { network, next, to };

@@ -24,6 +24,8 @@ pub fn claims(network: &Network<'_>, plan: &Plan) -> Claims {
         ..*network
     };
     let mut found = Found::default();
+    let jobs = plan.orders.iter().map(|order| order.job.clone());
+    found.0.jobs.extend(jobs);
     found.take_pins([network, &after], plan);
     found.take_moves(network, plan);
     found.take_tables([network, &after], &plan.tables);

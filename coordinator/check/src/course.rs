@@ -10,7 +10,7 @@ use reweave_common::plan::{Pin, Plan};
 
 use crate::buffers;
 use crate::circuits;
-use crate::mesh::{Ground, Mesh, Mishap};
+use crate::mesh::{Ground, Mesh, Mishap, entry};
 use crate::unsound::Trouble;
 use crate::{Network, Unsound};
 
@@ -101,12 +101,15 @@ fn strip(tables: &Tables) -> BTreeMap<NodeId, &BTreeMap<NodeId, Vec<NextHop>>> {
     some.map(|(&node, table)| (node, &table.towards)).collect()
 }
 
-/// What a plan leads to, by itself.
+/// What a plan leads to, by itself. Where it changes nothing, it is not to blame for what there is.
 pub(crate) fn at_rest(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
     let mut circuits = network.circuits.clone();
     circuits.extend(plan.circuits.clone());
-    let moves = circuits != *network.circuits || strip(&plan.tables) != strip(network.tables);
-    if !moves {
+    let moves = circuits != *network.circuits;
+    let nodes = network.tables.keys().chain(plan.tables.keys());
+    let nodes: BTreeSet<_> = nodes.copied().collect();
+    let led_anew = led_anew(nodes, [network.tables, &plan.tables]);
+    if !moves && led_anew.is_empty() {
         return Vec::new();
     }
     let mut found = circuits::faults(network.fabric, &plan.circuits);
@@ -125,11 +128,37 @@ pub(crate) fn at_rest(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
         ..*network
     };
     let ground = Ground::of(&after);
+    let everybody: BTreeSet<_> = plan.tables.keys().copied().collect();
     let lost = |to| {
-        let mishap = Mesh::at_rest((&after, &ground), to, &plan.tables).mishap()?;
-        Some(told(&after, to, mishap))
+        // Where circuits move, whoever has not been told goes other ways, too.
+        let concerned = match moves {
+            true => &everybody,
+            false => led_anew.get(&to)?,
+        };
+        let concerned = concerned.iter().copied();
+        let mesh = Mesh::at_rest((&after, &ground), to, &plan.tables, concerned);
+        Some(told(&after, to, mesh.mishap()?))
     };
     network.fabric.endpoints().filter_map(lost).collect()
+}
+
+/// By destination: those of the nodes that send there by one of these tables otherwise than by the other.
+fn led_anew(
+    nodes: impl IntoIterator<Item = NodeId>,
+    [old, new]: [&Tables; 2],
+) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
+    let mut led_anew: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
+    for at in nodes {
+        let both = [old, new].map(|tables| tables.get(&at));
+        let known = both.into_iter().flatten();
+        let known = known.flat_map(|table| table.towards.keys().copied());
+        for to in known.filter(|to| *to != at) {
+            if entry(old, to, at) != entry(new, to, at) {
+                led_anew.entry(to).or_default().insert(at);
+            }
+        }
+    }
+    led_anew
 }
 
 /// A node that the fabric does not have, with a table or as a destination.
@@ -144,16 +173,13 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
     if let Some(node) = stranger(network, round) {
         return vec![Unsound::NoSuchNode { node }];
     }
-    let destinations: BTreeSet<_> = destinations(network, round);
     let ground = &Ground::of(network);
-    let judged = destinations.into_iter().flat_map(|destination| {
-        let pins = pinned(network, destination);
-        let meshes = pins
-            .into_iter()
-            .map(move |pins| Mesh::new((network, ground), destination, round, &pins));
-        meshes.filter_map(|mesh| {
-            mesh.mishap()
-                .map(|mishap| told(network, mesh.destination, mishap))
+    let judged = led_anew_by(network, round).into_iter();
+    let judged = judged.flat_map(|(destination, nodes)| {
+        let pins = pinned(network, destination).into_iter();
+        pins.filter_map(move |pins| {
+            let mesh = Mesh::new((network, ground), destination, (round, &nodes), &pins);
+            Some(told(network, destination, mesh.mishap()?))
         })
     });
     let mut found: Vec<_> = judged.collect();
@@ -163,13 +189,15 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
     found
 }
 
-/// Those of the tables that change, and all that these nodes had a way to before.
-fn destinations(network: &Network<'_>, round: &Round) -> BTreeSet<NodeId> {
-    let before = round.keys().filter_map(|node| network.tables.get(node));
-    let tables = before.chain(round.values());
-    tables
-        .flat_map(|table| table.towards.keys().copied())
-        .collect()
+/// By destination: the nodes of a round that may send there otherwise than they do.
+fn led_anew_by(network: &Network<'_>, round: &Round) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
+    let nodes = round.keys().copied();
+    let mut led_anew_by = led_anew(nodes.clone(), [network.tables, round]);
+    let unsure = nodes.filter(|node| network.unsure.contains_key(node));
+    for (to, nodes) in led_anew(unsure, [network.unsure, round]) {
+        led_anew_by.entry(to).or_default().extend(nodes);
+    }
+    led_anew_by
 }
 
 /// Unpinned packets first, then each flow to this destination with its pins.

@@ -5,10 +5,12 @@
 //! each alternative is a single link the reverse holds too. So it is with nodes that nobody has told a way:
 //! of a link that is down they may have heard, or not yet, or they never will.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use reweave_common::course::Tables;
 use reweave_common::fabric::Fabric;
+use reweave_common::forwarding::NextHop;
 use reweave_common::ids::{LinkId, NodeId};
 
 use crate::Network;
@@ -18,11 +20,25 @@ type Alternatives = Vec<Vec<LinkId>>;
 
 pub(crate) struct Mesh<'a> {
     network: &'a Network<'a>,
-    pub(crate) destination: NodeId,
-    /// By node.
-    ways: Vec<Alternatives>,
+    destination: NodeId,
+    own: Own<'a>,
+    state: State<'a>,
+    /// By node, as far as somebody has asked.
+    ways: Vec<OnceCell<Alternatives>>,
     /// What these nodes are about to do is what is judged.
     changed: BTreeMap<NodeId, Vec<LinkId>>,
+}
+
+/// What nodes may hold.
+#[derive(Clone, Copy)]
+enum State<'a> {
+    /// They go from the tables in force to these. Flows that are pinned leave a node over its pin alone.
+    OnTheWay {
+        next: &'a Tables,
+        pinned: &'a BTreeMap<NodeId, LinkId>,
+    },
+    /// All hold these, and have held nothing else.
+    AtRest(&'a Tables),
 }
 
 /// What may befall packets.
@@ -37,69 +53,88 @@ pub(crate) enum Mishap {
 }
 
 impl<'a> Mesh<'a> {
-    /// While these nodes go from the tables in force to `next`. Flows that are pinned leave a node over
-    /// its pin alone.
+    /// While nodes go from the tables in force to `next`, of whom these may send otherwise then.
     pub(crate) fn new(
-        (network, ground): (&'a Network<'a>, &Ground<'_>),
+        (network, ground): (&'a Network<'a>, &'a Ground<'a>),
         destination: NodeId,
-        next: &Tables,
-        pinned: &BTreeMap<NodeId, LinkId>,
+        (next, led_anew): (&'a Tables, &BTreeSet<NodeId>),
+        pinned: &'a BTreeMap<NodeId, LinkId>,
     ) -> Self {
-        let own = Own::new(ground, destination);
-        let mut changed: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        let nodes = network.fabric.nodes();
-        let ways = nodes.map(|(node, _)| {
-            if node == destination {
-                return Vec::new();
+        let state = State::OnTheWay { next, pinned };
+        let mut mesh = Self::of((network, ground), destination, state);
+        let led_anew = led_anew.iter().filter(|node| !pinned.contains_key(node));
+        for &node in led_anew {
+            let held = mesh.held(node);
+            let mut new = mesh.own.alternatives(next, node);
+            new.retain(|links| !held.contains(links));
+            if !new.is_empty() {
+                mesh.changed.insert(node, new.concat());
             }
-            if let Some(&link) = pinned.get(&node) {
-                return vec![vec![link]];
-            }
-            let mut may_hold = own.alternatives(network.tables, node);
-            let others = [(network.unsure, false), (next, true)];
-            for (tables, is_next) in others.into_iter().filter(|(it, _)| it.contains_key(&node)) {
-                let mut others = own.alternatives(tables, node);
-                others.retain(|links| !may_hold.contains(links));
-                if is_next && !others.is_empty() {
-                    changed.insert(node, others.concat());
-                }
-                may_hold.extend(others);
-            }
-            may_hold
-        });
+        }
+        mesh
+    }
+
+    /// When all nodes hold these tables: what comes of what those send otherwise than now.
+    pub(crate) fn at_rest(
+        (network, ground): (&'a Network<'a>, &'a Ground<'a>),
+        destination: NodeId,
+        tables: &'a Tables,
+        led_anew: impl IntoIterator<Item = NodeId>,
+    ) -> Self {
+        let mut mesh = Self::of((network, ground), destination, State::AtRest(tables));
+        for node in led_anew {
+            let links = mesh.own.alternatives(tables, node).concat();
+            mesh.changed.insert(node, links);
+        }
+        mesh
+    }
+
+    fn of(
+        (network, ground): (&'a Network<'a>, &'a Ground<'a>),
+        destination: NodeId,
+        state: State<'a>,
+    ) -> Self {
         Self {
-            ways: ways.collect(),
             network,
             destination,
-            changed,
+            own: Own::new(ground, destination),
+            state,
+            ways: vec![OnceCell::new(); network.fabric.nodes().len()],
+            changed: BTreeMap::new(),
         }
     }
 
-    /// When all nodes hold these tables, and have held nothing else.
-    pub(crate) fn at_rest(
-        (network, ground): (&'a Network<'a>, &Ground<'_>),
-        destination: NodeId,
-        tables: &Tables,
-    ) -> Self {
-        let own = Own::new(ground, destination);
-        let nodes = network.fabric.nodes();
-        let ways = nodes.map(|(node, _)| match node == destination {
-            true => Vec::new(),
-            false => own.alternatives(tables, node),
-        });
-        let changed = tables.keys().copied();
-        let changed = changed.map(|node| (node, own.alternatives(tables, node).concat()));
-        Self {
-            changed: changed.collect(),
-            ways: ways.collect(),
-            network,
-            destination,
+    fn ways(&self, node: NodeId) -> &Alternatives {
+        self.ways[node.index()].get_or_init(|| match self.state {
+            _ if node == self.destination => Vec::new(),
+            State::AtRest(tables) => self.own.alternatives(tables, node),
+            State::OnTheWay { next, pinned } => match pinned.get(&node) {
+                Some(&link) => vec![vec![link]],
+                None => self.on_the_way(node, next),
+            },
+        })
+    }
+
+    fn on_the_way(&self, node: NodeId, next: &Tables) -> Alternatives {
+        let mut ways = self.held(node);
+        if next.contains_key(&node) {
+            add(&mut ways, self.own.alternatives(next, node));
         }
+        ways
+    }
+
+    /// By what it has been told so far, and may have followed.
+    fn held(&self, node: NodeId) -> Alternatives {
+        let mut held = self.own.alternatives(self.network.tables, node);
+        if self.network.unsure.contains_key(&node) {
+            add(&mut held, self.own.alternatives(self.network.unsure, node));
+        }
+        held
     }
 
     /// All over which a node may send, whatever it holds.
     pub(crate) fn links(&self, node: NodeId) -> BTreeSet<LinkId> {
-        self.ways[node.index()].iter().flatten().copied().collect()
+        self.ways(node).iter().flatten().copied().collect()
     }
 
     /// What may befall packets behind a node that has followed. What was wrong before is not held
@@ -134,7 +169,7 @@ impl<'a> Mesh<'a> {
         let is_changed = self.changed.contains_key(&node);
         let passes = is_changed || self.network.fabric.node(node).role.forwards();
         let stuck = (!passes).then_some(Mishap::Stuck(node));
-        let mut ways = self.ways[node.index()].iter();
+        let mut ways = self.ways(node).iter();
         stuck.or_else(|| ways.find_map(|links| self.ends_at(node, links)))
     }
 
@@ -201,7 +236,7 @@ impl<'a> Mesh<'a> {
 
     /// One for each link that leads there.
     fn next_nodes(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
-        self.nodes_behind(node, self.ways[node.index()].iter().flatten())
+        self.nodes_behind(node, self.ways(node).iter().flatten())
     }
 
     fn nodes_behind<'l>(
@@ -215,49 +250,84 @@ impl<'a> Mesh<'a> {
     }
 }
 
+fn add(ways: &mut Alternatives, others: Alternatives) {
+    for links in others {
+        if !ways.contains(&links) {
+            ways.push(links);
+        }
+    }
+}
+
 pub(crate) fn listed(
     tables: &Tables,
     destination: NodeId,
     node: NodeId,
     own: &[Vec<LinkId>],
 ) -> Vec<LinkId> {
-    let table = tables.get(&node);
-    let hops = table.and_then(|table| table.towards.get(&destination));
-    let links = hops.map(|hops| hops.iter().map(|hop| hop.link).collect());
-    links.unwrap_or_else(|| own[node.index()].clone())
+    let told = told(tables, destination, node);
+    told.unwrap_or_else(|| own[node.index()].clone())
 }
 
-/// What nodes do by themselves.
-struct Own {
+/// Nothing where the table says nothing of it.
+fn told(tables: &Tables, destination: NodeId, node: NodeId) -> Option<Vec<LinkId>> {
+    let hops = entry(tables, destination, node)?;
+    Some(hops.iter().map(|hop| hop.link).collect())
+}
+
+pub(crate) fn entry(tables: &Tables, destination: NodeId, node: NodeId) -> Option<&Vec<NextHop>> {
+    tables.get(&node)?.towards.get(&destination)
+}
+
+/// What nodes do by themselves. Where all have been told, nobody asks.
+struct Own<'a> {
+    ground: &'a Ground<'a>,
     destination: NodeId,
     /// Those who have heard what is down.
-    heard: Vec<Vec<LinkId>>,
-    /// What is left of the ways of those who have not.
-    unheard: Vec<Vec<LinkId>>,
+    heard: OnceCell<Routes>,
+    /// What is left of the ways of those who have not, where something is down.
+    unheard: OnceCell<Option<Routes>>,
 }
 
-impl Own {
-    fn new(ground: &Ground<'_>, destination: NodeId) -> Self {
-        let heard = ground.heard.routes(destination);
-        let unheard = match &ground.well {
-            None => heard.clone(),
-            Some(well) => ground.left_of(well.routes(destination)),
-        };
+/// The links of each node.
+type Routes = Vec<Vec<LinkId>>;
+
+impl<'a> Own<'a> {
+    fn new(ground: &'a Ground<'a>, destination: NodeId) -> Self {
         Self {
+            ground,
             destination,
-            heard,
-            unheard,
+            heard: OnceCell::new(),
+            unheard: OnceCell::new(),
         }
+    }
+
+    fn heard(&self, node: NodeId) -> &[LinkId] {
+        let routes = || self.ground.heard.routes(self.destination);
+        &self.heard.get_or_init(routes)[node.index()]
+    }
+
+    fn unheard(&self, node: NodeId) -> Option<&[LinkId]> {
+        let routes = || {
+            let well = self.ground.well.as_ref()?;
+            Some(self.ground.left_of(well.routes(self.destination)))
+        };
+        let unheard = self.unheard.get_or_init(routes).as_ref()?;
+        Some(&unheard[node.index()])
     }
 
     /// Over which links a node sends by these tables.
     fn alternatives(&self, tables: &Tables, node: NodeId) -> Alternatives {
-        let mut links = vec![listed(tables, self.destination, node, &self.heard)];
-        let unheard = listed(tables, self.destination, node, &self.unheard);
-        if !unheard.is_empty() && unheard != links[0] {
-            links.push(unheard);
+        if let Some(told) = told(tables, self.destination, node) {
+            return vec![told];
         }
-        links
+        let heard = self.heard(node);
+        let unheard = self.unheard(node);
+        let other = unheard.filter(|links| !links.is_empty() && *links != heard);
+        [Some(heard), other]
+            .into_iter()
+            .flatten()
+            .map(<[_]>::to_vec)
+            .collect()
     }
 }
 
@@ -303,12 +373,15 @@ pub(crate) struct Open<'a> {
 }
 
 fn open_links(network: &Network<'_>) -> Vec<Vec<LinkId>> {
-    let nodes = network.fabric.nodes();
-    let open = nodes.map(|(node, _)| {
-        let links = network.fabric.links_of(node).iter().copied();
-        links.filter(|link| network.is_open(*link)).collect()
-    });
-    open.collect()
+    let fabric = network.fabric;
+    let mut open = vec![Vec::new(); fabric.nodes().len()];
+    let lit = fabric.lit(network.circuits).into_iter();
+    for link in lit.filter(|link| !network.down.contains(link)) {
+        for end in fabric.link(link).ports() {
+            open[end.node.index()].push(link);
+        }
+    }
+    open
 }
 
 impl<'a> Open<'a> {

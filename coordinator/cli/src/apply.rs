@@ -1,31 +1,34 @@
 //! `reweave apply`: hands a plan over to the coordinator and sees what comes of it.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use reweave_common::operator::{Approval, Outcome, Record, Request, Response};
+use reweave_common::operator::{Approval, Outcome, Record, Refused, Request, Response};
 use reweave_common::plan::Generation;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
+use crate::kept::Whose;
 use crate::names::Names;
-use crate::page::tell;
-use crate::{Output, print, show};
+use crate::voice::tell;
+use crate::{Output, kept, print, show};
 
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// How long a coordinator may be away while its change is followed.
 const LONGEST_AWAY: Duration = Duration::from_secs(30);
 
-/// Carry out the plan that makes this generation, and see what comes of it
+/// Carry out the plan that makes this generation, or that a file holds, and see what comes of it
 ///
-/// Exits with 0 when the change was kept, and with 1 when it was refused or taken back.
+/// By a file it is carried out as it was shown, or not at all: a file that was edited or made for another cluster, and
+/// a plan that would do something else by now, are refused. Exits with 0 when the change was kept, and with 1 when it was refused or taken back.
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
-    /// The number `reweave plan` gave
-    #[arg(value_parser = number)]
-    generation: u64,
+    /// The number `reweave plan` gave, or what `reweave plan -o FILE` has written
+    #[arg(value_name = "GENERATION|FILE", value_parser = wanted)]
+    plan: Wanted,
     #[command(flatten)]
     insistence: Insistence,
     /// Return as soon as the coordinator has taken it over
@@ -65,6 +68,42 @@ impl Insistence {
     }
 }
 
+/// A plan, by its number or as it was shown.
+#[derive(Debug, Clone)]
+enum Wanted {
+    Number(u64),
+    File(PathBuf),
+}
+
+fn wanted(text: &str) -> Result<Wanted, &'static str> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    match is_number {
+        true => number(text).map(Wanted::Number),
+        false => Ok(Wanted::File(text.into())),
+    }
+}
+
+impl Wanted {
+    fn approved(
+        &self,
+        reach: &Reach,
+        approval: Approval,
+    ) -> Result<(Generation, Request), CliError> {
+        match self {
+            Self::Number(number) => {
+                let generation = Generation(*number);
+                Ok((generation, approval.of(generation)))
+            }
+            Self::File(path) => {
+                let ours = Whose::of(&reach.own_identity()?);
+                let plan = kept::read_for(path, &ours)?;
+                let seals = vec![plan.seal];
+                Ok((plan.generation, approval.of_sealed(plan.generation, seals)))
+            }
+        }
+    }
+}
+
 pub(crate) fn number(text: &str) -> Result<u64, &'static str> {
     text.parse()
         .map_err(|_| "no number of a plan; `reweave plan` tells it")
@@ -77,20 +116,20 @@ impl Approve {
             Some(seal) => approval.of_sealed(generation, vec![seal.clone()]),
             None => approval.of(generation),
         };
-        begin(&mut Coordinator::reach(reach)?, &asked)?;
+        begin(&mut Coordinator::reach(reach)?, generation, &asked)?;
         started(output, generation)
     }
 }
 
 impl Apply {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let (generation, asked) = self.plan.approved(reach, self.insistence.approval())?;
         let mut coordinator = Coordinator::reach(reach)?;
-        let (generation, approval) = (Generation(self.generation), self.insistence.approval());
+        begin(&mut coordinator, generation, &asked)?;
         if self.no_wait {
-            begin(&mut coordinator, &approval.of(generation))?;
             return started(output, generation);
         }
-        let (record, mut coordinator) = carry_out(reach, coordinator, generation, approval)?;
+        let (record, mut coordinator) = follow(reach, coordinator, generation)?;
         let names = Names::of(&coordinator.status()?);
         print(output, &record, |page| show::record(page, &record, &names))?;
         Ok(match record.outcome {
@@ -107,11 +146,37 @@ fn started(output: Output, generation: Generation) -> Result<ExitCode, CliError>
     })
 }
 
-fn begin(coordinator: &mut Coordinator, asked: &Request) -> Result<(), CliError> {
+fn begin(
+    coordinator: &mut Coordinator,
+    generation: Generation,
+    asked: &Request,
+) -> Result<(), CliError> {
     match coordinator.ask(asked)? {
         Response::ApplyStarted { .. } => Ok(()),
+        Response::Refused(refused @ Refused::NoPlan) => {
+            let record = coordinator.record(generation).ok();
+            Err(record.map_or(CliError::Refused(refused), |it| {
+                gone(generation, &it.outcome)
+            }))
+        }
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
+    }
+}
+
+/// It was made, and is over.
+fn gone(generation: Generation, outcome: &Outcome) -> CliError {
+    let what = match outcome {
+        Outcome::Offered => "another took its place",
+        Outcome::Running => "it is being carried out",
+        Outcome::Committed => "it was carried out",
+        Outcome::RolledBack { .. } => "it was taken back",
+        Outcome::Abandoned { .. } => "it was given up before anything changed",
+        Outcome::Held { .. } => "it is held, and a person must look",
+    };
+    CliError::NotOffered {
+        generation,
+        what: what.to_owned(),
     }
 }
 
@@ -122,7 +187,7 @@ pub(crate) fn carry_out(
     generation: Generation,
     approval: Approval,
 ) -> Result<(Record, Coordinator), CliError> {
-    begin(&mut coordinator, &approval.of(generation))?;
+    begin(&mut coordinator, generation, &approval.of(generation))?;
     follow(reach, coordinator, generation)
 }
 
@@ -196,5 +261,39 @@ impl Follower<'_> {
                 Err(_) => self.coordinator.wait(GLANCE),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_plan_that_is_over_it_is_said_what_came_of_it() {
+        let back = Outcome::RolledBack {
+            reasons: Vec::new(),
+            generation: Generation(14),
+        };
+        let said = gone(Generation(13), &back).told();
+        assert!(
+            said.contains("plan 13 is not on offer: it was taken back"),
+            "{said}"
+        );
+        assert!(said.contains("`reweave plan show 13`"), "{said}");
+        let offered = vec![Generation(5)];
+        let other = CliError::Refused(Refused::OtherPlan { offered }).told();
+        assert!(
+            other.contains("look at it with `reweave plan show 5`"),
+            "{other}"
+        );
+    }
+
+    #[test]
+    fn a_plan_is_called_by_its_number_or_by_its_file() {
+        assert!(matches!(wanted("12"), Ok(Wanted::Number(12))));
+        assert!(
+            matches!(wanted("plan.json"), Ok(Wanted::File(path)) if path.ends_with("plan.json"))
+        );
+        assert!(wanted("99999999999999999999").is_err() && wanted("").is_err());
     }
 }

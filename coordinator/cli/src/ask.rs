@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use reweave_common::operator::{Record, Refused, Request, Response, Status};
+use reweave_common::operator::{Findings, JobStatus, Record, Refused, Request, Response, Status};
 use reweave_common::plan::Generation;
 use reweave_link::pki::KeyRequest;
 use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
 use reweave_proto::DEFAULT_PORT;
 use tokio::runtime::Runtime;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::error::CliError;
-use crate::page::tell;
 use crate::parting;
+use crate::standing::{self, Answer};
+use crate::voice::tell;
 
 /// A coordinator answers in milliseconds, unless its disk or its network is in trouble.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -126,6 +127,13 @@ pub(crate) fn own_folder(variable: &str, usual: &str) -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(usual)))
 }
 
+/// What is heard of the cluster where whoever leads is asked for its status.
+pub(crate) enum Seen {
+    Led(Box<Status>),
+    /// How each coordinator stands, or why that is not known.
+    Leaderless(Vec<Answer>),
+}
+
 /// Its session ends with it, and the coordinator is told.
 pub(crate) struct Coordinator {
     runtime: &'static Runtime,
@@ -185,28 +193,30 @@ impl Coordinator {
 
     /// Whichever coordinator leads answers, once there is one.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {
-        self.ask_until(request, Instant::now() + PATIENCE)
+        let runtime = self.runtime;
+        runtime.block_on(self.ask_until(request, Instant::now() + PATIENCE))
     }
 
     /// Where nobody leads until then, the answer is that.
-    fn ask_until(&mut self, request: &Request, deadline: Instant) -> Result<Response, CliError> {
+    async fn ask_until(
+        &mut self,
+        request: &Request,
+        deadline: Instant,
+    ) -> Result<Response, CliError> {
         loop {
-            let response = self.ask_this_one(request)?;
+            let response = self.ask_this_one(request).await?;
             let Response::Refused(Refused::NotLeading { leader }) = response else {
                 return Ok(response);
             };
             if Instant::now() > deadline {
                 return Ok(response);
             }
-            self.go_to(leader)?;
+            self.go_to(leader).await?;
         }
     }
 
-    fn ask_this_one(&mut self, request: &Request) -> Result<Response, CliError> {
-        let exchange = exchange(&self.session, request);
-        let answer = self
-            .runtime
-            .block_on(async { timeout(PATIENCE, exchange).await });
+    async fn ask_this_one(&self, request: &Request) -> Result<Response, CliError> {
+        let answer = timeout(PATIENCE, exchange(&self.session, request)).await;
         answer
             .map_err(|_| CliError::NoAnswer { waited: PATIENCE })?
             .map_err(|error| CliError::Ask(Box::new(error)))
@@ -214,39 +224,50 @@ impl Coordinator {
 
     /// To the leader, and soon to the others as well: it may have died, and this one may be cut off from
     /// all of them, so that it comes last. After a while, where nobody else is named.
-    fn go_to(&mut self, leader: Option<SocketAddr>) -> Result<(), CliError> {
+    async fn go_to(&mut self, leader: Option<SocketAddr>) -> Result<(), CliError> {
         let last = self.session.address();
         if leader.is_none_or(|leader| self.named == Some(leader)) {
-            self.wait(WITHOUT_LEADER);
+            sleep(WITHOUT_LEADER).await;
         }
         self.named = leader;
         self.addresses.sort_by_key(|address| *address == last);
         let others = self.addresses.iter().copied();
         let others = others.filter(|address| Some(*address) != leader);
         let addresses: Vec<_> = leader.into_iter().chain(others).collect();
-        self.session = self.runtime.block_on(async {
-            parting::part("another is asked").await;
-            open(&addresses, &self.identity).await
-        })?;
+        parting::part("another is asked").await;
+        self.session = open(&addresses, &self.identity).await?;
         Ok(())
     }
 
-    /// As it is told by whoever leads; nothing where nobody does, nor comes to within a moment.
-    pub(crate) fn status_if_led(&mut self) -> Result<Option<Status>, CliError> {
-        match self.ask_until(&Request::Status, Instant::now() + ELECTION)? {
-            Response::Status(status) => Ok(Some(*status)),
-            Response::Refused(Refused::NotLeading { .. }) => Ok(None),
-            Response::Refused(refused) => Err(CliError::Refused(refused)),
-            other => Err(CliError::unexpected(&other)),
+    /// As it is told by whoever leads, or comes to within a moment.
+    pub(crate) fn seen(&mut self) -> Result<Seen, CliError> {
+        let runtime = self.runtime;
+        match runtime.block_on(self.ask_this_one(&Request::Status))? {
+            Response::Refused(Refused::NotLeading { leader }) => {
+                runtime.block_on(self.seen_by(leader))
+            }
+            response => Ok(Seen::Led(Box::new(status(response)?))),
         }
     }
 
+    /// All are asked how they stand while a leader is waited for: who does not answer takes as long to find out.
+    async fn seen_by(&mut self, leader: Option<SocketAddr>) -> Result<Seen, CliError> {
+        let (addresses, identity) = (self.addresses.clone(), self.identity.clone());
+        let standings = tokio::spawn(standing::asked(addresses, identity));
+        let elsewhere = async {
+            self.go_to(leader).await?;
+            self.ask_until(&Request::Status, Instant::now() + PATIENCE)
+                .await
+        };
+        let Ok(response) = timeout(ELECTION, elsewhere).await else {
+            return Ok(Seen::Leaderless(standings.await.unwrap_or_default()));
+        };
+        standings.abort();
+        Ok(Seen::Led(Box::new(status(response?)?)))
+    }
+
     pub(crate) fn status(&mut self) -> Result<Status, CliError> {
-        match self.ask(&Request::Status)? {
-            Response::Status(status) => Ok(*status),
-            Response::Refused(refused) => Err(CliError::Refused(refused)),
-            other => Err(CliError::unexpected(&other)),
-        }
+        status(self.ask(&Request::Status)?)
     }
 
     /// A name that no node has is a mistake.
@@ -260,6 +281,24 @@ impl Coordinator {
     }
 
     /// The newest records, asked for page by page.
+    /// What is found to be wrong.
+    pub(crate) fn findings(&mut self) -> Result<Findings, CliError> {
+        match self.ask(&Request::Diagnose)? {
+            Response::Findings(findings) => Ok(findings),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
+    }
+
+    /// Those that are seen to exchange something.
+    pub(crate) fn jobs(&mut self) -> Result<Vec<JobStatus>, CliError> {
+        match self.ask(&Request::Jobs)? {
+            Response::Jobs(jobs) => Ok(jobs),
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
+    }
+
     pub(crate) fn history(&mut self, most: usize) -> Result<Vec<Record>, CliError> {
         let mut records: Vec<Record> = Vec::new();
         while records.len() < most {
@@ -295,6 +334,14 @@ impl Coordinator {
 impl Drop for Coordinator {
     fn drop(&mut self) {
         self.runtime.block_on(parting::part("nothing more to ask"));
+    }
+}
+
+fn status(response: Response) -> Result<Status, CliError> {
+    match response {
+        Response::Status(status) => Ok(*status),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
     }
 }
 

@@ -29,6 +29,9 @@ struct Answer {
     audit: Vec<Audited>,
 }
 
+/// Of a cell of the table.
+const MOST_LETTERS: usize = 100;
+
 impl Audit {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
@@ -90,5 +93,38 @@ fn row(page: &Page, audited: &Audited) -> [String; 5] {
     let why = why.clone().unwrap_or_default();
     // To the second; all of it is in JSON.
     let at = at.get(..19).unwrap_or(at).replace('T', " ");
-    [at, who.clone(), what, outcome, why]
+    [at, clipped(who), clipped(&what), outcome, clipped(&why)]
+}
+
+/// A name may be as long as anybody likes, and no line for that.
+fn clipped(words: &str) -> String {
+    match words.char_indices().nth(MOST_LETTERS) {
+        Some((end, _)) => format!("{}… (whole in JSON)", &words[..end]),
+        None => words.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_thousands_of_letters_makes_no_row_wider_than_a_screen() {
+        let asked = |what: String| Audited {
+            number: 1,
+            at: "2026-11-20T14:00:00Z".to_owned(),
+            who: "ada".to_owned(),
+            what,
+            outcome: AuditOutcome::Done,
+            why: None,
+            times: 1,
+        };
+        let long = asked(format!("register the job {}", "ä".repeat(5000)));
+        let mut page = Page::default();
+        lay_out(&mut page, &[long, asked("approve plan 3".to_owned())]);
+        let width = page.text.lines().map(|line| line.chars().count()).max();
+        assert!(width < Some(170), "{}", page.text);
+        assert!(page.text.contains("… (whole in JSON)"), "{}", page.text);
+        assert!(page.text.contains("approve plan 3"), "{}", page.text);
+    }
 }

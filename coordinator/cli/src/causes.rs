@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use reweave_common::cause::Cause;
 use reweave_common::fabric::Fabric;
-use reweave_common::operator::{Explanation, Request, Response};
+use reweave_common::operator::{Explanation, Refused, Request, Response};
 use reweave_common::units::Rate;
 use reweave_planner::causes::{self, Evidence};
 use serde::Serialize;
@@ -14,9 +14,11 @@ use serde_json::{Map, Value};
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
-use crate::page::{Page, tell};
+use crate::job::{Hostlist, hostlist};
+use crate::page::Page;
 use crate::sim::input;
-use crate::{Output, print, show};
+use crate::voice::tell;
+use crate::{Output, json, print, show};
 
 /// What is wrong, with evidence
 #[derive(Debug, Args)]
@@ -35,10 +37,10 @@ pub(crate) struct Explain {
     /// What the job is called: as it is registered, or as --hosts or --evidence tell of it; otherwise one
     /// of its hosts
     job: String,
-    /// All hosts of the job; otherwise those that exchange large flows with the one, directly or through
-    /// others
-    #[arg(long, value_name = "HOST", value_delimiter = ',')]
-    hosts: Vec<String>,
+    /// All hosts of the job, as Slurm writes them: node[01-04,07]; otherwise those that exchange large flows
+    /// with the one, directly or through others
+    #[arg(long, value_name = "LIST", value_parser = hostlist)]
+    hosts: Vec<Hostlist>,
     /// By what this file says, in JSON, and not by what the coordinator knows
     #[arg(
         long,
@@ -92,31 +94,45 @@ impl Explain {
         })
     }
 
-    fn by_traffic(&self, reach: &Reach) -> Result<Explanation, CliError> {
-        let asked = Request::Explain {
+    fn asked(&self) -> Request {
+        let hosts = self.hosts.iter().flat_map(|Hostlist(hosts)| hosts);
+        Request::Explain {
             job: self.job.clone(),
-            hosts: self.hosts.clone(),
-        };
-        match Coordinator::reach(reach)?.ask(&asked)? {
+            hosts: hosts.cloned().collect(),
+        }
+    }
+
+    fn by_traffic(&self, reach: &Reach) -> Result<Explanation, CliError> {
+        match Coordinator::reach(reach)?.ask(&self.asked())? {
             Response::Explanation(Some(told)) => Ok(*told),
             Response::Explanation(None) => Err(CliError::NoTraffic {
                 job: self.job.clone(),
             }),
-            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            Response::Refused(refused) => Err(self.refused(refused)),
             other => Err(CliError::unexpected(&other)),
+        }
+    }
+
+    /// Without hosts, a name that is no job's is looked for among hosts last.
+    fn refused(&self, refused: Refused) -> CliError {
+        match refused {
+            Refused::NoSuchHost { name } if name == self.job && self.hosts.is_empty() => {
+                CliError::NothingToExplain { job: name }
+            }
+            other => CliError::Refused(other),
         }
     }
 }
 
 fn read(file: &Path) -> Result<Evidence, CliError> {
     let bytes = input::bytes(file)?;
-    // A list would do for the fields in their order, and an empty one for none.
-    let object = serde_json::from_slice::<Map<String, Value>>(&bytes);
-    let evidence = object.and_then(|_| serde_json::from_slice(&bytes));
-    evidence.map_err(|source| CliError::BadEvidence {
+    let bad = |source| CliError::BadEvidence {
         path: file.to_owned(),
         source,
-    })
+    };
+    // A list would do for the fields in their order, and an empty one for none.
+    json::read::<Map<String, Value>>(file, &bytes, bad)?;
+    json::read_whole(&bytes).map_err(bad)
 }
 
 fn unfit(file: &Path, source: causes::EvidenceError) -> CliError {
@@ -177,4 +193,36 @@ fn pair(told: &Explanation) -> String {
         beside(ms(told.pair_ms), ms(told.others_ms)),
         beside(rate(told.pair_bits_per_s), rate(told.others_bits_per_s))
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Asked {
+        #[command(flatten)]
+        explain: Explain,
+    }
+
+    #[test]
+    fn hosts_of_a_job_are_read_as_slurm_writes_them() {
+        let asked = |list: &[&str]| {
+            let lists = list.iter().flat_map(|list| ["--hosts", list]);
+            let words = ["explain", "mine"].into_iter().chain(lists);
+            let asked = Asked::try_parse_from(words)?;
+            let Request::Explain { hosts, .. } = asked.explain.asked() else {
+                panic!("it explains")
+            };
+            Ok::<_, clap::Error>(hosts)
+        };
+        let told = |list: &[&str]| asked(list).unwrap().join(" ");
+        assert_eq!(told(&["h[0-2],g7"]), "h0 h1 h2 g7");
+        assert_eq!(told(&["h0,h1", "h5"]), "h0 h1 h5");
+        assert_eq!(told(&[]), "");
+        let said = asked(&["h[0-"]).unwrap_err().to_string();
+        assert!(said.contains("a bracket that is not closed"), "{said}");
+    }
 }

@@ -1,32 +1,34 @@
 //! `reweave check`: the judge of plans, asked by hand.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_check::{Network, Unsound, check, check_course, judge_legs};
+use reweave_check::{Network, PinFault, Unsound, check, check_course, judge_legs};
 use reweave_common::course::{Course, Place, Stretch, Tables};
 use reweave_common::fabric::{Circuits, Fabric};
-use reweave_common::ids::LinkId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::operator::{self, Plan, TouchedJob, Unknown};
 use reweave_common::plan::{self, Pin};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::error::CliError;
 use crate::page::{Ink, Page};
 use crate::show::touched;
 use crate::sim::input;
-use crate::{Output, print};
+use crate::{Output, kept, print};
 
 /// Whether a plan could be carried out, by everything that its rollout would ask
 ///
 /// A plan that was shown on offer says what it was judged on: pins, tables and circuits in force, links that are down,
-/// the floor and whether anything is dropped. Any other is judged on the fabric as its file has it.
-/// Exits with 0 when it is sound, with 1 when it is not and says why, and with 2 when a file is bad.
+/// the floor, whether anything is dropped, and who has the addresses that pins lead to. Any other is judged on the fabric as its file has it.
+/// Exits with 0 when it is sound, with 1 when it is not and says why, and with 2 when a file is bad
+/// or was edited since it was shown.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// What `reweave plan --output json` said
+    /// What `reweave plan -o FILE` has written, or `reweave --output json plan` said
     plan: PathBuf,
     /// The fabric's file
     #[arg(long, value_name = "FABRIC.toml")]
@@ -58,6 +60,8 @@ fn share(text: &str) -> Result<f64, String> {
 struct Verdict {
     sound: bool,
     why: Vec<String>,
+    /// Pins of which nobody can tell whether they lead anywhere.
+    not_looked_at: Vec<String>,
     /// Of each leg of its course, where it has one.
     legs: Vec<LegVerdict>,
     /// Jobs that it touches, as the plan tells.
@@ -72,18 +76,10 @@ struct LegVerdict {
     why: Vec<String>,
 }
 
-/// As it was printed: beside what else was answered, or by itself.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Printed {
-    Answer { plan: Box<Plan> },
-    Alone(Box<Plan>),
-}
-
 impl Check {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let fabric = input::fabric(&self.fabric)?;
-        let plan = read(&self.plan)?;
+        let plan = kept::read(&self.plan)?.plan;
         let verdict = judge(&fabric, &plan, &self.asked).map_err(|source| {
             let path = self.plan.clone();
             CliError::OtherFabric { path, source }
@@ -94,17 +90,6 @@ impl Check {
             false => ExitCode::FAILURE,
         })
     }
-}
-
-fn read(path: &Path) -> Result<Plan, CliError> {
-    let read = serde_json::from_slice(&input::bytes(path)?);
-    let printed: Printed = read.map_err(|source| CliError::NoPlan {
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(match printed {
-        Printed::Answer { plan } | Printed::Alone(plan) => *plan,
-    })
 }
 
 /// What a plan is judged on.
@@ -139,6 +124,17 @@ impl Ground {
     }
 }
 
+/// Who has which address, by the file of the fabric and by the plan; and whether the plan says so at all.
+fn owners(fabric: &Fabric, plan: &Plan) -> Result<(BTreeMap<Ipv4Addr, NodeId>, bool), Unknown> {
+    let own = fabric.nodes();
+    let own = own.filter_map(|(node, _)| Some((fabric.address(node)?, node)));
+    let base = plan.base.as_ref();
+    let told = base.map_or(Ok(None), |base| base.owners(fabric))?;
+    let are_told = told.is_some();
+    let all = own.chain(told.unwrap_or_default()).collect();
+    Ok((all, are_told))
+}
+
 /// The plan by itself, and each leg of its course from where that says it begins.
 fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknown> {
     let ground = Ground::of(fabric, named, asked)?;
@@ -149,12 +145,11 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknow
         (tables, circuits, Course::default())
     };
     let (tables, circuits, course) = course.transpose()?.unwrap_or_else(first);
-    let addresses = fabric.nodes();
-    let addresses = addresses.filter_map(|(node, _)| Some((fabric.address(node)?, node)));
+    let (addresses, are_told) = owners(fabric, named)?;
     let nothing = Tables::new();
     let in_force = Network {
         fabric,
-        addresses: &addresses.collect(),
+        addresses: &addresses,
         down: &ground.down,
         generation: plan.parent,
         pins: &ground.pins,
@@ -175,7 +170,10 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknow
     } else {
         &departing
     };
-    let mut why = words(&check(at_rest, &plan).err().unwrap_or_default());
+    let mut found = check(at_rest, &plan).err().unwrap_or_default();
+    let unjudged = found.extract_if(.., |it| !are_told && leads_nowhere(it));
+    let unjudged: BTreeSet<_> = unjudged.map(|it| not_looked_at(&it)).collect();
+    let mut why = words(&found);
     why.extend(named.hindered_by.clone());
     why.extend(has_no_course(named, &plan, &ground).then(|| NO_COURSE.to_owned()));
     let legs = judge_legs(&departing, &course);
@@ -185,7 +183,24 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknow
         let arrives = check_course(&departing, &course, (&plan.tables, &wanted));
         why.extend(words(&arrives.err().unwrap_or_default()));
     }
-    Ok(Verdict::of(why, &legs, named))
+    Ok(Verdict {
+        not_looked_at: unjudged.into_iter().collect(),
+        ..Verdict::of(why, &legs, named)
+    })
+}
+
+/// It may be for want of addresses: neither the plan nor the fabric file need have them.
+fn leads_nowhere(why: &Unsound) -> bool {
+    let nowhere = PinFault::NoSuchDestination;
+    matches!(why, Unsound::BadPin { fault, .. } if *fault == nowhere)
+}
+
+fn not_looked_at(why: &Unsound) -> String {
+    let pin = match why {
+        Unsound::BadPin { pin, .. } => pin.to_string(),
+        other => other.to_string(),
+    };
+    format!("{pin}: neither the fabric file nor the plan says who has that address")
 }
 
 const NO_COURSE: &str = "when it was shown there was no order in which it could begin";
@@ -213,6 +228,7 @@ impl Verdict {
         Self {
             sound: why.is_empty() && legs.iter().all(|leg| leg.sound),
             why,
+            not_looked_at: Vec::new(),
             legs,
             touched: plan.touched.clone(),
         }
@@ -224,6 +240,9 @@ fn show(page: &mut Page, verdict: &Verdict) {
     page.line(&page.ink(Ink::Bold, word));
     for why in &verdict.why {
         page.line(&format!("  {why}"));
+    }
+    for what in &verdict.not_looked_at {
+        page.line(&format!("  not looked at: {what}"));
     }
     for leg in &verdict.legs {
         let word = if leg.sound { "sound" } else { "unsound" };
@@ -442,6 +461,46 @@ mod tests {
             &Asked::default(),
         );
         assert!(said.contains("pins"), "{said}");
+    }
+
+    /// Its file has no addresses, as the agents know theirs.
+    #[test]
+    fn whom_pins_lead_to_is_known_from_the_plan_or_not_judged() {
+        let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 1\n\
+                    host_gbps = 1\nuplink_gbps = 1\n";
+        let fabric = Fabric::parse("f.toml", text).unwrap();
+        let flow =
+            json!({ "protocol": "tcp", "source": "10.0.0.1:1", "destination": "10.0.0.2:2" });
+        let hop = json!({ "from": "leaf0", "link": "leaf0-spine1", "to": "spine1" });
+        let pins = json!([{ "flow": flow, "hop": hop }]);
+        let plan = |addresses: Value| -> Plan {
+            let plan = on(
+                opened(&ring(), "ocs0", "3-4"),
+                &json!({ "addresses": addresses }),
+            );
+            let mut plan = serde_json::to_value(plan).unwrap();
+            for part in ["tables", "circuits"] {
+                plan[part] = json!({});
+                plan["base"][part] = json!({});
+            }
+            (plan["pins"], plan["base"]["pins"]) = (pins.clone(), pins.clone());
+            serde_json::from_value(plan).unwrap()
+        };
+        let judged = |addresses| judge(&fabric, &plan(addresses), &Asked::default()).unwrap();
+        let known = judged(json!({ "10.0.0.2": "h1" }));
+        assert!(known.sound && known.not_looked_at.is_empty(), "{known:?}");
+        let nobody = judged(json!({}));
+        assert!(
+            nobody.why[0].contains("no node has the address"),
+            "{nobody:?}"
+        );
+        let untold = judged(Value::Null);
+        assert!(untold.sound, "{untold:?}");
+        let said = &untold.not_looked_at[..];
+        assert!(
+            said.len() == 1 && said[0].contains("leaf0-spine1: neither"),
+            "{said:?}"
+        );
     }
 
     #[test]

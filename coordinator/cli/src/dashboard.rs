@@ -11,6 +11,7 @@ use reweave_link::visit::Visit;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
+use crate::voice::tell;
 use crate::{Output, print};
 
 pub(crate) const LONGEST_HOURS: u64 = 12;
@@ -53,14 +54,16 @@ impl Dashboard {
 /// Without TLS the page is shown on the coordinator's own machine alone.
 fn hint_at_tunnel(http: SocketAddr, machine: IpAddr) {
     let port = http.port();
-    eprintln!("from another machine it is reached with  ssh -L {port}:{http} {machine}");
+    tell(&format!(
+        "from another machine it is reached with  ssh -L {port}:{http} {machine}"
+    ));
 }
 
 fn hint_at_authority() {
-    eprintln!(
+    tell(&format!(
         "the browser has to trust the cluster's authority, {AUTHORITY_CERTIFICATE} in the folder of your \
          certificate"
-    );
+    ));
 }
 
 /// The secret is made here, and the coordinator learns its digest alone.

@@ -24,6 +24,7 @@ use crate::config::beside;
 use crate::dashboard::{self, Link};
 use crate::error::CliError;
 use crate::parting::is_ignored;
+use crate::voice::{say, tell};
 
 /// Where the commands look for a coordinator when nobody says where it is.
 const AT: &str = "127.0.0.1:7332";
@@ -57,12 +58,12 @@ impl Dev {
         let _held = place.hold()?;
         place.prepare()?;
         let mut programs = place.start()?;
-        println!("{}", place.dashboard(&mut programs)?);
-        eprintln!(
+        say(&(place.dashboard(&mut programs)? + "\n"))?;
+        tell(&format!(
             "{} is a cluster of one, until Ctrl-C; it is asked with REWEAVE_IDENTITY={}",
             place.node,
             place.operator().display()
-        );
+        ));
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(CliError::Start)?;
         runtime.block_on(until_the_end(&mut programs))

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,7 +16,7 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::{Output, print, say};
+use crate::{Output, kept, print, say};
 
 /// The fabric as its agents see it, as a file: interfaces and their speeds, LLDP, routes and traces
 ///
@@ -94,9 +93,7 @@ fn keep(
         path: file.to_owned(),
         source,
     };
-    let beside = file.with_extension("part");
-    fs::write(&beside, text).map_err(failed)?;
-    fs::rename(&beside, file).map_err(failed)?;
+    kept::write(file, text).map_err(failed)?;
     let written = Written {
         file,
         nodes: fabric.nodes().len(),

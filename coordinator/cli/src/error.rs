@@ -15,7 +15,7 @@ use reweave_formats::chakra::ChakraError;
 use reweave_formats::flight_recorder::FlightRecorderError;
 use reweave_formats::kubernetes::KubernetesError;
 use reweave_formats::nccl::NcclError;
-use reweave_formats::nccl_inspector::InspectorError;
+use reweave_formats::nccl_inspector;
 use reweave_formats::nccl_topo::TopoError;
 use reweave_formats::slurm::SlurmError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
@@ -35,6 +35,8 @@ use reweave_planner::workload::job::preset::PresetError;
 use reweave_planner::workload::recorded::RecordedError;
 use thiserror::Error;
 
+use crate::json::Misread;
+use crate::kept::Whose;
 use crate::sim::collective::is_bad_input;
 
 #[derive(Debug, Error)]
@@ -94,8 +96,23 @@ pub(crate) enum CliError {
         generation: Generation,
         source: Box<CliError>,
     },
-    #[error("plan {generation} is not in the history any more; see `reweave history`")]
+    #[error(
+        "there is no plan {generation} in the history: none was made by that number, or it is not kept any more; \
+         `reweave history` lists those that are"
+    )]
     Lost { generation: Generation },
+    #[error(
+        "plan {generation} is not on offer: {what}; see `reweave plan show {generation}`, and make another with \
+         `reweave plan`"
+    )]
+    NotOffered {
+        generation: Generation,
+        what: String,
+    },
+    #[error(
+        "no job is registered as {job:?}, and no host is called so; `reweave jobs` lists jobs, `reweave hosts` hosts"
+    )]
+    NothingToExplain { job: String },
     #[error(transparent)]
     NoTree(#[from] NoTree),
     #[error(transparent)]
@@ -163,20 +180,39 @@ pub(crate) enum CliError {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("{}{line}: {place} is not as it was shown any more: plan again, and change nothing in the file", path.display())]
+    Edited {
+        path: PathBuf,
+        /// With a colon, where it is known.
+        line: String,
+        place: String,
+    },
+    #[error("{} was made for {theirs}, and this certificate is of {ours}: plan again here", path.display())]
+    OtherCluster {
+        path: PathBuf,
+        theirs: Box<Whose>,
+        ours: Box<Whose>,
+    },
+    #[error(
+        "no host has reported yet where its links lead: start their agents, of which `reweave hosts` tells{instead}"
+    )]
+    NoneReported { instead: &'static str },
+    #[error("too few hosts are reached: {why}")]
+    NotReached { why: String },
+    #[error("there are no hosts")]
+    NoHosts,
+    #[error("{} says nothing of its cluster, nor what it was when it was shown: carry out what `reweave plan -o FILE` writes", path.display())]
+    Unmarked { path: PathBuf },
+    #[error("there is no plan that could be written to {}", path.display())]
+    NothingToKeep { path: PathBuf },
     #[error("{} is a plan for another fabric", path.display())]
     OtherFabric { path: PathBuf, source: Unknown },
     #[error("{} is not what `reweave plan topology --output json` says", path.display())]
-    BadPlan {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
+    BadPlan { path: PathBuf, source: Misread },
     #[error("{}: {problem}; plan again with `reweave plan topology`", path.display())]
     UntruePlan { path: PathBuf, problem: String },
     #[error("{} is not what `reweave plan shard --output json` says", path.display())]
-    BadShards {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
+    BadShards { path: PathBuf, source: Misread },
     #[error(
         "{}: {job} cannot go on as it was: {problem}; plan without --after, or for the cluster it was",
         path.display()
@@ -197,10 +233,7 @@ pub(crate) enum CliError {
     #[error("{} holds no line of nccl-tests", path.display())]
     NothingMeasured { path: PathBuf },
     #[error("{} is no evidence", path.display())]
-    BadEvidence {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
+    BadEvidence { path: PathBuf, source: Misread },
     #[error("{} does not fit the fabric", path.display())]
     UnfitEvidence {
         path: PathBuf,
@@ -273,19 +306,35 @@ pub(crate) enum CliError {
     Collective(CollectiveError),
     #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
     NoPayload,
-    #[error(transparent)]
-    Chakra(ChakraError),
+    #[error("{files}")]
+    Chakra { files: String, source: ChakraError },
     #[error("{}", path.display())]
     FlightRecorder {
         path: PathBuf,
         source: FlightRecorderError,
     },
-    #[error(transparent)]
-    Inspector(InspectorError),
-    #[error("{0}")]
-    Recorded(RecordedError),
+    #[error("{}", path.display())]
+    Inspector {
+        path: PathBuf,
+        source: nccl_inspector::Problem,
+    },
+    #[error("{files}")]
+    Recorded {
+        files: String,
+        source: RecordedError,
+    },
     #[error("{option} {} is out of its range", figure(*value))]
     BadOption { option: &'static str, value: f64 },
+    #[error(
+        "--rate {} by flows of --flow-rate {} asks for more than {most} flows over each link",
+        figure(*rate),
+        figure(*flow_rate)
+    )]
+    TooManyFlows {
+        rate: f64,
+        flow_rate: f64,
+        most: f64,
+    },
     #[error("--lossy {text} names no link with the share that it loses, as in leaf0-spine1=0.01")]
     BadLoss { text: String },
     #[error(
@@ -318,6 +367,8 @@ pub(crate) enum CliError {
         "{text:?} is no stretch of time: write 2026-11-20T14:00/10m (UTC), or 1h/10m for an hour ago"
     )]
     BadSpan { text: String },
+    #[error("{text:?} ends later than any moment: take less time")]
+    BeyondTime { text: String },
     #[error("{of} knows of no traffic between hosts of the recorded fabric")]
     NothingSent { of: String },
     #[error("the fabric has no host named {name:?}; say under [hosts] which one takes its place")]
@@ -366,10 +417,15 @@ impl CliError {
         let path = fabric.to_owned();
         match self {
             Self::Simulation(SimulationError::Network(_) | SimulationError::Collective { .. })
-            | Self::Collective(CollectiveError::NoWay { .. })
+            | Self::Collective(
+                CollectiveError::NoWay { .. }
+                | CollectiveError::TooFewHosts { .. }
+                | CollectiveError::SharedHost { .. },
+            )
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::NoSuchLink { .. }
             | Self::NoHost { .. }
+            | Self::NoHosts
             | Self::NoLinkOfNic { .. }
             | Self::NoHostAddress { .. }
             | Self::NoTree(_)
@@ -379,6 +435,14 @@ impl CliError {
                 source: Box::new(self),
             },
             other => other,
+        }
+    }
+
+    /// The same where the fabric may be the coordinator's.
+    pub(crate) fn on_any(self, fabric: Option<&Path>) -> Self {
+        match fabric {
+            Some(fabric) => self.on(fabric),
+            None => self,
         }
     }
 
@@ -393,6 +457,7 @@ impl CliError {
             | Self::Token(_)
             | Self::Pki(_)
             | Self::BadOption { .. }
+            | Self::TooManyFlows { .. }
             | Self::BadLoss { .. }
             | Self::BadBound { .. }
             | Self::NoKey
@@ -412,6 +477,9 @@ impl CliError {
             | Self::NoSuchPanel { .. }
             | Self::NoPlan { .. }
             | Self::OtherFabric { .. }
+            | Self::Edited { .. }
+            | Self::OtherCluster { .. }
+            | Self::Unmarked { .. }
             | Self::BadPlan { .. }
             | Self::UntruePlan { .. }
             | Self::NotLaid { .. }
@@ -428,14 +496,9 @@ impl CliError {
             | Self::NoHostfile
             | Self::NoCsv
             | Self::NothingMeasured { .. }
-            | Self::BadEvidence { .. }
-            | Self::UnfitEvidence { .. }
             | Self::NoSuchJob { .. }
             | Self::NoFlow { .. }
             | Self::IsThere { .. }
-            | Self::NoPayload
-            | Self::BadSpan { .. }
-            | Self::NotInFabric { .. }
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }
             | Self::Shards { .. }
@@ -445,9 +508,21 @@ impl CliError {
             Self::Store { source, .. } if source.is_bad_input() => 2,
             Self::Collective(error) if is_bad_input(error) => 2,
             Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
-            _ if self.is_of_a_file() => 2,
+            _ if self.is_of_a_file() || self.is_of_what_is_asked() => 2,
             _ => 1,
         }
+    }
+
+    /// Whether there is nothing of that kind to ask for.
+    fn is_of_what_is_asked(&self) -> bool {
+        matches!(
+            self,
+            Self::NoPayload
+                | Self::BadSpan { .. }
+                | Self::BeyondTime { .. }
+                | Self::NotInFabric { .. }
+                | Self::NothingToExplain { .. }
+        )
     }
 
     /// Whether a file that was given cannot be read, or is not what it has to be.
@@ -456,17 +531,20 @@ impl CliError {
             self,
             Self::Read { .. }
                 | Self::TooLarge { .. }
+                | Self::BadEvidence { .. }
+                | Self::UnfitEvidence { .. }
                 | Self::InputTwice
                 | Self::NotText { .. }
                 | Self::Input(_)
+                | Self::NoHosts
                 | Self::Profile { .. }
                 | Self::Operators { .. }
                 | Self::Preset { .. }
                 | Self::TaskGraph { .. }
-                | Self::Chakra(_)
+                | Self::Chakra { .. }
                 | Self::FlightRecorder { .. }
-                | Self::Inspector(_)
-                | Self::Recorded(_)
+                | Self::Inspector { .. }
+                | Self::Recorded { .. }
         )
     }
 }

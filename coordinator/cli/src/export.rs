@@ -12,9 +12,13 @@ use reweave_formats::nccl::{self, Environment};
 use reweave_formats::nccl_topo::{Net, TopoError, corrected, nics};
 use reweave_formats::slurm::{Plugin, Release};
 
+use crate::ask::Reach;
 use crate::error::CliError;
+use crate::job::{Hostlist, hostlist};
+use crate::nccl::derived;
 use crate::say;
 use crate::sim::input;
+use crate::voice::tell;
 
 /// The fabric, as a scheduler reads it, so that it places jobs where the network is near; and what NCCL is told
 #[derive(Debug, Subcommand)]
@@ -64,6 +68,17 @@ pub(crate) struct ForNccl {
     /// Which NCCL will read it; what that would pass over without a word is refused
     #[arg(long, value_name = "2.N", default_value = "2.28")]
     nccl: String,
+    /// For a job on these hosts, in this order, as Slurm writes them: NICs and queue pairs by what the coordinator knows
+    /// of their links, where they are not named
+    #[arg(long, value_name = "LIST", value_parser = hostlist)]
+    hosts: Option<Hostlist>,
+    /// How large the all-reduces are that decide: algorithm and protocol, for collectives of all sizes, are those that
+    /// are quickest at this one
+    #[arg(long, value_name = "N", requires = "hosts", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    all_reduce_bytes: Option<u64>,
+    /// How many ranks each host has
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "all_reduce_bytes", value_parser = clap::value_parser!(u16).range(1..))]
+    ranks_per_host: u16,
     /// The NICs to use, such as mlx5_0 or mlx5_0:1; none that only begins so [NCCL_IB_HCA]
     #[arg(long, value_name = "NIC", value_delimiter = ',')]
     hca: Vec<String>,
@@ -105,14 +120,14 @@ pub(crate) struct ForTopo {
 }
 
 impl Export {
-    pub(crate) fn run(&self) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(&self, reach: &Reach) -> Result<ExitCode, CliError> {
         let text = match self {
             Self::SlurmTree(asked) => asked.emitted(Plugin::Tree),
             Self::SlurmBlock(asked) => asked.emitted(Plugin::Block),
             Self::SlurmYaml(asked) => asked.emitted(Plugin::Yaml),
             Self::Kubernetes(asked) => asked.emitted(|fabric, tree| Ok(labels(fabric, tree)?)),
             Self::Kueue(asked) => asked.emitted(),
-            Self::Nccl(asked) => asked.emitted(),
+            Self::Nccl(asked) => asked.emitted(reach),
             Self::NcclTopo(asked) => asked.emitted(),
         };
         say(&text?)
@@ -148,17 +163,27 @@ impl ForSlurm {
 }
 
 impl ForNccl {
-    fn emitted(&self) -> Result<String, CliError> {
+    /// What is named wins over what is derived.
+    fn emitted(&self, reach: &Reach) -> Result<String, CliError> {
         let release: nccl::Release = self.nccl.parse()?;
-        let environment = Environment {
+        let mut environment = self.named();
+        if let Some(Hostlist(hosts)) = &self.hosts {
+            let found = derived(reach, hosts, self.all_reduce_bytes, self.ranks_per_host)?;
+            found.remarks.iter().for_each(|remark| tell(remark));
+            found.complete(&mut environment);
+        }
+        Ok(environment.emit(release)?)
+    }
+
+    fn named(&self) -> Environment {
+        Environment {
             devices: self.hca.clone(),
             queue_pairs: self.queue_pairs,
             dscp: self.dscp,
             algorithms: self.algorithm.clone(),
             protocols: self.protocol.clone(),
             profiler: self.profiler.clone(),
-        };
-        Ok(environment.emit(release)?)
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
-use crate::{Output, print, show};
+use crate::{Output, print, show, trouble};
 
 /// The agents, those in trouble first: what each of them says of itself
 #[derive(Debug, Args)]
@@ -71,15 +71,15 @@ impl Hosts {
 
 impl Links {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let status = self.only.look(reach)?;
+        let mut coordinator = Coordinator::reach(reach)?;
+        let status = self.only.seen_by(&mut coordinator)?;
+        let findings = coordinator.findings()?;
         let of_these = |link: &&LinkStatus| self.only.has([&link.hop.from, &link.hop.to]);
         let mut links: Vec<_> = status.links.iter().filter(of_these).collect();
-        // Thousandths, since shares have no order.
-        let load = |link: &LinkStatus| (show::links::load(link) * 1e3) as u64;
-        links.sort_by_key(|link| (link.up, Reverse(load(link))));
+        links.sort_by_cached_key(|link| trouble::rank(link, &findings));
         let answer = LinksAnswer { links };
         print(output, &answer, |page| {
-            show::links::table(page, &answer.links);
+            show::links::table(page, &answer.links, &findings);
         })
     }
 }
@@ -108,9 +108,13 @@ fn passed(flow: &FlowStatus) -> Vec<&str> {
 }
 
 impl Only {
-    /// A name that no node has is a mistake, and not an empty table.
     fn look(&self, reach: &Reach) -> Result<Status, CliError> {
-        let status = Coordinator::reach(reach)?.status()?;
+        self.seen_by(&mut Coordinator::reach(reach)?)
+    }
+
+    /// A name that no node has is a mistake, and not an empty table.
+    fn seen_by(&self, coordinator: &mut Coordinator) -> Result<Status, CliError> {
+        let status = coordinator.status()?;
         let is_unknown = |node: &&String| !status.agents.iter().any(|agent| agent.node == **node);
         match self.nodes.iter().find(is_unknown) {
             Some(node) => Err(CliError::NoSuchNode { node: node.clone() }),

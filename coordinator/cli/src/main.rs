@@ -3,6 +3,12 @@
 //! It asks the coordinator and shows what it answers, and decides nothing by itself. Data goes to
 //! standard output, words to standard error; exit 0 is done, 1 failed, 2 bad usage or input.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic when nobody reads any more: the voice does not"
+)]
+
 mod apply;
 mod ask;
 mod audit;
@@ -20,11 +26,14 @@ mod fim;
 mod job;
 mod jobs;
 mod join;
+mod json;
+mod kept;
 mod look;
 mod maintenance;
 mod manual;
 mod membership;
 mod names;
+mod nccl;
 mod page;
 mod pairs;
 mod parting;
@@ -37,23 +46,29 @@ mod standing;
 mod steer;
 mod top;
 mod trace;
+mod trouble;
+mod voice;
 mod watch;
 mod work;
 
+use std::any::TypeId;
 use std::env;
-use std::io::{self, Write};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use reweave_common::operator::{NotSeen, Plan, Record, Refused, Request, Response, Steering};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use reweave_common::operator::{Findings, NotSeen, Record, Refused, Request, Response, Steering};
 use reweave_common::plan::Generation;
 use serde::Serialize;
 
-use ask::{Coordinator, Reach};
+use ask::{Coordinator, Reach, Seen};
 use error::CliError;
+use kept::{Keep, Shown, Whose};
 use names::Names;
 use page::Page;
-use standing::Leaderless;
+use standing::{Answer, Leaderless};
+use voice::{in_a_line, say, say_as_asked, tell, tell_as_is};
 
 /// Measures a training cluster, finds what slows its jobs, and mends it while they run
 #[derive(Debug, Parser)]
@@ -115,7 +130,6 @@ enum Command {
     Explain(causes::Explain),
     /// What would mend it, what that promises, and why this and not something else
     Plan(plan::Plan),
-    /// Carry out the plan that makes this generation, and see what comes of it
     Apply(apply::Apply),
     Approve(apply::Approve),
     Diff(plan::Diff),
@@ -162,23 +176,41 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let outcome = match parsed(env::args_os()) {
+        Ok(arguments) => run(&arguments),
         Err(error) if error.use_stderr() => return refuse(&error),
-        Err(error) => error.exit(),
+        Err(help) => say_as_asked(&help),
     };
-    let outcome = run(&arguments);
     outcome.unwrap_or_else(|error| {
-        eprintln!("error: {}", page::in_a_line(&error.told()));
+        tell(&format!("error: {}", error.told()));
         ExitCode::from(error.exit_code())
     })
 }
 
+fn parsed(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    let grammar = refusing_empty_names(Arguments::command());
+    Arguments::from_arg_matches(&grammar.try_get_matches_from(words)?)
+}
+
+/// Whichever command it is: but what a command runs may be told nothing at all.
+fn refusing_empty_names(command: clap::Command) -> clap::Command {
+    let text = TypeId::of::<String>();
+    let is_name = move |arg: &Arg| {
+        let is_of_others = arg.is_last_set() || arg.is_trailing_var_arg_set();
+        arg.get_value_parser().type_id() == text && !is_of_others
+    };
+    let named = command.mut_args(move |arg| match is_name(&arg) {
+        true => arg.value_parser(NonEmptyStringValueParser::new()),
+        false => arg,
+    });
+    named.mut_subcommands(refusing_empty_names)
+}
+
 /// What is wrong with the words that were given. They are quoted: such that steer a terminal are not.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let plain = env::args_os().map(|word| page::in_a_line(&word.to_string_lossy()));
-    let again = Arguments::try_parse_from(plain).err();
-    eprint!("{}", again.as_ref().unwrap_or(error).render());
+    let plain = env::args_os().map(|word| in_a_line(&word.to_string_lossy()));
+    let again = parsed(plain.map(OsString::from)).err();
+    tell_as_is(&again.as_ref().unwrap_or(error).render().to_string());
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
@@ -219,35 +251,51 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Audit(audit) => audit.run(reach, *output),
         Command::Discover(discover) => discover.run(reach, *output),
         Command::Sim(command) => command.run(*output),
-        Command::Export(export) => export.run(),
+        Command::Export(export) => export.run(reach),
         Command::Manual(manual) => manual.run(),
     }
 }
 
 fn show_status(reach: &Reach, output: Output, detail: Detail) -> Result<ExitCode, CliError> {
-    let Some(status) = Coordinator::reach(reach)?.status_if_led()? else {
-        return show_standing(reach, output);
+    let mut coordinator = Coordinator::reach(reach)?;
+    let status = match coordinator.seen()? {
+        Seen::Led(status) => status,
+        Seen::Leaderless(answers) => return show_standing(&answers, output),
+    };
+    // What is printed for scripts has no findings, and waits for none.
+    let findings = match output {
+        Output::Table => found_by(&mut coordinator, status.generation),
+        _ => none_under(status.generation),
     };
     print(output, &status, |page| {
-        show::status(page, &status, &Names::of(&status), detail);
+        show::status(page, &status, &findings, &Names::of(&status), detail);
     })
 }
 
+/// Whoever is not told what is wrong sees all else, and that.
+fn found_by(coordinator: &mut Coordinator, generation: Generation) -> Findings {
+    coordinator.findings().unwrap_or_else(|error| {
+        tell(&format!("what is found is not known: {}", error.told()));
+        none_under(generation)
+    })
+}
+
+fn none_under(generation: Generation) -> Findings {
+    Findings {
+        generation,
+        findings: Vec::new(),
+        not_seen: NotSeen::default(),
+    }
+}
+
 /// Nobody leads, and whoever asks what is wrong needs to know who is missing.
-fn show_standing(reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+fn show_standing(answers: &[Answer], output: Output) -> Result<ExitCode, CliError> {
     let leader = None;
     let nobody_leads = CliError::Refused(Refused::NotLeading { leader });
-    let answers = standing::ask_all(reach)?;
-    if let Some(seen) = Leaderless::of(&answers) {
+    if let Some(seen) = Leaderless::of(answers) {
         print(output, &seen, |page| show::leaderless(page, &seen))?;
     }
     Err(nobody_leads)
-}
-
-#[derive(Serialize)]
-struct PlanAnswer<'a> {
-    plan: &'a Option<Box<Plan>>,
-    not_seen: &'a NotSeen,
 }
 
 #[derive(Serialize)]
@@ -257,17 +305,33 @@ struct HistoryAnswer<'a> {
 
 /// Asks, and shows the answer with the names of the nodes that it speaks of.
 fn show(reach: &Reach, output: Output, request: &Request) -> Result<ExitCode, CliError> {
+    show_and_keep(reach, output, request, &Keep::default())
+}
+
+/// The same, and a plan is written down.
+fn show_and_keep(
+    reach: &Reach,
+    output: Output,
+    request: &Request,
+    keep: &Keep,
+) -> Result<ExitCode, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let names = Names::of(&coordinator.status()?);
     match coordinator.ask(request)? {
-        Response::Findings(findings) => print(output, &findings, |page| {
-            show::findings(page, &findings, &names);
-        }),
-        Response::Plan { plan, not_seen } => {
-            let answer = PlanAnswer {
-                plan: &plan,
-                not_seen: &not_seen,
+        Response::Findings(findings) => {
+            // Whom a collision hurts is told to people alone.
+            let jobs = match output {
+                Output::Table => coordinator.jobs()?,
+                _ => Vec::new(),
             };
+            print(output, &findings, |page| {
+                show::findings(page, &findings, &names, &jobs);
+            })
+        }
+        Response::Plan { plan, not_seen } => {
+            let cluster = Whose::of(coordinator.identity());
+            let answer = Shown::new(cluster, plan.as_deref(), &not_seen)?;
+            keep.keep(&answer)?;
             print(output, &answer, |page| {
                 show::plan(page, plan.as_deref(), &names);
                 show::not_seen(page, &not_seen, &names);
@@ -315,21 +379,36 @@ fn print(
     say(&text)
 }
 
-fn say(text: &str) -> Result<ExitCode, CliError> {
-    let mut stdout = io::stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
-    match written {
-        // Whoever closed the pipe has seen enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Say(error)),
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn asked(words: &[&str]) -> Result<Arguments, String> {
+        let words = ["reweave"].iter().chain(words).map(OsString::from);
+        parsed(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_name_that_is_empty_is_none_whichever_command_is_given_it() {
+        for words in [
+            &["maintenance", ""][..],
+            &["maintenance", "", "--finish"],
+            &["plan", "drain", "leaf0-spine0", ""],
+            &["plan", "order", ""],
+            &["job", "freeze", ""],
+            &["job", "end", ""],
+            &["cluster", "token", "--role", "agent", ""],
+            &["explain", ""],
+            &["--coordinator", "", "status"],
+        ] {
+            let told = asked(words).unwrap_err();
+            assert!(
+                told.contains("a value is required for"),
+                "{words:?}: {told}"
+            );
+        }
+        assert!(asked(&["maintenance", "leaf0", "--", "grep", ""]).is_ok());
+    }
 
     #[test]
     fn the_manual_has_a_page_for_each_command_with_its_options() {

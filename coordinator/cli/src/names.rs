@@ -38,7 +38,7 @@ impl Names {
         }
     }
 
-    fn node(&self, address: Ipv4Addr) -> String {
+    pub(crate) fn node(&self, address: Ipv4Addr) -> String {
         let known = self.nodes.get(&address).cloned();
         known.unwrap_or_else(|| address.to_string())
     }

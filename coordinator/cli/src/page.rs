@@ -27,10 +27,9 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn for_stdout() -> Self {
-        let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
             text: String::new(),
-            colour: io::stdout().is_terminal() && !plain,
+            colour: io::stdout().is_terminal() && !is_plain(),
         }
     }
 
@@ -91,6 +90,11 @@ impl Page {
     }
 }
 
+/// Whether whoever looks wants no colours.
+pub(crate) fn is_plain() -> bool {
+    env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
 struct Column {
     width: usize,
     figures: bool,
@@ -106,16 +110,6 @@ impl Column {
             figures: !rows.is_empty() && cells().all(is_figure),
         }
     }
-}
-
-/// What went wrong, in one line, whoever's words are in it.
-pub(crate) fn in_a_line(words: &str) -> String {
-    shown(words, |_| false)
-}
-
-/// Says it beside the data.
-pub(crate) fn tell(words: &str) {
-    eprintln!("{}", in_a_line(words));
 }
 
 /// An address is a name, though it begins as figures do.
@@ -153,6 +147,15 @@ fn width(text: &str) -> usize {
     visible.count()
 }
 
+/// So many of them, and how many more there are.
+pub(crate) fn first_of(words: &[String], most: usize, between: &str) -> String {
+    let shown = words[..most.min(words.len())].join(between);
+    match words.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// `0.4 s`, `12 s`, `3 min`, `5 h`, `2 d`.
 pub(crate) fn age(millis: u64) -> String {
     let seconds = millis / 1000;
@@ -162,6 +165,16 @@ pub(crate) fn age(millis: u64) -> String {
         120..7200 => format!("{} min", seconds / 60),
         7200..172_800 => format!("{} h", seconds / 3600),
         _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// `12.345 us`, `70.000 s`, `3 min`: in the unit in which it has no more digits than anybody reads.
+pub(crate) fn micros(us: f64) -> String {
+    match us {
+        120e6.. => age((us / 1e3) as u64),
+        1e6.. => format!("{:.3} s", us / 1e6),
+        1e3.. => format!("{:.3} ms", us / 1e3),
+        _ => format!("{us:.3} us"),
     }
 }
 
@@ -220,7 +233,6 @@ mod tests {
             let expected = format!("\u{fffd}]0;mine\u{fffd} \u{fffd}[2J{ink}\u{fffd}\n");
             assert_eq!(page.shown(), expected);
         }
-        assert_eq!(in_a_line("a\nb\x1b"), "a\u{fffd}b\u{fffd}");
     }
 
     #[test]
@@ -229,6 +241,15 @@ mod tests {
         assert_eq!(
             ages,
             ["0.0 s", "0.4 s", "9.9 s", "59 s", "2 min", "2 h", "2 d"]
+        );
+    }
+
+    #[test]
+    fn times_have_no_more_digits_than_anybody_reads() {
+        let times = [0.4, 12.3456, 2072.0, 70e6, 240e6].map(micros);
+        assert_eq!(
+            times,
+            ["0.400 us", "12.346 us", "2.072 ms", "70.000 s", "4 min"]
         );
     }
 }

@@ -15,6 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
+use crate::voice::tell;
 
 /// What shells add to the number of the signal that ended a program.
 const BY_SIGNAL: i32 = 128;
@@ -107,7 +108,7 @@ async fn end_by(mut ending: Signal, number: i32) {
     // Never given back: nothing else is begun.
     let _ended = tokio::task::spawn_blocking(|| mem::forget(lock(&ATTENDED))).await;
     if let Some(word) = lock(&LAST_WORD).take() {
-        eprintln!("{word}");
+        tell(&word);
     }
     process::exit(BY_SIGNAL + number);
 }

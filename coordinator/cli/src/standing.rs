@@ -13,9 +13,8 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use crate::ask::{Reach, exchange};
+use crate::ask::exchange;
 use crate::error::CliError;
-use crate::parting;
 
 /// Whoever is there says how it stands without asking anybody.
 const PATIENCE: Duration = Duration::from_millis(900);
@@ -46,13 +45,7 @@ pub(crate) struct Stands {
 }
 
 /// Asks all of them beside each other, also those that the others know of. Some may say nothing in time.
-pub(crate) fn ask_all(reach: &Reach) -> Result<Vec<Answer>, CliError> {
-    let (addresses, identity) = (reach.addresses()?, reach.own_identity()?);
-    let runtime = parting::runtime()?;
-    Ok(runtime.block_on(asked(addresses, identity)))
-}
-
-async fn asked(mut addresses: Vec<SocketAddr>, identity: Identity) -> Vec<Answer> {
+pub(crate) async fn asked(mut addresses: Vec<SocketAddr>, identity: Identity) -> Vec<Answer> {
     let deadline = Instant::now() + PATIENCE;
     let (mut asking, mut answers) = (JoinSet::new(), Vec::new());
     for &address in &addresses {

@@ -12,6 +12,7 @@ use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
 use crate::page::{Ink, Page, age};
+use crate::voice::tell;
 use crate::{Output, print, show};
 
 const GLANCE: Duration = Duration::from_millis(100);
@@ -161,7 +162,7 @@ fn traced_anew(
             return Ok(flows);
         }
         if waited > LONGEST {
-            eprintln!("not everything was traced anew: see how old each way is");
+            tell("not everything was traced anew: see how old each way is");
             return Ok(flows);
         }
         coordinator.wait(GLANCE);

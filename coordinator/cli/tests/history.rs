@@ -44,6 +44,18 @@ fn second(second: u64) -> Moment {
 
 /// What h0 sends to h2 and h1 to h3, which meet on the way over spine0.
 fn sent(host: u8, at: u64, seen: bool) -> Entry {
+    match seen {
+        true => sent_over(host, at, "spine0"),
+        false => sent_along(host, at, None),
+    }
+}
+
+fn sent_over(host: u8, at: u64, spine: &str) -> Entry {
+    let hops = format!("h{host}/0 leaf0/2 {spine}/1 leaf1/{host}");
+    sent_along(host, at, Some(hops))
+}
+
+fn sent_along(host: u8, at: u64, hops: Option<String>) -> Entry {
     let rate = (SHARE_MBPS * 1e6) as u64;
     let end = |last, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), port);
     let reading = FlowReading {
@@ -58,8 +70,7 @@ fn sent(host: u8, at: u64, seen: bool) -> Entry {
         retransmits: None,
     };
     let [from, to] = [host, host + 2].map(|host| format!("h{host}").into());
-    let hops = seen.then(|| format!("{from}/0 leaf0/2 spine0/1 leaf1/{host}").into());
-    Entry::flow(&from, Some(&to), hops, &reading)
+    Entry::flow(&from, Some(&to), hops.map(Into::into), &reading)
 }
 
 /// A folder with a history in which two flows collide, and with fabrics.
@@ -192,6 +203,32 @@ fn a_stretch_of_time_is_said_to_the_minute() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("write 2026-11-20T14:00/10m"), "{said}");
+}
+
+/// Of eight seconds there are five.
+#[test]
+fn how_much_of_a_stretch_is_known_is_said() {
+    let folder = recorded();
+    let answer: Value = serde_json::from_slice(&asked(&folder, "").stdout).expect("JSON");
+    assert_eq!(answer["covered_percent"], 62.5, "{answer:#}");
+    assert_eq!(answer["covered"][0]["to"], "2026-11-20T14:00:05.000000Z");
+    let shown = simulated(&folder, SPAN, &["--with", "variant.toml"]);
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    assert!(
+        shown.contains("The history covers 62.5 % of that"),
+        "{shown}"
+    );
+    let whole = simulated(
+        &folder,
+        "2026-11-20T14:00:00Z/5s",
+        &["--with", "variant.toml"],
+    );
+    let shown = String::from_utf8_lossy(&whole.stdout);
+    assert!(!shown.contains("covers"), "{shown}");
+    let beyond = simulated(&folder, "2m/999999999999d", &["--with", "variant.toml"]);
+    let said = String::from_utf8_lossy(&beyond.stderr);
+    assert_eq!(beyond.status.code(), Some(2), "{said}");
+    assert!(said.contains("ends later than any moment"), "{said}");
 }
 
 /// One that is twice as fast, one that is as fast, and one that is slower by a half.
@@ -417,5 +454,97 @@ fn what_links_lost_in_the_past_costs_as_if_it_had_been_said() {
     assert!(
         !costs.iter().any(|cost| cost["effect"] == "loss"),
         "{costs:?}"
+    );
+}
+
+/// Four hosts in a ring of circuits; any port could be led to any other.
+const RING: &str = r#"
+kind = "graph"
+node = [{ name = "h0", role = "relay" }, { name = "h1", role = "relay" },
+        { name = "h2", role = "relay" }, { name = "h3", role = "relay" }]
+optical = [{ name = "ocs0", ports = 8, circuits = [[2, 3], [4, 5], [6, 7], [8, 1]] }]
+fibre = [{ node = "h0", interface = "a", optical = "ocs0", port = 1, gbps = 0.2 },
+         { node = "h0", interface = "b", optical = "ocs0", port = 2, gbps = 0.2 },
+         { node = "h1", interface = "a", optical = "ocs0", port = 3, gbps = 0.2 },
+         { node = "h1", interface = "b", optical = "ocs0", port = 4, gbps = 0.2 },
+         { node = "h2", interface = "a", optical = "ocs0", port = 5, gbps = 0.2 },
+         { node = "h2", interface = "b", optical = "ocs0", port = 6, gbps = 0.2 },
+         { node = "h3", interface = "a", optical = "ocs0", port = 7, gbps = 0.2 },
+         { node = "h3", interface = "b", optical = "ocs0", port = 8, gbps = 0.2 }]
+"#;
+
+#[test]
+fn fibres_that_no_circuit_joins_carry_nothing() {
+    let folder = tempfile::tempdir().expect(WRITABLE);
+    let simulated = |flows: &str| {
+        let files = [
+            ("ring.toml", RING),
+            ("flows.csv", flows),
+            ("even.toml", "routing = \"even\"\n"),
+        ];
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).expect(WRITABLE);
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
+        command.current_dir(folder.path());
+        command.args([
+            "--output",
+            "json",
+            "sim",
+            "flows",
+            "flows.csv",
+            "--fabric",
+            "ring.toml",
+        ]);
+        command.args(["--with", "even.toml"]);
+        command.output().expect("reweave runs")
+    };
+    let output = simulated("src,dst,bytes,start_us\nh0,h2,25000000,0\n");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer is JSON");
+    // Around the ring one way, or both.
+    let burst = &answer["bursts"][0];
+    are(&[burst["as_it_was_mbps"].as_f64().expect("a rate")], 200.0);
+    are(&[burst["variant_mbps"].as_f64().expect("a rate")], 400.0);
+    let output = simulated("src,dst,bytes,start_us,path\nh0,h2,25000000,0,h0>h2\n");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("are not linked"), "{said}");
+}
+
+/// Of four seconds h0 sends two over the other spine.
+#[test]
+fn a_flow_that_is_led_elsewhere_meanwhile_goes_the_way_that_was_seen() {
+    let folder = recorded();
+    let history = folder.path().join("moved");
+    let history = history.to_str().expect("the folder has a plain name");
+    let mut chronicle = Chronicle::open(history, Rules::default(), 1).expect(WRITABLE);
+    for at in 0..=SECONDS {
+        chronicle.advance(second(at)).expect(WRITABLE);
+        let sides = [(0, if at > 2 { "spine1" } else { "spine0" }), (1, "spine0")];
+        for (host, spine) in sides {
+            chronicle.observe(second(at), &sent_over(host, at, spine));
+        }
+    }
+    chronicle.close().expect(WRITABLE);
+    write_variant(&folder, "variant.toml", "");
+    let options = [
+        "--output",
+        "json",
+        "--with",
+        "variant.toml",
+        "--history",
+        "moved",
+    ];
+    let output = simulated(&folder, SPAN, &options);
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer is JSON");
+    let bursts = answer["bursts"].as_array().expect("bursts are a list");
+    let of = |from: &str| bursts.iter().filter(|it| it["from"] == from).count();
+    assert_eq!((of("h0"), of("h1")), (2, 1), "{answer:#}");
+    let late = bursts.iter().find(|it| it["at_ms"] == 3000.0);
+    are(
+        &[late.expect("it begins then")["as_it_was_mbps"]
+            .as_f64()
+            .expect("a rate")],
+        200.0,
     );
 }

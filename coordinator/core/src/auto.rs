@@ -14,8 +14,10 @@ use crate::failing::{Failing, Kept};
 use crate::model::Known;
 use crate::pace::Pace;
 use crate::planning;
+use crate::promise::promising;
 use crate::radius;
 use crate::reason::Reason;
+use crate::reasons;
 use crate::rollout::{Hindrance, Turn, first_step, is_needed};
 use crate::state::{Outcome, Rollout, State};
 use crate::verify::concerned;
@@ -113,10 +115,13 @@ impl Autopilot {
             true => policy.look_every / IN_A_HURRY,
             false => policy.look_every,
         };
-        if policy.mode == Mode::Manual || !self.looks.is_due(now, every) {
+        if !self.looks.is_due(now, every) {
             return;
         }
         self.hurries = false;
+        if policy.mode == Mode::Manual {
+            return self.end_drains(turn);
+        }
         self.failing.handle_time(turn.known, arrivals);
         self.waits = match is_at_it(turn.state) {
             true => None,
@@ -136,6 +141,19 @@ impl Autopilot {
         let mut new = state.history().rev().take(new);
         if new.any(|ended| ended.outcome.changed_something()) {
             self.changed_at = Some(now);
+            self.hurries = true;
+        }
+    }
+
+    /// Whoever drains a link wants nothing to pass it, and switches follow pins over it all the same: that these
+    /// go was asked for with it.
+    fn end_drains(&mut self, turn: &mut Turn<'_>) {
+        let picture = turn.known.picture();
+        let Some(plan) = planning::off_drained(&picture, turn.state) else {
+            return;
+        };
+        if !is_in_the_way(turn, &plan) {
+            self.approve_or_propose(turn, plan, true);
         }
     }
 
@@ -165,6 +183,15 @@ impl Autopilot {
         if let Some(waits) = not_now(turn.known, &plan) {
             return Some(waits);
         }
+        self.approve_or_propose(turn, plan, is_urgent)
+    }
+
+    fn approve_or_propose(
+        &mut self,
+        turn: &mut Turn<'_>,
+        plan: Plan,
+        is_urgent: bool,
+    ) -> Option<Waits> {
         let mut offers = turn.state.offers().map(|it| &it.plan);
         match offers.find(|offer| planning::do_the_same(offer, &plan)) {
             // Rates do not speak for routes that lead nowhere.
@@ -175,6 +202,7 @@ impl Autopilot {
 
     /// And looks again at once, to approve it.
     fn propose(&mut self, turn: &mut Turn<'_>, plan: Plan) -> Option<Waits> {
+        let plan = promising(&turn.known.picture(), turn.state, plan);
         let proposal = turn.proposal(plan, Author::Policy);
         turn.decide(proposal);
         self.looks.hurry();
@@ -261,20 +289,21 @@ fn approve(turn: &mut Turn<'_>, proposed: &Plan, is_urgent: bool) -> Option<Wait
         return Some(Waits::TooWide { why });
     }
     match first_step(turn, proposed) {
-        Ok(_) => turn.decide(Change::PlanApproved {
-            generation,
-            by,
-            anyway: is_urgent,
-        }),
+        Ok(first) => {
+            let approved = Change::PlanApproved {
+                generation,
+                by,
+                anyway: is_urgent,
+            };
+            turn.decide(approved.at_once_with(first));
+        }
         Err(Hindrance::Wrong(reasons)) => turn.decide(Change::PlanRefused {
             generation,
             reasons,
         }),
         Err(Hindrance::Unready(reasons)) => {
-            let words = reasons.iter().map(|reason| reason.words(turn.known.fabric));
-            return Some(Waits::NotReady {
-                reasons: words.collect(),
-            });
+            let reasons = reasons::told(&reasons, turn.known.fabric);
+            return Some(Waits::NotReady { reasons });
         }
     }
     None

@@ -1,13 +1,13 @@
 //! The way back: what was in force before a change that was kept, as far as the history remembers.
 
 use reweave_common::operator::NoWayBack;
-use reweave_common::plan::{Generation, Plan};
+use reweave_common::plan::{Generation, Plan, RankOrder};
 
 use crate::model::Picture;
 use crate::state::{Ended, InForce, Outcome, State};
 
 /// By which everything is as it was before that change, or before the last one that was kept and was not
-/// taken back since. It promises nothing. Flows that have ended need no pins.
+/// taken back since. Flows that have ended need no pins.
 pub(crate) fn plan(
     picture: &Picture<'_>,
     state: &State,
@@ -26,8 +26,20 @@ pub(crate) fn plan(
         pins: pins.collect(),
         circuits: circuits.collect(),
         tables: before.tables,
+        orders: orders_back(state, taken),
         ..Plan::empty(state.next_generation(), in_force.generation)
     })
+}
+
+/// Of jobs that are over, or are told something else by now, there is nothing to take back.
+fn orders_back(state: &State, taken: &Plan) -> Vec<RankOrder> {
+    let back = taken.orders.iter().map(|order| RankOrder {
+        job: order.job.clone(),
+        before: order.after.clone(),
+        after: order.before.clone(),
+        ring: None,
+    });
+    back.filter(|order| state.fits(order)).collect()
 }
 
 /// What was in force when this plan was made.

@@ -50,7 +50,6 @@ impl Wish {
     }
 }
 
-/// It promises nothing: whoever wants it knows what for.
 pub(crate) fn plan(picture: &Picture<'_>, state: &State, wish: &Wish) -> Result<Plan, CutOff> {
     let (fabric, in_force) = (picture.fabric(), state.in_force());
     let others = in_force.tables.iter();
@@ -89,13 +88,21 @@ pub(crate) fn crossed(
 ) -> BTreeSet<LinkId> {
     let mut closed: BTreeSet<_> = picture.down().difference(links).copied().collect();
     closed.extend(dark(picture, state));
+    let fabric = picture.fabric();
     let network = Network::without(picture, tables, &closed);
-    let towards = |to| {
-        let others = picture.fabric().endpoints().filter(|from| *from != to);
-        network.passed(others, to)
-    };
-    let passed: BTreeSet<_> = picture.fabric().endpoints().flat_map(towards).collect();
-    passed.intersection(links).copied().collect()
+    let mut crossed = BTreeSet::new();
+    for to in fabric
+        .endpoints()
+        .filter(|to| network.leads_over(links, *to))
+    {
+        let others = fabric.endpoints().filter(|from| *from != to);
+        network.walk(others, to, |link| {
+            if links.contains(&link) {
+                crossed.insert(link);
+            }
+        });
+    }
+    crossed
 }
 
 fn dark(picture: &Picture<'_>, state: &State) -> BTreeSet<LinkId> {
@@ -133,27 +140,51 @@ impl<'n> Network<'n> {
         from: impl IntoIterator<Item = NodeId>,
         to: NodeId,
     ) -> BTreeSet<LinkId> {
-        let mut seen: BTreeSet<NodeId> = from.into_iter().collect();
-        let mut open: Vec<_> = seen.iter().copied().collect();
         let mut passed = BTreeSet::new();
+        self.walk(from, to, |link| {
+            passed.insert(link);
+        });
+        passed
+    }
+
+    /// Whether any of these would be passed by who comes to an end of it.
+    fn leads_over(&self, links: &BTreeSet<LinkId>, to: NodeId) -> bool {
+        links.iter().any(|&link| {
+            let ends = self.fabric.link(link).ports().map(|port| port.node);
+            let mut ends = ends.into_iter().filter(|at| *at != to);
+            ends.any(|at| self.hops(at, to).any(|it| it == link))
+        })
+    }
+
+    fn walk(
+        &self,
+        from: impl IntoIterator<Item = NodeId>,
+        to: NodeId,
+        mut pass: impl FnMut(LinkId),
+    ) {
+        let mut open: Vec<_> = from.into_iter().collect();
+        let mut seen = vec![false; self.fabric.nodes().len()];
+        open.iter().for_each(|at| seen[at.index()] = true);
         while let Some(at) = open.pop() {
             for link in self.hops(at, to) {
-                passed.insert(link);
+                pass(link);
                 let next = self.fabric.link(link).far(at).node;
-                if next != to && seen.insert(next) {
+                if next != to && !std::mem::replace(&mut seen[next.index()], true) {
                     open.push(next);
                 }
             }
         }
-        passed
     }
 
-    fn hops(&self, at: NodeId, to: NodeId) -> Vec<LinkId> {
-        let told = self.tables.get(&at);
-        match told.and_then(|table| table.towards.get(&to)) {
-            Some(hops) => hops.iter().map(|hop| hop.link).collect(),
-            None => self.own.next_hops(at, to).to_vec(),
-        }
+    fn hops(&self, at: NodeId, to: NodeId) -> impl Iterator<Item = LinkId> {
+        let table = self.tables.get(&at);
+        let told = table.and_then(|table| table.towards.get(&to));
+        let own = match told {
+            Some(_) => &[],
+            None => self.own.next_hops(at, to),
+        };
+        let told = told.into_iter().flatten().map(|hop| hop.link);
+        told.chain(own.iter().copied())
     }
 }
 

@@ -148,8 +148,8 @@ pub enum Change {
         told: Option<Registered>,
         by: Author,
     },
-    /// Several at once, none of which asks what came of the others: those who waited while the entry
-    /// before was written share one.
+    /// Several at once, one after the other: what belongs together, and what those ask for who waited while the
+    /// entry before was written.
     Together(Vec<Self>),
 }
 
@@ -183,6 +183,12 @@ impl Change {
     pub(crate) fn tells_of_jobs(&self) -> bool {
         let one = |part: &Self| matches!(part, Self::Registered { .. });
         self.parts().iter().any(one)
+    }
+
+    /// Nothing comes between them, so the next is as sound as when it was judged.
+    pub(crate) fn at_once_with(mut self, next: Self) -> Self {
+        self.join(next);
+        self
     }
 
     pub(crate) fn join(&mut self, other: Self) {

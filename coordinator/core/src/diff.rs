@@ -6,7 +6,7 @@ use reweave_common::circuit::Circuit;
 use reweave_common::fabric::{Circuits, Crossing, Fabric};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::NodeId;
-use reweave_common::operator::{Joint, Line, Pin, Tag, What};
+use reweave_common::operator::{Joint, Line, Pin, Ranks, Tag, What};
 use reweave_common::plan::{self, Plan};
 
 use crate::state::InForce;
@@ -20,7 +20,8 @@ pub(crate) fn changes(fabric: &Fabric, in_force: &InForce, plan: &Plan) -> Vec<L
         plan,
     };
     let lines = diff.circuits().into_iter();
-    lines.chain(diff.routes()).chain(diff.pins()).collect()
+    let lines = lines.chain(diff.routes()).chain(diff.pins());
+    lines.chain(diff.ranks()).collect()
 }
 
 struct Diff<'a> {
@@ -72,6 +73,20 @@ impl Diff<'_> {
         let new = new.map(|pin| What::Pin(named(pin)));
         let tag = Tag::LiveSafe;
         gone.chain(new).map(|what| Line { what, tag }).collect()
+    }
+
+    /// A job that runs goes on in the order that it has.
+    fn ranks(&self) -> impl Iterator<Item = Line> {
+        self.plan.orders.iter().map(|order| {
+            let hosts = order.after.iter();
+            let what = What::Ranks(Ranks {
+                job: order.job.clone(),
+                order: hosts.map(|&it| self.fabric.name(it).to_owned()).collect(),
+                ring_bits_per_s: order.ring,
+            });
+            let tag = Tag::NextRestart;
+            Line { what, tag }
+        })
     }
 
     fn joint(&self, Crossing { optical, circuit }: Crossing) -> Joint {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use reweave_common::circuit::{Readback, Switchover};
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Ack, Install, Instruction, Watch};
+use reweave_common::instruction::{Ack, Closely, Install, Instruction, Watch};
 use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{About, Request, Response};
@@ -169,6 +169,11 @@ impl Outbox {
 
     pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {
         let instruction = Instruction::Watch(watch);
+        self.effects.push_back(Effect::Send { node, instruction });
+    }
+
+    pub(crate) fn look_closely(&mut self, node: NodeId, closely: Closely) {
+        let instruction = Instruction::Closely(closely);
         self.effects.push_back(Effect::Send { node, instruction });
     }
 

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use reweave_common::ids::NodeId;
-use reweave_common::observations::Aged;
+use reweave_common::observations::{Aged, Recent};
 use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::snapshot::{Beating, FlowState, Snapshot};
-use reweave_common::units::Bytes;
+use reweave_common::units::{Bytes, Rate};
 use reweave_planner::Together;
 use reweave_planner::causes::JobFacts;
 
@@ -19,6 +19,11 @@ use crate::model::{Known, Picture};
 use crate::ranks::{Ranks, ToldPair};
 use crate::registry::Registered;
 use crate::state::InForce;
+
+/// A beat of less than this part of an iteration is none of it.
+const MOST_PARTS: f64 = 64.0;
+/// What flows carry is read over some iterations, and not over the same as a beat.
+const MOST_OF_ITS_OWN: f64 = 1.75;
 
 /// The hosts of a job and what they send each other; none when it is of nobody.
 #[derive(Debug, Clone, Default)]
@@ -120,13 +125,7 @@ fn beating(picture: &Picture<'_>) -> Vec<Beating> {
 }
 
 impl Job {
-    /// Not where hosts forward for others: what they exchange is more than their job's, and by other ways another
-    /// amount, so that the work of an iteration is not known by it.
     fn beating(&self, picture: &Picture<'_>) -> Option<Beating> {
-        let forwards = |host: &NodeId| picture.fabric().node(*host).role.forwards();
-        if self.hosts.iter().any(forwards) {
-            return None;
-        }
         let beat = self.beat(picture.known)?;
         let flows = self.flows.iter().map(|it| it.flow);
         let carried = flows.map(|flow| {
@@ -192,7 +191,27 @@ impl Job {
     pub(crate) fn beat(&self, known: Known<'_>) -> Option<Beat> {
         let beats = self.hosts.iter().filter_map(|&host| beat(known, host));
         let beats = beats.map(|heard| heard.value);
-        beats.max_by_key(|beat| beat.confidence_percent)
+        let surest = beats.max_by_key(|beat| beat.confidence_percent)?;
+        Some(self.whole(known, surest))
+    }
+
+    /// In an iteration ranks do each kind of collective once or more: a beat in which they did none of them so often
+    /// is of its parts, as of the steps of a ring.
+    fn whole(&self, known: Known<'_>, beat: Beat) -> Beat {
+        let often = Ranks::of(known.ingest).most_often_per_s(&self.hosts);
+        let in_beat = often.map_or(1.0, |often| often * beat.period.as_secs_f64());
+        let parts = (1.0 / in_beat.max(1.0 / MOST_PARTS)).round() as u32;
+        if parts < 2 {
+            return beat;
+        }
+        let times = |bytes: Bytes| Bytes::new(bytes.count().saturating_mul(parts.into()));
+        Beat {
+            period: beat.period.saturating_mul(parts),
+            sent: times(beat.sent),
+            received: times(beat.received),
+            iterations: beat.iterations / parts,
+            ..beat
+        }
     }
 
     pub(crate) fn rest_share(&self, known: Known<'_>) -> Option<f64> {
@@ -237,7 +256,20 @@ pub(crate) fn beat(known: Known<'_>, host: NodeId) -> Option<Aged<Beat>> {
     let observed = known.ingest.observations().node(host)?;
     let &Aged { value, at } = observed.host.rhythm.as_ref()?;
     match value {
-        Rhythm::Found(value) => Some(Aged { value, at }),
-        Rhythm::Unknown { .. } | Rhythm::None { .. } => None,
+        Rhythm::Found(value) if is_its_own(known, host, value) => Some(Aged { value, at }),
+        _ => None,
     }
+}
+
+/// An older agent tells of a host that forwards for others what its wires carry: their beats, and bytes of which
+/// other amounts pass once packets go other ways. That is more than its flows send.
+fn is_its_own(known: Known<'_>, host: NodeId, beat: Beat) -> bool {
+    if !known.fabric.node(host).role.forwards() {
+        return true;
+    }
+    let observed = known.ingest.observations().node(host).into_iter();
+    let carried = observed.flat_map(|it| it.flows.values().filter_map(Recent::carried));
+    let carried: u64 = carried.map(Rate::bits_per_s).sum();
+    let told = Rate::mean(beat.sent, beat.period).bits_per_s();
+    told as f64 <= MOST_OF_ITS_OWN * carried as f64
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::cause::{Cause, Class};
 use reweave_common::fabric::Fabric;
-use reweave_common::finding::{Finding, UselessPin};
+use reweave_common::finding::{Finding, Useless, UselessPin};
 use reweave_common::operator::Explanation;
 use reweave_common::plan::{Pin, Plan, Report};
 use reweave_common::snapshot::Snapshot;
 use reweave_common::units::Rate;
 use reweave_planner::causes::{EvidenceError, Exchange, Sifted, explain_exchange, subject_of};
+use reweave_planner::paths::drained;
 
 use crate::arrivals::Arrivals;
 use crate::carrying::renewed;
@@ -136,6 +137,17 @@ pub(crate) fn urgent(picture: &Picture<'_>, state: &State) -> Option<Plan> {
     lift(state, pins::dead(picture, state.in_force())).or_else(|| renewed(picture, state))
 }
 
+/// Without pins that lead over what shall carry nothing.
+pub(crate) fn off_drained(picture: &Picture<'_>, state: &State) -> Option<Plan> {
+    let drained = drained(picture.fabric(), &state.in_force().tables);
+    let mut over = pins::dead(picture, state.in_force());
+    over.retain(|pin| match &pin.because {
+        Useless::WayDown { links } => links.iter().all(|link| drained.contains(link)),
+        Useless::FlowEnded => false,
+    });
+    lift(state, over)
+}
+
 /// Without those of these pins whose flows have ended.
 pub(crate) fn without_left_over(
     picture: &Picture<'_>,
@@ -176,6 +188,7 @@ fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
         pins: in_force.pins.iter().filter(kept).copied().collect(),
         tables: in_force.tables.clone(),
         circuits: in_force.circuits.clone(),
+        orders: Vec::new(),
         moves: Vec::new(),
         predictions: Vec::new(),
         iterations: Vec::new(),
@@ -191,5 +204,13 @@ fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
 /// Whether both lead from the same routes to the same routes, whatever they promise.
 pub(crate) fn do_the_same(one: &Plan, other: &Plan) -> bool {
     let what = |plan: &Plan| (plan.parent, plan.pins.clone(), plan.moves.clone());
-    what(one) == what(other) && (&one.tables, &one.circuits) == (&other.tables, &other.circuits)
+    let orders = |plan: &Plan| -> Vec<_> {
+        let orders = plan.orders.iter();
+        orders
+            .map(|it| (it.job.clone(), it.after.clone()))
+            .collect()
+    };
+    what(one) == what(other)
+        && orders(one) == orders(other)
+        && (&one.tables, &one.circuits) == (&other.tables, &other.circuits)
 }

@@ -37,6 +37,9 @@ pub struct Policy {
     /// In automatic mode, a link between switches that was found to fail, surely and without a break,
     /// for so long is drained. Default 30 s: losses of a burst are over by then.
     pub drain_failing_after: Duration,
+    /// Light that came to new circuits must be seen for so long, without a break, before packets come back to
+    /// them. Default 500 ms: links that come and go are told of at once, each time.
+    pub light_lasts: Duration,
     /// Readings this soon after a change are not judged. Default 300 ms: a TCP flow needs some
     /// round trips to find its new rate, and a reading covers the time before it.
     pub settle: Duration,
@@ -90,6 +93,7 @@ impl Default for Policy {
             most_touched: 1.0,
             lossless: false,
             drain_failing_after: Duration::from_secs(30),
+            light_lasts: Duration::from_millis(500),
             settle: Duration::from_millis(300),
             verify_within: Duration::from_secs(10),
             iterate_within: Duration::from_secs(20),
@@ -110,6 +114,8 @@ impl Default for Policy {
 }
 
 impl Policy {
+    /// New circuits are given up where light has not come for good within twice as long.
+    pub const LONGEST_LIGHT: Duration = Duration::from_secs(5);
     const LONGEST_COOL_DOWN: Duration = Duration::from_secs(3600);
 
     /// The least gain of the slowest flow, as a share of what it had.

@@ -1,7 +1,8 @@
-//! Which jobs a plan touches, and how many of their flows.
+//! Which jobs a plan touches, and how many of their flows: those that go another way, and those that may get less,
+//! by what is foretold of them or, where nothing is, because others come to their links.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_check::{Sent, Touch, touch};
 use reweave_common::claims::Claims;
@@ -9,9 +10,9 @@ use reweave_common::operator::{Refused, TouchedJob};
 use reweave_common::plan::Plan;
 use reweave_common::snapshot::FlowState;
 
-use crate::jobs::Job;
 use crate::model::Picture;
 use crate::soundness::with_network;
+use crate::spread::scaled;
 use crate::state::State;
 
 /// Those first of which it touches most; jobs that it does not touch are not told.
@@ -20,10 +21,24 @@ pub(crate) fn touched(
     state: &State,
     (plan, claims): (&Plan, &Claims),
 ) -> Vec<TouchedJob> {
-    let mut told = all(picture, state, (plan, claims));
-    told.retain(|job| job.moved + job.slowed > 0);
-    told.sort_by_key(|job| Reverse(job.moved + job.slowed));
-    told
+    let mut jobs = by_job(picture, state, (plan, claims));
+    let is_touched = |(touch, _): &&Touched| touch.is_some();
+    let count = |flows: &[Touched]| flows.iter().filter(is_touched).count();
+    jobs.retain(|(_, flows)| count(flows) > 0);
+    jobs.sort_by_key(|(_, flows)| Reverse(count(flows)));
+    jobs.into_iter()
+        .map(|(job, flows)| told(job, &flows))
+        .collect()
+}
+
+fn told(job: String, flows: &[Touched]) -> TouchedJob {
+    let is_moved = |(touch, _): &&Touched| *touch == Some(Touch::Moved);
+    TouchedJob {
+        job,
+        flows: flows.len(),
+        moved: flows.iter().filter(is_moved).count(),
+        slowed: flows.iter().filter(|(_, may_slow)| *may_slow).count(),
+    }
 }
 
 /// Why only who insists may approve it.
@@ -36,10 +51,10 @@ pub(crate) fn too_wide(
     if most >= 1.0 {
         return None;
     }
-    let jobs = all(picture, state, (plan, claims));
-    let flows: usize = jobs.iter().map(|job| job.flows).sum();
-    let touched: usize = jobs.iter().map(|job| job.moved + job.slowed).sum();
-    let share = touched as f64 / flows.max(1) as f64;
+    let touches = by_job(picture, state, (plan, claims));
+    let all: Vec<_> = touches.into_iter().flat_map(|(_, flows)| flows).collect();
+    let touched = all.iter().filter(|(touch, _)| touch.is_some()).count();
+    let share = touched as f64 / all.len().max(1) as f64;
     (share > most).then(|| Refused::TooWide {
         touched_percent: percent(share),
         most_percent: percent(most),
@@ -50,24 +65,31 @@ fn percent(share: f64) -> u64 {
     (100.0 * share).round() as u64
 }
 
-fn all(picture: &Picture<'_>, state: &State, (plan, claims): (&Plan, &Claims)) -> Vec<TouchedJob> {
+/// Of each flow how it is touched, and whether it may get less.
+type Touched = (Option<Touch>, bool);
+
+fn by_job(
+    picture: &Picture<'_>,
+    state: &State,
+    (plan, claims): (&Plan, &Claims),
+) -> Vec<(String, Vec<Touched>)> {
+    let tolerance = picture.known.policy.tolerance;
+    let foretold = plan.predictions.iter();
+    let foretold: BTreeMap<_, _> = foretold
+        .map(|it| (it.flow, it.low < scaled(it.before, 1.0 - tolerance)))
+        .collect();
     with_network(picture, state, plan, |network| {
-        let one = |job: &Job| {
-            let touches = job
-                .flows
-                .iter()
-                .map(|flow| touch(network, (plan, claims), &sent(flow)));
-            let touches: Vec<_> = touches.collect();
-            let count = |wanted| touches.iter().filter(|it| **it == Some(wanted)).count();
-            TouchedJob {
-                job: job.name(picture.known),
-                flows: touches.len(),
-                moved: count(Touch::Moved),
-                slowed: count(Touch::Slowed),
-            }
+        let one = |flow: &FlowState| {
+            let touch = touch(network, (plan, claims), &sent(flow));
+            let may_slow = foretold.get(&flow.flow).copied();
+            (touch, may_slow.unwrap_or(touch == Some(Touch::Slowed)))
         };
-        let jobs = picture.known.resting.all_jobs(picture);
-        jobs.iter().map(one).collect()
+        let jobs = picture.known.resting.all_jobs(picture).into_iter();
+        let jobs = jobs.map(|job| {
+            let flows = job.flows.iter().map(one).collect();
+            (job.name(picture.known), flows)
+        });
+        jobs.collect()
     })
 }
 

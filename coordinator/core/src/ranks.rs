@@ -13,6 +13,9 @@ use reweave_common::units::Rate;
 
 use crate::ingest::Ingest;
 
+/// Seconds of which less is told may have one more, or one less.
+const OFTEN: u64 = 8;
+
 /// What one host sends another, as ranks on them tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToldPair {
@@ -107,6 +110,18 @@ impl<'a> Ranks<'a> {
     ) -> impl Iterator<Item = &Communicator<'a>> {
         let all = self.0.values();
         all.filter(|it| it.values().all(|(host, _)| hosts.contains(host)))
+    }
+
+    /// How many collectives or messages in a second, of the kind that ranks of these hosts do most often and have
+    /// done often enough to tell.
+    pub(crate) fn most_often_per_s(&self, hosts: &BTreeSet<NodeId>) -> Option<f64> {
+        let told = self.among(hosts).flat_map(BTreeMap::values);
+        let known = told.filter(|(_, told)| told.missed == 0 && !told.over.is_zero());
+        let often = known.flat_map(|(_, told)| {
+            let often = told.works.iter().filter(|it| it.count >= OFTEN);
+            often.map(|it| it.count as f64 / told.over.as_secs_f64())
+        });
+        often.max_by(f64::total_cmp)
     }
 
     /// The slowest collective of the communicator in which these hosts spend the most time with each other.

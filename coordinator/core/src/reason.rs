@@ -131,6 +131,10 @@ pub enum Reason {
     Vanished {
         flow: FlowKey,
     },
+    /// A job is over, or has other ranks than the plan was made for.
+    OtherRanks {
+        job: String,
+    },
 }
 
 fn delayed(job: &str, times: [&Duration; 2]) -> String {
@@ -138,13 +142,14 @@ fn delayed(job: &str, times: [&Duration; 2]) -> String {
     format!("an iteration of the job on {job} took {before:.1} ms, and takes {after:.1} ms")
 }
 
-fn taken(fabric: &Fabric, by: Generation, what: Claim) -> String {
+fn taken(fabric: &Fabric, by: Generation, what: &Claim) -> String {
     let what = match what {
-        Claim::Node(node) => fabric.name(node).to_owned(),
-        Claim::Optical(optical) => fabric.optical(optical).name.clone(),
-        Claim::Link(link) => fabric.link_name(link),
-        Claim::Destination(node) => format!("what is for {}", fabric.name(node)),
+        Claim::Node(node) => fabric.name(*node).to_owned(),
+        Claim::Optical(optical) => fabric.optical(*optical).name.clone(),
+        Claim::Link(link) => fabric.link_name(*link),
+        Claim::Destination(node) => format!("what is for {}", fabric.name(*node)),
         Claim::Flow(flow) => flow.to_string(),
+        Claim::Job(job) => format!("the order of {job}'s ranks"),
     };
     format!("plan {by} is on its way, and {what} is in it too")
 }
@@ -156,7 +161,7 @@ impl Reason {
         match self {
             Self::Unsound(fault) => format!("it is unsound: {fault}"),
             Self::Superseded { by } => format!("plan {by} took its place"),
-            Self::Taken { by, what } => taken(fabric, *by, *what),
+            Self::Taken { by, what } => taken(fabric, *by, what),
             Self::Beyond { node } => format!("it would have to change {} besides", name(node)),
             Self::NotApproved => "nobody approved it in time".to_owned(),
             Self::Aborted { by } => format!("{by} aborted it"),
@@ -189,12 +194,7 @@ impl Reason {
             Self::NotSwitched { optical, why } => {
                 format!("{} did not switch: {why}", fabric.optical(*optical).name)
             }
-            Self::NoLight { node, interface } => {
-                format!(
-                    "{interface} of {} sees no light that lasts from its new circuit",
-                    name(node)
-                )
-            }
+            Self::NoLight { node, interface } => no_light(name(node), interface),
             Self::Silent { node } => format!("{} did not answer in time", name(node)),
             Self::Frozen { host, link } => frozen(fabric, *host, *link),
             Self::NotAround { link } => {
@@ -219,6 +219,9 @@ impl Reason {
             }
             Self::Delayed { job, before, after } => delayed(job, [before, after]),
             Self::Vanished { flow } => format!("{flow} was not seen any more"),
+            Self::OtherRanks { job } => {
+                format!("{job} is over, or was told another order of its ranks since")
+            }
         }
     }
 }
@@ -228,6 +231,10 @@ fn frozen(fabric: &Fabric, host: NodeId, link: LinkId) -> String {
     format!(
         "it would touch {link}, which the frozen job of {host} uses; `reweave job thaw {host}` lets it"
     )
+}
+
+fn no_light(node: &str, interface: &str) -> String {
+    format!("{interface} of {node} sees no light that lasts from its new circuit")
 }
 
 fn unwatched(fabric: &Fabric, link: LinkId) -> String {

@@ -84,9 +84,11 @@ impl Resting {
     /// Those of which nothing is seen yet: what is seen is counted as it is.
     pub(crate) fn told(&self, picture: &Picture<'_>) -> Vec<JobFacts> {
         let known = picture.known;
+        let flows = picture.flows();
         let is_to_come = |(_, told): &(&String, &Told)| {
             let hosts = told.ranks.iter().copied().collect();
-            job_of(picture, hosts).flows.is_empty()
+            let is_silent = |host: &NodeId| !sends_past_the_kernel(picture, &flows, *host);
+            job_of(picture, hosts).flows.is_empty() && told.ranks.iter().all(is_silent)
         };
         let facts = |(job, told): (&String, &Told)| JobFacts {
             job: job.clone(),
@@ -131,6 +133,18 @@ impl Resting {
         let jobs = jobs.iter().map(|job| facts(picture.known, job, &taken));
         jobs.filter(|job| !job.will_send.is_empty()).collect()
     }
+}
+
+/// Whether its ports send more than all of its flows that are seen, by a large one: that may be what the job was
+/// told to send, and counters of links on its way have it already.
+fn sends_past_the_kernel(picture: &Picture<'_>, flows: &[FlowState], host: NodeId) -> bool {
+    let own = flows.iter().filter(|state| state.from == host);
+    let seen: u64 = own.map(|state| state.rate_range[1].bits_per_s()).sum();
+    let links = picture.fabric().links_of(host).iter();
+    let loads = links.filter_map(|&link| picture.load(Hop { from: host, link }));
+    let sent: u64 = loads.map(Rate::bits_per_s).sum();
+    let unseen = Rate::from_bits_per_s(sent.saturating_sub(seen));
+    picture.known.is_elephant(unseen)
 }
 
 /// By as many readings as a verdict takes: the last one of a flow that ends its turn covers rest as well, and

@@ -17,9 +17,8 @@ use crate::state::State;
 use crate::upkeep;
 
 /// Switches keep their routes, and what is under maintenance carries nothing by these either. Optical
-/// switches that are not named stay as they are, and so does whoever is not concerned. It promises nothing: whoever wants it knows
-/// what for.
-pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> Plan {
+/// switches that are not named stay as they are, and so does whoever is not concerned.
+fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> Plan {
     let (fabric, in_force) = (picture.fabric(), state.in_force());
     let mut circuits = in_force.circuits_of(fabric);
     circuits.extend(wanted.clone());
@@ -43,6 +42,17 @@ pub(crate) fn plan(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> P
         tables,
         circuits,
         ..Plan::empty(state.next_generation(), in_force.generation)
+    }
+}
+
+/// What somebody wants, with what is foretold of jobs whose traffic has a beat.
+pub(crate) fn wanted(picture: &Picture<'_>, state: &State, wanted: &Circuits) -> Plan {
+    let plan = plan(picture, state, wanted);
+    let snapshot = jobs::snapshot(picture, state.in_force());
+    let policy = &picture.known.policy.planner;
+    Plan {
+        iterations: reweave_planner::foretold(&snapshot, &plan.circuits, policy),
+        ..plan
     }
 }
 

@@ -38,12 +38,23 @@ pub(crate) struct Part {
     of: u64,
 }
 
+/// What tells one reading of an interface from the next: how long after the one before it was taken, to the
+/// nanosecond, and how far all counters have come.
+type Taken = (Duration, u64);
+
+fn taken(health: &Health) -> Taken {
+    let totals = health.signals.iter().map(|it| it.total);
+    (health.over, totals.fold(0, u64::wrapping_add))
+}
+
 #[derive(Debug, Clone)]
 struct Counting {
     earlier: Counted,
     current: Counted,
     began: Moment,
     heard: Moment,
+    /// The one that was heard last: agents tell it as often as they tell anything.
+    last: Option<Taken>,
     /// The corrected part of bits, half by half.
     corrected: VecDeque<f64>,
     /// The broken part of frames, as well.
@@ -73,7 +84,11 @@ impl Trends {
             return;
         }
         let place = self.places.entry(key);
-        place.or_insert_with(|| Counting::new(now)).add(now, health);
+        let place = place.or_insert_with(|| Counting::new(now));
+        place.heard = now;
+        if place.last.replace(taken(health)) != Some(taken(health)) {
+            place.add(now, health);
+        }
     }
 
     fn count(&self, node: NodeId) -> usize {
@@ -118,6 +133,7 @@ impl Counting {
             current: Counted::default(),
             began: now,
             heard: now,
+            last: None,
             corrected: VecDeque::new(),
             errors: Shares::default(),
         }
@@ -134,7 +150,6 @@ impl Counting {
             self.earlier = std::mem::take(&mut self.current);
             self.began = now;
         }
-        self.heard = now;
         self.current.over += health.over;
         let signals = health.signals.iter();
         let paused = signals.clone().filter_map(paused).max();
@@ -209,7 +224,7 @@ mod tests {
         let now = Moment::from_micros(at_s * 1_000_000);
         let reading = SignalReading {
             signal,
-            total: grown,
+            total: 1000 * at_s + grown,
             grown: Some(grown),
             of: Some(1000),
         };
@@ -241,6 +256,14 @@ mod tests {
         assert_eq!(downs(&trends), 0);
         trends.handle_time(Moment::from_micros(300_000_000));
         assert_eq!(trends.lately(node(), "eth0"), None);
+    }
+
+    #[test]
+    fn what_is_told_more_often_than_it_is_read_counts_once() {
+        let mut trends = Trends::default();
+        (0..5).for_each(|_| hear(&mut trends, 0, Signal::LinkDowns, 1));
+        hear(&mut trends, 1, Signal::LinkDowns, 1);
+        assert_eq!(trends.lately(node(), "eth0").unwrap().link_downs, 2);
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Upkeep {
                 by: it.by.to_string(),
                 age_ms: crate::operator::millis(known.now.since(it.since)),
                 links: links.map(|link| fabric.link_name(link)).collect(),
-                not_empty: objections.iter().map(|it| it.words(fabric)).collect(),
+                not_empty: crate::reasons::told(&objections, fabric),
             }
         };
         state.maintenance().iter().map(status).collect()

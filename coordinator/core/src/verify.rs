@@ -59,8 +59,12 @@ pub struct JudgedIteration {
     pub after: Option<Duration>,
 }
 
-/// The flows a plan speaks of: those that it moves, and those that it is to speed up or slow down.
+/// The flows a plan is made for: those that it moves, and those that it is to speed up or slow down. One that moves
+/// none is made for something else, whatever it foretells.
 pub(crate) fn concerned(plan: &Plan) -> BTreeSet<FlowKey> {
+    if plan.moves.is_empty() {
+        return BTreeSet::new();
+    }
     let moved = plan.moves.iter().map(|made| made.flow);
     moved
         .chain(plan.predictions.iter().map(|prediction| prediction.flow))
@@ -76,7 +80,7 @@ pub(crate) fn judge(plan: &Plan, before: &[Before], after: &After, policy: &Poli
     let iterations = judge_iterations(plan, &after.periods);
     let reasons: Vec<_> = vanished(&flows, &concerned)
         .chain(too_little_gain(&flows, &concerned, policy))
-        .chain(suffering(&flows, policy))
+        .chain(suffering(&flows, &concerned, policy))
         .chain(delayed(&iterations, policy))
         .collect();
     let decision = match reasons.is_empty() {
@@ -206,16 +210,20 @@ fn too_little_gain(
     })
 }
 
-/// Flows that are slower than they were, and than they were predicted to be.
-fn suffering(flows: &[Judged], policy: &Policy) -> impl Iterator<Item = Reason> {
+/// Flows that are slower than they were, and than the plan that is made for them predicts. What is made for
+/// something else has told who they are, and whoever wants it so insists.
+fn suffering(
+    flows: &[Judged],
+    concerned: &BTreeSet<FlowKey>,
+    policy: &Policy,
+) -> impl Iterator<Item = Reason> {
     flows
         .iter()
         .filter(|flow| flow.change == FlowChange::Slower)
         .filter_map(|flow| {
             let (before, after) = (flow.before?.mean, flow.after?.mean);
-            let foreseen = flow
-                .predicted
-                .is_some_and(|[low, _]| !is_below(after, low, policy));
+            let predicted = flow.predicted.filter(|_| concerned.contains(&flow.flow));
+            let foreseen = predicted.is_some_and(|[low, _]| !is_below(after, low, policy));
             (!foreseen).then_some(Reason::GotSlower {
                 flow: flow.flow,
                 before,

@@ -21,6 +21,8 @@ use reweave_link::line::{self, Certificate};
 use reweave_link::{Dialer, Role};
 use serde::Serialize;
 
+use crate::voice;
+
 const CONFIG: &str = "/etc/reweave/driver.toml";
 /// There are changes, and it was asked to say so.
 const CHANGES: u8 = 3;
@@ -136,7 +138,7 @@ impl Cli {
             Command::Run(service) => service.run(&config).await?,
             Command::Read { name } => {
                 let found = self.read(self.find(&config, name)?).await?;
-                self.show(&found.to_string(), &found);
+                self.show(&found.to_string(), &found)?;
             }
             Command::Diff {
                 name,
@@ -145,7 +147,7 @@ impl Cli {
             } => {
                 let found = self.read(self.find(&config, name)?).await?;
                 let moves = Moves::between(&found, &desired.circuits);
-                self.show(&moves.to_string(), &moves);
+                self.show(&moves.to_string(), &moves)?;
                 if *detailed_exitcode && !moves.is_empty() {
                     return Ok(ExitCode::from(CHANGES));
                 }
@@ -217,10 +219,7 @@ impl Cli {
     ) -> Result<(), DriverError> {
         let name = || optical.name.clone();
         match outcome {
-            Ok(found) if found == *desired => {
-                self.show(&found.to_string(), &found);
-                Ok(())
-            }
+            Ok(found) if found == *desired => self.show(&found.to_string(), &found),
             Ok(found) => Err(DriverError::Elsewhere {
                 name: name(),
                 found,
@@ -237,11 +236,12 @@ impl Cli {
         })
     }
 
-    fn show(&self, text: &str, value: &impl Serialize) {
-        match self.output {
-            Output::Text => println!("{text}"),
-            Output::Json => println!("{}", serde_json::json!(value)),
-        }
+    fn show(&self, text: &str, value: &impl Serialize) -> Result<(), DriverError> {
+        let said = match self.output {
+            Output::Text => voice::say(text),
+            Output::Json => voice::say(serde_json::json!(value)),
+        };
+        said.map_err(|source| DriverError::Print { source })
     }
 }
 
@@ -249,6 +249,8 @@ impl Service {
     async fn run(&self, config: &Config) -> Result<(), DriverError> {
         tracing_subscriber::fmt()
             .with_writer(std::io::stderr)
+            // It would tell of them where it cannot write, and panic.
+            .log_internal_errors(false)
             .with_target(false)
             .without_time()
             .init();

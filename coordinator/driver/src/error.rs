@@ -103,6 +103,8 @@ pub enum DriverError {
     Loop { source: io::Error },
     #[error("nobody keeps up the line to the coordinator any more")]
     LineGone,
+    #[error("cannot print")]
+    Print { source: io::Error },
     #[error("nothing was moved by hand on optical switch {name} that could be taken back")]
     NothingToRevert { name: String },
 }

@@ -1,6 +1,13 @@
 //! The program that speaks to optical switches.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic when nobody reads any more"
+)]
+
 mod cli;
+mod voice;
 
 use std::process::ExitCode;
 
@@ -8,9 +15,12 @@ use clap::Parser;
 use reweave_common::error::told;
 
 fn main() -> ExitCode {
-    let outcome = cli::Cli::parse().run();
-    outcome.unwrap_or_else(|error| {
-        eprintln!("error: {}", told(&error));
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return voice::instead(&said),
+    };
+    cli.run().unwrap_or_else(|error| {
+        voice::tell(format_args!("error: {}", told(&error)));
         ExitCode::from(error.exit_code())
     })
 }

@@ -6,6 +6,12 @@ use thiserror::Error;
 
 /// A list that stands for more is a mistake, or an attack.
 const MOST_HOSTS: usize = 1_000_000;
+/// Of one name, in bytes: the DNS has none that is longer.
+const LONGEST_NAME: usize = 255;
+/// Of all names together: 33 for each of the most hosts.
+const MOST_BYTES: usize = 32 << 20;
+/// So much of a list is shown where it is wrong.
+const MOST_SHOWN: usize = 60;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HostlistError {
@@ -19,8 +25,31 @@ pub enum HostlistError {
     Backwards { part: String, range: String },
     #[error("a name is empty")]
     Empty,
-    #[error("it stands for more than {MOST_HOSTS} hosts")]
-    TooMany,
+    #[error("{part}: a name of more than {LONGEST_NAME} bytes")]
+    TooLong { part: String },
+    #[error("{part}: with it the list stands for more than {MOST_HOSTS} hosts")]
+    TooMany { part: String },
+    #[error("{part}: with it the names take more than {} MiB", MOST_BYTES >> 20)]
+    TooMuch { part: String },
+}
+
+/// A name with brackets: what stands before each of them, the numbers in it, and what stands behind the last.
+struct Part<'l> {
+    brackets: Vec<(&'l str, Vec<Range>)>,
+    rest: &'l str,
+}
+
+/// From a number to another, both included, with zeros before those that have fewer digits than `width`.
+struct Range {
+    from: u64,
+    to: u64,
+    width: usize,
+}
+
+/// What may still be unfolded.
+struct Room {
+    hosts: usize,
+    bytes: usize,
 }
 
 /// As short as it gets, in the order of the numbers. Names without a number at their end stand alone.
@@ -69,11 +98,18 @@ fn folded(stem: &str, width: usize, mut numbers: Vec<u64>) -> String {
     }
 }
 
-/// All names that a list stands for, in its order.
+/// All names that a list stands for, in its order. How much that is, is known before any name is written.
 pub fn unfold(list: &str) -> Result<Vec<String>, HostlistError> {
+    let mut room = Room {
+        hosts: MOST_HOSTS,
+        bytes: MOST_BYTES,
+    };
     let mut names = Vec::new();
-    for part in parts(list)? {
-        names.extend(unfold_part(part, MOST_HOSTS - names.len())?);
+    for text in parts(list)? {
+        let text = text.trim();
+        let part = Part::read(text)?;
+        room.take(&part, text)?;
+        names.extend(part.names());
     }
     Ok(names)
 }
@@ -83,7 +119,7 @@ fn parts(list: &str) -> Result<Vec<&str>, HostlistError> {
     let mut parts = Vec::new();
     let (mut begin, mut inside) = (0, false);
     for (at, c) in list.char_indices() {
-        let part = || list[begin..].to_owned();
+        let part = || shown(&list[begin..]);
         match (c, inside) {
             ('[', false) => inside = true,
             (']', true) => inside = false,
@@ -97,70 +133,124 @@ fn parts(list: &str) -> Result<Vec<&str>, HostlistError> {
         }
     }
     if inside {
-        let part = list[begin..].to_owned();
+        let part = shown(&list[begin..]);
         return Err(HostlistError::Open { part });
     }
     parts.push(&list[begin..]);
     Ok(parts)
 }
 
-/// Several brackets in one name multiply.
-fn unfold_part(part: &str, most: usize) -> Result<Vec<String>, HostlistError> {
-    let part = part.trim();
-    let mut names = vec![String::new()];
-    let mut rest = part;
-    while let Some((plain, bracket)) = rest.split_once('[') {
-        let (ranges, after) = bracket.split_once(']').unwrap_or((bracket, ""));
-        let numbers = numbers(part, ranges, most)?;
-        if names.len().saturating_mul(numbers.len()) > most {
-            return Err(HostlistError::TooMany);
+impl<'l> Part<'l> {
+    fn read(text: &'l str) -> Result<Self, HostlistError> {
+        let mut brackets = Vec::new();
+        let mut rest = text;
+        while let Some((plain, bracket)) = rest.split_once('[') {
+            let (listed, after) = bracket.split_once(']').unwrap_or((bracket, ""));
+            let ranges = listed.split(',').map(|range| Range::read(text, range));
+            brackets.push((plain, ranges.collect::<Result<_, _>>()?));
+            rest = after;
         }
-        let with = |name: &String| {
-            let begun = format!("{name}{plain}");
-            numbers
+        match brackets.is_empty() && rest.is_empty() {
+            true => Err(HostlistError::Empty),
+            false => Ok(Self { brackets, rest }),
+        }
+    }
+
+    /// Several brackets in one name multiply.
+    fn count(&self) -> usize {
+        let of = |ranges: &[Range]| {
+            ranges
                 .iter()
-                .map(move |number| format!("{begun}{number}"))
-                .collect::<Vec<_>>()
+                .map(Range::count)
+                .fold(0, usize::saturating_add)
         };
-        names = names.iter().flat_map(with).collect();
-        rest = after;
+        let each = self.brackets.iter().map(|(_, ranges)| of(ranges));
+        each.fold(1, usize::saturating_mul)
     }
-    names.iter_mut().for_each(|name| name.push_str(rest));
-    if names.iter().any(String::is_empty) {
-        return Err(HostlistError::Empty);
+
+    /// Of its longest name.
+    fn bytes(&self) -> usize {
+        let longest = |ranges: &[Range]| ranges.iter().map(Range::digits).max().unwrap_or(0);
+        let each = self.brackets.iter();
+        let each = each.map(|(plain, ranges)| plain.len() + longest(ranges));
+        each.sum::<usize>() + self.rest.len()
     }
-    if names.len() > most {
-        return Err(HostlistError::TooMany);
+
+    fn names(&self) -> Vec<String> {
+        let mut names = vec![String::new()];
+        for (plain, ranges) in &self.brackets {
+            let with = |begun: &String| {
+                let begun = format!("{begun}{plain}");
+                let numbers = ranges.iter().flat_map(Range::numbers);
+                numbers.map(move |number| begun.clone() + &number)
+            };
+            names = names.iter().flat_map(with).collect();
+        }
+        names.iter_mut().for_each(|name| name.push_str(self.rest));
+        names
     }
-    Ok(names)
 }
 
-fn numbers(part: &str, ranges: &str, most: usize) -> Result<Vec<String>, HostlistError> {
-    let mut numbers = Vec::new();
-    for range in ranges.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
+impl Range {
+    fn read(part: &str, text: &str) -> Result<Self, HostlistError> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
         let bad = || HostlistError::Range {
-            part: part.to_owned(),
-            range: range.to_owned(),
+            part: shown(part),
+            range: shown(text),
         };
-        let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => text.parse::<u64>().map_err(|_| bad()),
+        let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => digits.parse::<u64>().map_err(|_| bad()),
             false => Err(bad()),
         };
         let (from, to) = (number(first)?, number(last)?);
-        if to < from {
-            return Err(HostlistError::Backwards {
-                part: part.to_owned(),
-                range: range.to_owned(),
-            });
-        }
-        if to - from >= (most - numbers.len().min(most)) as u64 {
-            return Err(HostlistError::TooMany);
-        }
         let width = first.len();
-        numbers.extend((from..=to).map(|number| format!("{number:0width$}")));
+        match from <= to {
+            true => Ok(Self { from, to, width }),
+            false => Err(HostlistError::Backwards {
+                part: shown(part),
+                range: shown(text),
+            }),
+        }
     }
-    Ok(numbers)
+
+    fn count(&self) -> usize {
+        usize::try_from(self.to - self.from).map_or(usize::MAX, |more| more.saturating_add(1))
+    }
+
+    /// Of its longest number.
+    fn digits(&self) -> usize {
+        let digits = self.to.checked_ilog10().map_or(1, |more| more as usize + 1);
+        self.width.max(digits)
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = String> {
+        let width = self.width;
+        (self.from..=self.to).map(move |number| format!("{number:0width$}"))
+    }
+}
+
+impl Room {
+    fn take(&mut self, part: &Part<'_>, text: &str) -> Result<(), HostlistError> {
+        let (count, bytes) = (part.count(), part.bytes());
+        let place = || shown(text);
+        if bytes > LONGEST_NAME {
+            return Err(HostlistError::TooLong { part: place() });
+        }
+        let hosts = self.hosts.checked_sub(count);
+        self.hosts = hosts.ok_or_else(|| HostlistError::TooMany { part: place() })?;
+        let left = self.bytes.checked_sub(count * bytes);
+        self.bytes = left.ok_or_else(|| HostlistError::TooMuch { part: place() })?;
+        Ok(())
+    }
+}
+
+/// Enough of it to find it again.
+fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(MOST_SHOWN).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -205,12 +295,55 @@ mod tests {
         assert_eq!(told("a,,b"), "a name is empty");
         assert_eq!(
             told("g[0-18446744073709551615]"),
-            "it stands for more than 1000000 hosts"
+            "g[0-18446744073709551615]: with it the list stands for more than 1000000 hosts"
         );
         assert_eq!(
-            told("g[0-999]h[0-9999]"),
-            "it stands for more than 1000000 hosts"
+            told("a,g[0-999]h[0-9999]"),
+            "g[0-999]h[0-9999]: with it the list stands for more than 1000000 hosts"
         );
+    }
+
+    /// Few bytes that stand for gigabytes: each is refused before its names are written.
+    #[test]
+    fn what_stands_for_more_than_fits_is_refused_with_its_place() {
+        let told = |list: &str| unfold(list).unwrap_err().to_string();
+        let zeros = "0".repeat(100_000);
+        let long = told(&format!("a,node[{zeros}-{}]", "9".repeat(6)));
+        assert!(
+            long.starts_with("node[000") && long.ends_with("0…: a name of more than 255 bytes")
+        );
+        assert!(long.len() < 120, "{long}");
+        let brackets = told(&"[1]".repeat(300));
+        assert!(
+            brackets.ends_with("…: a name of more than 255 bytes"),
+            "{brackets}"
+        );
+        let wide = format!("[{}-999999]", "0".repeat(200));
+        let much = told(&format!("n{wide}"));
+        assert!(
+            much.ends_with("…: with it the names take more than 32 MiB"),
+            "{much}"
+        );
+        let half = format!("n[{}-99999],", "0".repeat(200));
+        assert_eq!(unfold(half.trim_end_matches(',')).unwrap().len(), 100_000);
+        let several = told(&(half.clone() + &half + "last"));
+        assert!(several.ends_with("take more than 32 MiB"), "{several}");
+        let many = told(&"g[0-999],".repeat(1001));
+        assert_eq!(
+            many,
+            "g[0-999]: with it the list stands for more than 1000000 hosts"
+        );
+    }
+
+    #[test]
+    fn the_longest_names_and_the_most_are_still_unfolded() {
+        let longest = format!("n[{}1]", "0".repeat(253));
+        assert_eq!(unfold(&longest).unwrap()[0].len(), 255);
+        assert!(unfold(&format!("n{longest}")).is_err());
+        let plain = "x".repeat(256);
+        assert!(unfold(&plain[1..]).is_ok() && unfold(&plain).is_err());
+        let most = unfold("node[0-999999]").unwrap();
+        assert_eq!((most.len(), &most[999_999][..]), (1_000_000, "node999999"));
     }
 
     proptest! {
@@ -230,7 +363,8 @@ mod tests {
 
         #[test]
         fn whatever_is_given_ends(list in "[a-c0-9,\\[\\]-]{0,40}") {
-            let _ = unfold(&list);
+            let names = unfold(&list).unwrap_or_default();
+            prop_assert!(names.iter().all(|name| (1..=LONGEST_NAME).contains(&name.len())));
         }
     }
 }

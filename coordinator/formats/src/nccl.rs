@@ -121,6 +121,14 @@ impl Release {
 impl Environment {
     /// A line for each variable, as shells, schedulers and /etc/nccl.conf read them.
     pub fn emit(&self, release: Release) -> Result<String, NcclError> {
+        let set = self.variables(release)?.into_iter();
+        Ok(set
+            .map(|(name, value)| format!("{name}={value}\n"))
+            .collect())
+    }
+
+    /// Those that are to be set.
+    pub fn variables(&self, release: Release) -> Result<Vec<(&'static str, String)>, NcclError> {
         let variables = [
             ("NCCL_IB_HCA", self.devices(release)?),
             ("NCCL_IB_QPS_PER_CONNECTION", self.queue_pairs(release)?),
@@ -132,11 +140,9 @@ impl Environment {
             ),
             ("NCCL_PROFILER_PLUGIN", self.profiler(release)?),
         ];
-        let set = variables
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)));
+        let set = variables.into_iter();
         Ok(set
-            .map(|(name, value)| format!("{name}={value}\n"))
+            .filter_map(|(name, value)| Some((name, value?)))
             .collect())
     }
 

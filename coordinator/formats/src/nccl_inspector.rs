@@ -13,13 +13,18 @@ use reweave_common::units::Bytes;
 use serde::Deserialize;
 use thiserror::Error;
 
+/// What is wrong, and in which of the files.
 #[derive(Debug, Error)]
-pub enum InspectorError {
-    #[error("file {file}: not what NCCL's Inspector writes")]
-    Json {
-        file: usize,
-        source: serde_json::Error,
-    },
+#[error("file {file}")]
+pub struct InspectorError {
+    pub file: usize,
+    pub source: Problem,
+}
+
+#[derive(Debug, Error)]
+pub enum Problem {
+    #[error("not what NCCL's Inspector writes")]
+    Json(#[source] serde_json::Error),
     #[error("{coll:?} is no collective that is known")]
     UnknownCollective { coll: String },
     #[error("communicator {id}: rank {rank} is not below {ranks}")]
@@ -71,75 +76,104 @@ type Communicators = BTreeMap<String, (u32, BTreeMap<u32, Process>)>;
 /// What the files of all processes tell, file by file in their order. A communicator's members are
 /// those that wrote something of it.
 pub fn read(files: &[&str]) -> Result<Vec<Recorded>, InspectorError> {
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<(usize, Line)> = Vec::new();
     for (file, text) in files.iter().enumerate() {
         for line in serde_json::Deserializer::from_str(text).into_iter() {
-            lines.push(line.map_err(|source| InspectorError::Json { file, source })?);
+            lines.push((file, line.map_err(in_file(file, Problem::Json))?));
         }
     }
     let communicators = communicators(&lines)?;
     let ranks = ranks(&communicators);
-    let rank = |process: &Process| {
-        let rank = ranks.get(process).copied();
-        rank.ok_or_else(|| InspectorError::Outside {
-            host: process.0.clone(),
-            pid: process.1,
-        })
-    };
-    let mut recorded = Vec::new();
-    for line in &lines {
-        let Some(collective) = &line.coll_perf else {
-            continue;
-        };
-        let (_, members) = &communicators[&line.header.id];
-        let group = members.values().map(&rank).collect::<Result<_, _>>()?;
-        recorded.push(Recorded {
-            rank: rank(&line.process())?,
-            what: Exchange::Collective {
-                operation: operation(&collective.coll)?,
-                group,
-                name: line.header.id.clone(),
-            },
-            bytes: Bytes::new(collective.coll_msg_size_bytes),
-            asked_ns: None,
-            took: collective
-                .coll_exec_time_us
-                .and_then(|us| Duration::try_from_secs_f64(us / 1e6).ok()),
-        });
+    let told = lines.iter().filter_map(|(file, line)| {
+        let recorded = line.recorded(&communicators, &ranks)?;
+        Some(recorded.map_err(in_file(*file, |problem| problem)))
+    });
+    told.collect()
+}
+
+fn in_file<E>(file: usize, problem: impl Fn(E) -> Problem) -> impl Fn(E) -> InspectorError {
+    move |error| InspectorError {
+        file,
+        source: problem(error),
     }
-    Ok(recorded)
 }
 
 impl Line {
     fn process(&self) -> Process {
         (self.metadata.hostname.clone(), self.metadata.pid)
     }
-}
 
-fn communicators(lines: &[Line]) -> Result<Communicators, InspectorError> {
-    let mut communicators = Communicators::new();
-    for line in lines {
-        let Header { id, rank, n_ranks } = &line.header;
-        if rank >= n_ranks {
-            return Err(InspectorError::BadRank {
-                id: id.clone(),
-                rank: *rank,
-                ranks: *n_ranks,
-            });
-        }
-        let (_, members) = communicators
-            .entry(id.clone())
-            .or_insert((*n_ranks, BTreeMap::new()));
-        let process = line.process();
+    /// Nothing where it is of no collective.
+    fn recorded(
+        &self,
+        communicators: &Communicators,
+        ranks: &BTreeMap<Process, Rank>,
+    ) -> Option<Result<Recorded, Problem>> {
+        let collective = self.coll_perf.as_ref()?;
+        let (_, members) = &communicators[&self.header.id];
+        let rank = |process: &Process| {
+            let rank = ranks.get(process).copied();
+            rank.ok_or_else(|| Problem::Outside {
+                host: process.0.clone(),
+                pid: process.1,
+            })
+        };
+        let recorded = || {
+            Ok(Recorded {
+                rank: rank(&self.process())?,
+                what: Exchange::Collective {
+                    operation: operation(&collective.coll)?,
+                    group: members.values().map(rank).collect::<Result<_, _>>()?,
+                    name: self.header.id.clone(),
+                },
+                bytes: Bytes::new(collective.coll_msg_size_bytes),
+                asked_ns: None,
+                took: collective
+                    .coll_exec_time_us
+                    .and_then(|us| Duration::try_from_secs_f64(us / 1e6).ok()),
+            })
+        };
+        Some(recorded())
+    }
+
+    /// Among those of its communicator.
+    fn join(&self, communicators: &mut Communicators) -> Result<(), Problem> {
+        let Header { id, rank, n_ranks } = &self.header;
+        let known = communicators.entry(id.clone());
+        let (_, members) = known.or_insert_with(|| (*n_ranks, BTreeMap::new()));
+        let process = self.process();
         let known = members.entry(*rank).or_insert_with(|| process.clone());
-        if *known != process {
-            return Err(InspectorError::TwoOfARank {
+        match *known == process {
+            true => Ok(()),
+            false => Err(Problem::TwoOfARank {
                 id: id.clone(),
                 rank: *rank,
                 host: process.0,
                 pid: process.1,
-            });
+            }),
         }
+    }
+
+    fn check_rank(&self) -> Result<(), Problem> {
+        let Header { id, rank, n_ranks } = &self.header;
+        match rank < n_ranks {
+            true => Ok(()),
+            false => Err(Problem::BadRank {
+                id: id.clone(),
+                rank: *rank,
+                ranks: *n_ranks,
+            }),
+        }
+    }
+}
+
+fn communicators(lines: &[(usize, Line)]) -> Result<Communicators, InspectorError> {
+    let mut communicators = Communicators::new();
+    for (file, line) in lines {
+        let told = line
+            .check_rank()
+            .and_then(|()| line.join(&mut communicators));
+        told.map_err(in_file(*file, |problem| problem))?;
     }
     Ok(communicators)
 }
@@ -156,7 +190,7 @@ fn ranks(communicators: &Communicators) -> BTreeMap<Process, Rank> {
         .collect()
 }
 
-fn operation(coll: &str) -> Result<Operation, InspectorError> {
+fn operation(coll: &str) -> Result<Operation, Problem> {
     Ok(match coll {
         "AllReduce" => Operation::AllReduce,
         "AllGather" => Operation::AllGather,
@@ -164,7 +198,7 @@ fn operation(coll: &str) -> Result<Operation, InspectorError> {
         "AlltoAll" | "AllToAll" => Operation::AllToAll,
         "Broadcast" | "Reduce" | "Gather" | "Scatter" => Operation::Broadcast,
         coll => {
-            return Err(InspectorError::UnknownCollective {
+            return Err(Problem::UnknownCollective {
                 coll: coll.to_owned(),
             });
         }
@@ -223,19 +257,20 @@ mod tests {
         let refused = |more: String| {
             let mut files = files();
             files.push(more);
-            read_all(&files).unwrap_err().to_string()
+            let error = read_all(&files).unwrap_err();
+            format!("{error}: {}", error.source)
         };
         assert_eq!(
             refused(line("0xa", 2, 4, 999, "AllReduce")),
-            "communicator 0xa: g1 999 and another process have the same rank 2"
+            "file 4: communicator 0xa: g1 999 and another process have the same rank 2"
         );
         assert_eq!(
             refused(line("0xc", 0, 1, 999, "AllReduce")),
-            "g1 999 is not in the largest communicator, so it has no rank"
+            "file 4: g1 999 is not in the largest communicator, so it has no rank"
         );
         assert_eq!(
             refused(line("0xc", 5, 3, 101, "AllReduce")),
-            "communicator 0xc: rank 5 is not below 3"
+            "file 4: communicator 0xc: rank 5 is not below 3"
         );
         assert!(
             refused(line("0xa", 0, 4, 100, "Conjure")).contains("\"Conjure\" is no collective")

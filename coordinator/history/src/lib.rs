@@ -31,11 +31,11 @@ pub use files::Files;
 pub use keeper::{KeeperError, Retention};
 pub use kind::Kind;
 pub use past::{
-    AgentSeen, CollectivesSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, ImbalanceSeen,
-    InterfaceSeen, Kept, LinkSeen, MachineSeen, Past, PastError, PathSeen, PinsSeen, ProbesSeen,
-    Question, RhythmSeen, Seen, StateSeen, TrafficSeen, Window,
+    AgentSeen, CollectivesSeen, Covered, Event, Figures, FlowSeen, GapSeen, HealthSeen,
+    ImbalanceSeen, InterfaceSeen, Kept, LinkSeen, MachineSeen, Past, PastError, PathSeen, PinsSeen,
+    ProbesSeen, Question, RhythmSeen, Seen, StateSeen, TrafficSeen, Window,
 };
-pub use place::{moment_of, written};
+pub use place::{later, moment_of, written};
 pub use resolution::Resolution;
 pub use shelf::ShelfError;
 pub use table::TableError;

@@ -95,6 +95,13 @@ pub fn written(at: Moment) -> String {
     humantime::format_rfc3339_micros(at).to_string()
 }
 
+/// So long after a moment, unless nobody could write that down.
+pub fn later(at: Moment, by: Duration) -> Option<Moment> {
+    let micros = u64::try_from(by.as_micros()).ok()?;
+    let later = Moment::from_micros(at.as_micros().checked_add(micros)?);
+    (later <= LAST).then_some(later)
+}
+
 /// A moment by the calendar, to the day, the minute or finer, or so long before `now`; nothing when the text
 /// is neither.
 pub fn moment_of(text: &str, now: SystemTime) -> Option<Moment> {

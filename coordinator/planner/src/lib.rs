@@ -33,6 +33,8 @@ pub mod topology;
 pub mod tuning;
 pub mod workload;
 
-pub use mend::{Suited, Unsuited, diagnose, plan, spread, spreads, suited};
+pub use mend::{
+    Promise, Suited, Unsuited, diagnose, foretold, plan, promised, spread, spreads, suited,
+};
 pub use policy::Policy;
 pub use together::Together;

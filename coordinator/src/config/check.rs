@@ -1,7 +1,7 @@
 //! Whether a run would start, said before it does.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
@@ -16,7 +16,7 @@ use crate::error::CoordinatorError;
 use crate::history::HistoryError;
 use crate::openings::Openings;
 use crate::signing::Signing;
-use crate::{audit, data, http};
+use crate::{audit, data, http, voice};
 
 /// What a start finds on this machine, before it takes hold of anything.
 pub(crate) struct Found {
@@ -37,7 +37,7 @@ impl Settings {
             false => Some(Openings::try_out(&config, &found.identity)?),
         };
         let told = told(&config, &found, openings.as_ref());
-        let said = io::stdout().lock().write_all(told.as_bytes());
+        let said = voice::out().write_all(told.as_bytes());
         said.map_err(|source| CoordinatorError::Start {
             what: "telling what was found",
             source,
@@ -89,6 +89,11 @@ fn told(config: &Config, found: &Found, openings: Option<&Openings>) -> String {
     }
     for hook in &config.webhooks {
         line("told", hook.url.to_string());
+        if hook.is_open_to_all() {
+            let path = hook.secret_file.value.display();
+            let open = format!("everybody on this machine can read its secret: chmod o-r {path}");
+            line("", open);
+        }
     }
     text
 }
@@ -194,7 +199,8 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
     use std::time::Duration;
 
     use reweave_common::error::told as in_words;
@@ -278,6 +284,46 @@ mod tests {
         let error = settings.check().unwrap_err();
         let words = in_words(&error);
         assert!(words.ends_with("needs one"), "{words}");
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn secrets_of_webhooks_are_told_of_where_they_are_named() {
+        let hook = "[[webhook]]\nurl = \"http://x/\"\nsecret_file = \"s\"\n";
+        let (folder, settings) = settings(2 * HOUR, hook);
+        let secret = folder.path().join("s");
+        let said = || in_words(&settings.check().unwrap_err());
+        assert!(
+            said().contains("c.toml:7: secret_file: cannot read"),
+            "{}",
+            said()
+        );
+        fs::write(&secret, "short").unwrap();
+        assert!(
+            said().contains("c.toml:7: secret_file: the secret in"),
+            "{}",
+            said()
+        );
+        let told = |mode| {
+            fs::write(&secret, "0123456789abcdef").unwrap();
+            fs::set_permissions(&secret, Permissions::from_mode(mode)).unwrap();
+            let config = settings.read().unwrap();
+            told(&config, &config.look().unwrap(), None)
+        };
+        assert!(told(0o644).contains("everybody on this machine can read its secret"));
+        assert!(!told(0o600).contains("everybody"));
+    }
+
+    /// It has no end.
+    #[test]
+    fn no_more_is_read_than_settings_have() {
+        let settings = Settings {
+            config: Some("/dev/zero".into()),
+            ..Settings::default()
+        };
+        let error = settings.check().unwrap_err();
+        let words = in_words(&error);
+        assert!(words.contains("/dev/zero is larger than"), "{words}");
         assert_eq!(error.exit_code(), 2);
     }
 

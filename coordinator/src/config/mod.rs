@@ -8,7 +8,8 @@ mod said;
 mod webhooks;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -240,10 +241,31 @@ fn everywhere() -> SocketAddr {
     (Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into()
 }
 
-fn read(path: &Path) -> Result<String, CoordinatorError> {
-    fs::read_to_string(path).map_err(|source| CoordinatorError::Read {
+/// No file of settings is larger, nor one of a fabric.
+const MOST_BYTES: u64 = 64 << 20;
+
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CoordinatorError> {
+    let failed = |source| CoordinatorError::Read {
         path: path.to_owned(),
         source,
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
+    match read.map_err(failed)? as u64 > MOST_BYTES {
+        true => Err(CoordinatorError::TooLarge {
+            path: path.to_owned(),
+            most_bytes: MOST_BYTES,
+        }),
+        false => Ok(bytes),
+    }
+}
+
+fn read(path: &Path) -> Result<String, CoordinatorError> {
+    let text = String::from_utf8(bytes(path)?);
+    text.map_err(|source| CoordinatorError::Read {
+        path: path.to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidData, source),
     })
 }
 
@@ -304,6 +326,7 @@ impl FileSettings {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::time::Duration;
 
     use super::*;

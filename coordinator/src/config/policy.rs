@@ -15,7 +15,7 @@ const MOST_EVALUATIONS: i64 = 1_000_000;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 28;
+pub(super) const SETTINGS: usize = 29;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +33,7 @@ struct PolicyFile {
     lossless: Option<bool>,
     most_touched: Option<Spanned<f64>>,
     drain_failing_after_ms: Option<Spanned<f64>>,
+    light_lasts_ms: Option<Spanned<f64>>,
     settle_ms: Option<Spanned<f64>>,
     verify_within_ms: Option<Spanned<f64>>,
     iterate_within_ms: Option<Spanned<f64>>,
@@ -64,6 +65,7 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
         lossless: file.lossless.unwrap_or(default.lossless),
         drain_failing_after: reader
             .millis(&file.drain_failing_after_ms, default.drain_failing_after)?,
+        light_lasts: reader.light(&file.light_lasts_ms, default.light_lasts)?,
         settle: reader.millis(&file.settle_ms, default.settle)?,
         verify_within: reader.millis(&file.verify_within_ms, default.verify_within)?,
         iterate_within: reader.millis(&file.iterate_within_ms, default.iterate_within)?,
@@ -156,6 +158,17 @@ impl Reader<'_> {
         default: Duration,
     ) -> Result<Duration, InputError> {
         let millis = |value| self.0.time(value, Duration::from_millis(1), AN_HOUR);
+        value.as_ref().map_or(Ok(default), millis)
+    }
+
+    /// Nobody waits longer for it.
+    fn light(
+        &self,
+        value: &Option<Spanned<f64>>,
+        default: Duration,
+    ) -> Result<Duration, InputError> {
+        let most = Policy::LONGEST_LIGHT;
+        let millis = |value| self.0.time(value, Duration::from_millis(1), most);
         value.as_ref().map_or(Ok(default), millis)
     }
 

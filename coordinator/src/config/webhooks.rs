@@ -7,13 +7,14 @@ use reweave_common::input::{Document, InputError};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::said::Said;
 use crate::webhooks::{Hook, Kind};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WebhookFile {
     url: Spanned<String>,
-    secret_file: PathBuf,
+    secret_file: Spanned<PathBuf>,
     of: Option<Vec<Kind>>,
 }
 
@@ -24,7 +25,7 @@ pub(super) fn read(
     let hooks = hooks.into_iter().map(|file| {
         Ok(Hook {
             url: url(document, &file.url)?,
-            secret_file: file.secret_file,
+            secret_file: Said::in_file(document, file.secret_file),
             kinds: file.of.unwrap_or_else(|| Kind::ALL.to_vec()),
         })
     });

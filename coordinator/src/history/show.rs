@@ -15,6 +15,7 @@ use reweave_history::{
 use super::HistoryError;
 use crate::config::history_url;
 use crate::error::CoordinatorError;
+use crate::voice;
 
 #[derive(Debug, Args)]
 pub(crate) struct Asked {
@@ -62,7 +63,7 @@ pub(crate) fn show(asked: &Asked) -> Result<(), CoordinatorError> {
     }
     let printed = match asked.output {
         Output::Json => print_json(&window),
-        Output::Table => io::stdout().lock().write_all(table(&window).as_bytes()),
+        Output::Table => voice::out().write_all(table(&window).as_bytes()),
     };
     Ok(printed.map_err(HistoryError::Print)?)
 }
@@ -102,7 +103,7 @@ fn moment(text: &str, now: SystemTime) -> Result<Moment, HistoryError> {
 }
 
 fn print_json(window: &Window) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(voice::out());
     serde_json::to_writer(&mut out, window)?;
     out.write_all(b"\n")?;
     out.flush()

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use reweave_common::operator::{Request, Response as Answer};
+use reweave_common::plan::Generation;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
@@ -120,6 +121,17 @@ async fn far() -> (StatusCode, &'static str) {
 }
 
 /// Nothing when the core does not answer in time.
+/// Approved once more while it is carried out, it has begun.
+pub(crate) async fn approve(
+    house: &House,
+    by: Asker,
+    generation: Generation,
+    approval: Request,
+) -> Option<Answer> {
+    let asked = house.approve(by, generation, approval);
+    timeout(PATIENCE, asked).await.ok()?.ok()
+}
+
 pub(crate) async fn ask(house: &House, by: Asker, request: Request) -> Option<Answer> {
     timeout(PATIENCE, house.ask(by, request)).await.ok()?.ok()
 }

@@ -32,9 +32,11 @@ assets! {
     "/assets/elsewhere.js" SCRIPT "elsewhere.js",
     "/assets/units.js" SCRIPT "units.js",
     "/assets/fabric.js" SCRIPT "fabric.js",
+    "/assets/find.js" SCRIPT "find.js",
     "/assets/layout.js" SCRIPT "layout.js",
     "/assets/matrix.js" SCRIPT "matrix.js",
     "/assets/heat.js" SCRIPT "heat.js",
+    "/assets/axes.js" SCRIPT "axes.js",
     "/assets/changes.js" SCRIPT "changes.js",
     "/assets/review.js" SCRIPT "review.js",
     "/assets/running.js" SCRIPT "running.js",
@@ -47,10 +49,12 @@ assets! {
     "/assets/jobs.js" SCRIPT "jobs.js",
     "/assets/sandbox.js" SCRIPT "sandbox.js",
     "/assets/source.js" SCRIPT "source.js",
+    "/assets/trace.js" SCRIPT "trace.js",
     "/assets/variant.js" SCRIPT "variant.js",
     "/assets/compared.js" SCRIPT "compared.js",
     "/assets/kept.js" SCRIPT "kept.js",
     "/assets/link.js" SCRIPT "link.js",
+    "/assets/troubles.js" SCRIPT "troubles.js",
 }
 
 pub(super) fn routes() -> Router {
@@ -78,13 +82,16 @@ fn served(kind: &'static str, text: &'static str) -> Response {
 mod tests {
     use reweave_common::cause::Class;
 
-    /// A class that is new here is called by its letters there until somebody finds words for it.
+    /// The same words as in the terminal, for those who read both.
     #[test]
-    fn the_page_has_words_for_every_class_of_cause() {
-        let page = include_str!("../../web/findings.js");
+    fn the_page_has_the_words_of_every_class_of_cause() {
+        let page = include_str!("../../web/troubles.js");
         for class in Class::ALL {
             let letters = serde_json::to_string(&class).expect("a class is a word");
-            assert!(page.contains(&format!("{letters}: ")), "{letters}");
+            assert!(
+                page.contains(&format!("{letters}: \"{class}\"")),
+                "{letters}"
+            );
         }
     }
 }

@@ -9,6 +9,7 @@ mod news;
 #[cfg(test)]
 mod tests;
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::config::{self, Said};
 use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::http;
@@ -52,30 +54,35 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Hook {
     pub(crate) url: Url,
-    pub(crate) secret_file: PathBuf,
+    pub(crate) secret_file: Said<PathBuf>,
     pub(crate) kinds: Vec<Kind>,
 }
 
 impl Hook {
     pub(crate) fn secret(&self) -> Result<Vec<u8>, CoordinatorError> {
-        let path = &self.secret_file;
-        let secret = std::fs::read(path).map_err(|source| CoordinatorError::Read {
-            path: path.clone(),
-            source,
-        })?;
+        let file = &self.secret_file;
+        let secret = config::bytes(&file.value).map_err(|error| file.wrong(error))?;
         let secret = secret.trim_ascii_end().to_vec();
         match secret.len() >= SHORTEST_SECRET {
             true => Ok(secret),
-            false => Err(CoordinatorError::ShortSecret {
-                path: path.clone(),
+            false => Err(file.wrong(CoordinatorError::ShortSecret {
+                path: file.value.clone(),
                 shortest: SHORTEST_SECRET,
-            }),
+            })),
         }
     }
 
+    /// Whether everybody on this machine may read its secret.
+    pub(crate) fn is_open_to_all(&self) -> bool {
+        let found = std::fs::metadata(&self.secret_file.value);
+        found.is_ok_and(|it| it.permissions().mode() & 0o004 != 0)
+    }
+
     pub(crate) fn lies_in(self, folder: &Path) -> Self {
+        let Said { value, place } = self.secret_file;
+        let value = folder.join(value);
         Self {
-            secret_file: folder.join(self.secret_file),
+            secret_file: Said { value, place },
             ..self
         }
     }

@@ -82,7 +82,7 @@ fn hooks(folder: &Path, receivers: &[SocketAddr]) -> Hooks {
     fs::write(&secret_file, SECRET).unwrap();
     let hooks = receivers.iter().map(|address| Hook {
         url: Url::parse(&format!("http://{address}/")).unwrap(),
-        secret_file: secret_file.clone(),
+        secret_file: Said::usual("secret_file", secret_file.clone()),
         kinds: Kind::ALL.to_vec(),
     });
     Hooks::open(&hooks.collect::<Vec<_>>()).unwrap()

@@ -288,7 +288,12 @@ async fn a_switch_is_worked_on_stage_by_stage_and_by_operators_only() {
         is_problem(&brought(&operator, spine, wrong), 400, "bad-request");
     }
     let planned = brought(&operator, spine, draining);
-    assert_eq!(planned.code, 200, "{}", planned.body);
+    assert_eq!(planned.code, 202, "{}", planned.body);
+    let generation = &planned.json()["plan"]["generation"];
+    let place = format!("/api/v1/history/{generation}");
+    assert_eq!(planned.header("location"), Some(place.as_str()));
+    let record = send(&house, "GET", &place, &operator).json();
+    assert_eq!(record["outcome"], "offered");
     let status = send(&house, "GET", "/api/v1/status", &operator).json();
     assert_eq!(status["maintenance"][0]["name"], "spine0");
     assert_eq!(status["maintenance"][0]["stage"], "draining");
@@ -333,7 +338,9 @@ async fn orchestrators_tell_of_jobs_and_ask_of_hosts() {
     );
     let phase = asked("PUT", "jobs/train/phase?name=gradients&ring_gbps=0.5").json();
     assert_eq!(phase["phase"]["ring_bits_per_s"], 500_000_000);
-    let started = asked("POST", "jobs/train/start").json();
+    let started = asked("POST", "jobs/train/start");
+    assert_eq!(started.code, 200, "nothing has begun");
+    let started = started.json();
     assert_eq!(started["generation"], serde_json::Value::Null);
     assert!(
         started["because"]
@@ -353,7 +360,17 @@ async fn orchestrators_tell_of_jobs_and_ask_of_hosts() {
         assert_eq!(asked("DELETE", "jobs/train").code, 204);
     }
     is_problem(&asked("POST", "jobs/train/start"), 404, "not-registered");
-    is_problem(&asked("PUT", "jobs/train?hosts=h[3-1]"), 422, "no-such-job");
+    is_problem(&asked("PUT", "jobs/train?hosts=h[3-1]"), 422, "bad-job");
+    is_problem(&asked("PUT", "jobs/train?hosts=h0,h0"), 422, "bad-job");
+    let phase = "jobs/train/phase?name=a&ring_gbps=-1";
+    is_problem(&asked("PUT", phase), 422, "bad-job");
+    let nothing = asked("GET", "nope");
+    is_problem(&nothing, 404, "nothing-there");
+    assert!(
+        nothing.body.contains("nothing at /api/v1/nope"),
+        "{}",
+        nothing.body
+    );
     is_problem(&asked("PUT", "jobs/train?hosts=h9"), 404, "no-such-host");
     is_problem(&asked("PUT", "jobs/train"), 400, "bad-request");
 }
@@ -387,7 +404,7 @@ async fn whoever_has_changed_something_is_shown_it_at_once() {
         assert_eq!(shown(&viewer), 0);
         let draining = r#"{ "stage": "draining" }"#;
         let began = send_json(&house, "PUT", spine, &operator, draining);
-        assert_eq!(began.code, 200, "{}", began.body);
+        assert_eq!(began.code, 202, "{}", began.body);
         assert_eq!([shown(&operator), shown(&viewer)], [1, 1]);
         let ended = send(&house, "DELETE", spine, &operator);
         assert_eq!(ended.code, 204, "{}", ended.body);

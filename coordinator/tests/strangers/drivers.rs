@@ -60,9 +60,13 @@ async fn a_driver_speaks_for_what_it_reaches_for_as_long_as_it_is_there() {
 async fn whoever_reaches_nothing_has_nothing_to_stay_for() {
     let house = house();
     let session = driver(&house, "d0", &["nowhere"]).await;
-    let led = soon(session.receive::<DriverOrder>(Channel::Commands)).await;
-    assert_eq!(led.unwrap(), DriverOrder::Here);
-    let ended = soon(session.receive::<DriverOrder>(Channel::Commands)).await;
+    let heard = async || soon(session.receive::<DriverOrder>(Channel::Commands)).await;
+    let mut ended = heard().await;
+    // The end may overtake the word that somebody leads.
+    if let Ok(led) = ended {
+        assert_eq!(led, DriverOrder::Here);
+        ended = heard().await;
+    }
     assert!(ended.is_err(), "{ended:?}");
 }
 

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
 use reweave_common::sample::FlowReading;
@@ -108,6 +110,21 @@ async fn whoever_looks_may_play_and_nothing_is_changed_by_it() {
     is_problem(&promoted(&viewer), 403, "not-allowed");
     is_problem(&promoted(&operator), 404, "no-such-link");
     assert_eq!(state(&house, &viewer), before);
+    let keyed = |text: &str| {
+        let who = format!("{operator}Idempotency-Key: one\r\n");
+        let variant =
+            json!({ "variant": format!("recorded = \"f.toml\"\nwithout = [{text:?}]\n") });
+        send_json(
+            &house,
+            "POST",
+            "/api/v1/sandbox/plan",
+            &who,
+            &variant.to_string(),
+        )
+    };
+    let (first, again) = (keyed("leaf0-spine0"), keyed("leaf0-spine0"));
+    assert_eq!((first.code, &first.body), (200, &again.body));
+    is_problem(&keyed("leaf0-spine1"), 422, "other-request");
 }
 
 #[tokio::test]
@@ -138,9 +155,12 @@ async fn what_cannot_be_played_is_a_problem_that_says_why() {
         problem.starts_with("\"other.toml\" is none of the files"),
         "{problem}"
     );
-    let huge = format!(r#"{{"from":"{}"}}"#, "1".repeat(4 << 20));
-    let answer = posted(&huge);
-    assert!((400..500).contains(&answer.code), "{}", answer.code);
+    let huge = format!(r#"{{"from":"{}"}}"#, "1".repeat(11 << 20));
+    is_problem(&posted(&huge), 413, "too-large");
+    let path = "/api/v1/sandbox/plan";
+    let large = format!(r#"{{"variant":"{}"}}"#, "1".repeat(3 << 20));
+    let answer = send_json(&house, "POST", path, &viewer, &large);
+    is_problem(&answer, 413, "too-large");
     let stranger = send_json(&house, "POST", "/api/v1/sandbox", "", &wrong);
     is_problem(&stranger, 401, "no-token");
 }
@@ -209,7 +229,7 @@ const NO_JOBS: [(&str, &str); 5] = [
     ("model = \"x\"\nbatch = 1\n", "job:1: model: "),
     (MANY_RANKS, "512 ranks are more than 256"),
     (MANY_PARTS, "micro-batches of all ranks are more than"),
-    (OPERATORS, "name a preset"),
+    (OPERATORS, "send its text as `profile`"),
 ];
 const MANY_RANKS: &str = "model = \"vgg16\"\nbatch_per_replica = 4\ngpus_per_host = 128\n";
 const MANY_PARTS: &str = "model = \"vgg16\"\nbatch_per_replica = 4\n\
@@ -240,8 +260,8 @@ async fn flows_and_jobs_that_cannot_be_played_are_problems_that_say_why() {
     }
     let bad = try_out(json!({ "job": JOB, "fabric": "kind = 1" }));
     is_refused(&bad, "not-to-be-played", "fabric.toml:1: kind: ");
-    let many = table(&"h0,h1,1,0\n".repeat(20_000));
-    let says = "20002 lines are more than 20000";
+    let many = table(&"h0,h1,1,0\n".repeat(20_001));
+    let says = "flows: 20001 are more than 20000";
     is_refused(&try_out(json!({ "flows": many })), "too-much", says);
     let long = "x".repeat((1 << 20) + 1);
     for what in ["flows", "job"] {
@@ -273,4 +293,153 @@ async fn a_variant_that_does_not_fit_what_is_played_says_so_alone() {
         assert!(problem.starts_with(says), "{problem}");
         assert!(told["variants"][1]["problem"].is_null(), "{told:#}");
     }
+}
+
+/// What each of four ranks recorded of one exchange.
+fn dump(bytes: u64) -> String {
+    json!({
+        "version": "2.4",
+        "pg_config": { "0": { "name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]" } },
+        "entries": [{
+            "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": 1,
+            "profiling_name": "nccl:all_reduce", "input_sizes": [[bytes]], "input_dtypes": ["Byte"],
+            "output_sizes": [[bytes]], "output_dtypes": ["Byte"], "state": "completed",
+            "time_created_ns": 5000, "duration_ms": 1.5,
+        }],
+    })
+    .to_string()
+}
+
+fn inspected(rank: u32) -> String {
+    json!({
+        "header": { "id": "0xa", "rank": rank, "n_ranks": 4, "nnodes": 4 },
+        "metadata": { "inspector_output_format_version": "v4.0", "hostname": format!("h{rank}"), "pid": rank },
+        "coll_perf": { "coll": "AllReduce", "coll_sn": 1, "coll_msg_size_bytes": 25_000_000,
+                       "coll_exec_time_us": 250, "coll_busbw_gbs": 1.5 },
+    })
+    .to_string()
+}
+
+/// Of Chakra: one rank, which computes for 30 ms.
+const COMPUTES: &[u8] =
+    b"\x07\x0a\x050.0.4\x20\x08\x01\x12\x04some\x18\x04\x2a\x00\x38\xb0\xea\x01\
+                          \x52\x0e\x0a\x09is_cpu_op\xd8\x01\x00";
+
+fn trace(format: &str, files: &[impl AsRef<[u8]>]) -> Value {
+    let file = |(rank, bytes): (usize, _)| json!({ "name": format!("rank{rank}"), "base64": BASE64_STANDARD.encode(bytes) });
+    let files: Vec<_> = files.iter().enumerate().map(file).collect();
+    json!({ "trace": { "format": format, "files": files } })
+}
+
+#[tokio::test]
+async fn traces_of_all_recorders_are_played_as_jobs_are() {
+    let house = House::new();
+    let viewer = viewers(&house).await;
+    let before = state(&house, &viewer);
+    let variants = ["", "without = [\"leaf0-spine1\"]\n"];
+    let dumps = [0; 4].map(|_| dump(25_000_000));
+    let inspected = [0, 1, 2, 3].map(inspected);
+    for what in [
+        trace("flight-recorder", &dumps),
+        trace("nccl-inspector", &inspected),
+    ] {
+        let played = tried(&house, &viewer, what, &variants);
+        let [was, then] =
+            ["/as_it_was/iteration_ms", "/variant/iteration_ms"].map(|it| figures(&played, it));
+        assert!(
+            was[0] > 500 && then[0] == was[0] && then[1] > was[1],
+            "{was:?} {then:?}"
+        );
+    }
+    let larger = [0; 4].map(|_| dump(50_000_000));
+    let [small, large] = [dumps, larger].map(|dumps| {
+        let played = tried(&house, &viewer, trace("flight-recorder", &dumps), &[""]);
+        figures(&played, "/as_it_was/iteration_ms")[0]
+    });
+    assert!(large > small * 19 / 10, "{small} {large}");
+    let played = tried(&house, &viewer, trace("chakra", &[COMPUTES]), &[""]);
+    assert_eq!(figures(&played, "/variant/iteration_ms"), [30]);
+    assert_eq!(state(&house, &viewer), before);
+}
+
+#[tokio::test]
+async fn traces_that_cannot_be_played_are_problems_that_name_the_file() {
+    let house = House::new();
+    let viewer = viewers(&house).await;
+    let try_out = |what: Value| tried(&house, &viewer, what, &[""]);
+    let with = |key: &str, value: Value| {
+        let mut what = trace("flight-recorder", &[dump(1)]);
+        what["trace"][key] = value;
+        what
+    };
+    let file = |base64: &str| json!([{ "name": "<b>", "base64": base64 }]);
+    for (what, says) in [
+        (with("files", file("?")), "<b>: not base64"),
+        (with("files", file("AAAA")), "<b>: "),
+        (trace("nccl-inspector", &[[0xff]]), "rank0: "),
+        (trace("chakra", &[b"x"]), "not an execution trace"),
+        (trace("flight-recorder", &[dump(1), dump(1)]), "rank 2"),
+        (
+            trace("flight-recorder", &[b"{}"; 5]),
+            "5 ranks have 4 places",
+        ),
+        (
+            trace("flight-recorder", &[b"{}"; 257]),
+            "257 ranks are more than 256",
+        ),
+        (
+            with("gpus_per_host", json!(0)),
+            "gpus_per_host: 0 is not between",
+        ),
+    ] {
+        is_refused(&try_out(what), "not-to-be-played", says);
+    }
+    let large = vec![vec![0; 7 << 19]; 2];
+    is_refused(
+        &try_out(trace("chakra", &large)),
+        "too-much",
+        "bytes are more than 6291456",
+    );
+    for bad in [with("format", json!("pcap")), with("other", json!(1))] {
+        is_problem(&try_out(bad), 400, "bad-request");
+    }
+    let told = tried(
+        &house,
+        &viewer,
+        trace("flight-recorder", &[0; 4].map(|_| dump(1))),
+        &["[job]\nbatch = 1\n"],
+    );
+    let told = told.json();
+    let problem = told["variants"][0]["problem"].as_str().unwrap();
+    assert!(problem.contains("what is played is no job"), "{problem}");
+}
+
+/// Two operators, one after the other, as they were measured.
+const TIMED: &str = "model = \"two\"\nbatch = 4\nprofile = \"profile.json\"\n\
+                     [[operator]]\nname = \"a\"\ntiming = \"a\"\nweight_bytes = 25000000\n\
+                     out_bytes_per_sample = 1\n";
+const PROFILE: &str = r#"{ "batch_size": 4, "measurements": [
+    { "name": "a", "pc_str": "2-1-4", "fw_time": 2, "bw_time": 4, "mem_req": 1 },
+    { "name": "a", "pc_str": "2-1-1", "fw_time": 8, "bw_time": 16, "mem_req": 1 }] }"#;
+
+#[tokio::test]
+async fn a_job_of_operators_is_played_with_its_timings() {
+    let house = House::new();
+    let viewer = viewers(&house).await;
+    let what = json!({ "job": TIMED, "profile": PROFILE });
+    let less = "without = [\"leaf0-spine1\"]\n";
+    let played = tried(&house, &viewer, what, &["", less, "[job]\nbatch = 8\n"]);
+    let [was, then] =
+        ["/as_it_was/iteration_ms", "/variant/iteration_ms"].map(|it| figures(&played, it));
+    assert!(
+        was[0] > 6 && then[0] == was[0] && then[1] > was[1],
+        "{was:?} {then:?}"
+    );
+    let torn = json!({ "job": TIMED, "profile": "{" });
+    let torn = tried(&house, &viewer, torn, &[""]);
+    is_refused(
+        &torn,
+        "not-to-be-played",
+        "profile: not a profile of operators",
+    );
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use reweave_common::member::{Admission, DenyList};
+use reweave_common::member::{Admission, DenyList, Digest};
 use reweave_proto::name::{ClusterName, MemberName};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -13,6 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, TrustAnchor, UnixTime};
 use rustls::sign::CertifiedKey;
 
 use crate::denied::Denied;
+use crate::digest::sha256;
 use crate::pki::{self, PkiError, Validity, files};
 use crate::return_key::ReturnKey;
 use crate::verify::{self, Refusal};
@@ -132,6 +133,11 @@ impl Identity {
     /// The authority's certificate, which newcomers know the cluster by.
     pub(crate) fn authority_der(&self) -> &CertificateDer<'static> {
         &self.authority_der
+    }
+
+    /// What tells its cluster from others, whatever they are called.
+    pub fn authority_digest(&self) -> Digest {
+        sha256(&self.authority_der)
     }
 
     pub(crate) fn authority(&self) -> &Arc<TrustAnchor<'static>> {

@@ -15,6 +15,7 @@ mod connect;
 pub mod decoders;
 mod denied;
 mod dialer;
+mod digest;
 mod error;
 mod handshake;
 mod identity;

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use reweave_common::member::Digest;
-use ring::digest::{SHA256, digest};
+
+use crate::digest::sha256;
 
 const SECRET_BYTES: usize = 32;
 
@@ -27,8 +28,7 @@ impl Visit {
 
     /// What the cluster knows it by, without being able to use it.
     pub fn digest(&self) -> Digest {
-        let digest = digest(&SHA256, &self.0);
-        Digest(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+        sha256(&self.0)
     }
 }
 

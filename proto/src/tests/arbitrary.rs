@@ -2,9 +2,11 @@
 
 mod discovered;
 mod driver;
+mod findings;
 mod jobs;
 mod probes;
 mod rewiring;
+mod status;
 mod traces;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -15,18 +17,15 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use reweave_common::bandwidth::BandwidthReading;
-use reweave_common::cause::{Cause, Class, Subject};
-use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::holding::{Holding, RouteHop, RouteRule};
-use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
+use reweave_common::instruction::{Ack, Closely, Install, Refusal, Token, Watch};
 use reweave_common::member::{Admission, DenyList, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
-    AgentState, AgentStatus, Alternative, Collision, Finding, Findings, FlowChange, FlowImbalance,
-    FlowOutcome, FlowStatus, Hop, Iteration, IterationOutcome, LinkStatus, Loser, Mode, Move,
-    NoWayBack, NotSeen, Outcome, Pin, Plan, Prediction, Record, Refused, Report, Request, Response,
-    Status, TouchedJob, Useless, UselessPin,
+    Alternative, Findings, FlowChange, FlowImbalance, FlowOutcome, Hop, Iteration,
+    IterationOutcome, Move, NoWayBack, Outcome, Pin, Plan, Prediction, Record, Refused, Report,
+    Request, Response, TouchedJob,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
@@ -35,9 +34,11 @@ use reweave_common::sample::{
 use reweave_common::units::{Bytes, Rate};
 
 pub(super) use driver::{driver_message, driver_order};
+use findings::{finding, imbalance, not_seen};
+use status::status;
 
 use super::hosts::host_reading;
-use super::{hosts, members, rdma};
+use super::members;
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
 
@@ -252,6 +253,7 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
         });
     let renewed = proptest::option::of(text())
         .prop_map(|chain_pem| CoordinatorMessage::Renewed { chain_pem });
+    let closely = any::<u32>().prop_map(|for_ms| CoordinatorMessage::Closely(Closely { for_ms }));
     let list = probes::list().prop_map(CoordinatorMessage::Probe);
     let elsewhere = Just(CoordinatorMessage::Elsewhere(None));
     let here = Just(CoordinatorMessage::Here);
@@ -262,6 +264,7 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
         renewed,
         denied(),
         list,
+        closely,
         elsewhere,
         here,
         seats
@@ -330,139 +333,6 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
-fn agent_status() -> impl Strategy<Value = AgentStatus> {
-    let state = prop_oneof![
-        Just(AgentState::Up),
-        Just(AgentState::Silent),
-        Just(AgentState::Down),
-        Just(AgentState::Unseen),
-    ];
-    let links = any::<(usize, usize, u64)>();
-    let parts = (
-        (text(), addresses()),
-        state,
-        any::<Option<u64>>(),
-        option::of(generation()),
-        links,
-        option::of((text(), text(), any::<u64>(), any::<i64>())),
-        option::of(hosts::port_strays()),
-    );
-    parts.prop_map(
-        |(who, state, age_ms, generation, links, about, strays)| AgentStatus {
-            node: who.0,
-            addresses: who.1,
-            state,
-            age_ms,
-            generation,
-            known_links: links.0,
-            links: links.1,
-            discarded_readings: links.2,
-            strays,
-            build: about.clone().map(|about| about.0),
-            protocol: about.clone().map(|about| about.1),
-            certificate_left_s: about.as_ref().map(|about| about.2),
-            clock_skew_ms: about.map(|about| about.3),
-        },
-    )
-}
-
-fn link_status() -> impl Strategy<Value = LinkStatus> {
-    let rates = (rate(), rate(), option::of(rate()));
-    let parts = (hop(), any::<[bool; 2]>(), rates, any::<u64>());
-    parts.prop_map(
-        |(hop, [up, drained], (rate, capacity, spare), age_ms)| LinkStatus {
-            hop,
-            up,
-            drained,
-            rate_bits_per_s: rate,
-            capacity_bits_per_s: capacity,
-            spare_bits_per_s: spare,
-            age_ms,
-        },
-    )
-}
-
-fn flow_status() -> impl Strategy<Value = FlowStatus> {
-    let path = || option::of(vec(hop(), 0..MANY));
-    let rates = [rate(), rate(), rate()];
-    let ways = (path(), path());
-    let parts = (flow(), text(), text(), rates, ways, any::<u64>());
-    parts.prop_map(
-        |(flow, from, to, [rate, least, most], (path, path_back), age_ms)| FlowStatus {
-            flow,
-            from,
-            to,
-            rate_bits_per_s: rate,
-            least_bits_per_s: least,
-            most_bits_per_s: most,
-            path,
-            path_back,
-            age_ms,
-        },
-    )
-}
-
-fn status() -> impl Strategy<Value = Status> {
-    let mode = prop_oneof![Just(Mode::Manual), Just(Mode::Auto)];
-    let said = (mode, texts(), option::of(text()));
-    let seen = (
-        vec(agent_status(), 0..MANY),
-        vec(link_status(), 0..MANY),
-        vec(flow_status(), 0..MANY),
-        vec(pin(), 0..MANY),
-        vec(useless_pin(), 0..MANY),
-        option::of(flow_imbalance()),
-        (
-            probes::status(),
-            vec(probes::path_bandwidth(), 0..MANY),
-            vec(rdma::status(), 0..MANY),
-            vec(rewiring::optical_status(), 0..MANY),
-            vec(hosts::lack_status(), 0..MANY),
-            vec(rewiring::maintenance(), 0..MANY),
-            vec(rewiring::frozen(), 0..MANY),
-        ),
-    );
-    let peers = (
-        texts(),
-        vec(members::coordinator(), 0..MANY),
-        vec(members::refused(), 0..MANY),
-        vec(members::invitation(), 0..MANY),
-        vec(members::member(), 0..MANY),
-    );
-    let parts = (
-        generation(),
-        said,
-        prop::collection::vec(rewiring::running_change(), 0..3),
-        seen,
-        peers,
-    );
-    parts.prop_map(|(generation, said, changes, seen, peers)| Status {
-        generation,
-        mode: said.0,
-        alarms: said.1,
-        waits_because: said.2,
-        changes,
-        agents: seen.0,
-        links: seen.1,
-        flows: seen.2,
-        pins: seen.3,
-        useless_pins: seen.4,
-        flow_imbalance: seen.5,
-        probes: seen.6.0,
-        bandwidths: seen.6.1,
-        rdma: seen.6.2,
-        opticals: seen.6.3,
-        lacks: seen.6.4,
-        maintenance: seen.6.5,
-        frozen: seen.6.6,
-        warnings: peers.0,
-        coordinators: peers.1,
-        refused: peers.2,
-        invitations: peers.3,
-        revoked: peers.4,
-    })
-}
-
 fn flow_imbalance() -> impl Strategy<Value = FlowImbalance> {
     let uneven = (finite(), vec(hop(), 0..MANY), imbalance());
     uneven.prop_map(|(mean_fim_percent, worst_over, worst)| FlowImbalance {
@@ -478,89 +348,6 @@ fn pin() -> impl Strategy<Value = Pin> {
 
 fn hop() -> impl Strategy<Value = Hop> {
     (text(), text(), text()).prop_map(|(from, to, link)| Hop { from, to, link })
-}
-
-fn loser() -> impl Strategy<Value = Loser> {
-    (flow(), rate(), rate()).prop_map(|(flow, rate, fair_rate)| Loser {
-        flow,
-        rate_bits_per_s: rate,
-        fair_rate_bits_per_s: fair_rate,
-    })
-}
-
-fn imbalance() -> impl Strategy<Value = Imbalance> {
-    [finite(), finite(), finite(), finite()].prop_map(|[fim, floor, weighted, most]| Imbalance {
-        fim_percent: fim,
-        floor_percent: floor,
-        weighted_percent: weighted,
-        max_over_mean: most,
-    })
-}
-
-fn finding() -> impl Strategy<Value = Finding> {
-    prop_oneof![
-        collision(),
-        useless_pin().prop_map(Finding::UselessPin),
-        cause().prop_map(Finding::Cause)
-    ]
-}
-
-fn cause() -> impl Strategy<Value = Cause> {
-    let class = proptest::sample::select(Class::ALL.to_vec());
-    (class, subject(), texts(), finite(), texts()).prop_map(
-        |(class, subject, evidence, confidence, jobs)| Cause {
-            class,
-            subject,
-            evidence,
-            confidence,
-            remedy: class.remedy().to_owned(),
-            jobs,
-        },
-    )
-}
-
-fn subject() -> impl Strategy<Value = Subject> {
-    let one = prop_oneof![
-        text().prop_map(Subject::Host),
-        text().prop_map(Subject::Switch),
-        (text(), text(), text()).prop_map(|(from, to, link)| Subject::Hop { from, to, link }),
-        ([text(), text()], text()).prop_map(|(ends, link)| Subject::Link { ends, link }),
-        text().prop_map(Subject::Job),
-        [text(), text()].prop_map(Subject::Pair),
-    ];
-    let several = vec(one.clone(), 0..MANY).prop_map(Subject::either);
-    prop_oneof![one, several]
-}
-
-fn useless_pin() -> impl Strategy<Value = UselessPin> {
-    let because = prop_oneof![
-        texts().prop_map(|links| Useless::WayDown { links }),
-        Just(Useless::FlowEnded)
-    ];
-    (flow(), hop(), because).prop_map(|(flow, hop, because)| UselessPin { flow, hop, because })
-}
-
-fn not_seen() -> impl Strategy<Value = NotSeen> {
-    let parts = (texts(), vec(flow(), 0..MANY), texts());
-    parts.prop_map(|(nodes, ways_of, doubts)| NotSeen {
-        nodes,
-        ways_of,
-        doubts,
-    })
-}
-
-fn collision() -> impl Strategy<Value = Finding> {
-    let hops = vec(hop(), 0..MANY);
-    let parts = (hop(), finite(), vec(loser(), 0..MANY), hops, imbalance());
-    parts.prop_map(|(hop, utilization, losers, with_room, imbalance)| {
-        Finding::EcmpCollision(Collision {
-            hop,
-            utilization,
-            losers,
-            with_room,
-            imbalance,
-        })
-    })
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
@@ -612,7 +399,7 @@ fn ms() -> impl Strategy<Value = f64> {
     0.0..1e9
 }
 
-fn plan() -> impl Strategy<Value = Plan> {
+pub(super) fn plan() -> impl Strategy<Value = Plan> {
     let rates = [rate(), rate(), rate(), rate()];
     let prediction = (flow(), rates).prop_map(|(flow, [before, after, low, high])| Prediction {
         flow,
@@ -741,6 +528,11 @@ fn refused() -> impl Strategy<Value = Refused> {
             most_percent,
         }),
         texts().prop_map(|reasons| Refused::Unfit { reasons }),
+        text().prop_map(|job| Refused::NotReordered { job }),
+        (text(), any::<u64>()).prop_map(|(job, least_gain_percent)| Refused::NoBetterOrder {
+            job,
+            least_gain_percent,
+        }),
         generation().prop_map(|generation| Refused::NoWayBack(NoWayBack::NotKept { generation })),
     ]
 }

@@ -6,7 +6,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use reweave_common::hardware::{
-    Duplex, Fec, Lack, Machine, Neighbour, Nic, NumaNode, Pcie, PcieLink, Setting,
+    Duplex, Fec, HardwareAddress, Lack, Mac, Machine, Neighbour, Nic, NumaNode, Pcie, PcieLink,
+    Setting,
 };
 use reweave_common::health::{Health, Place, Signal, SignalReading};
 use reweave_common::moment::Moment;
@@ -36,6 +37,7 @@ pub(super) fn host_reading() -> impl Strategy<Value = HostReading> {
         rdma::port().prop_map(|it| HostReading::RdmaPort(Box::new(it))),
         rdma::reading().prop_map(|it| HostReading::Rdma(Box::new(it))),
         ranks::reading().prop_map(|it| HostReading::Rank(Box::new(it))),
+        hardware().prop_map(HostReading::Hardware),
     ]
 }
 
@@ -94,6 +96,11 @@ fn nic() -> impl Strategy<Value = Nic> {
         mtu_bytes: host.1.0,
         numa_node: host.1.1,
     })
+}
+
+fn hardware() -> impl Strategy<Value = HardwareAddress> {
+    let of_one_nic = any::<[u8; 6]>().prop_filter_map("of a group", Mac::of_one_nic);
+    (text(), of_one_nic).prop_map(|(interface, address)| HardwareAddress { interface, address })
 }
 
 fn machine() -> impl Strategy<Value = Machine> {

@@ -78,6 +78,7 @@ fn plan(fabric: &Fabric) -> Plan {
         generation: Generation(4),
         parent: Generation(3),
         takes_back: None,
+        orders: Vec::new(),
         pins: vec![Pin {
             flow: flow(),
             at: uplink(fabric, 2).from,

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use proptest::prelude::*;
+use reweave_common::operator::Plan;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -52,6 +53,18 @@ proptest! {
     fn of_operators(request in arbitrary::request()) {
         over_the_wire(&request)?;
         in_json(&request)?;
+    }
+
+    /// In a file it is what was shown, and nothing else.
+    #[test]
+    fn of_a_plan_and_its_seal(plan in arbitrary::plan()) {
+        let sealed = plan.sealed();
+        let text = serde_json::to_string_pretty(&sealed).unwrap();
+        let read: Plan = serde_json::from_str(&text).unwrap();
+        prop_assert!(read.is_as_sealed());
+        let takes_back = read.takes_back.is_none().then_some(read.generation);
+        let edited = Plan { takes_back, ..read };
+        prop_assert!(!edited.is_as_sealed());
     }
 
     #[test]

@@ -43,13 +43,17 @@ const KNOWN: &str = include_str!("../../shapes/1.1.txt");
 const KNOWN_VERSION: Version = Version { major: 1, minor: 1 };
 
 /// What came with 1.1, in each list of kinds at its end.
-const NEW: [(&str, &str); 8] = [
+const NEW: [(&str, &str); 12] = [
+    ("CoordinatorMessage", "Closely"),
     ("CoordinatorMessage", "Coordinators"),
     ("CoordinatorMessage", "DeniedMore"),
     ("Order", "Coordinators"),
     ("Order", "DeniedMore"),
+    ("Request", "lanes"),
+    ("Request", "reorder"),
     ("Request", "standing"),
     ("Request", "steer"),
+    ("Response", "lanes"),
     ("Response", "standing"),
     ("Response", "steered"),
 ];

@@ -15,6 +15,7 @@ use reweave_common::scenario::Scenario;
 use crate::addressing::Addressing;
 use crate::error::LabError;
 use crate::features::Features;
+use crate::frr;
 use crate::impair::Wires;
 use crate::management::{self, STATION};
 use crate::node::{NET_FOLDER, NodeDoor, UTS_FOLDER};
@@ -33,6 +34,8 @@ pub(crate) struct Cluster {
     features: Features,
     wires: Wires,
     is_managed: bool,
+    /// The switches whose routes FRR makes.
+    by_frr: Vec<NodeId>,
     /// In the order of the fabric's optical switches.
     opticals: Vec<NodeDoor>,
     /// What runs in those; it ends with the lab.
@@ -86,8 +89,12 @@ impl Cluster {
         // Only now, when all carriers are there: of a carrier that comes later, routes and queues
         // learn when the kernel finds time to tell them, and pass nothing until then.
         in_nodes("addresses and routes", Tool::Ip, &|node| {
+            if scenario.frr.contains(&node) {
+                return wiring.addresses_script(node);
+            }
             wiring.node_script(node)
         })?;
+        let charges = frr::charges(scenario, &wiring);
         in_nodes("rates", Tool::Tc, &|node| wiring.rates_script(node))?;
         let nodes = Nodes {
             fabric,
@@ -95,11 +102,13 @@ impl Cluster {
             tools,
             doors,
         };
+        frr::start(&nodes, &charges, progress)?;
         let cluster = Self {
             nodes,
             features,
             wires,
             is_managed: scenario.management,
+            by_frr: scenario.frr.clone(),
             opticals,
             _switches: switches,
         };
@@ -144,6 +153,12 @@ impl Cluster {
     /// Where a node is reached from the station, if there is one.
     pub(crate) fn management_address(&self, node: NodeId) -> Option<Ipv4Addr> {
         self.is_managed.then(|| management::address(node))
+    }
+
+    /// Where the FRR of a node listens, if one makes its routes.
+    pub(crate) fn frr_folder(&self, node: NodeId) -> Option<PathBuf> {
+        let is_there = self.by_frr.contains(&node);
+        is_there.then(|| frr::folder(self.fabric.name(node)))
     }
 
     pub(crate) fn features(&self) -> &Features {

@@ -51,6 +51,16 @@ pub enum LabError {
         package = .tool.package()
     )]
     MissingTool { tool: Tool },
+    #[error(
+        "FRR is missing, which this scenario's `frr` asks for: install the package frr (Debian, Ubuntu: apt install frr)"
+    )]
+    MissingFrr,
+    #[error(
+        "FRR runs as a user of its own, which only root can make it be: a scenario with `frr` needs root"
+    )]
+    FrrForRoot,
+    #[error("FRR does not start in {node}: {source}")]
+    StartFrr { node: String, source: io::Error },
     #[error("this kernel has no {feature}: {}", .feature.advice())]
     MissingFeature { feature: Feature },
     #[error("this kernel does not let an ordinary user make namespaces ({source}): {hint}")]

@@ -8,6 +8,7 @@ use reweave_common::scenario::Scenario;
 use crate::artifacts::KeptFile;
 use crate::cluster::Cluster;
 use crate::error::LabError;
+use crate::frr;
 use crate::limits;
 use crate::progress::Progress;
 use crate::sandbox::{Ending, FirstProcess};
@@ -42,6 +43,7 @@ impl Launch {
         })?;
         let own_name = source.own_name(&scenario, path);
         let tools = Tools::find()?;
+        frr::check(&scenario)?;
         let name = name.map_or(own_name, str::to_owned);
         Ok(Self {
             claim: Claim::take(&name)?,

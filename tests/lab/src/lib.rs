@@ -18,6 +18,7 @@ mod enter;
 mod error;
 mod faults;
 mod features;
+mod frr;
 mod impair;
 mod job;
 mod launch;

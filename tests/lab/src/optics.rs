@@ -10,14 +10,14 @@ use std::fmt::Write as _;
 
 use reweave_common::circuit::CircuitSet;
 use reweave_common::fabric::{Fabric, Fibre, OpticalSwitch};
+use reweave_common::hardware::Mac;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 
 use crate::addressing::Addressing;
 use crate::sharing::Sharing;
 use crate::wiring::{FIRST_INDEX, MTU_BYTES, rate_line};
 
-/// 02 marks an address that no vendor gave.
-const FABRIC_MAC: &str = "02:fa:b0:00:00:01";
+const FABRIC_MAC: Mac = Mac::OF_FIBRES;
 
 /// For ip, outside the nodes: each fibre, made directly into its node and its optical switch.
 pub(crate) fn links_script(fabric: &Fabric) -> String {
@@ -85,10 +85,18 @@ pub(crate) fn switch_arguments(
     let circuits = fabric.first_circuits().get(&id);
     let circuits = circuits.into_iter().flat_map(CircuitSet::iter);
     let circuits = circuits.flat_map(|it| ["--circuit".to_owned(), it.to_string()]);
+    let fibres = fabric.fibres().filter(|fibre| fibre.optical == id);
+    let losses =
+        fibres.flat_map(|it| ["--port-loss".to_owned(), format!("{}={}", it.port, it.loss)]);
+    let budget = optical.budget.into_iter();
+    let budget = budget.flat_map(|it| ["--budget-db".to_owned(), it.to_string()]);
     ["optical-switch", "--ports"]
         .map(str::to_owned)
         .into_iter()
         .chain([optical.ports.to_string()])
+        .chain(["--loss-db".to_owned(), optical.loss.to_string()])
+        .chain(losses)
+        .chain(budget)
         .chain(circuits)
         .collect()
 }

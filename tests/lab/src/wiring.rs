@@ -116,12 +116,49 @@ impl<'f> Wiring<'f> {
 
     /// For ip, inside `node`: addresses, neighbours and routes.
     pub(crate) fn node_script(&self, node: NodeId) -> String {
+        let mut script = self.addresses_script(node);
+        self.write_routes(node, &mut script);
+        script
+    }
+
+    /// The same without routes.
+    pub(crate) fn addresses_script(&self, node: NodeId) -> String {
         let mut script = String::new();
         self.write_addresses(node, &mut script);
         self.write_neighbours(node, &mut script);
         script += &optics::node_script(self.fabric, self.addressing, node);
-        self.write_routes(node, &mut script);
         script
+    }
+
+    /// The routes of a switch in FRR's words, of a distance that routing protocols have: what an agent tells it
+    /// of comes before them.
+    pub(crate) fn routes_for_frr(&self, node: NodeId) -> Vec<String> {
+        let ways = self.ways_from(node).into_iter();
+        let lines = ways.flat_map(|(to, links)| {
+            links.iter().map(move |&link| {
+                let ends = self.fabric.link(link);
+                let gateway = self.addressing.gateway(self.fabric, link, ends.far(node));
+                let interface = interface(self.fabric, near(ends, node));
+                // Who is at the other end is no gateway to itself.
+                if gateway == to {
+                    return format!("ip route {to}/32 {interface} 20");
+                }
+                format!("ip route {to}/32 {gateway} {interface} onlink 20")
+            })
+        });
+        lines.collect()
+    }
+
+    /// To each address of all others.
+    fn ways_from(&self, node: NodeId) -> Vec<(Ipv4Addr, &[LinkId])> {
+        let others = self.fabric.nodes().filter(|(to, _)| *to != node);
+        let ways = others.flat_map(|(to, _)| {
+            let next_hops = self.ways.next_hops(node, to);
+            let addresses = self.addressing.all_of(self.fabric, to).into_iter();
+            addresses.map(move |address| (address, next_hops))
+        });
+        ways.filter(|(_, next_hops)| !next_hops.is_empty())
+            .collect()
     }
 
     fn write_addresses(&self, node: NodeId, script: &mut String) {
@@ -165,15 +202,9 @@ impl<'f> Wiring<'f> {
             self.write_route("default", &[uplink], node, source, script);
             return;
         }
-        for (to, _) in self.fabric.nodes().filter(|(to, _)| *to != node) {
-            let next_hops = self.ways.next_hops(node, to);
-            if next_hops.is_empty() {
-                continue;
-            }
-            for address in self.addressing.all_of(self.fabric, to) {
-                let destination = format!("{address}/32");
-                self.write_route(&destination, next_hops, node, source, script);
-            }
+        for (address, next_hops) in self.ways_from(node) {
+            let destination = format!("{address}/32");
+            self.write_route(&destination, next_hops, node, source, script);
         }
     }
 
@@ -307,9 +338,13 @@ pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
             if role.is_endpoint() { "0" } else { "1" },
         ),
         // Flows are told apart by addresses, protocol and ports. A kernel that cannot be told
-        // which fields to hash takes the same ones by policy 1.
+        // which fields to hash takes the same ones by policy 1; and so do hosts, as by that a kernel
+        // says which of its own ways a flow takes.
         always("net/ipv4/fib_multipath_hash_policy", "1"),
-        if_known("net/ipv4/fib_multipath_hash_policy", "3"),
+        if_known(
+            "net/ipv4/fib_multipath_hash_policy",
+            if role.is_endpoint() { "1" } else { "3" },
+        ),
         if_known("net/ipv4/fib_multipath_hash_fields", "55"),
         if_known("net/ipv4/fib_multipath_hash_seed", &hash_seed(seed, node)),
         // Each hop of a trace answers, at once and with the address the probe came in by.

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         ("a_circuit_may_stay_dark", stays_dark),
         ("the_light_may_come_and_go", flap),
         ("a_circuit_may_vanish", vanish),
+        ("too_weak_a_light_is_none", too_weak),
     ];
     let tests: Vec<Trial> = tests
         .into_iter()
@@ -54,7 +55,8 @@ impl Ring {
 
     /// The status is the last line.
     fn curl(&self, arguments: &[&str]) -> Said {
-        let always = ["curl", "-sS", "--max-time", "2", "-w", "%{http_code}"];
+        // Long enough for a machine that brings up other labs meanwhile.
+        let always = ["curl", "-sS", "--max-time", "10", "-w", "%{http_code}"];
         self.0.exec("station", &[&always, arguments].concat())
     }
 
@@ -141,7 +143,8 @@ fn the_first_circuits() {
     let ring = Ring::up();
     assert_eq!(ring.circuits(), [(1, 8), (2, 3), (4, 5), (6, 7)]);
     for (host, to, hops) in [("h0", "10.0.0.2", 1), ("h0", H2, 2), ("h0", "10.0.0.4", 1)] {
-        assert_eq!(ring.ping(host, to), Some(hops), "{host} to {to}");
+        let far = format!("{to} is {hops} hops from {host}");
+        wait_until(&far, || ring.ping(host, to) == Some(hops));
     }
 }
 
@@ -254,6 +257,49 @@ fn flap() {
         changes() >= before + 11
     });
     ring.wait_for_light("h0", "fab1", true);
+}
+
+/// What its light loses, and whether any is seen, as the switch tells of one of its circuits.
+fn seen(ring: &Ring, ingress: u16, egress: u16) -> String {
+    let said = ring.curl(&["http://ocs0.mgmt/lab/light"]).expect_code(0);
+    let begins = format!("{{\"ingress\":{ingress},\"egress\":{egress},");
+    let (_, rest) = said.stdout.split_once(&begins).expect("it is told of");
+    rest.split('}').next().expect("to its end").to_owned()
+}
+
+fn dirty(ring: &Ring, port: u16, db: f64) {
+    let wish = format!("{{\"port\":{port},\"db\":{db}}}");
+    let json = ["-H", "content-type: application/json", "-d", &wish];
+    let said = ring.curl(&[&["-X", "PUT"], &json[..], &["http://ocs0.mgmt/lab/loss"]].concat());
+    assert_eq!(said.stdout, "204", "{said:#?}");
+}
+
+fn too_weak() {
+    let ring = Ring::up();
+    let ends = [("h0", "fab1"), ("h1", "fab0")];
+    let shine = |on| ends.map(|(host, interface)| ring.wait_for_light(host, interface, on));
+    assert_eq!(seen(&ring, 4, 5), "\"loss_db\":1.5,\"light\":true");
+    assert_eq!(seen(&ring, 2, 3), "\"loss_db\":1.75,\"light\":true");
+    dirty(&ring, 2, 2.25);
+    assert_eq!(seen(&ring, 2, 3), "\"loss_db\":4.0,\"light\":true");
+    dirty(&ring, 2, 2.26);
+    assert_eq!(seen(&ring, 2, 3), "\"loss_db\":4.01,\"light\":false");
+    shine(false);
+    assert_eq!(ring.ping("h0", "10.0.0.2"), None, "no light, no packet");
+    // Not through another mirror either; and what is clean can be seen again.
+    ring.disconnect(2);
+    ring.disconnect(4);
+    ring.connect(2, 3);
+    ring.connect(4, 5);
+    ring.wait_for_light("h2", "fab0", true);
+    assert_eq!(seen(&ring, 2, 3), "\"loss_db\":4.01,\"light\":false");
+    assert!(
+        !ring.has_light("h0", "fab1"),
+        "it was made before the other"
+    );
+    dirty(&ring, 2, 0.0);
+    shine(true);
+    wait_until("to h1 again", || ring.ping("h0", "10.0.0.2") == Some(1));
 }
 
 fn vanish() {

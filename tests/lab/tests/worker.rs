@@ -11,7 +11,7 @@ use reweave_common::ids::Rank;
 use reweave_common::workload::Pattern;
 use serde_json::{Value, json};
 
-const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Udp];
+const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Udp, Transport::Quic];
 
 fn patterns() -> [(Pattern, usize); 5] {
     let pairs = vec![[0, 2], [1, 2], [0, 1]].into_iter();

@@ -25,6 +25,13 @@ const WARMING_UP: usize = 8;
 /// Nobody looks at it any more when a leader has waited for so long.
 const LONGEST_WAIT: usize = 64;
 
+/// A cluster, and the circuits that it is given.
+#[derive(Debug)]
+pub(super) struct Rewired {
+    pub(super) fabric: &'static str,
+    pub(super) circuits: &'static str,
+}
+
 /// What may go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Budget {
@@ -82,9 +89,8 @@ pub(super) enum Crash {
 
 impl Scene {
     /// Just before the first step of a plan that is approved.
-    pub(super) fn departing(left: Budget) -> Self {
-        let text = include_str!("../../circuits/thirds.toml");
-        let fabric = Fabric::parse("thirds.toml", text).expect("it is a fabric");
+    pub(super) fn departing(rewired: &Rewired, left: Budget) -> Self {
+        let fabric = Fabric::parse("its fabric", rewired.fabric).expect("it is a fabric");
         let mut scene = Self {
             cluster: Cluster::new(fabric),
             now: Moment::from_micros(1_000_000),
@@ -102,7 +108,7 @@ impl Scene {
             scene.start(guest);
         }
         (0..WARMING_UP).for_each(|_| scene.wait());
-        scene.rewire("2-3,5-6,8-9,11-12,1-4,7-10");
+        scene.rewire(rewired.circuits);
         scene.look();
         scene
     }
@@ -137,6 +143,11 @@ impl Scene {
 
     pub(super) fn print(&self) -> u64 {
         self.print
+    }
+
+    /// Whether nothing more may go wrong.
+    pub(super) fn is_spent(&self) -> bool {
+        (self.left.crashes, self.left.mishaps) == (0, 0)
     }
 
     pub(super) fn is_lawful(&self) -> bool {
@@ -414,18 +425,24 @@ impl Scene {
         let nodes = nodes.map(|it| (&it.disk, it.kernel.rules(), it.has_spoken));
         let drivers = self.cluster.drivers.values();
         let drivers = drivers.map(|it| (&it.disk, &it.device));
+        // In whichever order they became late, each may come next.
+        let mut late: Vec<_> = self.late.iter().map(wire_form).collect();
+        late.sort();
         let what = (
             state.rollouts().next().map(|rollout| &rollout.phase),
             (&state.in_force().installs, state.next_generation()),
-            (&self.mail, &self.late),
+            (&self.mail, late),
             (self.left, self.waited),
             (nodes.collect::<Vec<_>>(), drivers.collect::<Vec<_>>()),
         );
-        let bytes = postcard::to_stdvec(&what).expect("it has a wire form");
         let mut hasher = DefaultHasher::new();
-        bytes.hash(&mut hasher);
+        wire_form(&what).hash(&mut hasher);
         hasher.finish()
     }
+}
+
+fn wire_form(what: &impl Serialize) -> Vec<u8> {
+    postcard::to_stdvec(what).expect("it has a wire form")
 }
 
 impl PartialEq for Scene {

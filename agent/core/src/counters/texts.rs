@@ -50,6 +50,19 @@ pub fn is_of_ipv4(gid: &str) -> bool {
     address.is_some_and(|it| it.to_ipv4_mapped().is_some())
 }
 
+/// Segments of TCP that this host itself has sent and received, of `/proc/net/snmp`: a line of names, and one of
+/// what they count.
+pub fn segments(text: &str) -> Option<[u64; 2]> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));
+    let [names, counts] = [lines.next()?, lines.next()?].map(str::split_whitespace);
+    let counted = names.zip(counts);
+    let count = |name| {
+        let (_, count) = counted.clone().find(|(it, _)| *it == name)?;
+        number(count)
+    };
+    Some([count("OutSegs")?, count("InSegs")?])
+}
+
 /// Packets dropped and times put off, over all processors. One line each, in hexadecimal.
 pub fn softnet(text: &str) -> Option<[u64; 2]> {
     let mut sums = [0_u64; 2];
@@ -96,6 +109,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn segments_are_those_of_the_host_itself() {
+        let text = "Ip: Forwarding ForwDatagrams\nIp: 1 7000\n\
+                    Tcp: RtoMin InSegs OutSegs RetransSegs\nTcp: 200 31 45 2\n\
+                    Udp: InDatagrams OutDatagrams\nUdp: 5 6\n";
+        assert_eq!(segments(text), Some([45, 31]));
+        assert_eq!(segments("Tcp: InSegs OutSegs\nTcp: 31\n"), None);
+        assert_eq!(segments("Ip: Forwarding\nIp: 1\n"), None);
+    }
 
     #[test]
     fn speeds_that_nobody_knows_are_not_known() {

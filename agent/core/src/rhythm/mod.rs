@@ -34,6 +34,8 @@ const PERIOD: Duration = Duration::from_secs(2);
 const LEAST_BYTES_PER_S: f64 = 105_000.0;
 /// What agents measure by: probes, their answers and trains, each there and back.
 const WAYS_OF_MEASURING: f64 = 6.0;
+/// What a segment of TCP carries where nobody has counted it.
+const SEGMENT: u64 = 1448;
 /// Who was watched for less than this is not known.
 const LEAST_WATCHED: Duration = Duration::from_secs(3);
 
@@ -54,6 +56,8 @@ pub struct RhythmBook {
     peers: PeerBook,
     began: Option<Moment>,
     least_bytes_per_s: f64,
+    /// What is heard are segments; how many bytes they have, peers tell.
+    is_of_segments: bool,
     told: Option<(Moment, Rhythm)>,
 }
 
@@ -64,12 +68,27 @@ impl Default for RhythmBook {
             peers: PeerBook::default(),
             began: None,
             least_bytes_per_s: LEAST_BYTES_PER_S,
+            is_of_segments: false,
             told: None,
         }
     }
 }
 
 impl RhythmBook {
+    /// Of a host that forwards for others: its wires have the beats of all whose packets pass it.
+    pub fn of_segments() -> Self {
+        Self {
+            is_of_segments: true,
+            ..Self::default()
+        }
+    }
+
+    /// How many segments this host itself has sent and received.
+    pub fn handle_segments(&mut self, from: Moment, to: Moment, [sent, received]: [u64; 2]) {
+        let bytes = |segments: u64| Bytes::new(segments.saturating_mul(SEGMENT));
+        self.handle_growth(from, to, bytes(sent), bytes(received));
+    }
+
     /// What all wires together carried from one moment to another, which follows the one before.
     pub fn handle_growth(&mut self, from: Moment, to: Moment, sent: Bytes, received: Bytes) {
         self.began.get_or_insert(from);
@@ -122,7 +141,7 @@ impl RhythmBook {
 
     fn beat(&self, now: Moment, series: &Series, detected: &Detected) -> Beat {
         let period = series.duration(detected.period);
-        let [sent, received] = series.per_period(detected.window, detected.period);
+        let [sent, received] = self.per_period(series, detected);
         let mut next_gap = series.moment(detected.last_rest);
         while next_gap <= now {
             next_gap = next_gap + period;
@@ -137,6 +156,16 @@ impl RhythmBook {
             iterations: (detected.window as f64 / detected.period) as u32,
             since: self.since(period, series.moment_of_window(detected.window)),
             next_gap,
+        }
+    }
+
+    fn per_period(&self, series: &Series, detected: &Detected) -> [Bytes; 2] {
+        let since = series.moment_of_window(detected.window);
+        let counted = self.peers.per_second_since(since);
+        let period_s = series.duration(detected.period).as_secs_f64();
+        match counted.filter(|_| self.is_of_segments) {
+            Some(counted) => counted.map(|rate| Bytes::new((rate * period_s).round() as u64)),
+            None => series.per_period(detected.window, detected.period),
         }
     }
 

@@ -66,6 +66,19 @@ impl PeerBook {
         }
     }
 
+    /// What was sent and received in a second, by what was counted since then.
+    pub(super) fn per_second_since(&self, since: Moment) -> Option<[f64; 2]> {
+        let (first, before) = self.totals.iter().find(|(at, _)| *at >= since)?;
+        let (last, now) = self.totals.back()?;
+        let seconds = last.since(*first).as_secs_f64();
+        let bytes = |totals: &Totals, direction: usize| {
+            let bytes = totals.values().map(|counts| counts[direction]);
+            bytes.sum::<u64>()
+        };
+        let grown = |direction| bytes(now, direction).saturating_sub(bytes(before, direction));
+        (seconds > 0.0).then(|| [0, 1].map(|direction| grown(direction) as f64 / seconds))
+    }
+
     /// What grew in one direction since the span began.
     fn share(&self, direction: usize) -> Option<Share> {
         let ((_, before), (_, now)) = (self.totals.front()?, self.totals.back()?);

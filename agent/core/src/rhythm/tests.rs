@@ -392,3 +392,35 @@ fn the_shape_goes_with_the_beat() {
     let beat = found(book.poll_rhythm(now)).expect("a beat");
     assert_eq!(beat.shape, Some(Shape::Ring));
 }
+
+/// Of what a host forwards for others, which repeats itself otherwise, nothing is counted.
+#[test]
+fn a_host_that_forwards_is_heard_by_its_segments_and_has_the_bytes_that_peers_tell() {
+    let mut book = RhythmBook::of_segments();
+    let volume = |bytes| Volume {
+        bytes: Bytes::new(bytes),
+        packets: None,
+    };
+    let told = |bytes: u64| PeerTraffic {
+        peer: Ipv4Addr::new(10, 0, 0, 1),
+        sent: volume(3 * bytes),
+        received: volume(bytes),
+    };
+    let (mut total, mut now) = (0, at(0.0));
+    for step in 0..3_000_u64 {
+        let from = now;
+        now = at((step + 1) as f64 * 10.0);
+        let segments = if step % 40 < 24 { 100 } else { 0 };
+        total += segments * 9_000;
+        book.handle_segments(from, now, [segments, segments / 10]);
+        if step % 100 == 0 {
+            book.handle_peers(now, &[told(total)]);
+        }
+    }
+    let beat = found(book.poll_rhythm(now)).expect("a beat");
+    assert!((398..=402).contains(&beat.period.as_millis()), "{beat:?}");
+    let expected = 24.0 * 100.0 * 9_000.0;
+    let off = |bytes: Bytes, times: f64| bytes.count() as f64 / (times * expected) - 1.0;
+    assert!(off(beat.received, 1.0).abs() < 0.05, "{beat:?}");
+    assert!(off(beat.sent, 3.0).abs() < 0.05, "{beat:?}");
+}

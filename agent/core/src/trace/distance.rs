@@ -18,6 +18,8 @@ const BELIEF: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Distance {
     routers: Option<u8>,
+    /// How many routers have answered on the way to a host that did not.
+    heard: u8,
     search: Option<Search>,
     next_search: Moment,
 }
@@ -41,6 +43,7 @@ impl Distance {
     pub(super) fn new(now: Moment) -> Self {
         Self {
             routers: None,
+            heard: 0,
             search: None,
             next_search: now,
         }
@@ -48,6 +51,11 @@ impl Distance {
 
     pub(super) fn routers(&self) -> Option<u8> {
         self.routers
+    }
+
+    /// How many routers before a host that does not answer do.
+    pub(super) fn heard(&self) -> Option<u8> {
+        (self.routers.is_none() && self.heard > 0).then_some(self.heard)
     }
 
     /// The host's agent knows better than any echo.
@@ -96,6 +104,7 @@ impl Distance {
             return Some(self.end(now, Some(routers)));
         }
         if silent == MOST_SILENT || search.ttl == MOST_HOPS {
+            self.heard = search.ttl - silent;
             return Some(self.end(now, None));
         }
         *search = Search {

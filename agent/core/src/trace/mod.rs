@@ -5,7 +5,8 @@
 //! the way, now and then (see `arrival`). Where no agent sees them it is what the receiver's agent says of
 //! other probes from here, or else it is learned by echoes to the receiver's host (see `distance`); then
 //! nobody has confirmed the last hop, and a flow that was sent around a longer way is traced to the length
-//! of theirs. A flow to a host that has no agent and answers no echo is not traced.
+//! of theirs. Of a flow to a host that has no agent, or that nothing reaches, and that answers no echo, the
+//! beginning is traced: as far as routers answer echoes.
 
 mod arrival;
 mod distance;
@@ -39,7 +40,7 @@ const ARRIVALS_APART: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     Path(TracedPath),
-    /// This host answers no echo, so no flow to it can be traced.
+    /// This host answers no echo, so no flow to it can be traced to its end.
     Deaf(Ipv4Addr),
 }
 
@@ -84,7 +85,18 @@ struct Watched {
     /// The last trace showed another way than the one before, perhaps a mixture of both.
     doubtful: bool,
     trace: Option<Vec<Question<Ipv4Addr>>>,
+    /// The trace ends before the receiver.
+    is_cut_short: bool,
     arrival: Arrival,
+}
+
+/// As far as a flow can be traced.
+#[derive(Debug, Clone, Copy)]
+enum Reach {
+    /// So many routers lie before its receiver.
+    Receiver(u8),
+    /// There are more than these, or the receiver is silent.
+    OutOfSight(u8),
 }
 
 /// A question that could be asked.
@@ -226,8 +238,8 @@ impl Tracer {
         let asks = self.asks().map(|ask| ask.at);
         let searches = self.distances.values().filter_map(Distance::next_search);
         let begins = self.flows.iter().filter_map(|(flow, watched)| {
-            let reachable = self.routers_before(flow).is_some();
-            (reachable && watched.trace.is_none()).then_some(watched.due)
+            let traceable = self.reach(flow).is_some();
+            (traceable && watched.trace.is_none()).then_some(watched.due)
         });
         let arrivals = self.flows.values().map(|watched| watched.arrival.due());
         let arrivals = arrivals.min().map(|due| due.max(self.arrival_at));
@@ -245,9 +257,9 @@ impl Tracer {
         hops.chain(echoes.filter_map(|(_, question)| question.deadline()))
     }
 
-    fn routers_before(&self, flow: &FlowKey) -> Option<u8> {
-        let seen = self.flows.get(flow)?.arrival.routers();
-        seen.or_else(|| self.distances.get(flow.destination.ip())?.routers())
+    fn reach(&self, flow: &FlowKey) -> Option<Reach> {
+        let distance = self.distances.get(flow.destination.ip())?;
+        self.flows.get(flow)?.reach(distance)
     }
 
     /// Every question that wants to be asked, and when it may be.
@@ -329,13 +341,13 @@ impl Tracer {
                 continue;
             };
             if let Some(routers) = watched.end(now) {
-                if routers.last() == Some(&None) {
+                if routers.last() == Some(&None) && !watched.is_cut_short {
                     distance.doubt(now);
                 }
                 self.found.extend(watched.judge(now, flow, routers));
             }
-            if let Some(routers) = watched.arrival.routers().or(distance.routers()) {
-                watched.begin(now, routers);
+            if let Some(reach) = watched.reach(distance) {
+                watched.begin(now, reach);
             }
         }
         self.forget_traced();
@@ -363,6 +375,7 @@ impl Watched {
             known: None,
             doubtful: false,
             trace: None,
+            is_cut_short: false,
             arrival: Arrival::new(now),
         }
     }
@@ -372,13 +385,22 @@ impl Watched {
         hops.filter_map(|(ttl, question)| Some((ttl, question.due()?)))
     }
 
-    fn begin(&mut self, now: Moment, routers: u8) {
+    /// What is known of its way's length.
+    fn reach(&self, distance: &Distance) -> Option<Reach> {
+        let routers = self.arrival.routers().or(distance.routers());
+        let all = routers.map(Reach::Receiver);
+        all.or_else(|| distance.heard().map(Reach::OutOfSight))
+    }
+
+    fn begin(&mut self, now: Moment, reach: Reach) {
+        let (Reach::Receiver(routers) | Reach::OutOfSight(routers)) = reach;
         if self.trace.is_none() && self.due <= now {
             let question = |ttl| match self.last(ttl) {
                 Some(None) => Question::without_hope(now),
                 _ => Question::new(now),
             };
             self.trace = Some((1..=routers).map(question).collect());
+            self.is_cut_short = matches!(reach, Reach::OutOfSight(_));
         }
     }
 
@@ -413,7 +435,8 @@ impl Watched {
             Question::Answered(router) => Some(router),
             _ => None,
         });
-        Some(routers.collect())
+        let beyond = self.is_cut_short.then_some(None);
+        Some(routers.chain(beyond).collect())
     }
 
     /// A way that contradicts the last one is traced a second time before it is told.

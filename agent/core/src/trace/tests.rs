@@ -331,20 +331,54 @@ fn routers_that_answer_once_a_second_are_asked_as_slowly() {
     );
 }
 
+/// And nothing goes further.
 #[test]
-fn nothing_goes_to_a_host_that_does_not_echo() {
+fn of_a_flow_to_a_host_that_does_not_echo_the_beginning_is_traced() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_echoes = false;
     let found = scene.play(10_000);
-    assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].1, Found::Deaf(RECEIVER));
-    scene.network.receiver_echoes = true;
-    let found = scene.play(70_000);
-    assert_eq!(
-        paths(&found)[0].routers,
-        through(0),
-        "it is tried again later"
+    let deaf = found.iter().filter(|it| it.1 == found[0].1);
+    assert_eq!(deaf.count(), 1);
+    let beginning = [through(0), vec![None]].concat();
+    let traced = paths(&found);
+    assert!(traced.len() > 1, "{traced:?}");
+    assert!(
+        traced
+            .iter()
+            .all(|it| it.routers == beginning && !it.confirmed)
     );
+    scene.network.receiver_echoes = true;
+    let found = scene.play(75_000);
+    let last = paths(&found).pop().expect("it is traced on");
+    assert_eq!(last.routers, through(0), "it is tried again later");
+}
+
+/// Behind a router that nothing leads on from, nobody answers.
+#[test]
+fn a_flow_that_gets_lost_is_traced_to_where_it_gets_lost() {
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.network.receiver_echoes = false;
+    scene
+        .network
+        .silent
+        .extend([0, 3].map(|spine| router(2, spine)));
+    let found = scene.play(10_000);
+    let traced = paths(&found);
+    let beginning = vec![Some(router(0, 0)), Some(router(1, 0)), None];
+    assert!(!traced.is_empty());
+    assert!(
+        traced.iter().all(|it| it.routers == beginning),
+        "{traced:?}"
+    );
+    // Nobody answers at all.
+    let mut scene = Scene::watching(&[flow(1)]);
+    scene.network.receiver_echoes = false;
+    scene
+        .network
+        .silent
+        .extend([router(0, 0), router(1, 3), router(2, 3)]);
+    assert_eq!(paths(&scene.play(10_000)), [] as [&TracedPath; 0]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Circuits of 64 hosts, moved by the driver in the lab's optical switch: two fibres of each host lead
-//! around a ring and stay, the third leads across it, or to who is a quarter away.
+//! Circuits of 64 hosts with four fibres each, as many as are usual, moved by the driver in the lab's optical
+//! switch: two fibres lead around a ring, the third across it, and these stay; the fourth leads to who is a
+//! quarter away, or an eighth.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -31,7 +32,7 @@ use crate::members::{Members, Operator};
 use crate::web::Line;
 
 const HOSTS: u16 = 64;
-const FIBRES: u16 = 3;
+const FIBRES: u16 = 4;
 const SWITCHING_MS: &str = "10";
 const TIMES: usize = 10;
 const ASKED_MS: f64 = 2000.0;
@@ -39,11 +40,11 @@ const ASKED_MS: f64 = 2000.0;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the third fibres lead.
+/// Where the fourth fibres lead.
 #[derive(Debug, Clone, Copy)]
-enum Thirds {
-    Across,
+enum Fourths {
     Quarter,
+    Eighth,
 }
 
 pub(crate) async fn measure() {
@@ -66,8 +67,8 @@ pub(crate) async fn measure() {
     until_driven(&mut operator).await;
     let mut kept = vec![];
     for turn in 0..TIMES {
-        let thirds = [Thirds::Quarter, Thirds::Across][turn % 2];
-        let circuits = BTreeMap::from([(OpticalName("ocs0".to_owned()), circuits(thirds))]);
+        let fourths = [Fourths::Eighth, Fourths::Quarter][turn % 2];
+        let circuits = BTreeMap::from([(OpticalName("ocs0".to_owned()), circuits(fourths))]);
         let generation = offered(&mut operator, &Request::Rewire { circuits }).await;
         let Some(said) = approve(&mut operator, generation).await else {
             break;
@@ -82,16 +83,20 @@ fn port(host: u16, fibre: u16) -> u16 {
     host * FIBRES + fibre + 1
 }
 
-fn circuits(thirds: Thirds) -> CircuitSet {
+fn circuits(fourths: Fourths) -> CircuitSet {
     let ring = (0..HOSTS).map(|host| [port(host, 1), port((host + 1) % HOSTS, 0)]);
-    let reach = match thirds {
-        Thirds::Across => HOSTS / 2,
-        Thirds::Quarter => HOSTS / 4,
+    let reach = match fourths {
+        Fourths::Quarter => HOSTS / 4,
+        Fourths::Eighth => HOSTS / 8,
     };
-    let begins = (0..HOSTS).filter(|host| host % (2 * reach) < reach);
-    let thirds = begins.map(|host| [port(host, 2), port(host + reach, 2)]);
-    let all = ring.chain(thirds);
+    let all = ring.chain(pairs(2, HOSTS / 2)).chain(pairs(3, reach));
     all.map(|ends| Circuit::from(ends.map(PortId))).collect()
+}
+
+/// This fibre of each host leads to the same of who is so far away.
+fn pairs(fibre: u16, reach: u16) -> impl Iterator<Item = [u16; 2]> {
+    let begins = (0..HOSTS).filter(move |host| host % (2 * reach) < reach);
+    begins.map(move |host| [port(host, fibre), port(host + reach, fibre)])
 }
 
 fn address(host: u16) -> Ipv4Addr {
@@ -107,7 +112,7 @@ fn fabric() -> String {
             "[[node]]\nname = \"h{host}\"\nrole = \"relay\"\naddress = \"{address}\""
         );
     }
-    let first = circuits(Thirds::Across);
+    let first = circuits(Fourths::Quarter);
     let pairs: Vec<_> = first.iter().map(<[_; 2]>::from).collect();
     let pairs: Vec<_> = pairs.iter().map(|[a, b]| format!("[{a}, {b}]")).collect();
     let (ports, pairs) = (HOSTS * FIBRES, pairs.join(", "));
@@ -180,7 +185,7 @@ impl OpticalSwitch {
         run.args(["optical-switch", "--ports", &ports])
             .args(["--switching-ms", SWITCHING_MS])
             .args(["--listen", "127.0.0.1:0", "--tl1", "127.0.0.1:0"]);
-        for circuit in circuits(Thirds::Across).iter() {
+        for circuit in circuits(Fourths::Quarter).iter() {
             run.args(["--circuit", &circuit.to_string()]);
         }
         let mut process = run.stdout(Stdio::piped()).spawn().expect("it was built");

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use reweave_agent::closely::Looks;
 use reweave_agent::session::{Event, Uplink};
 use reweave_agent::state::Store;
 use reweave_agent_core::fence::{Effect, Fence};
@@ -150,9 +151,13 @@ impl<W: World> Follower<W> {
 
     async fn live(mut self, line: (Dialer, Certificate), begin: Instant, look: Arc<Notify>) {
         let mut uplink = Uplink::start(line.0, line.1);
-        let mut ticks = ticks(begin);
+        let (mut ticks, mut looks) = (ticks(begin), Looks::default());
         loop {
             tokio::select! {
+                () = looks.due() => {
+                    uplink.send_measured(self.sample());
+                    looks.handle_taken(Instant::now());
+                }
                 _ = ticks.tick() => uplink.send_measured(self.sample()),
                 () = look.notified() => uplink.send_measured(self.sample()),
                 event = uplink.next() => match event {
@@ -161,6 +166,9 @@ impl<W: World> Follower<W> {
                         for ack in self.follow(install).await {
                             uplink.answer(AgentMessage::Ack(ack));
                         }
+                    }
+                    Some(Event::Told(Instruction::Closely(it))) => {
+                        looks.handle_asked(Instant::now(), it);
                     }
                     Some(_) => {}
                     None => return,

@@ -4,6 +4,7 @@
 mod circuits;
 mod followers;
 mod operator;
+mod pins;
 mod repair;
 mod scenery;
 mod tables;
@@ -18,7 +19,7 @@ use crate::times::Spread;
 
 /// As long as a kernel takes to change a few routes, and to be asked what it holds.
 const APPLY: Duration = Duration::from_millis(5);
-const PARTS: [&str; 3] = ["circuits", "repair", "tables"];
+const PARTS: [&str; 4] = ["circuits", "pins", "repair", "tables"];
 
 pub(crate) fn measure(parts: &[&str]) -> ExitCode {
     if let Some(unknown) = parts.iter().find(|part| !PARTS.contains(part)) {
@@ -41,6 +42,7 @@ fn run(part: &str) {
     let runtime = runtime.expect("a runtime");
     match part {
         "tables" => runtime.block_on(tables::measure()),
+        "pins" => runtime.block_on(pins::measure()),
         "circuits" => runtime.block_on(circuits::measure()),
         _ => runtime.block_on(repair::measure()),
     }

@@ -11,8 +11,8 @@ use crate::times::now;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const ASK_AGAIN: Duration = Duration::from_millis(200);
-/// As often as one person is heard.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Each answer has the whole plan in it.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The plan that this leads to, as soon as enough is known to make it.
 pub(crate) async fn offered(operator: &mut Operator, request: &Request) -> Generation {
@@ -61,7 +61,8 @@ pub(crate) async fn committed(operator: &mut Operator, generation: Generation) -
                 sleep(LOOK_AGAIN).await;
             }
             other => {
-                println!("# plan {generation} did not come about: {other:?}");
+                let why = format!("{other:?}");
+                println!("# plan {generation} did not come about: {why:.200}");
                 return None;
             }
         }

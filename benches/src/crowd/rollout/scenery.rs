@@ -111,7 +111,7 @@ pub(crate) fn host_address(node: NodeId) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(10, 1, 0, 1).to_bits() + node.index() as u32)
 }
 
-fn interface_name(place: usize) -> String {
+pub(crate) fn interface_name(place: usize) -> String {
     format!("swp{place}")
 }
 

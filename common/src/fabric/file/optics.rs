@@ -10,6 +10,7 @@ use super::{FabricBuilder, MOST_LINKS, Reader};
 use crate::circuit::{Circuit, PortId};
 use crate::ids::NodeId;
 use crate::input::InputError;
+use crate::units::Loss;
 
 /// The largest that can be had have some hundreds.
 const MOST_PORTS: i64 = 1024;
@@ -21,6 +22,8 @@ pub(super) struct Optical {
     ports: Spanned<i64>,
     #[serde(default)]
     circuits: Vec<Spanned<Vec<Spanned<i64>>>>,
+    loss_db: Option<Spanned<f64>>,
+    budget_db: Option<Spanned<f64>>,
 }
 
 #[derive(Deserialize)]
@@ -32,6 +35,7 @@ pub(super) struct GraphFibre {
     port: Spanned<i64>,
     gbps: Spanned<f64>,
     latency_us: Option<Spanned<f64>>,
+    loss_db: Option<Spanned<f64>>,
 }
 
 impl Reader<'_> {
@@ -60,7 +64,13 @@ impl Reader<'_> {
         for optical in opticals {
             let ports = self.0.whole(&optical.ports, 1..=MOST_PORTS)? as u16;
             let added = builder.add_optical(optical.name.get_ref(), ports);
-            self.fit(&optical.name, added)?;
+            let added = self.fit(&optical.name, added)?;
+            let budget = optical.budget_db.as_ref().map(|it| self.0.loss(it));
+            builder.set_loss(
+                added,
+                self.loss(optical.loss_db.as_ref())?,
+                budget.transpose()?,
+            );
         }
         let mut links = 0;
         for (before, fibre) in fibres.iter().enumerate() {
@@ -88,8 +98,14 @@ impl Reader<'_> {
             port: self.port(&fibre.port)?,
             rate: self.0.rate(&fibre.gbps)?,
             latency: self.latency(fibre.latency_us.as_ref())?,
+            loss: self.loss(fibre.loss_db.as_ref())?,
         });
         self.fit(&fibre.port, added)
+    }
+
+    /// None, where nobody said anything.
+    fn loss(&self, db: Option<&Spanned<f64>>) -> Result<Loss, InputError> {
+        db.map_or(Ok(Loss::default()), |db| self.0.loss(db))
     }
 
     fn interface(&self, name: &Spanned<String>) -> Result<String, InputError> {
@@ -129,6 +145,7 @@ mod tests {
     use crate::circuit::{Circuit, PortId};
     use crate::fabric::Fabric;
     use crate::ids::LinkId;
+    use crate::units::Loss;
 
     const TRIANGLE: &str = r#"
 kind = "graph"
@@ -182,6 +199,29 @@ gbps = 100
         let [a, c] = ["a", "c"].map(|name| fabric.find(name).unwrap());
         assert_eq!(fabric.fibre_of(c, ac).unwrap().port, PortId(4));
         assert_eq!(fabric.address(a).unwrap().to_string(), "10.255.0.1");
+    }
+
+    #[test]
+    fn what_light_loses_is_told_or_nothing() {
+        let fabric = |from: &str, to: &str| {
+            let text = TRIANGLE.replacen(from, to, 1);
+            Fabric::parse("f.toml", &text).unwrap()
+        };
+        let of_switch = |fabric: &Fabric| {
+            let (_, optical) = fabric.opticals().next().unwrap();
+            (optical.loss.db(), optical.budget.map(Loss::db))
+        };
+        assert_eq!(of_switch(&fabric("", "")), (0.0, None));
+        let told = fabric("ports = 4", "ports = 4\nloss_db = 1.5\nbudget_db = 4");
+        assert_eq!(of_switch(&told), (1.5, Some(4.0)));
+        let told = fabric("port = 2", "port = 2\nloss_db = 0.25");
+        let losses: Vec<_> = told.fibres().map(|fibre| fibre.loss.db()).collect();
+        assert_eq!(losses, [0.0, 0.25, 0.0]);
+        let said = error("ports = 4", "ports = 4\nloss_db = -1");
+        assert_eq!(
+            said,
+            "f.toml:11: loss_db: -1 dB is no loss of light: 0 to 100"
+        );
     }
 
     #[test]

@@ -51,6 +51,7 @@ enum TransportName {
     #[default]
     Tcp,
     Udp,
+    Quic,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -88,6 +89,7 @@ impl Reader<'_> {
             transport: match file.transport {
                 TransportName::Tcp => Transport::Tcp,
                 TransportName::Udp => Transport::Udp4791,
+                TransportName::Quic => Transport::Quic,
             },
             paths: self.paths(file.paths, &file.via)?,
             start: file

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Job, STATION, Scenario};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Role};
 use crate::ids::NodeId;
 use crate::input::{Document, InputError, Table, UNKNOWN_KEY};
 use crate::names::{self, LONGEST_NAME};
@@ -26,6 +26,7 @@ const KEYS: &[&str] = &[
     "limit_s",
     "management",
     "capture",
+    "frr",
     "fabric",
     "job",
     "fault",
@@ -74,6 +75,7 @@ impl Scenario {
         let expectations = expectations.collect::<Result<_, _>>()?;
         let management = reader.management(&head.management)?;
         let captures = reader.distinct(&head.capture, Reader::node)?;
+        let frr = reader.distinct(&head.frr, Reader::switch)?;
         let limit = head
             .limit_s
             .map_or(Ok(DEFAULT_LIMIT), |limit| reader.limit(&limit))?;
@@ -87,6 +89,7 @@ impl Scenario {
             jobs,
             faults,
             expectations,
+            frr,
             captures,
             limit,
         })
@@ -127,6 +130,8 @@ struct Head {
     management: Option<Spanned<bool>>,
     #[serde(default)]
     capture: Vec<Spanned<String>>,
+    #[serde(default)]
+    frr: Vec<Spanned<String>>,
 }
 
 /// What turns names into ids and refuses those that mean nothing.
@@ -173,6 +178,15 @@ impl Reader<'_> {
         let node = self.node(name)?;
         if !self.fabric.node(node).role.is_endpoint() {
             let problem = format!("{:?} is a switch, not a host", name.get_ref());
+            return Err(self.document.error(name.span(), problem));
+        }
+        Ok(node)
+    }
+
+    fn switch(&self, name: &Spanned<String>) -> Result<NodeId, InputError> {
+        let node = self.node(name)?;
+        if self.fabric.node(node).role != Role::Switch {
+            let problem = format!("{:?} is a host, not a switch", name.get_ref());
             return Err(self.document.error(name.span(), problem));
         }
         Ok(node)
@@ -291,6 +305,22 @@ max_stall_ms = 250
     }
 
     #[test]
+    fn switches_may_have_their_routes_from_frr() {
+        let by_frr = |switches: &str| {
+            let frr = format!("frr = [{switches}]\ncapture = ");
+            parse(&SCENARIO.replacen("capture = ", &frr, 1))
+        };
+        let scenario = by_frr("\"spine1\", \"leaf0\"").unwrap();
+        let names = scenario.frr.iter().map(|id| scenario.fabric.name(*id));
+        assert_eq!(names.collect::<Vec<_>>(), ["spine1", "leaf0"]);
+        assert_eq!(parse(SCENARIO).unwrap().frr, []);
+        let said = |switches| by_frr(switches).unwrap_err().to_string();
+        let host = "s.toml:4: frr: \"h3\" is a host, not a switch";
+        assert_eq!(said("\"spine1\", \"h3\""), host);
+        assert!(said("\"spine7\"").contains("spine7"));
+    }
+
+    #[test]
     fn faults_stand_in_order_of_time() {
         let scenario = parse(SCENARIO).unwrap();
         let kinds: Vec<_> = scenario.faults.iter().map(|fault| &fault.kind).collect();
@@ -360,7 +390,7 @@ max_stall_ms = 250
         assert_eq!(
             said("seed = 7", "sede = 7"),
             "s.toml:3: sede: this key is unknown; known are name, seed, limit_s, management, \
-             capture, fabric, job, fault, expect"
+             capture, frr, fabric, job, fault, expect"
         );
         let late = said("leaves = 2\n", "leaves = 2\nlimit_s = 3\n");
         assert!(

@@ -126,6 +126,7 @@ fn plan(pins: &[Pin]) -> Plan {
         generation: Generation(5),
         parent: Generation(4),
         takes_back: None,
+        orders: Vec::new(),
         pins: pins.to_vec(),
         tables: BTreeMap::new(),
         circuits: BTreeMap::new(),

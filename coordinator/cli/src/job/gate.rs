@@ -13,7 +13,8 @@ use crate::{Output, print, say};
 
 /// Whether these hosts are good for a job, what speaks against them, and in which order ranks follow each other best
 ///
-/// Exits with 0 when nothing speaks against them, and with 1 when something does.
+/// What a ring gets is told as if all shortest ways were in even use. Exits with 0 when nothing speaks against them,
+/// and with 1 when something does.
 #[derive(Debug, Args)]
 pub(crate) struct Gate {
     /// As Slurm writes them: node[01-04,07]

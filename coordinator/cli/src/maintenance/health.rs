@@ -52,7 +52,9 @@ impl Patient<'_> {
         match subject {
             Subject::Switch(name) => name == self.node,
             Subject::Hop { link, .. } | Subject::Link { link, .. } => self.links.contains(link),
-            Subject::Ambiguous(_) => subject.each().iter().any(|it| self.is_meant(it)),
+            Subject::Ambiguous(_) | Subject::All(_) => {
+                subject.each().iter().any(|it| self.is_meant(it))
+            }
             Subject::Host(_) | Subject::Job(_) | Subject::Pair(_) => false,
         }
     }

@@ -17,6 +17,7 @@ use super::line::Line;
 use crate::ask::Reach;
 use crate::error::CliError;
 use crate::parting;
+use crate::voice::tell;
 
 /// Packets that were under way have come through by then, and counters were read twice.
 const EMPTY_WITHIN: Duration = Duration::from_secs(30);
@@ -141,7 +142,7 @@ impl<'w> Work<'w> {
 
     /// A person who waits sees what is done, and who interrupts it what to do then.
     fn step(&mut self, name: &'static str, act: impl FnOnce(&mut Self) -> Step) -> Step {
-        eprintln!("{}: {name}", self.node);
+        tell(&format!("{}: {name}", self.node));
         let stop = Stop::drained("");
         parting::leave_word(format!("interrupted: {}", self.what_to_do(&stop)));
         let begun = Instant::now();

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
-use reweave_planner::assign::Work;
+use reweave_planner::assign::{Peak, Solution, Work};
 use reweave_planner::fim::{self, Group, Headline, LayerSpread};
 use reweave_planner::paths::linux::HashPolicy;
 use reweave_planner::paths::listed::{self, Listed, Table};
@@ -18,9 +18,10 @@ use reweave_planner::sim::ecmp::Ecmp;
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::page::{Page, tell};
+use crate::page::Page;
 use crate::sim::costs::Hashing;
 use crate::sim::input;
+use crate::voice::tell;
 use crate::{Output, print};
 
 /// Which flows of a table to move so that no link is fuller than it needs to be
@@ -97,7 +98,9 @@ struct Answer {
     levelling: usize,
     /// The largest max/mean, also of links that lead to a switch.
     links: Links,
-    /// By how much the fullest link of a group is fuller than was proven to be needed, at most.
+    /// So long the fullest link needs for what crosses it, of those that whoever may move can choose among.
+    fullest_us: Links,
+    /// By how much the fullest link is fuller than was proven to be needed, at most.
     gap_percent: f64,
     proven: bool,
     elephants: usize,
@@ -125,6 +128,32 @@ struct Links {
     after: f64,
     bound: f64,
 }
+
+impl Links {
+    fn of(solution: &Solution, figure: impl Fn(Peak) -> f64) -> Self {
+        Self {
+            before: figure(solution.before),
+            after: figure(solution.after),
+            bound: figure(solution.bound),
+        }
+    }
+}
+
+impl Links {
+    fn words(&self) -> String {
+        let Self {
+            before,
+            after,
+            bound,
+        } = self;
+        format!(
+            "what crosses the fullest link takes it {before:.1} us now and {after:.1} us then, and {bound:.1} us at least"
+        )
+    }
+}
+
+/// Of bytes over bits per second.
+const US_OF_BYTES: f64 = 8e6;
 
 /// Of the group where FIM is worst; the largest max/mean where a switch has a choice.
 #[derive(Serialize)]
@@ -283,11 +312,8 @@ impl Answer {
             moves: plan.moves.len(),
             least_moves: solution.least_moves,
             levelling: solution.levelling,
-            links: Links {
-                before: solution.before,
-                after: solution.after,
-                bound: solution.bound,
-            },
+            links: Links::of(solution, |peak| peak.over_mean),
+            fullest_us: Links::of(solution, |peak| peak.fullest * US_OF_BYTES),
             gap_percent: 100.0 * solution.gap,
             proven: solution.proven,
             elephants: plan.elephants,
@@ -455,6 +481,9 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
             "over time FIM is {mean_fim:.1} % as it is, and {worst_fim:.1} % from {worst_since_us} us on"
         ));
     }
+    if answer.fullest_us.before > 0.0 {
+        page.line(&answer.fullest_us.words());
+    }
     page.line(&verdict(answer));
     if answer.predicted > 0 {
         let predicted = answer.predicted;
@@ -503,7 +532,7 @@ fn verdict(answer: &Answer) -> String {
         (0, false) => format!("nothing better was found; {}", at_most(*gap_percent)),
         (_, true) => {
             let needed = moves(needed);
-            format!("{needed}: nothing is better, and nothing as good moves fewer")
+            format!("{needed}: {MOST_EVEN}")
         }
         (_, false) => {
             let gap = at_most(*gap_percent);
@@ -524,6 +553,7 @@ fn moves(count: usize) -> String {
     }
 }
 
+const MOST_EVEN: &str = "no choice of ways makes the fullest link less full, and none that makes it as full moves fewer";
 const LEVELLING: &str = "so that fewer share a link, though the fullest stays as full";
 /// Of more links, one is named.
 const MOST_NAMED: usize = 8;
@@ -531,5 +561,5 @@ const MOST_NAMED: usize = 8;
 const NO_GAP_PERCENT: f64 = 1e-6;
 
 fn at_most(gap_percent: f64) -> String {
-    format!("links are at most {gap_percent:.1} % fuller than they need to be")
+    format!("the fullest link is at most {gap_percent:.1} % fuller than it needs to be")
 }

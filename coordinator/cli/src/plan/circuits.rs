@@ -9,6 +9,7 @@ use reweave_common::operator::Request;
 use crate::Output;
 use crate::ask::Reach;
 use crate::error::CliError;
+use crate::kept::Keep;
 
 /// Which circuits optical switches shall hold, and the routes that go with them
 ///
@@ -19,12 +20,14 @@ pub(crate) struct Circuits {
     /// All that an optical switch shall hold, such as ocs0=1-9,2-10; ocs0= is none. Others stay as they are
     #[arg(value_name = "SWITCH=CIRCUITS", value_parser = wish)]
     wishes: Vec<(OpticalName, CircuitSet)>,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl Circuits {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let circuits = self.wishes.iter().cloned().collect();
-        crate::show(reach, output, &Request::Rewire { circuits })
+        crate::show_and_keep(reach, output, &Request::Rewire { circuits }, &self.keep)
     }
 }
 

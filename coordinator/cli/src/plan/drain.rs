@@ -8,6 +8,7 @@ use reweave_common::operator::Request;
 use crate::Output;
 use crate::ask::Reach;
 use crate::error::CliError;
+use crate::kept::Keep;
 
 /// Which links and switches shall carry nothing, and no others; with --none, none any more
 ///
@@ -20,11 +21,13 @@ pub(crate) struct Drain {
     /// All links carry again what the network sends over them by itself
     #[arg(long, conflicts_with = "links")]
     none: bool,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl Drain {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let links = self.links.clone();
-        crate::show(reach, output, &Request::Drain { links })
+        crate::show_and_keep(reach, output, &Request::Drain { links }, &self.keep)
     }
 }

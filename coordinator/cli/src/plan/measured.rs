@@ -1,13 +1,13 @@
 //! The cluster as it is now, for what is planned on it: its links as agents see them, what hosts have measured
 //! of each other, and less of what is found wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use reweave_common::cause::{Cause, Class, Subject};
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::operator::{
-    Discovered, DiscoveredLink, Finding, LinkStatus, MeasuredPairs, Request, Response,
+    AgentStatus, Discovered, DiscoveredLink, Finding, LinkStatus, MeasuredPairs, Request, Response,
 };
 use reweave_common::units::Rate;
 use reweave_planner::placement::{self, Pairs};
@@ -15,37 +15,50 @@ use reweave_planner::rebalance::worth;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
+use crate::page::first_of;
 use crate::sim::input;
 use crate::{discover, pairs};
 
 /// What a link is taken to lose that was found to lose packets, or soon will.
 const LOSS: f64 = 0.01;
+/// Whoever reads why nothing can be planned reads no longer list.
+const MOST_TOLD: usize = 8;
 
-pub(super) struct Cluster {
-    pub(super) fabric: Fabric,
+pub(crate) struct Cluster {
+    pub(crate) fabric: Fabric,
     pub(super) pairs: Pairs,
     /// What counts for less than it seems, and why.
-    pub(super) remarks: Vec<String>,
+    pub(crate) remarks: Vec<String>,
 }
 
 impl Cluster {
     /// Of a file, or of the coordinator where there is none.
     pub(super) fn of(file: Option<&Path>, reach: &Reach) -> Result<Self, CliError> {
         let Some(file) = file else {
-            return Self::ask(reach);
+            return Self::ask(reach, None);
         };
         Ok(Self {
-            fabric: input::fabric(file)?,
+            fabric: input::lit(file)?,
             pairs: Pairs::new(),
             remarks: Vec::new(),
         })
     }
 
-    fn ask(reach: &Reach) -> Result<Self, CliError> {
+    /// Of the coordinator's, these hosts and all switches.
+    pub(crate) fn among(hosts: &[String], reach: &Reach) -> Result<Self, CliError> {
+        Self::ask(reach, Some(hosts))
+    }
+
+    fn ask(reach: &Reach, hosts: Option<&[String]>) -> Result<Self, CliError> {
         let mut coordinator = Coordinator::reach(reach)?;
         let mut found = discover::ask(&mut coordinator)?;
-        let links = coordinator.status()?.links;
-        let remarks = weigh(&mut found, &links, &causes(&mut coordinator)?);
+        if let Some(hosts) = hosts {
+            keep_hosts(&mut found, hosts);
+        }
+        let wanted = Wanted::of(&found, hosts.is_some());
+        let status = coordinator.status()?;
+        let remarks = weigh(&mut found, &status.links, &causes(&mut coordinator)?);
+        wanted.are_reached(&found, &status.agents, &remarks)?;
         let fabric = Fabric::parse("the cluster", &discover::text(&found));
         let fabric = fabric.map_err(CliError::Input)?;
         let measured = pairs::ask(&mut coordinator)?;
@@ -55,6 +68,67 @@ impl Cluster {
             remarks,
         })
     }
+}
+
+/// Hosts that are to take part.
+struct Wanted {
+    names: BTreeSet<String>,
+    /// Whoever names hosts has them do something together.
+    are_named: bool,
+}
+
+impl Wanted {
+    fn of(found: &Discovered, are_named: bool) -> Self {
+        let names = endpoints(found).map(ToOwned::to_owned).collect();
+        Self { names, are_named }
+    }
+
+    /// Enough of them, or else it is told why they are not.
+    fn are_reached(
+        &self,
+        found: &Discovered,
+        agents: &[AgentStatus],
+        left_out: &[String],
+    ) -> Result<(), CliError> {
+        let least = if self.are_named {
+            self.names.len().min(2)
+        } else {
+            1
+        };
+        if endpoints(found).count() >= least.max(1) {
+            return Ok(());
+        }
+        let theirs = agents.iter().filter(|it| self.names.contains(&it.node));
+        let mut reported = theirs.filter(|it| it.age_ms.is_some());
+        Err(match reported.next() {
+            Some(_) => CliError::NotReached {
+                why: first_of(left_out, MOST_TOLD, "; "),
+            },
+            None => CliError::NoneReported {
+                instead: if self.are_named {
+                    ""
+                } else {
+                    ", or name a file by --fabric"
+                },
+            },
+        })
+    }
+}
+
+fn endpoints(found: &Discovered) -> impl Iterator<Item = &str> {
+    let nodes = found.nodes.iter().filter(|node| node.role.is_endpoint());
+    nodes.map(|node| &*node.name)
+}
+
+/// What forwards for others stays, too.
+fn keep_hosts(found: &mut Discovered, hosts: &[String]) {
+    let nodes = found.nodes.iter();
+    let others = nodes.filter(|node| node.role == Role::Host && !hosts.contains(&node.name));
+    let others: BTreeSet<_> = others.map(|node| node.name.clone()).collect();
+    found.nodes.retain(|node| !others.contains(&node.name));
+    let leads_to_another =
+        |link: &DiscoveredLink| link.ends.iter().any(|end| others.contains(&end.node));
+    found.links.retain(|link| !leads_to_another(link));
 }
 
 fn causes(coordinator: &mut Coordinator) -> Result<Vec<Cause>, CliError> {
@@ -70,12 +144,17 @@ fn causes(coordinator: &mut Coordinator) -> Result<Vec<Cause>, CliError> {
     Ok(causes.collect())
 }
 
-/// As they would be read from a table.
+/// As they would be read from a table, and none quicker than the links are held for.
 fn pairs_on(fabric: &Fabric, mut measured: MeasuredPairs) -> Result<Pairs, CliError> {
-    let is_there = |name: &String| fabric.find(name).is_some();
-    measured
-        .pairs
-        .retain(|pair| is_there(&pair.from) && is_there(&pair.to));
+    measured.pairs.retain_mut(|pair| {
+        let [Some(from), Some(to)] = [&pair.from, &pair.to].map(|name| fabric.find(name)) else {
+            return false;
+        };
+        let most = fabric.most_between(from, to);
+        let rate = pair.rate_bits_per_s;
+        pair.rate_bits_per_s = most.map_or(rate, |most| rate.min(most));
+        true
+    });
     let table = pairs::csv(&measured);
     placement::read_pairs("the measured pairs", &table, fabric).map_err(CliError::Input)
 }
@@ -183,7 +262,7 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use reweave_common::operator::{DiscoveredNode, Hop, LinkEnd, MeasuredPair};
+    use reweave_common::operator::{AgentState, DiscoveredNode, Hop, LinkEnd, MeasuredPair};
 
     use super::*;
 
@@ -265,6 +344,75 @@ mod tests {
         let fabric = Fabric::parse("f", &discover::text(&found)).unwrap();
         let rates = fabric.links().map(|(_, link)| link.rate.gbps());
         (rates.collect(), remarks)
+    }
+
+    fn agent(node: &str, age_ms: Option<u64>) -> AgentStatus {
+        AgentStatus {
+            node: node.to_owned(),
+            addresses: vec![],
+            state: AgentState::Up,
+            age_ms,
+            generation: None,
+            known_links: 0,
+            links: 0,
+            discarded_readings: 0,
+            strays: None,
+            build: None,
+            protocol: None,
+            certificate_left_s: None,
+            clock_skew_ms: None,
+        }
+    }
+
+    /// What is said where these are asked for, of whom these have reported, and of these no link is left.
+    fn told(asked: Option<&[&str]>, reported: &[&str], cut_off: &[&str]) -> Option<String> {
+        let asked = asked.map(|names| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        let mut found = found();
+        if let Some(hosts) = &asked {
+            keep_hosts(&mut found, hosts);
+        }
+        let wanted = Wanted::of(&found, asked.is_some());
+        found
+            .links
+            .retain(|link| !cut_off.contains(&&*link.ends[0].node));
+        let left_out = weigh(&mut found, &[], &[]);
+        let nodes = ["h0", "h1", "h2", "leaf0"];
+        let agents = nodes.map(|node| agent(node, reported.contains(&node).then_some(7)));
+        let judged = wanted.are_reached(&found, &agents, &left_out);
+        judged.err().map(|error| error.told())
+    }
+
+    #[test]
+    fn where_no_host_has_reported_yet_that_is_said_and_what_to_do() {
+        let all = ["h0", "h1", "h2"];
+        for (asked, reported, instead) in [
+            (None, &[][..], ", or name a file by --fabric"),
+            (None, &["leaf0"], ", or name a file by --fabric"),
+            (Some(&["h0", "h1"][..]), &["h2"], ""),
+        ] {
+            let expected = format!(
+                "no host has reported yet where its links lead: start their agents, of which `reweave hosts` tells{instead}"
+            );
+            assert_eq!(told(asked, reported, &all), Some(expected));
+        }
+    }
+
+    #[test]
+    fn where_too_few_hosts_are_reached_it_is_said_why() {
+        assert_eq!(told(None, &["h0"], &["h1", "h2"]), None);
+        let alone = told(Some(&["h0", "h1"]), &["h0"], &["h1"]);
+        let expected = "too few hosts are reached: h1 is left out: no link leads to it";
+        assert_eq!(alone.as_deref(), Some(expected));
+        assert_eq!(told(Some(&["h0"]), &["h0"], &["h1"]), None);
+    }
+
+    #[test]
+    fn of_other_hosts_nothing_stays() {
+        let mut found = found();
+        keep_hosts(&mut found, &["h0".to_owned(), "h2".to_owned()]);
+        let names: Vec<_> = found.nodes.iter().map(|node| &node.name[..]).collect();
+        assert_eq!(names, ["h0", "h2", "leaf0", "leaf1", "spine0"]);
+        assert_eq!(found.links.len(), LINKS.len() - 1);
     }
 
     #[test]

@@ -5,7 +5,8 @@ mod circuits;
 mod crew;
 mod drain;
 mod explained;
-mod measured;
+pub(crate) mod measured;
+mod order;
 mod prices;
 mod probes;
 mod ranks;
@@ -18,7 +19,7 @@ mod show;
 mod summary;
 mod tables;
 mod topology;
-mod tuner;
+pub(crate) mod tuner;
 mod weights;
 
 use std::process::ExitCode;
@@ -31,17 +32,21 @@ pub(crate) use recorded::Diff;
 use crate::Output;
 use crate::ask::Reach;
 use crate::error::CliError;
+use crate::kept::Keep;
 
 /// What would mend the cluster; with a subcommand, what would suit flows or a job, whatever cluster there is
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Plan {
+    #[command(flatten)]
+    keep: Keep,
     #[command(subcommand)]
     what: Option<What>,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
+    Create(Create),
     /// Which flows of a table to move so that no link is fuller than it needs to be
     Balance(balance::Balance),
     Show(recorded::Show),
@@ -49,6 +54,7 @@ enum What {
     Circuits(circuits::Circuits),
     Drain(drain::Drain),
     Weights(weights::Weights),
+    Order(order::Order),
     /// Which host takes which place in a job
     Ranks(ranks::Ranks),
     /// How collectives of each size are best done, as a table for NCCL's tuner plugins
@@ -63,16 +69,27 @@ enum What {
     Shard(shard::Shard),
 }
 
+/// What would mend the cluster: the same as `reweave plan` by itself
+#[derive(Debug, Args)]
+struct Create {
+    #[command(flatten)]
+    keep: Keep,
+}
+
 impl Plan {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         match &self.what {
-            None => crate::show(reach, output, &Request::Plan),
+            None => crate::show_and_keep(reach, output, &Request::Plan, &self.keep),
+            Some(What::Create(Create { keep })) => {
+                crate::show_and_keep(reach, output, &Request::Plan, keep)
+            }
             Some(What::Balance(balance)) => balance.run(output),
             Some(What::Show(show)) => show.run(reach, output),
             Some(What::Diff(diff)) => diff.run(reach, output),
             Some(What::Circuits(circuits)) => circuits.run(reach, output),
             Some(What::Drain(drain)) => drain.run(reach, output),
             Some(What::Weights(weights)) => weights.run(reach, output),
+            Some(What::Order(order)) => order.run(reach, output),
             Some(What::Ranks(ranks)) => ranks.run(reach, output),
             Some(What::Tuner(tuner)) => tuner.run(reach, output),
             Some(What::Probes(probes)) => probes.run(output),

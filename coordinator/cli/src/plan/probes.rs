@@ -7,16 +7,20 @@ use std::process::ExitCode;
 use clap::Args;
 use reweave_common::fabric::Fabric;
 use reweave_planner::paths::Atlas;
-use reweave_planner::probes::{self, Cover};
+use reweave_planner::probes::{self, Cover, ProbeFlow, Untraced};
 use reweave_planner::sim::ecmp::Ecmp;
 use serde::Serialize;
 
 use super::balance::{Policy, table};
 use crate::error::CliError;
-use crate::page::{Page, tell};
+use crate::page::{Page, first_of};
 use crate::sim::costs::Hashing;
 use crate::sim::input;
+use crate::voice::tell;
 use crate::{Output, print};
+
+/// More flows over each link are a slip of the hand.
+const MOST_TIMES: f64 = 1000.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct Probes {
@@ -49,7 +53,17 @@ struct Answer {
     least_flows: usize,
     uncovered: Vec<String>,
     lists: BTreeMap<String, Vec<Flow>>,
+    /// Probes of the table that nobody can choose.
+    left_out: Vec<LeftOut>,
     doubts: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct LeftOut {
+    from: String,
+    #[serde(flatten)]
+    flow: Flow,
+    because: &'static str,
 }
 
 #[derive(Serialize)]
@@ -62,11 +76,14 @@ impl Probes {
     pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let fabric = input::fabric(&self.fabric)?;
         let covered = self.cover(&fabric, self.times()?);
-        let (cover, doubts) = covered.map_err(|error| error.on(&self.fabric))?;
-        doubts.iter().for_each(|doubt| tell(doubt));
-        let answer = Answer::new(&fabric, &cover, doubts);
+        let covered = covered.map_err(|error| error.on(&self.fabric))?;
+        covered.doubts.iter().for_each(|doubt| tell(doubt));
+        let answer = Answer::new(&fabric, covered);
+        for why in [WAY, WAY_OF_ANSWER] {
+            answer.words_of_left_out(why).iter().for_each(|it| tell(it));
+        }
         for hop in &answer.uncovered {
-            eprintln!("no flow crosses {hop}");
+            tell(&format!("no flow crosses {hop}"));
         }
         let code = print(output, &answer, |page| lay_out(page, &answer))?;
         match answer.uncovered.is_empty() {
@@ -77,28 +94,31 @@ impl Probes {
 
     /// How many flows shall cross each.
     fn times(&self) -> Result<u32, CliError> {
-        if !(self.flow_rate > 0.0 && self.flow_rate.is_finite()) {
-            return Err(CliError::BadOption {
-                option: "--flow-rate",
-                value: self.flow_rate,
-            });
+        for (option, value) in [("--rate", self.rate), ("--flow-rate", self.flow_rate)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(CliError::BadOption { option, value });
+            }
         }
         let times = (self.rate / self.flow_rate).ceil();
-        if !(1.0..=1000.0).contains(&times) {
-            return Err(CliError::BadOption {
-                option: "--rate",
-                value: self.rate,
-            });
+        match times <= MOST_TIMES {
+            true => Ok(times as u32),
+            false => Err(CliError::TooManyFlows {
+                rate: self.rate,
+                flow_rate: self.flow_rate,
+                most: MOST_TIMES,
+            }),
         }
-        Ok(times as u32)
     }
 
-    /// And what of the table is left out.
-    fn cover(&self, fabric: &Fabric, times: u32) -> Result<(Cover, Vec<String>), CliError> {
+    fn cover(&self, fabric: &Fabric, times: u32) -> Result<Covered, CliError> {
         if let Some(path) = &self.probed {
             let table = table(path, &mut Atlas::new(fabric), &Ecmp::default())?;
-            let doubts = table.doubts.iter().map(ToString::to_string).collect();
-            return Ok((probes::cover_by(fabric, &table.flows, times), doubts));
+            let (cover, untraced) = probes::cover_by(fabric, &table.flows, times);
+            return Ok(Covered {
+                cover,
+                untraced,
+                doubts: table.doubts.iter().map(ToString::to_string).collect(),
+            });
         }
         let ecmp = match self.linux {
             Some(policy) => self.hashing.linux(policy.into())?,
@@ -110,21 +130,59 @@ impl Probes {
             Some(host) => Err(CliError::NoHostAddress {
                 host: fabric.name(host).to_owned(),
             }),
-            None => Ok((probes::cover(fabric, &ecmp, times), Vec::new())),
+            None => Ok(Covered {
+                cover: probes::cover(fabric, &ecmp, times),
+                ..Covered::default()
+            }),
+        }
+    }
+}
+
+/// What is crossed, and what of the table was of no use for that.
+#[derive(Default)]
+struct Covered {
+    cover: Cover,
+    untraced: BTreeMap<ProbeFlow, Untraced>,
+    doubts: Vec<String>,
+}
+
+const WAY: &str = "not every link of their ways is known";
+const WAY_OF_ANSWER: &str = "not every link of their answers' ways is known";
+/// Of those left out; JSON names all.
+const MOST_NAMED: usize = 8;
+
+impl Flow {
+    /// And who sends it.
+    fn of(fabric: &Fabric, flow: &ProbeFlow) -> (String, Self) {
+        let [from, to] = [flow.from, flow.to].map(|node| fabric.name(node).to_owned());
+        let source_port = flow.source_port;
+        (from, Self { to, source_port })
+    }
+}
+
+impl LeftOut {
+    fn of(fabric: &Fabric, flow: &ProbeFlow, untraced: Untraced) -> Self {
+        let (from, flow) = Flow::of(fabric, flow);
+        let because = match untraced {
+            Untraced::Way => WAY,
+            Untraced::WayOfAnswer => WAY_OF_ANSWER,
+        };
+        Self {
+            from,
+            flow,
+            because,
         }
     }
 }
 
 impl Answer {
-    fn new(fabric: &Fabric, cover: &Cover, doubts: Vec<String>) -> Self {
+    fn new(fabric: &Fabric, covered: Covered) -> Self {
+        let cover = covered.cover;
         let mut lists: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for flow in &cover.flows {
-            let list = lists.entry(fabric.name(flow.from).to_owned()).or_default();
-            list.push(Flow {
-                to: fabric.name(flow.to).to_owned(),
-                source_port: flow.source_port,
-            });
+        for (from, flow) in cover.flows.iter().map(|flow| Flow::of(fabric, flow)) {
+            lists.entry(from).or_default().push(flow);
         }
+        let left_out = covered.untraced.iter();
         let uncovered = cover.uncovered.iter().map(|hop| {
             let (link, from) = (fabric.link_name(hop.link), fabric.name(hop.from));
             format!("{link} from {from}")
@@ -134,7 +192,27 @@ impl Answer {
             least_flows: cover.least,
             uncovered: uncovered.collect(),
             lists,
-            doubts,
+            left_out: left_out
+                .map(|(flow, why)| LeftOut::of(fabric, flow, *why))
+                .collect(),
+            doubts: covered.doubts,
+        }
+    }
+
+    /// Of all that are for this reason; nothing where there are none.
+    fn words_of_left_out(&self, why: &str) -> Option<String> {
+        let of = self.left_out.iter().filter(|it| it.because == why);
+        let names = of.map(|LeftOut { from, flow, .. }| {
+            let Flow { to, source_port } = flow;
+            format!("{from} > {to} by port {source_port}")
+        });
+        let names: Vec<_> = names.collect();
+        let count = names.len();
+        let first = first_of(&names, MOST_NAMED, ", ");
+        match count {
+            0 => None,
+            1 => Some(format!("1 probe is left out, since {why}: {first}")),
+            _ => Some(format!("{count} probes are left out, since {why}: {first}")),
         }
     }
 }

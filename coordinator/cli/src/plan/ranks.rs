@@ -16,8 +16,9 @@ use super::measured::Cluster;
 use crate::ask::Reach;
 use crate::error::CliError;
 use crate::job::gate::hostfile;
-use crate::page::{Page, tell};
+use crate::page::Page;
 use crate::sim::{MOST_WORK, input};
+use crate::voice::tell;
 use crate::work::Source;
 use crate::{Output, print, say};
 
@@ -72,17 +73,18 @@ struct Answer {
 
 impl Ranks {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let planned = self.planned(reach, output);
+        planned.map_err(|error| error.on_any(self.fabric.as_deref()))
+    }
+
+    fn planned(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let source = Source::read(&self.job)?;
         let ground = self.ground(reach)?;
         ground.remarks.iter().for_each(|remark| tell(remark));
         let fabric = ground.fabric;
         let hosts = by_name(&fabric);
-        let places = self.hosts.unwrap_or(hosts.len());
-        let used = hosts.get(..places).filter(|used| !used.is_empty());
-        let used = used.ok_or(CliError::BadOption {
-            option: "--hosts",
-            value: places as f64,
-        })?;
+        let used = self.used(&hosts)?;
+        let places = used.len();
         let work = source.work(used.to_vec())?;
         let each = (work.placement.len() / places).max(1);
         let demand = Demand::of(&work.iteration, each);
@@ -102,7 +104,7 @@ impl Ranks {
         let after = source.work(found.order.clone())?;
         let mut answer = Answer::new(&fabric, &found, [&work, &after])?;
         if answer.after_ms > answer.before_ms {
-            eprintln!("the order that was found is slower when simulated: hosts stay as they are");
+            tell("the order that was found is slower when simulated: hosts stay as they are");
             let alone = placement::left_alone(&request).ok_or_else(unfit)?;
             answer = Answer::new(&fabric, &alone, [&work, &work])?;
         }
@@ -111,6 +113,23 @@ impl Ranks {
             Output::Hostfile => say(&hostfile(&answer.order, each)),
             _ => print(output, &answer, |page| lay_out(page, &answer)),
         }
+    }
+
+    /// The first of them, where not all are wanted.
+    fn used<'h>(&self, hosts: &'h [NodeId]) -> Result<&'h [NodeId], CliError> {
+        let Some(places) = self.hosts else {
+            let all = Some(hosts).filter(|all| !all.is_empty());
+            let missing = || match &self.fabric {
+                Some(file) => CliError::NoHosts.on(file),
+                None => CliError::NoHosts,
+            };
+            return all.ok_or_else(missing);
+        };
+        let used = hosts.get(..places).filter(|used| !used.is_empty());
+        used.ok_or(CliError::BadOption {
+            option: "--hosts",
+            value: places as f64,
+        })
     }
 
     /// Pairs of a file count instead of those that the coordinator knows.
@@ -136,9 +155,14 @@ fn by_name(fabric: &Fabric) -> Vec<NodeId> {
 impl Answer {
     fn new(fabric: &Fabric, placed: &Placed, works: [&Work; 2]) -> Result<Self, CliError> {
         let simulated = works[0].iteration.ranks() <= MOST_SIMULATED;
+        // What is simulated knows nothing of pairs that were measured to be slow.
+        let least_ms = [placed.before_s * 1e3, placed.after_s * 1e3];
         let [before_ms, after_ms] = match simulated {
-            true => [simulate(fabric, works[0])?, simulate(fabric, works[1])?],
-            false => [placed.before_s * 1e3, placed.after_s * 1e3],
+            true => [
+                simulate(fabric, works[0])?.max(least_ms[0]),
+                simulate(fabric, works[1])?.max(least_ms[1]),
+            ],
+            false => least_ms,
         };
         let percent = |before: f64, after: f64| 100.0 * (1.0 - after / before);
         let is_by_name = works[0].placement == works[1].placement;
@@ -146,7 +170,8 @@ impl Answer {
             // Whatever is otherwise is so for both.
             true if is_by_name => Some([0.0, 0.0]),
             true => {
-                let [before, after] = [interval(fabric, works[0])?, interval(fabric, works[1])?];
+                let before = interval(fabric, works[0])?.map(|ms| ms.max(least_ms[0]));
+                let after = interval(fabric, works[1])?.map(|ms| ms.max(least_ms[1]));
                 Some([percent(before[0], after[1]), percent(before[1], after[0])])
             }
             false => None,

@@ -1,11 +1,13 @@
 //! How far a search is, on the terminal of whoever waits, and when there is no more time for it.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use reweave_planner::parallel::Progress;
 use reweave_planner::sim;
+
+use crate::voice::tell_as_is;
 
 /// Nobody wonders before.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -75,7 +77,7 @@ impl Searching {
 
     pub(super) fn end(&self) {
         if self.said().shown.take().is_some() {
-            let _ = write!(io::stderr(), "\r{:COLUMNS$}\r", "");
+            tell_as_is(&format!("\r{:COLUMNS$}\r", ""));
         }
     }
 }
@@ -96,8 +98,7 @@ impl Said {
             return;
         }
         self.shown = Some(Instant::now());
-        // Whoever does not see it misses nothing.
-        let _ = write!(io::stderr(), "\r{:COLUMNS$}", self.line(took));
+        tell_as_is(&format!("\r{:COLUMNS$}", self.line(took)));
     }
 
     fn line(&self, took: Duration) -> String {

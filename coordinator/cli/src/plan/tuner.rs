@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use reweave_common::fabric::Fabric;
 use reweave_common::iteration::Operation;
 use reweave_common::units::Rate;
 use reweave_planner::tuning::{
@@ -16,13 +17,18 @@ use serde::Serialize;
 use super::measured::Cluster;
 use crate::ask::Reach;
 use crate::error::CliError;
-use crate::page::{Page, tell};
+use crate::page::Page;
 use crate::sim::input;
 use crate::sim::replay::rate;
+use crate::voice::tell;
 use crate::{Output, print};
 
 /// For each simulation: some seconds.
 const WORK: u64 = 200_000_000;
+/// What one channel copies, where nobody says otherwise.
+const CHANNEL: Rate = Rate::from_bits_per_s(160_000_000_000);
+/// What each channel but the first adds to a step.
+const START_US: f64 = 0.4;
 const LEAST_BYTES: f64 = 1024.0;
 /// Each size is so many times the one before.
 const STEP: f64 = 4.0;
@@ -42,7 +48,7 @@ pub(crate) struct Tuner {
     #[arg(long, value_name = "GBPS", default_value = "160", value_parser = rate)]
     channel_gbps: Rate,
     /// What each channel but the first adds to each step, as one thread starts what all of them send
-    #[arg(long, value_name = "US", default_value_t = 0.4)]
+    #[arg(long, value_name = "US", default_value_t = START_US)]
     start_us: f64,
     /// How many ranks each host has
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -151,6 +157,11 @@ struct Measured {
 impl Tuner {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         self.check()?;
+        let planned = self.planned(reach, output);
+        planned.map_err(|error| error.on_any(self.fabric.as_deref()))
+    }
+
+    fn planned(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let Cluster {
             fabric, remarks, ..
         } = Cluster::of(self.fabric.as_deref(), reach)?;
@@ -213,6 +224,28 @@ impl Tuner {
         let smaller = sizes.take_while(|&bytes| bytes < self.most_bytes);
         smaller.chain([self.most_bytes]).collect()
     }
+}
+
+/// What is quickest for all-reduces of this size, by the usual figures and nothing measured.
+pub(crate) fn quickest(
+    fabric: &Fabric,
+    ranks_per_host: usize,
+    bytes: f64,
+) -> Result<Option<Combination>, CliError> {
+    let ground = Ground {
+        fabric,
+        operation: Operation::AllReduce,
+        channels: CHANNELS.to_vec(),
+        channel: CHANNEL,
+        start_us: START_US,
+        ranks_per_host,
+        limit: WORK,
+    };
+    let survey = Survey::of(&ground).map_err(CliError::Collective)?;
+    let choices = survey.sweep(&[bytes], &Calibrations::default());
+    let choices = choices.map_err(CliError::Collective)?;
+    let best = choices.first().map(|choice| &choice.best);
+    Ok(best.map(|it| (it.algorithm, it.protocol)))
 }
 
 fn measured(text: &str) -> Result<Measured, CliError> {

@@ -8,6 +8,7 @@ use reweave_common::operator::Request;
 use crate::Output;
 use crate::ask::Reach;
 use crate::error::CliError;
+use crate::kept::Keep;
 
 /// How much of what switches send each of several equal ways gets: what it is worth; with --none, all the same
 ///
@@ -17,11 +18,13 @@ pub(crate) struct Weights {
     /// All equal ways get the same again
     #[arg(long)]
     none: bool,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl Weights {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let by_worth = !self.none;
-        crate::show(reach, output, &Request::Weigh { by_worth })
+        crate::show_and_keep(reach, output, &Request::Weigh { by_worth }, &self.keep)
     }
 }

@@ -1,6 +1,8 @@
 //! Speaks with the coordinator beside the command, so that nothing the coordinator does, or does not do, holds the
 //! command up.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -10,21 +12,23 @@ use reweave_common::operator::{Allocation, JobOrder, StartedJob};
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::job::order::{Topology, begin, tell};
-use crate::page;
-
-use super::surroundings::place;
+use crate::voice;
 
 /// So often the coordinator is told that the job is there still, well within the time that the policy has for it.
 const TELL_EVERY: Duration = Duration::from_secs(20);
+/// Whoever could not take it in may be able to soon: an election is over within seconds.
+const TRY_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) reach: Reach,
     pub(super) job: String,
     pub(super) hosts: Vec<String>,
-    /// Which of them this is.
-    pub(super) node: Option<String>,
+    /// Of these hosts as they are listed, which all of them know alike, whoever of them was answered.
+    pub(super) is_first: bool,
     pub(super) topology: Topology,
+    /// Whether a coordinator may have it, so that it is to be told of its end.
+    pub(super) is_known: Arc<AtomicBool>,
 }
 
 /// Says so when it is dropped without an end, too.
@@ -32,8 +36,9 @@ pub(super) struct Asker {
     told: Receiver<Result<Allocation, CliError>>,
     end: Sender<bool>,
     over: Receiver<()>,
-    /// Whether the coordinator has answered before the command began.
-    is_known: bool,
+    is_known: Arc<AtomicBool>,
+    /// The first host ends the job, so that it is ended once, and not by the host whose ranks happen to be over first.
+    ends_it: bool,
 }
 
 impl Asker {
@@ -41,12 +46,11 @@ impl Asker {
         let (tell, told) = channel();
         let (end, ends) = channel();
         let (say_over, over) = channel();
+        let (is_known, ends_it) = (Arc::clone(&task.is_known), task.is_first);
         thread::spawn(move || {
             let registered = task.register(Topology::None);
             let registered = registered.map(|started| started.allocation);
-            let is_told = registered
-                .as_ref()
-                .is_ok_and(|it| !task.is_first(&it.order));
+            let is_told = registered.is_ok() && !task.is_first;
             // Nobody may be waiting for it any more.
             let _ = tell.send(registered);
             task.stay(&ends, is_told);
@@ -56,22 +60,21 @@ impl Asker {
             told,
             end,
             over,
-            is_known: false,
+            is_known,
+            ends_it,
         }
     }
 
     /// What the coordinator says of the hosts, if it says it in time.
-    pub(super) fn allocation(&mut self, patience: Duration) -> Result<Allocation, CliError> {
+    pub(super) fn allocation(&self, patience: Duration) -> Result<Allocation, CliError> {
         let told = self.told.recv_timeout(patience);
-        let told = told.unwrap_or(Err(CliError::NoAnswer { waited: patience }));
-        self.is_known = told.is_ok();
-        told
+        told.unwrap_or(Err(CliError::NoAnswer { waited: patience }))
     }
 
-    /// Has the job ended, where it is known and `ends_it`. Whoever has never answered is not waited for.
-    pub(super) fn end(&self, patience: Duration, ends_it: bool) {
-        let is_known = self.is_known || matches!(self.told.try_recv(), Ok(Ok(_)));
-        if self.end.send(ends_it).is_ok() && is_known {
+    /// Has the job ended, where it may be known. Whoever has not been heard by then is not waited for.
+    pub(super) fn end(&self, patience: Duration) {
+        let is_known = self.is_known.load(Ordering::SeqCst);
+        if self.end.send(self.ends_it).is_ok() && is_known {
             let _ = self.over.recv_timeout(patience);
         }
     }
@@ -84,20 +87,21 @@ impl Task {
             hosts: self.hosts.clone(),
             may_reorder: true,
         };
-        tell(&mut coordinator, &self.job, order)?;
+        let told = tell(&mut coordinator, &self.job, order);
+        if told.as_ref().map_or_else(may_be_heard, |_| true) {
+            self.is_known.store(true, Ordering::SeqCst);
+        }
+        told?;
         begin(&mut coordinator, &self.job, topology)
-    }
-
-    /// Whoever is not among the hosts has started all of them.
-    fn is_first(&self, order: &[String]) -> bool {
-        place(order, self.node.as_deref()).is_none_or(|place| place == 0)
     }
 
     /// Tells of the job from time to time, until it is over. Where the first host has told that it `is_told` already,
     /// and perhaps that it is over, the others do not bring it back.
     fn stay(&self, ends: &Receiver<bool>, mut is_told: bool) {
         loop {
-            match ends.recv_timeout(TELL_EVERY) {
+            let is_known = self.is_known.load(Ordering::SeqCst);
+            let pause = if is_known { TELL_EVERY } else { TRY_EVERY };
+            match ends.recv_timeout(pause) {
                 Err(RecvTimeoutError::Timeout) => is_told |= self.tell_again(is_told),
                 Ok(true) => {
                     let told = self.end();
@@ -117,9 +121,9 @@ impl Task {
         let Ok(started) = started else { return false };
         if let Some(generation) = started.generation {
             let job = &self.job;
-            page::tell(&format!("plan {generation} is being carried out for {job}"));
+            voice::tell(&format!("plan {generation} is being carried out for {job}"));
         }
-        !self.is_first(&started.allocation.order)
+        !self.is_first
     }
 
     fn begin_again(&self) -> Result<StartedJob, CliError> {
@@ -136,8 +140,13 @@ impl Task {
     }
 }
 
+/// What was asked is decided later, or has been already, where no answer to it came.
+fn may_be_heard(error: &CliError) -> bool {
+    matches!(error, CliError::NoAnswer { .. } | CliError::Ask(_))
+}
+
 fn warn(error: &CliError) {
-    page::tell(&format!(
+    voice::tell(&format!(
         "warning: the coordinator does not know that the job is over: {}",
         error.told()
     ));

@@ -3,15 +3,18 @@
 use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::error::CliError;
-use crate::page::tell;
+use crate::parting::is_ignored;
+use crate::voice::tell;
 
 /// As shells and `env` have it.
 const NOT_FOUND: u8 = 127;
@@ -28,43 +31,71 @@ const PASSED_ON: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
-pub(super) fn run(command: &mut Command) -> Result<ExitCode, CliError> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(CliError::Start)?;
-    let _inside = runtime.enter();
-    // Before it is there, so that none is missed.
-    let signals = heeded().map_err(CliError::Start)?;
-    match command.spawn() {
-        Ok(child) => {
-            let ended = runtime.block_on(attend(child, signals));
-            ended.map(exit_code).map_err(CliError::Start)
+/// Whoever is to be sent signals is not there yet, but those that come meanwhile are heeded.
+pub(super) struct Attendant {
+    runtime: Runtime,
+    signals: Signals,
+}
+
+impl Attendant {
+    pub(super) fn new() -> Result<Self, CliError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(CliError::Start)?;
+        let inside = runtime.enter();
+        let signals = heeded().map_err(CliError::Start)?;
+        drop(inside);
+        Ok(Self { runtime, signals })
+    }
+
+    /// Told to end before it began, it does not begin.
+    pub(super) fn run(mut self, command: &mut Command) -> Result<ExitCode, CliError> {
+        if let Some(signal) = self.runtime.block_on(come(&mut self.signals)) {
+            return Ok(exit_by(signal as i32));
         }
-        Err(error) => Ok(not_run(command, &error)),
+        match command.spawn() {
+            Ok(child) => {
+                let ended = self.runtime.block_on(attend(child, self.signals));
+                ended.map(exit_code).map_err(CliError::Start)
+            }
+            Err(error) => Ok(not_run(command, &error)),
+        }
     }
 }
 
 type Signals = Vec<(Signal, unix::Signal)>;
 
-/// A terminal sends its own to the command as well.
+/// What is ignored here stays so for the command, too.
 fn heeded() -> io::Result<Signals> {
-    let by_terminal = [Signal::SIGINT, Signal::SIGQUIT];
-    let is_sent_twice = |it: &Signal| by_terminal.contains(it) && io::stdin().is_terminal();
-    let heed = |signal: Signal| {
-        let kind = SignalKind::from_raw(signal as i32);
-        Ok((signal, unix::signal(kind)?))
-    };
-    let heeded = PASSED_ON.into_iter().map(heed);
-    let heeded = heeded.collect::<io::Result<Signals>>()?;
-    Ok(heeded
-        .into_iter()
-        .filter(|(it, _)| !is_sent_twice(it))
-        .collect())
+    let kinds = PASSED_ON.into_iter();
+    let kinds = kinds.map(|signal| (signal, SignalKind::from_raw(signal as i32)));
+    let heeded = kinds.filter(|(_, kind)| !is_ignored(*kind));
+    heeded
+        .map(|(signal, kind)| Ok((signal, unix::signal(kind)?)))
+        .collect()
+}
+
+/// One that has come already.
+async fn come(signals: &mut Signals) -> Option<Signal> {
+    // Until the runtime has looked for any.
+    tokio::task::yield_now().await;
+    for (signal, coming) in signals {
+        if timeout(Duration::ZERO, coming.recv()).await.is_ok() {
+            return Some(*signal);
+        }
+    }
+    None
+}
+
+/// A terminal sends its own to the command as well.
+fn is_sent_twice(signal: Signal) -> bool {
+    [Signal::SIGINT, Signal::SIGQUIT].contains(&signal) && io::stdin().is_terminal()
 }
 
 async fn attend(mut child: Child, signals: Signals) -> io::Result<ExitStatus> {
     let id = i32::try_from(child.id()).map(Pid::from_raw);
     let mut passing = JoinSet::new();
-    for (signal, mut came) in signals {
+    let signals = signals.into_iter();
+    for (signal, mut came) in signals.filter(|(signal, _)| !is_sent_twice(*signal)) {
         passing.spawn(async move {
             while came.recv().await.is_some() {
                 // It may have ended just now.
@@ -77,9 +108,14 @@ async fn attend(mut child: Child, signals: Signals) -> io::Result<ExitStatus> {
 }
 
 fn exit_code(ended: ExitStatus) -> ExitCode {
-    let by_signal = || ended.signal().map_or(1, |signal| BY_SIGNAL + signal);
-    let code = ended.code().unwrap_or_else(by_signal);
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
+    match (ended.code(), ended.signal()) {
+        (None, Some(signal)) => exit_by(signal),
+        (code, _) => ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
+    }
+}
+
+fn exit_by(signal: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(BY_SIGNAL + signal).unwrap_or(1))
 }
 
 fn not_run(command: &Command, error: &io::Error) -> ExitCode {

@@ -9,8 +9,12 @@ const LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];
 const LIST: &str = "mca_base_env_list";
 const VARIABLE: &str = "OMPI_MCA_mca_base_env_list";
 /// The rest names files of this host, or its place.
-const EVERYWHERE: [&str; 4] = [
+const EVERYWHERE: [&str; 8] = [
     "NCCL_PROFILER_PLUGIN",
+    "NCCL_IB_HCA",
+    "NCCL_IB_QPS_PER_CONNECTION",
+    "NCCL_ALGO",
+    "NCCL_PROTO",
     "REWEAVE_JOB",
     "REWEAVE_HOSTS",
     "MASTER_ADDR",
@@ -19,6 +23,11 @@ const EVERYWHERE: [&str; 4] = [
 /// For this command, of the variables that it is given.
 pub(super) fn variable(command: &[OsString], given: &[&str]) -> Option<(&'static str, String)> {
     carried(command, given, env::var_os(VARIABLE).is_some())
+}
+
+/// Whether what it is given comes to the ranks of all hosts, and so is the same for all of them.
+pub(super) fn reaches_all(command: &[OsString]) -> bool {
+    carried(command, &EVERYWHERE, env::var_os(VARIABLE).is_some()).is_some()
 }
 
 fn carried(command: &[OsString], given: &[&str], is_set: bool) -> Option<(&'static str, String)> {

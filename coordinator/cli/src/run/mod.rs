@@ -4,11 +4,13 @@
 mod asker;
 mod attended;
 mod carried;
+mod nccl;
 mod plugin;
 mod surroundings;
 
 use std::ffi::OsString;
 use std::process::{self, ExitCode};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fs};
 
@@ -19,8 +21,9 @@ use crate::ask::Reach;
 use crate::error::CliError;
 use crate::job::order::Topology;
 use crate::job::{Hostlist, hostlist};
-use crate::page::tell;
+use crate::voice::tell;
 use asker::{Asker, Task};
+use attended::Attendant;
 use surroundings::{Surroundings, place};
 
 /// No job waits longer for a coordinator, at its beginning or at its end.
@@ -49,6 +52,8 @@ pub(crate) struct Run {
     /// What may be changed for it while it runs
     #[arg(long, value_enum, default_value_t = Topology::None)]
     topology: Topology,
+    #[command(flatten)]
+    nccl: nccl::Told,
     /// The command, and what it is told
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -56,12 +61,15 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(&self, reach: &Reach) -> Result<ExitCode, CliError> {
+        let attendant = Attendant::new()?;
         let mut command = process::Command::new(&self.command[0]);
         command.args(&self.command[1..]);
         let plugin = plugin::variable();
         let asked = self.hosts().map(|hosts| self.ask(reach, hosts));
         let told = asked.as_ref().and_then(|(_, told)| told.as_ref());
-        let found: Vec<_> = told.into_iter().flat_map(Surroundings::variables).collect();
+        let mut found: Vec<_> = told.into_iter().flat_map(Surroundings::variables).collect();
+        let order = told.map(|told| (told.order(), told.is_told()));
+        found.extend(self.nccl.variables(reach, order, self.slots, &self.command));
         let given = found
             .iter()
             .map(|it| it.0)
@@ -69,9 +77,9 @@ impl Run {
         let given: Vec<_> = given.collect();
         command.envs(carried::variable(&self.command, &given));
         command.envs(plugin).envs(found);
-        let ended = attended::run(&mut command);
-        if let Some((asker, told)) = &asked {
-            asker.end(PATIENCE, ends_it(told.as_ref()));
+        let ended = attendant.run(&mut command);
+        if let Some((asker, _)) = &asked {
+            asker.end(PATIENCE);
         }
         ended
     }
@@ -84,11 +92,12 @@ impl Run {
         let task = Task {
             reach: reach.leaving_signals(),
             job: self.name(),
+            is_first: is_first(node.as_deref(), &hosts.0),
             hosts: hosts.0,
-            node: node.clone(),
             topology: self.topology,
+            is_known: Arc::default(),
         };
-        let mut asker = Asker::begin(task);
+        let asker = Asker::begin(task);
         let order = asker.allocation(PATIENCE).map(|told| told.order);
         if let Err(error) = &order {
             runs_as_it_is(&error.told());
@@ -130,15 +139,10 @@ impl Run {
     }
 }
 
-/// It runs on each host of a job: the first of them ends the job, so that it is ended once, and not by the host whose
-/// ranks happen to be over first.
-fn ends_it(told: Option<&Surroundings>) -> bool {
+/// It runs on each host of a job. Whoever is not among the hosts has started all of them.
+fn is_first(node: Option<&str>, listed: &[String]) -> bool {
     let by_slurm = env::var("SLURM_NODEID").ok().map(|nth| nth == "0");
-    let by_place = || {
-        told.and_then(Surroundings::place)
-            .is_none_or(|place| place == 0)
-    };
-    by_slurm.unwrap_or_else(by_place)
+    by_slurm.unwrap_or_else(|| place(listed, node).is_none_or(|place| place == 0))
 }
 
 /// One of several that does not know its number would take itself for the first.

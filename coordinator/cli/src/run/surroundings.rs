@@ -52,8 +52,14 @@ impl Surroundings {
         }
     }
 
-    pub(super) fn place(&self) -> Option<usize> {
-        self.place
+    /// Of its ranks.
+    pub(super) fn order(&self) -> &[String] {
+        &self.order
+    }
+
+    /// Whether a coordinator has answered.
+    pub(super) fn is_told(&self) -> bool {
+        self.told.is_some()
     }
 
     /// What is set already stays so.

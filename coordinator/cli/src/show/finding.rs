@@ -1,20 +1,25 @@
 //! What is wrong, with evidence.
 
-use reweave_common::cause::Cause;
+use std::collections::BTreeSet;
+
+use reweave_common::cause::{Cause, Class};
 use reweave_common::flow::FlowKey;
-use reweave_common::operator::{Collision, Finding, Findings, NotSeen, UselessPin};
+use reweave_common::operator::{Collision, Finding, Findings, JobStatus, NotSeen, UselessPin};
 
 use super::hop;
 use crate::names::{FlowNames, Names};
 use crate::page::{Ink, Page};
+use crate::trouble::COLLIDES;
+use reweave_common::printable::shown;
 
-pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names) {
+/// Of `jobs`, those are told that a collision hurts; whom causes hurt they say themselves.
+pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names, jobs: &[JobStatus]) {
     if findings.findings.is_empty() {
         page.line("nothing is wrong that Reweave could see");
     }
     for finding in &findings.findings {
         match finding {
-            Finding::EcmpCollision(found) => collision(page, found, names),
+            Finding::EcmpCollision(found) => collision(page, found, names, jobs),
             Finding::UselessPin(found) => useless_pin(page, found, names),
             Finding::Cause(found) => cause(page, found),
         }
@@ -22,27 +27,78 @@ pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names) {
     not_seen(page, &findings.not_seen, names);
 }
 
-/// What else may be wrong.
+/// More are counted; JSON has them.
+const MOST_GAPS: usize = 5;
+
+/// What else may be wrong: in a line, or in one for each where there are several.
 pub(crate) fn not_seen(page: &mut Page, not_seen: &NotSeen, names: &Names) {
-    if !not_seen.is_nothing() {
-        let flows = names.flows(not_seen.ways_of.iter().copied());
-        let words = flows.named(&format!("not all is seen: {not_seen}"));
-        let words = page.ink(Ink::Yellow, &words);
-        page.line(&words);
+    let gaps = gaps(not_seen, names);
+    let lines = match gaps.len() {
+        0 => return,
+        1 | 2 => vec![format!("not all is seen: {}", gaps.join("; "))],
+        many => {
+            let shown = gaps.iter().take(MOST_GAPS).map(|gap| format!("  {gap}"));
+            let more = many.saturating_sub(MOST_GAPS);
+            let more = (more > 0).then(|| format!("  and {more} more; `--output json` has them"));
+            let head = format!("not all is seen, {many} gaps:");
+            [head].into_iter().chain(shown).chain(more).collect()
+        }
+    };
+    for line in lines {
+        let line = page.ink(Ink::Yellow, &line);
+        page.line(&line);
     }
 }
 
+fn gaps(not_seen: &NotSeen, names: &Names) -> Vec<String> {
+    let flows = names.flows(not_seen.ways_of.iter().copied());
+    let silent = not_seen.nodes.iter();
+    let silent = silent.map(|node| format!("{node} does not report"));
+    let ways = not_seen.ways_of.iter();
+    let ways = ways.map(|flow| format!("the way of {} is not known", flows.name(flow)));
+    let doubts = not_seen.doubts.iter();
+    let doubts = doubts.map(|doubt| spaced(&one_line(&flows.named(doubt))));
+    silent.chain(ways).chain(doubts).collect()
+}
+
+/// `h3 > … > h4` of `h3>*>h4`: what was measured and left out names ways so.
+fn spaced(doubt: &str) -> String {
+    let word = |word: &str| match word.trim_matches('>').contains('>') {
+        true => word.replace(">*>", ">…>").replace('>', " > "),
+        false => word.to_owned(),
+    };
+    doubt.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
 pub(crate) fn cause(page: &mut Page, found: &Cause) {
-    let percent = 100.0 * found.confidence;
-    let words = format!("{}: {} ({percent:.0} % sure)", found.class, found.subject);
+    head(
+        page,
+        found.class,
+        &found.subject.to_string(),
+        found.confidence,
+    );
+    let evidence = found.evidence.iter();
+    evidence.for_each(|said| page.line(&format!("  {}", one_line(said))));
+    remedy(page, &found.remedy, &found.jobs);
+}
+
+fn head(page: &mut Page, class: Class, subject: &str, confidence: f64) {
+    let percent = 100.0 * confidence;
+    let words = format!("{class}: {} ({percent:.0} % sure)", one_line(subject));
     let words = page.ink(Ink::Red, &words);
     page.heading(&words);
-    let evidence = found.evidence.iter();
-    evidence.for_each(|said| page.line(&format!("  {said}")));
-    page.line(&format!("  remedy: {}", found.remedy));
-    if !found.jobs.is_empty() {
-        page.line(&format!("  jobs hurt: {}", found.jobs.join(", ")));
+}
+
+fn remedy(page: &mut Page, remedy: &str, jobs: &[String]) {
+    page.line(&format!("  remedy: {remedy}"));
+    if !jobs.is_empty() {
+        page.line(&format!("  jobs hurt: {}", one_line(&jobs.join(", "))));
     }
+}
+
+/// What a host calls itself, or has set, begins no line of its own.
+fn one_line(said: &str) -> String {
+    shown(said, |_| false)
 }
 
 fn useless_pin(page: &mut Page, found: &UselessPin, names: &Names) {
@@ -53,10 +109,8 @@ fn useless_pin(page: &mut Page, found: &UselessPin, names: &Names) {
     page.line(&format!("  {}", flows.named(&found.to_string())));
 }
 
-fn collision(page: &mut Page, found: &Collision, names: &Names) {
-    let words = format!("Collision on {}", hop(&found.hop));
-    let words = page.ink(Ink::Red, &words);
-    page.heading(&words);
+fn collision(page: &mut Page, found: &Collision, names: &Names, jobs: &[JobStatus]) {
+    head(page, Class::EcmpCollision, &hop(&found.hop), COLLIDES);
     page.line(&format!("  {}", shared(found)));
     let flows = names.flows(found.losers.iter().map(|loser| loser.flow));
     let rows = found.losers.iter().map(|loser| {
@@ -76,6 +130,21 @@ fn collision(page: &mut Page, found: &Collision, names: &Names) {
         imbalance.weighted_percent,
         imbalance.max_over_mean
     ));
+    remedy(
+        page,
+        Class::EcmpCollision.remedy(),
+        &hurt(found, names, jobs),
+    );
+}
+
+/// The jobs whose flows lose by it.
+fn hurt(found: &Collision, names: &Names, jobs: &[JobStatus]) -> Vec<String> {
+    let losers = found.losers.iter();
+    let ends = losers.flat_map(|it| [it.flow.source, it.flow.destination]);
+    let hosts: BTreeSet<_> = ends.map(|end| names.node(*end.ip())).collect();
+    let is_hurt = |job: &&JobStatus| job.hosts.iter().any(|host| hosts.contains(host));
+    let hurt = jobs.iter().filter(is_hurt);
+    hurt.map(|job| job.job.clone()).collect()
 }
 
 /// In one sentence, with the names of nodes.

@@ -45,12 +45,12 @@ pub(crate) fn paths(page: &mut Page, flows: &[&FlowStatus], names: &Names) {
     page.table(["flow", "rate", "over", "back over"], flows.iter().map(row));
 }
 
-fn unknown() -> String {
+pub(crate) fn unknown() -> String {
     "not known".to_owned()
 }
 
 /// `h0 > leaf0 > spine1 > leaf1 > h4`, with the cable where several join two.
-fn whole(path: &[Hop]) -> String {
+pub(crate) fn whole(path: &[Hop]) -> String {
     let first = path.first().map(|hop| hop.from.clone());
     let steps = path.iter().map(|step| {
         let step = hop(step);

@@ -78,7 +78,7 @@ fn outcome(record: &Record) -> String {
 }
 
 fn signatures(record: &Record) -> String {
-    let mut words = format!("proposed by {}", record.proposed_by);
+    let mut words = format!("made by {}", record.proposed_by);
     if let Some(approved) = &record.approved_by {
         words += &format!(", approved by {approved}");
     }
@@ -203,7 +203,7 @@ mod tests {
         let apply =
             "\ncarry it out with  reweave apply 5  (--force where flows become slower by it)\n";
         assert_eq!(shown(Outcome::Offered), format!("{PLAN}{apply}"));
-        let came_of_it = "\nPlan 5: kept\n  proposed by ada, 12 s ago\n  takes plan 3 back\n";
+        let came_of_it = "\nPlan 5: kept\n  made by ada, 12 s ago\n  takes plan 3 back\n";
         assert_eq!(shown(Outcome::Committed), format!("{PLAN}{came_of_it}"));
     }
 }

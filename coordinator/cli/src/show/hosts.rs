@@ -6,7 +6,7 @@ use reweave_common::operator::{AgentState, AgentStatus, LackStatus};
 
 use super::{dash, more, most_rows, peers};
 use crate::Detail;
-use crate::page::{Ink, Page, age};
+use crate::page::{Ink, Page, age, first_of};
 
 /// Nodes that lack the same.
 const MOST_NAMED: usize = 5;
@@ -46,16 +46,7 @@ pub(super) fn lacks(page: &mut Page, lacks: &[LackStatus], detail: Detail) {
 
 fn named(nodes: &[String], detail: Detail) -> String {
     let most = if detail.all { nodes.len() } else { MOST_NAMED };
-    let shown = nodes
-        .iter()
-        .take(most)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    match nodes.len().saturating_sub(most) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    first_of(nodes, most, ", ")
 }
 
 fn states(page: &Page, agents: &[AgentStatus]) -> String {

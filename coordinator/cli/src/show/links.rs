@@ -1,22 +1,25 @@
 //! What the links carry.
 
-use reweave_common::operator::LinkStatus;
+use reweave_common::operator::{Findings, LinkStatus};
 
 use super::{dash, hop};
 use crate::page::{Ink, Page};
+use crate::trouble;
 
 const BAR_CELLS: usize = 20;
 /// Full enough to hold its flows back.
-const FULL: f64 = 0.9;
+pub(crate) const FULL: f64 = 0.9;
 
-/// Those that carry nothing are left out.
-pub(super) fn busy(page: &mut Page, links: &[LinkStatus]) {
-    let matters = |link: &&LinkStatus| !link.up || link.drained || load(link) >= 0.01;
-    let busy: Vec<_> = links.iter().filter(matters).collect();
+/// Those that carry nothing and of which nothing is known to be wrong are left out.
+pub(super) fn busy(page: &mut Page, links: &[LinkStatus], findings: &Findings) {
+    let matters =
+        |link: &&LinkStatus| load(link) >= 0.01 || !trouble::words(link, findings).is_empty();
+    let mut busy: Vec<_> = links.iter().filter(matters).collect();
+    busy.sort_by_cached_key(|link| trouble::rank(link, findings));
     let idle = links.len() - busy.len();
     page.heading("Links");
     if !busy.is_empty() {
-        table(page, &busy);
+        table(page, &busy, findings);
     }
     page.line(&format!("  idle directions: {idle}"));
 }
@@ -27,28 +30,38 @@ pub(crate) fn load(link: &LinkStatus) -> f64 {
 }
 
 /// Each of these, whatever it carries.
-pub(crate) fn table(page: &mut Page, links: &[&LinkStatus]) {
-    let rows: Vec<_> = links.iter().map(|link| row(page, link)).collect();
-    page.table(["link", "load", "rate", "of", "left"], rows);
+pub(crate) fn table(page: &mut Page, links: &[&LinkStatus], findings: &Findings) {
+    let rows: Vec<_> = links.iter().map(|link| row(page, link, findings)).collect();
+    page.table(["link", "load", "rate", "of", "left", "trouble"], rows);
 }
 
-fn row(page: &Page, link: &LinkStatus) -> [String; 5] {
-    let rate = link.rate_bits_per_s.to_string();
+fn row(page: &Page, link: &LinkStatus, findings: &Findings) -> [String; 6] {
+    let trouble = trouble::words(link, findings);
+    let ink = if link.drained { Ink::Grey } else { Ink::Red };
+    [
+        hop(&link.hop),
+        bar(page, link),
+        link.rate_bits_per_s.to_string(),
+        link.capacity_bits_per_s.to_string(),
+        link.spare_bits_per_s.map_or_else(dash, |it| it.to_string()),
+        match trouble.is_empty() {
+            true => trouble,
+            false => page.ink(ink, &trouble),
+        },
+    ]
+}
+
+/// Of a link that is down or drained nothing is expected.
+fn bar(page: &Page, link: &LinkStatus) -> String {
     let load = load(link);
     let filled = ((load * BAR_CELLS as f64).round() as usize).min(BAR_CELLS);
     let ink = if load >= FULL { Ink::Red } else { Ink::Green };
-    let bar = page.ink(ink, &"█".repeat(filled));
-    let rest = page.ink(Ink::Grey, &"·".repeat(BAR_CELLS - filled));
-    let bar = match (link.up, link.drained) {
+    match (link.up, link.drained) {
         (false, _) => page.ink(Ink::Red, "down"),
         (true, true) => page.ink(Ink::Grey, "drained"),
-        (true, false) => bar + &rest,
-    };
-    [
-        hop(&link.hop),
-        bar,
-        rate,
-        link.capacity_bits_per_s.to_string(),
-        link.spare_bits_per_s.map_or_else(dash, |it| it.to_string()),
-    ]
+        (true, false) => {
+            let rest = page.ink(Ink::Grey, &"·".repeat(BAR_CELLS - filled));
+            page.ink(ink, &"█".repeat(filled)) + &rest
+        }
+    }
 }

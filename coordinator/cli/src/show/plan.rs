@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use reweave_common::flow::FlowKey;
-use reweave_common::operator::{Alternative, Finding, Line, Move, Pin, Plan, TouchedJob, What};
+use reweave_common::operator::{
+    Alternative, Finding, Line, Move, Pin, Plan, Prediction, TouchedJob, What,
+};
 use reweave_common::plan::LostBecause;
 use reweave_common::units::Rate;
 
@@ -28,10 +30,17 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
         page.line(&why);
     }
     let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
-    let force = plan
-        .takes_back
-        .map_or("", |_| "  (--force where flows become slower by it)");
+    let force = match is_taken_back_if_slower(plan) {
+        true => "  (--force where flows become slower by it)",
+        false => "",
+    };
     page.line(&format!("\ncarry it out with  {apply}{force}"));
+}
+
+/// What is made for something else is taken back all the same where flows become slower.
+fn is_taken_back_if_slower(plan: &Plan) -> bool {
+    let slower = |it: &Prediction| it.after_bits_per_s < it.before_bits_per_s;
+    plan.takes_back.is_some() || plan.moves.is_empty() && plan.predictions.iter().any(slower)
 }
 
 pub(crate) fn touched(job: &TouchedJob) -> String {
@@ -115,6 +124,7 @@ fn lay_out<'l>(page: &mut Page, lines: impl Iterator<Item = &'l Line>, names: &N
             What::Disconnect(joint) => format!("- {joint}"),
             What::Connect(joint) => format!("+ {joint}"),
             What::Routes { node, towards } => format!("~ routes of {node} towards {towards} hosts"),
+            What::Ranks(ranks) => format!("~ {ranks}"),
             What::Pin(new) => format!("+ {}", pin(new)),
             What::Unpin(old) => format!("- {}", pin(old)),
         };

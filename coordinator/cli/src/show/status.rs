@@ -1,18 +1,27 @@
 //! How the cluster is doing.
 
-use reweave_common::operator::{AgentState, Mode, OpticalStatus, Phase, RunningChange, Status};
+use reweave_common::operator::{
+    AgentState, Findings, Mode, OpticalStatus, Phase, RunningChange, Status,
+};
 
 use super::{flows, hosts, links, measured, peers};
 use crate::Detail;
 use crate::maintenance;
 use crate::names::Names;
 use crate::page::{Ink, Page};
+use crate::trouble;
 
-pub(crate) fn status(page: &mut Page, status: &Status, names: &Names, detail: Detail) {
-    head(page, status);
+pub(crate) fn status(
+    page: &mut Page,
+    status: &Status,
+    findings: &Findings,
+    names: &Names,
+    detail: Detail,
+) {
+    head(page, status, trouble::at_a_glance(findings, names));
     hosts::in_trouble(page, &status.agents, detail);
     hosts::lacks(page, &status.lacks, detail);
-    links::busy(page, &status.links);
+    links::busy(page, &status.links, findings);
     flows::fastest(page, &status.flows, names, detail);
     flows::pins(page, status, names, detail);
     if let Some(found) = &status.flow_imbalance {
@@ -55,7 +64,7 @@ fn opticals(page: &mut Page, opticals: &[OpticalStatus]) {
     page.table(["switch", "driver", "circuits"], rows);
 }
 
-fn head(page: &mut Page, status: &Status) {
+fn head(page: &mut Page, status: &Status, found: Option<String>) {
     let up = status.agents.iter();
     let up = up.filter(|agent| agent.state == AgentState::Up).count();
     let mode = match status.mode {
@@ -70,6 +79,10 @@ fn head(page: &mut Page, status: &Status) {
     for alarm in &status.alarms {
         let alarm = page.ink(Ink::Red, &format!("alarm: {alarm}"));
         page.line(&alarm);
+    }
+    if let Some(found) = found {
+        let found = page.ink(Ink::Red, &found);
+        page.line(&format!("{found}; `reweave diagnose` tells all of it"));
     }
     for warning in &status.warnings {
         let warning = page.ink(Ink::Yellow, &format!("look at: {warning}"));

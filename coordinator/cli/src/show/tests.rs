@@ -5,6 +5,7 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use reweave_common::bandwidth::{Bandwidth, Unclear};
+use reweave_common::cause::{Class, Subject};
 use reweave_common::circuit::CircuitSet;
 use reweave_common::finding::Imbalance;
 use reweave_common::flow::{FlowKey, Protocol};
@@ -13,8 +14,8 @@ use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     AgentState, AgentStatus, Alternative, Collision, CoordinatorState, CoordinatorStatus, Finding,
     Findings, FlowChange, FlowImbalance, FlowOutcome, FlowStatus, Hop, Iteration, IterationOutcome,
-    LackStatus, LinkStatus, Loser, Mode, Move, NotSeen, OpenInvitation, OpticalStatus, Outcome,
-    PairStatus, PathBandwidth, Phase, Pin, Plan, Prediction, ProbeCoverage, ProbeStatus,
+    JobStatus, LackStatus, LinkStatus, Loser, Mode, Move, NotSeen, OpenInvitation, OpticalStatus,
+    Outcome, PairStatus, PathBandwidth, Phase, Pin, Plan, Prediction, ProbeCoverage, ProbeStatus,
     RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
@@ -177,18 +178,57 @@ fn a_finding() {
             doubts: vec![],
         },
     };
+    let job = |name: &str, hosts: [&str; 2]| JobStatus {
+        job: name.to_owned(),
+        hosts: hosts.map(str::to_owned).to_vec(),
+        flows: 1,
+        sending: 1,
+        rate_bits_per_s: mbps(99),
+        slowest_bits_per_s: None,
+        iteration_ms: None,
+        rest_share: None,
+        seen_for_ms: 1000,
+        promise: None,
+    };
+    let jobs = [job("train", ["h0", "h4"]), job("other", ["h6", "h7"])];
     let expected = "\
-Collision on leaf0 > spine0
+ECMP collision: leaf0 > spine0 (90 % sure)
   leaf0 > spine0 is 99 % full and shared by 2 flows, while leaf0 > spine1 has room
   flow          gets   could get
   h0 > h4  99.0 Mb/s  198.0 Mb/s
   h1 > h5  99.0 Mb/s  198.0 Mb/s
   flow imbalance 100 % (the best possible is 0 %), by rate 100 %; the fullest link carries 2.00 \
 times the mean
+  remedy: rebalance: reweave plan
+  jobs hurt: train
 not all is seen: spine1 does not report; the way of h0 > h4 is not known
 ";
     shows(
-        |page| super::findings(page, &findings, &eight_hosts()),
+        |page| super::findings(page, &findings, &eight_hosts(), &jobs),
+        expected,
+    );
+}
+
+/// One line of all of it is a wall.
+#[test]
+fn many_gaps_are_a_list() {
+    let left_out = (0..20).map(|nth| format!("left out: probe {nth} over h3>*>leaf1"));
+    let gaps = NotSeen {
+        nodes: vec!["spine1".to_owned()],
+        ways_of: vec![],
+        doubts: left_out.collect(),
+    };
+    let expected = "\
+not all is seen, 21 gaps:
+  spine1 does not report
+  left out: probe 0 over h3 > … > leaf1
+  left out: probe 1 over h3 > … > leaf1
+  left out: probe 2 over h3 > … > leaf1
+  left out: probe 3 over h3 > … > leaf1
+  and 16 more; `--output json` has them
+";
+    shows(
+        |page| super::not_seen(page, &gaps, &eight_hosts()),
         expected,
     );
 }
@@ -267,11 +307,11 @@ fn history_says_who_what_and_what_came_of_it() {
     };
     let expected = "\
 Plan 4: under way
-  proposed by ada, 30 s ago
+  made by ada, 30 s ago
   h0 > h4 moves from leaf0 > spine0 to leaf0 > spine1
 
 Plan 4: taken back; the old routes are generation 5 now
-  proposed by ada, approved by policy, ended 20 s ago
+  made by ada, approved by policy, ended 20 s ago
   h0 > h4 moves from leaf0 > spine0 to leaf0 > spine1
   because h0 > h4 was not seen any more
   flow        before                  promised    measured        gain
@@ -574,6 +614,7 @@ carry it out with  reweave apply 4
 const STATUS: &str = "\
 generation 3 of the routes is in force; changes are made by policy; 1 of 3 agents report
 alarm: leaf1 holds other rules than it was told to; look at its agent
+2 findings, the worst: lossy link: leaf0-spine1 from leaf0, 5041 of 5041 probes lost; `reweave diagnose` tells all of it
 look at: agents that are connected and silent: leaf0
 plan 4 is being applied, waiting for leaf0
 nothing is changed just now: h1 does not report
@@ -588,10 +629,11 @@ Not measured
   RDMA on h0, h1, h2, h3, h4 and 2 more: reweave-rdma is not installed
 
 Links
-  link            load                        rate          of      left
-  leaf0 > spine0  ████████████████████  198.0 Mb/s  200.0 Mb/s  2.0 Mb/s
-  leaf1 > spine1  down                      0 kb/s  200.0 Mb/s         -
-  idle directions: 1
+  link            load                        rate          of        left  trouble
+  leaf1 > spine1  down                      0 kb/s  200.0 Mb/s           -  down
+  leaf0 > spine1  ····················      0 kb/s  200.0 Mb/s  200.0 Mb/s  lossy link
+  leaf0 > spine0  ████████████████████  198.0 Mb/s  200.0 Mb/s    2.0 Mb/s  ECMP collision
+  idle directions: 0
 
 Flows
   flow          rate                   lately  over
@@ -637,10 +679,36 @@ Shut out
   agent h3
 ";
 
+/// A collision, and a link that loses everything and so carries nothing.
+fn found() -> Findings {
+    let hop = to("leaf0", "spine1");
+    let subject = Subject::Hop {
+        from: hop.from,
+        to: hop.to,
+        link: hop.link,
+    };
+    let lost = "5041 of 5041 probes lost".to_owned();
+    let lossy = Class::LossyLink.cause(subject, 1.0, lost);
+    let collision = Finding::EcmpCollision(collision());
+    Findings {
+        generation: Generation(3),
+        findings: vec![collision, Finding::Cause(lossy)],
+        not_seen: NotSeen::default(),
+    }
+}
+
 #[test]
 fn a_status_begins_with_what_matters_most() {
     shows(
-        |page| super::status(page, &status(), &eight_hosts(), Detail { all: false }),
+        |page| {
+            super::status(
+                page,
+                &status(),
+                &found(),
+                &eight_hosts(),
+                Detail { all: false },
+            );
+        },
         STATUS,
     );
 }
@@ -654,7 +722,13 @@ fn an_optical_switch_without_its_driver_is_shown_as_such() {
         circuits: CircuitSet::from_text("1-9,2-10").unwrap(),
     }];
     let mut page = Page::default();
-    super::status(&mut page, &status, &eight_hosts(), Detail { all: false });
+    super::status(
+        &mut page,
+        &status,
+        &found(),
+        &eight_hosts(),
+        Detail { all: false },
+    );
     let expected = "
 Optical switches
   switch  driver        circuits
@@ -681,11 +755,11 @@ fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
     many.lacks[0].nodes = (0..1000).map(|number| format!("h{number}")).collect();
     let lines = |all| {
         let mut page = Page::default();
-        super::status(&mut page, &many, &eight_hosts(), Detail { all });
+        super::status(&mut page, &many, &found(), &eight_hosts(), Detail { all });
         page.text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let few = lines(false);
-    assert!(few.len() < 84, "{}", few.join("\n"));
+    assert!(few.len() < 86, "{}", few.join("\n"));
     let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
     assert!(has(&few, "1000 up; all ends of links known"));
     assert!(has(&few, "h777"));

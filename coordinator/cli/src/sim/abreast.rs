@@ -114,6 +114,15 @@ impl Sides for Compared {
             "From {} to {}: {bursts} bursts, {} of them over unknown ways, and {} that are left out.",
             stretch.from, stretch.to, it.ways_unknown, it.left_out
         ));
+        if stretch.covered_percent < 100.0 {
+            let parts = stretch.covered.iter();
+            let parts = parts.map(|it| format!("from {} to {}", it.from, it.to));
+            let parts = parts.collect::<Vec<_>>().join(", ");
+            let percent = stretch.covered_percent;
+            page.line(&format!(
+                "The history covers {percent:.1} % of that: {parts}."
+            ));
+        }
         if let (Some(mean), Some(worst)) = (it.mean_error, it.worst_error) {
             page.line(&format!(
                 "As it was, the model is off by {:.1} % on average, {:.1} % at most.",

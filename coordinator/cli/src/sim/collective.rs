@@ -20,7 +20,7 @@ use super::effort::Effort;
 use super::input;
 use super::progress::{self, Progress};
 use crate::error::CliError;
-use crate::page::Page;
+use crate::page::{Page, micros};
 use crate::{Output, print};
 
 /// How long the hosts of a fabric take to exchange data, and how long they need to
@@ -118,7 +118,7 @@ impl Exchange {
 
     fn answer(&self) -> Result<Answer, CliError> {
         let began = Instant::now();
-        let fabric = input::fabric(&self.fabric)?;
+        let fabric = input::lit(&self.fabric)?;
         let network = Network::of(&fabric, self.costs.known().ok_or(CliError::NoPayload)?);
         let collective = Collective {
             fabric: &fabric,
@@ -186,16 +186,17 @@ impl Exchange {
 
 fn lay_out(page: &mut Page, answer: &Answer) {
     let row = |name: &str, figure: String| [name.to_owned(), figure];
-    let share = answer.optimum_us / answer.time_us * 100.0;
+    // Of nothing nobody can take a share.
+    let share = match answer.time_us > 0.0 {
+        true => answer.optimum_us / answer.time_us * 100.0,
+        false => 100.0,
+    };
     let rows = [
-        row("takes", format!("{:.3} us", answer.time_us)),
-        row(
-            "of which latency and start-up",
-            format!("{:.3} us", answer.latency_us),
-        ),
+        row("takes", micros(answer.time_us)),
+        row("of which latency and start-up", micros(answer.latency_us)),
         row(
             "cannot take less than",
-            format!("{:.3} us ({share:.1} %)", answer.optimum_us),
+            format!("{} ({share:.1} %)", micros(answer.optimum_us)),
         ),
         row(
             "bus bandwidth",

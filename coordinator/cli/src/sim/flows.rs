@@ -16,7 +16,7 @@ use super::effort::Effort;
 use super::input;
 use super::variants::{Allowed, Base, Read};
 use crate::error::CliError;
-use crate::page::Page;
+use crate::page::{Page, micros};
 use crate::{Output, print};
 
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ impl Flows {
         if !self.variants.is_empty() {
             return self.compare(output);
         }
-        let fabric = input::fabric(&self.fabric)?;
+        let fabric = input::lit(&self.fabric)?;
         let network = Network::of(&fabric, self.costs.known().ok_or(CliError::NoPayload)?);
         let name = self.flows.display().to_string();
         let text = input::text(&self.flows)?;
@@ -72,14 +72,14 @@ impl Flows {
     }
 
     fn compare(&self, output: Output) -> Result<ExitCode, CliError> {
-        let fabric = input::fabric(&self.fabric)?;
+        let fabric = input::lit(&self.fabric)?;
         let costs = self.costs.known().ok_or(CliError::NoPayload)?;
         let (name, text) = (self.flows.display().to_string(), input::text(&self.flows)?);
         let traffic = Traffic::listed(&name, &text, &fabric, &costs, self.hashing.ecmp());
         let traffic = traffic.map_err(CliError::Input)?;
         let base = Base {
             fabric: Some(&self.fabric),
-            job: None,
+            ..Base::default()
         };
         let limit = self.effort.limit();
         let played = |read: Read| {
@@ -116,17 +116,12 @@ fn lay_out(page: &mut Page, answer: &Answer, flows: &flows::Flows, fabric: &Fabr
         .zip(&flows.listed)
         .map(|(flow, listed)| {
             let [from, to] = listed.ends.map(|node| fabric.name(node).to_owned());
-            [
-                flow.id.to_string(),
-                from,
-                to,
-                format!("{:.3} us", flow.fct_us),
-            ]
+            [flow.id.to_string(), from, to, micros(flow.fct_us)]
         });
     page.table(["flow", "from", "to", "took"], rows);
     let events = answer.events;
     page.line(&format!(
-        "all done after {:.3} us, {events} events",
-        answer.makespan_us
+        "all done after {}, {events} events",
+        micros(answer.makespan_us)
     ));
 }

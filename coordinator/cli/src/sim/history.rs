@@ -5,11 +5,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reweave_common::moment::Moment;
-use reweave_history::{Kind, Window, written};
+use reweave_common::traffic::Burst;
+use reweave_history::{Kind, written};
 use reweave_planner::sandbox::{Compared, Traffic, compare};
 
 use super::costs::Costs;
-use super::variants::{Allowed, Answer, Base, Read, Stretch};
+use super::past::Looked;
+use super::variants::{Allowed, Answer, Base, Part, Read, Stretch};
 use super::{effort, measured, past};
 use crate::Output;
 use crate::error::CliError;
@@ -39,11 +41,17 @@ pub(crate) struct History {
 
 impl History {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let variants = Base::default().read_all(&self.variants)?;
         let span = past::span(&self.span)?;
         let kinds = [&[Kind::Flows][..], &measured::KINDS].concat();
-        let window = past::window(&self.history, span, &kinds)?;
-        let answers = variants.iter().map(|it| self.play(span, &window, it));
+        let looked = past::look(&self.history, span, &kinds)?;
+        let bursts = looked.window.bursts();
+        let base = Base {
+            seen: Some((&bursts, &looked.moved)),
+            ..Base::default()
+        };
+        let variants = base.read_all(&self.variants)?;
+        let answers = variants.iter();
+        let answers = answers.map(|it| self.play(span, (&looked, &bursts), it));
         let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
         self.allowed.judged(&answers, output)
     }
@@ -51,11 +59,16 @@ impl History {
     fn play(
         &self,
         [from, to]: [Moment; 2],
-        window: &Window,
+        (looked, bursts): (&Looked, &[Burst]),
         read: &Read,
     ) -> Result<Answer<Compared>, CliError> {
-        let variant = &read.variant;
-        let traffic = Traffic::seen(&window.bursts(), from, &variant.recorded);
+        let (
+            variant,
+            Looked {
+                window, covered, ..
+            },
+        ) = (&read.variant, looked);
+        let traffic = Traffic::seen(bursts, from, &variant.recorded);
         let [from, to] = [from, to].map(written);
         let of = format!("from {from} to {to} the history");
         let costs = self.costs.known().ok_or(CliError::NoPayload)?;
@@ -67,6 +80,8 @@ impl History {
             from,
             to,
             resolution: window.resolution.name().to_owned(),
+            covered: Part::all(covered),
+            covered_percent: covered.share() * 100.0,
             lossy: measured::listed(&lossy, &variant.recorded),
         }))
     }

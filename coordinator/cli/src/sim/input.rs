@@ -11,6 +11,8 @@ use crate::error::CliError;
 
 /// No file of this kind is larger.
 const MOST_BYTES: u64 = 1 << 30;
+/// Spreadsheets say so how the characters of a file are written.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::Read {
@@ -30,6 +32,7 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
             path: path.to_owned(),
             most_bytes: MOST_BYTES,
         }),
+        false if bytes.starts_with(MARK) => Ok(bytes.split_off(MARK.len())),
         false => Ok(bytes),
     }
 }
@@ -57,4 +60,9 @@ pub(crate) fn text(path: &Path) -> Result<String, CliError> {
 pub(crate) fn fabric(path: &Path) -> Result<Fabric, CliError> {
     let fabric = Fabric::parse(&path.display().to_string(), &text(path)?);
     fabric.map_err(CliError::Input)
+}
+
+/// What can be sent over of a fabric: its fibres as far as circuits of its file join them.
+pub(crate) fn lit(path: &Path) -> Result<Fabric, CliError> {
+    Ok(fabric(path)?.lit_alone())
 }

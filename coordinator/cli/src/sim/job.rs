@@ -40,7 +40,7 @@ impl Job {
         if !self.variants.is_empty() {
             return self.compare(output);
         }
-        let fabric = input::fabric(&self.fabric)?;
+        let fabric = input::lit(&self.fabric)?;
         let work = Source::read(&self.job)?.work(fabric.endpoints().collect())?;
         let scene = Scene {
             iteration: &work.iteration,
@@ -53,7 +53,7 @@ impl Job {
         answer.map_err(|error| error.on(&self.fabric))
     }
     fn compare(&self, output: Output) -> Result<ExitCode, CliError> {
-        let fabric = input::fabric(&self.fabric)?;
+        let fabric = input::lit(&self.fabric)?;
         let (name, text) = (self.job.display().to_string(), input::text(&self.job)?);
         let job = JobFile::parse(&name, &text).map_err(CliError::Input)?;
         let work = |source: Source| source.work(fabric.endpoints().collect());
@@ -61,6 +61,7 @@ impl Job {
         let base = Base {
             fabric: Some(&self.fabric),
             job: Some([&name, &text]),
+            ..Base::default()
         };
         let played = |mut read: Read| {
             let changed = read.job.take().map(|it| Source::of(&self.job, it));

@@ -3,10 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use reweave_common::moment::Moment;
-use reweave_history::{Kind, Past, Question, Window, moment_of};
+use reweave_history::{Covered, Kind, Past, Question, Window, later, moment_of};
 
 use crate::error::CliError;
-use crate::page::tell;
+use crate::voice::tell;
 
 /// `FROM/SPAN`
 pub(super) fn span(text: &str) -> Result<[Moment; 2], CliError> {
@@ -16,16 +16,29 @@ pub(super) fn span(text: &str) -> Result<[Moment; 2], CliError> {
     let (from, length) = text.rsplit_once('/').ok_or_else(bad)?;
     let from = moment_of(from, SystemTime::now()).ok_or_else(bad)?;
     let length = humantime::parse_duration(length).map_err(|_| bad())?;
-    let is_long = length > Duration::ZERO;
-    is_long.then(|| [from, from + length]).ok_or_else(bad)
+    if length == Duration::ZERO {
+        return Err(bad());
+    }
+    let to = later(from, length).ok_or_else(|| CliError::BeyondTime {
+        text: text.to_owned(),
+    })?;
+    Ok([from, to])
+}
+
+/// A stretch of time of the history.
+pub(super) struct Looked {
+    pub(super) window: Window,
+    pub(super) covered: Covered,
+    /// Commands by which circuits were moved until then, as JSON.
+    pub(super) moved: Vec<String>,
 }
 
 /// All that was seen of these kinds.
-pub(super) fn window(
+pub(super) fn look(
     history: &str,
     [from, to]: [Moment; 2],
     kinds: &[Kind],
-) -> Result<Window, CliError> {
+) -> Result<Looked, CliError> {
     let past = Past::open(history).map_err(CliError::Shelf)?;
     let question = Question {
         from,
@@ -33,10 +46,16 @@ pub(super) fn window(
         resolution: None,
         kinds: kinds.to_vec(),
     };
-    let window = past.look(&question);
-    let window = window.map_err(|error| CliError::Past(Box::new(error)))?;
+    let failed = |error| CliError::Past(Box::new(error));
+    let window = past.look(&question).map_err(failed)?;
     for warning in &window.warnings {
         tell(&warning.to_string());
     }
-    Ok(window)
+    Ok(Looked {
+        covered: past
+            .covered([from, to], window.resolution)
+            .map_err(failed)?,
+        moved: past.circuits_moved(to).map_err(failed)?,
+        window,
+    })
 }

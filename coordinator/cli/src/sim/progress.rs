@@ -1,9 +1,11 @@
 //! How far a long run is, on the terminal of whoever waits for it.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use reweave_planner::sim;
+
+use crate::voice::tell_as_is;
 
 /// Nobody wonders before.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -41,14 +43,13 @@ impl Progress {
         }
         self.shown = Some(Instant::now());
         let line = line(progress, self.what, self.began.elapsed());
-        // Whoever does not see it misses nothing.
-        let _ = write!(io::stderr(), "\r{line:COLUMNS$}");
+        tell_as_is(&format!("\r{line:COLUMNS$}"));
     }
 
     /// How long it took, in milliseconds.
     pub(crate) fn end(self) -> f64 {
         if self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r{:COLUMNS$}\r", "");
+            tell_as_is(&format!("\r{:COLUMNS$}\r", ""));
         }
         millis(self.began)
     }

@@ -73,7 +73,7 @@ impl Uncertainty {
         let (Some(span), Some(history)) = (&self.loss_from, &self.history) else {
             return Ok(BTreeMap::new());
         };
-        let window = past::window(history, past::span(span)?, &measured::KINDS)?;
+        let window = past::look(history, past::span(span)?, &measured::KINDS)?.window;
         Ok(measured::lossy(&window, fabric))
     }
 

@@ -10,8 +10,9 @@ use reweave_common::ids::Rank;
 use reweave_common::iteration::Iteration;
 use reweave_common::recorded::Recorded;
 use reweave_formats::{chakra, flight_recorder, nccl_inspector};
+use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::Work;
-use reweave_planner::workload::{Settings, recorded};
+use reweave_planner::workload::recorded::{self, RecordedError};
 
 use super::input;
 use super::run::{Scene, Uncertainty};
@@ -59,13 +60,13 @@ enum Format {
 
 impl Trace {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let fabric = input::fabric(&self.fabric)?;
+        let fabric = input::lit(&self.fabric)?;
         let files: Vec<_> = self.files.iter().map(|path| input::bytes(path)).collect();
         let files: Vec<_> = files.into_iter().collect::<Result<_, _>>()?;
         let iteration = match self.format {
-            Format::Chakra => chakra_iteration(&files)?,
-            Format::FlightRecorder => joined(files.len(), &self.dumps(&files)?)?,
-            Format::NcclInspector => joined(files.len(), &self.inspected(&files)?)?,
+            Format::Chakra => self.executed(&files)?,
+            Format::FlightRecorder => self.joined(&self.dumps(&files)?)?,
+            Format::NcclInspector => self.joined(&self.inspected(&files)?)?,
         };
         let each = usize::from(self.gpus_per_host);
         let hosts = fabric.endpoints();
@@ -92,7 +93,7 @@ impl Trace {
     fn compare(&self, work: &Work, output: Output) -> Result<ExitCode, CliError> {
         let base = Base {
             fabric: Some(&self.fabric),
-            job: None,
+            ..Base::default()
         };
         let variants = base.read_all(&self.variants)?;
         let answers = variants.iter().map(|it| it.played_job(work, None));
@@ -117,7 +118,51 @@ impl Trace {
         let texts = self.files.iter().zip(files).map(text);
         let texts: Vec<_> = texts.collect::<Result<_, _>>()?;
         let slices: Vec<_> = texts.iter().map(String::as_str).collect();
-        nccl_inspector::read(&slices).map_err(CliError::Inspector)
+        let read = nccl_inspector::read(&slices);
+        read.map_err(|error| CliError::Inspector {
+            path: self.files[error.file].clone(),
+            source: error.source,
+        })
+    }
+
+    fn executed(&self, files: &[Vec<u8>]) -> Result<Iteration, CliError> {
+        let slices: Vec<_> = files.iter().map(Vec::as_slice).collect();
+        chakra::read(&slices).map_err(|source| CliError::Chakra {
+            files: self.named(&source.ranks()),
+            source,
+        })
+    }
+
+    fn joined(&self, records: &[Recorded]) -> Result<Iteration, CliError> {
+        let iteration = recorded::iteration(self.files.len(), records);
+        iteration.map_err(|source| CliError::Recorded {
+            files: self.named(&self.whose(&source)),
+            source,
+        })
+    }
+
+    /// Inspectors' files are not told apart by rank.
+    fn whose(&self, error: &RecordedError) -> Vec<usize> {
+        match (self.format, error) {
+            (Format::FlightRecorder, RecordedError::Unlike { rank, .. }) => vec![rank.index()],
+            _ => vec![],
+        }
+    }
+
+    /// The files of these ranks, or all where nobody knows which of them it is; of many the first.
+    fn named(&self, ranks: &[usize]) -> String {
+        let all: Vec<_> = match ranks {
+            [] => self.files.iter().collect(),
+            _ => ranks.iter().map(|&rank| &self.files[rank]).collect(),
+        };
+        let named = |paths: &[&PathBuf]| {
+            let names: Vec<_> = paths.iter().map(|it| it.display().to_string()).collect();
+            names.join(" and ")
+        };
+        match all.len() {
+            ..=2 => named(&all),
+            many => format!("{} and {} others", all[0].display(), many - 1),
+        }
     }
 }
 
@@ -129,11 +174,69 @@ fn as_text(path: &Path, bytes: &[u8]) -> Result<String, CliError> {
     })
 }
 
-fn chakra_iteration(files: &[Vec<u8>]) -> Result<Iteration, CliError> {
-    let slices: Vec<_> = files.iter().map(Vec::as_slice).collect();
-    chakra::read(&slices).map_err(CliError::Chakra)
-}
+#[cfg(test)]
+mod tests {
+    use std::fs;
 
-fn joined(ranks: usize, records: &[Recorded]) -> Result<Iteration, CliError> {
-    recorded::iteration(ranks, records).map_err(CliError::Recorded)
+    use super::*;
+
+    /// What is said of these files, which are called rank0, rank1 and so on.
+    fn refused(format: &str, files: &[&[u8]]) -> String {
+        use clap::Parser;
+
+        #[derive(Debug, Parser)]
+        struct Asked {
+            #[command(flatten)]
+            trace: Trace,
+        }
+
+        let folder = tempfile::tempdir().unwrap();
+        let fabric = folder.path().join("fabric.toml");
+        fs::write(&fabric, "kind = \"ideal\"\nhosts = 4\nnic_gbps = 100\n").unwrap();
+        let fabric = fabric.display().to_string();
+        let mut words = ["trace", "--format", format, "--fabric", &fabric]
+            .map(str::to_owned)
+            .to_vec();
+        for (rank, bytes) in files.iter().enumerate() {
+            let path = folder.path().join(format!("rank{rank}"));
+            fs::write(&path, bytes).unwrap();
+            words.push(path.display().to_string());
+        }
+        let asked = Asked::try_parse_from(words).unwrap();
+        let error = asked.trace.run(Output::Json).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let within = format!("{}/", folder.path().display());
+        error.told().replace(&within, "")
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_by_its_file() {
+        let empty = b"\x00";
+        let said = refused("chakra", &[empty, b""]);
+        assert!(said.starts_with("rank1: the trace of rank 1: "), "{said}");
+        let said = refused("nccl-inspector", &[b"", b"{"]);
+        assert!(
+            said.starts_with("rank1: not what NCCL's Inspector writes: "),
+            "{said}"
+        );
+        let said = refused("flight-recorder", &[b"{}", b"{"]);
+        assert!(said.starts_with("rank"), "{said}");
+    }
+
+    #[test]
+    fn ranks_that_contradict_each_other_are_named_by_their_files() {
+        let line = |rank: u32, coll: &str| {
+            format!(
+                r#"{{"header":{{"id":"0xa","rank":{rank},"n_ranks":2}},
+                "metadata":{{"hostname":"g1","pid":{rank}}},
+                "coll_perf":{{"coll":"{coll}","coll_msg_size_bytes":4096}}}}"#
+            )
+        };
+        let [one, other] = [line(0, "AllReduce"), line(1, "AllGather")];
+        let said = refused("nccl-inspector", &[one.as_bytes(), other.as_bytes()]);
+        assert!(
+            said.starts_with("rank0 and rank1: the ranks disagree"),
+            "{said}"
+        );
+    }
 }

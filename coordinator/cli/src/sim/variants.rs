@@ -5,8 +5,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
+use reweave_common::fabric::Fabric;
+use reweave_common::traffic::Burst;
+use reweave_history::{Covered, written};
 use reweave_planner::sandbox::{
-    Compared, Effort, JobCompared, SandboxError, Variant, VariantFile, compare_jobs,
+    Compared, Effort, JobCompared, SandboxError, Variant, VariantFile, as_seen, compare_jobs,
 };
 use reweave_planner::sim::network;
 use reweave_planner::workload::job::{JobFile, Work};
@@ -17,7 +20,7 @@ use super::measured::Lossy;
 use super::progress::{self, Progress};
 use super::{MOST_WORK, input};
 use crate::error::CliError;
-use crate::page::tell;
+use crate::voice::tell;
 use crate::{Output, print, say};
 
 #[derive(Debug, Args)]
@@ -50,6 +53,8 @@ pub(super) struct Base<'b> {
     pub(super) fabric: Option<&'b Path>,
     /// The name and the text of a job file.
     pub(super) job: Option<[&'b str; 2]>,
+    /// Of the past, what was seen, and the commands by which circuits were moved until then.
+    pub(super) seen: Option<(&'b [Burst], &'b [String])>,
 }
 
 impl Base<'_> {
@@ -69,7 +74,11 @@ impl Base<'_> {
         let other = file.fabric().map_or_else(|| recorded.clone(), beside);
         let changed = self.job.map(|[name, text]| file.job(name, text));
         let job = changed.transpose().map_err(CliError::Input)?.flatten();
-        let fabrics = [input::fabric(&recorded)?, input::fabric(&other)?];
+        let [as_it_was, now] = self.recorded(&recorded)?;
+        let fabrics = match file.fabric() {
+            Some(_) => [as_it_was, input::lit(&other)?],
+            None => [as_it_was, now],
+        };
         let variant = file.on(fabrics).map_err(CliError::Input)?;
         Ok(Read {
             name,
@@ -77,6 +86,13 @@ impl Base<'_> {
             job,
             files: [recorded, other],
         })
+    }
+
+    /// As it was, and as it was in the end.
+    fn recorded(self, path: &Path) -> Result<[Fabric; 2], CliError> {
+        let fabric = input::fabric(path)?;
+        let (bursts, moved) = self.seen.unwrap_or_default();
+        Ok(as_seen(&fabric, moved, bursts))
     }
 }
 
@@ -100,8 +116,25 @@ pub(super) struct Stretch {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) resolution: String,
+    /// Of which times in it there is a history.
+    pub(super) covered: Vec<Part>,
+    pub(super) covered_percent: f64,
     /// Links of the recorded fabric that lost something, by probes and ports.
     pub(super) lossy: Vec<Lossy>,
+}
+
+/// A part of that.
+#[derive(Debug, Serialize)]
+pub(super) struct Part {
+    pub(super) from: String,
+    pub(super) to: String,
+}
+
+impl Part {
+    pub(super) fn all(covered: &Covered) -> Vec<Self> {
+        let parts = covered.parts.iter().map(|part| part.map(written));
+        parts.map(|[from, to]| Self { from, to }).collect()
+    }
 }
 
 impl Read {
@@ -156,6 +189,7 @@ impl Read {
         match error {
             SandboxError::NothingSent => CliError::NothingSent { of: of.to_owned() },
             SandboxError::NotInFabric { name } => CliError::NotInFabric { name }.on(other),
+            SandboxError::OnePlace(error) => CliError::Input(error),
             SandboxError::AsItWas(error) => CliError::Replay(error).on(recorded),
             SandboxError::Otherwise(error) => CliError::Replay(error).on(other),
             SandboxError::JobAsItWas(error) => CliError::Simulation(error).on(recorded),

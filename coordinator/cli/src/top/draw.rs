@@ -11,13 +11,19 @@ use super::rows::draw_list;
 use super::view::{Tab, View};
 use crate::names::Names;
 use crate::show;
+use crate::trouble;
 
 /// Nobody reads more lines of troubles at once.
 const MOST_TROUBLES: usize = 6;
 
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
-    let troubles = troubles(view);
-    let height = troubles.len().clamp(1, MOST_TROUBLES) as u16 + 2;
+    let mut troubles = troubles(view);
+    let more = troubles.len().saturating_sub(MOST_TROUBLES);
+    if more > 0 {
+        troubles.truncate(MOST_TROUBLES - 1);
+        troubles.push(Line::from(format!("and {} more", more + 1)));
+    }
+    let height = troubles.len() as u16 + 2;
     let [head, wrong, tabs, list, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(height),
@@ -45,10 +51,11 @@ fn head_line(view: &View) -> Line<'static> {
     let up = status.agents.iter();
     let up = up.filter(|agent| agent.state == AgentState::Up).count();
     let words = format!(
-        "Reweave  generation {}  {up} of {} agents  {} flows  ",
+        "Reweave  generation {}  {up} of {} agents  {} flows  {}  ",
         status.generation,
         status.agents.len(),
         status.flows.len(),
+        counted(view.shown.findings.findings.len()),
     );
     let state = match (&view.away, view.paused) {
         (Some(why), _) => Span::from(why.clone()).red(),
@@ -58,6 +65,13 @@ fn head_line(view: &View) -> Line<'static> {
     Line::from(vec![Span::from(words).bold(), state])
 }
 
+fn counted(findings: usize) -> String {
+    match findings {
+        1 => "1 finding".to_owned(),
+        many => format!("{many} findings"),
+    }
+}
+
 /// The worst first.
 fn troubles(view: &View) -> Vec<Line<'static>> {
     let status = &view.shown.status;
@@ -65,12 +79,12 @@ fn troubles(view: &View) -> Vec<Line<'static>> {
     let alarms = status.alarms.iter().map(|it| Line::from(it.clone()).red());
     let changes = status.changes.iter().map(show::phase);
     let changes = changes.map(|it| Line::from(it).yellow());
-    let findings = view.shown.findings.findings.iter();
+    let findings = trouble::by_badness(&view.shown.findings.findings).into_iter();
     let findings = findings.map(|it| Line::from(show::in_a_sentence(it, &names)).yellow());
     let warnings = status.warnings.iter().map(|it| Line::from(it.clone()));
     let all: Vec<_> = alarms
-        .chain(changes)
         .chain(findings)
+        .chain(changes)
         .chain(warnings)
         .collect();
     if all.is_empty() {

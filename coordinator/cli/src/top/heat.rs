@@ -1,9 +1,9 @@
-//! Hosts against hosts in a few characters: each shows two cells, one above the other, and a cell shows the
-//! worst of the pairs that fall on it.
+//! Hosts against hosts on a terminal: where there is room each has its figure, and elsewhere a few characters show
+//! the worst of the pairs that fall on them.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Color;
+use ratatui::style::{Color, Style};
 use ratatui::widgets::Widget;
 use reweave_common::operator::{Matrix, MatrixCell};
 
@@ -16,11 +16,18 @@ const SHADES: [Color; 5] = [
     Color::Indexed(160),
 ];
 const UNMEASURED: Color = Color::Indexed(238);
+/// The same where there are no colours.
+const GLYPHS: [char; 5] = ['.', '░', '▒', '▓', '█'];
+const LONGEST_NAME: usize = 12;
+/// `123456` and a gap.
+const FIGURE: usize = 7;
 
 pub(super) struct Heat<'m> {
     pub(super) matrix: &'m Matrix,
     /// What is looked at.
     pub(super) figure: fn(&MatrixCell) -> Option<f64>,
+    /// Nothing is told by its colour.
+    pub(super) plain: bool,
 }
 
 impl Heat<'_> {
@@ -48,35 +55,148 @@ impl Heat<'_> {
     }
 }
 
-impl Widget for &Heat<'_> {
-    fn render(self, area: Rect, buffer: &mut Buffer) {
-        let room = usize::from(area.width).min(2 * usize::from(area.height));
-        let side = room.min(self.matrix.hosts.len());
-        let Some(range) = self.range().filter(|_| side > 0) else {
-            return;
+impl Heat<'_> {
+    /// What stands above it.
+    pub(super) fn words(&self, area: Rect) -> String {
+        let Some([least, most]) = self.range() else {
+            return "nothing was measured lately".to_owned();
         };
+        let [best, worst] = [GLYPHS[0], GLYPHS[GLYPHS.len() - 1]];
+        let told = match (self.has_room(area), self.plain) {
+            (true, _) => "in us".to_owned(),
+            (false, true) => format!("{least:.0} us, {best}, to {most:.0} us, {worst}"),
+            (false, false) => format!("{least:.0} us, blue, to {most:.0} us, red"),
+        };
+        format!("latency from each host (row) to each other (column): {told}")
+    }
+
+    fn name(&self, host: usize) -> String {
+        let name = self.matrix.hosts.get(host).map_or("", String::as_str);
+        name.chars().take(LONGEST_NAME).collect()
+    }
+
+    fn widest(&self) -> usize {
+        let hosts = 0..self.matrix.hosts.len();
+        let widths = hosts.map(|host| self.name(host).chars().count());
+        widths.max().unwrap_or(0)
+    }
+
+    fn wide(&self) -> usize {
+        FIGURE.max(self.widest() + 1)
+    }
+
+    /// For the figure of each pair, below and beside the names of both.
+    fn has_room(&self, area: Rect) -> bool {
+        let hosts = self.matrix.hosts.len();
+        let width = self.widest() + 1 + hosts * self.wide();
+        hosts < area.height.into() && width <= area.width.into()
+    }
+
+    fn figures(&self, area: Rect, buffer: &mut Buffer, range: [f64; 2]) {
+        let (side, wide, left) = (self.matrix.hosts.len(), self.wide(), self.widest() + 1);
         let grid = self.grid(side);
-        let colour = |row: usize, column: usize| match grid.get(row * side + column) {
-            Some(Some(figure)) => shade(*figure, range),
-            Some(None) if row < side => UNMEASURED,
-            _ => Color::Reset,
-        };
-        for row in 0..side.div_ceil(2) {
+        for row in 0..side {
+            let y = area.y + 1 + row as u16;
+            let x = |column: usize| area.x + (left + column * wide) as u16;
+            let name = self.name(row);
+            buffer.set_string(area.x, y, &name, Style::new());
+            buffer.set_string(
+                x(row),
+                area.y,
+                format!("{name:>0$}", wide - 1),
+                Style::new(),
+            );
             for column in 0..side {
-                let (x, y) = (area.x + column as u16, area.y + row as u16);
-                let cell = &mut buffer[(x, y)];
-                cell.set_char('▀').set_fg(colour(2 * row, column));
-                cell.set_bg(colour(2 * row + 1, column));
+                let figure = grid[row * side + column];
+                let words = figure.map_or("-".to_owned(), |it| format!("{it:.0}"));
+                let style = figure.filter(|_| !self.plain).map(|it| {
+                    let ground = SHADES[level(it, range)];
+                    Style::new().bg(ground).fg(ink_on(ground))
+                });
+                let words = format!("{words:>0$}", wide - 1);
+                buffer.set_string(x(column), y, words, style.unwrap_or_default());
+            }
+        }
+    }
+
+    /// Names stand where there is room for them: of the first of the hosts that fall together.
+    fn map(&self, area: Rect, buffer: &mut Buffer, range: [f64; 2]) {
+        let left = self.widest() + 1;
+        let lines = usize::from(area.height.saturating_sub(1));
+        let rows = if self.plain { lines } else { 2 * lines };
+        let side = usize::from(area.width).saturating_sub(left).min(rows);
+        let hosts = self.matrix.hosts.len();
+        let side = side.min(hosts);
+        let first = |place: usize| (place * hosts).div_ceil(side.max(1));
+        let mut column = 0;
+        while column < side {
+            let name = self.name(first(column));
+            let room = (side - column).max(1);
+            let shown: String = name.chars().take(room).collect();
+            buffer.set_string(
+                area.x + (left + column) as u16,
+                area.y,
+                &shown,
+                Style::new(),
+            );
+            column += name.chars().count() + 1;
+        }
+        let (grid, each) = (self.grid(side), if self.plain { 1 } else { 2 });
+        for line in 0..side.div_ceil(each) {
+            let y = area.y + 1 + line as u16;
+            buffer.set_string(area.x, y, self.name(first(line * each)), Style::new());
+            for column in 0..side {
+                let at = |row: usize| grid.get(row * side + column).copied();
+                let cell = &mut buffer[(area.x + (left + column) as u16, y)];
+                if self.plain {
+                    cell.set_char(glyph(at(line), range));
+                } else {
+                    cell.set_char('▀').set_fg(colour(at(2 * line), range));
+                    cell.set_bg(colour(at(2 * line + 1), range));
+                }
             }
         }
     }
 }
 
-fn shade(figure: f64, [least, most]: [f64; 2]) -> Color {
+impl Widget for &Heat<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Some(range) = self.range().filter(|_| area.height > 1) else {
+            return;
+        };
+        match self.has_room(area) {
+            true => self.figures(area, buffer, range),
+            false => self.map(area, buffer, range),
+        }
+    }
+}
+
+fn glyph(held: Option<Option<f64>>, range: [f64; 2]) -> char {
+    held.flatten()
+        .map_or(' ', |figure| GLYPHS[level(figure, range)])
+}
+
+fn colour(held: Option<Option<f64>>, range: [f64; 2]) -> Color {
+    match held {
+        Some(Some(figure)) => SHADES[level(figure, range)],
+        Some(None) => UNMEASURED,
+        None => Color::Reset,
+    }
+}
+
+/// That which is read on it.
+fn ink_on(ground: Color) -> Color {
+    match ground == SHADES[0] || ground == SHADES[SHADES.len() - 1] {
+        true => Color::Indexed(231),
+        false => Color::Indexed(16),
+    }
+}
+
+fn level(figure: f64, [least, most]: [f64; 2]) -> usize {
     let place = if most > least {
         (figure - least) / (most - least)
     } else {
         0.0
     };
-    SHADES[((place * SHADES.len() as f64) as usize).min(SHADES.len() - 1)]
+    ((place * SHADES.len() as f64) as usize).min(SHADES.len() - 1)
 }

@@ -3,7 +3,6 @@
 mod draw;
 mod heat;
 mod rows;
-mod trouble;
 mod view;
 
 use std::io::{self, IsTerminal};
@@ -13,10 +12,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
-use reweave_common::operator::{Findings, JobStatus, Matrix, Request, Response};
+use reweave_common::operator::{Matrix, Request, Response};
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
+use crate::page::is_plain;
 use view::{Shown, Tab, View};
 
 /// Keys are answered at once, and figures are asked for once a second.
@@ -35,6 +35,7 @@ impl Top {
         }
         let mut coordinator = Coordinator::reach(reach)?;
         let mut view = View::new(look(&mut coordinator, Tab::Links)?);
+        view.plain = is_plain();
         let mut terminal = ratatui::init();
         let outcome = show(&mut terminal, &mut view, reach, coordinator);
         ratatui::restore();
@@ -93,9 +94,9 @@ fn handle_keys(view: &mut View) -> Result<bool, CliError> {
 fn look(coordinator: &mut Coordinator, tab: Tab) -> Result<Shown, CliError> {
     Ok(Shown {
         status: coordinator.status()?,
-        findings: findings(coordinator)?,
+        findings: coordinator.findings()?,
         jobs: match tab {
-            Tab::Jobs => Some(jobs(coordinator)?),
+            Tab::Jobs => Some(coordinator.jobs()?),
             _ => None,
         },
         matrix: match tab {
@@ -103,22 +104,6 @@ fn look(coordinator: &mut Coordinator, tab: Tab) -> Result<Shown, CliError> {
             _ => None,
         },
     })
-}
-
-fn jobs(coordinator: &mut Coordinator) -> Result<Vec<JobStatus>, CliError> {
-    match coordinator.ask(&Request::Jobs)? {
-        Response::Jobs(jobs) => Ok(jobs),
-        Response::Refused(refused) => Err(CliError::Refused(refused)),
-        other => Err(CliError::unexpected(&other)),
-    }
-}
-
-fn findings(coordinator: &mut Coordinator) -> Result<Findings, CliError> {
-    match coordinator.ask(&Request::Diagnose)? {
-        Response::Findings(findings) => Ok(findings),
-        Response::Refused(refused) => Err(CliError::Refused(refused)),
-        other => Err(CliError::unexpected(&other)),
-    }
 }
 
 fn matrix(coordinator: &mut Coordinator) -> Result<Matrix, CliError> {

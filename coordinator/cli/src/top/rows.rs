@@ -10,10 +10,11 @@ use reweave_common::operator::{
 };
 
 use super::heat::Heat;
-use super::trouble;
-use super::view::{Tab, View, fullness};
+use super::view::{Tab, View};
 use crate::page::age;
 use crate::show;
+use crate::show::links::load;
+use crate::trouble;
 
 const BAR_CELLS: usize = 16;
 
@@ -51,7 +52,7 @@ fn links(frame: &mut Frame<'_>, view: &View, area: Rect) {
 }
 
 fn link(link: &LinkStatus, trouble: String) -> Row<'static> {
-    let full = fullness(link);
+    let full = load(link);
     let cells = ((full * BAR_CELLS as f64).round() as usize).min(BAR_CELLS);
     let bar = format!(
         "{}{} {:.0} %",
@@ -97,15 +98,12 @@ fn flows(frame: &mut Frame<'_>, view: &View, area: Rect) {
 }
 
 fn flow(flow: &FlowStatus) -> Row<'static> {
-    let way = flow.path.as_ref().map(|path| {
-        let links: Vec<_> = path.iter().map(|hop| hop.link.as_str()).collect();
-        links.join(" ")
-    });
+    let way = flow.path.as_deref().map(show::flows::whole);
     Row::new([
         flow.from.clone(),
         flow.to.clone(),
         flow.rate_bits_per_s.to_string(),
-        way.unwrap_or_else(|| "not known".to_owned()),
+        way.unwrap_or_else(show::flows::unknown),
         age(flow.age_ms),
     ])
 }
@@ -178,15 +176,10 @@ fn matrix(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let heat = Heat {
         matrix,
         figure: |cell| cell.median_us,
+        plain: view.plain,
     };
     let [words, map] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-    let told = match heat.range() {
-        Some([least, most]) => format!(
-            "latency from each host (row) to each other (column): {least:.0} us, blue, to {most:.0} us, red"
-        ),
-        None => "nothing was measured lately".to_owned(),
-    };
-    frame.render_widget(Line::from(told), words);
+    frame.render_widget(Line::from(heat.words(map)), words);
     frame.render_widget(&heat, map);
 }
 

@@ -93,7 +93,7 @@ fn what_is_wrong_stands_first_and_the_link_in_most_trouble_next() {
         firsts,
         ["leaf1 > spine1", "leaf0 > spine0", "leaf0 > spine1"]
     );
-    let troubles = ["down", "collision", ""];
+    let troubles = ["down", "ECMP collision", ""];
     for (line, trouble) in lines.iter().zip(troubles) {
         assert!(line.contains(trouble), "{trouble}: {line}");
     }
@@ -179,17 +179,80 @@ fn keys_turn_scroll_pause_and_end() {
     assert!(!press(&mut view, KeyCode::Char('q')));
 }
 
-/// The row of h0 over that of h1: neither measures itself.
+/// Each line of what stands on it.
+fn lines(terminal: &Terminal<TestBackend>) -> Vec<String> {
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content().chunks(buffer.area.width.into());
+    let row = |row: &[Cell]| row.iter().map(Cell::symbol).collect::<String>();
+    rows.map(|it| row(it).trim_end().to_owned()).collect()
+}
+
 #[test]
-fn the_matrix_is_coloured_by_what_was_measured() {
+fn pairs_stand_in_figures_below_the_names_of_their_hosts_where_there_is_room() {
     let mut view = View::new(shown());
     view.tab = Tab::Matrix;
     let terminal = on(100, 30, &view);
+    let all = lines(&terminal);
+    for line in ["       h0     h1", "h0      -     10", "h1    900      -"] {
+        assert!(
+            all.iter().any(|it| it == line),
+            "{line}\n{}",
+            all.join("\n")
+        );
+    }
+    let buffer = terminal.backend().buffer();
+    let grounds = |words: &str| -> Vec<_> {
+        let figures = buffer.content().windows(words.len());
+        let of = figures.filter(|it| it.iter().map(Cell::symbol).collect::<String>() == words);
+        of.map(|it| it[1].bg).collect()
+    };
+    assert_eq!(grounds(" 900"), [Color::Indexed(160)]);
+}
+
+/// The row of h0 over that of h1: neither measures itself. Names stand beside.
+#[test]
+fn a_crowd_is_coloured_by_what_was_measured() {
+    let mut view = View::new(shown());
+    view.tab = Tab::Matrix;
+    let terminal = on(16, 30, &view);
     let buffer = terminal.backend().buffer();
     let blocks = buffer.content().iter().filter(|cell| cell.symbol() == "▀");
     let colours: Vec<_> = blocks.map(|cell| (cell.fg, cell.bg)).collect();
     let (grey, blue, red) = (Color::Indexed(238), Color::Indexed(25), Color::Indexed(160));
     assert_eq!(colours, [(grey, red), (blue, grey)]);
+    assert!(lines(&terminal).iter().any(|line| line == "h0 ▀▀"));
+}
+
+#[test]
+fn without_colours_a_crowd_is_told_by_shades_that_differ() {
+    let mut view = View::new(shown());
+    view.tab = Tab::Matrix;
+    view.plain = true;
+    let all = lines(&on(16, 30, &view));
+    for line in ["h0  .", "h1 █"] {
+        assert!(
+            all.iter().any(|it| it == line),
+            "{line}\n{}",
+            all.join("\n")
+        );
+    }
+}
+
+#[test]
+fn how_much_is_found_stands_above_and_what_has_no_room_is_counted() {
+    let mut shown = shown();
+    shown.status.warnings = (0..9).map(|nth| format!("warning {nth}")).collect();
+    let all = text(&on(120, 30, &View::new(shown)));
+    assert!(all.contains("1 finding "), "{all}");
+    assert!(all.contains("and 7 more"), "{all}");
+}
+
+#[test]
+fn the_way_of_a_flow_is_told_by_the_nodes_it_comes_by() {
+    let mut view = View::new(shown());
+    view.tab = Tab::Flows;
+    let all = text(&on(120, 30, &view));
+    assert!(all.contains("h0 > leaf0 > spine0 > leaf1"), "{all}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What is looked at, and what keys do to that.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use reweave_common::operator::{Findings, JobStatus, LinkStatus, Matrix, Status};
+use reweave_common::operator::{Findings, JobStatus, Matrix, Status};
 
-use super::trouble;
+use crate::trouble;
 
 /// What was seen at one moment.
 #[derive(Debug)]
@@ -59,6 +59,8 @@ pub(super) struct View {
     /// How many rows of the list are above the first that is seen.
     pub(super) above: usize,
     pub(super) paused: bool,
+    /// Whoever looks sees no colours.
+    pub(super) plain: bool,
     /// Why what is shown is old.
     pub(super) away: Option<String>,
 }
@@ -70,6 +72,7 @@ impl View {
             tab: Tab::Links,
             above: 0,
             paused: false,
+            plain: false,
             away: None,
         };
         view.put_in_order();
@@ -144,9 +147,4 @@ impl View {
         };
         self.above = (self.above + by).min(rows.saturating_sub(1));
     }
-}
-
-pub(super) fn fullness(link: &LinkStatus) -> f64 {
-    let capacity = link.capacity_bits_per_s.bits_per_s().max(1);
-    link.rate_bits_per_s.bits_per_s() as f64 / capacity as f64
 }

@@ -15,7 +15,8 @@ use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
 use crate::page::Page;
-use crate::{Output, say, show};
+use crate::voice::is_read;
+use crate::{Output, show};
 use news::{News, Seen, news};
 
 /// What happens in the cluster, a line each, until Ctrl-C: agents, links, findings, changes, alarms
@@ -48,12 +49,15 @@ impl Watch {
             };
             match seen {
                 Ok(seen) => {
-                    tell(output, &news(before.as_ref(), &seen))?;
+                    if !reads(output, &news(before.as_ref(), &seen))? {
+                        return Ok(ExitCode::SUCCESS);
+                    }
                     before = Some(seen);
                 }
                 Err(error) if error.is_of_the_session() || coordinator.is_none() => {
-                    if coordinator.take().is_some() {
-                        tell(output, &[News::away(&error.told())])?;
+                    let away = [News::away(&error.told())];
+                    if coordinator.take().is_some() && !reads(output, &away)? {
+                        return Ok(ExitCode::SUCCESS);
                     }
                 }
                 Err(error) => return Err(error),
@@ -77,7 +81,8 @@ fn look(coordinator: &mut Coordinator) -> Result<Seen, CliError> {
     }
 }
 
-fn tell(output: Output, news: &[News]) -> Result<(), CliError> {
+/// Whether anybody reads on.
+fn reads(output: Output, news: &[News]) -> Result<bool, CliError> {
     let time = format_rfc3339_seconds(SystemTime::now()).to_string();
     for news in news {
         let text = match output {
@@ -89,9 +94,11 @@ fn tell(output: Output, news: &[News]) -> Result<(), CliError> {
             Output::Hostfile => return Err(CliError::NoHostfile),
             Output::Csv => return Err(CliError::NoCsv),
         };
-        say(&text)?;
+        if !is_read(&text)? {
+            return Ok(false);
+        }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn plain(time: &str, news: &News) -> String {

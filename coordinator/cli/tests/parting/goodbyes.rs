@@ -9,12 +9,12 @@ use tokio::time::timeout;
 
 use crate::scene::{Program, Scene};
 
-/// Less than the silence after which a session is taken for dead.
-const SOON: Duration = Duration::from_secs(4);
+/// Less than a command waits for somebody who leads.
+const SOON: Duration = Duration::from_secs(8);
 
+/// A session that was only left is taken for dead once it has been silent for a while.
 async fn expect_word(session: &Session) {
-    let end = timeout(SOON, session.closed()).await;
-    let end = end.expect("the session is closed before it is silent for long");
+    let end = session.closed().await;
     assert!(matches!(end, LinkError::ClosedByPeer { .. }), "{end}");
 }
 
@@ -66,6 +66,32 @@ async fn a_signal_that_is_to_be_ignored_is() {
     session.send(Channel::Commands, &refused).await.unwrap();
     expect_word(&session).await;
     assert_eq!(child.exit_code(), Some(1), "it lived to hear the answer");
+}
+
+/// Nobody comes to lead, and of whoever is asked again nothing is heard.
+#[tokio::test]
+async fn who_waits_for_a_leader_asks_meanwhile_how_all_stand() {
+    let mut scene = Scene::new();
+    let (mut child, session) = scene.asked(&["status"]).await;
+    let nobody = Response::Refused(Refused::NotLeading { leader: None });
+    session.send(Channel::Commands, &nobody).await.unwrap();
+    let mut unanswered = Vec::new();
+    let asked = timeout(SOON, async {
+        loop {
+            let session = scene.listener.accept().await.unwrap().unwrap();
+            match session.receive(Channel::Commands).await.unwrap() {
+                Request::Standing => return session,
+                _ => unanswered.push(session),
+            }
+        }
+    });
+    let asked = asked
+        .await
+        .expect("the status does not wait for a leader first");
+    let standing = Response::Refused(Refused::NoPlan);
+    asked.send(Channel::Commands, &standing).await.unwrap();
+    expect_word(&asked).await;
+    assert_eq!(child.exit_code(), Some(1));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use reweave_common::operator::{Allocation, JobOrder, Refused, Request, Response};
+use reweave_common::operator::{Allocation, JobOrder, Lane, Lanes, Refused, Request, Response};
 use reweave_link::Channel;
 
 use crate::running::{nobody, registered, started};
@@ -115,4 +115,40 @@ async fn a_mistake_in_a_hostlist_is_told_with_its_place() {
         let words = text(&output.stderr);
         assert!(words.contains(place), "{words}");
     }
+}
+
+pub(crate) fn lanes() -> Response {
+    let lane = |device: &str, ways| Lane {
+        device: device.to_owned(),
+        ways,
+    };
+    Response::Lanes(Lanes {
+        lanes: vec![lane("mlx5_0", 4), lane("mlx5_2", 2)],
+        left_out: vec!["mlx5_1: h0-leaf1 of h0 is down, or drained".to_owned()],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nccl_is_told_what_the_links_of_a_jobs_hosts_are() {
+    let told = |at: &'static str, more: &'static [&'static str]| async move {
+        let words = ["export", "nccl", "--hosts", "h[0-1]", "--nccl", at];
+        played(&[&words[..], more].concat(), &[lanes()], false).await
+    };
+    let (asked, output) = told("2.28", &[]).await;
+    let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
+    assert_eq!(asked, [Request::Lanes { hosts }]);
+    let expected = "NCCL_IB_HCA==mlx5_0,mlx5_2\nNCCL_IB_QPS_PER_CONNECTION=4\n";
+    assert_eq!(text(&output.stdout), expected);
+    let why = "left out: mlx5_1: h0-leaf1 of h0 is down, or drained";
+    assert!(
+        text(&output.stderr).contains(why),
+        "{}",
+        text(&output.stderr)
+    );
+    let (_, output) = told("2.28", &["--queue-pairs", "1", "--hca", "mlx5_9"]).await;
+    let expected = "NCCL_IB_HCA==mlx5_9\nNCCL_IB_QPS_PER_CONNECTION=1\n";
+    assert_eq!(text(&output.stdout), expected);
+    let (_, output) = told("2.9", &[]).await;
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert!(text(&output.stderr).contains("came with 2.10"));
 }

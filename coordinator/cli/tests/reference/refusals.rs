@@ -162,7 +162,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
             "FABRIC",
         ],
         b"{\"header\": {",
-        "file 0: not what NCCL's Inspector writes",
+        ": not what NCCL's Inspector writes: EOF",
     ),
     (
         "more ranks than places",

@@ -2,8 +2,8 @@
 //! arrive at every moment on the way.
 //!
 //! Circuits move in waves. Before each, packets are led around what goes dark; that is the safe
-//! harbour, for the network works already without the links that move. Tables change in rounds:
-//! a node takes its new way towards a destination only when all nodes behind it have taken theirs.
+//! harbour, for the network works already without the links that move. Tables change in rounds: of
+//! each, nothing circles whoever has followed already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,7 @@ use reweave_common::ids::{LinkId, NodeId};
 
 use crate::diff::{crossings, meet};
 pub(crate) use retraced::retraced;
+pub(crate) use turns::Pace;
 
 mod drain;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod retraced;
 mod rounds;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 /// Where a course begins.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +38,7 @@ pub(crate) struct From<'a> {
     pub(crate) floor: f64,
     /// Nobody else is told anything.
     pub(crate) told: &'a BTreeSet<NodeId>,
+    pub(crate) pace: Pace,
 }
 
 /// There is no such order: something would be cut off, or keep too little.
@@ -183,15 +186,13 @@ impl Position<'_> {
 
     fn note_open(&mut self) {
         let fabric = self.from.fabric;
-        let open = fabric.nodes().map(|(node, _)| {
-            let links = fabric.links_of(node).iter().copied();
-            links.filter(|link| self.is_open(*link)).collect()
-        });
-        self.open = open.collect();
-    }
-
-    fn is_open(&self, link: LinkId) -> bool {
-        !self.from.down.contains(&link) && is_lit(self.from.fabric, &self.circuits, link)
+        self.open = vec![Vec::new(); fabric.nodes().len()];
+        let lit = fabric.lit(&self.circuits).into_iter();
+        for link in lit.filter(|link| !self.from.down.contains(link)) {
+            for end in fabric.link(link).ports() {
+                self.open[end.node.index()].push(link);
+            }
+        }
     }
 
     fn rounds_to(&mut self, tables: &Tables) -> Result<Vec<Round>, NoCourse> {

@@ -1,24 +1,21 @@
-//! From tables to tables in rounds: whoever is nearer to a destination goes first.
-//!
-//! A packet that has met a node with its new way meets only such nodes from there on, and until
-//! then it goes as it went before. So it cannot circle, whoever of a round has followed already.
+//! From tables to tables in rounds, in each of which nodes follow in any order.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use reweave_common::course::{Round, Tables};
-use reweave_common::fabric::Fabric;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
 
+use super::turns::{Change, Next};
 use super::{Position, Ways};
 
 /// None when the tables wanted circle by themselves.
 pub(super) fn rounds(at: &Position<'_>, wanted: &Tables) -> Option<Vec<Round>> {
     let mut turns: BTreeMap<NodeId, BTreeMap<NodeId, usize>> = BTreeMap::new();
-    for to in at.from.fabric.endpoints() {
-        for (node, turn) in Change::new(at, wanted, to).turns()? {
-            turns.entry(to).or_default().insert(node, turn);
-        }
+    for (to, changed) in changed(at, wanted) {
+        let change = change((at, wanted), to, changed);
+        turns.insert(to, change.turns(at.from.pace)?);
     }
     let last = turns.values().flat_map(BTreeMap::values).max();
     let last = last.map_or(0, |last| last + 1);
@@ -56,97 +53,81 @@ fn round(
     nodes.into_iter().map(table).collect()
 }
 
-/// What changes towards one destination.
-struct Change {
-    to: NodeId,
-    /// Where packets may go next: before, and after.
-    old: Next,
-    new: Next,
-    changed: BTreeSet<NodeId>,
-}
-
-type Next = BTreeMap<NodeId, BTreeSet<NodeId>>;
-
-impl Change {
-    fn new(at: &Position<'_>, wanted: &Tables, to: NodeId) -> Self {
-        let (before, new) = (
-            ways_towards(at, &at.tables, to),
-            ways_towards(at, wanted, to),
-        );
-        let mut changed: BTreeSet<_> = before.keys().copied().collect();
-        changed.retain(|&node| {
-            let differs = |tables: &Tables| entry(tables, node, to) != entry(wanted, node, to);
-            differs(&at.tables) || at.unsure.contains_key(&node) && differs(&at.unsure)
-        });
-        let mut old = heads(at.from.fabric, &before);
-        let mut unsure = ways_towards(at, &at.unsure, to);
-        unsure.retain(|node, _| at.unsure.contains_key(node));
-        for (node, heads) in heads(at.from.fabric, &unsure) {
-            old.entry(node).or_default().extend(heads);
-        }
-        Self {
-            to,
-            new: heads(at.from.fabric, &new),
-            old,
-            changed,
+/// By destination: the nodes that send there otherwise than they shall, or may do so.
+fn changed(at: &Position<'_>, wanted: &Tables) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
+    let mut changed: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
+    let tables = [&at.tables, wanted, &at.unsure].into_iter().flatten();
+    let said = tables.flat_map(|(&node, table)| table.towards.keys().map(move |&to| (node, to)));
+    for (node, to) in said.filter(|(node, to)| node != to) {
+        let differs = |tables: &Tables| entry(tables, node, to) != entry(wanted, node, to);
+        if differs(&at.tables) || at.unsure.contains_key(&node) && differs(&at.unsure) {
+            changed.entry(to).or_default().insert(node);
         }
     }
-
-    /// The round of each node that changes.
-    fn turns(&self) -> Option<BTreeMap<NodeId, usize>> {
-        let mut union = self.new.clone();
-        for (&node, heads) in &self.old {
-            union.entry(node).or_default().extend(heads);
-        }
-        let never_circles = depths(&union, self.to, |_| 0).is_some();
-        let turn_of = |node: &NodeId| usize::from(self.changed.contains(node) && !never_circles);
-        let depths = depths(&self.new, self.to, turn_of)?;
-        let turn = |&node: &NodeId| Some((node, depths.get(&node)?.saturating_sub(1)));
-        self.changed.iter().map(turn).collect()
-    }
+    changed
 }
 
-/// How much lies behind each node, by what each is worth; the node itself counts. None when
-/// something circles.
-fn depths(
-    next: &Next,
-    to: NodeId,
-    worth: impl Fn(&NodeId) -> usize,
-) -> Option<BTreeMap<NodeId, usize>> {
-    let mut depths = BTreeMap::from([(to, 0)]);
-    while depths.len() < next.len() + 1 {
-        let open = next.iter().filter(|(node, _)| !depths.contains_key(node));
-        let settled = open.filter_map(|(node, heads)| {
-            let behind: Option<Vec<_>> = heads.iter().map(|head| depths.get(head)).collect();
-            let most = behind?.into_iter().max().copied().unwrap_or_default();
-            Some((*node, most + worth(node)))
-        });
-        let settled: Vec<_> = settled.collect();
-        if settled.is_empty() {
-            return None;
-        }
-        depths.extend(settled);
-    }
-    Some(depths)
-}
-
-fn heads(fabric: &Fabric, ways: &Ways) -> Next {
-    let heads = |(&node, links): (&NodeId, &Vec<LinkId>)| {
-        let heads = links.iter().map(|&link| fabric.link(link).far(node).node);
-        (node, heads.collect())
+/// With all nodes that packets may come to from those that change. Who sends to these is of no concern.
+fn change((at, wanted): (&Position<'_>, &Tables), to: NodeId, changed: BTreeSet<NodeId>) -> Change {
+    let own = Own::new(at, to);
+    let heads = |tables: &Tables, node: NodeId| -> BTreeSet<NodeId> {
+        let far = |link| at.from.fabric.link(link).far(node).node;
+        own.links(tables, node).into_iter().map(far).collect()
     };
-    ways.iter().map(heads).collect()
+    let (mut old, mut new) = (Next::new(), Next::new());
+    let mut open: Vec<_> = changed.iter().copied().collect();
+    while let Some(node) = open.pop() {
+        if node == to || old.contains_key(&node) {
+            continue;
+        }
+        let (mut before, after) = (heads(&at.tables, node), heads(wanted, node));
+        if at.unsure.contains_key(&node) {
+            before.extend(heads(&at.unsure, node));
+        }
+        open.extend(before.iter().chain(&after));
+        old.insert(node, before);
+        new.insert(node, after);
+    }
+    Change {
+        to,
+        old,
+        new,
+        changed,
+    }
 }
 
 /// Of every node but the destination: the links by its table, or by the network's own routes.
 pub(super) fn ways_towards(at: &Position<'_>, tables: &Tables, to: NodeId) -> Ways {
-    let mut ways = own_routes(at, to);
-    for (node, links) in &mut ways {
-        if let Some(hops) = entry(tables, *node, to) {
-            *links = hops.iter().map(|hop| hop.link).collect();
+    let own = Own::new(at, to);
+    let nodes = at.from.fabric.nodes().map(|(node, _)| node);
+    let others = nodes.filter(|&node| node != to);
+    others.map(|node| (node, own.links(tables, node))).collect()
+}
+
+/// The network's own routes to one destination. Where all have been told, nobody asks.
+struct Own<'a> {
+    at: &'a Position<'a>,
+    to: NodeId,
+    routes: OnceCell<Vec<Vec<LinkId>>>,
+}
+
+impl<'a> Own<'a> {
+    fn new(at: &'a Position<'a>, to: NodeId) -> Self {
+        Self {
+            at,
+            to,
+            routes: OnceCell::new(),
         }
     }
-    ways
+
+    /// By the node's table, or where that says nothing by itself.
+    fn links(&self, tables: &Tables, node: NodeId) -> Vec<LinkId> {
+        if let Some(hops) = entry(tables, node, self.to) {
+            return hops.iter().map(|hop| hop.link).collect();
+        }
+        let routes = self.routes.get_or_init(|| own_routes(self.at, self.to));
+        routes[node.index()].clone()
+    }
 }
 
 /// With the weights that the tables have.
@@ -169,14 +150,11 @@ pub(super) fn own_table(at: NodeId) -> ForwardingTable {
 }
 
 /// All shortest ways over open links, through nodes that forward.
-fn own_routes(at: &Position<'_>, to: NodeId) -> Ways {
+fn own_routes(at: &Position<'_>, to: NodeId) -> Vec<Vec<LinkId>> {
     let fabric = at.from.fabric;
-    let others = fabric
-        .nodes()
-        .map(|(node, _)| node)
-        .filter(|&node| node != to);
-    let mut routes: Ways = others.map(|node| (node, Vec::new())).collect();
-    let mut hops = BTreeMap::from([(to, 0)]);
+    let mut routes = vec![Vec::new(); fabric.nodes().len()];
+    let mut hops = vec![None; fabric.nodes().len()];
+    hops[to.index()] = Some(0);
     let mut queue = VecDeque::from([(to, 0)]);
     while let Some((node, far)) = queue.pop_front() {
         if node != to && !fabric.node(node).role.forwards() {
@@ -184,12 +162,12 @@ fn own_routes(at: &Position<'_>, to: NodeId) -> Ways {
         }
         for &link in &at.open[node.index()] {
             let next = fabric.link(link).far(node).node;
-            let known = *hops.entry(next).or_insert_with(|| {
+            let known = *hops[next.index()].get_or_insert_with(|| {
                 queue.push_back((next, far + 1));
                 far + 1
             });
             if known == far + 1 {
-                routes.entry(next).or_default().push(link);
+                routes[next.index()].push(link);
             }
         }
     }

@@ -35,7 +35,7 @@ impl Case {
         }
     }
 
-    fn course(&self) -> Result<Course, NoCourse> {
+    fn course(&self, pace: Pace) -> Result<Course, NoCourse> {
         let told = self.fabric.nodes().map(|(node, _)| node).collect();
         let from = From {
             fabric: &self.fabric,
@@ -45,6 +45,7 @@ impl Case {
             unsure: &Round::new(),
             circuits: &self.before.1,
             floor: 0.25,
+            pace,
         };
         course(from, &self.after.0, &self.after.1)
     }
@@ -161,11 +162,11 @@ fn unordered(case: &Case) -> Course {
     }
 }
 
-fn judge_cases(seeds: std::ops::Range<u64>) -> [usize; 3] {
+fn judge_cases(seeds: std::ops::Range<u64>, pace: Pace) -> [usize; 3] {
     let (mut sound, mut impossible, mut unordered_lost) = (0, 0, 0);
     for seed in seeds {
         let Some(case) = sensible(seed) else { continue };
-        let Ok(course) = case.course() else {
+        let Ok(course) = case.course(pace) else {
             impossible += 1;
             continue;
         };
@@ -185,9 +186,11 @@ fn judge_cases(seeds: std::ops::Range<u64>) -> [usize; 3] {
 
 #[test]
 fn every_course_is_sound_and_loses_no_packet_in_any_mixture_and_a_push_without_order_does() {
-    let [sound, impossible, unordered_lost] = judge_cases(0..600);
-    let counts = format!("{sound} courses, {impossible} without one, {unordered_lost} lost");
-    assert!(sound > 60 && unordered_lost > sound / 4, "{counts}");
+    for pace in [Pace::Wide, Pace::Narrow] {
+        let [sound, impossible, unordered_lost] = judge_cases(0..600, pace);
+        let counts = format!("{sound} courses, {impossible} without one, {unordered_lost} lost");
+        assert!(sound > 60 && unordered_lost > sound / 4, "{counts}");
+    }
 }
 
 fn is_narrow(unsound: &Unsound) -> bool {
@@ -200,7 +203,9 @@ fn is_narrow(unsound: &Unsound) -> bool {
 fn whoever_goes_back_over_the_same_legs_loses_nothing() {
     let mut retraced_ones = 0;
     for case in (0..400).filter_map(sensible) {
-        let Ok(there) = case.course() else { continue };
+        let Ok(there) = case.course(Pace::Wide) else {
+            continue;
+        };
         for legs in 0..=there.legs().count() {
             let (mut tables, mut circuits) = case.before.clone();
             for (_, leg) in there.legs().take(legs) {
@@ -229,6 +234,6 @@ fn whoever_goes_back_over_the_same_legs_loses_nothing() {
 #[test]
 #[ignore = "takes minutes: part of the soak"]
 fn a_million_courses_lose_nothing() {
-    let [sound, _, unordered_lost] = judge_cases(4_000..1_004_000);
+    let [sound, _, unordered_lost] = judge_cases(4_000..1_004_000, Pace::Wide);
     assert!(sound > 100_000 && unordered_lost > sound / 4);
 }

@@ -24,7 +24,7 @@ use crate::jobs::{Job, jobs};
 use crate::model::{Known, Picture};
 use crate::ranks::Ranks;
 
-pub(crate) use ports::{congested, speed};
+pub(crate) use ports::{congested, rdma_device, speed};
 
 /// From whom to whom, and by which rail.
 type Between = (NodeId, NodeId, u32);

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::hardware::{Nic, Pcie};
+use reweave_common::hardware::{Mac, Nic, Pcie};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 use reweave_planner::causes::{HostFacts, PortFacts, Series};
 
 use super::name;
+use crate::fibres;
 use crate::latencies::{Latencies, Where};
 use crate::losses::Losses;
 use crate::model::{Known, Picture};
@@ -65,6 +66,16 @@ fn parallel(known: Known<'_>, link: LinkId) -> Option<String> {
 pub(crate) fn speed(picture: &Picture<'_>, end: Hop) -> Option<Rate> {
     let interface = &picture.wiring.end(end)?.interface;
     nic(picture, end.from, interface)?.speed
+}
+
+/// The RDMA device whose packets go over this end of a link.
+pub(crate) fn rdma_device<'p>(picture: &'p Picture<'_>, end: Hop) -> Option<&'p str> {
+    let of_fibre = || picture.fabric().fibre_of(end.from, end.link);
+    let interface = match picture.wiring.end(end) {
+        Some(end) => &end.interface,
+        None => &of_fibre()?.interface,
+    };
+    nic(picture, end.from, interface)?.rdma.as_deref()
 }
 
 fn nic<'p>(picture: &'p Picture<'_>, node: NodeId, interface: &str) -> Option<&'p Nic> {
@@ -171,14 +182,24 @@ pub(super) fn of_nics(picture: &Picture<'_>, host: NodeId) -> HostFacts {
     let degraded = buses.clone().find(Pcie::is_degraded);
     let bus = degraded.or_else(|| buses.next());
     let gts = |mt: u32| f64::from(mt) / 1e3;
+    let mut settings = settings(&nics);
+    settings.extend(at_fibres(picture, host));
     HostFacts {
         pcie_gts: bus.map(|bus| gts(bus.now.mt_per_s)),
         pcie_most_gts: bus.map(|bus| gts(bus.most.mt_per_s)),
         pcie_lanes: bus.map(|bus| u32::from(bus.now.lanes)),
         pcie_most_lanes: bus.map(|bus| u32::from(bus.most.lanes)),
-        settings: settings(&nics),
+        settings,
         ..HostFacts::default()
     }
+}
+
+/// What its fibres have to bear alike everywhere.
+fn at_fibres(picture: &Picture<'_>, host: NodeId) -> Option<(String, String)> {
+    let borne = fibres::borne(picture, host);
+    let borne: Vec<_> = borne.iter().map(Mac::to_string).collect();
+    let setting = "hardware address at fibres".to_owned();
+    (!borne.is_empty()).then(|| (setting, borne.join(", ")))
 }
 
 fn settings(nics: &[&Nic]) -> BTreeMap<String, String> {

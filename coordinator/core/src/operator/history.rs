@@ -163,10 +163,7 @@ fn iteration_outcomes(verdict: &Verdict) -> Vec<IterationOutcome> {
 }
 
 fn words<'r>(known: Known<'_>, reasons: impl IntoIterator<Item = &'r Reason>) -> Vec<String> {
-    reasons
-        .into_iter()
-        .map(|reason| reason.words(known.fabric))
-        .collect()
+    crate::reasons::told(reasons, known.fabric)
 }
 
 #[cfg(test)]

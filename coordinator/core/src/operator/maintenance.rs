@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use reweave_common::fabric::Fabric;
 use reweave_common::operator::{MaintenanceStage, Refused, Response};
 use reweave_common::plan::Generation;
 
@@ -21,7 +22,9 @@ pub(super) fn maintain(
     stage: Option<MaintenanceStage>,
     seen: Seen<'_>,
 ) -> Response {
-    let Some(place) = Place::find(turn.known.fabric, &name) else {
+    let fabric = turn.known.fabric;
+    let place = Place::find(fabric, &name).filter(|place| !is_host(fabric, *place));
+    let Some(place) = place else {
         return Response::Refused(Refused::NotToMaintain { name });
     };
     let now = turn.state.maintenance().iter().find(|it| it.place == place);
@@ -39,6 +42,11 @@ pub(super) fn maintain(
         Some(MaintenanceStage::Returning) => work.give_back(turn),
         None => work.note(turn, None),
     }
+}
+
+/// Nothing passes it: there is nothing to drain.
+fn is_host(fabric: &Fabric, place: Place) -> bool {
+    matches!(place, Place::Node(node) if !fabric.node(node).role.forwards())
 }
 
 struct Work<'s> {

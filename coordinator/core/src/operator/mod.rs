@@ -18,6 +18,7 @@ use crate::planning;
 use crate::probing::Probing;
 use crate::radius;
 use crate::reason::Reason;
+use crate::reasons;
 use crate::registry::Registry;
 use crate::rollout::{Hindrance, Turn, first_step};
 use crate::standings::Standings;
@@ -31,12 +32,14 @@ mod history;
 mod imbalance;
 mod jobs;
 mod lacks;
+mod lanes;
 mod maintenance;
 mod matrix;
 mod membership;
 mod probes;
 mod rdma;
 mod registered;
+mod reorder;
 mod rewire;
 mod seal;
 mod status;
@@ -94,9 +97,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Pairs { most } => Response::Pairs(jobs::pairs(&turn.known.picture(), most)),
         Request::Trace { between, .. } => trace::trace(&turn.known.picture(), &between)
             .map_or_else(Response::Refused, Response::Traced),
-        Request::Discover { from_link } => {
-            Response::Discovered(discover(&turn.known.picture(), from_link as usize))
-        }
+        Request::Discover { from_link } => discovered(turn, from_link),
         Request::Jobs => Response::Jobs(jobs::statuses(&turn.known.picture(), turn.state)),
         Request::Imbalance => imbalance(turn, seen),
         Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
@@ -105,12 +106,14 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Rewire { circuits } => rewire::rewire(turn, principal, circuits),
         Request::Drain { links } => drain::drain(turn, principal, &links),
         Request::Weigh { by_worth } => drain::weigh(turn, principal, by_worth),
+        Request::Reorder { job } => reorder::reorder(turn, principal, &job),
         Request::TakeBack { generation } => rewire::take_back(turn, principal, generation),
         Request::Freeze { hosts } => frozen::freeze(turn, principal, &hosts),
         Request::Thaw { hosts } => frozen::thaw(turn, principal, &hosts),
         Request::Job { job, order } => registered::tell(turn, principal, (job, order), seen),
         Request::Registered => registered::all(turn, seen),
         Request::Gate { hosts, job } => registered::gate(turn, job.as_deref(), &hosts, seen),
+        Request::Lanes { hosts } => lanes::lanes(turn, &hosts),
         Request::Maintain { name, stage } => {
             maintenance::maintain(turn, principal, name, stage, seen)
         }
@@ -148,6 +151,10 @@ fn objection(principal: &Member, request: &Request, seen: Seen<'_>) -> Option<Re
         return Some(Refused::NotAllowed { role });
     }
     (seen.disk_is_full && request.decides()).then_some(Refused::DiskFull)
+}
+
+fn discovered(turn: &Turn<'_>, from_link: u32) -> Response {
+    Response::Discovered(discover(&turn.known.picture(), from_link as usize))
 }
 
 fn imbalance(turn: &Turn<'_>, seen: Seen<'_>) -> Response {
@@ -262,12 +269,13 @@ fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation, anyway:
         return Response::Refused(refused);
     }
     let (reasons, is_wrong) = match first_step(turn, plan) {
-        Ok(_) => {
-            turn.decide(Change::PlanApproved {
+        Ok(first) => {
+            let approved = Change::PlanApproved {
                 generation,
                 by: Author::Operator(principal),
                 anyway,
-            });
+            };
+            turn.decide(approved.at_once_with(first));
             return Response::ApplyStarted { generation };
         }
         Err(Hindrance::Unready(reasons)) => (reasons, false),
@@ -334,18 +342,18 @@ impl Turn<'_> {
         let claims = self.claims(plan);
         let touched = radius::touched(&self.known.picture(), self.state, (plan, &claims));
         let course = crate::rollout::course_of(self, plan);
-        seal::sealed(NamedPlan {
+        let shown = NamedPlan {
             changes,
             hindered_by,
             touched,
             course,
-            base: Some(crate::rollout::base_of(self)),
+            base: Some(crate::rollout::base_of(self, plan)),
             ..NamedPlan::named(plan, fabric)
-        })
+        };
+        shown.sealed()
     }
 
     fn words(&self, reasons: &[Reason]) -> Vec<String> {
-        let words = reasons.iter().map(|reason| reason.words(self.known.fabric));
-        words.collect()
+        reasons::told(reasons, self.known.fabric)
     }
 }

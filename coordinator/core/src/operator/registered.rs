@@ -279,14 +279,13 @@ fn allocation(
         named(fabric, &hosts)
     };
     let groups = listed.iter().flat_map(|placed| &placed.groups);
-    let rate = |seconds: f64| Rate::from_bits_per_s((8.0 * RING_BYTES / seconds) as u64);
     let ring = listed.as_ref().filter(|_| hosts.len() > 1).map(|placed| {
         let after = match (&kept, told) {
             (Some(kept), _) => kept.before_s,
             (None, Some(_)) => placed.before_s,
             (None, None) => placed.after_s,
         };
-        [placed.before_s, after].map(rate)
+        [placed.before_s, after].map(ring_rate)
     });
     Allocation {
         is_good: against.is_empty(),
@@ -297,7 +296,12 @@ fn allocation(
     }
 }
 
-fn placed(picture: &Picture<'_>, hosts: &[NodeId]) -> Option<Placed> {
+/// What a host can send the next, where all have sent each other what orders are compared by in this time.
+pub(super) fn ring_rate(seconds: f64) -> Rate {
+    Rate::from_bits_per_s((8.0 * RING_BYTES / seconds) as u64)
+}
+
+pub(super) fn placed(picture: &Picture<'_>, hosts: &[NodeId]) -> Option<Placed> {
     let mut demand = Demand {
         places: hosts.len(),
         ..Demand::default()
@@ -350,14 +354,14 @@ fn against(turn: &Turn<'_>, job: Option<&str>, hosts: &[NodeId], seen: Seen<'_>)
     silent.chain(taken).chain(found).collect()
 }
 
-fn known<'a>(turn: &Turn<'a>, job: &str) -> Result<&'a Registered, Refused> {
+pub(super) fn known<'a>(turn: &Turn<'a>, job: &str) -> Result<&'a Registered, Refused> {
     let found = turn.state.registered().get(job);
     found.ok_or_else(|| Refused::NotRegistered {
         job: job.to_owned(),
     })
 }
 
-fn several(fabric: &Fabric, names: &[String]) -> Result<Vec<NodeId>, Refused> {
+pub(super) fn several(fabric: &Fabric, names: &[String]) -> Result<Vec<NodeId>, Refused> {
     let hosts = names.iter().map(|name| host(fabric, name));
     let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
     let mut seen = BTreeSet::new();

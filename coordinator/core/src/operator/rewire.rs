@@ -11,8 +11,12 @@ use reweave_planner::Unsuited;
 
 use crate::back;
 use crate::command::Author;
+use crate::fibres;
+use crate::model::Picture;
+use crate::promise::promising;
 use crate::rewiring;
 use crate::rollout::{Hindrance, Turn, first_step, is_needed};
+use crate::state::State;
 
 pub(super) fn rewire(
     turn: &mut Turn<'_>,
@@ -23,11 +27,23 @@ pub(super) fn rewire(
     let plan = match wanted.is_empty() {
         true => rewiring::suiting(&picture, turn.state).map_err(unsuited),
         false => resolve(turn.known.fabric, wanted)
-            .map(|wanted| rewiring::plan(&picture, turn.state, &wanted)),
+            .map(|wanted| rewiring::wanted(&picture, turn.state, &wanted)),
     };
+    let plan = plan.and_then(|plan| like(&picture, turn.state, plan));
     match plan {
         Ok(plan) => offer(turn, principal, plan),
         Err(refused) => Response::Refused(refused),
+    }
+}
+
+/// If what is plugged into the optical switches that it moves is.
+fn like(picture: &Picture<'_>, state: &State, plan: Plan) -> Result<Plan, Refused> {
+    let before = state.in_force().circuits_of(picture.fabric());
+    let mut moved = plan.circuits.clone();
+    moved.retain(|optical, circuits| before.get(optical) != Some(circuits));
+    match fibres::unlike(picture, &moved) {
+        Some(why) => Err(Refused::Unfit { reasons: vec![why] }),
+        None => Ok(plan),
     }
 }
 
@@ -52,9 +68,11 @@ pub(super) fn take_back(
 pub(super) fn offer(turn: &mut Turn<'_>, principal: String, plan: Plan) -> Response {
     let not_seen = turn.known.picture().not_seen();
     let in_force = turn.state.in_force();
-    if plan.pins == in_force.pins && !is_needed(turn.known, in_force, &plan) {
+    let is_network_same = plan.pins == in_force.pins && !is_needed(turn.known, in_force, &plan);
+    if is_network_same && plan.orders.is_empty() {
         return Response::Refused(Refused::NothingToChange);
     }
+    let plan = promising(&turn.known.picture(), turn.state, plan);
     if let Some(shown) = turn.shown_already(&plan, &not_seen) {
         return shown;
     }

@@ -162,7 +162,7 @@ fn why(known: Known<'_>, rollout: &Rollout) -> Vec<String> {
     let journey = rollout.phase.journey().map(Journey::reasons);
     let reasons = undo.into_iter().flatten();
     let reasons = reasons.chain(journey.into_iter().flatten());
-    reasons.map(|it| it.words(known.fabric)).collect()
+    crate::reasons::told(reasons, known.fabric)
 }
 
 fn phase(phase: &state::Phase) -> Phase {

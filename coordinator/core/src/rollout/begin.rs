@@ -32,6 +32,10 @@ pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<Change, Hindran
     if !touched.is_empty() {
         return Err(Hindrance::Unready(touched));
     }
+    let other_ranks = turn.state.other_ranks(plan);
+    if !other_ranks.is_empty() {
+        return Err(Hindrance::Wrong(other_ranks));
+    }
     if let Some((by, what)) = turn.in_the_way(plan) {
         return Err(Hindrance::Unready(vec![Reason::Taken { by, what }]));
     }
@@ -52,6 +56,7 @@ pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<Change, Hindran
 /// Whether it was dropped.
 pub(super) fn drop_if_pointless(turn: &mut Turn<'_>, plan: &Plan) -> bool {
     let mut reasons: Vec<_> = ended(turn.known, plan).collect();
+    reasons.extend(turn.state.other_ranks(plan));
     let in_force = turn.state.in_force();
     let only_pins = !journey::is_needed(turn.known, in_force, plan);
     if only_pins && pins::lifts_in_vain(&turn.known.picture(), in_force, plan) {

@@ -24,7 +24,7 @@ use super::light::Light;
 use super::quiet::{Port, Quietness};
 use super::{Driver, Turn, failure, measure};
 use crate::command::{Aim, Change, Departure, Move, Quiet, StepIntent};
-use crate::course::{From, NoCourse, course};
+use crate::course::{From, NoCourse, Pace, course};
 use crate::model::{Known, Picture};
 use crate::reason::Reason;
 use crate::rules;
@@ -60,13 +60,19 @@ pub(crate) fn course_of(turn: &Turn<'_>, plan: &Plan) -> Option<operator::Course
 }
 
 /// What the judge of plans goes by now.
-pub(crate) fn base_of(turn: &Turn<'_>) -> operator::Base {
+pub(crate) fn base_of(turn: &Turn<'_>, plan: &Plan) -> operator::Base {
     let (known, in_force) = (turn.known, turn.state.in_force());
     let circuits = in_force.circuits_of(known.fabric);
+    let pins = in_force.pins.iter().chain(&plan.pins);
+    let led_to: BTreeSet<_> = pins.map(|pin| *pin.flow.destination.ip()).collect();
+    let mut addresses = known.picture().wiring.addresses();
+    addresses.extend(known.ingest.owners());
+    addresses.retain(|address, _| led_to.contains(address));
     operator::Base::named(
         (&in_force.pins, &in_force.tables, &circuits),
         &down(&known.picture(), &circuits),
         (known.policy.capacity_floor, known.policy.lossless),
+        &addresses,
         known.fabric,
     )
 }
@@ -194,11 +200,7 @@ fn beyond(course: &Course, claims: &Claims) -> Option<NodeId> {
 /// Links of which an end says that they are down, by cable or by circuit.
 fn down(picture: &Picture<'_>, circuits: &Circuits) -> BTreeSet<LinkId> {
     let fabric = picture.fabric();
-    let dark = fabric.dark(circuits);
-    let lit = fabric
-        .links()
-        .map(|(link, _)| link)
-        .filter(|link| !dark.contains(link));
+    let lit = fabric.lit(circuits).into_iter();
     let lightless = lit.filter(|&link| {
         let ends = fabric
             .link(link)
@@ -316,9 +318,14 @@ impl Driver {
     }
 
     fn prove(&mut self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, moved: &Circuits) {
-        let quiet = self.proof(turn.known, journey, moved);
-        let ready = judge(turn, plan, Leg::Switch(moved)).and(quiet);
-        match ready {
+        let leaving = leaving(turn.known, journey, moved);
+        self.closeness.ask(turn, &leaving);
+        let quiet = self.proof(turn.known, leaving);
+        let is_late = self.waited(turn) >= DRAIN_WITHIN;
+        if quiet.is_err() && !is_late {
+            return;
+        }
+        match judge(turn, plan, Leg::Switch(moved)).and(quiet) {
             Ok(quiet) => {
                 self.proven = Some(turn.known.now);
                 turn.decide(Change::DrainProof {
@@ -326,22 +333,15 @@ impl Driver {
                     quiet,
                 });
             }
-            Err(reasons) if self.waited(turn) >= DRAIN_WITHIN => {
-                give_up(turn, plan, journey, reasons);
-            }
+            Err(reasons) if is_late => give_up(turn, plan, journey, reasons),
             Err(_) => {}
         }
     }
 
-    fn proof(
-        &mut self,
-        known: Known<'_>,
-        journey: &Journey,
-        moved: &Circuits,
-    ) -> Result<Vec<Quiet>, Vec<Reason>> {
+    fn proof(&mut self, known: Known<'_>, leaving: Vec<Port>) -> Result<Vec<Quiet>, Vec<Reason>> {
         let since = self.since;
         let quietness = self.quietness.get_or_insert_with(|| Quietness::new(since));
-        quietness.handle_observations(known, leaving(known, journey, moved));
+        quietness.handle_observations(known, leaving);
         quietness.proof()
     }
 
@@ -360,10 +360,11 @@ impl Driver {
     fn is_proven(&mut self, turn: &Turn<'_>, journey: &Journey, moving: &Moving) -> bool {
         let now = turn.known.now;
         let is_fresh = |at: Moment| now.since(at) < PROOF_HOLDS_FOR;
-        if !self.proven.is_some_and(is_fresh)
-            && self.proof(turn.known, journey, &moving.desired()).is_ok()
-        {
-            (self.proven, self.quietness) = (Some(now), None);
+        if !self.proven.is_some_and(is_fresh) {
+            let leaving = leaving(turn.known, journey, &moving.desired());
+            if self.proof(turn.known, leaving).is_ok() {
+                (self.proven, self.quietness) = (Some(now), None);
+            }
         }
         self.proven.is_some_and(is_fresh)
     }
@@ -479,9 +480,11 @@ impl Driver {
         journey: &Journey,
         moved: &Circuits,
     ) {
-        let since = self.since;
-        let light = self.light.get_or_insert_with(|| Light::new(since));
-        light.handle_observations(turn.known, ends(turn.known.fabric, moved));
+        let ends = ends(turn.known.fabric, moved);
+        self.closeness.ask(turn, &ends);
+        let (since, lasts) = (self.since, turn.known.policy.light_lasts);
+        let light = self.light.get_or_insert_with(|| Light::new(since, lasts));
+        light.handle_observations(turn.known, ends);
         let reasons = light.missing();
         let generation = plan.generation;
         if reasons.is_empty() {
@@ -532,6 +535,10 @@ fn start<'a>(
     down: &'a BTreeSet<LinkId>,
     claims: &'a Claims,
 ) -> From<'a> {
+    let pace = match turn.known.policy.lossless {
+        true => Pace::Narrow,
+        false => Pace::Wide,
+    };
     From {
         fabric: turn.known.fabric,
         down,
@@ -540,6 +547,7 @@ fn start<'a>(
         circuits: &around.circuits,
         floor: turn.known.policy.capacity_floor,
         told: &claims.nodes,
+        pace,
     }
 }
 

@@ -11,12 +11,14 @@ use super::quiet::Port;
 use crate::model::Known;
 use crate::reason::Reason;
 
-/// A link that comes and goes does so within less.
-const LASTS: Duration = Duration::from_secs(1);
+/// Whoever is seen seldom, since its agent does not look closely, may come and go in between.
+const LEAST_READINGS: u32 = 3;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Light {
     since: Moment,
+    /// A link that comes and goes does so within less.
+    lasts: Duration,
     ports: BTreeMap<Port, Seen>,
 }
 
@@ -25,15 +27,17 @@ pub(crate) struct Light {
 struct Seen {
     first: Option<Moment>,
     last: Option<Moment>,
+    readings: u32,
     /// How often it had gone by then, where somebody counts.
     falls: Option<u64>,
 }
 
 impl Light {
     /// Readings that came before are of other circuits.
-    pub(crate) fn new(since: Moment) -> Self {
+    pub(crate) fn new(since: Moment, lasts: Duration) -> Self {
         Self {
             since,
+            lasts,
             ports: BTreeMap::new(),
         }
     }
@@ -59,7 +63,10 @@ impl Light {
 
     /// Ports that light has not come to for good.
     pub(crate) fn missing(&self) -> Vec<Reason> {
-        let missing = self.ports.iter().filter(|(_, seen)| !seen.lasts());
+        let missing = self
+            .ports
+            .iter()
+            .filter(|(_, seen)| !seen.lasts(self.lasts));
         let reason = |((node, interface), _): (&Port, _)| Reason::NoLight {
             node: *node,
             interface: interface.clone(),
@@ -85,6 +92,7 @@ impl Seen {
         } else if self.last.is_none_or(|last| at > last) {
             self.first = self.first.or(Some(at));
             self.last = Some(at);
+            self.readings += 1;
         }
     }
 
@@ -94,14 +102,15 @@ impl Seen {
             return;
         }
         if self.falls.is_some_and(|falls| falls != total) {
-            (self.first, self.last) = (Some(at), Some(at));
+            (self.first, self.last, self.readings) = (Some(at), Some(at), 1);
         }
         self.falls = Some(total);
     }
 
-    fn lasts(&self) -> bool {
+    fn lasts(&self, lasts: Duration) -> bool {
         let seen = self.first.zip(self.last);
-        seen.is_some_and(|(first, last)| last.since(first) >= LASTS)
+        let is_seen_enough = self.readings >= LEAST_READINGS;
+        is_seen_enough && seen.is_some_and(|(first, last)| last.since(first) >= lasts)
     }
 }
 
@@ -109,13 +118,15 @@ impl Seen {
 mod tests {
     use super::*;
 
+    const LASTS: Duration = Duration::from_secs(1);
+
     /// Whether light that was seen like this, every half second, is light that lasts.
     fn lasts(readings: &[bool]) -> bool {
         let mut seen = Seen::default();
         for (at, up) in (0..).step_by(500).zip(readings) {
             seen.see(at_ms(at), *up);
         }
-        seen.lasts()
+        seen.lasts(LASTS)
     }
 
     fn at_ms(ms: u64) -> Moment {
@@ -131,6 +142,16 @@ mod tests {
         assert!(!lasts(&[true, true, true, false]), "it has gone again");
     }
 
+    #[test]
+    fn few_readings_prove_nothing_however_far_apart_they_are() {
+        let mut seen = Seen::default();
+        seen.see(at_ms(0), true);
+        seen.see(at_ms(60_000), true);
+        assert!(!seen.lasts(LASTS));
+        seen.see(at_ms(60_100), true);
+        assert!(seen.lasts(LASTS));
+    }
+
     /// No reading needs to fall into the time in which it was gone.
     #[test]
     fn a_fall_between_two_readings_is_one_too() {
@@ -139,12 +160,12 @@ mod tests {
         for (ms, falls) in [(500, 4), (1000, 5), (1500, 6), (2000, 7)] {
             seen.see(at_ms(ms), true);
             seen.count(at_ms(ms), falls);
-            assert!(!seen.lasts(), "at {ms} ms");
+            assert!(!seen.lasts(LASTS), "at {ms} ms");
         }
         for ms in [2500, 3000] {
             seen.see(at_ms(ms), true);
             seen.count(at_ms(ms), 7);
         }
-        assert!(seen.lasts());
+        assert!(seen.lasts(LASTS));
     }
 }

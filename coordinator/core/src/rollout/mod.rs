@@ -22,10 +22,11 @@ use crate::model::Known;
 use crate::reason::Reason;
 use crate::soundness;
 use crate::state::{self, Answer, Heading, Journey, Phase, Rollout, State, Steered, Step, Undo};
-use crate::verify::{After, Decision, Verdict, judge};
+use crate::verify::{After, Decision, Verdict, concerned, judge};
 
 mod around;
 mod begin;
+mod closely;
 mod journey;
 mod light;
 mod measure;
@@ -104,6 +105,8 @@ pub(crate) struct Driver {
     in_vain: u32,
     quietness: Option<Quietness>,
     light: Option<light::Light>,
+    /// Of whom it wants to hear much.
+    closeness: closely::Closeness,
     /// When what moves on this leg was last seen to be idle.
     proven: Option<Moment>,
     /// Somebody wants it tried again at once.
@@ -238,7 +241,7 @@ impl Driver {
             let switches = step.targets.keys().copied();
             return begin_undo(turn, rollout.plan.generation, switches, vec![aborted]);
         }
-        if rollout.plan.only_lifts() {
+        if rollout.plan.only_lifts() || rollout.plan.only_reorders() {
             return keep_unjudged(turn, &rollout.plan);
         }
         self.judge_rates(turn, rollout);
@@ -246,7 +249,10 @@ impl Driver {
 
     fn judge_rates(&self, turn: &mut Turn<'_>, rollout: &Rollout) {
         let Known { now, policy, .. } = turn.known;
-        let from = self.since + policy.settle;
+        let from = match is_judged_by_something(rollout) {
+            true => self.since + policy.settle,
+            false => self.since,
+        };
         if now < from {
             return;
         }
@@ -365,6 +371,12 @@ fn leg(journey: &Journey) -> Leg {
     (leads_back, journey.leg, discriminant(&journey.stage), token)
 }
 
+/// Else there is nothing that would have to settle.
+fn is_judged_by_something(rollout: &Rollout) -> bool {
+    let is_idle = rollout.before.is_empty() && rollout.plan.iterations.is_empty();
+    !is_idle || !concerned(&rollout.plan).is_empty()
+}
+
 /// Flows that other plans on their way have in hand are theirs to judge.
 fn verdict(turn: &Turn<'_>, rollout: &Rollout, after: &After) -> Verdict {
     let others = measure::of_others(turn.state, rollout);
@@ -378,7 +390,8 @@ fn verdict(turn: &Turn<'_>, rollout: &Rollout, after: &After) -> Verdict {
     verdict
 }
 
-/// A pin that serves no more is not put back, whatever its flow gets without it.
+/// A pin that serves no more is not put back, whatever its flow gets without it; nor does a flow get anything by an
+/// order that ranks are not in yet.
 fn keep_unjudged(turn: &mut Turn<'_>, plan: &Plan) {
     turn.decide(Change::Verified {
         generation: plan.generation,

@@ -26,6 +26,7 @@ use crate::verify::{Decision, Verdict};
 mod beside;
 mod journey;
 mod membership;
+mod orders;
 mod rollout;
 mod steering;
 mod step;
@@ -396,12 +397,15 @@ impl State {
             Phase::Verifying(_) => true,
             other => other.journey().is_some_and(arrived),
         };
+        let rollout = self.rollout(generation);
+        let other_ranks = rollout.map_or_else(Vec::new, |it| self.other_ranks(&it.plan));
         let Some(rollout) = self.plan_in(generation, verifying) else {
             return;
         };
         let decision = verdict.decision.clone();
         rollout.verdict = Some(verdict);
         match decision {
+            Decision::Commit if !other_ranks.is_empty() => rollout.turn_back(other_ranks),
             Decision::Commit => self.commit(at, generation),
             Decision::RollBack { reasons } => rollout.turn_back(reasons),
         }
@@ -421,6 +425,7 @@ impl State {
             pins,
             tables,
             circuits,
+            orders,
             ..
         } = rollout.plan.clone();
         let in_force = &mut self.in_force;
@@ -428,6 +433,7 @@ impl State {
         in_force.circuits.extend(circuits);
         in_force.generation = generation;
         in_force.installs.extend(installs);
+        self.reorder(orders);
         self.end(at, generation, Outcome::Committed);
     }
 

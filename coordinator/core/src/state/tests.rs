@@ -31,6 +31,7 @@ fn plan(parent: u64, generation: u64) -> Plan {
         generation: Generation(generation),
         parent: Generation(parent),
         takes_back: None,
+        orders: Vec::new(),
         pins: vec![],
         tables: BTreeMap::new(),
         circuits: BTreeMap::new(),

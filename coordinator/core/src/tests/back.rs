@@ -13,7 +13,7 @@ use crate::{Outcome, Reason};
 /// As long as it takes to carry out a plan and to judge it.
 const CARRIED_OUT: Duration = Duration::from_secs(20);
 
-fn offered(cluster: &mut Cluster, request: Request) -> Plan {
+pub(super) fn offered(cluster: &mut Cluster, request: Request) -> Plan {
     match cluster.ask(request) {
         Response::Plan {
             plan: Some(plan), ..
@@ -22,7 +22,7 @@ fn offered(cluster: &mut Cluster, request: Request) -> Plan {
     }
 }
 
-fn back(cluster: &mut Cluster, which: Option<u64>) -> Plan {
+pub(super) fn back(cluster: &mut Cluster, which: Option<u64>) -> Plan {
     let generation = which.map(Generation);
     offered(cluster, Request::TakeBack { generation })
 }
@@ -35,7 +35,7 @@ fn why_not(cluster: &mut Cluster, which: Option<u64>) -> NoWayBack {
     }
 }
 
-fn carry_out(cluster: &mut Cluster, plan: &Plan) -> u64 {
+pub(super) fn carry_out(cluster: &mut Cluster, plan: &Plan) -> u64 {
     cluster.apply(plan.generation);
     cluster.run_for(CARRIED_OUT);
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);

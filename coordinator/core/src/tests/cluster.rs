@@ -221,6 +221,7 @@ impl Cluster {
             match instruction {
                 Instruction::Watch(watch) => self.network.watch(node, watch),
                 Instruction::Probe(list) => self.network.probe(node, list),
+                Instruction::Closely(_) => {}
                 Instruction::Install(install) => {
                     let switch = self.network.switches.get_mut(&node).unwrap();
                     self.to_core

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
@@ -357,9 +358,15 @@ pub(super) fn health(interface: &str, signal: Signal, grown: u64) -> Reading {
     };
     Reading::Host(HostReading::Health(Health {
         place: Place::Interface(interface.to_owned()),
-        over: Duration::from_secs(1),
+        over: about_a_second(),
         signals: vec![reading],
     }))
+}
+
+/// No reading is taken as long after the one before as another.
+fn about_a_second() -> Duration {
+    static READINGS: AtomicU64 = AtomicU64::new(0);
+    Duration::from_secs(1) + Duration::from_nanos(READINGS.fetch_add(1, Ordering::Relaxed))
 }
 
 #[test]

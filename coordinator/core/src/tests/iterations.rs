@@ -25,11 +25,16 @@ fn beat(cluster: &mut Cluster, period_ms: u64, iterations: u32) {
 
 /// So many iterations are heard as one.
 fn beat_of(cluster: &mut Cluster, period_ms: u64, iterations: u32, as_one: u64) {
+    beat_of_bytes(cluster, period_ms, iterations, as_one << 20);
+}
+
+/// Of so many bytes each way.
+fn beat_of_bytes(cluster: &mut Cluster, period_ms: u64, iterations: u32, bytes: u64) {
     let beat = Beat {
         period: Duration::from_millis(period_ms),
         gap: Duration::from_millis(40),
-        sent: Bytes::new(as_one << 20),
-        received: Bytes::new(as_one << 20),
+        sent: Bytes::new(bytes),
+        received: Bytes::new(bytes),
         shape: Some(Shape::Ring),
         confidence_percent: 90,
         iterations,
@@ -92,23 +97,29 @@ fn a_job_is_promised_how_long_its_iterations_will_take_and_that_is_measured() {
     assert_eq!(told.predicted_ms, [promise.low_ms, promise.high_ms]);
 }
 
-/// Of hosts that forward for others nobody knows by what they exchange how much of it is their job's work.
+/// A host that forwards may tell of all that passes it, which is no work of its job.
 #[test]
-fn nothing_is_made_of_the_beat_of_a_host_that_forwards() {
-    let fabric = |kind: &str| format!("kind = \"{kind}\"\nhosts = 4\n");
-    for (text, known) in [
-        (fabric("direct") + "link_gbps = 0.2\nstrides = [1]", 0),
-        (fabric("ideal") + "nic_gbps = 0.2", 1),
+fn of_a_host_that_forwards_a_beat_counts_that_has_no_more_bytes_than_its_flows() {
+    let own = 240 * 200 / 8;
+    for (kind, kilobytes, known) in [
+        ("direct", own, 1),
+        ("direct", 2 * own, 0),
+        ("ideal", 2 * own, 1),
     ] {
+        let rate = match kind {
+            "direct" => "link_gbps = 0.2\nstrides = [1]",
+            _ => "nic_gbps = 0.2",
+        };
+        let text = format!("kind = \"{kind}\"\nhosts = 4\n{rate}");
         let mut cluster = Cluster::on(Network::of(&text), Mode::Manual);
         cluster.network.start("h0", "h1", 1000, 0);
         cluster.run_for(A_WHILE);
-        beat(&mut cluster, 240, 20);
+        beat_of_bytes(&mut cluster, 240, 20, kilobytes * 1000);
         let core = &cluster.core;
         let picture = core.known_at(cluster.now()).picture();
         let snapshot = snapshot(&picture, core.state().in_force());
         assert_eq!(snapshot.flows.len(), 1, "{text}");
-        assert_eq!(snapshot.beating.len(), known, "{text}");
+        assert_eq!(snapshot.beating.len(), known, "{kilobytes} kB, {text}");
     }
 }
 

@@ -43,12 +43,14 @@ pub(crate) struct Network {
     pub(crate) queues_us: Option<u64>,
     /// The spine that leaves send no probes to: to the next one instead.
     pub(crate) shunned: Option<usize>,
+    /// Hosts whose kernel sees none of their flows.
+    pub(crate) past_the_kernel: BTreeSet<NodeId>,
     ended: Vec<FlowKey>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flow {
-    from: NodeId,
+    pub(crate) from: NodeId,
     to: NodeId,
     /// The spine that the leaf's hash picks.
     spine: usize,
@@ -85,6 +87,7 @@ impl Network {
             slow_us: BTreeMap::new(),
             queues_us: None,
             shunned: None,
+            past_the_kernel: BTreeSet::new(),
             ended: Vec::new(),
         }
     }
@@ -253,7 +256,11 @@ impl Network {
 
     fn flow_readings(&self, node: NodeId, now: Moment) -> Vec<Reading> {
         let rates = self.rates();
-        let own = self.flows.iter().filter(|(_, flow)| flow.from == node);
+        let is_seen = !self.past_the_kernel.contains(&node);
+        let own = self
+            .flows
+            .iter()
+            .filter(|(_, flow)| is_seen && flow.from == node);
         let reading = |(&key, _): (&FlowKey, _)| {
             let rate = rates.get(&key).copied();
             let bytes = rate.unwrap_or_default() / 8e6 * now.as_micros() as f64;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use reweave_common::cause::Class;
 use reweave_common::collective::{Rank, RankPeer, RankReading, Works};
+use reweave_common::moment::Moment;
 use reweave_common::operator::{Explanation, JobOrder, JobStatus, Request, Response};
+use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::sample::{HostReading, Reading};
 use reweave_common::units::{Bytes, Rate};
 
@@ -85,6 +87,34 @@ fn tell(cluster: &mut Cluster, host: &str, (rank, works, peers): (Rank, Works, V
     };
     let reading = HostReading::Rank(Box::new(reading));
     say(cluster, host, vec![Reading::Host(reading)]);
+}
+
+/// Ten collectives a second, and the steps of each are heard.
+#[test]
+fn a_beat_in_which_ranks_do_no_whole_collective_is_of_a_part_of_an_iteration() {
+    let mut cluster = cluster();
+    ring(&mut cluster, &["h0", "h5", "h2", "h7"], 90_000_000, |_| 500);
+    for (heard_ms, told_ms) in [(25, 100.0), (50, 100.0), (98, 98.0), (200, 200.0)] {
+        let beat = beat_of(Duration::from_millis(heard_ms));
+        let beat = Reading::Host(HostReading::Rhythm(Rhythm::Found(beat)));
+        say(&mut cluster, "h0", vec![beat]);
+        let [job] = jobs(&mut cluster).try_into().unwrap();
+        assert_eq!(job.iteration_ms, Some(told_ms), "{heard_ms} ms are heard");
+    }
+}
+
+fn beat_of(period: Duration) -> Beat {
+    Beat {
+        period,
+        gap: period / 4,
+        sent: Bytes::new(1 << 20),
+        received: Bytes::new(1 << 20),
+        shape: None,
+        confidence_percent: 90,
+        iterations: 40,
+        since: Moment::default(),
+        next_gap: Moment::default(),
+    }
 }
 
 #[test]

@@ -21,11 +21,11 @@ use super::network::{Network, host_address};
 use super::scene::{A_WHILE, collision};
 use crate::{Author, Core, Outcome, Policy};
 
-fn texts(names: &[&str]) -> Vec<String> {
+pub(super) fn texts(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn tell(cluster: &mut Cluster, job: &str, order: JobOrder) -> Response {
+pub(super) fn tell(cluster: &mut Cluster, job: &str, order: JobOrder) -> Response {
     let job = job.to_owned();
     cluster.ask(Request::Job { job, order })
 }
@@ -37,7 +37,7 @@ pub(super) fn register(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Resp
 }
 
 /// In the order that it is answered.
-fn reordered(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Vec<String> {
+pub(super) fn reordered(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Vec<String> {
     let (hosts, may_reorder) = (texts(hosts), true);
     match tell(cluster, job, JobOrder::Register { hosts, may_reorder }) {
         Response::Registered(told) => told[0].hosts.clone(),
@@ -45,14 +45,14 @@ fn reordered(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Vec<String> {
     }
 }
 
-fn start(cluster: &mut Cluster, job: &str) -> StartedJob {
+pub(super) fn start(cluster: &mut Cluster, job: &str) -> StartedJob {
     match tell(cluster, job, JobOrder::Start { may_change: true }) {
         Response::Started(started) => *started,
         other => panic!("{other:?}"),
     }
 }
 
-fn registered(cluster: &mut Cluster) -> Vec<RegisteredJob> {
+pub(super) fn registered(cluster: &mut Cluster) -> Vec<RegisteredJob> {
     match cluster.ask(Request::Registered) {
         Response::Registered(jobs) => jobs,
         other => panic!("{other:?}"),
@@ -63,7 +63,7 @@ fn gate(cluster: &mut Cluster, hosts: &[&str]) -> Allocation {
     gate_of(cluster, None, hosts)
 }
 
-fn gate_of(cluster: &mut Cluster, job: Option<&str>, hosts: &[&str]) -> Allocation {
+pub(super) fn gate_of(cluster: &mut Cluster, job: Option<&str>, hosts: &[&str]) -> Allocation {
     let (hosts, job) = (texts(hosts), job.map(str::to_owned));
     match cluster.ask(Request::Gate { hosts, job }) {
         Response::Allocation(allocation) => *allocation,
@@ -282,6 +282,41 @@ fn a_phase_that_will_fill_a_link_is_foreseen_until_the_job_is_over() {
     assert_eq!(foreseen(&mut cluster), [""; 0]);
 }
 
+/// Counters of links have it; it may be what the job was told to send, or somebody else's.
+#[test]
+fn what_no_kernel_sees_is_counted_where_it_is_not_the_jobs_own() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let [others, own] = ["h0", "h1"].map(|host| cluster.network.node(host));
+    for (from, to) in [("h0", "h3"), ("h1", "h4")] {
+        let host = cluster.network.node(from);
+        cluster.network.caps.insert(host, 40e6);
+        cluster.network.start(from, to, 1000, 0);
+    }
+    cluster.network.past_the_kernel.insert(others);
+    cluster.run_for(A_WHILE);
+    register(&mut cluster, "next", &["h1", "h4", "h2", "h5"]);
+    let order = JobOrder::Phase {
+        name: "gradients".to_owned(),
+        ring_bits_per_s: Some(mbps(60)),
+    };
+    tell(&mut cluster, "next", order);
+    assert_eq!(foreseen(&mut cluster), [""; 0], "it sends already");
+    cluster.network.past_the_kernel.insert(own);
+    cluster.run_for(A_WHILE);
+    assert_eq!(
+        foreseen(&mut cluster),
+        [""; 0],
+        "its own traffic is not all to come once more"
+    );
+    cluster.network.flows.retain(|_, flow| flow.from == others);
+    cluster.run_for(A_WHILE);
+    let found = foreseen(&mut cluster);
+    assert!(
+        found[0].contains("it carries 40.0 Mb/s of 100.0 Mb/s"),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn the_gate_tells_the_order_and_what_speaks_against_hosts() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -311,10 +346,10 @@ fn the_gate_tells_the_order_and_what_speaks_against_hosts() {
     assert!(gate(&mut cluster, &["h0"]).ring_bits_per_s.is_none());
 }
 
-const BOTH_RACKS: [&str; 4] = ["h0", "h3", "h1", "h4"];
+pub(super) const BOTH_RACKS: [&str; 4] = ["h0", "h3", "h1", "h4"];
 
 /// Hosts of one rack have next to nothing between them.
-fn slow_within_racks(cluster: &mut Cluster) {
+pub(super) fn slow_within_racks(cluster: &mut Cluster) {
     for (host, peer) in [("h0", "h1"), ("h1", "h0"), ("h3", "h4"), ("h4", "h3")] {
         let readings = vec![between(cluster, host, peer, 1)];
         say(cluster, host, readings);

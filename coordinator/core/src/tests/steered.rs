@@ -47,7 +47,8 @@ fn pinning() -> (Cluster, Generation) {
 fn told(cluster: &Cluster) -> usize {
     let is_step = |change: &Change| matches!(change, Change::StepIntent(_));
     let log = cluster.log.iter();
-    log.filter(|command| is_step(&command.change)).count()
+    let parts = log.flat_map(|command| command.change.parts());
+    parts.filter(|change| is_step(change)).count()
 }
 
 fn is_held(cluster: &Cluster) -> bool {

@@ -2,7 +2,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use proptest::prelude::*;
 use reweave_common::flow::Protocol;
-use reweave_common::plan::{Generation, Prediction, Report};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::plan::{Generation, Move, Prediction, Report};
+use reweave_common::snapshot::Hop;
 
 use super::*;
 
@@ -57,14 +59,26 @@ fn plan(cases: &[Case]) -> Plan {
             high,
         })
     };
+    let moved = |case: &Case| {
+        let [from, to] = [0, 1].map(|link| Hop {
+            from: NodeId::from_index(0),
+            link: LinkId::from_index(link),
+        });
+        case.predicted.map(|_| Move {
+            flow: flow(case.port),
+            from,
+            to,
+        })
+    };
     Plan {
         generation: Generation(1),
         parent: Generation(0),
         takes_back: None,
+        orders: Vec::new(),
         pins: vec![],
         tables: BTreeMap::new(),
         circuits: BTreeMap::new(),
-        moves: vec![],
+        moves: cases.iter().filter_map(moved).collect(),
         predictions: cases.iter().filter_map(prediction).collect(),
         iterations: vec![],
         report: Report {

@@ -67,6 +67,24 @@ pub enum ChakraError {
     Iteration(#[from] IterationError),
 }
 
+impl ChakraError {
+    /// Whose traces are wrong, where it is known.
+    pub fn ranks(&self) -> Vec<usize> {
+        match *self {
+            Self::Trace { rank, .. }
+            | Self::Duplicate { rank, .. }
+            | Self::UnknownNode { rank, .. }
+            | Self::UnknownCollective { rank, .. }
+            | Self::UnknownRank { rank, .. }
+            | Self::OneEnded { rank, .. } => vec![rank],
+            Self::Unlike { a, b, .. } => vec![a, b],
+            Self::Malformed(_) | Self::Empty | Self::UnknownKind { .. } | Self::Iteration(_) => {
+                vec![]
+            }
+        }
+    }
+}
+
 /// The traces of all ranks, in order of ranks, as one iteration.
 pub fn read(traces: &[&[u8]]) -> Result<Iteration, ChakraError> {
     let nodes: Vec<_> = traces

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
+use reweave_common::moment::Moment;
 use reweave_common::traffic::Burst;
 
 use super::seen::{FlowSeen, Seen, Window};
@@ -11,6 +12,7 @@ use super::seen::{FlowSeen, Seen, Window};
 impl Window {
     /// All that was sent, in the order of when it began. A flow that did not send throughout a
     /// stretch sent at that stretch's end when more came after it, and at its beginning else.
+    /// Where its way becomes another one, a burst ends and the next goes on.
     pub fn bursts(&self) -> Vec<Burst> {
         let mut flows: BTreeMap<(&str, FlowKey), Vec<&Seen<FlowSeen>>> = BTreeMap::new();
         for seen in &self.flows {
@@ -37,9 +39,19 @@ fn of_flow(rows: &[&Seen<FlowSeen>], stretch: Duration) -> Vec<Burst> {
             continue;
         };
         let goes_on = before.is_some_and(|before| before.at + stretch == row.at && sent(before));
+        let hops = row.what.hops.as_deref().map(nodes_of);
         match bursts.last_mut() {
-            Some(burst) if goes_on => go_on(burst, row, bytes, sending, stretch),
-            _ => bursts.push(begin(row, bytes, sending)),
+            Some(burst) if goes_on && is_same_way(burst, hops.as_ref()) => {
+                go_on(burst, row, (bytes, sending), hops, stretch);
+            }
+            last => {
+                let goes_on = goes_on && last.is_some();
+                // Until now it was one stretch: it began late in it.
+                if let Some(burst) = last.filter(|burst| goes_on && row.at == burst.at + stretch) {
+                    burst.at = began_late(burst, stretch);
+                }
+                bursts.push(begin(row, (bytes, sending), hops, goes_on));
+            }
         }
         before = Some(row);
     }
@@ -69,7 +81,28 @@ fn sent_in(
     (counted > 0).then_some((counted, sending))
 }
 
-fn begin(row: &Seen<FlowSeen>, bytes: u64, sending: Duration) -> Burst {
+/// Of a way that nobody knows, nobody can tell that it became another one.
+fn is_same_way(burst: &Burst, hops: Option<&Vec<String>>) -> bool {
+    burst
+        .hops
+        .as_ref()
+        .zip(hops)
+        .is_none_or(|(was, is)| was == is)
+}
+
+fn began_late(burst: &Burst, stretch: Duration) -> Moment {
+    match burst.goes_on {
+        true => burst.at,
+        false => burst.at + stretch.saturating_sub(burst.sending),
+    }
+}
+
+fn begin(
+    row: &Seen<FlowSeen>,
+    (bytes, sending): (u64, Duration),
+    hops: Option<Vec<String>>,
+    goes_on: bool,
+) -> Burst {
     Burst {
         node: row.what.node.clone(),
         to_node: row.what.to_node.clone(),
@@ -77,26 +110,26 @@ fn begin(row: &Seen<FlowSeen>, bytes: u64, sending: Duration) -> Burst {
         at: row.at,
         sending,
         bytes,
-        hops: row.what.hops.as_deref().map(nodes_of),
+        hops,
+        goes_on,
     }
 }
 
 fn go_on(
     burst: &mut Burst,
     row: &Seen<FlowSeen>,
-    bytes: u64,
-    sending: Duration,
+    (bytes, sending): (u64, Duration),
+    hops: Option<Vec<String>>,
     stretch: Duration,
 ) {
     // Until now it was one stretch: it began late in it.
     if row.at == burst.at + stretch {
-        burst.at = burst.at + stretch.saturating_sub(burst.sending);
+        burst.at = began_late(burst, stretch);
     }
     burst.bytes += bytes;
     burst.sending += sending;
     burst.to_node = burst.to_node.take().or_else(|| row.what.to_node.clone());
-    let seen = || row.what.hops.as_deref().map(nodes_of);
-    burst.hops = burst.hops.take().or_else(seen);
+    burst.hops = burst.hops.take().or(hops);
 }
 
 /// `h0/3 leaf0/8` are the hops from h0 and from leaf0.
@@ -111,7 +144,6 @@ mod tests {
     use crate::past::seen::Figures;
     use crate::resolution::Resolution;
     use reweave_common::flow::Protocol;
-    use reweave_common::moment::Moment;
 
     /// `(second, sent so far, rate)`
     fn window(rows: &[(u64, u64, f64)]) -> Window {
@@ -178,6 +210,24 @@ mod tests {
         );
         let hops = window.bursts().remove(0).hops;
         assert_eq!(hops.unwrap(), ["h0", "leaf0", "spine-1"]);
+    }
+
+    /// It is led over another spine in its third second; in the fifth nobody looked.
+    #[test]
+    fn a_burst_is_parted_where_its_way_becomes_another() {
+        let each = |second: u64| (second, (second - 9) * 1000, 8000.0);
+        let mut window = window(&[10, 11, 12, 13, 14].map(each));
+        for row in &mut window.flows[2..4] {
+            row.what.hops = Some("h0/0 leaf0/8 spine-2/9".to_owned());
+        }
+        window.flows[4].what.hops = None;
+        assert_eq!(shown(&window), [(10_000, 2000, 2000), (12_000, 3000, 3000)]);
+        let ways = window.bursts().into_iter();
+        let ways: Vec<_> = ways
+            .map(|it| (it.goes_on, it.hops.unwrap().remove(2)))
+            .collect();
+        let expected = [(false, "spine-1"), (true, "spine-2")];
+        assert_eq!(ways, expected.map(|(on, spine)| (on, spine.to_owned())));
     }
 
     #[test]

@@ -17,9 +17,12 @@ use crate::url;
 
 mod bursts;
 mod cluster;
+mod covered;
 mod kept;
+mod moved;
 mod seen;
 
+pub use covered::Covered;
 pub use kept::Kept;
 pub use seen::{
     AgentSeen, CollectivesSeen, Event, Figures, FlowSeen, GapSeen, HealthSeen, ImbalanceSeen,

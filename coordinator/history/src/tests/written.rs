@@ -17,7 +17,7 @@ use crate::entry::{Entry, Probed};
 use crate::keeper::read_of;
 use crate::kind::Kind;
 use crate::past::{Past, PastError, Question};
-use crate::place::Place;
+use crate::place::{Place, later};
 use crate::resolution::Resolution;
 
 #[test]
@@ -365,4 +365,53 @@ fn what_is_asked_for_is_as_fine_as_there_is() {
         (nothing.resolution, nothing.links.len()),
         (Resolution::Second, 0)
     );
+}
+
+/// Told of in four of ten minutes, and a pause later.
+#[test]
+fn how_much_of_a_time_is_kept_is_known() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    live(&mut chronicle, 0..240);
+    chronicle.close().unwrap();
+    let past = Past::on(Box::new(disk));
+    let covered = |from, to| {
+        let span = [from, to].map(second);
+        past.covered(span, Resolution::Second).unwrap()
+    };
+    assert_eq!(covered(60, 180).share(), 1.0);
+    let most = covered(0, 600);
+    assert_eq!(most.parts, [[second(0), second(240)]]);
+    assert!((most.share() - 0.4).abs() < 1e-9);
+    assert!(covered(300, 600).parts.is_empty());
+}
+
+/// Circuits are moved twice, by commands of their own.
+#[test]
+fn how_circuits_were_moved_is_read_in_order() {
+    let disk = Disk::default();
+    let mut chronicle = chronicle(&disk, 1);
+    for (at, generation) in [(0, 9), (400, 12), (1000, 13)] {
+        chronicle.advance(second(at)).unwrap();
+        let detail = format!("moved by {generation}");
+        let intent = Entry::change("circuit-intent", "", Generation(generation), &detail);
+        chronicle.observe(second(at), &intent);
+        let other = Entry::change("verified", "", Generation(generation), "");
+        chronicle.observe(second(at), &other);
+    }
+    chronicle.close().unwrap();
+    let past = Past::on(Box::new(disk));
+    let moved = |before| past.circuits_moved(second(before)).unwrap();
+    assert_eq!(moved(2000), ["moved by 9", "moved by 12", "moved by 13"]);
+    assert_eq!(moved(500), ["moved by 9", "moved by 12"]);
+    assert_eq!(moved(1), ["moved by 9"]);
+}
+
+#[test]
+fn what_is_later_than_can_be_written_is_no_moment() {
+    let days = |days: u64| Duration::from_secs(days.saturating_mul(86_400));
+    assert_eq!(later(second(0), Duration::from_secs(5)), Some(second(5)));
+    for beyond in [days(4_000_000), days(999_999_999_999), Duration::MAX] {
+        assert_eq!(later(second(0), beyond), None, "{beyond:?}");
+    }
 }

@@ -30,9 +30,9 @@ impl Pool {
             .fold(0.0, f64::max)
     }
 
-    /// Max/mean of what is fuller than the goal: below it, one is as good as the other.
+    /// How full the fullest is, and the goal at least: below it, one is as good as the other.
     pub(super) fn peak(&self, fullness: impl Fn(usize) -> f64) -> f64 {
-        self.fullest(fullness).max(self.goal) / self.mean
+        self.fullest(fullness).max(self.goal)
     }
 }
 

@@ -4,11 +4,18 @@ use super::bound::Pool;
 use super::state::State;
 use super::{Flow, Problem};
 
-/// Max/mean of the pools from the worst down, and the moves: the less, the better.
+/// How full the fullest hops of the pools are, from the worst down, and the moves: the less, the better.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
-struct Score {
+pub(super) struct Score {
     peaks: Vec<f64>,
     moves: usize,
+}
+
+impl Score {
+    pub(super) fn new(mut peaks: Vec<f64>, moves: usize) -> Self {
+        peaks.sort_by(|a, b| b.total_cmp(a));
+        Self { peaks, moves }
+    }
 }
 
 /// More flows than these have more assignments than anybody can weigh.
@@ -27,20 +34,12 @@ pub(super) fn improve(problem: &Problem, pools: &[Pool], known: &State<'_>) -> (
         loads: problem.base.clone(),
         ways: known.ways().to_vec(),
         best: known.ways().to_vec(),
-        score: Score {
-            peaks: descending(known.peaks()),
-            moves: known.moves(),
-        },
+        score: Score::new(known.peaks(), known.moves()),
         left: problem.work.exact,
         order,
     };
     let all = search.try_from(0, 0);
     (search.best, all)
-}
-
-pub(super) fn descending(mut peaks: Vec<f64>) -> Vec<f64> {
-    peaks.sort_by(|a, b| b.total_cmp(a));
-    peaks
 }
 
 struct Search<'p> {
@@ -62,10 +61,7 @@ impl Search<'_> {
         }
         self.left -= 1;
         // Loads only grow, so what is worse now stays worse.
-        let score = Score {
-            peaks: self.peaks(),
-            moves,
-        };
+        let score = Score::new(self.peaks(), moves);
         if score >= self.score {
             return true;
         }
@@ -102,6 +98,6 @@ impl Search<'_> {
     fn peaks(&self) -> Vec<f64> {
         let fullness = |hop: usize| self.loads[hop] as f64 / self.problem.capacities[hop];
         let peak = |pool: &Pool| pool.peak(fullness);
-        descending(self.pools.iter().map(peak).collect())
+        self.pools.iter().map(peak).collect()
     }
 }

@@ -76,15 +76,15 @@ fn fullest_after(state: &State<'_>, flow: usize, way: usize, most: f64) -> Optio
     let (old, new) = (state.hops_of(flow), state.way(flow, way));
     let weight = state.weight(flow);
     let mut fullest = 0.0_f64;
-    for &hop in new {
-        let comes = if old.contains(&hop) { 0 } else { weight };
+    for (&hop, old) in new.iter().zip(old) {
+        let comes = if hop == *old { 0 } else { weight };
         let load = state.load(hop) + comes;
         fullest = fullest.max(state.fullness_at(hop, load));
         if fullest >= most || !state.fits(hop, load) {
             return None;
         }
     }
-    let left = old.iter().filter(|hop| !new.contains(hop));
-    let left = left.map(|&hop| state.fullness_at(hop, state.load(hop) - weight));
+    let left = state.left(flow, way);
+    let left = left.map(|hop| state.fullness_at(hop, state.load(hop) - weight));
     Some(left.fold(fullest, f64::max)).filter(|fullest| *fullest < most)
 }

@@ -4,9 +4,11 @@
 //! A *pool* is a set of hops of which certain flows must cross one, whichever way they take: the
 //! uplinks of one leaf, the links into another. Where some flows may take a few of them only, all are
 //! one pool still. What all its flows bring, over what all its hops take, is its mean, which no choice
-//! of ways changes. An assignment is better than another when the fullest hop of a pool over that
-//! mean, max/mean, is lower: in the worst pool first, then in the next. Of equals, the one that moves
-//! fewer flows is better. A pool that could gain too little is left as it is.
+//! of ways changes: so the less full the fullest hop of a pool is, the lower is its max/mean.
+//! An assignment is better than another when the fullest hop of a pool is less full: in the pool where
+//! that hop is fullest first, which all wait for, then in the next. So a pool with little on it may
+//! become less even for one with more. Of equals, the one that moves fewer flows is better. A pool
+//! that could gain too little is left as it is.
 //!
 //! Beside the fullest hop of a pool there may be others that flows share for no need: at last, whoever
 //! can relieve such a hop enough goes where less is.
@@ -23,6 +25,7 @@ mod ways;
 use std::borrow::Cow;
 
 use bound::Pool;
+use exact::Score;
 use state::State;
 pub use ways::Ways;
 
@@ -72,6 +75,15 @@ impl Work {
             ..Self::default()
         }
     }
+
+    /// For each of so many that share it.
+    pub(crate) fn shared_by(self, many: usize) -> Self {
+        Self {
+            exact: self.exact / many,
+            repair: self.repair / many,
+            closer: self.closer / many,
+        }
+    }
 }
 
 impl Default for Work {
@@ -93,14 +105,57 @@ pub struct Solution {
     pub levelling: usize,
     /// No assignment that is as good moves fewer.
     pub least_moves: usize,
-    /// The largest max/mean over the pools: as it was, as it will be, and what nobody gets below.
-    pub before: f64,
-    pub after: f64,
-    pub bound: f64,
-    /// By how much the fullest hop of a pool exceeds what was proven to be needed there, at most.
+    /// As it was, as it will be, and what nobody gets below.
+    pub before: Peak,
+    pub after: Peak,
+    pub bound: Peak,
+    /// By how much the fullest hop exceeds what was proven to be needed, at most.
     pub gap: f64,
     /// Whether all assignments were weighed, or none can gain enough beside this one.
     pub proven: bool,
+}
+
+/// The worst over the pools: what crosses none of them has no choice, and counts for nothing here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Peak {
+    /// Load over capacity of the fullest hop.
+    pub fullest: f64,
+    /// The largest max/mean.
+    pub over_mean: f64,
+}
+
+impl Default for Peak {
+    fn default() -> Self {
+        Self {
+            fullest: 0.0,
+            over_mean: 1.0,
+        }
+    }
+}
+
+impl Peak {
+    /// The worse of both.
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            fullest: self.fullest.max(other.fullest),
+            over_mean: self.over_mean.max(other.over_mean),
+        }
+    }
+
+    /// By what share its fullest hop is fuller than that of a bound.
+    pub fn over(self, bound: Self) -> f64 {
+        match bound.fullest > 0.0 {
+            true => self.fullest / bound.fullest - 1.0,
+            false => 0.0,
+        }
+    }
+
+    fn of(pool: &Pool, fullest: f64) -> Self {
+        Self {
+            fullest,
+            over_mean: fullest / pool.mean,
+        }
+    }
 }
 
 /// The best assignment, as far as the work allows.
@@ -108,10 +163,9 @@ pub fn solve(problem: &Problem) -> Solution {
     let seated = &*seated(problem);
     let mut pools = bound::pools(seated);
     let before = State::new(seated, &pools).peaks();
-    let could_gain = |pool: &Pool, before: f64| 1.0 - pool.bound / pool.mean / before;
     for (pool, &before) in pools.iter_mut().zip(&before) {
-        if could_gain(pool, before) <= seated.least_gain {
-            pool.goal = before * pool.mean;
+        if 1.0 - pool.bound / before <= seated.least_gain {
+            pool.goal = before;
         }
     }
     let found = search(seated, &mut pools, &before);
@@ -126,6 +180,14 @@ pub fn solve(problem: &Problem) -> Solution {
         least_moves: found.least_moves + homeless(problem),
         ..figures(&pools, &state, &before, found.proven)
     }
+}
+
+/// Where all are now, beside what nobody gets below.
+pub fn as_is(problem: &Problem) -> Solution {
+    let seated = &*seated(problem);
+    let pools = bound::pools(seated);
+    let state = State::new(seated, &pools);
+    figures(&pools, &state, &state.peaks(), false)
 }
 
 fn homeless(problem: &Problem) -> usize {
@@ -184,7 +246,7 @@ fn search(problem: &Problem, pools: &mut [Pool], before: &[f64]) -> Found {
         }
         repair::take_back(&mut state);
         let least_moves = bound::least_moves(problem, &state);
-        let met = |(pool, peak): (&Pool, f64)| is_at(peak * pool.mean, pool.goal);
+        let met = |(pool, peak): (&Pool, f64)| is_at(peak, pool.goal);
         let all_met = pools.iter().zip(state.peaks()).all(met);
         let mut proven = all_met && state.moves() == least_moves;
         if !proven {
@@ -214,10 +276,10 @@ fn repaired(problem: &Problem, pools: &[Pool]) -> Vec<usize> {
 
 /// Than where all flows are now.
 fn is_better(ways: &[usize], present: &mut State<'_>) -> bool {
-    let peaks = |state: &State<'_>| exact::descending(state.peaks());
-    let (now, home) = (peaks(present), present.ways().to_vec());
+    let score = |state: &State<'_>| Score::new(state.peaks(), 0);
+    let (now, home) = (score(present), present.ways().to_vec());
     present.take(ways);
-    let then = peaks(present);
+    let then = score(present);
     present.take(&home);
     then < now
 }
@@ -228,7 +290,7 @@ fn give_up(pools: &mut [Pool], before: &[f64], after: &[f64], least_gain: f64) -
     for ((pool, before), after) in pools.iter_mut().zip(before).zip(after) {
         let gain = 1.0 - after / before;
         if gain > 0.0 && gain <= least_gain {
-            pool.goal = before * pool.mean;
+            pool.goal = *before;
             any = true;
         }
     }
@@ -236,24 +298,28 @@ fn give_up(pools: &mut [Pool], before: &[f64], after: &[f64], least_gain: f64) -
 }
 
 fn figures(pools: &[Pool], state: &State<'_>, before: &[f64], proven: bool) -> Solution {
-    let most = |values: &mut dyn Iterator<Item = f64>| values.fold(1.0, f64::max);
-    let peak = |pool: &Pool| pool.fullest(|hop| state.fullness(hop)).max(pool.bound) / pool.mean;
+    let worst = |peaks: &mut dyn Iterator<Item = Peak>| peaks.fold(Peak::default(), Peak::max);
+    let fullest = |pool: &Pool| pool.fullest(|hop| state.fullness(hop)).max(pool.bound);
     // Where all was weighed, nobody is below what was reached, but for what was given up.
     let is_least = |pool: &Pool| proven && is_at(pool.goal, pool.bound);
-    let gap = |pool: &Pool| match is_least(pool) {
-        true => 0.0,
-        false => peak(pool) * pool.mean / pool.bound - 1.0,
-    };
-    let after = most(&mut pools.iter().map(peak));
-    let worst = pools.iter().max_by(|a, b| peak(a).total_cmp(&peak(b)));
+    let after = worst(&mut pools.iter().map(|pool| Peak::of(pool, fullest(pool))));
+    let mut bound = worst(&mut pools.iter().map(|pool| Peak::of(pool, pool.bound)));
+    let worst_pool = pools
+        .iter()
+        .max_by(|a, b| fullest(a).total_cmp(&fullest(b)));
+    if worst_pool.is_some_and(is_least) {
+        bound.fullest = after.fullest;
+    }
     Solution {
-        before: most(&mut before.iter().copied()),
+        before: worst(
+            &mut pools
+                .iter()
+                .zip(before)
+                .map(|(pool, &peak)| Peak::of(pool, peak)),
+        ),
         after,
-        bound: match worst.is_some_and(is_least) {
-            true => after,
-            false => most(&mut pools.iter().map(|pool| pool.bound / pool.mean)),
-        },
-        gap: pools.iter().map(gap).fold(0.0, f64::max),
+        bound,
+        gap: after.over(bound),
         proven,
         ..Solution::default()
     }
@@ -261,5 +327,9 @@ fn figures(pools: &[Pool], state: &State<'_>, before: &[f64], proven: bool) -> S
 
 /// As close to a bound as rounding lets it be.
 fn is_at(value: f64, bound: f64) -> bool {
-    value <= bound * (1.0 + 1e-9)
+    value <= within(bound)
+}
+
+fn within(bound: f64) -> f64 {
+    bound * (1.0 + 1e-9)
 }

@@ -67,13 +67,14 @@ struct Reach {
 }
 
 /// A chain that leaves hops too full. Few of them first, of these the shortest chain.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Open {
     hops: usize,
     steps: usize,
     nth: usize,
-    over: Vec<usize>,
-    chain: Vec<Step>,
+    over: [usize; MOST_HOPS],
+    /// Its last step, among all that were followed.
+    last: Option<usize>,
 }
 
 impl Open {
@@ -82,10 +83,21 @@ impl Open {
             hops: 1,
             steps: 0,
             nth: 0,
-            over: vec![start],
-            chain: Vec::new(),
+            over: key(&[start]),
+            last: None,
         }
     }
+
+    fn over(&self) -> &[usize] {
+        &self.over[..self.hops]
+    }
+}
+
+/// Chains share their beginnings: each step knows the one before it.
+#[derive(Clone, Copy)]
+struct Link {
+    step: Step,
+    before: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +118,7 @@ struct Seeking {
     /// Work that is to be left.
     last: usize,
     open: BinaryHeap<Reverse<Open>>,
-    opened: usize,
+    links: Vec<Link>,
     /// How often chains have led to these hops.
     reached: BTreeMap<[usize; MOST_HOPS], usize>,
 }
@@ -117,7 +129,7 @@ impl Seeking {
             start,
             last,
             open: BinaryHeap::from([Reverse(Open::at(start))]),
-            opened: 0,
+            links: Vec::new(),
             reached: BTreeMap::from([(key(&[start]), MOST_VISITS)]),
         }
     }
@@ -129,15 +141,28 @@ impl Seeking {
         *visits <= MOST_VISITS
     }
 
-    fn open(&mut self, over: Vec<usize>, chain: Vec<Step>) {
-        self.opened += 1;
+    fn open(&mut self, over: &[usize], at: &Open, step: Step) {
+        let before = at.last;
+        self.links.push(Link { step, before });
         self.open.push(Reverse(Open {
             hops: over.len(),
-            steps: chain.len(),
-            nth: self.opened,
-            over,
-            chain,
+            steps: at.steps + 1,
+            nth: self.links.len(),
+            over: key(over),
+            last: Some(self.links.len() - 1),
         }));
+    }
+
+    /// The steps that led there, from the first.
+    fn chain(&self, at: &Open) -> Vec<Step> {
+        let mut chain = Vec::with_capacity(at.steps + 1);
+        let mut next = at.last;
+        while let Some(Link { step, before }) = next.map(|place| self.links[place]) {
+            chain.push(step);
+            next = before;
+        }
+        chain.reverse();
+        chain
     }
 }
 
@@ -183,7 +208,7 @@ impl<'p> Repairing<'_, 'p> {
     /// The fullest of a pool's hops over its bound, in the worst pool.
     fn worst(&self) -> f64 {
         let pools = self.state.pools.iter().zip(self.state.peaks());
-        let stretch = |(pool, peak): (&Pool, f64)| peak * pool.mean / pool.goal;
+        let stretch = |(pool, peak): (&Pool, f64)| peak / pool.goal;
         pools.map(stretch).fold(1.0, f64::max)
     }
 
@@ -197,12 +222,18 @@ impl<'p> Repairing<'_, 'p> {
                 self.state.resign(hop);
                 all = false;
             }
+            let mut touched = vec![hop];
             for &Step { flow, way } in &steps {
-                over.extend(self.state.way(flow, way));
+                touched.extend(self.state.left(flow, way));
+                touched.extend(self.state.entered(flow, way));
                 self.state.set(flow, way);
             }
-            over.insert(hop);
-            over.retain(|&hop| self.state.is_over(hop));
+            for hop in touched {
+                match self.state.is_over(hop) {
+                    true => over.insert(hop),
+                    false => over.remove(&hop),
+                };
+            }
             if self.left == 0 {
                 return false;
             }
@@ -215,9 +246,9 @@ impl<'p> Repairing<'_, 'p> {
     }
 
     fn fullest(&self, over: &BTreeSet<usize>) -> Option<usize> {
-        let stretch = |&hop: &usize| (self.state.stretch_at(hop, self.state.load(hop)), hop);
+        let fullness = |&hop: &usize| (self.state.fullness(hop), hop);
         let fuller = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1));
-        over.iter().map(stretch).max_by(fuller).map(|(_, hop)| hop)
+        over.iter().map(fullness).max_by(fuller).map(|(_, hop)| hop)
     }
 
     fn steps_from(&mut self, hop: usize) -> Vec<Step> {
@@ -281,7 +312,7 @@ impl<'p> Repairing<'_, 'p> {
         };
         for hop in state.entered(step.flow, step.way) {
             let load = state.load(hop) + state.weight(step.flow);
-            effect.worst = effect.worst.max(state.stretch_at(hop, load));
+            effect.worst = effect.worst.max(state.fullness_at(hop, load));
             effect.fits &= state.fits(hop, load);
         }
         effect
@@ -292,9 +323,10 @@ impl<'p> Repairing<'_, 'p> {
         let last = self.left.saturating_sub(self.reach.chain_work);
         let mut seeking = Seeking::from(start, last);
         while let Some(Reverse(at)) = seeking.open.pop() {
-            self.shift(&at.chain, 1);
-            let found = self.follow(&at, &mut seeking);
-            self.shift(&at.chain, -1);
+            let chain = seeking.chain(&at);
+            self.shift(&chain, 1);
+            let found = self.follow(&at, &chain, &mut seeking);
+            self.shift(&chain, -1);
             if found.is_some() || self.left <= last {
                 return found;
             }
@@ -313,21 +345,24 @@ impl<'p> Repairing<'_, 'p> {
     }
 
     /// One step further, in all ways that relieve the last of the hops that are too full.
-    fn follow(&mut self, at: &Open, seeking: &mut Seeking) -> Option<Vec<Step>> {
-        let (&hop, others) = at.over.split_last()?;
+    fn follow(&mut self, at: &Open, chain: &[Step], seeking: &mut Seeking) -> Option<Vec<Step>> {
+        let (&hop, others) = at.over().split_last()?;
         let mut over = Vec::new();
-        for step in self.pushed_out(hop, &at.chain) {
+        for step in self.pushed_out(hop, chain) {
             if self.left <= seeking.last {
                 return None;
             }
             self.over_after(others, step, &mut over);
-            let longer = || [&at.chain[..], &[step]].concat();
-            if over.is_empty() && self.is_improving(&longer(), seeking.start) {
-                return Some(longer());
+            if over.is_empty() {
+                let whole = [chain, &[step]].concat();
+                if self.is_improving(&whole, seeking.start) {
+                    return Some(whole);
+                }
+                continue;
             }
-            let too_far = over.len() > self.reach.hops || at.chain.len() >= LONGEST_CHAIN;
-            if !over.is_empty() && !too_far && seeking.visits(&over) {
-                seeking.open(over.clone(), longer());
+            let too_far = over.len() > self.reach.hops || chain.len() >= LONGEST_CHAIN;
+            if !too_far && seeking.visits(&over) {
+                seeking.open(&over, at, step);
             }
         }
         None
@@ -391,11 +426,11 @@ impl<'p> Repairing<'_, 'p> {
 
     /// The step after which the fullest of all it touches is least full, if that is less than now.
     fn relieving_step(&mut self, hop: usize) -> Option<Step> {
-        let now = self.state.stretch_at(hop, self.state.load(hop));
+        let now = self.state.fullness(hop);
         let mut best: Option<(f64, Step)> = None;
         for flow in self.candidates(hop) {
             let left = self.state.load(hop) - self.state.weight(flow);
-            let here = self.state.stretch_at(hop, left);
+            let here = self.state.fullness_at(hop, left);
             for step in self.other_ways(flow, hop) {
                 let worst = self.effect(step).worst.max(here);
                 let limit = best.map_or(now * (1.0 - 1e-9), |(worst, _)| worst);
@@ -418,11 +453,8 @@ fn take_needless_back(state: &mut State<'_>) {
     let moved: Vec<_> = state.moved().collect();
     for flow in moved {
         let home = state.problem.flows[flow].way;
-        let own = state.hops_of(flow);
-        let has_room = |hop: &usize| {
-            own.contains(hop) || state.fits(*hop, state.load(*hop) + state.weight(flow))
-        };
-        if state.way(flow, home).iter().all(has_room) {
+        let has_room = |hop: usize| state.fits(hop, state.load(hop) + state.weight(flow));
+        if state.entered(flow, home).all(has_room) {
             state.set(flow, home);
         }
     }

@@ -1,7 +1,7 @@
 //! An assignment while it is worked on.
 
 use super::bound::Pool;
-use super::{Problem, is_at};
+use super::{Problem, within};
 
 pub(super) struct State<'p> {
     pub(super) problem: &'p Problem,
@@ -10,8 +10,9 @@ pub(super) struct State<'p> {
     /// By hop.
     loads: Vec<u64>,
     on: Vec<Vec<usize>>,
-    /// By hop: load over capacity that is no trouble.
+    /// By hop: load over capacity that is no trouble, and the most load that is within it.
     allowed: Vec<f64>,
+    room: Vec<u64>,
 }
 
 impl<'p> State<'p> {
@@ -23,6 +24,7 @@ impl<'p> State<'p> {
             loads: problem.base.clone(),
             on: vec![Vec::new(); problem.capacities.len()],
             allowed: Vec::new(),
+            room: Vec::new(),
         };
         state.hope_again(1.0);
         (0..problem.flows.len()).for_each(|flow| state.add(flow));
@@ -43,14 +45,12 @@ impl<'p> State<'p> {
 
     /// The hops of this way that the flow does not cross now.
     pub(super) fn entered(&self, flow: usize, way: usize) -> impl Iterator<Item = usize> + use<'p> {
-        let (old, new) = (self.hops_of(flow), self.way(flow, way));
-        new.iter().copied().filter(move |hop| !old.contains(hop))
+        changed(self.way(flow, way), self.hops_of(flow))
     }
 
     /// The hops that the flow crosses now, and not on this way.
     pub(super) fn left(&self, flow: usize, way: usize) -> impl Iterator<Item = usize> + use<'p> {
-        let (old, new) = (self.hops_of(flow), self.way(flow, way));
-        old.iter().copied().filter(move |hop| !new.contains(hop))
+        changed(self.hops_of(flow), self.way(flow, way))
     }
 
     pub(super) fn weight(&self, flow: usize) -> u64 {
@@ -72,30 +72,42 @@ impl<'p> State<'p> {
     /// Every hop may be as full as it must, and no fuller; `close` times that where flows are many
     /// and uneven.
     pub(super) fn hope_again(&mut self, close: f64) {
-        self.allowed = vec![f64::INFINITY; self.problem.capacities.len()];
+        let mut allowed = vec![f64::INFINITY; self.problem.capacities.len()];
         for pool in self.pools {
             let target = pool.goal * if pool.uneven { close } else { 1.0 };
             for &hop in &pool.hops {
-                let known = self.allowed[hop];
+                let known = allowed[hop];
                 let unknown = known.is_infinite();
-                self.allowed[hop] = if unknown { target } else { known.max(target) };
+                allowed[hop] = if unknown { target } else { known.max(target) };
             }
         }
+        self.allow(allowed);
     }
 
     /// Every hop may be as full as the fullest of its pools is.
     pub(super) fn settle(&mut self) {
-        self.allowed.fill(0.0);
+        let mut allowed = vec![0.0_f64; self.problem.capacities.len()];
         for (pool, peak) in self.pools.iter().zip(self.peaks()) {
             for &hop in &pool.hops {
-                self.allowed[hop] = self.allowed[hop].max(peak * pool.mean);
+                allowed[hop] = allowed[hop].max(peak);
             }
         }
+        self.allow(allowed);
+    }
+
+    fn allow(&mut self, allowed: Vec<f64>) {
+        let capacities = self.problem.capacities.iter();
+        let both = allowed.iter().zip(capacities);
+        self.room = both
+            .map(|(&allowed, capacity)| room(allowed, *capacity))
+            .collect();
+        self.allowed = allowed;
     }
 
     /// Nothing lower was found for this hop.
     pub(super) fn resign(&mut self, hop: usize) {
         self.allowed[hop] = self.fullness(hop);
+        self.room[hop] = self.loads[hop];
     }
 
     pub(super) fn fullness(&self, hop: usize) -> f64 {
@@ -106,13 +118,8 @@ impl<'p> State<'p> {
         load as f64 / self.problem.capacities[hop]
     }
 
-    /// How much fuller it is than it may be: 1 when it is just as full.
-    pub(super) fn stretch_at(&self, hop: usize, load: u64) -> f64 {
-        self.fullness_at(hop, load) / self.allowed[hop]
-    }
-
     pub(super) fn fits(&self, hop: usize, load: u64) -> bool {
-        is_at(self.fullness_at(hop, load), self.allowed[hop])
+        load <= self.room[hop]
     }
 
     pub(super) fn is_over(&self, hop: usize) -> bool {
@@ -144,7 +151,7 @@ impl<'p> State<'p> {
         self.moved().count()
     }
 
-    /// By pool: max/mean.
+    /// By pool: how full its fullest hop is, and the goal at least.
     pub(super) fn peaks(&self) -> Vec<f64> {
         let peak = |pool: &Pool| pool.peak(|hop| self.fullness(hop));
         self.pools.iter().map(peak).collect()
@@ -163,4 +170,20 @@ impl<'p> State<'p> {
             self.on[hop].retain(|&other| other != flow);
         }
     }
+}
+
+/// The most load over this capacity that is allowed, as close as rounding lets it be.
+fn room(allowed: f64, capacity: f64) -> u64 {
+    match allowed.is_infinite() {
+        true => u64::MAX,
+        false => (within(allowed) * capacity) as u64,
+    }
+}
+
+/// The hops of one way that the other does not cross: it would at the same place.
+fn changed<'w>(way: &'w [usize], other: &'w [usize]) -> impl Iterator<Item = usize> + use<'w> {
+    let places = way.iter().zip(other);
+    places
+        .filter(|(hop, other)| hop != other)
+        .map(|(&hop, _)| hop)
 }

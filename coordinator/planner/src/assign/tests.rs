@@ -72,16 +72,13 @@ fn sets(problem: &Problem) -> Vec<BTreeSet<usize>> {
     sets
 }
 
-/// Max/mean of each of these sets, from the worst down, computed anew.
+/// How full the fullest of each of these sets is, from the worst down, computed anew.
 fn peaks(problem: &Problem, ways: &[usize]) -> Vec<f64> {
     let loads = loads(problem, ways);
-    let peak = |set: &BTreeSet<usize>| {
-        let capacity = |hop: &usize| problem.capacities[*hop];
-        let all: f64 = set.iter().map(|hop| loads[*hop] * capacity(hop)).sum();
-        let fullest = set.iter().map(|hop| loads[*hop]).fold(0.0, f64::max);
-        fullest / (all / set.iter().map(capacity).sum::<f64>())
-    };
-    exact::descending(sets(problem).iter().map(peak).collect())
+    let fullest = |set: &BTreeSet<usize>| set.iter().map(|hop| loads[*hop]).fold(0.0, f64::max);
+    let mut peaks: Vec<_> = sets(problem).iter().map(fullest).collect();
+    peaks.sort_by(|a, b| b.total_cmp(a));
+    peaks
 }
 
 /// The best peaks and fewest moves of all assignments.
@@ -115,12 +112,13 @@ fn agrees(problem: &Problem) -> Result<(), TestCaseError> {
         prop_assert!((ours - best).abs() < 1e-9, "{ours} {best}");
     }
     prop_assert_eq!(found.moves - found.levelling, moves);
-    let least = best.first().map_or(1.0, |best| best.max(1.0));
-    prop_assert!((found.after - least).abs() < 1e-9);
+    let least = best.first().copied().unwrap_or_default();
+    let [after, bound] = [found.after, found.bound].map(|it| it.fullest);
     prop_assert!(
-        (found.bound - least).abs() < 1e-9 && found.gap < 1e-9,
+        (after - least).abs() < 1e-9 && (bound - least).abs() < 1e-9,
         "{found:?}"
     );
+    prop_assert!(found.gap < 1e-9, "{found:?}");
     is_level(problem, &found.ways)
 }
 
@@ -219,7 +217,7 @@ proptest! {
         let no_more = |then: &[f64], now: &[f64]| then[0] <= now[0] * (1.0 + 1e-9);
         prop_assert!(then.is_empty() || no_more(&then, &now), "{then:?} {now:?}");
         if let Some(best) = best.first() {
-            prop_assert!(found.bound <= best.max(1.0) * (1.0 + 1e-9), "{found:?} {best}");
+            prop_assert!(found.bound.fullest <= best * (1.0 + 1e-9), "{found:?} {best}");
         }
         if found.proven {
             prop_assert!(then.iter().zip(&best).all(|(then, best)| (then - best).abs() < 1e-9));
@@ -271,6 +269,9 @@ proptest! {
         problem.work.exact = 0;
         let found = solve(&problem);
         // Edges of a graph in two parts can be coloured evenly at every node.
+        let loads = loads(&problem, &found.ways);
+        let reached = |pool: &Pool| is_at(pool.fullest(|hop| loads[hop]), pool.bound);
+        prop_assert!(bound::pools(&problem).iter().all(reached), "{found:?}");
         prop_assert!(found.gap < 1e-9, "{found:?}");
         prop_assert!(found.least_moves <= found.moves);
     }
@@ -279,7 +280,8 @@ proptest! {
 #[test]
 fn two_that_meet_are_parted_by_one_move() {
     let found = solve(&with_flows(leaf_spine(2, 2), &[(1, 0, 5), (1, 0, 5)]));
-    assert_eq!((found.before, found.after, found.moves), (2.0, 1.0, 1));
+    let [before, after] = [found.before, found.after].map(|it| it.over_mean);
+    assert_eq!((before, after, found.moves), (2.0, 1.0, 1));
     assert!(found.proven);
 }
 
@@ -297,7 +299,10 @@ fn what_cannot_be_better_is_left_alone() {
 fn beside_the_fullest_hop_nobody_shares_for_no_need() {
     let mut problem = with_flows(leaf_spine(2, 3), &[(1, 0, 300), (1, 1, 150), (1, 1, 150)]);
     let found = solve(&problem);
-    assert_eq!((found.after, found.moves, found.levelling), (1.5, 1, 1));
+    assert_eq!(
+        (found.after.over_mean, found.moves, found.levelling),
+        (1.5, 1, 1)
+    );
     assert!(found.proven && found.least_moves == 0);
     problem.least_gain = 0.5;
     assert_eq!(solve(&problem).moves, 0);
@@ -363,8 +368,8 @@ fn a_large_fabric_reaches_its_bound() {
     let flows: Vec<_> = (0..8192).map(|nth| flow(nth, &mut dice)).collect();
     let found = solve(&with_flows(leaf_spine(leaves, spines), &flows));
     assert!(
-        found.before > 2.0 && found.gap < 1e-9,
-        "{} {}",
+        found.before.over_mean > 2.0 && found.gap < 1e-9,
+        "{:?} {}",
         found.before,
         found.gap
     );
@@ -390,7 +395,7 @@ fn uneven_gap(work: Work, size: impl Fn(&mut Dice) -> u64) -> f64 {
     let mut problem = with_flows(leaf_spine(leaves, spines), &flows);
     problem.work = work;
     let found = solve(&problem);
-    assert!(found.least_moves <= found.moves && found.bound <= found.after);
+    assert!(found.least_moves <= found.moves && found.bound.fullest <= found.after.fullest);
     found.gap
 }
 
@@ -414,5 +419,6 @@ fn what_comes_in_whole_parts_is_spread_in_whole_parts() {
     let mut problem = with_flows(leaf_spine(2, 3), &sizes.map(|size| (1, 0, size)));
     problem.work.exact = 0;
     let found = solve(&problem);
-    assert_eq!((found.gap, found.bound, found.after), (0.0, 1.125, 1.125));
+    let [bound, after] = [found.bound, found.after].map(|it| it.over_mean);
+    assert_eq!((found.gap, bound, after), (0.0, 1.125, 1.125));
 }

@@ -3,7 +3,8 @@
 use std::ops::Index;
 use std::slice::ChunksExact;
 
-/// Ways by their hops, each over so many as the others, and one at least.
+/// Ways by their hops, each over so many as the others, and one at least. A hop that several share has the same
+/// place in all of them, since it is as far from the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ways {
     hops: Vec<usize>,

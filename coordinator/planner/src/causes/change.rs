@@ -2,7 +2,8 @@
 
 use reweave_common::fabric::Fabric;
 
-use super::evidence::{Evidence, EvidenceError, Series, node, subject_at, subject_of};
+use super::error::EvidenceError;
+use super::evidence::{Evidence, Series, node, subject_at, subject_of};
 use super::hosts::median;
 use super::passages::{passage, shared};
 use super::{Cause, Class, Subject, cables};

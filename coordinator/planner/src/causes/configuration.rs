@@ -4,17 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::Fabric;
 
-use super::evidence::{Evidence, EvidenceError, HostFacts, PortFacts, UnsentFacts};
+use super::error::EvidenceError;
+use super::evidence::{Evidence, HostFacts, PortFacts, UnsentFacts};
 use super::routes::rate;
 use super::{Cause, Class, Subject, mtu};
 
 /// Fewer hosts than these have no majority to differ from.
 const FEWEST: usize = 3;
+/// Of so many hosts, those who are one in four of them were hardly set by mistake one by one.
+const FEWEST_OF_GROUPS: usize = 8;
+const LEAST_GROUP: f64 = 0.25;
+/// Of a group that is told of.
+const MOST_NAMED: usize = 4;
 /// Clocks further apart than this tell different stories.
 const MOST_SKEW_MS: f64 = 500.0;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let mut findings = lint(evidence);
+    let mut findings = lint(evidence, fabric);
     findings.extend(evidence.hosts.iter().filter_map(clock));
     findings.extend(evidence.hosts.iter().filter_map(unsent));
     mtu::merge(&mut findings, evidence, fabric)?;
@@ -41,8 +47,46 @@ fn unsent(host: &HostFacts) -> Option<Cause> {
 }
 
 /// One host, or a few, set otherwise than most.
-fn lint(evidence: &Evidence) -> Vec<Cause> {
-    let mut values: BTreeMap<String, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
+fn lint(evidence: &Evidence, fabric: &Fabric) -> Vec<Cause> {
+    let settings = settings(evidence, fabric);
+    let odd = settings.iter();
+    odd.flat_map(|(setting, values)| odd_ones(setting, values))
+        .collect()
+}
+
+/// Who has which value of each setting.
+type Values<'e> = BTreeMap<String, BTreeSet<&'e str>>;
+
+/// Settings of which there are several values, and none that most hosts have: then nothing tells who is set
+/// wrongly, if anybody is.
+pub(super) fn split(evidence: &Evidence, fabric: &Fabric) -> Vec<String> {
+    let settings = settings(evidence, fabric);
+    let split = settings.iter().filter(|(_, values)| is_split(values));
+    let told = split.map(|(setting, values)| {
+        let of = |(value, hosts): (&String, &BTreeSet<&str>)| match hosts.first() {
+            Some(only) if hosts.len() == 1 => format!("{value} on {only}"),
+            _ => format!("{value} on {} hosts", hosts.len()),
+        };
+        let values: Vec<_> = values.iter().map(of).collect();
+        format!(
+            "{setting} is {}: who is set wrongly, nothing tells",
+            values.join(", ")
+        )
+    });
+    told.collect()
+}
+
+/// Not where each of many has a value of its own, as of names, or a host has several, as of several ports.
+fn is_split(values: &Values<'_>) -> bool {
+    let all: usize = values.values().map(BTreeSet::len).sum();
+    let hosts: BTreeSet<_> = values.values().flatten().collect();
+    let is_own = values.len() == all && all >= FEWEST;
+    values.len() > 1 && hosts.len() == all && !is_own && usual(values).is_none()
+}
+
+/// As hosts say, and their ports.
+fn settings<'e>(evidence: &'e Evidence, fabric: &Fabric) -> BTreeMap<String, Values<'e>> {
+    let mut values: BTreeMap<String, Values<'e>> = BTreeMap::new();
     let mut note = |setting: &str, value: String, host| {
         let of_setting = values.entry(setting.to_owned()).or_default();
         of_setting.entry(value).or_default().insert(host);
@@ -52,8 +96,17 @@ fn lint(evidence: &Evidence) -> Vec<Cause> {
             note(setting, value.clone(), host.host.as_str());
         }
     }
-    let is_host = |port: &&PortFacts| evidence.hosts.iter().any(|host| host.host == port.node);
+    let told = evidence.hosts.iter();
+    let with_mtu = told.filter(|host| host.settings.contains_key("MTU"));
+    let with_mtu: BTreeSet<_> = with_mtu.map(|host| &host.host).collect();
+    let is_host = |port: &&PortFacts| {
+        let node = fabric.find(&port.node);
+        node.is_some_and(|node| fabric.node(node).role.is_endpoint())
+    };
     for port in evidence.ports.iter().filter(is_host) {
+        if let Some(bytes) = port.mtu_bytes.filter(|_| !with_mtu.contains(&port.node)) {
+            note("MTU", bytes.to_string(), &port.node);
+        }
         if let Some(gbps) = port.speed_gbps {
             note("NIC speed", rate(gbps).to_string(), &port.node);
         }
@@ -61,30 +114,58 @@ fn lint(evidence: &Evidence) -> Vec<Cause> {
             note("FEC", fec.clone(), &port.node);
         }
     }
-    let settings = values.iter();
-    settings
-        .flat_map(|(setting, values)| odd_ones(setting, values))
-        .collect()
+    values
 }
 
-fn odd_ones(setting: &str, values: &BTreeMap<String, BTreeSet<&str>>) -> Vec<Cause> {
+/// What most hosts have, and who they are.
+fn usual<'v, 'e>(values: &'v Values<'e>) -> Option<(&'v String, &'v BTreeSet<&'e str>)> {
     let all: usize = values.values().map(BTreeSet::len).sum();
     let usual = values.iter().max_by_key(|(_, hosts)| hosts.len());
-    let Some((usual, most)) = usual.filter(|(_, most)| all >= FEWEST && 2 * most.len() > all)
-    else {
+    usual.filter(|(_, most)| all >= FEWEST && 2 * most.len() > all)
+}
+
+fn odd_ones(setting: &str, values: &Values<'_>) -> Vec<Cause> {
+    let Some((usual, most)) = usual(values) else {
         return Vec::new();
     };
+    let all: usize = values.values().map(BTreeSet::len).sum();
     let odd = values.iter().filter(|(value, _)| *value != usual);
-    let finding = |value: &str, host: &str| {
-        let said = format!("{setting} is {value}, and {usual} on {} others", most.len());
+    let finding = |hosts: &[&str], said: String| {
         let confidence = 0.6 + 0.35 * most.len() as f64 / all as f64;
         let class = match setting {
             "MTU" => Class::MtuMismatch,
             _ => Class::ConfigurationMismatch,
         };
-        class.cause(Subject::Host(host.to_owned()), confidence, said)
+        let hosts = hosts.iter().map(|host| Subject::Host((*host).to_owned()));
+        let mut hosts: Vec<_> = hosts.collect();
+        let subject = match hosts.len() {
+            1 => hosts.remove(0),
+            _ => Subject::all(hosts),
+        };
+        class.cause(subject, confidence, said)
     };
-    let findings =
-        odd.flat_map(|(value, hosts)| hosts.iter().map(move |host| finding(value, host)));
-    findings.collect()
+    let mut findings = Vec::new();
+    for (value, hosts) in odd {
+        let hosts: Vec<_> = hosts.iter().copied().collect();
+        let others = format!("and {usual} on {} others", most.len());
+        if all >= FEWEST_OF_GROUPS && hosts.len() as f64 >= LEAST_GROUP * all as f64 {
+            let said = format!("{setting} is {value} on {}, {others}", group(&hosts));
+            findings.push(finding(&hosts, said));
+        } else {
+            let said = || format!("{setting} is {value}, {others}");
+            findings.extend(hosts.iter().map(|host| finding(&[*host], said())));
+        }
+    }
+    findings
+}
+
+fn group(hosts: &[&str]) -> String {
+    let named = hosts[..hosts.len().min(MOST_NAMED)].join(", ");
+    let more = hosts.len().saturating_sub(MOST_NAMED);
+    let more = (more > 0).then(|| format!(" and {more} more"));
+    format!(
+        "{} hosts ({named}{})",
+        hosts.len(),
+        more.unwrap_or_default()
+    )
 }

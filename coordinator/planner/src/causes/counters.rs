@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
 
-use super::evidence::{Evidence, EvidenceError, PortFacts, link_of, subject_at, subject_of};
+use super::error::EvidenceError;
+use super::evidence::{Evidence, PortFacts, link_of, subject_at, subject_of};
 use super::passages::shared;
 use super::{Cause, Class, Subject, cables};
 
@@ -126,7 +127,7 @@ fn deadlock(evidence: &Evidence, fabric: &Fabric) -> Option<Cause> {
         circle.join(", ")
     );
     let members = circle.iter().map(|node| subject_at(fabric, node));
-    let subject = Subject::either(members);
+    let subject = Subject::all(members);
     Some(Class::PfcDeadlock.cause(subject, 0.95, said))
 }
 

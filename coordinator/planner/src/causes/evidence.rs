@@ -9,6 +9,7 @@ use reweave_common::snapshot::Hop;
 use serde::Deserialize;
 
 use super::Subject;
+use super::error::EvidenceError;
 use super::passages::{Passage, passage, passages};
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -203,102 +204,8 @@ pub struct PairFacts {
     pub gbps: f64,
 }
 
-/// Evidence that does not fit the fabric.
-#[derive(Debug, Clone, PartialEq)]
-pub enum EvidenceError {
-    NoSuchNode {
-        name: String,
-    },
-    NotLinked {
-        a: String,
-        b: String,
-    },
-    /// A link of that name joins others, or there is none.
-    NoSuchLink {
-        link: String,
-        a: String,
-        b: String,
-    },
-    /// A link is named for other hops than there are.
-    OtherHops {
-        path: String,
-        hops: usize,
-        links: usize,
-    },
-    NoHost {
-        name: String,
-    },
-    NoSuchRank {
-        job: String,
-        rank: usize,
-    },
-    MoreLostThanSent {
-        path: String,
-    },
-    OtherEnds {
-        path: String,
-        hosts: [String; 2],
-    },
-    /// A figure that nothing can have.
-    NotPossible {
-        what: &'static str,
-        of: String,
-        value: f64,
-    },
-    /// Nobody knows what such a series is of.
-    NoSuchSeries {
-        of: String,
-    },
-    /// Two that speak of the same, and say other things.
-    Contradiction {
-        of: String,
-    },
-}
-
-impl fmt::Display for EvidenceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSuchNode { name } => write!(f, "the fabric has no node named {name:?}"),
-            Self::NotLinked { a, b } => write!(f, "{a} and {b} are not linked in the fabric"),
-            Self::NoSuchLink { link, a, b } => write!(f, "no link {link} joins {a} and {b}"),
-            Self::OtherHops { path, hops, links } => {
-                write!(f, "{path} has {hops} hops, and {links} links are named")
-            }
-            Self::NoHost { name } => write!(f, "{name} is a switch, and no host"),
-            Self::NoSuchRank { job, rank } => write!(f, "job {job} has no rank {rank}"),
-            Self::MoreLostThanSent { path } => {
-                write!(f, "more probes were lost than sent over {path}")
-            }
-            Self::OtherEnds {
-                path,
-                hosts: [from, to],
-            } => {
-                write!(f, "{path} does not lead from {from} to {to}")
-            }
-            Self::NotPossible { what, of, value } if value.abs() < MANY_DIGITS => {
-                write!(f, "{what} of {of} cannot be {value}")
-            }
-            Self::NotPossible { what, of, value } => {
-                write!(f, "{what} of {of} cannot be {value:e}")
-            }
-            Self::NoSuchSeries { of } => {
-                let known = KNOWN_SERIES.join(", ");
-                write!(
-                    f,
-                    "{of:?} is nothing that a series is of: there are {known}"
-                )
-            }
-            Self::Contradiction { of } => write!(f, "{of} is given twice, and not the same"),
-        }
-    }
-}
-
-impl std::error::Error for EvidenceError {}
-
 /// What a series may be of.
 pub(super) const KNOWN_SERIES: [&str; 4] = ["latency_us", "loss", "errors", "corrected_bit_share"];
-/// Larger figures are told by their powers of ten.
-const MANY_DIGITS: f64 = 1e16;
 /// What stands for a node that is not known.
 pub(super) const UNKNOWN: &str = "*";
 
@@ -442,7 +349,7 @@ impl Evidence {
             Subject::Link { ends, link } => {
                 over(job, link) || ends.iter().any(|end| on_host(job, end))
             }
-            Subject::Ambiguous(_) => false,
+            Subject::Ambiguous(_) | Subject::All(_) => false,
         };
         let mut named: Vec<_> = self
             .jobs
@@ -450,7 +357,7 @@ impl Evidence {
             .filter(hurt)
             .map(|job| job.job.clone())
             .collect();
-        if let Subject::Ambiguous(_) = subject {
+        if let Subject::Ambiguous(_) | Subject::All(_) = subject {
             named = subject
                 .each()
                 .iter()

@@ -4,14 +4,15 @@
 //! A job tells of its collectives itself, or its traffic shows what its hosts send each other in each
 //! iteration.
 
+use std::collections::BTreeSet;
+
 use reweave_common::fabric::Fabric;
 use reweave_common::operator::Explanation;
 use reweave_common::rhythm::{Beat, Shape};
 use reweave_common::units::Rate;
 
-use super::evidence::{
-    CollectiveFacts, Evidence, EvidenceError, JobFacts, PairTime, UNKNOWN, subject_of,
-};
+use super::error::EvidenceError;
+use super::evidence::{CollectiveFacts, Evidence, JobFacts, PairTime, UNKNOWN, subject_of};
 use super::passages::{Passage, Way};
 use super::{Cause, Class, Subject, diagnose};
 
@@ -80,9 +81,15 @@ pub fn explain(
             .collect(),
         ..Explanation::default()
     };
-    let way = Way {
-        nodes: pair.path.clone(),
-        links: pair.links.clone(),
+    let way = match pair.path.is_empty() {
+        true => {
+            let ways = ways_between(evidence, job, &explanation.hosts);
+            supposed(&mut explanation, &ways, fabric, &findings)?
+        }
+        false => Way {
+            nodes: pair.path.clone(),
+            links: pair.links.clone(),
+        },
     };
     blame(&mut explanation, &way, fabric, &findings)?;
     if explanation.cause.is_none() && is_even(&explanation) {
@@ -122,6 +129,29 @@ fn silent<'e>(
     let longer = collectives(evidence, job).filter(|(_, it)| it.ms > slowest.ms);
     longer.map(|(_, CollectiveFacts { name, ms, .. })| {
         format!("{name} took longer, {ms:.3} ms, and does not say between whom")
+    })
+}
+
+/// Those of the job's own flows, or else of probes.
+fn ways_between(evidence: &Evidence, job: &str, ends: &[String; 2]) -> Vec<Way> {
+    let flows = evidence.flows.iter();
+    let own = flows.filter(|it| it.job.as_deref() == Some(job));
+    let own = own.filter_map(|it| way_between(&it.path, &it.links, ends));
+    let mut ways: BTreeSet<_> = own.collect();
+    if ways.is_empty() {
+        let probes = evidence.probes.iter();
+        ways.extend(probes.filter_map(|it| way_between(&it.path, &it.links, ends)));
+    }
+    ways.into_iter().collect()
+}
+
+/// The part of a way that leads from one to the other.
+fn way_between(nodes: &[String], links: &[String], [from, to]: &[String; 2]) -> Option<Way> {
+    let first = nodes.iter().position(|it| it == from)?;
+    let last = first + nodes[first..].iter().position(|it| it == to)?;
+    Some(Way {
+        nodes: nodes[first..=last].to_vec(),
+        links: links.get(first..last).unwrap_or_default().to_vec(),
     })
 }
 
@@ -207,7 +237,7 @@ pub fn explain_exchange(
     Ok(Some(explanation))
 }
 
-/// By the ways of probes: those over what is wrong, if there are some, as far as they agree.
+/// By ways that others take: those over what is wrong, if there are some, as far as they agree.
 fn supposed(
     told: &mut Explanation,
     ways: &[Way],
@@ -227,7 +257,7 @@ fn supposed(
     let (some, all) = (suspect.len(), ways.len());
     if (1..all).contains(&some) {
         told.doubts.push(format!(
-            "its own way is not known: {some} of the {all} that probes take there lead over what is named"
+            "its own way is not known: {some} of the {all} that are known to lead there lead over what is named"
         ));
     }
     let ways = if some > 0 { &suspect } else { ways };
@@ -325,7 +355,7 @@ fn slows(class: Class) -> bool {
 fn distance(subject: &Subject) -> u8 {
     match subject {
         Subject::Hop { .. } | Subject::Link { .. } | Subject::Pair(_) => 0,
-        Subject::Ambiguous(_) => 1,
+        Subject::Ambiguous(_) | Subject::All(_) => 1,
         Subject::Host(_) | Subject::Switch(_) => 2,
         Subject::Job(_) => 3,
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::Fabric;
 use reweave_common::snapshot::Hop;
 
-use super::check::comes_twice;
-use super::evidence::{Evidence, EvidenceError, hops, subject_of};
-use super::passages::shared;
+use super::error::EvidenceError;
+use super::evidence::{Evidence, JobFacts, hops, subject_of};
+use super::passages::{comes_twice, passage, shared};
 use super::routes::rate;
 use super::{Cause, Class, Subject, cables, change, jobs};
 
@@ -76,29 +76,23 @@ fn either(fabric: &Fabric, hops: &[Hop]) -> Subject {
     }
 }
 
-/// What flows bring now and jobs will bring when they start, hop by hop; parallel links are one.
+/// What links carry now and jobs will bring when they start, hop by hop; parallel links are one.
 fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let mut now: BTreeMap<Hop, f64> = BTreeMap::new();
-    let arriving = evidence.flows.iter();
-    for flow in arriving.filter(|it| comes_twice(&it.path).is_none()) {
-        for hop in hops(fabric, &flow.path)? {
-            *now.entry(hop).or_default() += flow.gbps;
-        }
-    }
+    let counted = counted(evidence, fabric)?;
     let mut findings = Vec::new();
-    for job in &evidence.jobs {
-        let mut more: BTreeMap<Hop, f64> = BTreeMap::new();
-        for demand in &job.will_send {
-            for hop in hops(fabric, &demand.path)? {
-                *more.entry(hop).or_default() += demand.gbps;
-            }
-        }
-        for (hop, more) in more {
+    for job in evidence.jobs.iter().filter(|it| !it.will_send.is_empty()) {
+        let (own, others) = carried(evidence, fabric, &job.job)?;
+        for (hop, more) in to_come(job, fabric)? {
             let abreast = abreast(fabric, hop);
             let rates = abreast.iter().map(|it| fabric.link(it.link).rate.gbps());
             let capacity: f64 = rates.sum();
-            let now = now.get(&hop).copied().unwrap_or(0.0);
-            if now < FULL * capacity && now + more >= FULL * capacity {
+            let of = |flows: &Loads| flows.get(&hop).copied().unwrap_or(0.0);
+            let counted: f64 = abreast.iter().filter_map(|it| counted.get(it)).sum();
+            // Flows that are listed are counted as well.
+            let now = of(&others).max(counted - of(&own));
+            // Of what is full a little more is no news.
+            let is_news = now < FULL * capacity || more >= (1.0 - FULL) * capacity;
+            if is_news && now + more >= FULL * capacity {
                 let [now, capacity, more] = [now, capacity, more].map(rate);
                 let said = format!(
                     "it carries {now} of {capacity}, and job {} will bring {more} more",
@@ -109,4 +103,48 @@ fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Eviden
         }
     }
     Ok(findings)
+}
+
+/// Gb/s by hop, parallel links by the first.
+type Loads = BTreeMap<Hop, f64>;
+
+/// What ports say that they send, each link by itself; who says it twice sends it once.
+fn counted(evidence: &Evidence, fabric: &Fabric) -> Result<Loads, EvidenceError> {
+    let mut counted = Loads::new();
+    for port in &evidence.ports {
+        let outgoing = passage(fabric, [&port.node, &port.peer], port.link.as_deref())?;
+        let most = counted.entry(outgoing.hop).or_default();
+        *most = port.sent_gbps.unwrap_or(0.0).max(*most);
+    }
+    Ok(counted)
+}
+
+/// What listed flows bring: those of this job, and all others.
+fn carried(
+    evidence: &Evidence,
+    fabric: &Fabric,
+    job: &str,
+) -> Result<(Loads, Loads), EvidenceError> {
+    let (mut own, mut others) = (Loads::new(), Loads::new());
+    let arriving = evidence.flows.iter();
+    for flow in arriving.filter(|it| comes_twice(&it.path).is_none()) {
+        let loads = match flow.job.as_deref() == Some(job) {
+            true => &mut own,
+            false => &mut others,
+        };
+        for hop in hops(fabric, &flow.path)? {
+            *loads.entry(hop).or_default() += flow.gbps;
+        }
+    }
+    Ok((own, others))
+}
+
+fn to_come(job: &JobFacts, fabric: &Fabric) -> Result<Loads, EvidenceError> {
+    let mut more = Loads::new();
+    for demand in &job.will_send {
+        for hop in hops(fabric, &demand.path)? {
+            *more.entry(hop).or_default() += demand.gbps;
+        }
+    }
+    Ok(more)
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::Fabric;
 
-use super::evidence::{Evidence, EvidenceError, FlowFacts, HostFacts};
+use super::error::EvidenceError;
+use super::evidence::{Evidence, FlowFacts, HostFacts};
 use super::routes::{ELEPHANT, Loads, Sent, rate};
 use super::{Cause, Class, Subject};
 

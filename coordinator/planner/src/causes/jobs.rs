@@ -3,7 +3,8 @@
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 
-use super::evidence::{Evidence, EvidenceError, JobFacts, node};
+use super::error::EvidenceError;
+use super::evidence::{Evidence, JobFacts, node};
 use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
 
@@ -68,18 +69,23 @@ fn tensor(job: &JobFacts) -> Option<Cause> {
 
 /// Stages that follow each other in other racks, more often than the racks make it needed.
 fn pipeline(job: &JobFacts, racks: &[NodeId]) -> Option<Cause> {
-    let of_stage: Vec<_> = job
-        .pipeline_stages
+    let pipelines = pipelines(job, racks);
+    let steps = pipelines.iter().flat_map(|racks| racks.windows(2));
+    let crossings = steps.filter(|pair| pair[0] != pair[1]).count();
+    let needed = pipelines
         .iter()
-        .filter_map(|stage| Some(racks[*stage.first()?]))
-        .collect();
-    let crossings = of_stage
-        .windows(2)
-        .filter(|pair| pair[0] != pair[1])
-        .count();
-    let needed = distinct(&of_stage).saturating_sub(1);
+        .map(|racks| distinct(racks).saturating_sub(1));
+    let needed: usize = needed.sum();
     let said = format!("stages cross racks {crossings} times, {needed} would do");
     (crossings > needed).then(|| Class::PipelineAcrossSpine.cause(job.subject(), 0.85, said))
+}
+
+/// By pipeline, of which each stage has a rank in its turn: the racks of its stages.
+fn pipelines(job: &JobFacts, racks: &[NodeId]) -> Vec<Vec<NodeId>> {
+    let stages = job.pipeline_stages.iter().filter(|it| !it.is_empty());
+    let pipelines = stages.clone().map(Vec::len).min().unwrap_or(0);
+    let along = |nth: usize| stages.clone().map(|stage| racks[stage[nth]]).collect();
+    (0..pipelines).map(along).collect()
 }
 
 fn order(job: &JobFacts, racks: &[NodeId]) -> Option<Cause> {

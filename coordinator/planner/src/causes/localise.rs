@@ -4,18 +4,10 @@
 //! it alone loses more than the rest. The likeliest goes first, and with it all probes that crossed it;
 //! what is left is weighed again. What is nearly as likely cannot be told apart from it.
 
-use std::collections::BTreeMap;
-
-use reweave_common::fabric::{Fabric, Role};
-use reweave_common::ids::{LinkId, NodeId};
-
-use super::change::WORTH_A_WORD;
-use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN, link_of, subject_of};
-use super::passages::{Passage, passages};
-use super::vanished::Vanished;
+use super::ports::{by_cable, by_links, by_ports};
+use super::together::{explain_more, with_all_of_cut_off, without_direction};
 use super::votes::{Cast, Ground, Votes};
-use super::{Cause, Class, Sifted, Subject, cables};
-use crate::paths::{Atlas, HopIndex};
+use crate::paths::HopIndex;
 
 /// Probes of one flow and the hops they crossed, there and back.
 #[derive(Debug, Clone, Default)]
@@ -50,12 +42,10 @@ pub struct Culprit {
     pub evidence: f64,
 }
 
-/// Fewer lost probes than these say nothing.
-const FEWEST_LOST: u64 = 3;
 /// One false alarm in so many looks at one suspect: e^16.
 const LEAST_EVIDENCE: f64 = 16.0;
 /// Twenty times less likely is another matter.
-const AMBIGUOUS: f64 = 3.0;
+pub(super) const AMBIGUOUS: f64 = 3.0;
 /// A host that loses both ways may have lost one way alone by chance: as with so many coins in a row, 12.
 const CLEARS_HOST: f64 = 8.0;
 /// By chance, ports of a switch differ by less.
@@ -65,9 +55,32 @@ const CLEARLY_MORE: f64 = 4.0;
 const MOST_CULPRITS: usize = 16;
 
 pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {
-    let mut left: Vec<&Probe> = probes.iter().filter(|probe| probe.sent > 0).collect();
+    let sent: Vec<&Probe> = probes.iter().filter(|probe| probe.sent > 0).collect();
+    let mut culprits = one_by_one(ground, &sent, Order::Likeliest);
+    // Where something comes through on every way, nothing is dead.
+    if sent.iter().any(|it| is_dead([it.sent, it.lost])) {
+        let dead_first = one_by_one(ground, &sent, Order::DeadFirst);
+        if explain_more(&dead_first, &culprits, &sent, ground) {
+            culprits = dead_first;
+        }
+    }
+    let culprits = without_direction(culprits, &sent, ground);
+    with_all_of_cut_off(culprits, &sent, ground)
+}
+
+/// Who is named before others.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    Likeliest,
+    /// Who lets nothing through, as long as there are any: what several of them take from one host may be more
+    /// than each of them takes.
+    DeadFirst,
+}
+
+fn one_by_one(ground: &Ground, probes: &[&Probe], order: Order) -> Vec<Culprit> {
+    let mut left = probes.to_vec();
     let mut culprits = Vec::new();
-    while let Some(culprit) = likeliest(ground, &left) {
+    while let Some(culprit) = likeliest(ground, &left, order) {
         let first = culprit.suspects[0];
         left.retain(|probe| !first.touches(probe, ground));
         culprits.push(culprit);
@@ -78,26 +91,29 @@ pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {
     culprits
 }
 
-fn likeliest(ground: &Ground, probes: &[&Probe]) -> Option<Culprit> {
-    let mut all = Votes::default();
-    probes.iter().for_each(|probe| all.add(probe));
+fn likeliest(ground: &Ground, probes: &[&Probe], order: Order) -> Option<Culprit> {
     let cast = ground.cast(probes);
-    let weighed = weighed(ground, &cast, all);
-    weighed.first().filter(|best| best.0 >= LEAST_EVIDENCE)?;
-    let host = host_behind(&weighed, probes, ground);
+    let mut weighed = weighed(&cast, probes, ground);
+    if let Order::DeadFirst = order {
+        dead_alone(&mut weighed, &cast);
+    }
+    let weighed = &weighed[weighed.iter().position(|it| is_convincing(it, &cast))?..];
+    let host = host_behind(weighed, probes, ground);
     let (weighed, open) = match host {
         Some((place, true)) => (&weighed[place..], None),
-        open => (&weighed[..], open.map(|(place, _)| weighed[place].1)),
+        open => (weighed, open.map(|(place, _)| weighed[place].1)),
     };
     let &(evidence, first, votes) = weighed.first()?;
     let is_near = |it: &&Weighed| it.0 > evidence - first.margin(it.1, ground);
     let near = weighed.iter().filter(is_near);
     let near = near.filter(|it| it.1 == first || !is_apart(it.1, first, probes, ground));
-    let mut suspects: Vec<_> = near.map(|it| it.1).collect();
-    suspects.extend(links_behind(weighed, all, probes, ground));
-    suspects.extend(port_behind(weighed, &cast, ground));
+    let near: Vec<_> = near.map(|it| it.1).collect();
+    let is_told = |it: &Suspect| !is_behind_host(*it, &near, probes, ground);
+    let mut suspects: Vec<_> = near.iter().copied().filter(is_told).collect();
+    suspects.extend(parts_behind(weighed, &cast, probes, ground));
     let may_be_host = open.is_some_and(|host| !suspects.contains(&host));
     suspects.extend(open.filter(|_| may_be_host));
+    suspects.extend(cables_between(&suspects, ground));
     let is_likely = |it: &Suspect| {
         let mut likely = weighed.iter();
         likely.any(|(weight, suspect, _)| suspect == it && *weight > evidence - AMBIGUOUS)
@@ -111,14 +127,40 @@ fn likeliest(ground: &Ground, probes: &[&Probe]) -> Option<Culprit> {
     if let Some(node) = suspects.iter().position(goes_first) {
         suspects[..=node].rotate_right(1);
     }
-    Some(Culprit {
+    let mut culprit = Culprit {
         suspects,
         may_be_host,
         sent: votes.sent,
         lost: votes.lost,
-        elsewhere: all.without(votes).share(),
+        elsewhere: cast.all.without(votes).share(),
         evidence,
-    })
+    };
+    if let Suspect::Host(host) = first
+        && let Some((cables, ahead)) = by_cable(host, &cast, probes, ground)
+    {
+        culprit.weigh_cables(cables, ahead, probes, ground);
+    }
+    Some(culprit)
+}
+
+/// Leaves those that let least through, if any lets hardly anything through for sure.
+fn dead_alone(weighed: &mut Vec<Weighed>, cast: &Cast) {
+    let is_dead = |it: &&Weighed| is_dead([it.2.sent, it.2.lost]) && is_convincing(it, cast);
+    let by_share = |a: &&Weighed, b: &&Weighed| a.2.share().total_cmp(&b.2.share());
+    if let Some(&(_, _, least)) = weighed.iter().filter(is_dead).max_by(by_share) {
+        weighed.retain(|(_, _, votes)| votes.evidence(least) < AMBIGUOUS);
+    }
+}
+
+/// Whether hardly any come through.
+pub(super) fn is_dead([sent, lost]: [u64; 2]) -> bool {
+    lost * 10 >= sent * 9
+}
+
+/// Whether it is by chance neither that these losses are where it is, nor that long ways are.
+fn is_convincing(&(evidence, _, votes): &Weighed, cast: &Cast) -> bool {
+    let rest = cast.all.without(votes);
+    evidence.min(votes.evidence_by_crossings(rest)) >= LEAST_EVIDENCE
 }
 
 /// Whether it loses probes that do not come by the other one: then it is not that they cannot be told
@@ -129,20 +171,43 @@ fn is_apart(suspect: Suspect, other: Suspect, probes: &[&Probe], ground: &Ground
     suspect.outweighs(&elsewhere, LEAST_EVIDENCE, ground)
 }
 
+/// Whether one of these hosts sends or answers all that comes by there, and loses others of its probes too: then
+/// there is more wrong with it than this one direction of its link. Where none come by otherwise, as where only
+/// the way there and back is known, nothing tells the two apart.
+fn is_behind_host(suspect: Suspect, near: &[Suspect], probes: &[&Probe], ground: &Ground) -> bool {
+    let (over, others): (Vec<&Probe>, Vec<&Probe>) = probes
+        .iter()
+        .copied()
+        .partition(|it| suspect.touches(it, ground));
+    let is_it = |host: &Suspect| {
+        let is_end = over.iter().all(|it| host.touches(it, ground));
+        is_end && host.outweighs(&others, AMBIGUOUS, ground)
+    };
+    let is_hop = matches!(suspect, Suspect::Hop(_));
+    let mut hosts = near.iter().filter(|it| matches!(it, Suspect::Host(_)));
+    is_hop && hosts.any(is_it)
+}
+
 /// How much likelier the losses are with a suspect, and the probes that it touches.
 type Weighed = (f64, Suspect, Votes);
 
 /// All that lose more than the rest, those with most evidence first. Of equals hosts stay ahead, and
 /// switches of links.
-fn weighed(ground: &Ground, cast: &Cast, all: Votes) -> Vec<Weighed> {
+fn weighed(cast: &Cast, probes: &[&Probe], ground: &Ground) -> Vec<Weighed> {
     let hosts = (0..).map(Suspect::Host).zip(&cast.hosts);
     let switches = (0..).map(Suspect::Switch).zip(&cast.switches);
     let hops = (0..).map(Suspect::Hop).zip(&cast.hops);
     let suspects = hosts.chain(switches).chain(hops);
     let weighed =
-        suspects.filter_map(|(suspect, &votes)| Some((weight(votes, all)?, suspect, votes)));
-    let may_be = |(_, suspect, _): &Weighed| match *suspect {
-        Suspect::Switch(switch) => cast.unevenness(switch, ground) < CLEARS_SWITCH,
+        suspects.filter_map(|(suspect, &votes)| Some((votes.against(cast.all)?, suspect, votes)));
+    let may_be = |(weight, suspect, _): &Weighed| match *suspect {
+        // What has less can be named beside nothing.
+        Suspect::Switch(switch) if *weight > LEAST_EVIDENCE - CLEARS_SWITCH => {
+            by_ports(switch, cast, probes, ground) < CLEARS_SWITCH
+        }
+        Suspect::Host(host) if *weight > LEAST_EVIDENCE - CLEARS_HOST => {
+            by_links(host, cast, probes, ground) - *weight < CLEARS_HOST
+        }
         _ => true,
     };
     let mut weighed: Vec<_> = weighed.filter(may_be).collect();
@@ -150,39 +215,54 @@ fn weighed(ground: &Ground, cast: &Cast, all: Votes) -> Vec<Weighed> {
     weighed
 }
 
-/// None where no more is lost than elsewhere.
-fn weight(votes: Votes, all: Votes) -> Option<f64> {
-    let rest = all.without(votes);
-    let suspicious = votes.lost >= FEWEST_LOST && votes.share() > rest.share();
-    suspicious.then(|| votes.evidence(rest))
-}
-
-/// Links of a switch that lose as much both ways as it does: a spine between two leaves may be either of
-/// its two cables.
-fn links_behind(
+/// What it may be of a switch that is likeliest as a whole.
+fn parts_behind(
     weighed: &[Weighed],
-    all: Votes,
+    cast: &Cast,
     probes: &[&Probe],
     ground: &Ground,
 ) -> Vec<Suspect> {
     let (evidence, Suspect::Switch(switch), _) = weighed[0] else {
         return Vec::new();
     };
-    let links = ground.links_of(switch).into_iter().map(Suspect::Link);
-    let is_near = |link: &Suspect| {
-        let weight = weight(link.votes(probes, ground), all);
-        weight.is_some_and(|weight| weight > evidence - CLEARS_HOST)
-    };
-    links.filter(is_near).collect()
+    let links = links_behind(switch, evidence, cast, ground);
+    match links.is_empty() && by_ports(switch, cast, probes, ground) > -AMBIGUOUS {
+        true => port_behind(switch, weighed, ground).into_iter().collect(),
+        false => links,
+    }
 }
 
-/// The likeliest hop at a switch some of whose ports lose more than others, and not by enough to clear it.
-fn port_behind(weighed: &[Weighed], cast: &Cast, ground: &Ground) -> Option<Suspect> {
-    let (_, Suspect::Switch(switch), _) = weighed[0] else {
-        return None;
+/// Links of a switch that lose as much both ways as it does: a spine between two leaves may be either of
+/// its two cables.
+fn links_behind(switch: usize, evidence: f64, cast: &Cast, ground: &Ground) -> Vec<Suspect> {
+    let is_near = |link: &HopIndex| {
+        let weight = cast.links[link / 2].against(cast.all);
+        weight.is_some_and(|weight| weight > evidence - CLEARS_HOST)
     };
-    let is_uneven = cast.unevenness(switch, ground) > AMBIGUOUS;
-    let mut others = weighed.iter().map(|it| it.1).filter(|_| is_uneven);
+    let links = ground.links_of(switch).into_iter();
+    links.filter(is_near).map(Suspect::Link).collect()
+}
+
+/// Whoever cannot tell a host from the switch that it hangs on, cannot tell what joins them either: a leaf of one host.
+fn cables_between(suspects: &[Suspect], ground: &Ground) -> Vec<Suspect> {
+    let of_host = |it: &Suspect| match *it {
+        Suspect::Host(host) => ground.cables.get(host),
+        _ => None,
+    };
+    let cables = suspects.iter().filter_map(of_host).flatten();
+    let to_suspect = cables.filter(|&&cable| {
+        let mut ends = ground.switches[cable].into_iter().flatten();
+        ends.any(|switch| suspects.contains(&Suspect::Switch(switch)))
+    });
+    let links = to_suspect.map(|&cable| Suspect::Link(cable));
+    links
+        .filter(|it| !suspects.iter().any(|other| other.is_way_of(*it)))
+        .collect()
+}
+
+/// The likeliest hop at a switch.
+fn port_behind(switch: usize, weighed: &[Weighed], ground: &Ground) -> Option<Suspect> {
+    let mut others = weighed.iter().map(|it| it.1);
     others.find(|it| matches!(*it, Suspect::Hop(hop) if ground.is_at(hop, switch)))
 }
 
@@ -213,12 +293,32 @@ fn host_behind(weighed: &[Weighed], probes: &[&Probe], ground: &Ground) -> Optio
 }
 
 impl Culprit {
+    /// A host's cables are named instead of it where one explains the losses far better, and beside it where one
+    /// explains them hardly worse.
+    fn weigh_cables(
+        &mut self,
+        mut cables: Vec<Suspect>,
+        ahead: f64,
+        probes: &[&Probe],
+        ground: &Ground,
+    ) {
+        if ahead >= CLEARS_HOST {
+            let votes = cables[0].votes(probes, ground);
+            (self.sent, self.lost) = (votes.sent, votes.lost);
+            self.suspects = cables;
+        } else if ahead > -AMBIGUOUS {
+            cables.retain(|cable| !self.suspects.iter().any(|it| it.is_way_of(*cable)));
+            self.suspects.extend(cables);
+        }
+    }
+
     /// Whether they lose such different shares that they are two troubles: neither by chance, nor by
     /// little.
-    fn differs_from(&self, other: &Self) -> bool {
+    pub(super) fn differs_from(&self, other: &Self) -> bool {
         let [one, other] = [self, other].map(|it| Votes {
             sent: it.sent,
             lost: it.lost,
+            crossings: 0,
         });
         let [less, more] = [
             one.share().min(other.share()),
@@ -231,18 +331,15 @@ impl Culprit {
 impl Suspect {
     /// Whether it loses more of these probes than the rest of them, and by so much evidence.
     fn outweighs(self, probes: &[&Probe], least: f64, ground: &Ground) -> bool {
-        let mut all = Votes::default();
-        probes.iter().for_each(|probe| all.add(probe));
+        let all = Votes::of(probes.iter().copied());
         let votes = self.votes(probes, ground);
         let rest = all.without(votes);
         votes.share() > rest.share() && votes.evidence(rest) >= least
     }
 
-    fn votes(self, probes: &[&Probe], ground: &Ground) -> Votes {
-        let mut votes = Votes::default();
+    pub(super) fn votes(self, probes: &[&Probe], ground: &Ground) -> Votes {
         let touched = probes.iter().filter(|it| self.touches(it, ground));
-        touched.for_each(|probe| votes.add(probe));
-        votes
+        Votes::of(touched.copied())
     }
 
     pub(super) fn touches(self, probe: &Probe, ground: &Ground) -> bool {
@@ -254,6 +351,11 @@ impl Suspect {
         }
     }
 
+    /// Whether it is one direction of that link.
+    fn is_way_of(self, link: Self) -> bool {
+        matches!((self, link), (Self::Hop(hop), Self::Link(link)) if hop / 2 == link / 2)
+    }
+
     /// By how much another one may be less likely and still be it: a switch is cleared of what one of its
     /// ports loses with the same care as a host.
     fn margin(self, other: Self, ground: &Ground) -> f64 {
@@ -262,228 +364,4 @@ impl Suspect {
             _ => AMBIGUOUS,
         }
     }
-}
-
-pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let lost = Lost::of(evidence, fabric)?;
-    let found = lost.culprits.into_iter().map(|(culprit, subjects)| {
-        let mut finding = finding(&culprit, subjects, evidence, fabric);
-        let first = culprit.suspects[0];
-        let supposed = lost.vanished.said_of(first, &lost.ground);
-        finding.evidence.extend(supposed);
-        (finding, culprit)
-    });
-    let is_alike = |one: &Culprit, other: &Culprit| !one.differs_from(other);
-    let mut found = cables::joined(found.collect(), fabric, is_alike);
-    found.extend(lost.vanished.findings(fabric));
-    Ok(found)
-}
-
-/// By link that loses probes, or may be it: the share that it loses.
-pub fn losses(
-    Sifted(evidence): &Sifted,
-    fabric: &Fabric,
-) -> Result<BTreeMap<LinkId, f64>, EvidenceError> {
-    let mut losses = BTreeMap::new();
-    for (culprit, _) in Lost::of(evidence, fabric)?.culprits {
-        let share = culprit.lost as f64 / culprit.sent.max(1) as f64 - culprit.elsewhere;
-        for suspect in &culprit.suspects {
-            if let Suspect::Hop(hop) | Suspect::Link(hop) = suspect {
-                let known: &mut f64 = losses.entry(LinkId::from_index(hop / 2)).or_default();
-                *known = known.max(share);
-            }
-        }
-    }
-    Ok(losses)
-}
-
-/// What is said where many probes got lost, and nothing tells where.
-pub(super) fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> {
-    let lost = Lost::of(evidence, fabric).ok()?;
-    let is_named = !lost.culprits.is_empty() || !lost.vanished.findings(fabric).is_empty();
-    let mut all = Votes::default();
-    lost.probes.iter().for_each(|probe| all.add(probe));
-    let is_much = all.lost >= FEWEST_LOST && all.share() >= WORTH_A_WORD;
-    (is_much && !is_named).then(|| {
-        let Votes { sent, lost } = all;
-        format!("{lost} of {sent} probes got lost, and nothing tells where")
-    })
-}
-
-/// Who loses probes, and of whom it is said.
-type Named = Vec<(Culprit, Vec<Subject>)>;
-
-/// Where probes get lost, those too whose ways are not known to their ends.
-struct Lost {
-    probes: Vec<Probe>,
-    ground: Ground,
-    culprits: Named,
-    vanished: Vanished,
-}
-
-impl Lost {
-    fn of(evidence: &Evidence, fabric: &Fabric) -> Result<Self, EvidenceError> {
-        let mut atlas = Atlas::new(fabric);
-        let mut probes = traced(&atlas, evidence, |probed| Some([probed.sent, probed.lost]))?;
-        let vanished = Vanished::of(&mut atlas, evidence, &probes)?;
-        probes.extend(vanished.placed.iter().cloned());
-        let ground = Ground::of(&atlas);
-        Ok(Self {
-            culprits: named(&atlas, &ground, &probes),
-            probes,
-            ground,
-            vanished,
-        })
-    }
-}
-
-/// Who loses of what is counted of probes on known ways: how many were sent, and lost.
-pub(super) fn by_ways(
-    evidence: &Evidence,
-    fabric: &Fabric,
-    counted: impl Fn(&Probed) -> Option<[u64; 2]>,
-) -> Result<Named, EvidenceError> {
-    let atlas = Atlas::new(fabric);
-    let probes = traced(&atlas, evidence, counted)?;
-    Ok(named(&atlas, &Ground::of(&atlas), &probes))
-}
-
-fn named(atlas: &Atlas<'_>, ground: &Ground, probes: &[Probe]) -> Named {
-    let found = localise(ground, probes).into_iter();
-    let with_subjects = found.map(|culprit| {
-        let subjects = subjects(atlas, &culprit);
-        (culprit, subjects)
-    });
-    with_subjects.collect()
-}
-
-/// Those whose ways are known.
-fn traced(
-    atlas: &Atlas<'_>,
-    evidence: &Evidence,
-    counted: impl Fn(&Probed) -> Option<[u64; 2]>,
-) -> Result<Vec<Probe>, EvidenceError> {
-    let is_known = |it: &&Probed| !it.path.iter().any(|name| name == UNKNOWN);
-    let probes = evidence.probes.iter().filter(is_known);
-    let probe = |probed: &Probed| {
-        let counts = counted(probed)?;
-        Some(crossed(atlas, probed, counts))
-    };
-    probes.filter_map(probe).collect()
-}
-
-fn crossed(
-    atlas: &Atlas<'_>,
-    probed: &Probed,
-    [sent, lost]: [u64; 2],
-) -> Result<Probe, EvidenceError> {
-    let way = passages(atlas.fabric, &probed.path, &probed.links)?;
-    let first = way.first().map(|it| it.hop.from);
-    let first = first.filter(|&node| atlas.fabric.node(node).role != Role::Switch);
-    let ends = [first, farthest(atlas, &way)];
-    let hops = way.iter().flat_map(|it| it.each(atlas.fabric));
-    let mut hops: Vec<_> = hops.map(|hop| atlas.index(hop)).collect();
-    hops.sort_unstable();
-    hops.dedup();
-    Ok(Probe {
-        hops,
-        hosts: ends.map(|node| node.map(NodeId::index)),
-        sent,
-        lost,
-    })
-}
-
-/// Of whom a finding about it speaks.
-fn subjects(atlas: &Atlas<'_>, culprit: &Culprit) -> Vec<Subject> {
-    let fabric = atlas.fabric;
-    let node = |index: usize| fabric.name(NodeId::from_index(index)).to_owned();
-    let subject = |suspect: &Suspect| match *suspect {
-        Suspect::Host(index) => Subject::Host(node(index)),
-        Suspect::Switch(index) => Subject::Switch(node(index)),
-        Suspect::Hop(index) => subject_of(fabric, atlas.hop(index)),
-        Suspect::Link(index) => link_of(fabric, atlas.hop(index)),
-    };
-    let subjects: Vec<_> = culprit.suspects.iter().map(subject).collect();
-    match culprit.may_be_host {
-        true => subjects,
-        false => host_before_link(subjects),
-    }
-}
-
-/// The host at the other end, also where a path leads there and back; but who forwards for others has handed on
-/// what came back.
-fn farthest(atlas: &Atlas<'_>, way: &[Passage]) -> Option<NodeId> {
-    let role = |node: &NodeId| atlas.fabric.node(*node).role;
-    let (first, last) = (way.first()?.hop.from, atlas.far(way.last()?.hop));
-    if last != first {
-        return Some(last).filter(|node| role(node).is_endpoint());
-    }
-    let mut passed = way.iter().map(|it| atlas.far(it.hop));
-    passed.find(|node| role(node) == Role::Host && *node != first)
-}
-
-fn finding(
-    culprit: &Culprit,
-    mut subjects: Vec<Subject>,
-    evidence: &Evidence,
-    fabric: &Fabric,
-) -> Cause {
-    let dropping = dropping(&subjects, evidence, fabric);
-    if let [(place, _)] = dropping[..] {
-        subjects = vec![subjects.swap_remove(place)];
-    }
-    let class = match subjects[0] {
-        Subject::Host(_) => Class::FaultyHost,
-        Subject::Switch(_) => Class::FaultySwitch,
-        _ => Class::LossyLink,
-    };
-    let Culprit { sent, lost, .. } = *culprit;
-    let elsewhere = 100.0 * culprit.elsewhere;
-    let said = format!("{lost} of {sent} probes lost there, {elsewhere:.2} % elsewhere");
-    let confidence = 1.0 / (subjects.len() as f64) * (1.0 - libm::exp(-culprit.evidence / 8.0));
-    let subject = match subjects.len() {
-        1 => subjects.remove(0),
-        _ => Subject::either(subjects),
-    };
-    let mut finding = class.cause(subject, confidence, said);
-    if let [(_, said)] = &dropping[..] {
-        finding.evidence.push(said.clone());
-    }
-    finding
-}
-
-/// Which of several hops drop what they have to send, by the counters of their senders.
-fn dropping(subjects: &[Subject], evidence: &Evidence, fabric: &Fabric) -> Vec<(usize, String)> {
-    let drops = |(place, subject): (usize, &Subject)| match subject {
-        Subject::Hop { from, to, link } => {
-            let mut ports = evidence.ports.iter().filter(|port| port.send_drops > 0);
-            let port = ports.find(|port| {
-                port.node == *from && port.peer == *to && port.may_be_of(fabric, link)
-            })?;
-            let said = format!(
-                "{from} dropped {} packets on the way to {to}",
-                port.send_drops
-            );
-            Some((place, said))
-        }
-        _ => None,
-    };
-    subjects.iter().enumerate().filter_map(drops).collect()
-}
-
-/// A host's own link is the host, as far as probes can tell.
-fn host_before_link(subjects: Vec<Subject>) -> Vec<Subject> {
-    let hosts = subjects.iter().filter_map(|subject| match subject {
-        Subject::Host(host) => Some(host.clone()),
-        _ => None,
-    });
-    let hosts: Vec<_> = hosts.collect();
-    let own = |subject: &Subject| match subject {
-        Subject::Hop { from, to, .. } => hosts.contains(from) || hosts.contains(to),
-        _ => false,
-    };
-    subjects
-        .into_iter()
-        .filter(|subject| !own(subject))
-        .collect()
 }

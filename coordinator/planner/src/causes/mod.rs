@@ -10,29 +10,36 @@ mod change;
 mod check;
 mod configuration;
 mod counters;
+mod error;
 mod evidence;
 mod explain;
 mod forecast;
 mod hosts;
 mod jobs;
 mod localise;
+mod losses;
 mod mtu;
 mod passages;
+mod ports;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod together;
+mod told;
 mod vanished;
 mod votes;
 
 use change::Lossier;
 pub use change::{Change, changes};
 pub use check::Sifted;
+pub use error::EvidenceError;
 pub use evidence::{
-    Demand, Evidence, EvidenceError, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed,
-    Series, Trace, UnsentFacts, subject_of,
+    Demand, Evidence, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed, Series, Trace,
+    UnsentFacts, subject_of,
 };
 pub use explain::{Exchange, ExchangedPair, ToldCollective, explain, explain_exchange};
-pub use localise::{Culprit, Probe, Suspect, localise, losses};
+pub use localise::{Culprit, Probe, Suspect, localise};
+pub use losses::losses;
 pub use passages::Way;
 pub use routes::{BesidePeers, beside_peers};
 pub use votes::Ground;
@@ -61,7 +68,7 @@ fn found(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
     findings.extend(routes::findings(evidence, fabric)?);
     let worse = change::worse(evidence, fabric)?;
     merge_errors(&mut findings, worse.broken, fabric);
-    let lossy = localise::findings(evidence, fabric)?;
+    let lossy = losses::findings(evidence, fabric)?;
     merge_losses(&mut findings, lossy);
     merge_lossier(&mut findings, worse.lossier, fabric);
     findings.extend(jobs::findings(evidence, fabric)?);

@@ -6,10 +6,16 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::Fabric;
 
 use super::cables::whole;
-use super::evidence::{Evidence, EvidenceError, PortFacts, link_of};
-use super::localise::{self, Culprit};
+use super::configuration;
+use super::error::EvidenceError;
+use super::evidence::{Evidence, PortFacts, Probed, link_of};
+use super::localise::{Culprit, is_dead};
+use super::losses::by_ways;
 use super::passages::shared;
 use super::{Cause, Class, Subject};
+
+/// Fewer large probes get lost on a clean network, too.
+const FEWEST_LOST: u64 = 5;
 
 /// Adds what ports and large probes say to what is said of hosts.
 pub(super) fn merge(
@@ -65,30 +71,89 @@ fn said(ports: &[&PortFacts]) -> Option<String> {
 
 /// Small probes pass and large ones do not: where, tell the ways of all large ones.
 fn large_probes(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
-    let found = localise::by_ways(evidence, fabric, |probed| {
-        let small_pass = probed.sent > 0 && probed.lost * 10 <= probed.sent;
-        small_pass.then_some([probed.large_sent, probed.large_lost])
-    })?;
-    let hardly_any_pass = |it: &&(Culprit, Vec<Subject>)| it.0.lost * 10 >= it.0.sent * 9;
+    let found = by_ways(evidence, fabric, large_alone)?;
+    let hardly_any_pass = |it: &&(Culprit, Vec<Subject>)| is_dead([it.0.sent, it.0.lost]);
     let found = found.iter().filter(hardly_any_pass);
     Ok(found
         .map(|(culprit, subjects)| finding(culprit, subjects, evidence, fabric))
         .collect())
 }
 
+/// Large probes of whom small ones pass: so many were sent, and so many got lost.
+fn large_alone(probed: &Probed) -> Option<[u64; 2]> {
+    let small_pass = probed.sent > 0 && probed.lost * 10 <= probed.sent;
+    let are_any = probed.large_sent > 0;
+    (small_pass && are_any).then_some([probed.large_sent, probed.large_lost])
+}
+
+/// What large probes that get lost do not tell.
+pub(super) fn doubts(evidence: &Evidence, fabric: &Fabric) -> impl Iterator<Item = String> {
+    [scattered(evidence, fabric), without_small(evidence)]
+        .into_iter()
+        .flatten()
+}
+
+/// How many were sent and lost of all; nothing where there are none.
+fn summed(counts: impl Iterator<Item = [u64; 2]>) -> Option<[u64; 2]> {
+    counts.reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
+}
+
+/// Whether small ones pass, nobody knows.
+fn without_small(evidence: &Evidence) -> Option<String> {
+    let alone = evidence.probes.iter().filter(|it| it.sent == 0);
+    let large = alone.map(|it| [it.large_sent, it.large_lost]);
+    let [sent, lost] = summed(large)?;
+    (lost >= FEWEST_LOST).then(|| {
+        format!(
+            "{lost} of {sent} probes as large as the MTU got lost where no small ones were sent: it may not be their size"
+        )
+    })
+}
+
+/// What is said where nearly all large probes of some flows get lost, and nothing is found to lose them.
+fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> {
+    let large = evidence.probes.iter().filter_map(large_alone);
+    let lost = large.filter(|it| it[1] >= FEWEST_LOST && is_dead(*it));
+    let [sent, lost] = summed(lost)?;
+    let mut findings = configuration::findings(evidence, fabric).ok()?.into_iter();
+    let is_named = findings.any(|it| it.class == Class::MtuMismatch);
+    (!is_named).then(|| {
+        format!(
+            "{lost} of {sent} probes as large as the MTU got lost where small ones pass, and nothing tells where"
+        )
+    })
+}
+
 fn finding(culprit: &Culprit, subjects: &[Subject], evidence: &Evidence, fabric: &Fabric) -> Cause {
+    let own = |it: &&Subject| !culprit.may_be_host && is_of_host(it, subjects);
+    let told = subjects.iter().filter(|it| !own(it));
     // An MTU is that of both directions.
-    let mut links: Vec<_> = subjects.iter().map(|it| whole(it, fabric)).collect();
+    let mut links: Vec<_> = told.map(|it| whole(it, fabric)).collect();
     links.dedup();
     if let Some(narrow) = narrow(&links, evidence, fabric) {
         links = vec![narrow];
     }
     let (lost, sent) = (culprit.lost, culprit.sent);
-    let said = format!("small probes pass, {lost} of {sent} as large as the MTU do not");
+    let by = direction(subjects);
+    let said = format!("small probes pass{by}, {lost} of {sent} as large as the MTU do not");
     match links.len() {
         1 => Class::MtuMismatch.cause(links.remove(0), 0.9, said),
         _ => Class::MtuMismatch.cause(Subject::either(links), 0.7, said),
     }
+}
+
+/// The only one in which they get lost.
+fn direction(subjects: &[Subject]) -> String {
+    match subjects {
+        [Subject::Hop { from, to, .. }] => format!(" from {from} to {to}"),
+        _ => String::new(),
+    }
+}
+
+/// The link of one of these hosts has the MTU that the host has set.
+fn is_of_host(subject: &Subject, subjects: &[Subject]) -> bool {
+    let mut hosts = subjects.iter().filter(|it| matches!(it, Subject::Host(_)));
+    matches!(subject, Subject::Hop { .. }) && hosts.any(|host| host.touches(subject))
 }
 
 /// The only one of these at an end of which less fits than elsewhere.

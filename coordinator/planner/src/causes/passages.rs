@@ -6,7 +6,8 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 
 use super::Subject;
-use super::evidence::{EvidenceError, UNKNOWN, node};
+use super::error::EvidenceError;
+use super::evidence::{UNKNOWN, node};
 
 /// The nodes that something passes, and by which link it goes from each to the next; of links `*` where that is not
 /// known, and none at all where none is told.
@@ -36,11 +37,13 @@ pub(super) fn passages(
         let (path, links) = (path.join(">"), links.len());
         return Err(EvidenceError::OtherHops { path, hops, links });
     }
-    let known = path.windows(2).enumerate();
-    let known = known.filter(|(_, pair)| pair.iter().all(|name| name != UNKNOWN));
-    let passage = |(place, pair): (usize, &[String])| {
+    let named = |name: &String| (name != UNKNOWN).then(|| node(fabric, name)).transpose();
+    let nodes = path.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    let pairs = nodes.windows(2).enumerate();
+    let known = pairs.filter_map(|(place, pair)| Some((place, [pair[0]?, pair[1]?])));
+    let passage = |(place, pair): (usize, [NodeId; 2])| {
         let link = links.get(place).filter(|link| *link != UNKNOWN);
-        passage(fabric, [&pair[0], &pair[1]], link.map(String::as_str))
+        between(fabric, pair, link.map(String::as_str))
     };
     known.map(passage).collect()
 }
@@ -51,8 +54,17 @@ pub(super) fn passage(
     link: Option<&str>,
 ) -> Result<Passage, EvidenceError> {
     let [from, to] = [node(fabric, names[0])?, node(fabric, names[1])?];
-    let [a, b] = names.map(str::to_owned);
+    between(fabric, [from, to], link)
+}
+
+fn between(
+    fabric: &Fabric,
+    [from, to]: [NodeId; 2],
+    link: Option<&str>,
+) -> Result<Passage, EvidenceError> {
+    let names = || [from, to].map(|node| fabric.name(node).to_owned());
     let Some(first) = fabric.links_between(from, to).next() else {
+        let [a, b] = names();
         return Err(EvidenceError::NotLinked { a, b });
     };
     let Some(name) = link else {
@@ -66,7 +78,7 @@ pub(super) fn passage(
             is_sure: true,
         }),
         None => {
-            let link = name.to_owned();
+            let ([a, b], link) = (names(), name.to_owned());
             Err(EvidenceError::NoSuchLink { link, a, b })
         }
     }
@@ -127,6 +139,27 @@ impl Way {
     pub(super) fn is_known(&self) -> bool {
         !self.nodes.is_empty() && self.nodes.iter().all(|name| name != UNKNOWN)
     }
+}
+
+/// The first node that a path is at for a second time: what goes round in a circle never arrives.
+pub(super) fn comes_twice(path: &[String]) -> Option<&String> {
+    second_visit(path).map(|place| &path[place])
+}
+
+/// The same of a path that may lead back to where it began, by whichever nodes it came; it turns no later than
+/// where it is somewhere again.
+pub(super) fn goes_round(path: &[String]) -> Option<&String> {
+    let leads_back = path.len() > 2 && path.first() == path.last();
+    match second_visit(path).filter(|_| leads_back) {
+        Some(again) => comes_twice(&path[again - 1..]),
+        None => comes_twice(path),
+    }
+}
+
+fn second_visit(path: &[String]) -> Option<usize> {
+    let mut known = path.iter().enumerate().filter(|(_, name)| *name != UNKNOWN);
+    let again = known.find(|(place, name)| path[..*place].contains(name));
+    again.map(|(place, _)| place)
 }
 
 /// Of one of several, and nobody knows which.

@@ -7,10 +7,10 @@ use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
-use super::check::comes_twice;
-use super::evidence::{Evidence, EvidenceError, FlowFacts, PairFacts, Trace, node, subject_of};
+use super::error::EvidenceError;
+use super::evidence::{Evidence, FlowFacts, PairFacts, Trace, node, subject_of};
 use super::hosts::median;
-use super::passages::passages;
+use super::passages::{comes_twice, passages};
 use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
 
@@ -138,9 +138,9 @@ impl<'e> Loads<'e> {
             return None;
         }
         let said = format!(
-            "{} large flows share it at {:.0} % while {room} equal links have room",
+            "{} large flows share it at {} while {room} equal links have room",
             elephants.len(),
-            100.0 * self.share(fabric, hop)
+            filled(self.share(fabric, hop))
         );
         Some(Class::EcmpCollision.cause(subject_of(fabric, hop), 0.9, said))
     }
@@ -248,6 +248,14 @@ pub fn beside_peers(
         }
     });
     Ok(beside.collect())
+}
+
+/// Flows that are counted at different moments may bring more than the link carries at any.
+fn filled(share: f64) -> String {
+    match share > 1.0 {
+        true => "100 %".to_owned(),
+        false => format!("{:.0} %", 100.0 * share),
+    }
 }
 
 pub(super) fn rate(gbps: f64) -> Rate {

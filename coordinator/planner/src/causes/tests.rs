@@ -16,6 +16,7 @@ mod hosts;
 mod refused;
 mod suspects;
 mod switches;
+mod together;
 mod vanished;
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
@@ -158,12 +159,17 @@ fn probes(loss: impl Fn(&str) -> f64, sent: u64) -> Vec<Probed> {
 }
 
 /// The same where there are so many leaves, spines, and hosts to a leaf.
-fn probes_on(
+fn probes_on(size: [usize; 3], loss: impl Fn(&str) -> f64, sent: u64) -> Vec<Probed> {
+    probes_by(&mut Dice::new(1), size, loss, sent)
+}
+
+fn probes_by(
+    dice: &mut Dice,
     [leaves, spines, hosts]: [usize; 3],
     loss: impl Fn(&str) -> f64,
     sent: u64,
 ) -> Vec<Probed> {
-    let (mut dice, mut probes, all) = (Dice::new(1), Vec::new(), leaves * hosts);
+    let (mut probes, all) = (Vec::new(), leaves * hosts);
     for (from, to, spine) in
         (0..all * all * spines).map(|it| (it / spines / all, it / spines % all, it % spines))
     {
@@ -186,6 +192,19 @@ fn probes_on(
             large_sent: 20,
             ..Probed::default()
         });
+    }
+    probes
+}
+
+/// The same where losses are known by direction.
+fn one_way(size: [usize; 3], loss: impl Fn(&str) -> f64, sent: u64) -> Vec<Probed> {
+    let (mut dice, mut probes) = (Dice::new(1), probes_on(size, |_| 0.0, sent));
+    for probed in &mut probes {
+        probed.path.truncate(5);
+        let hops = probed.path.windows(2);
+        let hops = hops.map(|pair| format!("{}>{}", pair[0], pair[1]));
+        let passes: f64 = hops.map(|hop| 1.0 - loss(&hop)).product();
+        probed.lost = (0..sent).filter(|_| dice.part() > passes).count() as u64;
     }
     probes
 }
@@ -283,6 +302,22 @@ fn a_job_whose_wires_rest_while_one_host_is_busy_is_host_bound() {
     for [rest, busy, others] in [[0.7, 0.99, 0.3], [0.96, 0.8, 0.3], [0.96, 0.99, 0.95]] {
         assert_eq!(found(&told(rest, busy, others)), []);
     }
+}
+
+/// Where only its port tells.
+#[test]
+fn a_host_with_another_mtu_or_fec_than_most_is_named_by_its_port() {
+    let with = |spoil: fn(&mut PortFacts)| {
+        let mut evidence = clean();
+        evidence.hosts.clear();
+        spoil(port_of(&mut evidence, "h5", "leaf1"));
+        spoil(port_of(&mut evidence, "leaf1", "h5"));
+        alone(&evidence)
+    };
+    let narrow = with(|port| port.mtu_bytes = Some(1500));
+    assert_eq!(narrow, named(Class::MtuMismatch, "h5"));
+    let other = with(|port| port.fec = Some("none".to_owned()));
+    assert_eq!(other, named(Class::ConfigurationMismatch, "h5"));
 }
 
 #[test]

@@ -9,9 +9,10 @@ use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
 
-use super::evidence::{Evidence, EvidenceError, Probed, UNKNOWN};
-use super::localise::{Probe, Suspect};
-use super::passages::passages;
+use super::error::EvidenceError;
+use super::evidence::{Evidence, Probed, UNKNOWN};
+use super::localise::{Probe, Suspect, is_dead};
+use super::passages::{goes_round, passages};
 use super::votes::{Ground, Votes};
 use super::{Cause, Class, Subject};
 use crate::paths::{Atlas, HopIndex};
@@ -81,10 +82,11 @@ impl Vanished {
 
 /// Whether it is evidence though its way is not known.
 pub(super) fn is_lost_from_sight(probed: &Probed) -> bool {
-    let is_dead = probed.sent >= FEWEST_SENT && probed.lost * 10 >= probed.sent * 9;
+    let is_dead = probed.sent >= FEWEST_SENT && is_dead([probed.sent, probed.lost]);
     let mut known = probed.path.iter().filter(|name| *name != UNKNOWN);
     let mut unknown = probed.path.iter().filter(|name| *name == UNKNOWN);
-    is_dead && known.nth(1).is_some() && unknown.next().is_some()
+    let is_in_part = known.nth(1).is_some() && unknown.next().is_some();
+    is_dead && is_in_part && goes_round(&probed.path).is_none()
 }
 
 /// Hops over which probes come through.

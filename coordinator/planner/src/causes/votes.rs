@@ -5,28 +5,36 @@ use reweave_common::fabric::Role;
 use super::localise::Probe;
 use crate::paths::{Atlas, HopIndex};
 
+/// Fewer lost probes than these say nothing.
+pub(super) const FEWEST_LOST: u64 = 3;
+
 /// Of whom probes speak.
 #[derive(Debug, Clone, Default)]
 pub struct Ground {
-    /// Hosts are below this.
-    pub hosts: usize,
     /// Who sends over each hop, and who hears it, where these are switches.
     pub switches: Vec<[Option<usize>; 2]>,
     /// The same where these are hosts that forward for others.
     pub relays: Vec<[Option<usize>; 2]>,
+    /// By node: the first hop of each of its links, if it is a host.
+    pub cables: Vec<Vec<HopIndex>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Votes {
     pub(super) sent: u64,
     pub(super) lost: u64,
+    /// Hops that those sent would cross in all.
+    pub(super) crossings: u64,
 }
 
 /// What each suspect has to do with.
 pub(super) struct Cast {
+    pub(super) all: Votes,
     pub(super) hosts: Vec<Votes>,
     pub(super) switches: Vec<Votes>,
     pub(super) hops: Vec<Votes>,
+    /// Both directions together.
+    pub(super) links: Vec<Votes>,
 }
 
 impl Ground {
@@ -40,15 +48,35 @@ impl Ground {
             });
             ends.collect()
         };
+        let cables = fabric.nodes().map(|(id, node)| {
+            let links = fabric.links_of(id).iter();
+            let links = links.filter(|_| node.role.is_endpoint());
+            links.map(|link| 2 * link.index()).collect()
+        });
         Self {
-            hosts: fabric.nodes().len(),
             switches: ends(Role::Switch),
             relays: ends(Role::Relay),
+            cables: cables.collect(),
         }
     }
 
     pub(super) fn is_at(&self, hop: HopIndex, switch: usize) -> bool {
         self.switches[hop].contains(&Some(switch))
+    }
+
+    pub(super) fn enters(&self, hop: HopIndex, switch: usize) -> bool {
+        self.switches[hop][1] == Some(switch)
+    }
+
+    /// Whether switches are at both ends.
+    pub(super) fn is_inner(&self, hop: HopIndex) -> bool {
+        self.switches[hop].iter().all(Option::is_some)
+    }
+
+    /// How often it comes in there.
+    pub(super) fn entries(&self, probe: &Probe, switch: usize) -> usize {
+        let hops = probe.hops.iter();
+        hops.filter(|&&hop| self.enters(hop, switch)).count()
     }
 
     /// Whether it came in and went out again: what begins or ends there knows one port.
@@ -71,17 +99,23 @@ impl Ground {
         let last = self.switches.iter().flatten().flatten().max();
         let none = |count| vec![Votes::default(); count];
         let mut cast = Cast {
-            hosts: none(self.hosts),
+            all: Votes::default(),
+            hosts: none(self.cables.len()),
             switches: none(last.map_or(0, |last| last + 1)),
             hops: none(self.switches.len()),
+            links: none(self.switches.len() / 2),
         };
         let (mut passed, mut hosts): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
         for probe in probes {
+            cast.all.add(probe);
             passed.clear();
             hosts.clear();
             hosts.extend(probe.hosts.iter().flatten());
-            for &hop in &probe.hops {
+            for (place, &hop) in probe.hops.iter().enumerate() {
                 cast.hops[hop].add(probe);
+                if !probe.hops[..place].contains(&(hop ^ 1)) {
+                    cast.links[hop / 2].add(probe);
+                }
                 passed.extend(self.switches[hop][1]);
                 hosts.extend(self.relays[hop][1]);
             }
@@ -106,42 +140,37 @@ fn passes(nodes: &[[Option<usize>; 2]], probe: &Probe, node: usize) -> bool {
     has(0) && has(1)
 }
 
-impl Cast {
-    /// The logarithm of how much likelier the losses are if ports of the switch differ, in what comes in or
-    /// in what goes out, beyond what they differ by where all lose the same.
-    pub(super) fn unevenness(&self, switch: usize, ground: &Ground) -> f64 {
-        let of = |end: usize| {
-            let hops = ground.switches.iter().zip(&self.hops);
-            let own = hops.filter(|(ends, _)| ends[end] == Some(switch));
-            let own: Vec<_> = own.map(|(_, votes)| *votes).collect();
-            unevenness(&own)
-        };
-        f64::max(of(0), of(1))
-    }
-}
-
-/// Half of what is known as G is about half of the others' number where all are alike.
-fn unevenness(parts: &[Votes]) -> f64 {
-    let mut all = Votes::default();
-    for part in parts {
-        all.sent += part.sent;
-        all.lost += part.lost;
-    }
-    let apart: f64 = parts.iter().map(|part| part.likelihood()).sum();
-    let others = parts.len().saturating_sub(1) as f64;
-    apart - all.likelihood() - others / 2.0
-}
-
 impl Votes {
+    pub(super) fn of<'p>(probes: impl IntoIterator<Item = &'p Probe>) -> Self {
+        let mut votes = Self::default();
+        probes.into_iter().for_each(|probe| votes.add(probe));
+        votes
+    }
+
     pub(super) fn add(&mut self, probe: &Probe) {
         self.sent += probe.sent;
         self.lost += probe.lost;
+        self.crossings += probe.sent * probe.hops.len() as u64;
+    }
+
+    pub(super) fn take(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.lost += other.lost;
+        self.crossings += other.crossings;
+    }
+
+    /// The evidence that these lose more than the rest of all; none where no more is lost.
+    pub(super) fn against(self, all: Self) -> Option<f64> {
+        let rest = all.without(self);
+        let suspicious = self.lost >= FEWEST_LOST && self.share() > rest.share();
+        suspicious.then(|| self.evidence(rest))
     }
 
     pub(super) fn without(self, other: Self) -> Self {
         Self {
             sent: self.sent - other.sent,
             lost: self.lost - other.lost,
+            crossings: self.crossings - other.crossings,
         }
     }
 
@@ -151,19 +180,40 @@ impl Votes {
 
     /// The logarithm of how much likelier the losses are if these lose more than the rest.
     pub(super) fn evidence(self, rest: Self) -> f64 {
-        let all = Self {
-            sent: self.sent + rest.sent,
-            lost: self.lost + rest.lost,
-        };
+        let mut all = self;
+        all.take(rest);
         self.likelihood() + rest.likelihood() - all.likelihood()
     }
 
-    /// The logarithm of how likely these losses are at their own share.
-    fn likelihood(self) -> f64 {
-        let part = |count: u64| match count {
-            0 => 0.0,
-            _ => count as f64 * libm::log(count as f64 / self.sent as f64),
+    /// The same where every hop loses some: then who goes there and back loses more than who goes one way, and
+    /// whoever has more of such probes is no worse for it.
+    pub(super) fn evidence_by_crossings(self, rest: Self) -> f64 {
+        let mut all = self;
+        all.take(rest);
+        let one_passes = libm::log(1.0 - all.share()) / all.length();
+        let apart = |votes: Self| {
+            let all_pass = libm::exp(one_passes * votes.length());
+            votes.likelihood() - votes.likelihood_at(1.0 - all_pass)
         };
-        part(self.lost) + part(self.sent - self.lost)
+        apart(self) + apart(rest)
+    }
+
+    /// Hops that one of these would cross.
+    fn length(self) -> f64 {
+        self.crossings.max(1) as f64 / self.sent.max(1) as f64
+    }
+
+    /// The logarithm of how likely these losses are at their own share.
+    pub(super) fn likelihood(self) -> f64 {
+        self.likelihood_at(self.share())
+    }
+
+    /// The same at this one.
+    pub(super) fn likelihood_at(self, share: f64) -> f64 {
+        let part = |count: u64, share: f64| match count {
+            0 => 0.0,
+            _ => count as f64 * libm::log(share),
+        };
+        part(self.lost, share) + part(self.sent - self.lost, 1.0 - share)
     }
 }

@@ -15,6 +15,7 @@ mod model;
 mod observed;
 mod plan;
 mod predict;
+mod wished;
 use std::collections::BTreeMap;
 
 use reweave_common::flow::FlowKey;
@@ -26,9 +27,10 @@ use crate::paths::Atlas;
 use model::Model;
 use observed::Observed;
 
-pub use circuits::{Suited, Unsuited, suited};
+pub use circuits::{Suited, Unsuited, foretold, suited};
 pub use collisions::diagnose;
 pub use plan::plan;
+pub use wished::{Promise, promised};
 
 /// How evenly the elephants with known paths are spread, switch by switch. Links that are down
 /// belong to no group.
@@ -84,4 +86,5 @@ mod tests {
     mod collisions;
     mod optimal;
     mod plans;
+    mod wished;
 }

@@ -44,7 +44,7 @@ impl<'s> Observed<'s> {
     }
 
     /// Whether either end says so.
-    fn is_down(&self, link: LinkId) -> bool {
+    pub(super) fn is_down(&self, link: LinkId) -> bool {
         let ports = self.fabric().link(link).ports();
         let hops = ports.map(|Port { node: from, .. }| Hop { from, link });
         let mut states = hops.into_iter().filter_map(|hop| self.fresh(hop));

@@ -68,6 +68,7 @@ impl<'m> Draft<'m> {
             generation: parent.next(),
             parent,
             takes_back: None,
+            orders: Vec::new(),
             pins: self.pins(),
             tables: self.model.observed.snapshot.tables.clone(),
             circuits: self.model.observed.snapshot.circuits.clone(),

@@ -1,18 +1,24 @@
-//! All shortest ways of a fabric. Hosts that hang by one link on the same switch share them.
+//! All shortest ways of a fabric. Hosts that hang on the same switches share them.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::routes::hops_to;
 use reweave_common::snapshot::Hop;
 
+use super::remembered::Remembered;
 use crate::sim::ecmp::{Ecmp, Label};
 
 /// As many equal ways as a fat tree of switches with 32 ports has. Of more, the first are known.
 const MOST_WAYS: usize = 256;
 /// No sound way has more hops.
 const MOST_HOPS: usize = 64;
+
+/// Of nodes with fewer links, looking is as quick as remembering.
+const MANY_LINKS: usize = 8;
 
 /// The place of a hop in tables: twice its link's, one more for the way from the second end.
 pub type HopIndex = usize;
@@ -22,7 +28,12 @@ pub struct Atlas<'f> {
     pub fabric: &'f Fabric,
     /// Links that lead nowhere now.
     down: BTreeSet<LinkId>,
+    /// By goal.
     distances: BTreeMap<NodeId, Vec<Option<u32>>>,
+    /// By switch and door: the links that lead closer.
+    closer: Remembered,
+    /// By node: the first of those that hang on the same switches.
+    twins: OnceCell<Vec<NodeId>>,
 }
 
 impl<'f> Atlas<'f> {
@@ -36,6 +47,8 @@ impl<'f> Atlas<'f> {
             fabric,
             down,
             distances: BTreeMap::new(),
+            closer: Remembered::default(),
+            twins: OnceCell::new(),
         }
     }
 
@@ -71,6 +84,15 @@ impl<'f> Atlas<'f> {
         }
     }
 
+    /// What is sent towards alike, but for the last link: all behind the same door, or of several doors.
+    pub fn goal(&self, to: NodeId) -> NodeId {
+        match self.door(to) {
+            door if door != to => door,
+            _ if self.fabric.node(to).role != Role::Host => to,
+            _ => self.twins.get_or_init(|| twins(self.fabric))[to.index()],
+        }
+    }
+
     /// The links over which `at` may send towards an endpoint, in the order of its ports.
     pub fn choices(&mut self, at: NodeId, to: NodeId) -> Vec<LinkId> {
         let door = self.door(to);
@@ -81,22 +103,46 @@ impl<'f> Atlas<'f> {
             let links = self.fabric.links_between(at, to);
             return links.filter(|link| !self.down.contains(link)).collect();
         }
-        self.closer(at, door)
+        self.closer(at, door).to_vec()
     }
 
-    fn closer(&mut self, at: NodeId, door: NodeId) -> Vec<LinkId> {
-        let fabric = self.fabric;
-        let distances = self.distances.entry(door);
-        let distances = distances.or_insert_with(|| hops_to(fabric, door));
-        let here = distances[at.index()];
-        let is_closer = |link: &LinkId| {
-            let next = fabric.link(*link).far(at).node;
-            let passes = next == door || fabric.node(next).role.forwards();
-            passes && distances[next.index()].map(|hops| hops + 1) == here && here != Some(0)
+    fn closer(&mut self, at: NodeId, door: NodeId) -> Arc<[LinkId]> {
+        if self.fabric.links_of(at).len() < MANY_LINKS {
+            return self.closest(at, door).into();
+        }
+        if let Some(known) = self.closer.of([at, door]) {
+            return known;
+        }
+        let closest: Arc<[_]> = self.closest(at, door).into();
+        self.closer.insert([at, door], Arc::clone(&closest));
+        closest
+    }
+
+    fn closest(&mut self, at: NodeId, door: NodeId) -> Vec<LinkId> {
+        let (fabric, goal) = (self.fabric, self.goal(door));
+        let distances = self.distances.entry(goal);
+        let distances = distances.or_insert_with(|| hops_to(fabric, goal));
+        // Of hosts nothing is asked but of this one: they pass nothing on, and its twin has another place.
+        let hops = |node: NodeId| match fabric.node(node).role.forwards() {
+            _ if node == door => Some(0),
+            true => distances[node.index()],
+            false => None,
         };
-        let links = fabric.links_of(at).iter().copied();
-        let links = links.filter(|link| !self.down.contains(link));
-        links.filter(is_closer).collect()
+        let (mut closest, mut least) = (Vec::new(), u32::MAX);
+        for &link in fabric.links_of(at) {
+            let Some(beyond) = hops(fabric.link(link).far(at).node) else {
+                continue;
+            };
+            if beyond < least {
+                closest.clear();
+                least = beyond;
+            }
+            if beyond == least {
+                closest.push(link);
+            }
+        }
+        closest.retain(|link| !self.down.contains(link));
+        closest
     }
 
     /// The way that hashing picks; nothing where there is none.
@@ -138,7 +184,7 @@ impl<'f> Atlas<'f> {
         if at == door {
             return found.push(hops.clone());
         }
-        for link in self.closer(at, door) {
+        for &link in self.closer(at, door).iter() {
             if found.len() == MOST_WAYS {
                 return;
             }
@@ -172,4 +218,20 @@ impl<'f> Atlas<'f> {
         }
         tiers
     }
+}
+
+/// By node: the first of the hosts that have links to the same nodes.
+fn twins(fabric: &Fabric) -> Vec<NodeId> {
+    let mut firsts = BTreeMap::new();
+    let first = |node: NodeId| *firsts.entry(neighbours(fabric, node)).or_insert(node);
+    fabric.nodes().map(|(node, _)| node).map(first).collect()
+}
+
+/// Those that a node has links to, each once, in rising order.
+pub(crate) fn neighbours(fabric: &Fabric, node: NodeId) -> Vec<NodeId> {
+    let links = fabric.links_of(node).iter();
+    let mut beside: Vec<_> = links.map(|&it| fabric.link(it).far(node).node).collect();
+    beside.sort_unstable();
+    beside.dedup();
+    beside
 }

@@ -61,7 +61,7 @@ pub enum Movable {
     Never,
 }
 
-/// Why a flow is left out.
+/// Why a flow is left out, or its way may be another.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Doubt {
     UnknownHop {
@@ -85,6 +85,11 @@ pub enum Doubt {
     /// The same five fields were traced over different ways.
     Contradiction {
         flows: Vec<usize>,
+    },
+    /// The hash that foretells ways foretells others than were traced.
+    OtherHash {
+        traced: usize,
+        otherwise: usize,
     },
 }
 
@@ -117,7 +122,9 @@ pub fn parse(
     }
     let mut table = reader.table;
     table.leave_out_contradictions();
+    table.follow_traces();
     table.foretell_cables(atlas.fabric);
+    table.doubt_hash(atlas, ecmp);
     Ok(table)
 }
 
@@ -296,10 +303,14 @@ fn movable(row: &Row<'_>) -> Result<Movable, InputError> {
 impl Table {
     fn leave_out_contradictions(&mut self) {
         let mut by_fields: BTreeMap<Fields, Vec<&Listed>> = BTreeMap::new();
-        for flow in self.flows.iter().filter(|flow| flow.traced) {
+        for flow in &self.flows {
             by_fields.entry(flow.fields).or_default().push(flow);
         }
-        let differ = |same: &Vec<&Listed>| same.iter().any(|it| it.path != same[0].path);
+        let differ = |same: &Vec<&Listed>| {
+            let mut paths = same.iter().filter(|it| it.traced).map(|it| &it.path);
+            let first = paths.next();
+            paths.any(|path| Some(path) != first)
+        };
         let contradicting = by_fields.into_values().filter(differ);
         let ids = contradicting.map(|same| same.iter().map(|it| it.id).collect());
         let contradicting: Vec<Vec<usize>> = ids.collect();
@@ -308,6 +319,32 @@ impl Table {
         let doubts = doubts.map(|flows| Doubt::Contradiction { flows });
         self.doubts.extend(doubts);
         self.flows.retain(|flow| !out.contains(&flow.id));
+    }
+
+    /// Where packets with the same fields were traced, nothing has to be foretold.
+    fn follow_traces(&mut self) {
+        let traced = self.flows.iter().filter(|flow| flow.traced);
+        let known = traced.map(|flow| (flow.fields, flow.path.clone()));
+        let known: BTreeMap<_, _> = known.collect();
+        for flow in self.flows.iter_mut().filter(|flow| !flow.traced) {
+            if let Some(path) = known.get(&flow.fields) {
+                (flow.path, flow.traced) = (path.clone(), true);
+            }
+        }
+    }
+
+    /// Who was traced tells how good a prediction is of who was not.
+    fn doubt_hash(&mut self, atlas: &mut Atlas<'_>, ecmp: &Ecmp) {
+        let (traced, foretold): (Vec<_>, Vec<_>) = self.flows.iter().partition(|it| it.traced);
+        let mut goes_otherwise = |flow: &&&Listed| {
+            let hashed = atlas.hashed(flow.ends, ecmp, ecmp.label(flow.fields));
+            hashed.is_none_or(|hashed| hashed != flow.path)
+        };
+        let otherwise = traced.iter().filter(|it| goes_otherwise(it)).count();
+        if otherwise > 0 && !foretold.is_empty() {
+            let traced = traced.len();
+            self.doubts.push(Doubt::OtherHash { traced, otherwise });
+        }
     }
 
     /// A path says which nodes a flow passes, and not by which of parallel links: so far hashing foretells it.
@@ -359,6 +396,11 @@ impl fmt::Display for Doubt {
                 "flows {} are left out: they have the same fields and were traced over different \
                  ways",
                 listing(flows)
+            ),
+            Self::OtherHash { traced, otherwise } => write!(
+                f,
+                "{otherwise} of {traced} flows that were traced go another way than the hash foretells, and so \
+                 may those that were not traced"
             ),
         }
     }

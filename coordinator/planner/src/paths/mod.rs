@@ -5,9 +5,11 @@ mod drained;
 mod learned;
 pub mod linux;
 pub mod listed;
+mod remembered;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use atlas::neighbours;
 pub use atlas::{Atlas, HopIndex};
 pub use drained::drained;
 pub use learned::Learned;

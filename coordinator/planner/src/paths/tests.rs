@@ -131,6 +131,29 @@ fn a_flow_without_any_way_is_said() {
     assert_eq!(table.doubts, [Doubt::NoWay { flow: 0, from, to }]);
 }
 
+/// Whatever the hash says: and that it says otherwise is a reason to doubt it.
+#[test]
+fn a_trace_tells_the_way_of_all_with_the_same_fields() {
+    let two = |spine: u32| {
+        let row = format!("h0,h2,9,h0>leaf0>spine{spine}>leaf1>h2,7");
+        read(&format!(
+            "src,dst,bytes,path,sport\nh0,h2,5,,7\n{row}\nh0,h2,5,,8"
+        ))
+        .unwrap()
+    };
+    let tables = [0, 1].map(two);
+    for table in &tables {
+        assert_eq!(table.flows[0].path, table.flows[1].path);
+        assert_eq!(
+            [0, 1, 2].map(|it| table.flows[it].traced),
+            [true, true, false]
+        );
+    }
+    let doubts: Vec<_> = tables.iter().flat_map(|table| &table.doubts).collect();
+    let (traced, otherwise) = (2, 2);
+    assert_eq!(doubts, [&Doubt::OtherHash { traced, otherwise }]);
+}
+
 #[test]
 fn mistakes_name_line_and_column() {
     for (row, told) in [

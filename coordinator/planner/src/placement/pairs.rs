@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
-use reweave_common::input::InputError;
+use reweave_common::input::{InputError, Number};
+use reweave_common::units::Rate;
 
 use super::Pairs;
 use crate::sim::columns::{Columns, Row};
@@ -31,17 +32,27 @@ pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, Inpu
             return Err(row.error("to", "it is from: a host measures others"));
         }
         let gbps: f64 = row.require("gbps")?;
-        if !(gbps > 0.0 && gbps.is_finite()) {
-            return Err(row.error("gbps", format!("{gbps:?} is no rate")));
+        let absurd = || format!("{} Gb/s is not a rate a link can have", Number(gbps));
+        let rate = Rate::from_gbps(gbps).ok_or_else(|| row.error("gbps", absurd()))?;
+        if let Some(most) = beyond(rate, ends, fabric) {
+            let most = Number(most.gbps());
+            let told = format!("all links of one of the two carry {most} Gb/s");
+            return Err(row.error("gbps", told));
         }
         let rail = row.parsed(RAIL)?.unwrap_or(0);
         let rails = pairs.entry(ends).or_default();
-        if rails.insert(rail, gbps * 1e9).is_some() {
+        if rails.insert(rail, rate.bits_per_s() as f64).is_some() {
             return Err(row.error("to", "this pair was listed before"));
         }
     }
     let together = |(ends, rails)| Some((ends, over_all(&rails)?));
     Ok(pairs.into_iter().filter_map(together).collect())
+}
+
+/// What can go from one to the other at most, if this is more.
+fn beyond(rate: Rate, (from, to): (NodeId, NodeId), fabric: &Fabric) -> Option<Rate> {
+    let most = fabric.most_between(from, to)?;
+    most.is_exceeded_by(rate.gbps()).then_some(most)
 }
 
 /// Each carries as much, and so the slowest is what all wait for.

@@ -359,17 +359,30 @@ fn pairs_are_of_hosts_and_listed_once() {
         let read = read_pairs("pairs.csv", &format!("from,to,gbps\n{rows}"), &fabric);
         read.map_err(|error| error.to_string())
     };
-    assert_eq!(refused("h0,h1,1\nh1,h0,2\n").unwrap().len(), 2);
-    let railed = "from,to,rail,gbps\nh0,h1,0,50\nh0,h1,1,40\n";
+    assert_eq!(refused("h0,h1,0.1\nh1,h0,0.02\n").unwrap().len(), 2);
+    let railed = "from,to,rail,gbps\nh0,h1,0,0.05\nh0,h1,1,0.04\n";
     let railed = read_pairs("pairs.csv", railed, &fabric).unwrap();
-    assert_eq!(railed.into_values().collect::<Vec<_>>(), [80e9]);
-    let twice = refused("h0,h1,1\nh0,h1,90\n").unwrap_err();
+    assert_eq!(railed.into_values().collect::<Vec<_>>(), [80e6]);
+    let twice = refused("h0,h1,0.1\nh0,h1,0.09\n").unwrap_err();
     assert!(
         twice.starts_with("pairs.csv:3") && twice.contains("listed before"),
         "{twice}"
     );
-    let switch = refused("h0,leaf0,1\n").unwrap_err();
+    let beyond = refused("h0,h1,0.105\nh1,h0,1\n").unwrap_err();
+    assert_eq!(
+        beyond,
+        "pairs.csv:3: gbps: all links of one of the two carry 0.1 Gb/s"
+    );
+    let switch = refused("h0,leaf0,0.1\n").unwrap_err();
     assert!(switch.contains("no host named \"leaf0\""), "{switch}");
+    for absurd in ["1e300", "0", "-1", "NaN", "inf", "1e-300", "1000001"] {
+        let told = refused(&format!("h0,h1,0.1\nh1,h0,{absurd}\n")).unwrap_err();
+        let said = told.strip_prefix("pairs.csv:3: gbps: ").unwrap();
+        assert!(
+            said.ends_with(" Gb/s is not a rate a link can have"),
+            "{said}"
+        );
+    }
 }
 
 /// What a model sends, cut into stages and slices as its file says.

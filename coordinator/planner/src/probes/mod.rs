@@ -5,8 +5,11 @@
 //! back. Where they are not, so many source ports are used that hardly any way stays unseen; once they
 //! have been traced, few of these flows are left.
 
+mod choices;
 mod chosen;
 mod cover;
+mod distances;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod traced;
@@ -15,7 +18,7 @@ use reweave_common::ids::NodeId;
 
 pub use chosen::{Candidate, choose};
 pub use cover::{Cover, cover};
-pub use traced::cover_by;
+pub use traced::{Untraced, cover_by};
 
 /// One flow of probes, answered over the ports the other way round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

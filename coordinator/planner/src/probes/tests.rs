@@ -92,35 +92,166 @@ fn many_flows_between_the_same_hosts_are_different_ones() {
     }
 }
 
-#[test]
-fn three_tiers_are_crossed_too() {
-    let mut text = "kind = \"graph\"\nnode = [".to_owned();
-    let mut links = String::new();
-    for core in 0..4 {
-        text += &format!("{{ name = \"core{core}\", role = \"switch\" }}, ");
+/// Three tiers of switches with so many ports.
+fn fat_tree(ports: usize) -> Fabric {
+    let (mut nodes, mut links, half) = (String::new(), String::new(), ports / 2);
+    let mut node = |name: &str, role: &str| {
+        nodes += &format!("{{ name = \"{name}\", role = \"{role}\" }}, ");
+    };
+    let mut link = |a: &str, b: &str| {
+        links += &format!("{{ a = \"{a}\", b = \"{b}\", gbps = 1 }}, ");
+    };
+    for core in 0..half * half {
+        node(&format!("core{core}"), "switch");
     }
-    for pod in 0..4 {
-        for half in 0..2 {
-            text += &format!(
-                "{{ name = \"agg{pod}{half}\", role = \"switch\" }}, {{ name = \"edge{pod}{half}\", role = \"switch\" }}, "
+    for (pod, one) in (0..ports * half).map(|it| (it / half, it % half)) {
+        node(&format!("agg{pod}-{one}"), "switch");
+        node(&format!("edge{pod}-{one}"), "switch");
+        for other in 0..half {
+            let (host, edge) = (format!("h{pod}-{one}-{other}"), format!("edge{pod}-{one}"));
+            node(&host, "host");
+            link(&host, &edge);
+            link(&edge, &format!("agg{pod}-{other}"));
+            link(
+                &format!("agg{pod}-{one}"),
+                &format!("core{}", half * one + other),
             );
-            for other in 0..2 {
-                text += &format!("{{ name = \"h{pod}{half}{other}\", role = \"host\" }}, ");
-                links += &format!(
-                    "{{ a = \"h{pod}{half}{other}\", b = \"edge{pod}{half}\", gbps = 1 }}, "
-                );
-                links +=
-                    &format!("{{ a = \"edge{pod}{half}\", b = \"agg{pod}{other}\", gbps = 1 }}, ");
-                links += &format!(
-                    "{{ a = \"agg{pod}{half}\", b = \"core{}\", gbps = 1 }}, ",
-                    2 * half + other
-                );
-            }
         }
     }
-    let text = format!("{text}]\nlink = [{links}]");
-    let fabric = Fabric::parse("fat-tree.toml", &text).unwrap();
-    assert!(covered(&fabric, 1) < 3.0);
+    let text = format!("kind = \"graph\"\nnode = [{nodes}]\nlink = [{links}]");
+    Fabric::parse("fat-tree.toml", &text).unwrap()
+}
+
+#[test]
+fn three_tiers_are_crossed_by_hardly_more_flows_than_hosts_need() {
+    for (ports, times, most) in [(4, 1, 1.7), (8, 4, 1.3), (12, 4, 1.3)] {
+        let more = covered(&fat_tree(ports), times);
+        assert!(more < most, "{ports} {times}: {more} times the least");
+    }
+}
+
+/// Pods of leaves, each of whose hosts has a link to every leaf of its pod, as where each card has a rail of its own.
+fn rails(pods: usize, rails: usize, hosts: usize, spines: usize) -> Fabric {
+    let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let link = |a: &str, b: &str| format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = 1\n");
+    let spines: Vec<_> = (0..spines).map(|it| format!("spine{it}")).collect();
+    let mut text = "kind = \"graph\"\n".to_owned();
+    text.extend(spines.iter().map(|spine| node(spine, "switch")));
+    for pod in 0..pods {
+        let leaves: Vec<_> = (0..rails).map(|it| format!("leaf{pod}-{it}")).collect();
+        for leaf in &leaves {
+            text += &node(leaf, "switch");
+            text.extend(spines.iter().map(|spine| link(leaf, spine)));
+        }
+        for host in (0..hosts).map(|it| format!("h{pod}-{it}")) {
+            text += &node(&host, "host");
+            text.extend(leaves.iter().map(|leaf| link(&host, leaf)));
+        }
+    }
+    Fabric::parse("rails.toml", &text).unwrap()
+}
+
+#[test]
+fn hosts_of_several_links_have_all_of_them_crossed() {
+    for (shape, times, most) in [([3, 2, 4, 2], 1, 1.7), ([2, 8, 4, 4], 4, 1.3)] {
+        let [pods, rails_each, hosts, spines] = shape;
+        let more = covered(&rails(pods, rails_each, hosts, spines), times);
+        assert!(more < most, "{shape:?} {times}: {more} times the least");
+    }
+}
+
+fn graph(roles: &[(&str, &str)], links: &[[&str; 2]]) -> Fabric {
+    let mut text = "kind = \"graph\"\n".to_owned();
+    for (name, role) in roles {
+        text += &format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    }
+    for [a, b] in links {
+        text += &format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = 1\n");
+    }
+    Fabric::parse("graph.toml", &text).unwrap()
+}
+
+/// The likeliest other end is reached over a cable of its own.
+#[test]
+fn where_the_likely_ends_do_not_lead_over_a_link_others_are_tried() {
+    let [host, relay, switch] = ["host", "relay", "switch"];
+    let roles = [
+        ("h0", relay),
+        ("h1", host),
+        ("h2", relay),
+        ("s0", switch),
+        ("s1", switch),
+    ];
+    let links = [
+        ["h0", "s0"],
+        ["h1", "s0"],
+        ["h2", "s1"],
+        ["s0", "s1"],
+        ["h2", "h0"],
+    ];
+    covered(&graph(&roles, &links), 1);
+}
+
+/// Each flow crosses much of a layer where ways lead along it: no more flows are called the least than there need be.
+#[test]
+fn no_more_are_called_the_least_than_do_it() {
+    let switches = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"];
+    let hosts = ["h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7"];
+    let of = |names: [&'static str; 8], role| names.map(|name| (name, role));
+    let roles = [of(switches, "switch"), of(hosts, "host")].concat();
+    let ring = (0..8).map(|it| [switches[it], switches[(it + 1) % 8]]);
+    let below = (0..8).map(|it| [hosts[it], switches[it]]);
+    let links: Vec<_> = ring.chain(below).collect();
+    assert!(
+        covered(&graph(&roles, &links), 4) >= 1.0,
+        "a ring of switches"
+    );
+    let chain: Vec<_> = switches.windows(2).map(|it| [it[0], it[1]]).collect();
+    let relays = graph(&of(switches, "relay"), &chain);
+    let cover = cover(&relays, &Ecmp::default(), 4);
+    assert_eq!(cover.least, 4, "each from one end to the other and back");
+}
+
+/// Hosts that are wired to each other, in a circle by steps of these sizes.
+fn wired(hosts: usize, strides: &[usize]) -> Fabric {
+    let text = format!("kind = \"direct\"\nhosts = {hosts}\nlink_gbps = 1\nstrides = {strides:?}");
+    Fabric::parse("direct.toml", &text).unwrap()
+}
+
+/// As many as lie between those furthest apart, there and back.
+#[test]
+fn one_flow_among_relays_crosses_as_much_as_it_can() {
+    for (hosts, strides, times, most) in [
+        (3, &[1][..], 1, 2.1),
+        (12, &[1], 1, 1.6),
+        (12, &[1], 4, 1.2),
+        (36, &[1], 4, 1.2),
+        (200, &[1], 1, 2.1),
+        (12, &[1, 5], 4, 1.6),
+        (64, &[1, 8], 4, 1.5),
+        (128, &[1, 5, 25], 4, 1.5),
+    ] {
+        let more = covered(&wired(hosts, strides), times);
+        assert!(
+            more < most,
+            "{hosts} {strides:?} {times}: {more} times the least"
+        );
+    }
+    let names: Vec<_> = (0..9).map(|nth| format!("h{nth}")).collect();
+    let roles: Vec<_> = names.iter().map(|name| (&**name, "relay")).collect();
+    // The middle of it is named first.
+    let chain = [
+        [4, 5],
+        [3, 4],
+        [5, 6],
+        [2, 3],
+        [6, 7],
+        [1, 2],
+        [7, 8],
+        [0, 1],
+    ];
+    let links = chain.map(|ends| ends.map(|nth| &*names[nth]));
+    assert_eq!(covered(&graph(&roles, &links), 4), 1.0, "a chain");
 }
 
 #[test]

@@ -4,7 +4,11 @@
 //! stay where they are. A lossy link counts as slower than it is. Whoever is on a drained one leaves it,
 //! mice as well, and who cannot is named. Other flows are moved only where that brings more than is
 //! worth a move and more than is uncertain, so that the next plan does not take it back.
+//! Flows that are never there at the same time are in nobody's way: a link is as full as it is at each moment.
 
+mod bundles;
+mod moments;
+mod planning;
 mod problem;
 #[cfg(test)]
 mod tests;
@@ -16,12 +20,12 @@ use reweave_common::ids::LinkId;
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
-use crate::assign::{self, Solution, Work};
+use crate::assign::{Solution, Work};
 use crate::fim::{Spread, of_listed_on};
 use crate::paths::listed::{Listed, Movable};
 use crate::paths::{Atlas, Learned};
 use crate::sim::ecmp::{Ecmp, Fields};
-use problem::Sorted;
+use bundles::Bundles;
 pub use weights::Weights;
 
 /// The least and the most source port that RoCE draws.
@@ -46,7 +50,8 @@ pub struct Options {
     pub least_gain: f64,
     /// How far sizes of flows may be off.
     pub uncertainty: f64,
-    /// A flow with less than this share of the largest one's size is left where it is.
+    /// A flow with less than this share of the size of the largest that comes in, or leaves, at the same
+    /// switch is left where it is.
     pub elephant_share: f64,
     /// Which ports lead where, as probes found out.
     pub learned: Learned,
@@ -117,23 +122,24 @@ pub fn rebalance(
     ecmp: &Ecmp,
     options: &Options,
 ) -> Rebalanced {
-    let sorted = Sorted::new(atlas, flows, options);
-    let solution = assign::solve(&sorted.problem);
-    let mut moved = flows.to_vec();
-    let mut moves = Vec::new();
+    let bundles = Bundles::new(flows);
+    let lone = bundles.as_ref().map_or(flows, |it| &it.flows);
+    let planning = planning::planned(atlas, lone, options);
     let mut ports = Ports {
         ecmp,
         learned: &options.learned,
         taken: flows.iter().map(|flow| flow.fields).collect(),
     };
-    for (place, path) in sorted.moved(atlas, flows, &solution.ways) {
-        moved[place].path = path;
-        moves.extend(as_move(atlas, &flows[place], &moved[place], &mut ports));
+    let both = lone.iter().zip(&planning.moved);
+    let changed = both.filter(|(old, new)| old.path != new.path);
+    let moves = changed.filter_map(|(old, new)| as_move(atlas, old, new, &mut ports));
+    let moves = moves.collect();
+    let mut stuck: Vec<_> = planning.stuck.into_iter().collect();
+    let mut moved = planning.moved;
+    if let Some(bundles) = &bundles {
+        stuck = bundles.each_of(stuck, flows);
+        moved = bundles.led(flows, &moved);
     }
-    let stuck = sorted
-        .stuck
-        .iter()
-        .map(|&(place, link)| (flows[place].id, link));
     let fabric = atlas.fabric;
     let worth = |link: LinkId| {
         let drained = options.drained.contains(&link);
@@ -144,9 +150,9 @@ pub fn rebalance(
         after: of_listed_on(atlas, &moved, &worth),
         moves,
         weights: weights::weights(atlas, flows, options),
-        stuck: stuck.collect(),
-        elephants: sorted.problem.flows.len(),
-        solution,
+        stuck,
+        elephants: planning.elephants,
+        solution: planning.solution,
     }
 }
 

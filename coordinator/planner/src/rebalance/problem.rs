@@ -7,6 +7,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 
 use super::Options;
+use super::moments::Moment;
 use crate::assign::{Flow, Problem};
 use crate::paths::Atlas;
 use crate::paths::listed::{Listed, Movable};
@@ -14,6 +15,10 @@ use crate::paths::listed::{Listed, Movable};
 /// A sender that goes back to the first lost packet sends about so many again: at a loss of one in a
 /// hundred, half of what it sends is sent twice.
 const SENT_AGAIN: f64 = 100.0;
+
+/// The largest at a switch counts for this part of the largest of all at least: so mice do not become
+/// elephants where they are among themselves.
+const NOTHING_BESIDE: f64 = 0.01;
 
 /// What a link is good for, in bits per second.
 pub(super) fn worth(fabric: &Fabric, link: LinkId, options: &Options) -> f64 {
@@ -26,57 +31,64 @@ pub(super) fn part(loss: f64) -> f64 {
     1.0 / (1.0 + SENT_AGAIN * loss)
 }
 
-/// Which flows can be moved, and where each could go.
+/// Which flows can be moved, and where each could go. A hop has a place in the problem for each moment.
 pub(super) struct Sorted {
     pub(super) problem: Problem,
-    /// By flow of the problem: its place in the list.
-    places: Vec<usize>,
+    /// By flow of the problem.
+    seats: Vec<Seat>,
     /// Who cannot leave a drained link, by places in the list.
     pub(super) stuck: Vec<(usize, LinkId)>,
 }
 
+/// Of a flow of the problem.
+struct Seat {
+    /// Its place in the list.
+    place: usize,
+    /// It is there at so many moments, and goes one way.
+    moments: usize,
+}
+
 impl Sorted {
-    pub(super) fn new(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options) -> Self {
-        let fabric = atlas.fabric;
-        let links = fabric.links();
-        let capacities = links.flat_map(|(link, _)| [worth(fabric, link, options); 2]);
+    /// `is_open` says by its place whether a flow's way is not settled already.
+    pub(super) fn new(
+        atlas: &mut Atlas<'_>,
+        flows: &[Listed],
+        moments: &[Moment],
+        is_open: &dyn Fn(usize) -> bool,
+        options: &Options,
+    ) -> Self {
         let mut sorting = Sorting {
-            problem: Problem {
-                capacities: capacities.collect(),
-                base: strangers(atlas, options),
-                enough: options.enough,
-                least_gain: options.least_gain + options.uncertainty,
-                work: options.work,
-                ..Problem::default()
-            },
+            problem: empty(atlas, moments.len(), options),
             pairs: BTreeMap::new(),
             options,
             atlas,
         };
-        let largest = flows.iter().map(|flow| flow.bytes).max().unwrap_or(0) as f64;
-        let least = largest * options.elephant_share;
-        let (mut places, mut stuck) = (Vec::new(), Vec::new());
-        for (place, flow) in flows.iter().enumerate() {
+        let largest = moments.iter().map(|moment| {
+            let there = moment.iter().map(|&place| &flows[place]);
+            Largest::of(sorting.atlas, there)
+        });
+        let largest: Vec<_> = largest.collect();
+        let (mut seats, mut stuck) = (Vec::new(), Vec::new());
+        for (place, there) in when(moments) {
+            let flow = &flows[place];
             let drained = sorting.drained(flow);
-            let heavy = drained.is_some() || flow.bytes as f64 >= least;
-            let movable = flow.movable != Movable::Never && heavy;
-            match movable
-                .then(|| sorting.flow(flow, drained.is_some()))
-                .flatten()
-            {
-                Some(flow) => {
-                    sorting.problem.flows.push(flow);
-                    places.push(place);
-                }
-                None => {
-                    sorting.leave(flow);
-                    stuck.extend(drained.map(|link| (place, link)));
-                }
+            let mut beside = there.iter().map(|&moment| &largest[moment]);
+            let is_heavy = |it: &Largest| it.is_heavy(sorting.atlas, flow, options.elephant_share);
+            let heavy = drained.is_some() || beside.any(is_heavy);
+            let movable = flow.movable != Movable::Never && heavy && is_open(place);
+            let sorted = movable.then(|| sorting.flow(flow, &there, drained.is_some()));
+            if let Some(flow) = sorted.flatten() {
+                sorting.problem.flows.push(flow);
+                let moments = there.len();
+                seats.push(Seat { place, moments });
+            } else {
+                sorting.leave(flow, &there);
+                stuck.extend(drained.map(|link| (place, link)));
             }
         }
         Self {
             problem: sorting.problem,
-            places,
+            seats,
             stuck,
         }
     }
@@ -88,20 +100,82 @@ impl Sorted {
         flows: &[Listed],
         ways: &[usize],
     ) -> Vec<(usize, Vec<Hop>)> {
-        let flows_ways = self.problem.flows.iter().zip(ways).zip(&self.places);
+        let flows_ways = self.problem.flows.iter().zip(ways).zip(&self.seats);
         let changed = flows_ways.filter(|((flow, way), _)| flow.homeless || flow.way != **way);
-        let path = |((flow, &way), &place): ((&Flow, &usize), &usize)| {
-            let way = self.problem.pairs[flow.pair][way].iter();
-            let old = &flows[place].path;
+        let path = |((flow, &way), seat): ((&Flow, &usize), &Seat)| {
+            let way = &self.problem.pairs[flow.pair][way];
+            let way = &way[..way.len() / seat.moments];
+            let old = &flows[seat.place].path;
             let first = old.iter().take(1).copied();
-            let between = way.map(|&index| atlas.hop(index));
-            let last = old
-                .iter()
-                .skip(1 + self.problem.pairs[flow.pair][flow.way].len());
-            (place, first.chain(between).chain(last.copied()).collect())
+            let between = way.iter().map(|&hop| atlas.hop(hop % atlas.hops()));
+            let last = old.iter().skip(1 + way.len()).copied();
+            (seat.place, first.chain(between).chain(last).collect())
         };
         changed.map(path).collect()
     }
+}
+
+/// By place of a flow in the list: the moments at which it is there.
+fn when(moments: &[Moment]) -> BTreeMap<usize, Vec<usize>> {
+    let mut when: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (moment, there) in moments.iter().enumerate() {
+        there
+            .iter()
+            .for_each(|&flow| when.entry(flow).or_default().push(moment));
+    }
+    when
+}
+
+/// Hops with what strangers bring, and no flows.
+fn empty(atlas: &Atlas<'_>, moments: usize, options: &Options) -> Problem {
+    let fabric = atlas.fabric;
+    let links = fabric.links();
+    let capacities = links.flat_map(|(link, _)| [worth(fabric, link, options); 2]);
+    Problem {
+        capacities: capacities.collect::<Vec<_>>().repeat(moments),
+        base: strangers(atlas, options).repeat(moments),
+        enough: options.enough,
+        least_gain: options.least_gain + options.uncertainty,
+        work: options.work,
+        ..Problem::default()
+    }
+}
+
+/// The largest flows by where they come in and leave: one that is large by far makes mice of those it may
+/// meet, and not of all others.
+#[derive(Default)]
+struct Largest {
+    of_all: u64,
+    at: BTreeMap<NodeId, u64>,
+}
+
+impl Largest {
+    fn of<'f>(atlas: &Atlas<'_>, flows: impl Iterator<Item = &'f Listed>) -> Self {
+        let mut largest = Self::default();
+        for flow in flows {
+            largest.of_all = largest.of_all.max(flow.bytes);
+            for node in gates(atlas, flow).into_iter().flatten() {
+                let at = largest.at.entry(node).or_default();
+                *at = flow.bytes.max(*at);
+            }
+        }
+        largest
+    }
+
+    /// What is next to nothing beside the largest of all is no trouble anywhere.
+    fn is_heavy(&self, atlas: &Atlas<'_>, flow: &Listed, share: f64) -> bool {
+        let gates = gates(atlas, flow).into_iter().flatten();
+        let beside = gates.map(|node| self.at[&node]).min();
+        let beside = beside.unwrap_or(self.of_all) as f64;
+        let least = share * beside.max(NOTHING_BESIDE * self.of_all as f64);
+        flow.bytes as f64 >= least
+    }
+}
+
+/// Where a flow comes in, and where it leaves.
+fn gates(atlas: &Atlas<'_>, flow: &Listed) -> [Option<NodeId>; 2] {
+    let entrance = flow.path.first().map(|&hop| atlas.far(hop));
+    [entrance, Some(atlas.door(flow.ends[1]))]
 }
 
 fn strangers(atlas: &Atlas<'_>, options: &Options) -> Vec<u64> {
@@ -115,10 +189,12 @@ fn strangers(atlas: &Atlas<'_>, options: &Options) -> Vec<u64> {
 struct Sorting<'a, 'f> {
     problem: Problem,
     options: &'a Options,
-    /// By the switch where a flow comes in and the door where it leaves.
-    pairs: BTreeMap<(NodeId, NodeId), usize>,
+    pairs: BTreeMap<Between, usize>,
     atlas: &'a mut Atlas<'f>,
 }
+
+/// The switch where a flow comes in, the door where it leaves, and the moments at which it is there.
+type Between = (NodeId, NodeId, Vec<usize>);
 
 impl Sorting<'_, '_> {
     /// The first link on its way that shall carry nothing.
@@ -128,17 +204,15 @@ impl Sorting<'_, '_> {
     }
 
     /// Nothing when it has no choice that switches can make for it.
-    fn flow(&mut self, flow: &Listed, must_leave: bool) -> Option<Flow> {
+    fn flow(&mut self, flow: &Listed, there: &[usize], must_leave: bool) -> Option<Flow> {
         let first = *flow.path.first()?;
         let entrance = self.atlas.far(first);
         let from_host = self.atlas.fabric.node(first.from).role == Role::Host;
-        let pair = from_host.then(|| self.pair(entrance, self.atlas.door(flow.ends[1])))?;
+        let door = self.atlas.door(flow.ends[1]);
+        let pair = from_host.then(|| self.pair((entrance, door, there.to_vec())))?;
         let ways = &self.problem.pairs[pair];
-        let inner: Vec<_> = flow.path[1..]
-            .iter()
-            .map(|&hop| self.atlas.index(hop))
-            .collect();
-        let is_present = |way: &[usize]| inner.starts_with(way);
+        let inner: Vec<_> = self.hops_at(there[0], &flow.path[1..]).collect();
+        let is_present = |way: &[usize]| inner.starts_with(&way[..way.len() / there.len()]);
         let present = ways.iter().position(is_present);
         let leaves = must_leave && present.is_none() && !ways.is_empty();
         let way = present.or(leaves.then_some(0))?;
@@ -150,12 +224,19 @@ impl Sorting<'_, '_> {
         })
     }
 
-    /// The ways of a pair, as far as switches choose them.
-    fn pair(&mut self, entrance: NodeId, door: NodeId) -> usize {
-        if let Some(&pair) = self.pairs.get(&(entrance, door)) {
+    /// Places of hops at a moment.
+    fn hops_at(&self, moment: usize, hops: &[Hop]) -> impl Iterator<Item = usize> {
+        let before = moment * self.atlas.hops();
+        hops.iter().map(move |&hop| before + self.atlas.index(hop))
+    }
+
+    /// The ways of a pair, as far as switches choose them, moment after moment.
+    fn pair(&mut self, between: Between) -> usize {
+        if let Some(&pair) = self.pairs.get(&between) {
             return pair;
         }
-        let ways = self.atlas.ways(entrance, door);
+        let (entrance, door, there) = &between;
+        let ways = self.atlas.ways(*entrance, *door);
         let by_switches = |way: &&Vec<Hop>| {
             let mut roles = way.iter().map(|hop| self.atlas.fabric.node(hop.from).role);
             roles.all(|role| role == Role::Switch)
@@ -165,17 +246,23 @@ impl Sorting<'_, '_> {
             |hop: &Hop| options.closed.contains(hop) || options.drained.contains(&hop.link);
         let is_open = |way: &&Vec<Hop>| !way.iter().any(is_shut);
         let ways = ways.iter().filter(by_switches).filter(is_open);
-        let indices =
-            |way: &Vec<Hop>| -> Vec<_> { way.iter().map(|&hop| self.atlas.index(hop)).collect() };
-        self.problem.pairs.push(ways.map(indices).collect());
+        let sorting = &*self;
+        let at_all = |way: &Vec<Hop>| -> Vec<_> {
+            let hops = |&moment: &usize| sorting.hops_at(moment, way);
+            there.iter().flat_map(hops).collect()
+        };
+        let ways = ways.map(at_all).collect();
+        self.problem.pairs.push(ways);
         let pair = self.problem.pairs.len() - 1;
-        self.pairs.insert((entrance, door), pair);
+        self.pairs.insert(between, pair);
         pair
     }
 
-    fn leave(&mut self, flow: &Listed) {
-        for &hop in &flow.path {
-            self.problem.base[self.atlas.index(hop)] += flow.bytes;
+    fn leave(&mut self, flow: &Listed, there: &[usize]) {
+        let at = |&moment: &usize| self.hops_at(moment, &flow.path);
+        let hops: Vec<_> = there.iter().flat_map(at).collect();
+        for hop in hops {
+            self.problem.base[hop] += flow.bytes;
         }
     }
 }

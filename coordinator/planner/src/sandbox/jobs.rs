@@ -80,6 +80,7 @@ impl Variant {
     /// By rank, who has the place of its host.
     fn placement(&self, recorded: &[NodeId]) -> Result<Vec<NodeId>, SandboxError> {
         let hosts = recorded.iter().map(|&host| self.recorded.name(host));
+        self.parts_all(&hosts.clone().collect())?;
         hosts.map(|name| self.host(name)).collect()
     }
 

@@ -6,6 +6,7 @@
 mod changed;
 mod compared;
 mod jobs;
+mod lit;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -14,6 +15,7 @@ mod variant;
 use std::fmt;
 
 use reweave_common::fabric::Fabric;
+use reweave_common::input::InputError;
 
 use crate::sim::Progress;
 use crate::sim::network::Costs;
@@ -22,6 +24,7 @@ use crate::workload::history::{ReplayError, Replayed, Routing, Seen, replay};
 
 pub use compared::{Compared, Fared, Fullest, Outcome};
 pub use jobs::{JobCompared, JobOutcome, compare_jobs};
+pub use lit::as_seen;
 pub use traffic::Traffic;
 pub use variant::{Variant, VariantFile};
 
@@ -33,6 +36,8 @@ pub enum SandboxError {
     NotInFabric {
         name: String,
     },
+    /// Two of those that take part are put in one place.
+    OnePlace(InputError),
     /// On the fabric that the history speaks of.
     AsItWas(ReplayError),
     /// On the fabric of the variant.
@@ -52,6 +57,7 @@ impl fmt::Display for SandboxError {
                 f,
                 "the fabric has no host named {name:?}; say under [hosts] which one takes its place"
             ),
+            Self::OnePlace(error) => error.fmt(f),
             Self::AsItWas(error) => write!(f, "as it was: {error}"),
             Self::Otherwise(error) => error.fmt(f),
             Self::JobAsItWas(error) => write!(f, "as it was: {error}"),

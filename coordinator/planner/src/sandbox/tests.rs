@@ -22,6 +22,130 @@ fn variant(text: &str) -> Result<Variant, String> {
         .map_err(|error| error.to_string())
 }
 
+#[test]
+fn a_way_leads_once_from_host_to_host() {
+    let way = |nodes: &str| format!("[[way]]\nnodes = {nodes}\n");
+    let good = way(r#"["h1", "leaf0", "spine1", "leaf1", "h3"]"#);
+    for (text, says) in [
+        (
+            way(r#"["leaf0", "spine0", "leaf1"]"#),
+            "v.toml:3: nodes: leaf0 is no host",
+        ),
+        (
+            way(r#"["h1", "leaf0", "spine0"]"#),
+            "v.toml:3: nodes: spine0 is no host",
+        ),
+        (
+            format!("{good}{good}"),
+            "v.toml:5: nodes: there is another way from h1 to h3",
+        ),
+        (
+            way(r#"["h1", "leaf0", "spine1", "leaf0", "spine0", "leaf1", "h3"]"#),
+            "v.toml:3: nodes: it passes leaf0 twice",
+        ),
+        (
+            way(r#"["h1", "leaf0", "h0", "leaf0", "h1"]"#),
+            "v.toml:3: nodes: it passes",
+        ),
+        (way(r#"["h1"]"#), "v.toml:3: nodes: a way has two ends"),
+    ] {
+        let error = variant(&text).unwrap_err();
+        assert!(error.starts_with(says), "{error}");
+    }
+    variant(&good).unwrap();
+}
+
+#[test]
+fn no_two_have_one_place() {
+    let error = variant("[hosts]\nh0 = \"h2\"\nh1 = \"h2\"\n").unwrap_err();
+    assert!(
+        error.starts_with("v.toml:4: h1: h0 and h1 take one place"),
+        "{error}"
+    );
+    let error = played("[hosts]\nh0 = \"h3\"\n").unwrap_err().to_string();
+    assert!(
+        error.starts_with("v.toml:3: h0: h3 takes part itself and stays"),
+        "{error}"
+    );
+    played("[hosts]\nh0 = \"h3\"\nh3 = \"h0\"\n").unwrap();
+    let error = jobs("[hosts]\nh0 = \"h3\"\n").unwrap_err();
+    assert!(error.contains("h3 takes part itself and stays"), "{error}");
+    // Who has nothing to send leaves a place free.
+    let variant = variant("[hosts]\nh0 = \"h3\"\n").unwrap();
+    let one = seen(&variant, &collision()[..1]);
+    compare(&one, &variant, &mut at_leisure(&mut |_| true)).unwrap();
+}
+
+/// After a second, what h1 sends is led over the other spine.
+#[test]
+fn what_is_led_elsewhere_meanwhile_goes_both_ways_in_turn() {
+    let [stays, moves] = <[Burst; 2]>::try_from(collision()).unwrap();
+    let [mut first, mut then] = [moves.clone(), moves];
+    (first.bytes, first.sending) = (12_500_000, Duration::from_secs(1));
+    (then.bytes, then.sending) = (25_000_000, Duration::from_secs(1));
+    then.at = Moment::from_micros(2_000_000);
+    then.goes_on = true;
+    then.hops.as_mut().unwrap()[2] = "spine1".to_owned();
+    let variant = variant("").unwrap();
+    let bursts = [stays, first, then];
+    let compared = compare(
+        &seen(&variant, &bursts),
+        &variant,
+        &mut at_leisure(&mut |_| true),
+    );
+    let compared = compared.unwrap();
+    let rates: Vec<_> = compared
+        .bursts
+        .iter()
+        .map(|it| it.as_it_was_mbps.round())
+        .collect();
+    // The one is alone on its way for half a second.
+    assert_eq!(rates, [133.0, 100.0, 200.0]);
+    assert_eq!(compared.bursts[2].at_ms, 1000.0);
+    assert_eq!(compared.as_it_was.end_ms.round(), 2000.0);
+}
+
+/// Four hosts in a ring of circuits, from which any port could be led to any other.
+const RING: &str = r#"
+    kind = "graph"
+    node = [{ name = "h0", role = "relay" }, { name = "h1", role = "relay" },
+            { name = "h2", role = "relay" }, { name = "h3", role = "relay" }]
+    optical = [{ name = "ocs0", ports = 8, circuits = [[2, 3], [4, 5], [6, 7], [8, 1]] }]
+    fibre = [{ node = "h0", interface = "a", optical = "ocs0", port = 1, gbps = 0.2 },
+             { node = "h0", interface = "b", optical = "ocs0", port = 2, gbps = 0.2 },
+             { node = "h1", interface = "a", optical = "ocs0", port = 3, gbps = 0.2 },
+             { node = "h1", interface = "b", optical = "ocs0", port = 4, gbps = 0.2 },
+             { node = "h2", interface = "a", optical = "ocs0", port = 5, gbps = 0.2 },
+             { node = "h2", interface = "b", optical = "ocs0", port = 6, gbps = 0.2 },
+             { node = "h3", interface = "a", optical = "ocs0", port = 7, gbps = 0.2 },
+             { node = "h3", interface = "b", optical = "ocs0", port = 8, gbps = 0.2 }]
+"#;
+
+fn names(fabric: &Fabric) -> Vec<String> {
+    let links = fabric.links().map(|(link, _)| fabric.link_name(link));
+    let mut names: Vec<_> = links.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn fibres_are_as_the_circuits_were() {
+    let fabric = Fabric::parse("f.toml", RING).unwrap();
+    let ring = ["h0-h1.1", "h0-h3.2", "h1-h2.1", "h2-h3.1"];
+    assert_eq!(as_seen(&fabric, &[], &[]).each_ref().map(names), [ring; 2]);
+    let across = r#"{"circuit_intent":{"plan":1,"generation":2,"moves":{"0":{"expected":[],"desired":
+                     [[1,5],[2,3]]}}}}"#;
+    let cut = r#"{"circuit_intent":{"plan":1,"#;
+    let commands = [across, cut].map(str::to_owned);
+    // It was seen to cross the ring, too, before that.
+    let [mut burst, _] = <[Burst; 2]>::try_from(collision()).unwrap();
+    burst.to_node = Some("h3".to_owned());
+    burst.hops = Some(["h0", "h1", "h2"].map(str::to_owned).into());
+    let [seen, at_last] = as_seen(&fabric, &commands, &[burst]);
+    assert_eq!(names(&at_last), ["h0-h1.1", "h0-h2"]);
+    assert_eq!(names(&seen), ["h0-h1.1", "h0-h2", "h1-h2", "h2-h3"]);
+}
+
 /// 25 MB that h0 sends to h2 and h1 to h3, both over spine0: two seconds, since they share 200 Mb/s.
 fn collision() -> Vec<Burst> {
     let burst = |host: u8| {
@@ -42,6 +166,7 @@ fn collision() -> Vec<Burst> {
                     .map(str::to_owned)
                     .into(),
             ),
+            goes_on: false,
         }
     };
     [0, 1].map(burst).into()

@@ -1,5 +1,7 @@
 //! What is played: what was sent in a stretch of time, or what somebody listed.
 
+use std::collections::BTreeMap;
+
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::Protocol;
 use reweave_common::ids::NodeId;
@@ -32,6 +34,8 @@ pub(super) struct Sent {
     pub(super) ends: [String; 2],
     pub(super) flow: String,
     at: SimTime,
+    /// Since the beginning, or since the end of those that it waits for.
+    waits: SimTime,
     after: Vec<TaskIndex>,
     pub(super) bytes: f64,
     /// In which it was sent, where that was measured.
@@ -49,12 +53,21 @@ impl Traffic {
             let node = recorded.find(name);
             node.is_some_and(|node| recorded.node(node).role.is_endpoint())
         };
-        let sent = bursts.iter().filter_map(|burst| {
-            let ends = [&*burst.node, burst.to_node.as_deref()?];
-            let is_known = ends.into_iter().all(is_host);
-            is_known.then(|| Sent::of_burst(burst, ends, from))
-        });
-        let sent: Vec<_> = sent.collect();
+        let mut sent: Vec<Sent> = Vec::with_capacity(bursts.len());
+        let mut last = BTreeMap::new();
+        for burst in bursts {
+            let ends = burst.to_node.as_deref().map(|to| [&*burst.node, to]);
+            let Some(ends) = ends.filter(|ends| ends.iter().copied().all(is_host)) else {
+                continue;
+            };
+            let nth = sent.len() as TaskIndex;
+            let before = last.insert((&*burst.node, burst.flow), nth);
+            let mut it = Sent::of_burst(burst, ends, from);
+            if let Some(before) = before.filter(|_| burst.goes_on) {
+                (it.after, it.waits) = (vec![before], SimTime::ZERO);
+            }
+            sent.push(it);
+        }
         Self {
             left_out: bursts.len() - sent.len(),
             sent,
@@ -109,6 +122,8 @@ impl Traffic {
         &self,
         variant: &Variant,
     ) -> Result<(Vec<Seen>, Routing), SandboxError> {
+        let ends = self.sent.iter().flat_map(|it| &it.ends);
+        variant.parts_all(&ends.map(String::as_str).collect())?;
         let seen = |it: &Sent| {
             let [from, to] = [&it.ends[0], &it.ends[1]].map(|name| variant.host(name));
             let (from, to) = (from?, to?);
@@ -130,10 +145,12 @@ impl Traffic {
 impl Sent {
     fn of_burst(burst: &Burst, ends: [&str; 2], from: Moment) -> Self {
         let flow = burst.flow;
+        let at = SimTime::from_duration(burst.at.since(from));
         Self {
             ends: ends.map(str::to_owned),
             flow: flow.to_string(),
-            at: SimTime::from_duration(burst.at.since(from)),
+            at,
+            waits: at,
             after: Vec::new(),
             bytes: burst.bytes as f64,
             sending: Some(SimTime::from_duration(burst.sending)),
@@ -153,6 +170,7 @@ impl Sent {
             ends: row.ends.map(name),
             flow: nth.to_string(),
             at: row.start,
+            waits: row.start,
             after: row.after,
             bytes: row.bytes,
             sending: None,
@@ -168,7 +186,7 @@ impl Sent {
 
     fn seen(&self, [from, to]: [NodeId; 2], along: Option<Vec<NodeId>>) -> Seen {
         Seen {
-            at: self.at,
+            at: self.waits,
             after: self.after.iter().map(|&it| it as usize).collect(),
             from,
             to,

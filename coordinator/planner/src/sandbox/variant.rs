@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::fabric::{Fabric, FabricBuilder, Link, WiringError};
-use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
 use reweave_common::input::{Document, InputError, Table};
 use serde::Deserialize;
 use toml::Spanned;
@@ -25,7 +25,15 @@ pub struct Variant {
     /// By the ends, over which nodes.
     pub ways: BTreeMap<(NodeId, NodeId), Vec<NodeId>>,
     /// By its name, where what it sent and received is now.
-    pub hosts: BTreeMap<String, String>,
+    hosts: BTreeMap<String, Moved>,
+}
+
+/// Who takes whose place.
+#[derive(Debug)]
+struct Moved {
+    to: String,
+    /// What is wrong where that one takes part as well, and stays.
+    crowded: InputError,
 }
 
 /// How traffic goes whose way the variant does not give.
@@ -139,7 +147,7 @@ impl<'t> VariantFile<'t> {
         if file.job.is_some() {
             return Err(changed::error(document, "job", NO_JOB));
         }
-        let fabric = without(document, fabric, &file.without)?;
+        let fabric = without(document, &fabric, &file.without)?;
         let reading = Reading {
             document,
             recorded: &recorded,
@@ -173,19 +181,30 @@ impl<'t> VariantFile<'t> {
 impl Variant {
     /// Who has the place of a host of the recorded fabric.
     pub(super) fn host(&self, name: &str) -> Result<NodeId, SandboxError> {
-        let name = self.hosts.get(name).map_or(name, String::as_str);
+        let name = self.hosts.get(name).map_or(name, |it| &it.to);
         let node = self.fabric.find(name);
         let node = node.filter(|&node| self.fabric.node(node).role.is_endpoint());
         node.ok_or_else(|| SandboxError::NotInFabric {
             name: name.to_owned(),
         })
     }
+
+    /// Whether each of those that take part has a place of its own.
+    pub(super) fn parts_all(&self, who: &BTreeSet<&str>) -> Result<(), SandboxError> {
+        let stays = |name: &str| self.hosts.get(name).is_none_or(|it| it.to == name);
+        let mut moved = self.hosts.iter().filter(|(from, _)| who.contains(&***from));
+        let crowded =
+            moved.find(|(from, it)| it.to != **from && who.contains(&*it.to) && stays(&it.to));
+        crowded.map_or(Ok(()), |(_, it)| {
+            Err(SandboxError::OnePlace(it.crowded.clone()))
+        })
+    }
 }
 
-/// The fabric less some of its links; optical switches are not simulated.
+/// The fabric less some of its links.
 fn without(
     document: Document<'_>,
-    fabric: Fabric,
+    fabric: &Fabric,
     names: &[Spanned<String>],
 ) -> Result<Fabric, InputError> {
     let link = |name: &Spanned<String>| {
@@ -193,30 +212,8 @@ fn without(
         let problem = || format!("the fabric has no link named {:?}", name.get_ref());
         link.ok_or_else(|| document.error(name.span(), problem()))
     };
-    let taken: Result<BTreeSet<_>, _> = names.iter().map(link).collect();
-    let (taken, first) = (taken?, names.first());
-    let Some(first) = first else {
-        return Ok(fabric);
-    };
-    let left = less(&fabric, &taken);
-    left.map_err(|error| document.error(first.span(), error.to_string()))
-}
-
-fn less(fabric: &Fabric, taken: &BTreeSet<LinkId>) -> Result<Fabric, WiringError> {
-    let mut builder = FabricBuilder::new();
-    for (_, node) in fabric.nodes() {
-        builder.add_node(&node.name, node.role)?;
-    }
-    // Links between the same two are alike.
-    let mut left: BTreeMap<[NodeId; 2], (u32, &Link)> = BTreeMap::new();
-    for (_, link) in fabric.links().filter(|(id, _)| !taken.contains(id)) {
-        let pair = link.ports().map(|port| port.node);
-        left.entry(pair).or_insert((0, link)).0 += 1;
-    }
-    for (pair, (count, link)) in left {
-        builder.connect(pair, count, link.rate, link.latency)?;
-    }
-    Ok(builder.build())
+    let taken: BTreeSet<_> = names.iter().map(link).collect::<Result<_, _>>()?;
+    Ok(fabric.less(&taken))
 }
 
 struct Reading<'r> {
@@ -229,11 +226,23 @@ impl Reading<'_> {
     fn hosts(
         &self,
         hosts: &BTreeMap<Spanned<String>, Spanned<String>>,
-    ) -> Result<BTreeMap<String, String>, InputError> {
+    ) -> Result<BTreeMap<String, Moved>, InputError> {
+        let mut takers = BTreeMap::new();
         let moved = hosts.iter().map(|(from, to)| {
             self.endpoint(self.recorded, from)?;
             self.endpoint(self.fabric, to)?;
-            Ok((from.get_ref().clone(), to.get_ref().clone()))
+            let (who, place) = (from.get_ref(), to.get_ref());
+            if let Some(other) = takers.insert(place, who) {
+                let problem = format!("{other} and {who} take one place, that of {place}");
+                return Err(self.document.error(from.span(), problem));
+            }
+            let problem = format!(
+                "{place} takes part itself and stays where it is, so two have one place: say where \
+                 it goes, as {place} = {who:?}"
+            );
+            let crowded = self.document.error(from.span(), problem);
+            let to = place.clone();
+            Ok((who.clone(), Moved { to, crowded }))
         });
         moved.collect()
     }
@@ -257,15 +266,41 @@ impl Reading<'_> {
                 node.ok_or_else(|| error(format!("the fabric has no node named {name:?}")))
             };
             let found: Result<Vec<_>, _> = nodes.get_ref().iter().map(find).collect();
-            let found = found?;
-            let ([first, .., last], true) = (&found[..], self.is_wired(&found)) else {
-                return Err(error(
-                    "two nodes that follow each other are not linked".to_owned(),
-                ));
-            };
-            ways.insert((*first, *last), found);
+            let (ends, found) = self.way(found?).map_err(error)?;
+            if ways.insert(ends, found).is_some() {
+                let [from, to] = [ends.0, ends.1].map(|node| self.fabric.name(node));
+                return Err(error(format!(
+                    "there is another way from {from} to {to} already"
+                )));
+            }
         }
         Ok(ways)
+    }
+
+    /// With its ends.
+    fn way(&self, nodes: Vec<NodeId>) -> Result<((NodeId, NodeId), Vec<NodeId>), String> {
+        let name = |node: &NodeId| self.fabric.name(*node);
+        let role = |node: &NodeId| self.fabric.node(*node).role;
+        let [from, between @ .., to] = &nodes[..] else {
+            return Err("a way has two ends".to_owned());
+        };
+        if let Some(end) = [from, to].into_iter().find(|it| !role(it).is_endpoint()) {
+            let end = name(end);
+            return Err(format!(
+                "{end} is no host, and ways lead from one host to another"
+            ));
+        }
+        let mut passed = BTreeSet::new();
+        if let Some(twice) = nodes.iter().find(|it| !passed.insert(**it)) {
+            return Err(format!("it passes {} twice", name(twice)));
+        }
+        if let Some(last) = between.iter().find(|it| !role(it).forwards()) {
+            return Err(format!("{} forwards nothing", name(last)));
+        }
+        if !self.is_wired(&nodes) {
+            return Err("two nodes that follow each other are not linked".to_owned());
+        }
+        Ok(((*from, *to), nodes))
     }
 
     fn is_wired(&self, nodes: &[NodeId]) -> bool {

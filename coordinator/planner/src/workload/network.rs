@@ -345,17 +345,14 @@ impl<'n> Network<'n> {
     fn cable_name(&self, id: LinkId, backwards: bool) -> String {
         let link = self.fabric.link(id);
         let mut ends = [link.a.node, link.b.node];
-        let nth = self
-            .fabric
-            .links_between(ends[0], ends[1])
-            .position(|it| it == id);
+        let nth = self.fabric.nth(id);
         if backwards {
             ends.reverse();
         }
         let [from, to] = ends.map(|node| self.fabric.name(node));
         match nth {
-            None | Some(0) => format!("{from}>{to}"),
-            Some(nth) => format!("{from}>{to}.{nth}"),
+            0 => format!("{from}>{to}"),
+            nth => format!("{from}>{to}.{nth}"),
         }
     }
 }

@@ -14,16 +14,21 @@ use reweave_common::units::Bytes;
 /// Why records do not make an iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordedError {
-    Unlike { group: String, nth: usize },
+    Unlike {
+        group: String,
+        nth: usize,
+        rank: Rank,
+    },
     Iteration(IterationError),
 }
 
 impl fmt::Display for RecordedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unlike { group, nth } => write!(
+            Self::Unlike { group, nth, rank } => write!(
                 f,
-                "the ranks disagree on what the {nth}. collective of group {group:?} was"
+                "the ranks disagree on what the {nth}. collective of group {group:?} was: rank {} has another one",
+                rank.index()
             ),
             Self::Iteration(error) => error.fmt(f),
         }
@@ -119,6 +124,7 @@ impl Joining {
                 (Key::Group { name, nth, .. }, false) => Err(RecordedError::Unlike {
                     group: name.clone(),
                     nth: nth + 1,
+                    rank: record.rank,
                 }),
                 _ => Ok(task),
             };

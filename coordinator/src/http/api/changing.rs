@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::HeaderMap;
 use axum::response::IntoResponse;
-use reweave_common::operator::{Approval, NotSeen, Plan, Refused, Request, Response as Answer};
+use reweave_common::operator::{Approval, NotSeen, Plan, Request, Response as Answer};
 use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -39,7 +39,7 @@ pub(super) async fn plan(
     headers: HeaderMap,
     wish: Result<Option<Json<Wish>>, JsonRejection>,
 ) -> Answered {
-    let wish = wish.map_err(|error| Problem::bad_request(error.body_text()))?;
+    let wish = wish.map_err(|error| Problem::bad_body(&error))?;
     let request = wish.map_or(Ok(Request::Plan), |Json(wish)| wish.try_into())?;
     let once = Once::asked(&headers, &visitor, &format!("{request:?}"))?;
     let asked = planned(&served, &visitor, request);
@@ -67,12 +67,27 @@ pub(super) async fn take_back(
 }
 
 pub(super) async fn planned(served: &Served, visitor: &Visitor, asked: Request) -> Answered {
-    match visitor.ask(&served.house, asked).await? {
-        Answer::Plan { plan, not_seen } => {
-            let plan = plan.map(|plan| *plan);
-            Ok(Json(Planned { plan, not_seen }).into_response())
+    let planned = Planned::asked(served, visitor, asked).await?;
+    Ok(Json(planned).into_response())
+}
+
+impl Planned {
+    pub(super) async fn asked(
+        served: &Served,
+        visitor: &Visitor,
+        asked: Request,
+    ) -> Result<Self, Problem> {
+        match visitor.ask(&served.house, asked).await? {
+            Answer::Plan { plan, not_seen } => Ok(Self {
+                plan: plan.map(|plan| *plan),
+                not_seen,
+            }),
+            _ => Err(Problem::unexpected()),
         }
-        _ => Err(Problem::unexpected()),
+    }
+
+    pub(super) fn generation(&self) -> Option<Generation> {
+        self.plan.as_ref().map(|plan| plan.generation)
     }
 }
 
@@ -132,15 +147,13 @@ async fn begin(
     generation: Generation,
     asked: Request,
 ) -> Answered {
-    match crate::http::ask(&served.house, visitor.asker(), asked).await {
+    match crate::http::approve(&served.house, visitor.asker(), generation, asked).await {
         Some(Answer::ApplyStarted { .. }) => {}
-        Some(Answer::Refused(Refused::Busy { running })) if running == generation => {}
         Some(Answer::Refused(refused)) => return Err(refused.into()),
         Some(_) => return Err(Problem::unexpected()),
         None => return Err(Problem::no_answer()),
     }
     let record = document::record(generation);
-    let place = [(header::LOCATION, record.clone())];
     let begun = Begun { generation, record };
-    Ok((StatusCode::ACCEPTED, place, Json(begun)).into_response())
+    Ok(document::led_to(Some(generation), begun))
 }

@@ -1,27 +1,39 @@
 //! The API's description of itself, as OpenAPI 3.1 has it.
 
-use axum::http::header;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response as Answer};
 use axum::routing::get;
-use axum::{Router, response::IntoResponse};
+use axum::{Json, Router};
 use bytes::Bytes;
 use reweave_common::plan::Generation;
-use utoipa::openapi::path::{Operation, Parameter};
+use serde::Serialize;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{KnownFormat, Schema, SchemaFormat};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     Components, ComponentsBuilder, ContentBuilder, Info, OpenApi, OpenApiBuilder, Ref, RefOr,
-    Response, ResponseBuilder, Server,
+    Required, Response, ResponseBuilder, Server,
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use super::Served;
 use super::problem::Problem;
+use super::{Served, hooked};
 
 pub(super) const ROOT: &str = "/api/v1";
 
 /// Where the record of this change is.
 pub(super) fn record(generation: Generation) -> String {
     format!("{ROOT}/history/{generation}")
+}
+
+/// Whoever asked is told of a plan, with 202 and where its record is, for it is not over: that tells what comes
+/// of it. Without one it is all there is to tell.
+pub(super) fn led_to(generation: Option<Generation>, told: impl Serialize) -> Answer {
+    let Some(generation) = generation else {
+        return Json(told).into_response();
+    };
+    let place = [(header::LOCATION, record(generation))];
+    (StatusCode::ACCEPTED, place, Json(told)).into_response()
 }
 
 const ABOUT: &str = "Asks what the command line asks. `reweave dashboard` makes a token for whoever \
@@ -34,7 +46,8 @@ const PROBLEM: &str = "Problem";
 
 /// Nobody needs a token to learn what could be asked.
 pub(super) fn routes(document: OpenApi) -> Router<Served> {
-    let document = Bytes::from(finished(document).to_json().unwrap_or_default());
+    let document = serde_json::to_value(finished(document)).unwrap_or_default();
+    let document = Bytes::from(hooked::told_in(document).to_string());
     let kind = (header::CONTENT_TYPE, "application/json");
     let told = move || async move { ([kind], document).into_response() };
     Router::new().route("/openapi.json", get(told))
@@ -87,6 +100,9 @@ fn finished(mut document: OpenApi) -> OpenApi {
         if let Some(read) = &mut item.get {
             let unchanged = Response::new("As it was, by `If-None-Match`");
             add(read, "304", unchanged);
+            read.parameters
+                .get_or_insert_default()
+                .push(known_already().into());
             add(read, "default", Ref::from_response_name(PROBLEM));
         }
         let changes = [&mut item.post, &mut item.put, &mut item.delete];
@@ -108,6 +124,18 @@ fn finished(mut document: OpenApi) -> OpenApi {
     document
 }
 
+fn known_already() -> Parameter {
+    ParameterBuilder::new()
+        .name("If-None-Match")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(
+            "ETags of answers that whoever asks has already, or *: 304 for one of these",
+        ))
+        .schema(Some(String::schema()))
+        .build()
+}
+
 /// A number is refused that is larger than its type.
 fn bound(parameter: &mut RefOr<Parameter>) {
     if let RefOr::T(Parameter { schema, .. }) = parameter
@@ -124,4 +152,19 @@ fn bound(parameter: &mut RefOr<Parameter>) {
 fn add(operation: &mut Operation, code: &str, response: impl Into<RefOr<Response>>) {
     let responses = &mut operation.responses.responses;
     responses.insert(code.to_owned(), response.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leads_to_a_plan_says_where_that_is_followed() {
+        let begun = led_to(Some(Generation(7)), "told");
+        assert_eq!(begun.status(), 202);
+        assert_eq!(begun.headers()[header::LOCATION], "/api/v1/history/7");
+        let nothing = led_to(None, "told");
+        assert_eq!(nothing.status(), 200);
+        assert!(!nothing.headers().contains_key(header::LOCATION));
+    }
 }

@@ -9,6 +9,7 @@ mod document;
 mod events;
 mod fabric;
 mod glances;
+mod hooked;
 mod limits;
 mod once;
 mod orders;
@@ -24,12 +25,12 @@ mod visitor;
 mod wishes;
 
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query};
+use axum::extract::{DefaultBodyLimit, Path, Query};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::{Router, middleware};
 use reweave_common::plan::Generation;
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt as _};
 use utoipa_axum::routes;
 
 use crate::desk::Desk;
@@ -89,7 +90,7 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(reading::events))
         .routes(routes!(past::spans))
         .routes(routes!(past::past))
-        .routes(routes!(sandbox::play))
+        .routes(routes!(sandbox::play).layer(DefaultBodyLimit::max(sandbox::MOST_SENT)))
         .routes(routes!(sandbox::promote))
         .routes(routes!(changing::plan))
         .routes(routes!(sealed::offer))
@@ -106,12 +107,17 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(orders::start))
 }
 
+/// All of it: what is told here is where it is below the root.
+fn whole(uri: &Uri) -> String {
+    format!("{}{}", document::ROOT, uri.path())
+}
+
 async fn nothing_there(uri: Uri) -> Problem {
-    Problem::nothing_there(format!("there is nothing at {}", uri.path()))
+    Problem::nothing_there(format!("there is nothing at {}", whole(&uri)))
 }
 
 async fn no_such_method(uri: Uri) -> Problem {
-    let detail = format!("{} cannot be asked this way", uri.path());
+    let detail = format!("{} cannot be asked this way", whole(&uri));
     let code = StatusCode::METHOD_NOT_ALLOWED;
     Problem::new(code, "urn:reweave:no-such-method", detail)
 }

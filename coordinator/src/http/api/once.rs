@@ -61,6 +61,11 @@ impl Once {
             what: what.to_owned(),
         })
     }
+
+    /// The same of what is asked, where that is read after the key.
+    pub(super) fn about(self, what: String) -> Self {
+        Self { what, ..self }
+    }
 }
 
 fn is_key(text: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use reweave_common::operator::{
     Allocation, JobOrder, RegisteredJob, Request, Response as Answer, StartedJob,
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::once::{Key, Once};
-use super::problem::Problem;
+use super::problem::{BAD_JOB, Problem};
 use super::tagged::tagged;
 use super::visitor::Visitor;
 use super::{Answered, Name, Options, Served, document, name, options};
@@ -45,7 +45,7 @@ pub(super) struct Hosts {
 /// It is said as it should be, and says what cannot be.
 fn unfit(detail: String) -> Problem {
     let code = StatusCode::UNPROCESSABLE_ENTITY;
-    Problem::new(code, "urn:reweave:no-such-job", detail)
+    Problem::new(code, BAD_JOB, detail)
 }
 
 fn all(hosts: &str) -> Result<Vec<String>, Problem> {
@@ -174,12 +174,15 @@ enum Topology {
     path = "/jobs/{job}/start",
     operation_id = "start_job",
     params(("job" = String, Path, description = "Its name"), Wish, Key),
-    responses((
-        status = 200,
-        description = "What it has led to",
-        body = StartedJob,
-        headers(("location" = String, description = "Where the record of the change is, if there is one"))
-    ))
+    responses(
+        (status = 200, description = "Nothing is changed for it, and why", body = StartedJob),
+        (
+            status = 202,
+            description = "A change for it has begun",
+            body = StartedJob,
+            headers(("location" = String, description = "Where the record of the change is"))
+        )
+    )
 )]
 pub(super) async fn start(
     served: State<Served>,
@@ -201,12 +204,7 @@ async fn started(served: &Served, visitor: &Visitor, job: String, order: JobOrde
     let Answer::Started(started) = answer.await? else {
         return Err(Problem::unexpected());
     };
-    let place = started.generation.map(document::record);
-    let mut response = Json(started).into_response();
-    if let Some(place) = place.and_then(|place| place.parse().ok()) {
-        response.headers_mut().insert(header::LOCATION, place);
-    }
-    Ok(response)
+    Ok(document::led_to(started.generation, started))
 }
 
 /// It is over: what was held for it is let go. Once more, or of no job, this changes nothing. For operators.

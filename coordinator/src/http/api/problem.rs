@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use axum::Json;
+use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use reweave_common::operator::Refused;
@@ -49,6 +50,15 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "urn:reweave:bad-request", detail)
     }
 
+    /// What somebody sends is no such thing, or more than is read.
+    pub(super) fn bad_body(error: &JsonRejection) -> Self {
+        let (code, detail) = (error.status(), error.body_text());
+        match code {
+            StatusCode::PAYLOAD_TOO_LARGE => Self::new(code, "urn:reweave:too-large", detail),
+            _ => Self::bad_request(detail),
+        }
+    }
+
     pub(super) fn nothing_there(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "urn:reweave:nothing-there", detail)
     }
@@ -89,6 +99,9 @@ impl Problem {
     }
 }
 
+/// What is said of a job is said as it should be, and cannot be.
+pub(super) const BAD_JOB: &str = "urn:reweave:bad-job";
+const TOO_MANY_JOBS: &str = "urn:reweave:too-many-jobs";
 const NO_BETTER_CIRCUITS: &str = "urn:reweave:no-better-circuits";
 
 impl From<Refused> for Problem {
@@ -124,14 +137,11 @@ impl From<Refused> for Problem {
             Refused::OutOfHours { .. } => (StatusCode::CONFLICT, "urn:reweave:out-of-hours"),
             Refused::NoJob { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-job"),
             Refused::OtherJob { .. } => (StatusCode::CONFLICT, "urn:reweave:other-job"),
+            Refused::NotReordered { .. } => (StatusCode::CONFLICT, "urn:reweave:not-reordered"),
+            Refused::NoBetterOrder { .. } => (StatusCode::CONFLICT, "urn:reweave:no-better-order"),
             Refused::NotRegistered { .. } => (StatusCode::NOT_FOUND, "urn:reweave:not-registered"),
-            Refused::TooManyJobs { .. } => (
-                StatusCode::INSUFFICIENT_STORAGE,
-                "urn:reweave:too-many-jobs",
-            ),
-            Refused::NoSuchJob { .. } => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:no-such-job")
-            }
+            Refused::TooManyJobs { .. } => (StatusCode::INSUFFICIENT_STORAGE, TOO_MANY_JOBS),
+            Refused::NoSuchJob { .. } => (StatusCode::UNPROCESSABLE_ENTITY, BAD_JOB),
             Refused::NotEmpty { .. } => (StatusCode::CONFLICT, "urn:reweave:not-empty"),
             Refused::Contradicted { .. } => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")

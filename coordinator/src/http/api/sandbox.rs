@@ -1,20 +1,21 @@
-//! The sandbox: traffic of the past, flows or a job, played with variants. Nothing here asks the core for
+//! The sandbox: traffic of the past, flows, a job or a trace, played with variants. Nothing here asks the core for
 //! anything but who asks; what comes of it is told to them alone.
 
 mod plays;
+mod recorded;
 mod scene;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use axum::Json;
-use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
-use axum::http::StatusCode;
+use axum::extract::{FromRequest as _, Request as HttpRequest, State};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Request;
-use reweave_history::{Kind, Question, written};
+use reweave_history::{Kind, Past, Question, moment_of, written};
 use reweave_planner::sandbox::{Effort, VariantFile};
 use reweave_planner::sim::network::Costs;
 use serde::{Deserialize, Serialize};
@@ -22,22 +23,27 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::changing::planned;
+use super::once::{Key, Once};
 use super::problem::Problem;
 use super::visitor::Visitor;
 use super::{Answered, Served};
+use crate::archive::Unread;
 use crate::desk::Undone;
 use plays::Play;
+use recorded::Trace;
 use scene::{Scene, Source};
 
 /// Connections over which nothing goes for half a minute end.
 pub(super) const LONGEST: Duration = Duration::from_secs(25);
+/// A trace in base64, and what is played with it.
+pub(super) const MOST_SENT: usize = 10 << 20;
 const MOST_BURSTS: usize = 20_000;
 /// Links looked at; a core looks at some 20 million a second.
 const MOST_WORK: u64 = 400_000_000;
 
 type Asked<T> = Result<Json<T>, JsonRejection>;
 
-/// What is to be played: a stretch of the past (`from` and `to`), `flows`, or a `job`.
+/// What is to be played: a stretch of the past (`from` and `to`), `flows`, a `job`, or a `trace`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plays {
@@ -46,9 +52,12 @@ pub(super) struct Plays {
     to: Option<String>,
     /// The table that `reweave sim flows` takes.
     flows: Option<String>,
-    /// The file that `reweave sim job` takes, of a preset.
+    /// The file that `reweave sim job` takes.
     job: Option<String>,
-    /// What flows or a job are played on; the cluster's own fabric when left out. In variants it is `fabric.toml`,
+    /// The timings of a job of operators, whatever that calls their file.
+    profile: Option<String>,
+    trace: Option<Trace>,
+    /// What flows, a job or a trace are played on; the cluster's own fabric when left out. In variants it is `fabric.toml`,
     /// and what they call `recorded`.
     fabric: Option<String>,
     /// At most four.
@@ -80,6 +89,9 @@ struct Played {
     /// 1s, 10s or 5min.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolution: Option<&'static str>,
+    /// Of how much of that time there is a history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    covered_percent: Option<f64>,
     /// In the order in which they were asked for.
     variants: Vec<Fared>,
 }
@@ -87,14 +99,14 @@ struct Played {
 #[derive(Debug, Serialize, ToSchema)]
 struct Fared {
     name: String,
-    /// What `reweave --output json sim history`, `sim flows` or `sim job` print, with the largest bursts alone.
+    /// What `reweave --output json sim history`, `sim flows`, `sim job` or `sim trace` print, with the largest bursts alone.
     #[schema(value_type = Option<Object>)]
     compared: Option<Value>,
     /// Why there is nothing of it.
     problem: Option<String>,
 }
 
-/// Plays what was sent in a stretch of the past, flows or a job: as it was, and as each variant has it. Nothing of
+/// Plays what was sent in a stretch of the past, flows, a job or a trace: as it was, and as each variant has it. Nothing of
 /// the cluster is changed. An hour at most, and one at a time.
 #[utoipa::path(
     post,
@@ -105,18 +117,24 @@ struct Fared {
 pub(super) async fn play(
     State(served): State<Served>,
     visitor: Visitor,
-    asked: Asked<Plays>,
+    sent: HttpRequest,
 ) -> Answered {
-    let Json(mut asked) = asked.map_err(|error| Problem::bad_request(error.body_text()))?;
-    let play = asked.play(SystemTime::now())?;
+    // Nobody else may send as much.
     visitor.name(&served.house).await?;
-    let (source, mut played) = match play {
-        Play::Past(span) => past(&served, span).await?,
-        Play::Text(text) => (Source::Text(text), Played::default()),
+    let asked = Json::<Plays>::from_request(sent, &()).await;
+    let Json(mut asked) = asked.map_err(|error| Problem::bad_body(&error))?;
+    let play = asked.play(SystemTime::now())?;
+    let (source, mut played, until) = match play {
+        Play::Past(span) => {
+            let (source, played) = past(&served, span).await?;
+            (source, played, Some(span[1]))
+        }
+        Play::Sent(sent) => (Source::Sent(sent), Played::default(), None),
     };
     let own = served.house.fabric.clone();
+    let moved = moved(&served, until).await?;
     let playing = served.sandbox.work(move |goes_on| {
-        let scene = Scene::set(source, asked.fabric.as_deref(), own)?;
+        let scene = Scene::set(source, asked.fabric.as_deref(), (own, moved))?;
         let each = asked.variants.iter();
         let played = each.map(|it| it.played(&scene, &goes_on));
         Ok::<_, Problem>(played.collect())
@@ -132,8 +150,12 @@ async fn past(served: &Served, [from, to]: [Moment; 2]) -> Result<(Source, Playe
         resolution: None,
         kinds: vec![Kind::Flows],
     };
-    let reading = served.house.archive.read(move |past| past.look(&question));
-    let window = reading.await?;
+    let reading = served.house.archive.read(move |past| {
+        let window = past.look(&question)?;
+        let covered = past.covered([from, to], window.resolution)?;
+        Ok((window, covered))
+    });
+    let (window, covered) = reading.await?;
     let bursts = window.bursts();
     if bursts.len() > MOST_BURSTS {
         let detail = format!(
@@ -146,9 +168,23 @@ async fn past(served: &Served, [from, to]: [Moment; 2]) -> Result<(Source, Playe
         from: Some(written(from)),
         to: Some(written(to)),
         resolution: Some(window.resolution.name()),
+        covered_percent: Some(covered.share() * 100.0),
         variants: Vec::new(),
     };
     Ok((Source::Past { bursts, from }, played))
+}
+
+/// Commands that moved circuits until then, or until now, as far as the history knows.
+async fn moved(served: &Served, until: Option<Moment>) -> Result<Vec<String>, Problem> {
+    if served.house.fabric.opticals().len() == 0 {
+        return Ok(Vec::new());
+    }
+    let until = until.or_else(|| moment_of("0s", SystemTime::now()));
+    let reading = move |past: &Past| past.circuits_moved(until.unwrap_or_default());
+    match served.house.archive.read(reading).await {
+        Err(Unread::NotKept) => Ok(Vec::new()),
+        moved => Ok(moved?),
+    }
 }
 
 fn too_much(detail: impl Into<String>) -> Problem {
@@ -199,18 +235,22 @@ pub(super) struct Wanted {
 #[utoipa::path(
     post,
     path = "/sandbox/plan",
+    params(Key),
     request_body = Wanted,
     responses((status = 200, description = "A plan, or none", body = super::changing::Planned))
 )]
 pub(super) async fn promote(
     served: State<Served>,
     visitor: Visitor,
+    headers: HeaderMap,
     asked: Asked<Wanted>,
 ) -> Answered {
-    let Json(Wanted { variant }) =
-        asked.map_err(|error| Problem::bad_request(error.body_text()))?;
+    let once = Once::asked(&headers, &visitor, "")?;
+    let Json(Wanted { variant }) = asked.map_err(|error| Problem::bad_body(&error))?;
     let links = doing_without(&variant)?;
-    planned(&served, &visitor, Request::Drain { links }).await
+    let once = once.about(format!("without {links:?}, by a variant"));
+    let asked = planned(&served, &visitor, Request::Drain { links });
+    served.answers.answer(once, asked).await
 }
 
 /// The links that a plan can lead traffic away from, if that is all that is wanted.

@@ -35,7 +35,7 @@ impl Tagged {
 
     pub(super) fn answer(self, asked: &HeaderMap) -> Response {
         let Self { body, tag } = self;
-        let mut response = match asked.get(header::IF_NONE_MATCH) == Some(&tag) {
+        let mut response = match has_it(asked, &tag) {
             true => StatusCode::NOT_MODIFIED.into_response(),
             false => {
                 let kind = (header::CONTENT_TYPE, "application/json");
@@ -49,8 +49,48 @@ impl Tagged {
     }
 }
 
+/// As RFC 9110 has it: any, or one of a list, be it weak or not.
+fn has_it(asked: &HeaderMap, tag: &HeaderValue) -> bool {
+    let lists = asked.get_all(header::IF_NONE_MATCH).iter();
+    let lists = lists.filter_map(|list| list.to_str().ok());
+    // None of ours has a comma.
+    let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
+    tags.any(|it| it == "*" || it.strip_prefix("W/").unwrap_or(it).as_bytes() == tag.as_bytes())
+}
+
 pub(super) fn tagged(asked: &HeaderMap, value: &impl Serialize) -> Result<Response, Problem> {
     let body = serde_json::to_vec(value).ok();
     let tagged = body.and_then(|body| Tagged::of(body.into()));
     Ok(tagged.ok_or_else(Problem::unexpected)?.answer(asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_it_already_is_sent_nothing() {
+        let tagged = Tagged::sealed(Bytes::from_static(b"{}"), "a1").unwrap();
+        let status = |lists: &[&'static str]| {
+            let mut asked = HeaderMap::new();
+            for list in lists {
+                asked.append(header::IF_NONE_MATCH, HeaderValue::from_static(list));
+            }
+            tagged.clone().answer(&asked).status().as_u16()
+        };
+        for has in [
+            "\"a1\"",
+            "*",
+            "W/\"a1\"",
+            "\"b\", \"a1\"",
+            "W/\"a1\", \"x\"",
+        ] {
+            assert_eq!(status(&[has]), 304, "{has}");
+        }
+        assert_eq!(status(&["\"b\"", "\"a1\""]), 304);
+        for other in ["\"b\"", "a1", "\"a\", \"1\"", ""] {
+            assert_eq!(status(&[other]), 200, "{other}");
+        }
+        assert_eq!(status(&[]), 200);
+    }
 }

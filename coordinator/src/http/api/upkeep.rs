@@ -9,10 +9,10 @@ use reweave_common::operator::{MaintenanceStage, Request, Response as Answer};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::changing::planned;
+use super::changing::Planned;
 use super::problem::Problem;
 use super::visitor::Visitor;
-use super::{Answered, Name, Served, name};
+use super::{Answered, Name, Served, document, name};
 
 /// How far the work shall come.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -29,7 +29,15 @@ pub(super) struct Work {
     path = "/maintenance/{name}",
     params(("name" = String, Path, description = "The name of the switch")),
     request_body = Work,
-    responses((status = 200, description = "A plan, or none", body = super::changing::Planned))
+    responses(
+        (status = 200, description = "It has come that far: no routes have to change", body = Planned),
+        (
+            status = 202,
+            description = "It waits for this plan, which is on offer",
+            body = Planned,
+            headers(("location" = String, description = "Where the record of the plan is"))
+        )
+    )
 )]
 pub(super) async fn maintain(
     served: State<Served>,
@@ -38,9 +46,11 @@ pub(super) async fn maintain(
     work: Result<Json<Work>, JsonRejection>,
 ) -> Answered {
     let name = name(path)?;
-    let Json(Work { stage }) = work.map_err(|error| Problem::bad_request(error.body_text()))?;
+    let Json(Work { stage }) = work.map_err(|error| Problem::bad_body(&error))?;
     let stage = Some(stage);
-    planned(&served, &visitor, Request::Maintain { name, stage }).await
+    let asked = Request::Maintain { name, stage };
+    let planned = Planned::asked(&served, &visitor, asked).await?;
+    Ok(document::led_to(planned.generation(), planned))
 }
 
 /// Ends the work on a switch. For operators.
@@ -53,7 +63,8 @@ pub(super) async fn maintain(
 )]
 pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
     let (name, stage) = (name(path)?, None);
-    planned(&served, &visitor, Request::Maintain { name, stage }).await?;
+    let asked = Request::Maintain { name, stage };
+    Planned::asked(&served, &visitor, asked).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Wish {
     /// that surely speed up what is sent now.
     #[schema(value_type = Option<BTreeMap<String, CircuitSet>>)]
     circuits: Option<BTreeMap<OpticalName, CircuitSet>>,
+    /// The job that is registered by this name starts in a better order of its ranks the next time.
+    ranks: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
@@ -39,26 +41,21 @@ impl TryFrom<Wish> for Request {
     type Error = Problem;
 
     fn try_from(wish: Wish) -> Result<Self, Problem> {
-        match wish {
-            Wish {
-                drain: Some(links),
-                weights: None,
-                circuits: None,
-            } => Ok(Self::Drain { links }),
-            Wish {
-                drain: None,
-                weights: Some(weights),
-                circuits: None,
-            } => Ok(Self::Weigh {
+        let Wish {
+            drain,
+            weights,
+            circuits,
+            ranks,
+        } = wish;
+        match (drain, weights, circuits, ranks) {
+            (Some(links), None, None, None) => Ok(Self::Drain { links }),
+            (None, Some(weights), None, None) => Ok(Self::Weigh {
                 by_worth: matches!(weights, Weights::ByWorth),
             }),
-            Wish {
-                drain: None,
-                weights: None,
-                circuits: Some(circuits),
-            } => Ok(Self::Rewire { circuits }),
+            (None, None, Some(circuits), None) => Ok(Self::Rewire { circuits }),
+            (None, None, None, Some(job)) => Ok(Self::Reorder { job }),
             _ => Err(Problem::bad_request(
-                "name one of drain, weights and circuits, and no other beside it",
+                "name one of drain, weights, circuits and ranks, and no other beside it",
             )),
         }
     }

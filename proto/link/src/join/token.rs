@@ -7,10 +7,10 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use reweave_common::member::{Digest, Member};
 use reweave_proto::name::{ClusterName, MemberName, NameError};
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::digest::sha256;
 use crate::identity::Identity;
 
 pub(super) const SECRET_BYTES: usize = 32;
@@ -42,7 +42,7 @@ impl Token {
     pub fn new(ours: &Identity, member: Member) -> Self {
         Self {
             cluster: ours.cluster().to_string(),
-            authority: sha256(ours.authority_der()),
+            authority: ours.authority_digest(),
             member,
             secret: rand::random(),
         }
@@ -77,11 +77,6 @@ impl Token {
 
 pub(super) fn secret_digest(secret: &[u8; SECRET_BYTES]) -> Digest {
     sha256(secret)
-}
-
-fn sha256(bytes: &[u8]) -> Digest {
-    let digest = digest(&SHA256, bytes);
-    Digest(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
 }
 
 impl fmt::Display for Token {

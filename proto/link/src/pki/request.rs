@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, KeyPair, PublicKeyData};
 use reweave_common::member::Digest;
-use ring::digest::{SHA256, digest};
+
+use crate::digest::sha256;
 
 use super::{AUTHORITY_CERTIFICATE, MEMBER_CERTIFICATE, MEMBER_KEY, NEXT_KEY, PkiError, files};
 
@@ -61,7 +62,5 @@ pub(crate) fn settle(dir: &Path) -> Result<(), PkiError> {
 /// Tells keys apart. None when it is no request, or its asker does not have the key.
 pub(crate) fn key_digest(request: &[u8]) -> Option<Digest> {
     let parsed = rcgen::CertificateSigningRequestParams::from_der(&request.into()).ok()?;
-    let info = parsed.public_key.subject_public_key_info();
-    let digest = digest(&SHA256, &info);
-    Some(Digest(digest.as_ref().try_into().ok()?))
+    Some(sha256(&parsed.public_key.subject_public_key_info()))
 }

@@ -4,11 +4,12 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use reweave_common::operator::{
-    Allocation, Explanation, JobOrder, JobPhase, JobStatus, MeasuredPair, MeasuredPairs, Promise,
-    RegisteredJob, Request, Response, StartedJob,
+    Allocation, Explanation, JobOrder, JobPhase, JobStatus, Lane, Lanes, MeasuredPair,
+    MeasuredPairs, Promise, RegisteredJob, Request, Response, StartedJob,
 };
 
-use super::{MANY, cause, finite, generation, rate, subject, text, texts};
+use super::findings::{cause, subject};
+use super::{MANY, finite, generation, rate, text, texts};
 
 pub(super) fn request() -> impl Strategy<Value = Request> {
     let explain = (text(), texts()).prop_map(|(job, hosts)| Request::Explain { job, hosts });
@@ -16,7 +17,9 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
     let told = (text(), order()).prop_map(|(job, order)| Request::Job { job, order });
     let gate = (texts(), option::of(text())).prop_map(|(hosts, job)| Request::Gate { hosts, job });
     let known = prop_oneof![Just(Request::Jobs), Just(Request::Registered)];
-    prop_oneof![explain, pairs, told, gate, known]
+    let lanes = texts().prop_map(|hosts| Request::Lanes { hosts });
+    let reorder = text().prop_map(|job| Request::Reorder { job });
+    prop_oneof![explain, pairs, told, gate, known, lanes, reorder]
 }
 
 fn order() -> impl Strategy<Value = JobOrder> {
@@ -91,7 +94,13 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
     let registered = vec(registered(), 0..MANY).prop_map(Response::Registered);
     let started = started().prop_map(|it| Response::Started(Box::new(it)));
     let gate = allocation().prop_map(|it| Response::Allocation(Box::new(it)));
-    prop_oneof![told, pairs, jobs, registered, started, gate]
+    let lanes = (vec(lane(), 0..MANY), texts());
+    let lanes = lanes.prop_map(|(lanes, left_out)| Response::Lanes(Lanes { lanes, left_out }));
+    prop_oneof![told, pairs, jobs, registered, started, gate, lanes]
+}
+
+fn lane() -> impl Strategy<Value = Lane> {
+    (text(), any::<u32>()).prop_map(|(device, ways)| Lane { device, ways })
 }
 
 fn job() -> impl Strategy<Value = JobStatus> {

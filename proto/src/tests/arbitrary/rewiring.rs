@@ -1,6 +1,7 @@
 //! What people want of optical switches, and what comes of it.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -8,12 +9,12 @@ use proptest::prelude::*;
 use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::operator::{
     Base, Course, FrozenStatus, Joint, Line, MaintenanceStage, MaintenanceStatus, OpticalStatus,
-    Phase, Request, RunningChange, Steering, Tag, Via, Wave, What,
+    Phase, Ranks, Request, RunningChange, Steering, Tag, Via, Wave, What,
 };
 use reweave_common::plan::Generation;
 
 use super::driver::{circuits, name};
-use super::{MANY, generation, pin, text, texts};
+use super::{MANY, generation, pin, rate, text, texts};
 
 type Tables = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
 
@@ -50,15 +51,23 @@ pub(crate) fn course() -> impl Strategy<Value = Course> {
 
 pub(crate) fn base() -> impl Strategy<Value = Base> {
     let policy = (0.0..=1.0, any::<bool>());
+    let owners = option::of(btree_map(
+        any::<u32>().prop_map(Ipv4Addr::from),
+        text(),
+        0..MANY,
+    ));
     let parts = (vec(pin(), 0..MANY), rewired(), vec(text(), 0..MANY), policy);
-    parts.prop_map(|(pins, (tables, circuits, _), down, policy)| Base {
-        pins,
-        tables,
-        circuits,
-        down,
-        capacity_floor: policy.0,
-        lossless: policy.1,
-    })
+    (parts, owners).prop_map(
+        |((pins, (tables, circuits, _), down, policy), addresses)| Base {
+            pins,
+            tables,
+            circuits,
+            down,
+            capacity_floor: policy.0,
+            lossless: policy.1,
+            addresses,
+        },
+    )
 }
 
 pub(crate) fn optical_status() -> impl Strategy<Value = OpticalStatus> {
@@ -116,8 +125,19 @@ fn line() -> impl Strategy<Value = Line> {
         joint().prop_map(What::Connect),
         joint().prop_map(What::Disconnect),
         routes,
+        ranks().prop_map(What::Ranks),
     ];
     (what, tag).prop_map(|(what, tag)| Line { what, tag })
+}
+
+fn ranks() -> impl Strategy<Value = Ranks> {
+    let rates = option::of([rate(), rate()]);
+    let parts = (text(), vec(text(), 0..MANY), rates);
+    parts.prop_map(|(job, order, ring_bits_per_s)| Ranks {
+        job,
+        order,
+        ring_bits_per_s,
+    })
 }
 
 fn joint() -> impl Strategy<Value = Joint> {

@@ -11,7 +11,8 @@ use reweave_common::operator::{
     Request, Response, TracedFlow, TracedStep, TracedWay,
 };
 
-use super::{MANY, finite, flow, flow_imbalance, hop, imbalance, text};
+use super::findings::imbalance;
+use super::{MANY, finite, flow, flow_imbalance, hop, text};
 
 pub(super) fn request() -> impl Strategy<Value = Request> {
     let end = || (text(), any::<Option<u16>>()).prop_map(|(host, port)| FlowEnd { host, port });

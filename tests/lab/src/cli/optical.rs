@@ -3,8 +3,10 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use reweave_common::units::Loss;
+
 use crate::error::LabError;
-use crate::optical::{self, Doors, Make, Mishap};
+use crate::optical::{self, Budget, Doors, Make, Mishap};
 
 /// Be an optical switch whose ports are the interfaces p1, p2, ... of this network namespace
 #[derive(Debug, clap::Args)]
@@ -27,6 +29,15 @@ pub struct OpticalSwitch {
     /// A circuit that it has from the start, such as 1-9
     #[arg(long = "circuit", value_name = "PORTS", value_parser = circuit)]
     circuits: Vec<(u16, u16)>,
+    /// What light loses between any two ports
+    #[arg(long, value_name = "DB", default_value = "0", value_parser = loss)]
+    loss_db: Loss,
+    /// What it loses moreover at a port, such as 3=0.5
+    #[arg(long = "port-loss", value_name = "PORT=DB", value_parser = port_loss)]
+    port_losses: Vec<(u16, Loss)>,
+    /// A circuit in which light loses more has none at its ends [default: none that is made]
+    #[arg(long, value_name = "DB", value_parser = loss)]
+    budget_db: Option<Loss>,
     /// How it goes wrong, until told otherwise by PUT /lab/mishap
     #[arg(long, value_name = "HOW")]
     mishap: Option<Mishap>,
@@ -43,8 +54,26 @@ impl OpticalSwitch {
             restconf: self.listen,
             tl1: self.tl1,
         };
-        optical::serve(make, &self.circuits, doors, self.mishap)
+        let budget = Budget {
+            insertion: self.loss_db,
+            at_ports: self.port_losses.into_iter().collect(),
+            most: self.budget_db,
+        };
+        optical::serve(make, budget, &self.circuits, doors, self.mishap)
     }
+}
+
+fn loss(text: &str) -> Result<Loss, String> {
+    let db = text.parse().ok().and_then(Loss::from_db);
+    db.ok_or_else(|| "a loss is a number of decibels, 0 to 100".to_owned())
+}
+
+fn port_loss(text: &str) -> Result<(u16, Loss), String> {
+    let (port, db) = text.split_once('=').unwrap_or_default();
+    let port = port
+        .parse()
+        .map_err(|_| "a port, '=', and what is lost there".to_owned())?;
+    Ok((port, loss(db)?))
 }
 
 fn circuit(text: &str) -> Result<(u16, u16), String> {

@@ -129,6 +129,9 @@ struct Node<'a> {
     /// Where the station reaches it.
     #[serde(skip_serializing_if = "Option::is_none")]
     management: Option<Ipv4Addr>,
+    /// Where the FRR listens that makes its routes, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frr: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -147,6 +150,7 @@ impl<'a> CameUp<'a> {
             role: node.role,
             address: cluster.address(id),
             management: cluster.management_address(id),
+            frr: cluster.frr_folder(id),
         };
         let optical = |(id, optical): (_, &'a OpticalSwitch)| Optical {
             name: &optical.name,
@@ -245,6 +249,7 @@ mod tests {
             role,
             address: Ipv4Addr::new(10, 0, 0, 7),
             management: None,
+            frr: None,
         }
     }
 

@@ -16,8 +16,8 @@ use crate::worker::protocol::{Assignment, FlowSpec};
 
 /// RoCEv2's port.
 const ROCE_PORT: u16 = 4791;
-/// TCP jobs listen here, the second job one higher.
-const FIRST_TCP_PORT: u16 = 5001;
+/// All others listen here, the second job one higher.
+const FIRST_PORT: u16 = 5001;
 /// Where the dynamic ports begin, from which RoCE too takes its source ports.
 const FIRST_SOURCE_PORT: u16 = 0xC000;
 
@@ -167,7 +167,8 @@ impl Planner<'_> {
     fn key(&self, wanted: &Wanted, port: u16) -> FlowKey {
         let [from, to] = [wanted.from, wanted.to].map(|rank| self.nodes.address(self.host(rank)));
         let (protocol, listens_at) = match self.job.transport {
-            Transport::Tcp => (Protocol::Tcp, FIRST_TCP_PORT + self.index as u16),
+            Transport::Tcp => (Protocol::Tcp, FIRST_PORT + self.index as u16),
+            Transport::Quic => (Protocol::Udp, FIRST_PORT + self.index as u16),
             Transport::Udp4791 => (Protocol::Udp, ROCE_PORT),
         };
         FlowKey {

@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use reweave_common::units::Loss;
+use serde::Serialize;
 use thiserror::Error;
 use tokio::time::sleep;
 
 use super::Make;
+use super::budget::Budget;
 use super::crossbar::{Crossbar, Refusal};
 use super::light::Light;
 use super::mishap::{FLAP, FLAPS, LASTS, Mishap};
@@ -46,14 +49,24 @@ pub(super) enum Answer {
     Silence,
 }
 
+/// A circuit as its light is.
+#[derive(Debug, Serialize)]
+pub(super) struct Seen {
+    ingress: u16,
+    egress: u16,
+    loss_db: f64,
+    light: bool,
+}
+
 impl Device {
     pub(super) fn switch_on(
         make: Make,
+        budget: Budget,
         circuits: &[(u16, u16)],
         tools: Tools,
     ) -> Result<Self, LabError> {
         let mut crossbar = Crossbar::new(make.ports);
-        let mut light = Light::off(make.ports, tools)?;
+        let mut light = Light::off(make.ports, budget, tools)?;
         for &(ingress, egress) in circuits {
             crossbar
                 .begin(ingress, egress)
@@ -81,6 +94,30 @@ impl Device {
 
     pub(super) fn pairs(&self) -> BTreeMap<u16, u16> {
         lock(&self.state).crossbar.pairs().clone()
+    }
+
+    /// Of each circuit: what light loses there, and whether any is seen at its ends.
+    pub(super) fn light(&self) -> Vec<Seen> {
+        let state = lock(&self.state);
+        let seen = state
+            .crossbar
+            .pairs()
+            .iter()
+            .map(|(&ingress, &egress)| Seen {
+                ingress,
+                egress,
+                loss_db: state.light.loss(ingress, egress).db(),
+                light: state.light.is_lit(ingress, egress),
+            });
+        seen.collect()
+    }
+
+    pub(super) fn set_loss(&self, port: u16, loss: Loss) -> Result<(), LabError> {
+        let mut state = lock(&self.state);
+        let mut pairs = state.crossbar.pairs().iter();
+        let circuit = pairs.find(|&(&a, &b)| [a, b].contains(&port));
+        let circuit = circuit.map(|(&a, &b)| (a, b));
+        state.light.set_loss(port, loss, circuit)
     }
 
     /// Leads light between two ports. Mirrors on their way arrive, whether or not anybody waits.

@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use reweave_common::units::Loss;
+
+use super::budget::Budget;
 use crate::error::LabError;
 use crate::tool_run::run_script;
 use crate::tools::{Tool, Tools};
@@ -18,12 +21,13 @@ pub(super) struct Light {
     tools: Tools,
     /// The ports that a fibre is plugged into.
     plugged: BTreeSet<u16>,
+    budget: Budget,
     lit: BTreeSet<u16>,
 }
 
 impl Light {
     /// All ports begin in the dark.
-    pub(super) fn off(ports: u16, tools: Tools) -> Result<Self, LabError> {
+    pub(super) fn off(ports: u16, budget: Budget, tools: Tools) -> Result<Self, LabError> {
         let is_plugged = |port: &u16| Path::new(&format!("/sys/class/net/p{port}")).exists();
         let plugged: BTreeSet<_> = (1..=ports).filter(is_plugged).collect();
         let down: String = plugged.iter().map(|&port| carrier(port, false)).collect();
@@ -34,6 +38,7 @@ impl Light {
         let light = Self {
             tools,
             plugged,
+            budget,
             lit: BTreeSet::new(),
         };
         light.tell(Tool::Ip, &down)?;
@@ -54,15 +59,41 @@ impl Light {
     }
 
     /// Light comes from both ends of a circuit, or from none, and nobody sees it before it gets
-    /// through.
+    /// through, or when too little of it does.
     pub(super) fn join(&mut self, a: u16, b: u16) -> Result<(), LabError> {
-        if ![a, b].iter().all(|port| self.plugged.contains(port)) {
+        let plugged = [a, b].iter().all(|port| self.plugged.contains(port));
+        if !plugged || !self.budget.suffices(a, b) {
             return Ok(());
         }
         self.tell(Tool::Tc, &(redirect(a, b) + &redirect(b, a)))?;
         self.tell(Tool::Ip, &(carrier(a, true) + &carrier(b, true)))?;
         self.lit.extend([a, b]);
         Ok(())
+    }
+
+    pub(super) fn loss(&self, a: u16, b: u16) -> Loss {
+        self.budget.loss(a, b)
+    }
+
+    pub(super) fn is_lit(&self, a: u16, b: u16) -> bool {
+        [a, b].iter().all(|port| self.lit.contains(port))
+    }
+
+    /// From now on light loses that much at a port, which serves this circuit if any: its light goes when that
+    /// is too much, and comes back when it no more is.
+    pub(super) fn set_loss(
+        &mut self,
+        port: u16,
+        loss: Loss,
+        circuit: Option<(u16, u16)>,
+    ) -> Result<(), LabError> {
+        let sufficed = circuit.is_some_and(|(a, b)| self.budget.suffices(a, b));
+        self.budget.at_ports.insert(port, loss);
+        match circuit {
+            Some((a, b)) if sufficed && !self.budget.suffices(a, b) => self.darken(&[a, b].into()),
+            Some((a, b)) if !sufficed => self.join(a, b),
+            _ => Ok(()),
+        }
     }
 
     fn tell(&self, tool: Tool, script: &str) -> Result<(), LabError> {

@@ -9,6 +9,7 @@
 //! It is asked over RESTCONF and TL1, as the switches of the Polatis family are, and goes wrong on
 //! demand in the ways those do ([`Mishap`]).
 
+mod budget;
 mod crossbar;
 mod device;
 mod light;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
+pub(crate) use self::budget::Budget;
 pub use self::crossbar::Refusal;
 use self::device::Device;
 pub(crate) use self::mishap::Mishap;
@@ -48,6 +50,7 @@ pub(crate) struct Doors {
 /// Serves until it is killed. Says where on standard output, once it does.
 pub(crate) fn serve(
     make: Make,
+    budget: Budget,
     circuits: &[(u16, u16)],
     doors: Doors,
     mishap: Option<Mishap>,
@@ -57,7 +60,7 @@ pub(crate) fn serve(
         .build()
         .map_err(|source| LabError::Worker { source })?;
     runtime.block_on(async {
-        let device = Device::switch_on(make, circuits, Tools::find()?)?;
+        let device = Device::switch_on(make, budget, circuits, Tools::find()?)?;
         device.set_mishap(mishap);
         let (restconf, restconf_at) = listen(doors.restconf).await?;
         let (tl1, tl1_at) = listen(doors.tl1).await?;

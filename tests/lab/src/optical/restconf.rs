@@ -9,10 +9,11 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
+use reweave_common::units::Loss;
 use serde::{Deserialize, Serialize};
 
 use super::crossbar::Refusal;
-use super::device::{Answer, Device, DeviceError};
+use super::device::{Answer, Device, DeviceError, Seen};
 use super::mishap::Mishap;
 use super::xml;
 
@@ -20,6 +21,9 @@ const CIRCUITS: &str = "/api/data/optical-switch:cross-connects";
 const ONE_CIRCUIT: &str = "/api/data/optical-switch:cross-connects/{entry}";
 /// How the switch goes wrong is nothing that a real one is asked.
 const MISHAP: &str = "/lab/mishap";
+/// Nor how dirty a port shall be. What comes of it a real one can measure, where it has power meters.
+const LOSS: &str = "/lab/loss";
+const LIGHT: &str = "/lab/light";
 
 pub(super) fn router(device: Device) -> Router {
     let one = get(read).put(connect).delete(disconnect);
@@ -27,6 +31,8 @@ pub(super) fn router(device: Device) -> Router {
         .route(CIRCUITS, get(read_all).fallback(refuse_all))
         .route(ONE_CIRCUIT, one)
         .route(MISHAP, put(set_mishap))
+        .route(LOSS, put(set_loss))
+        .route(LIGHT, get(light))
         .with_state(device)
 }
 
@@ -102,6 +108,30 @@ struct Wish {
 async fn set_mishap(State(device): State<Device>, Json(wish): Json<Wish>) -> StatusCode {
     device.set_mishap(wish.mishap);
     StatusCode::NO_CONTENT
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Dirt {
+    port: u16,
+    db: f64,
+}
+
+async fn set_loss(State(device): State<Device>, Json(dirt): Json<Dirt>) -> StatusCode {
+    let Some(loss) = Loss::from_db(dirt.db) else {
+        return StatusCode::BAD_REQUEST;
+    };
+    match device.set_loss(dirt.port, loss) {
+        Ok(()) => StatusCode::NO_CONTENT,
+        Err(error) => {
+            eprintln!("error: {error}");
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    }
+}
+
+async fn light(State(device): State<Device>) -> Json<Vec<Seen>> {
+    Json(device.light())
 }
 
 /// The port that an entry `pair=N` is named by.

@@ -1,6 +1,8 @@
 //! How a rank's sessions come to be: first everybody listens, then everybody connects.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use tokio::sync::Notify;
@@ -8,7 +10,7 @@ use tokio::sync::Notify;
 use super::flow::{Flow, Wire};
 use super::protocol::{FlowSpec, Transport};
 use super::rank::RankFlows;
-use super::{datagram, tcp};
+use super::{datagram, quic, tcp};
 use crate::error::LabError;
 
 /// A rank that others can reach, and that has reached nobody yet.
@@ -20,6 +22,7 @@ pub(crate) struct Listening {
 enum Incoming {
     Tcp(tcp::Listeners),
     Udp(datagram::Listeners),
+    Quic(quic::Listeners),
 }
 
 impl Listening {
@@ -31,6 +34,7 @@ impl Listening {
         let incoming = match transport {
             Transport::Tcp => Incoming::Tcp(tcp::Listeners::open(incoming)?),
             Transport::Udp => Incoming::Udp(datagram::Listeners::open(incoming)?),
+            Transport::Quic => Incoming::Quic(quic::Listeners::open(incoming)?),
         };
         Ok(Self {
             outgoing: outgoing.cloned().collect(),
@@ -71,6 +75,7 @@ impl Incoming {
         match self {
             Self::Tcp(_) => Transport::Tcp,
             Self::Udp(_) => Transport::Udp,
+            Self::Quic(_) => Transport::Quic,
         }
     }
 
@@ -78,13 +83,24 @@ impl Incoming {
         match self {
             Self::Tcp(listeners) => listeners.accept_all().await,
             Self::Udp(listeners) => Ok(listeners.into_wires()),
+            Self::Quic(listeners) => listeners.accept_all().await,
         }
     }
+}
+
+/// Incoming flows by where they come from, and where to listen for them.
+pub(super) fn expected<'f>(
+    flows: impl Iterator<Item = &'f FlowSpec>,
+) -> (BTreeMap<SocketAddrV4, FlowSpec>, BTreeSet<SocketAddrV4>) {
+    let awaited: BTreeMap<_, _> = flows.map(|flow| (flow.source, flow.clone())).collect();
+    let places = awaited.values().map(|flow| flow.destination).collect();
+    (awaited, places)
 }
 
 async fn connect(transport: Transport, flow: &FlowSpec) -> io::Result<Wire> {
     match transport {
         Transport::Tcp => tcp::connect(flow).await,
         Transport::Udp => datagram::connect(flow).await,
+        Transport::Quic => quic::connect(flow).await,
     }
 }

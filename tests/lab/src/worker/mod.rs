@@ -9,6 +9,7 @@ mod listening;
 mod meter;
 mod payload;
 pub(crate) mod protocol;
+mod quic;
 mod rank;
 mod tcp;
 

@@ -27,6 +27,7 @@ pub(crate) struct Assignment {
 pub(crate) enum Transport {
     Tcp,
     Udp,
+    Quic,
 }
 
 impl From<scenario::Transport> for Transport {
@@ -34,6 +35,7 @@ impl From<scenario::Transport> for Transport {
         match transport {
             scenario::Transport::Tcp => Self::Tcp,
             scenario::Transport::Udp4791 => Self::Udp,
+            scenario::Transport::Quic => Self::Quic,
         }
     }
 }

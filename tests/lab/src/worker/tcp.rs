@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::flow::{Incoming, Statistics, Wire, closed};
+use super::listening::expected;
 use super::protocol::FlowSpec;
 use crate::error::LabError;
 
@@ -27,10 +28,7 @@ pub(crate) struct Listeners {
 
 impl Listeners {
     pub(crate) fn open<'f>(flows: impl Iterator<Item = &'f FlowSpec>) -> Result<Self, LabError> {
-        let awaited: BTreeMap<_, _> = flows.map(|flow| (flow.source, flow.clone())).collect();
-        let mut places: Vec<_> = awaited.values().map(|flow| flow.destination).collect();
-        places.sort_unstable();
-        places.dedup();
+        let (awaited, places) = expected(flows);
         let listen = |at| listen(at).map_err(|source| LabError::Listen { at, source });
         let sockets = places.into_iter().map(listen).collect::<Result<_, _>>()?;
         Ok(Self { sockets, awaited })

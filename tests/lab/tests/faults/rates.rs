@@ -22,7 +22,7 @@ fn a_link_runs_at_the_rate_that_holds() {
         "name = 'play'\n[fabric]\nkind = 'graph'\n\
          node = [{ name = 'a', role = 'host' }, { name = 'b', role = 'host' }]\n\
          link = [{ a = 'a', b = 'b', gbps = 0.2 }]\n\
-         [[fault]]\nkind = 'link-rate'\nat_s = 4\nfor_s = 8\ngbps = 0.05\nlink = ['a', 'b']\n",
+         [[fault]]\nkind = 'link-rate'\nat_s = 8\nfor_s = 16\ngbps = 0.05\nlink = ['a', 'b']\n",
     );
     let lab = &play.lab;
     assert_rate(lab, "a", "b", 200e6);

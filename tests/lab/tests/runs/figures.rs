@@ -141,8 +141,22 @@ fn most_mbps(job: &Value) -> f64 {
     message_bits / 1e6 / (takes_s - LATE_S)
 }
 
-/// Messages of all sizes over slow NICs: the buckets of the links must not pass for their rate.
+/// Messages of all sizes over slow NICs: the buckets of the links must not pass for their rate. A machine that is busy
+/// for a moment lets one of them be read late once, a bucket makes it too fast each time.
 fn no_rate_exceeds_the_slowest_link() {
+    let text = messages_of_all_sizes();
+    let mut too_fast = rates_above_the_link(&text);
+    for _ in 0..2 {
+        if too_fast.is_empty() {
+            return;
+        }
+        let again = rates_above_the_link(&text);
+        too_fast.retain(|job| again.contains(job));
+    }
+    assert!(too_fast.is_empty(), "{too_fast:?} each time");
+}
+
+fn messages_of_all_sizes() -> String {
     let job = |transport: &str, bytes: u64, start: f64| {
         let iterations = (4_000_000 / bytes).clamp(4, 60);
         format!(
@@ -159,15 +173,23 @@ fn no_rate_exceeds_the_slowest_link() {
     for (nth, (transport, size)) in all.enumerate() {
         text += &job(transport, size, nth as f64 * 1.2);
     }
-    let report = report_text(&text, 0);
-    let mut told = 0;
+    text
+}
+
+/// The jobs by whose rate their link would be faster than it is.
+fn rates_above_the_link(text: &str) -> Vec<String> {
+    let report = report_text(text, 0);
+    let (mut told, mut too_fast) = (0, vec![]);
     for job in jobs(&report) {
         let rate = &flows(job)[0]["rate_mbps"];
         println!("{} {rate} Mb/s", job["name"]);
         if let Some(rate) = rate.as_f64() {
-            assert!(rate <= most_mbps(job), "{job}");
             told += 1;
+            if rate > most_mbps(job) {
+                too_fast.push(word(&job["name"]).to_owned());
+            }
         }
     }
     assert!(told >= 4, "long messages tell a rate");
+    too_fast
 }

@@ -24,7 +24,8 @@ pub(crate) use needs::{Need, find, trial};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_reweave-lab");
 const HOME_VARIABLE: &str = "XDG_RUNTIME_DIR";
-const DEADLINE: Duration = Duration::from_secs(30);
+/// Far more than anything here takes, on a machine that has other things to do.
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// What a command said and how it ended.
 #[derive(Debug)]

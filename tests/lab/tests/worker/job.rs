@@ -23,6 +23,7 @@ pub(crate) const FLOWS_PER_PAIR: u32 = 2;
 pub(crate) enum Transport {
     Tcp,
     Udp,
+    Quic,
 }
 
 impl Transport {
@@ -30,12 +31,13 @@ impl Transport {
         match self {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
+            Self::Quic => "quic",
         }
     }
 
     fn port(self) -> u16 {
         match self {
-            Self::Tcp => 5001,
+            Self::Tcp | Self::Quic => 5001,
             Self::Udp => 4791,
         }
     }

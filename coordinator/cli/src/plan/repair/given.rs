@@ -10,6 +10,7 @@ use reweave_planner::workload::job::Work;
 use serde::Deserialize;
 
 use crate::error::CliError;
+use crate::json;
 use crate::plan::show::{self, Asked, Degrees};
 use crate::plan::summary::Patched;
 use crate::plan::tables::{self, Tables};
@@ -53,7 +54,8 @@ impl Given {
             path: path.to_owned(),
             source,
         };
-        let plan: Plan = serde_json::from_str(&input::text(path)?).map_err(bad)?;
+        let bytes = input::bytes(path)?;
+        let plan: Plan = json::read(path, &bytes, bad)?;
         let untrue = |problem| CliError::UntruePlan {
             path: path.to_owned(),
             problem,

@@ -199,7 +199,7 @@ impl Besides<'_> {
 
     /// Those that share links of a fabric whose hosts are called as the cluster's.
     pub(super) fn together(&self, path: &Path) -> Result<Vec<Sharing>, CliError> {
-        let fabric = input::fabric(path)?;
+        let fabric = input::lit(path)?;
         let mut players = Vec::new();
         for running in &self.fleet.running {
             let spread = running.job.training.on(running.shard.servers.len());

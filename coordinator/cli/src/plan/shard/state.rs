@@ -8,6 +8,7 @@ use reweave_planner::topology::{Altered, Design, Family, Pair, Wiring};
 use serde::Deserialize;
 
 use crate::error::CliError;
+use crate::json;
 use crate::sim::input;
 
 /// What is read of an answer.
@@ -42,7 +43,8 @@ struct Before {
 
 impl State {
     pub(super) fn read(path: &Path) -> Result<Self, CliError> {
-        serde_json::from_str(&input::text(path)?).map_err(|source| CliError::BadShards {
+        let bytes = input::bytes(path)?;
+        json::read(path, &bytes, |source| CliError::BadShards {
             path: path.to_owned(),
             source,
         })

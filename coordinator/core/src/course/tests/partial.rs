@@ -121,7 +121,9 @@ impl Full {
             "{before:?} to {after:?}: {verdict:?}"
         );
         if !arrives {
-            self.assert_rounds_arrive(world, (before, &old), (after, &new));
+            for pace in [Pace::Wide, Pace::Narrow] {
+                self.assert_rounds_arrive(world, (before, &old), (after, &new), pace);
+            }
         }
         !arrives
     }
@@ -131,6 +133,7 @@ impl Full {
         world: &World,
         (before, old): (&[usize], &Tables),
         (after, new): (&[usize], &Tables),
+        pace: Pace,
     ) {
         let told = self.fabric.nodes().map(|(node, _)| node).collect();
         let from = From {
@@ -141,6 +144,7 @@ impl Full {
             circuits: &world.circuits,
             floor: 0.0,
             told: &told,
+            pace,
         };
         let course = course(from, new, &world.circuits).expect("there is an order");
         let mut heads = before.to_vec();

@@ -5,23 +5,6 @@ use super::*;
 const FOUR: &str = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 2\n\
                     host_gbps = 100\nuplink_gbps = 100";
 
-/// Probes whose losses are known by direction.
-fn one_way(loss: impl Fn(&str) -> f64) -> Evidence {
-    let mut evidence = Evidence {
-        probes: probes_on([4, 2, 2], |_| 0.0, 400),
-        ..Evidence::default()
-    };
-    let mut dice = Dice::new(1);
-    for probed in &mut evidence.probes {
-        probed.path.truncate(5);
-        let hops = probed.path.windows(2);
-        let hops = hops.map(|pair| format!("{}>{}", pair[0], pair[1]));
-        let passes: f64 = hops.map(|hop| 1.0 - loss(&hop)).product();
-        probed.lost = (0..probed.sent).filter(|_| dice.part() > passes).count() as u64;
-    }
-    evidence
-}
-
 fn lossy(there: f64, back: f64) -> Vec<Cause> {
     let loss = |hop: &str| match hop {
         "leaf1>spine0" => there,
@@ -29,7 +12,11 @@ fn lossy(there: f64, back: f64) -> Vec<Cause> {
         _ => 0.0,
     };
     let fabric = Fabric::parse("fabric.toml", FOUR).unwrap();
-    diagnose(&one_way(loss), &fabric).unwrap()
+    let evidence = Evidence {
+        probes: one_way([4, 2, 2], loss, 400),
+        ..Evidence::default()
+    };
+    diagnose(&evidence, &fabric).unwrap()
 }
 
 #[test]
@@ -46,6 +33,59 @@ fn a_cable_that_loses_as_much_both_ways_is_one_finding_that_names_both() {
         told.sort();
         assert!(told[0].starts_with("leaf1 to spine0: "), "{told:?}");
         assert!(told[1].starts_with("spine0 to leaf1: "), "{told:?}");
+    }
+}
+
+/// Large probes are few: one of each flow is enough where none gets through.
+#[test]
+fn a_cable_that_lets_no_large_probe_through_is_named_by_a_dozen_each_way() {
+    let mut evidence = Evidence {
+        probes: one_way([4, 2, 2], |_| 0.0, 400),
+        ..Evidence::default()
+    };
+    let narrow = [["leaf1", "spine0"], ["spine0", "leaf1"]];
+    for probed in &mut evidence.probes {
+        let mut hops = probed.path.windows(2);
+        probed.large_sent = 1;
+        probed.large_lost = u64::from(hops.any(|hop| narrow.iter().any(|it| it[..] == *hop)));
+    }
+    let fabric = Fabric::parse("fabric.toml", FOUR).unwrap();
+    let found = diagnose(&evidence, &fabric).unwrap();
+    let told: Vec<_> = found.iter().map(ToString::to_string).collect();
+    let [only] = &found[..] else {
+        panic!("one finding: {told:#?}")
+    };
+    assert_eq!(only.class, Class::MtuMismatch, "{told:#?}");
+    assert_eq!(only.subject.to_string(), "leaf1-spine0");
+}
+
+/// Only one host's probes take it, and most of what is lost is lost by that host; but by other links all of its
+/// probes come through.
+#[test]
+fn a_cable_that_one_host_alone_uses_is_not_that_host() {
+    let fabric = FOUR.replace("hosts_per_leaf = 2", "hosts_per_leaf = 1");
+    let fabric = Fabric::parse("fabric.toml", &fabric).unwrap();
+    let told = |evidence: Evidence| {
+        let found = diagnose(&evidence, &fabric).unwrap();
+        let told = found.iter().map(|it| (it.class, it.subject.to_string()));
+        told.collect::<Vec<_>>()
+    };
+    for part in [0.01, 0.3, 1.0] {
+        let cable = ["leaf0>spine0", "spine0>leaf0"];
+        let loss = |hop: &str| if cable.contains(&hop) { part } else { 0.0 };
+        let mut evidence = Evidence {
+            probes: one_way([4, 2, 1], loss, 1000),
+            ..Evidence::default()
+        };
+        let lossy = named(Class::LossyLink, "leaf0-spine0");
+        assert_eq!(told(evidence.clone()), [lossy], "{part}");
+        for probed in &mut evidence.probes {
+            [probed.large_sent, probed.large_lost] = [100, probed.lost / 10];
+            probed.lost = 0;
+        }
+        let narrow = named(Class::MtuMismatch, "leaf0-spine0");
+        let expected = Vec::from_iter((part == 1.0).then_some(narrow));
+        assert_eq!(told(evidence), expected, "{part}");
     }
 }
 
@@ -270,16 +310,16 @@ fn flows_whose_cables_are_named_meet_on_one_and_not_on_the_other() {
 fn a_link_that_joins_others_is_refused_and_so_are_two_that_say_otherwise_of_one() {
     let refused = |evidence: Evidence| diagnose(&evidence, &doubled()).unwrap_err().to_string();
     let other = |it: &mut PortFacts| it.link = Some("leaf0-spine1".to_owned());
-    let said = "no link leaf0-spine1 joins spine0 and leaf0";
+    let said = "ports[2]: no link leaf0-spine1 joins spine0 and leaf0";
     assert_eq!(refused(ends_of_two(true, other)), said);
     let mut evidence = probes_by_cables(true);
     evidence.probes[0].links.pop();
-    let said = "h0>leaf0>spine0>leaf1>h2 has 4 hops, and 3 links are named";
+    let said = "probes[0]: h0>leaf0>spine0>leaf1>h2 has 4 hops, and 3 links are named";
     assert_eq!(refused(evidence), said);
     let same = |it: &mut PortFacts| {
         it.link = Some("leaf0-spine0".to_owned());
         it.mtu_bytes = Some(1500);
     };
-    let said = "the port of leaf0 towards spine0 by leaf0-spine0 is given twice, and not the same";
+    let said = "ports[2]: the port of leaf0 towards spine0 by leaf0-spine0 is given twice, and not the same";
     assert_eq!(refused(ends_of_two(true, same)), said);
 }

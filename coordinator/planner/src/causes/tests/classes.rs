@@ -19,7 +19,7 @@ fn happens(class: Class) -> (Evidence, &'static str) {
             "leaf0-spine1 from leaf0",
         ),
         Class::PfcStorm => (storm(), "h3"),
-        Class::PfcDeadlock => (deadlock(), "ambiguous: leaf0 or spine0 or leaf1 or spine1"),
+        Class::PfcDeadlock => (deadlock(), "leaf0, spine0, leaf1, spine1"),
         Class::Straggler => (straggler(), "h2"),
         Class::PcieDowngrade => (at_host(2, |host| host.pcie_lanes = Some(4)), "h2"),
         Class::NicFlap => (
@@ -163,7 +163,11 @@ fn faulty_switch() -> Evidence {
 fn faulty_host() -> Evidence {
     let own = ["h6>leaf1", "leaf1>h6"];
     Evidence {
-        probes: probes(|hop| if own.contains(&hop) { 0.1 } else { 0.0 }, 100),
+        probes: one_way(
+            [2, 4, 4],
+            |hop| if own.contains(&hop) { 0.1 } else { 0.0 },
+            100,
+        ),
         ..clean()
     }
 }
@@ -302,4 +306,66 @@ fn a_rank_that_the_others_wait_for_in_collectives_is_named() {
     let mut little = [12.0; 8];
     little[2] = 6.0;
     assert_eq!(told(little), []);
+}
+
+/// The first lies along the racks, the second goes to and fro.
+#[test]
+fn all_pipelines_of_a_job_are_looked_at() {
+    let stages = |second: [usize; 4]| {
+        let stages = [0, 1, 4, 5].into_iter().zip(second);
+        let stages: Vec<_> = stages.map(|(a, b)| vec![a, b]).collect();
+        found(&with_job(|job| job.pipeline_stages.clone_from(&stages)))
+    };
+    assert_eq!(stages([2, 3, 6, 7]), []);
+    let found = stages([2, 6, 3, 7]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].class, Class::PipelineAcrossSpine);
+    assert_eq!(
+        found[0].evidence,
+        ["stages cross racks 4 times, 2 would do"]
+    );
+}
+
+/// What a port sends counts, whether flows are listed or not; what the job sends itself, and both say, does not.
+#[test]
+fn a_link_that_is_half_full_by_its_counter_has_no_room_for_a_job_that_brings_most_of_it() {
+    let told = |counted: f64, flows: &[(&str, f64)]| told_of_next(90.0, counted, flows);
+    let said = |now| {
+        format!("it carries {now}.0 Gb/s of 100.0 Gb/s, and job next will bring 90.0 Gb/s more")
+    };
+    assert_eq!(told(50.0, &[]), [said(50)]);
+    assert_eq!(told(50.0, &[("train", 40.0)]), [said(50)]);
+    assert_eq!(told(30.0, &[("train", 40.0)]), [said(40)]);
+    assert_eq!(told(60.0, &[("next", 40.0)]), [said(20)]);
+    assert_eq!(told(50.0, &[("next", 48.0)]), [""; 0]);
+    assert_eq!(told(3.0, &[]), [""; 0]);
+}
+
+#[test]
+fn a_link_that_is_full_already_has_no_room_but_for_very_little() {
+    let told = |brings: f64| told_of_next(brings, 98.0, &[]);
+    let said = "it carries 98.0 Gb/s of 100.0 Gb/s, and job next will bring 30.0 Gb/s more";
+    assert_eq!(told(30.0), [said]);
+    assert_eq!(told(1.0), [""; 0]);
+}
+
+/// What is said of a link of which this is counted, and over which these jobs are seen to send, when the next one
+/// will bring so much.
+fn told_of_next(brings: f64, counted: f64, flows: &[(&str, f64)]) -> Vec<String> {
+    let mut evidence = next_job();
+    evidence.jobs[1].will_send[0].gbps = brings;
+    evidence.flows.clear();
+    evidence
+        .flows
+        .extend(flows.iter().map(|&(job, gbps)| FlowFacts {
+            job: Some(job.to_owned()),
+            ..flow(0, 1, 4, gbps)
+        }));
+    let port = port_of(&mut evidence, "leaf0", "spine1");
+    port.sent_gbps = Some(counted);
+    // Said twice, it is not sent twice.
+    let again = port.clone();
+    evidence.ports.push(again);
+    let found = found(&evidence).into_iter();
+    found.map(|it| it.evidence.concat()).collect()
 }

@@ -35,6 +35,23 @@ fn a_slow_job_is_explained_down_to_the_cause() {
     assert_eq!(told.link.unwrap().to_string(), "leaf0-spine2 from leaf0");
     assert_eq!(told.cause.unwrap().class, Class::BadOptic);
     evidence.jobs[0].collectives = vec![collective("slow", 9.0, "")];
+    evidence
+        .flows
+        .iter_mut()
+        .for_each(|it| it.job = Some("train".to_owned()));
+    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(told.path, names("h3>leaf0>spine0>leaf1>h4"));
+    assert_eq!(told.doubts, ["nothing that was measured says why"]);
+    evidence.flows.clear();
+    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(
+        told.doubts,
+        [
+            "its own way is not known: 1 of the 4 that are known to lead there lead over what is named"
+        ]
+    );
+    assert_eq!(told.cause.unwrap().class, Class::BadOptic);
+    evidence.probes.clear();
     let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
     assert_eq!(
         told.doubts,
@@ -149,7 +166,7 @@ fn nobody_sends_to_itself() {
     let refused = explain(&evidence, &fabric(), "train").unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the partner of rank 3 of job train cannot be 3"
+        "jobs[0]: the partner of rank 3 of job train cannot be 3"
     );
 }
 

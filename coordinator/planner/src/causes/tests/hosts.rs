@@ -184,3 +184,28 @@ fn pairs_are_compared_with_those_of_their_own_rail_and_distance() {
         .collect();
     assert_eq!(slow, [("h1", "h4", 1)]);
 }
+
+/// So many are a group: who meant it so should not read of each of them.
+#[test]
+fn many_that_are_set_otherwise_are_one_finding_that_tells_how_many() {
+    let told = |odd: usize| {
+        let mut evidence = clean();
+        for host in &mut evidence.hosts[..odd] {
+            host.settings.insert("ECN".to_owned(), "off".to_owned());
+        }
+        found(&evidence)
+    };
+    let [only] = &told(3)[..] else {
+        panic!("{:#?}", told(3))
+    };
+    assert_eq!(only.class, Class::ConfigurationMismatch);
+    assert_eq!(only.subject.to_string(), "h0, h1, h2");
+    assert_eq!(
+        only.evidence,
+        ["ECN is off on 3 hosts (h0, h1, h2), and on on 5 others"]
+    );
+    let [only] = &told(1)[..] else {
+        panic!("{:#?}", told(1))
+    };
+    assert_eq!(only.subject, Subject::Host("h0".to_owned()));
+}

@@ -16,16 +16,16 @@ fn clocks_apart_are_said_and_contradictions_refused() {
         "a path that is not known is no evidence"
     );
     evidence.probes[0].lost = 401;
-    assert!(matches!(
-        diagnose(&evidence, &fabric()),
-        Err(EvidenceError::MoreLostThanSent { .. })
-    ));
+    assert_eq!(
+        diagnose(&evidence, &fabric()).unwrap_err().to_string(),
+        "probes[0]: more probes were lost than sent over h0>leaf0>*>leaf1>h4>leaf1>spine0>leaf0>h0"
+    );
     let mut evidence = clean();
-    evidence.probes[0].path[2] = "leaf1".to_owned();
-    assert!(matches!(
-        diagnose(&evidence, &fabric()),
-        Err(EvidenceError::NotLinked { .. })
-    ));
+    evidence.probes[3].path[2] = "leaf1".to_owned();
+    assert_eq!(
+        diagnose(&evidence, &fabric()).unwrap_err().to_string(),
+        "probes[3]: leaf0 and leaf1 are not linked in the fabric"
+    );
 }
 
 type Spoil = fn(&mut Evidence);
@@ -48,6 +48,18 @@ fn names_and_ways_that_cannot_be_are_refused() {
         (
             |it| it.traces.extend([trace("h0", 4), trace("h0", 6)]),
             "the way of h0 to h5 is given twice, and not the same",
+        ),
+        (
+            |it| it.pairs[0].to = "spine0".to_owned(),
+            "spine0 is a switch, and no host",
+        ),
+        (
+            |it| it.jobs[0].ranks[2] = "leaf0".to_owned(),
+            "leaf0 is a switch, and no host",
+        ),
+        (
+            |it| it.series[0].at = vec![],
+            "the number of places of latency_us at  cannot be 0",
         ),
         (
             |it| it.pairs[0].to = "h0".to_owned(),
@@ -115,6 +127,26 @@ fn what_is_said_twice_and_otherwise_is_refused() {
 #[test]
 fn figures_that_cannot_be_are_refused_by_name() {
     refused(&[
+        (
+            |it| it.hosts[0].pcie_lanes = Some(0),
+            "the width of the bus of h0 cannot be 0",
+        ),
+        (
+            |it| it.series[0].values[0] = 1e300,
+            "a value of latency_us at h1 cannot be 1e300",
+        ),
+        (
+            |it| it.traces.push(trace("h0", 4_000_000_000)),
+            "the number of hops of h0 to h5 cannot be 4000000000",
+        ),
+        (
+            |it| it.traces.push(trace("h0", 0)),
+            "the number of hops of h0 to h5 cannot be 0",
+        ),
+        (
+            |it| it.ports[0].mtu_bytes = Some(0),
+            "the MTU of h0 towards leaf0 cannot be 0",
+        ),
         (
             |it| it.ports[0].paused_share = Some(40.0),
             "the share of time paused of h0 towards leaf0 cannot be 40",
@@ -184,7 +216,11 @@ fn jobs_that_cannot_be_are_refused_by_name() {
     refused(&[
         (
             |it| it.jobs[0].first = vec![1; 9],
-            "job train has no rank 8",
+            "job train has 8 ranks, and first 9 values",
+        ),
+        (
+            |it| it.jobs[0].first = vec![1],
+            "job train has 8 ranks, and first 1 values",
         ),
         (
             |it| {
@@ -217,8 +253,10 @@ fn refused(cases: &[(Spoil, &str)]) {
     for (spoil, words) in cases {
         let mut evidence = clean();
         spoil(&mut evidence);
-        let refused = diagnose(&evidence, &fabric()).unwrap_err();
-        assert_eq!(refused.to_string(), *words);
+        let EvidenceError::At { error, .. } = diagnose(&evidence, &fabric()).unwrap_err() else {
+            panic!("it is not said where: {words}")
+        };
+        assert_eq!(error.to_string(), *words);
     }
 }
 
@@ -278,6 +316,54 @@ fn probes_that_get_lost_without_a_culprit_are_said() {
     for little in [probe(100, 2), probe(100_000, 20)] {
         assert_eq!(of(vec![little]).doubts(&fabric()), [""; 0]);
     }
+}
+
+/// Nor where a large one does not fit.
+#[test]
+fn large_probes_that_get_lost_without_a_culprit_are_said() {
+    let with = |large_lost| {
+        let mut evidence = clean();
+        evidence.probes = vec![Probed {
+            path: names("h0>leaf0>spine0>leaf1>h4"),
+            sent: 100,
+            large_sent: 100,
+            large_lost,
+            ..Probed::default()
+        }];
+        evidence
+    };
+    assert_eq!(found(&with(100)), []);
+    let said = "100 of 100 probes as large as the MTU got lost where small ones pass, and nothing tells where";
+    assert_eq!(with(100).doubts(&fabric()), [said]);
+    assert_eq!(with(20).doubts(&fabric()), [""; 0]);
+    let mut alone = with(100);
+    alone.probes[0].sent = 0;
+    let said = "100 of 100 probes as large as the MTU got lost where no small ones were sent: it may not be their size";
+    assert_eq!(alone.doubts(&fabric()), [said]);
+}
+
+/// Where halves are set otherwise, either may be wrong; names, that each host has of its own, are not.
+#[test]
+fn settings_that_no_majority_has_are_said() {
+    let with = |hosts: usize, value: fn(usize) -> usize| {
+        let mut evidence = clean();
+        evidence.hosts.truncate(hosts);
+        evidence.ports.clear();
+        for (nth, host) in evidence.hosts.iter_mut().enumerate() {
+            let value = value(nth).to_string();
+            host.settings.insert("MTU".to_owned(), value);
+        }
+        assert_eq!(found(&evidence), []);
+        evidence.doubts(&fabric())
+    };
+    let said = |values| format!("MTU is {values}: who is set wrongly, nothing tells");
+    let halves = said("1500 on 4 hosts, 9000 on 4 hosts");
+    assert_eq!(with(8, |nth| [1500, 9000][nth % 2]), [halves]);
+    assert_eq!(
+        with(2, |nth| [1500, 9000][nth % 2]),
+        [said("1500 on h0, 9000 on h1")]
+    );
+    assert_eq!(with(8, |nth| nth), [""; 0]);
 }
 
 #[test]
@@ -358,8 +444,41 @@ fn flows_that_go_in_circles_are_left_out_and_said() {
     let doubts = evidence.doubts(&fabric());
     assert_eq!(
         doubts[0],
-        "a flow over \"h0>leaf0>spine3>leaf0>h2\" left out: it comes by leaf0 twice"
+        "a flow over \"h0>leaf0>spine3>leaf0>h2\" left out: by leaf0 twice on one way"
     );
+}
+
+/// There and back they come by the same nodes again; on one of the two ways nothing does.
+#[test]
+fn probes_that_go_in_circles_are_left_out_and_said() {
+    let ways = [
+        ("h0>leaf0>spine3>leaf0>h2", Some("leaf0")),
+        ("h0>leaf0>spine3>leaf0>h2>leaf0>h0", Some("leaf0")),
+        (
+            "h0>leaf0>spine0>leaf1>h4>leaf1>spine0>leaf1>spine1>leaf0>h0",
+            Some("leaf1"),
+        ),
+        ("h0>leaf0>spine0>leaf1>h4>leaf1>spine0>leaf0>h0", None),
+        ("h0>leaf0>spine0>leaf1>h4>leaf1>*>leaf0>h0", None),
+    ];
+    for (way, twice) in ways {
+        let probed = Probed {
+            path: names(way),
+            sent: 400,
+            lost: 300,
+            ..Probed::default()
+        };
+        let evidence = Evidence {
+            probes: vec![probed],
+            ..clean()
+        };
+        let said = evidence.doubts(&fabric());
+        let circle = twice
+            .map(|twice| format!("probes over \"{way}\" left out: by {twice} twice on one way"));
+        let is_said = said.iter().find(|it| it.contains("twice"));
+        assert_eq!(is_said, circle.as_ref(), "{said:?}");
+        assert!(twice.is_none() || found(&evidence).is_empty(), "{way}");
+    }
 }
 
 /// Not even their ends are known: they are said, and the cluster is not called well.
@@ -464,4 +583,60 @@ fn what_does_not_fit_is_sifted_out_and_said() {
         "left out: the fabric has no node named \"h9\"",
     ];
     assert_eq!(doubts, expected);
+}
+
+#[test]
+fn two_series_of_the_same_that_differ_are_refused_by_name() {
+    let check = |second: Series| {
+        let mut evidence = clean();
+        evidence.series.push(second);
+        diagnose(&evidence, &fabric())
+    };
+    let same = clean().series.remove(0);
+    assert_eq!(check(same.clone()), Ok(vec![]));
+    let other = Series {
+        values: vec![11.0; 120],
+        ..same.clone()
+    };
+    let refused = check(other).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "series[1]: the series of latency_us at h1 is given twice, and not the same"
+    );
+    // From the other end it is another one, and of another host.
+    for at in [["h0", "leaf0"], ["leaf0", "h0"]] {
+        let at = at.map(str::to_owned).to_vec();
+        assert_eq!(check(Series { at, ..same.clone() }), Ok(vec![]));
+    }
+}
+
+/// What is measured is no quicker than the narrowest link that it came by; several together may seem so.
+#[test]
+fn what_is_quicker_than_its_link_is_refused() {
+    refused(&[
+        (
+            |it| it.flows[0].gbps = 2e6,
+            "a flow over h0>leaf0>spine0>leaf1>h4 cannot be 2000000.0 Gb/s: h0-leaf0 carries 100.0 Gb/s",
+        ),
+        (
+            |it| it.ports[0].sent_gbps = Some(1000.0),
+            "what h0 towards leaf0 sends cannot be 1000.0 Gb/s: h0-leaf0 carries 100.0 Gb/s",
+        ),
+        (
+            |it| it.pairs[0].gbps = 1e6,
+            "the bandwidth of h0 to h1 cannot be 1000000.0 Gb/s: all links of one of them carry 100.0 Gb/s",
+        ),
+    ]);
+    let mut evidence = clean();
+    evidence.flows = [(0, 4), (1, 5), (2, 6)]
+        .map(|(from, to)| flow(from, 0, to, 60.0))
+        .to_vec();
+    let found = found(&evidence);
+    assert!(found.iter().any(|it| it.class == Class::EcmpCollision));
+    for said in found.iter().flat_map(|it| &it.evidence) {
+        assert!(
+            said.starts_with("3 large flows share it at 100 %"),
+            "{said}"
+        );
+    }
 }

@@ -12,8 +12,9 @@ fn a_bad_host_is_a_host_and_never_a_spine() {
         }
     };
     let mut evidence = clean();
-    evidence.probes = probes(bad, 100);
+    evidence.probes = one_way([2, 4, 4], bad, 100);
     assert_eq!(alone(&evidence), named(Class::FaultyHost, "h6"));
+    assert!(found(&evidence)[0].confidence > 0.9);
     // With two hosts to a leaf, one bad one makes half of the leaf's probes fail.
     evidence.probes.retain(|it| {
         [&it.path[0], &it.path[4]]
@@ -21,11 +22,37 @@ fn a_bad_host_is_a_host_and_never_a_spine() {
             .all(|end| ["h0", "h1", "h6", "h7"].contains(&&end[..]))
     });
     assert_eq!(alone(&evidence), named(Class::FaultyHost, "h6"));
+    evidence.probes = probes(bad, 100);
     evidence
         .probes
         .retain(|it| it.path[0] == "h0" && it.path[4] == "h6");
     evidence.probes.truncate(1);
     assert_eq!(found(&evidence), [], "one path alone tells nothing apart");
+}
+
+/// All that is known of a host went there and back over its only link: either direction may be it as well.
+#[test]
+fn a_host_whose_probes_are_known_there_and_back_alone_cannot_be_told_from_its_link() {
+    for bad in [&["h0>leaf0"][..], &["leaf0>h0"], &["h0>leaf0", "leaf0>h0"]] {
+        let loss = |hop: &str| if bad.contains(&hop) { 0.1 } else { 0.0 };
+        let mut evidence = clean();
+        evidence.probes = probes(loss, 100);
+        let told = "ambiguous: h0 or h0-leaf0 from h0 or h0-leaf0 from leaf0";
+        let found = found(&evidence);
+        let [only] = &found[..] else {
+            panic!("one finding: {found:#?}")
+        };
+        let said = (only.class, only.subject.to_string());
+        assert_eq!(said, named(Class::FaultyHost, told));
+        assert!(only.confidence < 0.5, "{only:?}");
+        // Who knows which way they got lost, can tell.
+        evidence.probes.extend(one_way([2, 4, 4], loss, 100));
+        let (class, subject) = alone(&evidence);
+        match bad {
+            [_, _] => assert_eq!((class, &subject[..]), (Class::FaultyHost, "h0")),
+            _ => assert_eq!(class, Class::LossyLink, "{subject}"),
+        }
+    }
 }
 
 /// Chance has one direction of its link lose most by now.
@@ -86,9 +113,9 @@ fn told(from: usize, to: usize, lost: u64) -> Probe {
 
 fn no_switches(hops: usize, hosts: usize) -> Ground {
     Ground {
-        hosts,
         switches: vec![[None; 2]; hops],
         relays: vec![[None; 2]; hops],
+        cables: vec![vec![]; hosts],
     }
 }
 
@@ -105,8 +132,10 @@ fn told_ground() -> Ground {
     let ends = up.chain(down).chain(to_spines).chain(from_spines);
     let switches: Vec<_> = ends.collect();
     Ground {
-        hosts: 14,
         relays: vec![[None; 2]; switches.len()],
+        cables: (0..14)
+            .map(|node| Vec::from_iter((node < 8).then_some(node)))
+            .collect(),
         switches,
     }
 }
@@ -175,7 +204,10 @@ fn who_probes_a_switch_accuses_no_host_that_has_nothing_to_do_with_it() {
         .map(|host| probed(&format!("h{host}>leaf{}", host / 4), 0))
         .collect();
     evidence.probes[5].lost = 15;
-    assert_eq!(alone(&evidence), named(Class::FaultyHost, "h5"));
+    let either = "ambiguous: h5 or h5-leaf1 from h5";
+    let found = found(&evidence);
+    let said: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
+    assert_eq!(said, [either]);
     evidence.probes[5].lost = 0;
     evidence.probes.push(probed("leaf1>spine3", 15));
     assert_eq!(
@@ -195,7 +227,7 @@ fn losses_are_a_finding_beside_a_clock_that_is_off() {
             0.0
         }
     };
-    evidence.probes = probes(bad, 100);
+    evidence.probes = one_way([2, 4, 4], bad, 100);
     evidence.hosts[1].clock_skew_ms = Some(900.0);
     let classes: Vec<_> = found(&evidence).into_iter().map(|it| it.class).collect();
     assert_eq!(classes, [Class::FaultyHost, Class::ClocksApart]);
@@ -220,4 +252,84 @@ fn two_bad_links_are_two_findings() {
         subjects,
         ["leaf0-spine0 from leaf0", "leaf3-spine1 from leaf3"]
     );
+}
+
+/// Every hop loses one in fifty, so who goes there and back loses twice as much as who goes one way.
+#[test]
+fn who_sends_more_probes_there_and_back_is_no_worse_for_it() {
+    for seed in 0..20 {
+        let mut dice = Dice::new(seed);
+        let mut evidence = Evidence {
+            probes: probes_by(&mut dice, [2, 4, 4], |_| 0.02, 400),
+            ..Evidence::default()
+        };
+        let goes_back = |probed: &Probed| ["h1", "h3", "h5"].contains(&&probed.path[0][..]);
+        for probed in evidence.probes.iter_mut().filter(|it| !goes_back(it)) {
+            probed.path.truncate(5);
+            probed.lost = (0..400).filter(|_| dice.part() < 0.078).count() as u64;
+        }
+        assert_eq!(found(&evidence), [], "{seed}");
+    }
+}
+
+/// Hosts with a cable to each of two leaves, and what each pair of them loses there and back over each of the ways that
+/// are known, by how often it crosses the first cable of the second host.
+fn with_two_cables(
+    is_known: impl Fn([usize; 2], usize) -> bool,
+    lost: impl Fn([usize; 2], usize) -> u64,
+) -> Vec<(Class, String)> {
+    let links =
+        (0..4).flat_map(|host| [0, 1].map(|leaf| (format!("h{host}"), format!("leaf{leaf}"))));
+    let links = links.map(|(a, b)| format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = 100\n"));
+    let node = |name: &str, role| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let nodes = ["h0", "h1", "h2", "h3"].map(|name| node(name, "host"));
+    let switches = ["leaf0", "leaf1"].map(|name| node(name, "switch"));
+    let text = [nodes.concat(), switches.concat(), links.collect()].concat();
+    let fabric = Fabric::parse("fabric.toml", &format!("kind = \"graph\"\n{text}")).unwrap();
+    let ways = (0..64).map(|it| [it % 4, it / 4 % 4, it / 16 % 2, it / 32]);
+    let mut evidence = Evidence::default();
+    for [from, to, there, back] in ways.filter(|it| it[0] != it[1]) {
+        let path = format!("h{from}>leaf{there}>h{to}>leaf{back}>h{from}");
+        let crossings = path.matches("h1>leaf0").count() + path.matches("leaf0>h1").count();
+        if is_known([from, to], crossings) {
+            evidence.probes.push(Probed {
+                path: names(&path),
+                sent: 200,
+                lost: lost([from, to], crossings),
+                ..Probed::default()
+            });
+        }
+    }
+    let found = diagnose(&evidence, &fabric).unwrap().into_iter();
+    found.map(|it| (it.class, it.subject.to_string())).collect()
+}
+
+/// What comes by the other cable does not get lost, and what crosses the lossy one twice gets lost more often.
+#[test]
+fn a_cable_of_a_host_with_two_is_not_that_host() {
+    let by_cable = |_, crossings| [0, 60, 102][crossings];
+    let by_host = |ends: [usize; 2], _| if ends.contains(&1) { 60 } else { 0 };
+    let is_others = |ends: [usize; 2]| !ends.contains(&1);
+    // Hardly any, or none, of its probes come by the other one alone.
+    let hardly = |ends, crossings| is_others(ends) || crossings > 0 || ends == [1, 0];
+    let none = |ends, crossings| is_others(ends) || crossings > 0;
+    let cable = [named(Class::LossyLink, "h1-leaf0")];
+    assert_eq!(with_two_cables(hardly, by_cable), cable);
+    assert_eq!(with_two_cables(none, by_cable), cable);
+    let host = [named(Class::FaultyHost, "h1")];
+    assert_eq!(with_two_cables(hardly, by_host), host);
+    assert_eq!(with_two_cables(none, by_host), host);
+    // Nothing tells whether the other cable would lose as much.
+    let both_ways = |ends, crossings| is_others(ends) || crossings == 2;
+    let told = "ambiguous: h1 or h1-leaf0 from h1 or h1-leaf0 from leaf0";
+    let any = [named(Class::FaultyHost, told)];
+    assert_eq!(with_two_cables(both_ways, by_cable), any);
+    assert_eq!(with_two_cables(both_ways, by_host), any);
+    // And where each of its probes comes by both of them, neither by which.
+    let both_cables = |ends, crossings| is_others(ends) || crossings == 1;
+    let any = [named(
+        Class::FaultyHost,
+        "ambiguous: h1 or h1-leaf0 or h1-leaf1",
+    )];
+    assert_eq!(with_two_cables(both_cables, by_host), any);
 }

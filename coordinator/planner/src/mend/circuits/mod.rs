@@ -64,6 +64,22 @@ pub fn suited(snapshot: &Snapshot, policy: &Policy) -> Result<Suited, Unsuited> 
     looking.best().ok_or(Unsuited::NoSureGain)
 }
 
+/// How long iterations take by circuits that somebody wants, of all jobs whose traffic has a beat; nothing where
+/// these leave somebody without a way.
+pub fn foretold(snapshot: &Snapshot, wanted: &Circuits, policy: &Policy) -> Vec<Iteration> {
+    let looking = Looking::new(snapshot, policy);
+    let closed = closed(&looking.model);
+    let (board, wiring) = Board::new(&snapshot.fabric, wanted, &closed);
+    let sent: Vec<_> = looking.flows.iter().map(|flow| flow.sent).collect();
+    let after = strains(&board, &wiring, &sent).unwrap_or_default();
+    let judged = Judged {
+        looking: &looking,
+        after: &after,
+    };
+    let jobs = snapshot.beating.iter();
+    jobs.filter_map(|job| judged.iteration(job)).collect()
+}
+
 struct Looking<'s> {
     model: Model<'s>,
     board: Board<'s>,
@@ -167,22 +183,24 @@ impl Judged<'_, '_> {
     /// Of jobs that are held back.
     fn iterations(&self) -> Vec<Iteration> {
         let jobs = self.looking.model.observed.snapshot.beating.iter();
-        jobs.filter_map(|job| self.iteration(job)).collect()
+        let held = jobs.filter(|job| self.of(job).any(|(flow, _)| self.looking.is_held(flow)));
+        held.filter_map(|job| self.iteration(job)).collect()
     }
 
-    /// The part that it communicates takes as long as what is fullest on its ways; the rest of an iteration
-    /// stays as it is.
-    fn iteration(&self, job: &Beating) -> Option<Iteration> {
+    fn of(&self, job: &Beating) -> impl Iterator<Item = (&Flow<'_>, &Strain)> {
         let flows = self.looking.flows.iter().zip(self.after);
-        let own = flows.filter(|(flow, _)| job.flows.contains_key(&flow.state.flow));
-        let own: Vec<_> = own.collect();
-        if !own.iter().any(|(flow, _)| self.looking.is_held(flow)) {
-            return None;
-        }
+        flows.filter(|(flow, _)| job.flows.contains_key(&flow.state.flow))
+    }
+
+    /// The part that it communicates takes as long as what is fullest on its ways, and no less than now where
+    /// nothing is; the rest of an iteration stays as it is.
+    fn iteration(&self, job: &Beating) -> Option<Iteration> {
+        let is_held = self.of(job).any(|(flow, _)| self.looking.is_held(flow));
+        let least = if is_held { 0.0 } else { 1.0 };
+        self.of(job).next()?;
         let most = |strain: &dyn Fn(&Strain) -> f64| {
-            own.iter()
-                .map(|(_, after)| strain(after))
-                .fold(0.0, f64::max)
+            let strains = self.of(job).map(|(_, after)| strain(after));
+            strains.fold(least, f64::max)
         };
         let [mean, high] = [most(&|it| it.mean), most(&|it| it.high)];
         let busy = job.period.saturating_sub(job.gap);

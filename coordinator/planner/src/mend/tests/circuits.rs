@@ -14,7 +14,7 @@ use crate::Policy;
 use crate::mend::circuits::board::{Board, Wiring};
 use crate::mend::circuits::climb::Climb;
 use crate::mend::circuits::loads::{Net, Sent};
-use crate::mend::circuits::{Suited, Unsuited, suited};
+use crate::mend::circuits::{Suited, Unsuited, foretold, suited};
 use crate::tests::scene::{Dice, Scene};
 
 /// Six hosts in a ring, each with a third fibre: ports 3i+1 and 3i+2 of the ring, 3i+3 of the third.
@@ -150,6 +150,45 @@ fn two_jobs_that_are_in_each_others_way_are_parted() {
         (115..125).contains(&iteration.after.as_millis()),
         "{iteration:?}"
     );
+}
+
+/// Whoever has fibres of their own now, and shall share those of the ring.
+#[test]
+fn circuits_that_somebody_wants_are_told_to_make_iterations_longer_where_they_do() {
+    let mut scene = six(ACROSS);
+    for from in 0..6 {
+        scene.flow(&format!("h{from}"), &format!("h{}", (from + 3) % 6), &[]);
+    }
+    let mut snapshot = snapshot(&scene, &format!("{RING},{ACROSS}"));
+    all_in_one_job(&mut snapshot, 0.25);
+    let by = |thirds: &str| {
+        let set = CircuitSet::from_text(&format!("{RING},{thirds}")).unwrap();
+        let wanted = Circuits::from([(OpticalId::from_index(0), set)]);
+        let told = foretold(&snapshot, &wanted, &Policy::default());
+        let [iteration] = &told[..] else {
+            panic!("one job, told once: {told:?}")
+        };
+        iteration.clone()
+    };
+    let worse = by(ALONG);
+    // Ways of three hops, where there was one, fill the ring on the mean; by chance three flows meet on a fibre.
+    assert!((350..400).contains(&worse.after.as_millis()), "{worse:?}");
+    assert!(worse.before < worse.low && worse.low < worse.after);
+    let same = by(ACROSS);
+    assert!(
+        (190..215).contains(&same.after.as_millis()),
+        "nothing changes: {same:?}"
+    );
+}
+
+#[test]
+fn who_is_held_back_by_nothing_is_not_said_to_become_faster() {
+    let mut scene = six(ACROSS);
+    scene.modest("h0", "h3", &[], 20);
+    let mut snapshot = snapshot(&scene, &format!("{RING},{ACROSS}"));
+    all_in_one_job(&mut snapshot, 0.25);
+    let told = foretold(&snapshot, &snapshot.circuits, &Policy::default());
+    assert_eq!(told[0].after, told[0].before, "{told:?}");
 }
 
 #[test]

@@ -10,8 +10,10 @@ use std::iter::repeat_n;
 
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
+use reweave_common::timings::Timings;
 
-use super::Settings;
+use super::{Choices, Settings};
+use operators::{Model, OperatorError};
 use preset::PresetError;
 
 pub use file::{JobFile, PresetJob};
@@ -45,5 +47,25 @@ impl PresetJob {
             choices: self.choices.clone(),
             ..Settings::default()
         }
+    }
+}
+
+impl Model {
+    /// On these hosts, as far apart over all of them as it was measured.
+    pub fn work(
+        &self,
+        timings: &Timings,
+        hosts: Vec<NodeId>,
+        choices: Choices,
+    ) -> Result<Work, OperatorError> {
+        let splits = self.data_parallel(timings, hosts.len())?;
+        Ok(Work {
+            iteration: self.iteration(timings, &splits, hosts.len())?,
+            placement: hosts,
+            settings: Settings {
+                choices,
+                ..Settings::default()
+            },
+        })
     }
 }

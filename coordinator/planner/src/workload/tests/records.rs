@@ -54,7 +54,7 @@ fn ranks_that_disagree_are_told_so() {
     let refused = recorded::iteration(2, &records).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the ranks disagree on what the 1. collective of group \"world\" was"
+        "the ranks disagree on what the 1. collective of group \"world\" was: rank 1 has another one"
     );
     let outside = recorded::iteration(1, &records[..1]).unwrap_err();
     assert!(outside.to_string().contains("rank 1"), "{outside}");

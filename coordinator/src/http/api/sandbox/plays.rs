@@ -1,5 +1,6 @@
 //! What somebody wants to be played: one thing, and no more than there is patience for.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use reweave_common::moment::Moment;
@@ -7,19 +8,25 @@ use reweave_history::written;
 
 use super::super::past::{moment, no_such_moment};
 use super::super::problem::Problem;
-use super::scene::Text;
+use super::recorded::Trace;
+use super::scene::{Named, Sent};
 use super::{Plays, too_much};
 
 const LONGEST_SPAN: Duration = Duration::from_hours(1);
 const MOST_VARIANTS: usize = 4;
 /// Of flows or of a job; a table of as many flows as are played has that much.
 const MOST_TEXT: usize = 1 << 20;
-const ONE: &str = "say one of what is to be played: `from` and `to` of the past, `flows`, or `job`";
+/// Of all files of a trace; what is sent has room for that.
+const MOST_TRACE: usize = 6 << 20;
+const ONE: &str =
+    "say one of what is to be played: `from` and `to` of the past, `flows`, `job`, or `trace`";
+const NO_PROFILE: &str =
+    "`profile` belongs to a job of operators: send it with that `job`, or leave it out";
 const OF_THE_PAST: &str = "the past was on the cluster's own fabric: leave `fabric` out";
 
 pub(super) enum Play {
     Past([Moment; 2]),
-    Text(Text),
+    Sent(Sent),
 }
 
 impl Plays {
@@ -33,20 +40,38 @@ impl Plays {
             }
             _ => {}
         }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = self.variants.iter().find(|it| !names.insert(&it.name)) {
+            let detail = format!("two variants are called {:?}", twice.name);
+            return Err(Problem::bad_request(detail));
+        }
+        if self.profile.is_some() && self.job.is_none() {
+            return Err(Problem::bad_request(NO_PROFILE));
+        }
         let moments = [&self.from, &self.to].map(Option::as_deref);
-        match (moments, self.flows.take(), self.job.take()) {
-            ([Some(_), Some(_)], None, None) if self.fabric.is_some() => {
+        let sent = (self.flows.take(), self.job.take(), self.trace.take());
+        match (moments, sent) {
+            ([Some(_), Some(_)], (None, None, None)) if self.fabric.is_some() => {
                 Err(Problem::bad_request(OF_THE_PAST))
             }
-            ([Some(from), Some(to)], None, None) => span([from, to], now).map(Play::Past),
-            ([None, None], Some(flows), None) => {
-                short("flows", flows).map(|it| Play::Text(Text::Flows(it)))
+            ([Some(from), Some(to)], (None, None, None)) => span([from, to], now).map(Play::Past),
+            ([None, None], (Some(flows), None, None)) => {
+                short("flows", flows).map(|it| Play::Sent(Sent::Flows(it)))
             }
-            ([None, None], None, Some(job)) => {
-                short("job", job).map(|it| Play::Text(Text::Job(it)))
+            ([None, None], (None, Some(job), None)) => self.job(job).map(Play::Sent),
+            ([None, None], (None, None, Some(trace))) => {
+                small(trace).map(|it| Play::Sent(Sent::Trace(it)))
             }
             _ => Err(Problem::bad_request(ONE)),
         }
+    }
+
+    fn job(&mut self, job: String) -> Result<Sent, Problem> {
+        let profile = self.profile.take();
+        Ok(Sent::Job(Named {
+            text: short("job", job)?,
+            profile: profile.map(|it| short("profile", it)).transpose()?,
+        }))
     }
 }
 
@@ -72,6 +97,17 @@ fn short(what: &str, text: String) -> Result<String, Problem> {
     }
 }
 
+fn small(trace: Trace) -> Result<Trace, Problem> {
+    match trace.bytes() {
+        bytes if bytes > MOST_TRACE => {
+            let instead = "use `reweave sim trace` for larger ones";
+            let detail = format!("trace: {bytes} bytes are more than {MOST_TRACE}: {instead}");
+            Err(too_much(detail))
+        }
+        _ => Ok(trace),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::UNIX_EPOCH;
@@ -81,8 +117,9 @@ mod tests {
 
     fn asked(json: &str, variants: usize) -> Result<Play, Problem> {
         let now = UNIX_EPOCH + Duration::from_secs(1_795_183_200);
-        let variant = r#"{ "name": "v", "variant": "" }"#;
-        let variants = vec![variant; variants].join(",");
+        let variant = |nth| format!(r#"{{ "name": "v{nth}", "variant": "" }}"#);
+        let variants: Vec<_> = (0..variants).map(variant).collect();
+        let variants = variants.join(",");
         let comma = if json.is_empty() { "" } else { "," };
         let json = format!("{{ {json} {comma} \"variants\": [{variants}] }}");
         let mut plays: Plays = serde_json::from_str(&json).unwrap();
@@ -112,16 +149,35 @@ mod tests {
             told.0 == 422 && told.1.starts_with("flows: 1048577 bytes"),
             "{told:?}"
         );
+        let file = format!(r#"{{ "name": "a", "base64": "{}" }}"#, "x".repeat(8 << 20));
+        let long = format!(r#""trace": {{ "format": "chakra", "files": [{file}, {file}] }}"#);
+        let told = problem(asked(&long, 1));
+        assert!(
+            told.0 == 422 && told.1.starts_with("trace: 12582912 bytes"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn each_variant_has_a_name_of_its_own() {
+        let variant = r#"{ "name": "v", "variant": "" }"#;
+        let json = format!(r#"{{ "flows": "", "variants": [{variant}, {variant}] }}"#);
+        let mut plays: Plays = serde_json::from_str(&json).unwrap();
+        let told = problem(plays.play(UNIX_EPOCH));
+        assert_eq!(told, (400, "two variants are called \"v\"".to_owned()));
     }
 
     #[test]
     fn one_thing_is_played() {
         assert!(asked(r#""flows": "", "fabric": """#, 1).is_ok());
-        assert!(asked(r#""job": """#, 1).is_ok());
+        assert!(asked(r#""job": "", "profile": """#, 1).is_ok());
+        let trace = r#""trace": { "format": "chakra", "files": [] }"#;
+        assert!(asked(trace, 1).is_ok());
         let (flows, job) = (r#""flows": """#, r#""job": """#);
         for bad in [
             String::new(),
             format!("{flows}, {job}"),
+            format!("{trace}, {job}"),
             format!("{}, {job}", past("1h", "0s")),
             r#""from": "1h""#.to_owned(),
             format!(r#"{job}, "to": "1h""#),
@@ -129,6 +185,8 @@ mod tests {
             let told = problem(asked(&bad, 1));
             assert_eq!(told, (400, ONE.to_owned()), "{bad}");
         }
+        let told = problem(asked(&format!(r#"{flows}, "profile": """#), 1));
+        assert_eq!(told, (400, NO_PROFILE.to_owned()));
         let told = problem(asked(&format!(r#"{}, "fabric": """#, past("1h", "0s")), 1));
         assert_eq!(told, (400, OF_THE_PAST.to_owned()));
     }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use reweave_common::error::told as whole;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::traffic::Burst;
+use reweave_formats::topoopt;
 use reweave_planner::sandbox::{
-    Compared, Effort, Traffic, Variant, VariantFile, compare, compare_jobs,
+    Compared, Effort, Traffic, Variant, VariantFile, as_seen, compare, compare_jobs,
 };
 use reweave_planner::sim::ecmp::Ecmp;
 use reweave_planner::sim::network::Costs;
@@ -15,6 +17,7 @@ use reweave_planner::workload::job::{JobFile, Work};
 use serde_json::Value;
 
 use super::super::problem::Problem;
+use super::recorded::Trace;
 use super::{MOST_BURSTS, Otherwise, refused, too_much};
 
 /// As many as people look at, the largest first.
@@ -24,31 +27,44 @@ const OWN_FABRIC: &str = "fabric.toml";
 const FLOWS: &str = "flows";
 const JOB: &str = "job";
 /// Where each exchanges something with each other.
-const MOST_RANKS: usize = 256;
+pub(super) const MOST_RANKS: usize = 256;
 /// Each micro-batch of each rank meets every layer.
 const MOST_MICROBATCHES: usize = 2048;
-const OPERATORS: &str = "the timings of operators are in a file of their own, which is not sent: name a preset, or \
-                         use `reweave sim job`";
+const NO_TIMINGS: &str = "the timings of operators are in a file of their own: send its text as `profile`, or name a \
+                          preset";
 
 pub(super) enum Source {
     Past { bursts: Vec<Burst>, from: Moment },
-    Text(Text),
+    Sent(Sent),
 }
 
-pub(super) enum Text {
+pub(super) enum Sent {
     Flows(String),
-    Job(String),
+    Job(Named),
+    Trace(Trace),
+}
+
+/// A job file, and the timings that it names.
+pub(super) struct Named {
+    pub(super) text: String,
+    pub(super) profile: Option<String>,
 }
 
 pub(super) struct Scene {
-    fabric: Arc<Fabric>,
+    /// With all fibres, whether a circuit joins them or not.
+    whole: Arc<Fabric>,
+    /// What can be sent over of it.
+    fabric: Fabric,
+    /// Commands by which circuits of the cluster were moved.
+    moved: Vec<String>,
     what: What,
 }
 
 enum What {
     Past { bursts: Vec<Burst>, from: Moment },
     Flows(Traffic),
-    Job { text: String, job: Box<Work> },
+    Job { named: Named, job: Box<Work> },
+    Trace(Box<Work>),
 }
 
 impl Scene {
@@ -56,25 +72,38 @@ impl Scene {
     pub(super) fn set(
         source: Source,
         fabric: Option<&str>,
-        own: Arc<Fabric>,
+        (own, moved): (Arc<Fabric>, Vec<String>),
     ) -> Result<Self, Problem> {
-        let fabric = match fabric {
+        let (whole, moved) = match fabric {
             Some(text) => {
-                Arc::new(Fabric::parse(OWN_FABRIC, text).map_err(|it| bad(it.to_string()))?)
+                let read = Fabric::parse(OWN_FABRIC, text);
+                (
+                    Arc::new(read.map_err(|it| bad(it.to_string()))?),
+                    Vec::new(),
+                )
             }
-            None => own,
+            None => (own, moved),
         };
+        let [_, fabric] = as_seen(&whole, &moved, &[]);
         let what = match source {
             Source::Past { bursts, from } => What::Past { bursts, from },
-            Source::Text(Text::Flows(text)) => What::Flows(listed(&text, &fabric)?),
-            Source::Text(Text::Job(text)) => {
-                let job = JobFile::parse(JOB, &text).map_err(|it| it.to_string());
-                let job = job.and_then(|it| work(&it, &fabric)).map_err(bad)?;
+            Source::Sent(Sent::Flows(text)) => What::Flows(listed(&text, &fabric)?),
+            Source::Sent(Sent::Job(named)) => {
+                let job = JobFile::parse(JOB, &named.text).map_err(|it| it.to_string());
+                let job = job.and_then(|it| named.work(it, &fabric)).map_err(bad)?;
                 let job = Box::new(job);
-                What::Job { text, job }
+                What::Job { named, job }
+            }
+            Source::Sent(Sent::Trace(trace)) => {
+                What::Trace(Box::new(trace.work(&fabric).map_err(bad)?))
             }
         };
-        Ok(Self { fabric, what })
+        Ok(Self {
+            whole,
+            fabric,
+            moved,
+            what,
+        })
     }
 }
 
@@ -83,59 +112,76 @@ fn bad(detail: String) -> Problem {
 }
 
 fn listed(text: &str, fabric: &Fabric) -> Result<Traffic, Problem> {
-    let rows = text.lines().count();
+    // The first line names the columns.
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let rows = lines.skip(1).count();
     if rows > MOST_BURSTS {
-        let detail = format!("flows: {rows} lines are more than {MOST_BURSTS}");
+        let detail = format!("flows: {rows} are more than {MOST_BURSTS}");
         return Err(too_much(detail));
     }
     let traffic = Traffic::listed(FLOWS, text, fabric, &Costs::default(), Ecmp::default());
     traffic.map_err(|error| bad(error.to_string()))
 }
 
-fn work(job: &JobFile, fabric: &Fabric) -> Result<Work, String> {
-    let JobFile::Preset(job) = job else {
-        return Err(OPERATORS.to_owned());
-    };
-    let hosts: Vec<NodeId> = fabric.endpoints().collect();
-    let ranks = hosts.len() * job.preset.gpus_per_host;
-    let micro = ranks.saturating_mul(job.preset.parallelism.microbatches);
-    for (count, most, what) in [
-        (ranks, MOST_RANKS, "ranks"),
-        (micro, MOST_MICROBATCHES, "micro-batches of all ranks"),
-    ] {
-        if count > most {
-            let instead = "use `reweave sim job` for larger ones";
-            return Err(format!("{count} {what} are more than {most}: {instead}"));
+impl Named {
+    fn work(&self, job: JobFile, fabric: &Fabric) -> Result<Work, String> {
+        let hosts: Vec<NodeId> = fabric.endpoints().collect();
+        match job {
+            JobFile::Preset(job) => {
+                let ranks = hosts.len() * job.preset.gpus_per_host;
+                let micro = ranks.saturating_mul(job.preset.parallelism.microbatches);
+                is_small(ranks, MOST_RANKS, "ranks")?;
+                is_small(micro, MOST_MICROBATCHES, "micro-batches of all ranks")?;
+                job.work(&hosts).map_err(|error| error.to_string())
+            }
+            JobFile::Operators { model, choices, .. } => {
+                is_small(hosts.len(), MOST_RANKS, "ranks")?;
+                let profile = self.profile.as_deref().ok_or(NO_TIMINGS)?;
+                let timings = topoopt::read_profile(profile, model.batch);
+                let timings = timings.map_err(|it| format!("profile: {}", whole(&it)))?;
+                let work = model.work(&timings, hosts, choices);
+                work.map_err(|error| error.to_string())
+            }
         }
     }
-    job.work(&hosts).map_err(|error| error.to_string())
+}
+
+fn is_small(count: usize, most: usize, what: &str) -> Result<(), String> {
+    let instead = "use `reweave sim job` for larger ones";
+    match count > most {
+        true => Err(format!("{count} {what} are more than {most}: {instead}")),
+        false => Ok(()),
+    }
 }
 
 impl Otherwise {
     pub(super) fn compared(&self, scene: &Scene, effort: &mut Effort<'_>) -> Result<Value, String> {
         let file = VariantFile::parse(&self.name, &self.variant);
         let mut file = file.map_err(|it| it.to_string())?;
-        let fabric: &Fabric = &scene.fabric;
+        let fabric = &scene.fabric;
+        let alike = || [fabric.clone(), fabric.clone()];
         match &scene.what {
             What::Past { bursts, from } => {
                 let recorded = file.recorded().map_err(|it| it.to_string())?;
-                let recorded = self.fabric(recorded, fabric)?;
+                let recorded = self.whole(recorded, &scene.whole)?;
+                let recorded = as_seen(&recorded, &scene.moved, bursts);
                 let variant = self.variant(file, recorded, fabric)?;
                 let traffic = Traffic::seen(bursts, *from, &variant.recorded);
                 compared(&traffic, &variant, effort)
             }
             What::Flows(traffic) => {
-                let variant = self.variant(file, fabric.clone(), fabric)?;
+                let variant = self.variant(file, alike(), fabric)?;
                 compared(traffic, &variant, effort)
             }
-            What::Job { text, job } => {
-                let changed = file.job(JOB, text).map_err(|it| it.to_string())?;
-                let changed = changed.map(|it| work(&it, fabric)).transpose()?;
-                let variant = self.variant(file, fabric.clone(), fabric)?;
-                let works = [job, changed.as_ref().unwrap_or(job)];
-                let compared = compare_jobs(works, &variant, effort);
-                let compared = compared.map_err(|it| it.to_string())?;
-                serde_json::to_value(compared).map_err(|it| it.to_string())
+            What::Job { named, job } => {
+                let changed = file.job(JOB, &named.text).map_err(|it| it.to_string())?;
+                let changed = changed.map(|it| named.work(it, fabric)).transpose()?;
+                let variant = self.variant(file, alike(), fabric)?;
+                jobs_compared([job, changed.as_ref().unwrap_or(job)], &variant, effort)
+            }
+            What::Trace(job) => {
+                let variant = self.variant(file, alike(), fabric)?;
+                jobs_compared([job, job], &variant, effort)
             }
         }
     }
@@ -143,17 +189,17 @@ impl Otherwise {
     fn variant(
         &self,
         file: VariantFile<'_>,
-        recorded: Fabric,
+        [recorded, at_last]: [Fabric; 2],
         own: &Fabric,
     ) -> Result<Variant, String> {
         let other = match file.fabric() {
-            Some(name) => self.fabric(name, own)?,
-            None => recorded.clone(),
+            Some(name) => self.whole(name, own)?.lit_alone(),
+            None => at_last,
         };
         file.on([recorded, other]).map_err(|it| it.to_string())
     }
 
-    fn fabric(&self, name: &str, own: &Fabric) -> Result<Fabric, String> {
+    fn whole(&self, name: &str, own: &Fabric) -> Result<Fabric, String> {
         match self.files.get(name) {
             Some(text) => Fabric::parse(name, text).map_err(|error| error.to_string()),
             None if name == OWN_FABRIC => Ok(own.clone()),
@@ -162,6 +208,15 @@ impl Otherwise {
             )),
         }
     }
+}
+
+fn jobs_compared(
+    works: [&Work; 2],
+    variant: &Variant,
+    effort: &mut Effort<'_>,
+) -> Result<Value, String> {
+    let compared = compare_jobs(works, variant, effort).map_err(|it| it.to_string())?;
+    serde_json::to_value(compared).map_err(|it| it.to_string())
 }
 
 fn compared(

@@ -1,18 +1,46 @@
-//! How much a link is in trouble: what is wrong with it comes before what it carries.
+//! What is wrong, the worst of it first; and how much a link is in trouble: that comes before what it carries.
 
 use std::cmp::Reverse;
 
-use reweave_common::cause::Subject;
+use reweave_common::cause::{Class, Subject};
 use reweave_common::operator::{Finding, Findings, Hop, LinkStatus};
 
-use super::view::fullness;
+use crate::names::Names;
+use crate::show;
+use crate::show::links::{FULL, load};
 
-/// From here on a link has no room left worth a word.
-const FULL: f64 = 0.9;
+/// As sure as the coordinator is when it tells a job of one.
+pub(crate) const COLLIDES: f64 = 0.9;
+
+/// How many there are and the worst, in one line; nothing where none is.
+pub(crate) fn at_a_glance(findings: &Findings, names: &Names) -> Option<String> {
+    let all = &findings.findings;
+    let worst = show::in_a_sentence(by_badness(all).first()?, names);
+    Some(match all.len() {
+        1 => format!("1 finding: {worst}"),
+        many => format!("{many} findings, the worst: {worst}"),
+    })
+}
+
+/// The surest first.
+pub(crate) fn by_badness(findings: &[Finding]) -> Vec<&Finding> {
+    let mut findings: Vec<_> = findings.iter().collect();
+    findings.sort_by(|a, b| sure(b).total_cmp(&sure(a)));
+    findings
+}
+
+/// A pin that serves nobody is untidy, and hurts nobody.
+fn sure(finding: &Finding) -> f64 {
+    match finding {
+        Finding::EcmpCollision(_) => COLLIDES,
+        Finding::UselessPin(_) => 0.0,
+        Finding::Cause(cause) => cause.confidence,
+    }
+}
 
 /// Whoever has less stands higher.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
+pub(crate) enum Rank {
     Down,
     /// Something was found about it, and how sure that is, in thousandths.
     Found(Reverse<u64>, Reverse<u64>),
@@ -20,8 +48,8 @@ pub(super) enum Rank {
     Carries(Reverse<u64>),
 }
 
-pub(super) fn rank(link: &LinkStatus, findings: &Findings) -> Rank {
-    let load = Reverse(thousandths(fullness(link)));
+pub(crate) fn rank(link: &LinkStatus, findings: &Findings) -> Rank {
+    let load = Reverse(thousandths(load(link)));
     match sureness(link, findings) {
         _ if !link.up => Rank::Down,
         Some(sure) => Rank::Found(Reverse(thousandths(sure)), load),
@@ -34,7 +62,7 @@ fn thousandths(share: f64) -> u64 {
 }
 
 /// In a word or two; nothing where all is well.
-pub(super) fn words(link: &LinkStatus, findings: &Findings) -> String {
+pub(crate) fn words(link: &LinkStatus, findings: &Findings) -> String {
     let found = about(link, findings).map(|(words, _)| words);
     let mut found: Vec<_> = found.collect();
     found.sort();
@@ -43,7 +71,7 @@ pub(super) fn words(link: &LinkStatus, findings: &Findings) -> String {
         _ if !link.up => "down".to_owned(),
         false => found.join(", "),
         true if link.drained => "drained".to_owned(),
-        true if fullness(link) >= FULL => "full".to_owned(),
+        true if load(link) >= FULL => "full".to_owned(),
         true => String::new(),
     }
 }
@@ -61,10 +89,10 @@ fn about(link: &LinkStatus, findings: &Findings) -> impl Iterator<Item = (String
         .iter()
         .filter_map(|finding| match finding {
             Finding::EcmpCollision(found) => {
-                (found.hop == link.hop).then(|| ("collision".to_owned(), 1.0))
+                (found.hop == link.hop).then(|| (Class::EcmpCollision.to_string(), sure(finding)))
             }
             Finding::UselessPin(pin) => {
-                (pin.hop == link.hop).then(|| ("useless pin".to_owned(), 0.0))
+                (pin.hop == link.hop).then(|| ("useless pin".to_owned(), sure(finding)))
             }
             Finding::Cause(cause) => names(&cause.subject, &link.hop)
                 .map(|alone| (cause.class.to_string(), cause.confidence * alone)),

@@ -1,0 +1,129 @@
+//! When transfers begin and end. To ask the system for the time takes longer than all else that such a call does, so
+//! the processor's own counter is read where the kernel goes by it, too: then the kernel has found that it runs evenly
+//! and alike on all processors, and keeps looking.
+//!
+//! How long its ticks are, a counter does not say. Only differences are told of it, and they become time when they are
+//! told, by how far both clocks have come since the beginning.
+
+use std::fs;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+
+/// What the kernel of this machine goes by.
+const GONE_BY: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// Whoever is interrupted between two clocks reads them anew, and the closest reading counts.
+const READINGS: usize = 5;
+
+/// Once for all: what has begun by one clock would else end by another.
+static IS_COUNTED: OnceLock<bool> = OnceLock::new();
+
+/// Before anything is timed.
+pub(crate) fn settle() {
+    IS_COUNTED.get_or_init(|| is_trusted(&fs::read_to_string(GONE_BY).unwrap_or_default()));
+}
+
+/// Of a clock of its own, of which only differences mean something.
+pub(crate) fn ticks() -> u64 {
+    match IS_COUNTED.get() {
+        Some(true) => counted(),
+        _ => now_ns(),
+    }
+}
+
+/// The clock that agents go by.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
+    now.map_or(0, |now| Duration::from(now).as_nanos() as u64)
+}
+
+/// Elsewhere reading the time is as cheap as it gets.
+fn is_trusted(gone_by: &str) -> bool {
+    cfg!(target_arch = "x86_64") && gone_by.trim() == "tsc"
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(
+    unsafe_code,
+    reason = "every such processor has the instruction, and it touches no memory"
+)]
+fn counted() -> u64 {
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn counted() -> u64 {
+    now_ns()
+}
+
+/// As many nanoseconds as ticks have passed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rate {
+    ns: u64,
+    ticks: u64,
+}
+
+impl Rate {
+    #[cfg(test)]
+    pub(crate) const fn of(ns: u64, ticks: u64) -> Self {
+        Self { ns, ticks }
+    }
+
+    pub(crate) fn ns(self, ticks: u64) -> u64 {
+        let ns = u128::from(ticks) * u128::from(self.ns) / u128::from(self.ticks.max(1));
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+}
+
+/// Both clocks at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    ns: u64,
+    ticks: u64,
+}
+
+impl Reading {
+    pub(crate) fn now() -> Self {
+        let once = |_| {
+            let (before, ns, after) = (ticks(), now_ns(), ticks());
+            let apart = after.saturating_sub(before);
+            let ticks = before + apart / 2;
+            (apart, Self { ns, ticks })
+        };
+        let closest = (0..READINGS).map(once).min_by_key(|(apart, _)| *apart);
+        closest.map_or(Self { ns: 0, ticks: 0 }, |(_, reading)| reading)
+    }
+
+    /// The longer ago this was read, the more exact.
+    pub(crate) fn rate_since(self) -> Rate {
+        let now = Self::now();
+        Rate {
+            ns: now.ns.saturating_sub(self.ns),
+            ticks: now.ticks.saturating_sub(self.ticks),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_become_the_time_that_passed_meanwhile() {
+        let rate = Rate::of(10_000_000, 24_000_000);
+        assert_eq!(rate.ns(0), 0);
+        assert_eq!(rate.ns(2_400), 1_000);
+        assert_eq!(rate.ns(24_000_000 * 360_000), 3_600_000_000_000);
+        let stands_still = Rate::of(5, 0);
+        assert_eq!(stands_still.ns(0), 0);
+    }
+
+    #[test]
+    fn a_counter_is_read_only_where_the_kernel_goes_by_it() {
+        assert_eq!(is_trusted("tsc\n"), cfg!(target_arch = "x86_64"));
+        for other in ["kvm-clock\n", "hpet\n", "acpi_pm\n", ""] {
+            assert!(!is_trusted(other), "{other}");
+        }
+    }
+}

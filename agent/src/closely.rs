@@ -1,0 +1,71 @@
+//! While somebody waits for what interfaces say, they are told of many times between two reports.
+
+use std::future::pending;
+use std::time::Duration;
+
+use reweave_common::instruction::Closely;
+use tokio::time::{Instant, sleep_until};
+
+const EVERY: Duration = Duration::from_millis(100);
+/// Whoever waits longer asks again.
+const LONGEST: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+pub struct Looks {
+    next: Option<Instant>,
+    until: Option<Instant>,
+}
+
+impl Looks {
+    pub fn handle_asked(&mut self, now: Instant, closely: Closely) {
+        let span = Duration::from_millis(closely.for_ms.into());
+        self.until = Some(now + span.min(LONGEST));
+        self.next.get_or_insert(now);
+    }
+
+    /// Never, where nobody waits.
+    pub async fn due(&self) {
+        match self.next {
+            Some(next) => sleep_until(next).await,
+            None => pending().await,
+        }
+    }
+
+    pub fn handle_taken(&mut self, now: Instant) {
+        let next = now + EVERY;
+        self.next = self.until.filter(|until| next <= *until).map(|_| next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After so many milliseconds each.
+    fn taken(looks: &mut Looks, from: Instant) -> Vec<u128> {
+        let mut taken = Vec::new();
+        while let Some(next) = looks.next {
+            taken.push((next - from).as_millis());
+            looks.handle_taken(next);
+        }
+        taken
+    }
+
+    #[test]
+    fn it_looks_at_once_and_then_at_a_pace_until_the_time_is_over() {
+        let (mut looks, now) = (Looks::default(), Instant::now());
+        looks.handle_asked(now, Closely { for_ms: 250 });
+        assert_eq!(taken(&mut looks, now), [0, 100, 200]);
+    }
+
+    #[test]
+    fn asked_again_it_goes_on_at_its_pace_and_never_for_hours() {
+        let (mut looks, now) = (Looks::default(), Instant::now());
+        looks.handle_asked(now, Closely { for_ms: 100 });
+        looks.handle_taken(now);
+        let later = now + Duration::from_millis(50);
+        looks.handle_asked(later, Closely { for_ms: u32::MAX });
+        let taken = taken(&mut looks, now);
+        assert_eq!((taken[0], taken.len()), (100, 100));
+    }
+}

@@ -1,0 +1,30 @@
+//! What is tried anew: others change the same kernel meanwhile, and it may have no room for its answers.
+
+use nix::errno::Errno;
+
+use super::NetlinkError;
+
+/// Whoever else numbers next hops may take a number just when it was found free.
+const TRIES: usize = 3;
+
+/// What went wrong between the agent and its kernel, if it was that.
+pub(super) trait AtKernel {
+    fn at_kernel(&self) -> Option<&NetlinkError>;
+}
+
+/// Each try has to look first at what is there: nobody knows how far the one before came.
+pub(super) fn again<E: AtKernel>(mut attempt: impl FnMut() -> Result<(), E>) -> Result<(), E> {
+    for _ in 1..TRIES {
+        match attempt() {
+            Err(error) if error.at_kernel().is_some_and(may_pass) => {}
+            outcome => return outcome,
+        }
+    }
+    attempt()
+}
+
+/// Found free and taken by another in between, gone in between, or without an answer.
+fn may_pass(error: &NetlinkError) -> bool {
+    let crossed = matches!(error.errno(), Some(Errno::EEXIST | Errno::ENOENT));
+    crossed || error.is_overrun()
+}

@@ -1,0 +1,79 @@
+//! A fabric without some of its links: what nothing can be sent over.
+
+use std::collections::BTreeSet;
+
+use super::{Fabric, FabricBuilder};
+use crate::ids::LinkId;
+
+impl Fabric {
+    /// With the links alone that the circuits of its file light, and no optical switch: what can be sent over.
+    pub fn lit_alone(&self) -> Self {
+        self.less(&self.dark(self.first_circuits()))
+    }
+
+    /// Without these links and without optical switches. All others keep their names, and not their numbers.
+    pub fn less(&self, taken: &BTreeSet<LinkId>) -> Self {
+        let mut less = FabricBuilder {
+            fabric: Self {
+                nodes: self.nodes.clone(),
+                by_name: self.by_name.clone(),
+                links_of: vec![Vec::new(); self.nodes.len()],
+                optics: self.optics.addresses_alone(),
+                ..Self::default()
+            },
+            ..FabricBuilder::default()
+        };
+        for (id, link) in self.links().filter(|(id, _)| !taken.contains(id)) {
+            let left = LinkId::from_index(less.fabric.links.len());
+            less.add_link(link.ports().map(|port| port.node), link.rate, link.latency);
+            if self.parallel.contains(&id) || self.nths.contains_key(&id) {
+                less.fabric.nths.insert(left, self.nth(id));
+            }
+        }
+        less.build()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_keeps_its_name() {
+        let text = "kind = \"graph\"\nnode = [{ name = \"a\", role = \"host\" }, { name = \"b\", role = \"host\" }]\n\
+                    link = [{ a = \"a\", b = \"b\", gbps = 1, count = 3 }]\n";
+        let fabric = Fabric::parse("f.toml", text).unwrap();
+        let less = fabric.less(&[LinkId::from_index(1)].into());
+        let names =
+            |of: &Fabric| -> Vec<_> { of.links().map(|(id, _)| of.link_name(id)).collect() };
+        assert_eq!(names(&less), ["a-b", "a-b.2"]);
+        let last = less.find_link("a-b.2").unwrap();
+        assert_eq!(
+            names(&less.less(&[LinkId::from_index(0)].into())),
+            ["a-b.2"]
+        );
+        assert_eq!(less.links_of(less.find("a").unwrap())[1], last);
+        assert_eq!(fabric.less(&BTreeSet::new()).links_of, fabric.links_of);
+    }
+
+    #[test]
+    fn fibres_that_no_circuit_joins_are_left_out() {
+        let text = r#"
+            kind = "graph"
+            node = [{ name = "a", role = "relay", address = "10.0.0.1" }, { name = "b", role = "relay" },
+                    { name = "c", role = "relay" }]
+            optical = [{ name = "ocs0", ports = 4, circuits = [[1, 3]] }]
+            fibre = [{ node = "a", interface = "f0", optical = "ocs0", port = 1, gbps = 1 },
+                     { node = "b", interface = "f0", optical = "ocs0", port = 2, gbps = 1 },
+                     { node = "c", interface = "f0", optical = "ocs0", port = 3, gbps = 1 }]
+        "#;
+        let fabric = Fabric::parse("f.toml", text).unwrap();
+        assert_eq!(fabric.links().len(), 3);
+        let lit = fabric.lit_alone();
+        let names: Vec<_> = lit.links().map(|(id, _)| lit.link_name(id)).collect();
+        assert_eq!(names, ["a-c"]);
+        let a = lit.find("a").unwrap();
+        assert_eq!(lit.address(a), fabric.address(a));
+        assert_eq!(lit.opticals().len(), 0);
+    }
+}

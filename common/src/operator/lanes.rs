@@ -1,0 +1,18 @@
+//! What a job's ranks send over past the kernel.
+
+use serde::{Deserialize, Serialize};
+
+/// The RDMA devices that each of a job's hosts has at a link that carries, and why others are not among them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lanes {
+    pub lanes: Vec<Lane>,
+    pub left_out: Vec<String>,
+}
+
+/// One device of each host, by the name that all of them have for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lane {
+    pub device: String,
+    /// Of equal length, from one host to the next in the order of the hosts; where most are, and so many at most.
+    pub ways: u32,
+}

@@ -1,0 +1,63 @@
+//! What was seen is what is approved: a short text that stands for all that is shown of a plan.
+
+use std::fmt::{self, Write};
+
+use super::Plan;
+
+impl Plan {
+    #[must_use]
+    pub fn sealed(self) -> Self {
+        Self {
+            seal: self.true_seal(),
+            ..self
+        }
+    }
+
+    /// Whether nobody has changed what it stood for when it was shown.
+    pub fn is_as_sealed(&self) -> bool {
+        self.seal == self.true_seal()
+    }
+
+    /// How many flows of a job are sending just now is no part of it, or nobody could approve anything.
+    fn true_seal(&self) -> String {
+        let jobs: Vec<_> = self.touched.iter().map(|it| &it.job).collect();
+        let (does, hindered) = (
+            (&self.tables, &self.circuits, &self.pins),
+            &self.hindered_by,
+        );
+        let (changes, course) = (&self.changes, &self.course);
+        let promised = (&self.moves, &self.predictions, &self.iterations);
+        let of = (self.generation, self.parent, self.takes_back);
+        mark(format_args!(
+            "{:?}",
+            (of, does, changes, course, promised, jobs, hindered)
+        ))
+    }
+}
+
+/// A short text that is another one for another text, wherever it is made. It hides nothing, and keeps nobody
+/// from making it anew.
+pub fn mark(text: impl fmt::Display) -> String {
+    let mut hash = Fnv::default();
+    // A hash takes whatever it is given.
+    let _ = write!(hash, "{text}");
+    format!("{:016x}", hash.0)
+}
+
+/// FNV-1a, which is the same everywhere.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Write for Fnv {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(())
+    }
+}

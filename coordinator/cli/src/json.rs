@@ -1,0 +1,212 @@
+//! Files of JSON. Whatever is wrong with one is told with its place. And of a key that stands there twice whoever reads
+//! may take either, so one that edits or judges a file and one that carries it out would see different things.
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+
+use reweave_common::input::InputError;
+use serde::Deserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use thiserror::Error;
+
+use crate::error::CliError;
+
+/// Why it is not what it shall be.
+#[derive(Debug, Error)]
+pub(crate) enum Misread {
+    #[error(transparent)]
+    Part(#[from] serde_path_to_error::Error<serde_json::Error>),
+    #[error(transparent)]
+    Rest(#[from] serde_json::Error),
+}
+
+pub(crate) fn read<T: DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+    misread: impl FnOnce(Misread) -> CliError,
+) -> Result<T, CliError> {
+    has_each_key_once(path, bytes)?;
+    read_whole(bytes).map_err(misread)
+}
+
+/// Of what has each key once.
+pub(crate) fn read_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Misread> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let read = serde_path_to_error::deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(read)
+}
+
+/// What is no JSON at all is told by whoever reads it as something.
+pub(crate) fn has_each_key_once(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let twice = OnceCell::new();
+    let whole = Part {
+        place: &Place::Whole,
+        twice: &twice,
+    };
+    let read = whole.deserialize(&mut serde_json::Deserializer::from_slice(bytes));
+    match (read, twice.into_inner()) {
+        (Err(error), Some(key)) => Err(CliError::Input(InputError {
+            file: path.display().to_string(),
+            line: error.line(),
+            key,
+            problem: "this key is there twice".to_owned(),
+        })),
+        _ => Ok(()),
+    }
+}
+
+/// Where something stands, by the keys that lead there.
+enum Place<'p> {
+    Whole,
+    Key(&'p Place<'p>, &'p str),
+    Item(&'p Place<'p>, usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => Ok(()),
+            Self::Key(Place::Whole, key) => write!(f, "{}", key.escape_debug()),
+            Self::Key(of, key) => write!(f, "{of}.{}", key.escape_debug()),
+            Self::Item(of, nth) => write!(f, "{of}[{nth}]"),
+        }
+    }
+}
+
+/// One value, of which nothing is kept but the first key that is there twice.
+#[derive(Clone, Copy)]
+struct Part<'p> {
+    place: &'p Place<'p>,
+    twice: &'p OnceCell<String>,
+}
+
+impl<'p> Part<'p> {
+    fn at<'q>(self, place: &'q Place<'q>) -> Part<'q>
+    where
+        'p: 'q,
+    {
+        let twice = self.twice;
+        Part { place, twice }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Part<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Part<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        for nth in 0.. {
+            let place = Place::Item(self.place, nth);
+            if items.next_element_seed(self.at(&place))?.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        let mut seen = BTreeSet::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let place = Place::Key(self.place, &key);
+            if seen.contains(&key) {
+                let key = self.twice.get_or_init(|| place.to_string());
+                return Err(A::Error::custom(key));
+            }
+            entries.next_value_seed(self.at(&place))?;
+            seen.insert(key);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn told(text: &str) -> Option<String> {
+        let read = has_each_key_once(Path::new("f.json"), text.as_bytes());
+        read.err().map(|error| error.told())
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_named_with_its_line_wherever_it_stands() {
+        for (text, place) in [
+            ("{\"a\": 1,\n\"a\": 1}", "2: a"),
+            ("{\"a\": {\"b\": null,\n\n\"b\": 2.5}}", "3: a.b"),
+            ("{\"a\": [1, {}, {\"b\": \"x\", \"b\": -1}]}", "1: a[2].b"),
+            ("[[true, {\"c\": 1,\n\"\\u0063\": 2}]]", "2: [0][1].c"),
+            ("{\"a\\n\": 1, \"a\\n\": 1}", "1: a\\n"),
+        ] {
+            let expected = format!("f.json:{place}: this key is there twice");
+            assert_eq!(told(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let told = |text: &str| {
+            let read = read_whole::<Vec<BTreeMap<String, u8>>>(text.as_bytes());
+            read.unwrap_err().to_string()
+        };
+        for (text, place) in [
+            ("[{\"a\": 1}, {\"b\": 2.5}]", "[1].b: invalid type"),
+            ("[{\"a\": 1}, 7]", "[1]: invalid type"),
+            ("{", "invalid type: map"),
+            ("[] []", "trailing characters"),
+        ] {
+            assert!(told(text).starts_with(place), "{}", told(text));
+        }
+    }
+
+    #[test]
+    fn the_same_key_of_different_things_is_no_other() {
+        for text in [
+            "{\"a\": {\"a\": 1}, \"b\": {\"a\": 1}}",
+            "[{\"a\": 1}, {\"a\": 1}]",
+            "3",
+            "{",
+        ] {
+            assert_eq!(told(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What NCCL is told of a job that the fabric knows better: over which NICs, by how many queue pairs, and by which
+//! algorithm and protocol.
+
+use std::fmt::Write as _;
+
+use reweave_common::operator::{Lanes, Request, Response};
+use reweave_formats::nccl::Environment;
+use reweave_planner::tuning::{Combination, Protocol};
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::plan::measured::Cluster;
+use crate::plan::tuner::quickest;
+
+/// By what is known of the fabric; what is not known stays NCCL's.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Derived {
+    pub(crate) devices: Vec<String>,
+    pub(crate) queue_pairs: Option<u32>,
+    pub(crate) algorithm: Option<String>,
+    pub(crate) protocol: Option<String>,
+    pub(crate) remarks: Vec<String>,
+}
+
+pub(crate) fn derived(
+    reach: &Reach,
+    hosts: &[String],
+    all_reduce_bytes: Option<u64>,
+    ranks_per_host: u16,
+) -> Result<Derived, CliError> {
+    let mut found = Derived::default();
+    found.take_lanes(lanes(reach, hosts)?);
+    let Some(bytes) = all_reduce_bytes else {
+        return Ok(found);
+    };
+    let cluster = Cluster::among(hosts, reach)?;
+    found.remarks.extend(cluster.remarks);
+    let ranks = usize::from(ranks_per_host);
+    let best = quickest(&cluster.fabric, ranks, bytes as f64)?;
+    best.into_iter().for_each(|best| found.take_best(best));
+    Ok(found)
+}
+
+fn lanes(reach: &Reach, hosts: &[String]) -> Result<Lanes, CliError> {
+    let hosts = hosts.to_vec();
+    match Coordinator::reach(reach)?.ask(&Request::Lanes { hosts })? {
+        Response::Lanes(lanes) => Ok(lanes),
+        Response::Refused(refused) => Err(CliError::Refused(refused)),
+        other => Err(CliError::unexpected(&other)),
+    }
+}
+
+impl Derived {
+    fn take_lanes(&mut self, Lanes { lanes, left_out }: Lanes) {
+        self.queue_pairs = lanes.iter().map(|lane| lane.ways).max();
+        self.devices = lanes.into_iter().map(|lane| lane.device).collect();
+        let left_out = left_out.into_iter();
+        self.remarks
+            .extend(left_out.map(|why| format!("left out: {why}")));
+        if self.devices.is_empty() {
+            let nothing = "no RDMA device is at a link that carries on all of these hosts: NICs and queue pairs stay NCCL's";
+            self.remarks.push(nothing.to_owned());
+        }
+    }
+
+    /// NCCL takes ll128 by itself where that was tested, and nobody else is to tell it so.
+    fn take_best(&mut self, (algorithm, protocol): Combination) {
+        self.algorithm = Some(algorithm.to_string());
+        match protocol {
+            Protocol::LowLatency128 => self.remarks.push(
+                "ll128 is quickest: the protocol stays NCCL's, which takes it where it was tested"
+                    .to_owned(),
+            ),
+            other => self.protocol = Some(other.word().to_owned()),
+        }
+    }
+
+    /// Where nobody has named anything.
+    pub(crate) fn complete(self, environment: &mut Environment) {
+        if environment.devices.is_empty() {
+            environment.devices = self.devices;
+        }
+        environment.queue_pairs = environment.queue_pairs.or(self.queue_pairs);
+        if environment.algorithms.is_empty() {
+            environment.algorithms.extend(self.algorithm);
+        }
+        if environment.protocols.is_empty() {
+            environment.protocols.extend(self.protocol);
+        }
+    }
+
+    /// What both ends, or all ranks, must be told alike, where each host is told by itself.
+    pub(crate) fn forget_common(&mut self) {
+        let common = [
+            ("queue pairs", self.queue_pairs.take().is_some()),
+            ("algorithm", self.algorithm.take().is_some()),
+            ("protocol", self.protocol.take().is_some()),
+        ];
+        let mut names = String::new();
+        for (name, _) in common.into_iter().filter(|(_, was_there)| *was_there) {
+            let comma = if names.is_empty() { "" } else { ", " };
+            let _ = write!(names, "{comma}{name}");
+        }
+        if !names.is_empty() {
+            self.remarks.push(format!(
+                "{names} stay NCCL's: all ranks must have the same, and no one launcher reaches all of them"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::fabric::Fabric;
+    use reweave_common::operator::Lane;
+    use reweave_planner::collectives::Algorithm;
+
+    use super::*;
+
+    fn found() -> Derived {
+        let lane = |device: &str, ways| Lane {
+            device: device.to_owned(),
+            ways,
+        };
+        let mut found = Derived::default();
+        found.take_lanes(Lanes {
+            lanes: vec![lane("mlx5_0", 4), lane("mlx5_2", 2)],
+            left_out: vec!["mlx5_1: h0-leaf1 of h0 is down, or drained".to_owned()],
+        });
+        found
+    }
+
+    #[test]
+    fn what_is_named_wins_over_what_is_derived() {
+        let mut found = found();
+        found.take_best((Algorithm::Tree, Protocol::LowLatency));
+        let mut environment = Environment {
+            queue_pairs: Some(1),
+            protocols: vec!["simple".to_owned()],
+            ..Environment::default()
+        };
+        found.complete(&mut environment);
+        let emitted = environment.emit("2.28".parse().unwrap()).unwrap();
+        let expected = "NCCL_IB_HCA==mlx5_0,mlx5_2\nNCCL_IB_QPS_PER_CONNECTION=1\n\
+                        NCCL_ALGO=allreduce:tree\nNCCL_PROTO=simple\n";
+        assert_eq!(emitted, expected);
+    }
+
+    #[test]
+    fn what_all_must_have_alike_is_left_out_where_each_host_is_told_by_itself() {
+        let mut found = found();
+        found.take_best((Algorithm::Ring, Protocol::Simple));
+        found.forget_common();
+        assert_eq!(
+            (found.queue_pairs, found.algorithm, found.protocol),
+            (None, None, None)
+        );
+        assert_eq!(found.devices, ["mlx5_0", "mlx5_2"]);
+        let said = found.remarks.last().unwrap();
+        assert!(
+            said.starts_with("queue pairs, algorithm, protocol stay NCCL's"),
+            "{said}"
+        );
+    }
+
+    /// What is large goes as it is, and what is small must not wait for fences.
+    #[test]
+    fn the_size_of_all_reduces_decides() {
+        let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+                    host_gbps = 100\nuplink_gbps = 200";
+        let fabric = Fabric::parse("fabric.toml", text).unwrap();
+        let protocol = |bytes| quickest(&fabric, 8, bytes).unwrap().map(|best| best.1);
+        assert_eq!(protocol(1e9), Some(Protocol::Simple));
+        assert_eq!(protocol(1024.0), Some(Protocol::LowLatency));
+    }
+
+    #[test]
+    fn nobody_is_told_to_take_ll128() {
+        let mut found = found();
+        found.take_best((Algorithm::Ring, Protocol::LowLatency128));
+        assert_eq!(
+            (found.algorithm.as_deref(), found.protocol),
+            (Some("ring"), None)
+        );
+    }
+}

@@ -1,0 +1,125 @@
+//! What NCCL finds in the environment of a command's ranks, where it is asked for: what its user has set himself stays.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use std::{env, fs, thread};
+
+use clap::Args;
+use reweave_formats::nccl::{Environment, NcclError, Release};
+
+use super::{PATIENCE, carried, runs_as_it_is};
+use crate::ask::Reach;
+use crate::error::CliError;
+use crate::nccl::{Derived, derived};
+use crate::voice::tell;
+
+/// Simulations of the larger fabrics take seconds.
+const TO_SIMULATE: Duration = Duration::from_secs(10);
+/// Where everybody on a host may have set something.
+const FOR_ALL: &str = "/etc/nccl.conf";
+
+#[derive(Debug, Args)]
+pub(super) struct Told {
+    /// Which NCCL the ranks have: it is told which NICs to use, and by which queue pairs, algorithm and protocol, as the
+    /// coordinator knows the links of the job's hosts. What is set already stays
+    #[arg(long, value_name = "2.N", value_parser = release)]
+    nccl: Option<Release>,
+    /// How large the all-reduces are that decide: algorithm and protocol, for collectives of all sizes, are those that
+    /// are quickest at this one
+    #[arg(long, value_name = "N", requires = "nccl", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    all_reduce_bytes: Option<u64>,
+}
+
+fn release(text: &str) -> Result<Release, NcclError> {
+    text.parse()
+}
+
+impl Told {
+    /// None where nobody has asked for any, or nothing is known of the job's hosts.
+    pub(super) fn variables(
+        &self,
+        reach: &Reach,
+        order: Option<(&[String], bool)>,
+        slots: Option<u16>,
+        command: &[OsString],
+    ) -> Vec<(&'static str, String)> {
+        let (Some(release), Some((hosts, true))) = (self.nccl, order) else {
+            return Vec::new();
+        };
+        let found = self.derived(reach, hosts, slots.unwrap_or(1));
+        let variables = found.and_then(|mut found| {
+            if hosts.len() > 1 && !carried::reaches_all(command) {
+                found.forget_common();
+            }
+            let remarks = std::mem::take(&mut found.remarks);
+            remarks
+                .iter()
+                .for_each(|remark| tell(&format!("NCCL: {remark}")));
+            let mut environment = Environment::default();
+            found.complete(&mut environment);
+            Ok(environment.variables(release)?)
+        });
+        let variables = variables.unwrap_or_else(|error| {
+            runs_as_it_is(&error.told());
+            Vec::new()
+        });
+        without_set(variables)
+    }
+
+    fn derived(&self, reach: &Reach, hosts: &[String], ranks: u16) -> Result<Derived, CliError> {
+        let bytes = self.all_reduce_bytes;
+        let patience = bytes.map_or(PATIENCE, |_| TO_SIMULATE);
+        let (reach, hosts) = (reach.leaving_signals(), hosts.to_vec());
+        let (found, told) = channel();
+        thread::spawn(move || found.send(derived(&reach, &hosts, bytes, ranks)));
+        let waited = CliError::NoAnswer { waited: patience };
+        told.recv_timeout(patience).unwrap_or(Err(waited))
+    }
+}
+
+/// What its user has set, here or in a file that NCCL reads, stays so, and it is said.
+fn without_set(variables: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
+    let files = [Some(PathBuf::from(FOR_ALL)), own_file()];
+    let files: Vec<_> = files.into_iter().flatten().collect();
+    let texts: Vec<_> = files
+        .iter()
+        .map(|it| fs::read_to_string(it).unwrap_or_default())
+        .collect();
+    let is_left = |(name, _): &(&'static str, String)| {
+        let by_file = files.iter().zip(&texts).find(|(_, text)| sets(text, name));
+        let by = match (env::var_os(name), by_file) {
+            (Some(_), _) => "in the environment".to_owned(),
+            (None, Some((file, _))) => format!("in {}", file.display()),
+            (None, None) => return true,
+        };
+        tell(&format!("NCCL: {name} stays as it is set {by}"));
+        false
+    };
+    variables.into_iter().filter(is_left).collect()
+}
+
+/// The user's own, as NCCL looks for it.
+fn own_file() -> Option<PathBuf> {
+    let named = env::var_os("NCCL_CONF_FILE").map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".nccl.conf")))
+}
+
+fn sets(text: &str, name: &str) -> bool {
+    text.lines().any(|line| {
+        line.split_once('=')
+            .is_some_and(|(it, _)| it.trim() == name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_sets_what_stands_in_it_and_not_what_is_a_remark() {
+        let text = "# NCCL_ALGO=tree\nNCCL_PROTO=simple\n";
+        assert!(sets(text, "NCCL_PROTO") && !sets(text, "NCCL_ALGO") && !sets(text, "NCCL"));
+    }
+}

@@ -1,0 +1,60 @@
+//! All that is said: data to standard output, words to standard error. Either may be a pipe that nobody reads
+//! any more, and then whoever closed it has seen enough.
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use reweave_common::printable::shown;
+
+use crate::error::CliError;
+
+/// Data, by which a command has done what it is for.
+pub(crate) fn say(text: &str) -> Result<ExitCode, CliError> {
+    is_read(text).map(|_| ExitCode::SUCCESS)
+}
+
+/// Data, and whether anybody reads on: whoever has more to say only when it happens would never end.
+pub(crate) fn is_read(text: &str) -> Result<bool, CliError> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes());
+    heard(written.and_then(|()| stdout.flush()))
+}
+
+/// Help and versions, which are data as well: whoever asks for them is told that they could not be written.
+pub(crate) fn say_as_asked(help: &clap::Error) -> Result<ExitCode, CliError> {
+    let written = help.print().and_then(|()| io::stdout().flush());
+    heard(written).map(|_| ExitCode::SUCCESS)
+}
+
+fn heard(written: io::Result<()>) -> Result<bool, CliError> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CliError::Say(error)),
+    }
+}
+
+/// Words beside the data, in a line.
+pub(crate) fn tell(words: &str) {
+    tell_as_is(&(in_a_line(words) + "\n"));
+}
+
+/// The same, of words that are laid out already. What a command does it does though nobody listens.
+pub(crate) fn tell_as_is(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Whoever's words are in it.
+pub(crate) fn in_a_line(words: &str) -> String {
+    shown(words, |_| false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_others_stay_in_their_line() {
+        assert_eq!(in_a_line("a\nb\x1b"), "a\u{fffd}b\u{fffd}");
+    }
+}

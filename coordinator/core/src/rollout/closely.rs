@@ -1,0 +1,38 @@
+//! Whoever waits for what ports say has their nodes tell of them many times between two reports.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::Closely;
+
+use super::Turn;
+use super::quiet::Port;
+use crate::pace::Pace;
+
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Until it is asked again, and a little longer.
+const ASKED: Closely = Closely { for_ms: 1500 };
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Closeness {
+    asks: Pace,
+}
+
+impl Closeness {
+    /// Whoever is gone would not hear it.
+    pub(crate) fn ask<'p>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ports: impl IntoIterator<Item = &'p Port>,
+    ) {
+        if !self.asks.is_due(turn.known.now, ASK_EVERY) {
+            return;
+        }
+        let nodes: BTreeSet<NodeId> = ports.into_iter().map(|(node, _)| *node).collect();
+        let there = nodes.into_iter();
+        for node in there.filter(|node| turn.known.ingest.is_connected(*node)) {
+            turn.out.look_closely(node, ASKED);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Interfaces at fibres bear one hardware address, or circuits are not moved.
+
+use reweave_common::cause::Class;
+use reweave_common::circuit::{CircuitSet, OpticalName};
+use reweave_common::hardware::{HardwareAddress, Mac};
+use reweave_common::operator::{Mode, Refused, Request, Response};
+use reweave_common::sample::{HostReading, Reading};
+
+use super::cluster::Cluster;
+use super::diagnosis::{causes, only, say};
+use super::network::Network;
+use super::scene::A_WHILE;
+
+const OTHER: &str = "0c:42:a1:00:00:07";
+
+/// Four hosts in a ring, each with two fibres.
+fn cluster() -> Cluster {
+    let mut text = "kind = \"graph\"\n".to_owned();
+    for host in 0..4 {
+        text += &format!(
+            "[[node]]\nname = \"h{host}\"\nrole = \"relay\"\naddress = \"10.0.0.{}\"\n",
+            host + 1
+        );
+    }
+    text +=
+        "[[optical]]\nname = \"ocs0\"\nports = 8\ncircuits = [[2, 3], [4, 5], [6, 7], [8, 1]]\n";
+    for port in 0..8 {
+        let (host, interface) = (port / 2, port % 2);
+        text += &format!(
+            "[[fibre]]\nnode = \"h{host}\"\ninterface = \"fab{interface}\"\noptical = \"ocs0\"\nport = {}\n\
+             gbps = 0.2\n",
+            port + 1
+        );
+    }
+    let mut cluster = Cluster::on(Network::of(&text), Mode::Manual);
+    cluster.run_for(A_WHILE);
+    cluster
+}
+
+/// Another interface of a host, which is no fibre's, bears whatever it likes.
+fn tell(cluster: &mut Cluster, of_h2: &str) {
+    let reading = |interface: &str, address: Mac| {
+        let interface = interface.to_owned();
+        Reading::Host(HostReading::Hardware(HardwareAddress {
+            interface,
+            address,
+        }))
+    };
+    for host in 0..4_u8 {
+        let own = Mac::of_one_nic([2, 0, 0, 0, 7, host]).unwrap();
+        let fab1 = match host {
+            2 => of_h2.parse().unwrap(),
+            _ => Mac::OF_FIBRES,
+        };
+        let readings = [("eth0", own), ("fab0", Mac::OF_FIBRES), ("fab1", fab1)];
+        let readings = readings.map(|(interface, mac)| reading(interface, mac));
+        say(cluster, &format!("h{host}"), readings.into());
+    }
+}
+
+/// Why circuits are not led otherwise, if so.
+fn refused(cluster: &mut Cluster) -> Option<String> {
+    let circuits = CircuitSet::from_text("1-4,2-3,5-8,6-7").unwrap();
+    let circuits = [(OpticalName("ocs0".to_owned()), circuits)].into();
+    match cluster.ask(Request::Rewire { circuits }) {
+        Response::Refused(Refused::Unfit { reasons }) => reasons
+            .into_iter()
+            .find(|it| it.contains("hardware address")),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_host_whose_fibres_bear_another_hardware_address_is_named() {
+    let mut cluster = cluster();
+    tell(&mut cluster, &Mac::OF_FIBRES.to_string());
+    assert_eq!(causes(&mut cluster), []);
+    tell(&mut cluster, OTHER);
+    let odd = (Class::ConfigurationMismatch, "h2".to_owned());
+    assert_eq!(only(&mut cluster), odd);
+}
+
+#[test]
+fn circuits_are_not_moved_while_their_ends_bear_several_hardware_addresses() {
+    let mut cluster = cluster();
+    assert_eq!(refused(&mut cluster), None, "nobody told of any");
+    tell(&mut cluster, OTHER);
+    let words = "interfaces at fibres have several hardware addresses, and packets for one are dropped by another: \
+                 02:fa:b0:00:00:01 at fab0 of h0, fab1 of h0 and 5 more; 0c:42:a1:00:00:07 at fab1 of h2; \
+                 `reweave-agent run --fibres` gives them one";
+    assert_eq!(refused(&mut cluster).as_deref(), Some(words));
+    tell(&mut cluster, &Mac::OF_FIBRES.to_string());
+    assert_eq!(refused(&mut cluster), None);
+}

@@ -1,0 +1,207 @@
+//! Whether a switch loses as a whole, or some of its ports do; whether a host does, or a link on the ways of its probes.
+//!
+//! Its ports are no measure one by one: what comes by twice is lost twice as often, and what else is wrong
+//! shows at some of them alone. So the switch is weighed against the worst of its ports together: where all of
+//! them lose, whichever is left out leaves losses behind that nothing explains.
+
+use std::collections::BTreeMap;
+
+use super::localise::{AMBIGUOUS, Probe, Suspect};
+use super::votes::{Cast, FEWEST_LOST, Ground, Votes};
+use crate::paths::HopIndex;
+
+/// Each further trouble at the same time is so much less likely: 150 times.
+pub(super) const ANOTHER: f64 = 5.0;
+/// More troubles at one switch are less likely than the switch, whatever they explain.
+const MOST_PARTS: usize = 4;
+/// Of whatever costs that much, one in a million million million passes.
+const MOST_COST: f64 = 41.0;
+/// Each halves what a cost may be off by.
+const HALVES: usize = 60;
+
+/// What of a switch may lose: where packets come in or where they go out, or whole links; or any of these.
+#[derive(Debug, Clone, Copy)]
+enum Parts {
+    Entries,
+    Exits,
+    Links,
+    Any,
+}
+
+/// The logarithm of how much likelier the losses are if some ports of the switch lose, or some of its links both
+/// ways, than if it does as a whole.
+pub(super) fn by_ports(switch: usize, cast: &Cast, probes: &[&Probe], ground: &Ground) -> f64 {
+    let is_at = |probe: &&Probe| probe.hops.iter().any(|&hop| ground.is_at(hop, switch));
+    let own: Vec<_> = probes.iter().copied().filter(is_at).collect();
+    let mut counts = vec![Votes::default(); ground.switches.len() * 3 / 2];
+    // By chance the likeliest of all may be none of those that lose.
+    let kinds = [Parts::Entries, Parts::Exits, Parts::Links, Parts::Any];
+    let mut likeliest = f64::NEG_INFINITY;
+    for parts in kinds {
+        let of_these = parts.likeliest(switch, own.clone(), cast.all, ground, &mut counts);
+        likeliest = likeliest.max(of_these);
+    }
+    likeliest - as_a_whole(switch, &own, cast.all, ground)
+}
+
+/// The evidence against the likeliest link, both ways, among all that a host's probes cross: a host loses whichever
+/// way its probes go.
+pub(super) fn by_links(host: usize, cast: &Cast, probes: &[&Probe], ground: &Ground) -> f64 {
+    let mut crossed = vec![false; cast.links.len()];
+    let is_lost = |it: &&&Probe| it.lost > 0 && ground.has_to_do_with(it, host);
+    for probe in probes.iter().filter(is_lost) {
+        probe.hops.iter().for_each(|hop| crossed[hop / 2] = true);
+    }
+    let crossed = cast
+        .links
+        .iter()
+        .zip(crossed)
+        .filter(|(_, crossed)| *crossed);
+    let evidence = crossed.filter_map(|(votes, _)| votes.against(cast.all));
+    evidence.fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// Of a host with several cables the likeliest to lose both ways by itself, those that are nearly as likely, and the
+/// logarithm of how much likelier the losses are with the first than with the host. Whatever crosses one twice loses
+/// more, and so does what a host has to do with twice.
+pub(super) fn by_cable(
+    host: usize,
+    cast: &Cast,
+    probes: &[&Probe],
+    ground: &Ground,
+) -> Option<(Vec<Suspect>, f64)> {
+    let cables = ground.cables.get(host).filter(|it| it.len() > 1)?;
+    let is_own = |it: &&&Probe| ground.has_to_do_with(it, host);
+    let own: Vec<&Probe> = probes.iter().filter(is_own).copied().collect();
+    let others = cast.all.without(cast.hosts[host]);
+    let as_a_whole = by_crossings(&own, cables, others);
+    let alone = |cable: &HopIndex| by_crossings(&own, &[*cable], others) - as_a_whole;
+    let each: Vec<_> = cables.iter().map(|cable| (alone(cable), *cable)).collect();
+    let ahead = each.iter().map(|it| it.0).fold(f64::NEG_INFINITY, f64::max);
+    let near = each.iter().filter(|it| it.0 > ahead - AMBIGUOUS);
+    Some((near.map(|it| Suspect::Link(it.1)).collect(), ahead))
+}
+
+/// How likely these losses are if each crossing of one of these links costs the same share. Those that cross none lose
+/// what others lose.
+fn by_crossings(probes: &[&Probe], links: &[HopIndex], mut others: Votes) -> f64 {
+    let mut by_crossings: BTreeMap<usize, Votes> = BTreeMap::new();
+    for probe in probes {
+        let hops = probe.hops.iter();
+        let crossings = hops.filter(|&&hop| links.contains(&(hop & !1))).count();
+        by_crossings.entry(crossings).or_default().add(probe);
+    }
+    let none = by_crossings.remove(&0).unwrap_or_default();
+    others.take(none);
+    let one_passes = share_that_passes(&by_crossings);
+    let crossing = by_crossings.iter().map(|(&crossings, votes)| {
+        let all_pass = libm::pow(one_passes, crossings as f64);
+        votes.likelihood_at(1.0 - all_pass)
+    });
+    crossing.sum::<f64>() + none.likelihood_at(others.share())
+}
+
+/// Of each crossing, with which these losses are likeliest.
+fn share_that_passes(by_crossings: &BTreeMap<usize, Votes>) -> f64 {
+    // By its logarithm, less would be likelier as long as this is above zero.
+    let slope = |cost: f64| {
+        let each = by_crossings.iter().map(|(&crossings, votes)| {
+            let times = crossings as f64;
+            let lost = votes.lost as f64 / libm::expm1(times * cost);
+            times * (lost - (votes.sent - votes.lost) as f64)
+        });
+        each.sum::<f64>()
+    };
+    let (mut less, mut more) = (0.0, MOST_COST);
+    for _ in 0..HALVES {
+        let half = (less + more) / 2.0;
+        match slope(half) > 0.0 {
+            true => less = half,
+            false => more = half,
+        }
+    }
+    libm::exp(-more)
+}
+
+/// The evidence against it, where those that come by more than once may lose more.
+fn as_a_whole(switch: usize, own: &[&Probe], all: Votes, ground: &Ground) -> f64 {
+    let (mut once, mut more) = (Votes::default(), Votes::default());
+    for probe in own.iter().filter(|it| ground.passes(it, switch)) {
+        match ground.entries(probe, switch) {
+            1 => once.add(probe),
+            _ => more.add(probe),
+        }
+    }
+    let rest = all.without(once).without(more);
+    let apart = once.likelihood() + more.likelihood() + rest.likelihood();
+    apart - all.likelihood()
+}
+
+impl Parts {
+    /// The evidence against the worst of them together, of as many as fit best.
+    fn likeliest(
+        self,
+        switch: usize,
+        mut left: Vec<&Probe>,
+        all: Votes,
+        ground: &Ground,
+        counts: &mut [Votes],
+    ) -> f64 {
+        let (mut together, mut likeliest) = (Votes::default(), f64::NEG_INFINITY);
+        for others in 0..MOST_PARTS {
+            if left.iter().map(|it| it.lost).sum::<u64>() < FEWEST_LOST {
+                break;
+            }
+            let unexplained = all.without(together);
+            counts.fill(Votes::default());
+            self.count(switch, &left, ground, counts);
+            let Some((worst, votes)) = worst(counts, unexplained, ground) else {
+                break;
+            };
+            together.take(votes);
+            let evidence = together.against(all).unwrap_or(f64::NEG_INFINITY);
+            likeliest = likeliest.max(evidence - ANOTHER * others as f64);
+            left.retain(|probe| !worst.touches(probe, ground));
+        }
+        likeliest
+    }
+
+    /// Directions by their index, and links after all of these.
+    fn count(self, switch: usize, probes: &[&Probe], ground: &Ground, counts: &mut [Votes]) {
+        let links = ground.switches.len();
+        let [entries, exits, both_ways] = match self {
+            Self::Entries => [true, false, false],
+            Self::Exits => [false, true, false],
+            Self::Links => [false, false, true],
+            Self::Any => [true, true, true],
+        };
+        for probe in probes {
+            for (place, &hop) in probe.hops.iter().enumerate() {
+                if !ground.is_at(hop, switch) {
+                    continue;
+                }
+                let is_entry = ground.enters(hop, switch);
+                if entries && is_entry || exits && !is_entry {
+                    counts[hop].add(probe);
+                }
+                if both_ways && !probe.hops[..place].contains(&(hop ^ 1)) {
+                    counts[links + hop / 2].add(probe);
+                }
+            }
+        }
+    }
+}
+
+/// The likeliest to lose these, among all that are left.
+fn worst(counts: &[Votes], all: Votes, ground: &Ground) -> Option<(Suspect, Votes)> {
+    let suspect = |place: usize| match place.checked_sub(ground.switches.len()) {
+        None => Suspect::Hop(place),
+        Some(link) => Suspect::Link(2 * link),
+    };
+    let judged = counts.iter().enumerate().filter_map(|(place, votes)| {
+        let evidence = votes.against(all).filter(|&evidence| evidence > 0.0)?;
+        Some((evidence, place, *votes))
+    });
+    let worst = judged.max_by(|a, b| a.0.total_cmp(&b.0));
+    worst.map(|(_, place, votes)| (suspect(place), votes))
+}

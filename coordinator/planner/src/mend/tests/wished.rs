@@ -1,0 +1,134 @@
+//! What is foretold of plans that somebody wants.
+
+use std::collections::BTreeMap;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::plan::{Generation, Plan, Prediction};
+use reweave_common::snapshot::Snapshot;
+
+use crate::tests::scene::Scene;
+use crate::{Policy, promised};
+
+/// Two flows, each over a spine of its own.
+fn apart() -> (Scene, [FlowKey; 2]) {
+    let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
+    let one = scene.flow("h0", "h4", &["leaf0", "spine0", "leaf1"]);
+    let other = scene.flow("h1", "h5", &["leaf0", "spine1", "leaf1"]);
+    (scene, [one, other])
+}
+
+/// By which leaf0 sends all that leaves it to this spine.
+fn only(scene: &Scene, spine: &str) -> ForwardingTable {
+    let link = scene.hop("leaf0", spine).link;
+    let hosts = ["h4", "h5", "h6", "h7"].map(|name| scene.node(name));
+    let towards = hosts.map(|to| (to, vec![NextHop { link, weight: 1 }]));
+    ForwardingTable {
+        at: scene.node("leaf0"),
+        towards: BTreeMap::from(towards),
+        raises: Vec::new(),
+    }
+}
+
+fn planned(snapshot: &Snapshot) -> Plan {
+    Plan {
+        pins: snapshot.pins.clone(),
+        tables: snapshot.tables.clone(),
+        ..Plan::empty(Generation(5), Generation(4))
+    }
+}
+
+fn foretold(snapshot: &Snapshot, plan: &Plan) -> Vec<Prediction> {
+    promised(snapshot, plan, &Policy::default()).predictions
+}
+
+fn mbps(foretold: &Prediction) -> [f64; 4] {
+    let Prediction {
+        before,
+        after,
+        low,
+        high,
+        ..
+    } = foretold;
+    [before, after, low, high].map(|rate| rate.mbps().round())
+}
+
+#[test]
+fn who_has_to_share_one_way_gets_half() {
+    let (scene, flows) = apart();
+    let snapshot = scene.snapshot();
+    let mut plan = planned(&snapshot);
+    let table = only(&scene, "spine1");
+    plan.tables.insert(table.at, table);
+    let foretold = foretold(&snapshot, &plan);
+    assert_eq!(foretold.iter().map(|it| it.flow).collect::<Vec<_>>(), flows);
+    for it in &foretold {
+        let [before, after, low, high] = mbps(it);
+        assert_eq!((before, after), (96.0, 48.0), "{it:?}");
+        assert!(low <= 48.0 && (48.0..50.0).contains(&high), "{it:?}");
+    }
+}
+
+/// Which of two ways a switch will choose nobody knows: what is promised holds both.
+#[test]
+fn where_several_ways_come_to_be_open_all_choices_are_held() {
+    let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
+    for (from, to) in [("h0", "h4"), ("h1", "h5")] {
+        scene.flow(from, to, &["leaf0", "spine1", "leaf1"]);
+    }
+    let mut snapshot = scene.snapshot();
+    let plan = planned(&snapshot);
+    let table = only(&scene, "spine1");
+    snapshot.tables.insert(table.at, table);
+    let foretold = foretold(&snapshot, &plan);
+    assert_eq!(foretold.len(), 2);
+    for it in &foretold {
+        let [before, after, low, high] = mbps(it);
+        assert_eq!((before, after), (48.0, 72.0), "{it:?}");
+        assert!(low <= 48.0 && high >= 95.0, "{it:?}");
+    }
+}
+
+#[test]
+fn a_pin_that_goes_lets_its_flow_go_where_the_tables_lead() {
+    let (mut scene, [pinned, _]) = apart();
+    scene.pin(pinned, "leaf0", "spine0");
+    let mut snapshot = scene.snapshot();
+    let table = only(&scene, "spine1");
+    snapshot.tables.insert(table.at, table);
+    let mut plan = planned(&snapshot);
+    assert_eq!(foretold(&snapshot, &plan), []);
+    plan.pins.clear();
+    let after = foretold(&snapshot, &plan)
+        .iter()
+        .map(|it| mbps(it)[1])
+        .collect::<Vec<_>>();
+    assert_eq!(after, [48.0, 48.0]);
+}
+
+/// Where packets are lost a flow has less than it would take.
+#[test]
+fn who_leaves_a_link_that_loses_packets_may_take_all_there_is() {
+    let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
+    scene.modest("h0", "h4", &["leaf0", "spine0", "leaf1"], 7);
+    let mut snapshot = scene.snapshot();
+    let lossy = scene.hop("leaf0", "spine0").link;
+    snapshot.lossy.insert(lossy, 0.05);
+    let mut plan = planned(&snapshot);
+    let table = only(&scene, "spine1");
+    plan.tables.insert(table.at, table);
+    let [foretold] = &foretold(&snapshot, &plan)[..] else {
+        panic!("it is foretold")
+    };
+    let [before, after, low, high] = mbps(foretold);
+    assert!(low <= before && high >= 95.0, "{foretold:?}");
+    assert!(after > before && after <= high, "{foretold:?}");
+}
+
+#[test]
+fn nothing_is_said_of_flows_that_have_what_they_had() {
+    let (mut scene, _) = apart();
+    scene.modest("h2", "h6", &["leaf0", "spine0", "leaf1"], 1);
+    let snapshot = scene.snapshot();
+    assert_eq!(foretold(&snapshot, &planned(&snapshot)), []);
+}

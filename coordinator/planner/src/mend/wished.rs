@@ -1,0 +1,310 @@
+//! What becomes of flows and jobs by a plan that somebody wants, whatever for.
+//!
+//! Where it leaves a switch one way for a flow, the flow takes that; where it leaves several of which nobody knows
+//! which one the switch will choose, all choices are weighed, or some of them, drawn by seed: what is promised holds
+//! them all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use reweave_common::course::Tables;
+use reweave_common::fabric::Circuits;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::plan::{Iteration, Pin, Plan, Prediction};
+use reweave_common::routes::Routes;
+use reweave_common::snapshot::{Hop, Snapshot};
+use reweave_common::units::Rate;
+
+use super::atlas;
+use super::best::{Detours, Weighed};
+use super::detour::Detour;
+use super::iterations::{WANDERS, foretold};
+use super::model::{Flow, Model};
+use super::predict::Oracle;
+use crate::Policy;
+use crate::dice::Dice;
+use crate::paths::Atlas;
+
+/// Of one flow so many ways are weighed.
+const MOST_WAYS: usize = 16;
+/// No way is longer, or it goes in a circle.
+const MOST_HOPS: usize = 32;
+/// So many choices are weighed, of so many flows together.
+const MOST_CHOICES: usize = 64;
+const MOST_FLOWS: usize = 65_536;
+
+/// What it promises.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Promise {
+    pub predictions: Vec<Prediction>,
+    pub iterations: Vec<Iteration>,
+}
+
+/// Of all flows whose way is known that may get more or less by it.
+pub fn promised(snapshot: &Snapshot, plan: &Plan, policy: &Policy) -> Promise {
+    let model = Model::new(snapshot, policy);
+    let ways = Ways::new(&model, plan);
+    let open: Vec<_> = model.flows.iter().map(|flow| ways.of(flow)).collect();
+    let atlas = atlas(&model.observed);
+    let present = Weighed {
+        shares: model.shares(&Detours::new()),
+        detours: Detours::new(),
+    };
+    let choices = choices(&open, plan.generation.0);
+    let weighed = choices.iter().map(|choice| {
+        let detours = detours(&model, &atlas, &open, choice);
+        Weighed {
+            shares: model.shares_while(&detours, |flow| is_freed(&model, &detours, flow)),
+            detours,
+        }
+    });
+    let weighed: Vec<_> = weighed.collect();
+    Promise {
+        predictions: predictions(&model, &present, &weighed),
+        iterations: iterations(&model, &present, &weighed),
+    }
+}
+
+/// Whether it leaves links that lose packets: what it takes where none are lost, its rate does not tell.
+fn is_freed(model: &Model<'_>, detours: &Detours, flow: usize) -> bool {
+    let loses = |hop: &Hop| model.observed.snapshot.lossy.contains_key(&hop.link);
+    let lost = model.flows[flow].path.iter().any(loses);
+    let detour = detours.get(&flow).filter(|_| lost);
+    detour.is_some_and(|detour| !detour.path.iter().any(loses))
+}
+
+/// By which a node sends on, before and after.
+struct Ways<'m> {
+    model: &'m Model<'m>,
+    before: Led<'m>,
+    after: Led<'m>,
+}
+
+struct Led<'m> {
+    own: Routes,
+    tables: &'m Tables,
+    pins: BTreeMap<(FlowKey, NodeId), LinkId>,
+}
+
+impl<'m> Led<'m> {
+    fn new(
+        closed: &BTreeSet<LinkId>,
+        model: &'m Model<'_>,
+        tables: &'m Tables,
+        pins: &[Pin],
+    ) -> Self {
+        let pins = pins.iter().map(|pin| ((pin.flow, pin.at), pin.link));
+        Self {
+            own: Routes::around(model.observed.fabric(), closed),
+            tables,
+            pins: pins.collect(),
+        }
+    }
+
+    /// The links of which it may choose one.
+    fn links(&self, flow: FlowKey, at: NodeId, to: NodeId) -> Vec<LinkId> {
+        if let Some(&pinned) = self.pins.get(&(flow, at)) {
+            return vec![pinned];
+        }
+        let told = self
+            .tables
+            .get(&at)
+            .and_then(|table| table.towards.get(&to));
+        match told {
+            Some(hops) => hops.iter().map(|hop| hop.link).collect(),
+            None => self.own.next_hops(at, to).to_vec(),
+        }
+    }
+}
+
+impl<'m> Ways<'m> {
+    fn new(model: &'m Model<'m>, plan: &'m Plan) -> Self {
+        let Snapshot {
+            tables,
+            circuits,
+            pins,
+            ..
+        } = model.observed.snapshot;
+        let fabric = model.observed.fabric();
+        let links = fabric.links().map(|(link, _)| link);
+        let down: BTreeSet<_> = links.filter(|it| model.observed.is_down(*it)).collect();
+        let closed = |lit: &Circuits| down.union(&fabric.dark(lit)).copied().collect();
+        let mut then = circuits.clone();
+        then.extend(plan.circuits.clone());
+        let before = Led::new(&closed(circuits), model, tables, pins);
+        let after = Led::new(&closed(&then), model, &plan.tables, &plan.pins);
+        Self {
+            model,
+            before,
+            after,
+        }
+    }
+
+    /// All that it may take; the present one alone where nothing changes on it.
+    fn of(&self, flow: &Flow<'_>) -> Vec<Vec<Hop>> {
+        let (mut done, mut open) = (Vec::new(), vec![Vec::new()]);
+        while let Some(way) = open.pop() {
+            let at = self.end_of(flow, &way);
+            if at == flow.state.to {
+                done.push(way);
+            } else if way.len() < MOST_HOPS && done.len() + open.len() < MOST_WAYS {
+                let links = self.next(flow, &way, at).into_iter();
+                open.extend(links.map(|link| {
+                    let hop = Hop { from: at, link };
+                    way.iter().copied().chain([hop]).collect()
+                }));
+            }
+        }
+        done
+    }
+
+    fn end_of(&self, flow: &Flow<'_>, way: &[Hop]) -> NodeId {
+        let fabric = self.model.observed.fabric();
+        way.last().map_or(flow.state.from, |hop| {
+            fabric.link(hop.link).far(hop.from).node
+        })
+    }
+
+    /// A switch that chooses among the same links as before chooses as before.
+    fn next(&self, flow: &Flow<'_>, way: &[Hop], at: NodeId) -> Vec<LinkId> {
+        let (key, to) = (flow.state.flow, flow.state.to);
+        let links = self.after.links(key, at, to);
+        let present = flow.path.get(way.len()).filter(|hop| hop.from == at);
+        let as_before = present
+            .filter(|hop| links.contains(&hop.link) && links == self.before.links(key, at, to));
+        as_before.map_or(links, |hop| vec![hop.link])
+    }
+}
+
+/// By flow, the place of the way it takes.
+type Choice = Vec<usize>;
+
+/// All there are, where they are few.
+fn choices(open: &[Vec<Vec<Hop>>], seed: u64) -> Vec<Choice> {
+    let most = (MOST_FLOWS / open.len().max(1)).clamp(4, MOST_CHOICES);
+    let counts: Vec<_> = open.iter().map(|ways| ways.len().max(1)).collect();
+    let all = counts.iter().try_fold(1_usize, |all, count| {
+        all.checked_mul(*count).filter(|all| *all <= most)
+    });
+    let mut dice = Dice::new(seed);
+    match all {
+        Some(all) => (0..all).map(|number| numbered(number, &counts)).collect(),
+        None => (0..most).map(|_| drawn(&mut dice, &counts)).collect(),
+    }
+}
+
+fn numbered(mut number: usize, counts: &[usize]) -> Choice {
+    let place = |count: &usize| {
+        let place = number % count;
+        number /= count;
+        place
+    };
+    counts.iter().map(place).collect()
+}
+
+fn drawn(dice: &mut Dice, counts: &[usize]) -> Choice {
+    counts.iter().map(|count| dice.below(*count)).collect()
+}
+
+/// Who has no way at all any more keeps the one it has: such a plan is unsound, and that is told elsewhere.
+fn detours(
+    model: &Model<'_>,
+    atlas: &Atlas<'_>,
+    open: &[Vec<Vec<Hop>>],
+    choice: &Choice,
+) -> Detours {
+    let flows = model.flows.iter().zip(open).zip(choice).enumerate();
+    let detours = flows.filter_map(|(index, ((flow, ways), place))| {
+        let way = ways.get(*place)?.clone();
+        let detour = Detour::along(flow.state.flow, flow.path, way, atlas)?;
+        Some((index, detour))
+    });
+    detours.collect()
+}
+
+fn predictions(model: &Model<'_>, present: &Weighed, weighed: &[Weighed]) -> Vec<Prediction> {
+    let oracle = Oracle::new(model, present);
+    let concerned = weighed
+        .iter()
+        .flat_map(|after| oracle.concerned(&BTreeSet::new(), after));
+    let concerned: BTreeSet<_> = concerned.collect();
+    let foretold = concerned.into_iter().map(|flow| {
+        let all: Vec<_> = weighed
+            .iter()
+            .map(|after| foretold_of(model, &oracle, flow, after))
+            .collect();
+        together(&all)
+    });
+    foretold.collect()
+}
+
+/// Who leaves loss may go on as before or take all there is for it.
+fn foretold_of(model: &Model<'_>, oracle: &Oracle<'_>, flow: usize, after: &Weighed) -> Prediction {
+    let foretold = oracle.predict(flow, after);
+    if !is_freed(model, &after.detours, flow) {
+        return foretold;
+    }
+    let [least, most] = [foretold.before, after.shares[flow].rate];
+    Prediction {
+        low: foretold.low.min(least),
+        high: foretold.high.max(most),
+        ..foretold
+    }
+}
+
+fn together(all: &[Prediction]) -> Prediction {
+    let mean = all
+        .iter()
+        .map(|it| it.after.bits_per_s() as f64)
+        .sum::<f64>()
+        / all.len() as f64;
+    let first = &all[0];
+    Prediction {
+        flow: first.flow,
+        before: first.before,
+        after: Rate::from_bits_per_s(mean as u64),
+        low: all.iter().map(|it| it.low).min().unwrap_or(first.low),
+        high: all.iter().map(|it| it.high).max().unwrap_or(first.high),
+    }
+}
+
+/// By one choice a job may be slowed that is as before by another.
+fn iterations(model: &Model<'_>, present: &Weighed, weighed: &[Weighed]) -> Vec<Iteration> {
+    let mut by_job: BTreeMap<String, Vec<Iteration>> = BTreeMap::new();
+    for after in weighed {
+        for foretold in foretold(model, present, after) {
+            by_job
+                .entry(foretold.job.clone())
+                .or_default()
+                .push(foretold);
+        }
+    }
+    let all = by_job.into_values();
+    all.map(|all| held_by(&all, weighed.len())).collect()
+}
+
+fn held_by(some: &[Iteration], of: usize) -> Iteration {
+    let first = &some[0];
+    let same = of - some.len();
+    let sum: Duration = some.iter().map(|it| it.after).sum();
+    let stays = (same > 0).then_some(first.before);
+    let low = stays.map(|it| it.mul_f64(1.0 - WANDERS));
+    let high = stays.map(|it| it.mul_f64(1.0 + WANDERS));
+    Iteration {
+        after: (sum + first.before * same as u32) / of as u32,
+        low: some
+            .iter()
+            .map(|it| it.low)
+            .chain(low)
+            .min()
+            .unwrap_or(first.low),
+        high: some
+            .iter()
+            .map(|it| it.high)
+            .chain(high)
+            .max()
+            .unwrap_or(first.high),
+        ..first.clone()
+    }
+}

@@ -1,0 +1,133 @@
+//! What is crossed how often, and what is to be crossed still.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::Role;
+use reweave_common::ids::NodeId;
+
+use super::distances::Distances;
+use crate::paths::{Atlas, HopIndex};
+
+pub(super) struct Tally {
+    /// By hop: how many times more it is to be crossed.
+    pub missing: Vec<u32>,
+    /// By hop: who sends over it.
+    senders: Vec<NodeId>,
+    /// By hop: whether all that one of its ends sends or is sent crosses it.
+    is_only: Vec<bool>,
+    /// By hop: its layer, counted.
+    layers: Vec<usize>,
+    /// By layer: how many of its hops are to be crossed still.
+    open: Vec<usize>,
+    /// By node: how many of its own hops are to be crossed still.
+    needs: Vec<u32>,
+}
+
+impl Tally {
+    pub(super) fn new(atlas: &Atlas<'_>, tiers: &[u32], times: u32) -> Self {
+        let hops = 0..atlas.hops();
+        let senders: Vec<_> = hops.clone().map(|hop| atlas.hop(hop).from).collect();
+        let mut needs = vec![0; tiers.len()];
+        senders.iter().for_each(|node| needs[node.index()] += 1);
+        let mut known = BTreeMap::new();
+        let layers = hops.clone().map(|hop| {
+            let count = known.len();
+            *known.entry(layer(atlas, tiers, hop)).or_insert(count)
+        });
+        let layers: Vec<_> = layers.collect();
+        let mut open = vec![0; known.len()];
+        layers.iter().for_each(|&layer| open[layer] += 1);
+        Self {
+            missing: vec![times; atlas.hops()],
+            is_only: hops.map(|hop| is_only(atlas, hop)).collect(),
+            senders,
+            layers,
+            open,
+            needs,
+        }
+    }
+
+    pub(super) fn cross(&mut self, hops: &[HopIndex]) {
+        for &hop in hops {
+            if self.missing[hop] == 1 {
+                self.open[self.layers[hop]] -= 1;
+                self.needs[self.senders[hop].index()] -= 1;
+            }
+            self.missing[hop] = self.missing[hop].saturating_sub(1);
+        }
+    }
+
+    /// How many of these are to be crossed still.
+    pub(super) fn gain(&self, hops: &[HopIndex]) -> u32 {
+        hops.iter().map(|&hop| self.missing[hop].min(1)).sum()
+    }
+
+    /// What no other port between the same ends gains more than: of a layer that is covered none gains
+    /// anything, and at a host with one cable all go the same way.
+    pub(super) fn most_gain(&self, hops: &[HopIndex]) -> u32 {
+        let most = hops.iter().map(|&hop| match self.is_only[hop] {
+            true => self.missing[hop].min(1),
+            false => self.open[self.layers[hop]].min(1) as u32,
+        });
+        most.sum()
+    }
+
+    /// Whether a node's own links are to be crossed still.
+    pub(super) fn is_in_need(&self, node: NodeId) -> bool {
+        self.needs[node.index()] > 0
+    }
+}
+
+/// No fewer flows cross each hop so many times, since there and back each crosses two of these at most: what hosts send
+/// or are sent, and what leads to the highest switches or from them, if those are in the middle of all ways over them.
+pub(super) fn least(atlas: &Atlas<'_>, distances: &mut Distances, times: u32) -> usize {
+    let (fabric, tiers) = (atlas.fabric, atlas.tiers());
+    let reached = tiers.iter().filter(|tier| **tier != u32::MAX);
+    let top = reached.max().copied().unwrap_or(0);
+    if top == 0 {
+        return least_of_relays(atlas, distances, times);
+    }
+    let is_middle = is_middle(atlas, distances, &tiers, top);
+    let mut of_layer: BTreeMap<_, usize> = BTreeMap::new();
+    for hop in (0..atlas.hops()).map(|hop| atlas.hop(hop)) {
+        let ends = [hop.from, atlas.far(hop)];
+        let is_host = ends.map(|node| fabric.node(node).role == Role::Host);
+        let is_top = ends.map(|node| is_middle && tiers[node.index()] == top);
+        let bounded = [is_host, is_top].into_iter().zip([false, true]);
+        for (of, layer) in bounded.filter(|(of, _)| of[0] != of[1]) {
+            *of_layer.entry((layer, of)).or_default() += times as usize;
+        }
+    }
+    let least = of_layer.into_values().map(|times| times.div_ceil(2));
+    least.max().unwrap_or(0)
+}
+
+/// Where no way between endpoints is longer than up to the top and down again, what leads there is crossed once.
+fn is_middle(atlas: &Atlas<'_>, distances: &mut Distances, tiers: &[u32], top: u32) -> bool {
+    let nodes = atlas.fabric.nodes().map(|(node, _)| node);
+    let mut highest = nodes.filter(|node| tiers[node.index()] == top);
+    let mut reaches_all = |switch| {
+        let mut endpoints = atlas.fabric.endpoints();
+        endpoints.all(|it| distances.between(it, switch).is_none_or(|hops| hops <= top))
+    };
+    highest.any(&mut reaches_all)
+}
+
+/// Where all pass on what is others', a flow crosses as much as there and back between those furthest apart.
+fn least_of_relays(atlas: &Atlas<'_>, distances: &mut Distances, times: u32) -> usize {
+    let longest = atlas.fabric.endpoints().map(|it| distances.furthest(it));
+    let longest = longest.max().unwrap_or(0).max(1);
+    (atlas.hops() * times as usize).div_ceil(2 * longest as usize)
+}
+
+/// From which tier to which a hop leads.
+pub(super) fn layer(atlas: &Atlas<'_>, tiers: &[u32], hop: HopIndex) -> [u32; 2] {
+    let hop = atlas.hop(hop);
+    [hop.from, atlas.far(hop)].map(|node| tiers[node.index()])
+}
+
+fn is_only(atlas: &Atlas<'_>, hop: HopIndex) -> bool {
+    let hop = atlas.hop(hop);
+    let mut ends = [hop.from, atlas.far(hop)].into_iter();
+    ends.any(|end| atlas.fabric.links_of(end).len() == 1)
+}

@@ -1,0 +1,58 @@
+//! What programs elsewhere are posted, as OpenAPI 3.1 has webhooks.
+
+use serde_json::{Map, Value, json};
+
+/// Each event, and what comes with it.
+const EVENTS: [(&str, &str); 6] = [
+    ("finding.began", "finding"),
+    ("finding.ended", "finding"),
+    ("alarm.began", "alarm"),
+    ("alarm.ended", "alarm"),
+    ("change.began", "change"),
+    ("change.ended", "record"),
+];
+
+/// The document with them.
+pub(super) fn told_in(mut document: Value) -> Value {
+    let hooks: Map<_, _> = EVENTS
+        .map(|it| (it.0.to_owned(), hook(it)))
+        .into_iter()
+        .collect();
+    if let Value::Object(parts) = &mut document {
+        parts.insert("webhooks".to_owned(), hooks.into());
+    }
+    document
+}
+
+fn hook((event, part): (&str, &str)) -> Value {
+    let what = match part {
+        "finding" => json!({ "$ref": "#/components/schemas/Finding" }),
+        "change" => json!({ "$ref": "#/components/schemas/RunningChange" }),
+        "record" => json!({ "$ref": "#/components/schemas/Record" }),
+        _ => json!({ "type": "string" }),
+    };
+    let body = json!({
+        "type": "object",
+        "required": ["id", "at_ms", "event", part],
+        "properties": {
+            "id": { "type": "string", "description": "The same however often it is sent" },
+            "at_ms": { "type": "integer", "minimum": 0, "description": "Since 1970, by the coordinator's clock" },
+            "event": { "const": event },
+            part: what,
+        },
+    });
+    let signature = json!({
+        "name": "Reweave-Signature",
+        "in": "header",
+        "required": true,
+        "description": "t=T,v1=S: S is the HMAC-SHA256 of T.BODY under the secret of the [[webhook]], in hexadecimal",
+        "schema": { "type": "string" },
+    });
+    json!({ "post": {
+        "summary": format!("Told to each [[webhook]] that wants it: {event}"),
+        "security": [],
+        "parameters": [signature],
+        "requestBody": { "required": true, "content": { "application/json": { "schema": body } } },
+        "responses": { "2XX": { "description": "It was taken; with anything else it is sent again" } },
+    } })
+}

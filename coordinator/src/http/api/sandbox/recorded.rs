@@ -1,0 +1,152 @@
+//! Traces that recorders wrote of a job, sent along.
+
+use std::iter::repeat_n;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use reweave_common::error::told;
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::Rank;
+use reweave_common::iteration::Iteration;
+use reweave_common::recorded::Recorded;
+use reweave_formats::chakra::{self, ChakraError};
+use reweave_formats::{flight_recorder, nccl_inspector};
+use reweave_planner::workload::job::Work;
+use reweave_planner::workload::{Settings, recorded};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::scene::MOST_RANKS;
+
+/// As many as a host may have processors.
+const MOST_PER_HOST: u16 = 64;
+
+/// What recorders wrote down of a job, as `reweave sim trace` takes it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Trace {
+    format: Format,
+    /// One for each rank, in their order.
+    files: Vec<File>,
+    /// How many ranks run on each host.
+    #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 64)]
+    gpus_per_host: u16,
+}
+
+fn one() -> u16 {
+    1
+}
+
+/// Who wrote them.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Format {
+    /// Chakra execution traces.
+    Chakra,
+    /// Dumps of `PyTorch`'s flight recorder, as pickle or JSON.
+    FlightRecorder,
+    /// What NCCL's Inspector plugin writes.
+    NcclInspector,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    /// Its bytes, in base64.
+    base64: String,
+}
+
+impl Trace {
+    pub(super) fn bytes(&self) -> usize {
+        self.files
+            .iter()
+            .map(|file| file.base64.len() / 4 * 3)
+            .sum()
+    }
+
+    /// On all hosts of the fabric, in their order.
+    pub(super) fn work(&self, fabric: &Fabric) -> Result<Work, String> {
+        let (ranks, each) = (self.files.len(), self.gpus_per_host);
+        if !(1..=MOST_PER_HOST).contains(&each) {
+            return Err(format!(
+                "gpus_per_host: {each} is not between 1 and {MOST_PER_HOST}"
+            ));
+        }
+        if ranks > MOST_RANKS {
+            let instead = "use `reweave sim trace` for larger ones";
+            return Err(format!(
+                "{ranks} ranks are more than {MOST_RANKS}: {instead}"
+            ));
+        }
+        let hosts = fabric.endpoints();
+        let placement: Vec<_> = hosts.flat_map(|host| repeat_n(host, each.into())).collect();
+        if ranks > placement.len() {
+            let places = placement.len();
+            return Err(format!("{ranks} ranks have {places} places on the fabric"));
+        }
+        Ok(Work {
+            iteration: self.iteration()?,
+            placement,
+            settings: Settings::default(),
+        })
+    }
+
+    fn iteration(&self) -> Result<Iteration, String> {
+        let files: Vec<_> = self
+            .files
+            .iter()
+            .map(File::read)
+            .collect::<Result<_, _>>()?;
+        let records = match self.format {
+            Format::Chakra => {
+                let slices: Vec<_> = files.iter().map(Vec::as_slice).collect();
+                return chakra::read(&slices).map_err(|error| self.blamed(&error));
+            }
+            Format::FlightRecorder => self.dumps(&files)?,
+            Format::NcclInspector => self.inspected(&files)?,
+        };
+        recorded::iteration(files.len(), &records).map_err(|error| error.to_string())
+    }
+
+    fn dumps(&self, files: &[Vec<u8>]) -> Result<Vec<Recorded>, String> {
+        let mut records = Vec::new();
+        for (rank, (file, bytes)) in self.files.iter().zip(files).enumerate() {
+            let dump = flight_recorder::read(Rank::from_index(rank), bytes);
+            records.extend(dump.map_err(|error| file.blamed(&told(&error)))?);
+        }
+        Ok(records)
+    }
+
+    fn inspected(&self, files: &[Vec<u8>]) -> Result<Vec<Recorded>, String> {
+        let text = |(file, bytes): (&File, _)| {
+            let text = str::from_utf8(bytes);
+            text.map_err(|error| file.blamed(&error.to_string()))
+        };
+        let texts = self.files.iter().zip(files.iter().map(Vec::as_slice));
+        let texts: Vec<_> = texts.map(text).collect::<Result<_, _>>()?;
+        let read = nccl_inspector::read(&texts);
+        read.map_err(|error| self.files[error.file].blamed(&told(&error.source)))
+    }
+
+    /// The first whose trace is wrong, where that is known.
+    fn blamed(&self, error: &ChakraError) -> String {
+        let why = told(error);
+        match error.ranks().first() {
+            Some(&rank) => self.files[rank].blamed(&why),
+            None => why,
+        }
+    }
+}
+
+impl File {
+    fn read(&self) -> Result<Vec<u8>, String> {
+        let bytes = BASE64_STANDARD.decode(&self.base64);
+        bytes.map_err(|error| self.blamed(&format!("not base64: {error}")))
+    }
+
+    fn blamed(&self, why: &str) -> String {
+        format!("{}: {why}", self.name)
+    }
+}

@@ -1,0 +1,60 @@
+//! Standard output and standard error, which may be a pipe that nobody reads any more: whoever closed it has
+//! seen enough, and what is done is done all the same.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, StdoutLock, Write};
+use std::process::ExitCode;
+
+pub(crate) fn out() -> Out<StdoutLock<'static>> {
+    Out(io::stdout().lock())
+}
+
+/// What the command line is told instead of being followed: help and versions are data, and so must be written.
+pub(crate) fn instead(said: &clap::Error) -> ExitCode {
+    let printed = said.print().and_then(|()| io::stdout().flush());
+    match printed {
+        Err(error) if !said.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
+            tell(format_args!("error: cannot print: {error}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
+    }
+}
+
+/// Words beside the data.
+pub(crate) fn tell(words: impl Display) {
+    let _ = writeln!(io::stderr(), "{words}");
+}
+
+pub(crate) struct Out<W>(W);
+
+impl<W: Write> Write for Out<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_pipe_is_no_error_and_a_full_disk_is() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let mut out = Out(writer);
+        assert!(out.write_all(b"unheard").is_ok() && out.flush().is_ok());
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        assert!(Out(full.unwrap()).write_all(b"x").is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Nobody leads, or a host has started anew: everybody holds what they were told last.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use reweave_common::operator::Outcome;
+use reweave_tests::{PATIENCE, Program, wait_for};
+
+use crate::LAB;
+use crate::cluster::Cluster;
+use crate::needs::trial;
+use crate::scene::{Over, Thirds};
+use crate::sessions::Running;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial("without_a_coordinator_nothing_changes", LAB, nobody_leads),
+        trial(
+            "a_host_that_starts_anew_holds_what_it_was_told",
+            LAB,
+            starts_anew,
+        ),
+    ]
+}
+
+/// `REWEAVE_ALONE_S` says how long otherwise.
+const ALONE_S: u64 = 20;
+const BACK_WITHIN: Duration = Duration::from_secs(10);
+/// What agents set up carries this number. How they number next hops is theirs.
+const OURS: &str = "ip -o -4 route show table all proto 213 | sed 's/nhid [0-9]*//' | sort; \
+                    ip -4 rule show | sed -n /213/p";
+
+impl Cluster {
+    /// All that Reweave has set up on a host.
+    fn held(&self, host: &str) -> String {
+        let held = self.scene.0.output(host, &["sh", "-c", OURS]);
+        held.expect("it is told")
+    }
+
+    /// Kernels tell of changes of routes from now on.
+    fn listen(&self) -> Vec<Program> {
+        let stage = &self.scene.0;
+        let monitor = |host: &str| {
+            let mut run = stage.inside(host, "ip");
+            run.args(["monitor", "route", "rule", "nexthop"]);
+            let started = stage.start_heard(&monitor_of(host), run);
+            started.expect("it starts")
+        };
+        stage.nodes().map(monitor).collect()
+    }
+
+    fn assert_changes_are_heard(&self) {
+        for host in self.scene.0.nodes() {
+            let change = ["ip", "route", "add", "unreachable", "203.0.113.0/24"];
+            let changed = self.scene.0.output(host, &change);
+            changed.expect("it is changed");
+            let is_heard = || self.scene.0.said(&monitor_of(host)).contains("203.0.113.0");
+            let heard = wait_for("it is heard", PATIENCE, || Ok(is_heard().then_some(())));
+            heard.unwrap_or_else(|error| panic!("{host}: {error}"));
+        }
+    }
+
+    fn heard(&self) -> String {
+        let stage = &self.scene.0;
+        let heard = stage.nodes().map(|host| stage.said(&monitor_of(host)));
+        heard.collect()
+    }
+}
+
+fn monitor_of(host: &str) -> String {
+    format!("monitor-{host}")
+}
+
+fn nobody_leads() {
+    let seconds = std::env::var("REWEAVE_ALONE_S").ok();
+    let seconds = seconds.map_or(ALONE_S, |seconds| seconds.parse().expect("a number"));
+    let mut cluster = Cluster::up(Over::Restconf);
+    let record = cluster.apply(&cluster.plan(Thirds::Along));
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+    let running = Running::begin(&cluster.scene);
+    let thrown_away = cluster.scene.thrown_away();
+    cluster.kill_coordinators();
+    let _monitors = cluster.listen();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(seconds) {
+        running.go_on(1);
+    }
+    assert_eq!(cluster.heard(), "", "nobody has told anybody anything");
+    assert_eq!(cluster.scene.thrown_away(), thrown_away);
+    cluster.start_coordinators();
+    cluster.wait_until_led();
+    let led = Instant::now();
+    cluster.wait_until_known();
+    let took = led.elapsed();
+    eprintln!("after {seconds} s alone, all are back {took:.1?} after somebody leads");
+    assert!(took < BACK_WITHIN, "{took:?}");
+    assert_eq!(cluster.heard(), "", "they held already what they hold");
+    cluster.assert_changes_are_heard();
+    running.end_without_loss();
+}
+
+/// With empty tables, its interfaces down, and nobody to ask.
+fn starts_anew() {
+    let mut cluster = Cluster::up(Over::Restconf);
+    let record = cluster.apply(&cluster.plan(Thirds::Along));
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+    let told = cluster.held("h1");
+    assert!(told.contains("10.0.0."), "{told}");
+    cluster.kill_coordinators();
+    cluster.kill_agent("h1");
+    let forget = "ip nexthop flush proto 213; ip -4 route flush table all proto 213; \
+                  while ip -4 rule del prio 21301 2>/dev/null; do :; done; \
+                  for it in fab0 fab1 fab2; do ip link set $it down; done";
+    let forgotten = cluster.scene.0.output("h1", &["sh", "-c", forget]);
+    forgotten.expect("it forgets");
+    assert_ne!(cluster.held("h1"), told);
+    let boot = "for it in fab0 fab1 fab2; do ip link set $it up; done";
+    let booted = cluster.scene.0.output("h1", &["sh", "-c", boot]);
+    booted.expect("it boots");
+    cluster.start_agent("h1");
+    let began = Instant::now();
+    let holds = || Ok((cluster.held("h1") == told).then_some(()));
+    wait_for("h1 holds what it was told", PATIENCE, holds)
+        .unwrap_or_else(|error| panic!("{error}: {} and not {told}", cluster.held("h1")));
+    let took = began.elapsed();
+    eprintln!("it holds what it was told {took:.1?} after its agent began");
+    assert!(took < BACK_WITHIN, "{took:?}");
+    let running = Running::begin(&cluster.scene);
+    cluster.start_coordinators();
+    cluster.wait_until_known();
+    running.go_on(10);
+    running.end_without_loss();
+}

@@ -1,0 +1,158 @@
+//! FRR in the switches that a scenario names, as switches run it themselves: its daemons have the routes that the lab
+//! would give to the kernel, and the kernel has them from those.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::unistd::geteuid;
+use reweave_common::ids::NodeId;
+use reweave_common::scenario::Scenario;
+
+use crate::error::LabError;
+use crate::nodes::Nodes;
+use crate::parallel::in_parallel;
+use crate::progress::Progress;
+use crate::tools::Tool;
+use crate::wiring::Wiring;
+
+/// Where packages put the daemons: of Debian, and of Fedora and its kin.
+const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
+/// The first is the one the other needs.
+const DAEMONS: [&str; 2] = ["zebra", "staticd"];
+/// One folder for each switch, with its daemons' sockets. It is the lab's own, as all of /run is there.
+const FOLDER: &str = "/run/frr";
+/// Daemons that start come to it within a second.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A switch, and its routes in FRR's words.
+pub(crate) type Charge = (NodeId, Vec<String>);
+
+/// Refuses what this machine cannot run before anything is made.
+pub(crate) fn check(scenario: &Scenario) -> Result<(), LabError> {
+    if scenario.frr.is_empty() {
+        return Ok(());
+    }
+    if place().is_none() {
+        return Err(LabError::MissingFrr);
+    }
+    geteuid()
+        .is_root()
+        .then_some(())
+        .ok_or(LabError::FrrForRoot)
+}
+
+fn place() -> Option<&'static Path> {
+    let has_all = |place: &&Path| DAEMONS.iter().all(|daemon| place.join(daemon).is_file());
+    PLACES.iter().map(Path::new).find(has_all)
+}
+
+pub(crate) fn charges(scenario: &Scenario, wiring: &Wiring<'_>) -> Vec<Charge> {
+    let switches = scenario.frr.iter();
+    switches
+        .map(|&node| (node, wiring.routes_for_frr(node)))
+        .collect()
+}
+
+pub(crate) fn start(
+    nodes: &Nodes,
+    charges: &[Charge],
+    progress: &Progress,
+) -> Result<(), LabError> {
+    in_parallel(charges.len(), |index| {
+        progress.count("routing daemons", index, charges.len());
+        start_one(nodes, &charges[index])
+    })
+    .map(drop)
+}
+
+/// Starts the daemons of a switch, and waits until its kernel has the routes. They end with the lab.
+fn start_one(nodes: &Nodes, (node, routes): &Charge) -> Result<(), LabError> {
+    let name = nodes.fabric().name(*node);
+    let failed = |source: io::Error| LabError::StartFrr {
+        node: name.to_owned(),
+        source,
+    };
+    let folder = Path::new(FOLDER).join(name);
+    prepare(&folder, routes).map_err(failed)?;
+    for daemon in DAEMONS {
+        start_daemon(nodes, *node, &folder, daemon).map_err(failed)?;
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while held(nodes, *node)? < routes_of(routes) {
+        if Instant::now() >= deadline {
+            return Err(failed(io::Error::other(
+                "its routes do not come to the kernel",
+            )));
+        }
+        thread::park_timeout(PAUSE);
+    }
+    Ok(())
+}
+
+/// The daemons run as a user of their own, which has to find its way there.
+fn prepare(folder: &Path, routes: &[String]) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join("frr.conf"), routes.join("\n") + "\n")?;
+    let owned = Command::new("chown")
+        .args(["-R", "frr:frr"])
+        .arg(folder)
+        .output()?;
+    if owned.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(first_line(&owned.stderr)))
+}
+
+fn start_daemon(nodes: &Nodes, node: NodeId, folder: &Path, daemon: &str) -> io::Result<()> {
+    let program = place().unwrap_or(Path::new(PLACES[0])).join(daemon);
+    let said = folder.join(format!("{daemon}.said"));
+    let mut command = nodes.command(node, &program.display().to_string());
+    command
+        .args(["-d", "-u", "frr", "-g", "frr", "--vty_socket"])
+        .arg(folder);
+    command.arg("-f").arg(folder.join("frr.conf"));
+    command.arg("-z").arg(folder.join("zserv.api"));
+    command.arg("-i").arg(folder.join(format!("{daemon}.pid")));
+    // It goes on in the background: a pipe would stay open.
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(&said)?);
+    if command.status()?.success() {
+        return Ok(());
+    }
+    let words = first_line(&fs::read(&said)?);
+    Err(io::Error::other(format!("{daemon}: {words}")))
+}
+
+fn first_line(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    text.lines().next().unwrap_or("no reason given").to_owned()
+}
+
+/// How many hosts the kernel has routes to from FRR.
+fn held(nodes: &Nodes, node: NodeId) -> Result<usize, LabError> {
+    // By its number: ip has the same name for those of a person, and knows FRR's only where that says so.
+    let shown = nodes.batch(node, Tool::Ip, "route show proto 196\n")?;
+    // The ways of a route that has several stand on lines of their own.
+    let is_route = |line: &&str| line.starts_with(|it: char| it.is_ascii_digit());
+    Ok(shown.lines().filter(is_route).count())
+}
+
+/// Each way has a line of its own.
+fn routes_of(lines: &[String]) -> usize {
+    let to = |line: &String| line.split_whitespace().nth(2).map(str::to_owned);
+    let hosts: BTreeSet<_> = lines.iter().filter_map(to).collect();
+    hosts.len()
+}
+
+/// Where `vtysh --vty_socket` finds the daemons of a switch, from inside the lab.
+pub(crate) fn folder(node: &str) -> PathBuf {
+    Path::new(FOLDER).join(node)
+}

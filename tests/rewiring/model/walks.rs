@@ -1,0 +1,72 @@
+//! Where more goes wrong than all orders of events could be gone through with: some of them, drawn by seed.
+
+use reweave_tests::world::chance::Chance;
+
+use super::scene::{Act, Budget, Scene};
+use super::{Course, FOUR_HOSTS, MOST_ACTS};
+use crate::troubled::{Tally, number, play_all};
+
+const TWO_OF_EACH: Budget = Budget {
+    crashes: 2,
+    mishaps: 2,
+};
+/// `REWEAVE_WALKS` says how many otherwise.
+const WALKS: u64 = 300;
+/// Of all acts: where it is seldom, it strikes the plan's last steps as well as its first.
+const TROUBLE: [f64; 2] = [0.05, 0.6];
+
+fn is_trouble(act: &Act) -> bool {
+    !matches!(
+        act,
+        Act::Wait(None) | Act::Deliver(_, None) | Act::DeliverLate(_)
+    )
+}
+
+/// What happens next, of all that may. What is late comes at some time, or never.
+fn next(scene: &Scene, trouble: f64, chance: &mut Chance) -> Option<Scene> {
+    let (troubles, usual): (Vec<_>, Vec<_>) = scene.acts().into_iter().partition(is_trouble);
+    let strikes = !troubles.is_empty() && chance.happens(trouble);
+    let acts = if strikes { troubles } else { usual };
+    if acts.is_empty() {
+        return None;
+    }
+    let act = chance.one_of(&acts);
+    // A crash that comes to nothing is none.
+    Some(scene.after(act).unwrap_or_else(|| scene.clone()))
+}
+
+/// Through so many acts, and then undisturbed to its end.
+fn walk(seed: u64) -> Tally {
+    let (course, mut chance) = (Course::within(&FOUR_HOSTS, TWO_OF_EACH), Chance::of(seed));
+    let mut scene = Scene::departing(&FOUR_HOSTS, TWO_OF_EACH);
+    let [least, most] = TROUBLE;
+    let (trouble, mut acts) = (chance.share(least, most), 0);
+    for _ in 0..chance.below(MOST_ACTS) {
+        match next(&scene, trouble, &mut chance) {
+            Some(after) => scene = after,
+            None => break,
+        }
+        acts += 1;
+        assert!(scene.is_lawful(), "a law is broken by act {acts}");
+    }
+    assert!(course.ends_from(&scene), "it never ends");
+    Tally {
+        events: acts,
+        all_went_wrong: u64::from(scene.is_spent()),
+        kept: u64::from(scene.is_kept()),
+        taken_back: u64::from(scene.is_over() && !scene.is_kept()),
+        ..Tally::default()
+    }
+}
+
+#[test]
+fn courses_that_are_drawn_break_no_law_and_end() {
+    let seed = number("REWEAVE_SEED");
+    let count = number("REWEAVE_WALKS").unwrap_or(WALKS);
+    let sum = match seed {
+        Some(seed) => walk(seed),
+        None => play_all(count, walk),
+    };
+    let is_enough = sum.all_went_wrong > count / 2 && sum.kept > count / 8;
+    assert!(seed.is_some() || is_enough, "little was tried: {sum:?}");
+}

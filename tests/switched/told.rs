@@ -1,0 +1,197 @@
+//! What NCCL is told of a job's hosts, by a coordinator that knows their links from agents that are there. Files stand
+//! for what kernels would tell of RDMA devices.
+
+use std::os::unix::fs::symlink;
+use std::process::{Command, Output};
+
+use libtest_mimic::Trial;
+use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+
+use crate::hardware::{furnish, put, start_agent};
+use crate::needs::trial;
+use crate::play::{STAGE, must};
+use crate::scene::{leaf_spine, up};
+
+/// What moves is large, and goes as it is; what is small must not wait for fences.
+const LARGE: &str = "67108864";
+const SMALL: &str = "1024";
+/// By this it is known which device sends over which interface.
+const DEVICE: &str = "sys/class/infiniband/mlx5_0/device/net/eth0/name";
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial(
+        "nccl_is_told_of_a_jobs_hosts_what_their_links_are_and_what_is_quickest_on_them",
+        STAGE,
+        nccl_is_told,
+    )]
+}
+
+/// Two ways lead from rack to rack, and one within each.
+fn nccl_is_told() {
+    let stage = with_devices();
+    let across = wait_until_told(&stage, "h[0-3]");
+    assert_eq!(value(&across, "NCCL_IB_HCA"), Some("=mlx5_0"), "{across}");
+    assert_eq!(value(&across, "NCCL_IB_QPS_PER_CONNECTION"), Some("2"));
+    let within = wait_until_told(&stage, "h[2-3]");
+    assert_eq!(value(&within, "NCCL_IB_QPS_PER_CONNECTION"), Some("1"));
+    the_size_decides(&stage);
+    a_command_finds_the_same(&stage);
+    what_makes_no_sense_is_refused(&stage);
+    a_device_at_a_link_that_is_down_is_left_out(&stage);
+}
+
+fn with_devices() -> Stage {
+    let mut stage = up(&leaf_spine(2, 2, 2), "");
+    must(stage.lead(&Leadership::default()));
+    let nodes: Vec<_> = stage.nodes().map(str::to_owned).collect();
+    for node in &nodes {
+        furnish(&stage, node);
+        if node.starts_with('h') {
+            put(&stage, node, DEVICE, "eth0\n");
+        }
+        start_agent(&mut stage, node);
+    }
+    must(stage.wait_until_known());
+    stage
+}
+
+fn exported(stage: &Stage, hosts: &str, options: &[&str]) -> Output {
+    let words = ["export", "nccl", "--hosts", hosts];
+    let output = stage
+        .operator()
+        .command(&[&words[..], options].concat())
+        .output();
+    output.expect("it was built")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Devices are known once agents have told of them.
+fn wait_until_told(stage: &Stage, hosts: &str) -> String {
+    must(wait_for("devices are known", PATIENCE, || {
+        let told = text(&exported(stage, hosts, &[]).stdout);
+        Ok(value(&told, "NCCL_IB_HCA").is_some().then_some(told))
+    }))
+}
+
+fn value<'t>(told: &'t str, name: &str) -> Option<&'t str> {
+    let mut lines = told.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn sized(stage: &Stage, bytes: &str) -> String {
+    let size = ["--all-reduce-bytes", bytes, "--ranks-per-host", "8"];
+    let output = exported(stage, "h[0-3]", &size);
+    assert!(output.status.success(), "{output:?}");
+    text(&output.stdout)
+}
+
+fn the_size_decides(stage: &Stage) {
+    let [large, small] = [LARGE, SMALL].map(|bytes| sized(stage, bytes));
+    assert_eq!(value(&large, "NCCL_PROTO"), Some("simple"), "{large}");
+    assert_ne!(value(&small, "NCCL_PROTO"), Some("simple"), "{small}");
+    let trees = value(&small, "NCCL_ALGO");
+    assert_eq!(trees, Some("allreduce:tree"), "{small}");
+    for told in [&large, &small] {
+        assert!(value(told, "NCCL_ALGO").is_some(), "{told}");
+        assert_eq!(value(told, "NCCL_IB_QPS_PER_CONNECTION"), Some("2"));
+    }
+}
+
+/// Its name is that of a launcher that reaches all ranks.
+fn a_command_finds_the_same(stage: &Stage) {
+    let launcher = stage.path("mpirun");
+    symlink("/bin/sh", &launcher).expect("links can be made there");
+    let launcher = launcher.display().to_string();
+    let words = [
+        "run",
+        "--job",
+        "told",
+        "--nccl",
+        "2.28",
+        "--hosts",
+        "h[0-3]",
+        "--all-reduce-bytes",
+        LARGE,
+        "--slots",
+        "8",
+        "--",
+        &launcher,
+        "-c",
+        "env | grep ^NCCL_ | grep -v PROFILER",
+    ];
+    let output = unset(stage.operator().command(&words)).output();
+    let output = output.expect("it was built");
+    assert!(output.status.success(), "{output:?}");
+    let sorted = |told: &str| {
+        let mut lines: Vec<_> = told.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let expected = sized(stage, LARGE);
+    assert_eq!(
+        sorted(&text(&output.stdout)),
+        sorted(&expected),
+        "{output:?}"
+    );
+}
+
+/// As if nobody had told NCCL anything here.
+fn unset(mut command: Command) -> Command {
+    for name in [
+        "NCCL_IB_HCA",
+        "NCCL_IB_QPS_PER_CONNECTION",
+        "NCCL_ALGO",
+        "NCCL_PROTO",
+        "HOME",
+        "NCCL_CONF_FILE",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn what_makes_no_sense_is_refused(stage: &Stage) {
+    for (hosts, options, code, why) in [
+        ("h[0-9]", &[][..], 2, "\"h4\""),
+        ("leaf0,h0", &[], 2, "leaf0"),
+        ("h[0-3", &[], 2, "a bracket that is not closed"),
+        ("h[3-0]", &[], 2, "3-0 ends before it begins"),
+        ("h0,h0", &[], 2, "h0 stands twice"),
+        ("h[0-3]", &["--nccl", "2.9"], 2, "came with 2.10"),
+        ("h[0-3]", &["--nccl", "3"], 2, "3"),
+        (
+            "h[0-3]",
+            &["--ranks-per-host", "8"],
+            2,
+            "--all-reduce-bytes",
+        ),
+        (
+            "h[0-3]",
+            &["--all-reduce-bytes", SMALL, "--ranks-per-host", "0"],
+            2,
+            "0",
+        ),
+    ] {
+        let output = exported(stage, hosts, options);
+        let said = text(&output.stderr);
+        let told = (output.status.code(), output.stdout.len());
+        assert_eq!(told, (Some(code), 0), "{hosts} {options:?}: {said}");
+        assert!(said.contains(why), "{hosts} {options:?}: {said}");
+    }
+}
+
+fn a_device_at_a_link_that_is_down_is_left_out(stage: &Stage) {
+    must(stage.sever("leaf0", "h1"));
+    let said = must(wait_for("the device is left out", PATIENCE, || {
+        let output = exported(stage, "h[0-3]", &[]);
+        let is_left = output.stdout.is_empty();
+        Ok(is_left.then(|| text(&output.stderr)))
+    }));
+    assert!(said.contains("of h1 is down, or drained"), "{said}");
+    let others = wait_until_told(stage, "h0,h[2-3]");
+    assert_eq!(value(&others, "NCCL_IB_HCA"), Some("=mlx5_0"));
+    must(stage.join("leaf0", "h1"));
+}
