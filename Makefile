@@ -12,9 +12,8 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 # What cargo builds runs through as-lab.sh, so that only the lab is ever root, not the compiler.
 IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 
-# Every test target of the lab but the fast ones belongs to make test-lab.
-FAST_LAB_TESTS := smoke worker
-SLOW_LAB_TESTS := $(filter-out $(FAST_LAB_TESTS),$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
+# Every test target of the lab but the one that comes up and goes down belongs to make test-lab.
+LAB_TESTS := $(filter-out smoke,$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
 .PHONY: help demo test shapes test-lab test-fleet packages test-packages test-rdma bench bench-peers soak fuzz clean
 
@@ -28,16 +27,16 @@ demo: ## Shows Reweave mend a collision of flows in a virtual cluster, take a mi
 	cargo build --locked --workspace --bins
 	cargo run --locked $(IN_LAB) --bin reweave-demo
 
-# The worlds only compute and the lab mostly waits: they are beside each other.
-WORLDS := cargo test --locked --workspace --test simulation --test replication --test rewiring
-
 # All test stages build with --workspace, so that cargo builds each dependency once for all of them; and the
 # programs beside a test, or else tokio, which tests want more of, and all upon it are built a second time.
 PROGRAMS := cargo build --locked --workspace --bins --test tidy
 
-test: ## Runs all checks that every change must pass, in minutes.
+# Tests of the agent against kernels that need daemons of others, or whose verdict is a measured rate.
+SLOW_KERNEL_TESTS := rates discovery drivers frr sonic
+
+test: ## Runs all checks that every change must pass: logic, virtual time, and facts of the kernel.
 	@deploy/setup.sh build checks lab
-	source deploy/stage.sh 11
+	source deploy/stage.sh 10
 	stage format cargo fmt --all --check
 	stage locks  cargo fetch --locked --manifest-path tests/fuzz/Cargo.toml
 	stage clippy cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -46,23 +45,18 @@ test: ## Runs all checks that every change must pass, in minutes.
 	stage tidy   cargo test --locked --workspace --test tidy
 	stage build  $(PROGRAMS)
 	stage trio   cargo test --locked --workspace --test trio --test unheard
-	stage ready  $(WORLDS) --no-run
-	meanwhile $(WORLDS)
-	stage lab    cargo test --locked --workspace $(IN_LAB) $(FAST_LAB_TESTS:%=--test %) --test kernel --test linux_hash --test system
-	stage worlds awaited
+	stage worlds cargo test --locked --workspace --test simulation --test replication --test rewiring
+	stage kernel cargo test --locked --workspace $(IN_LAB) --test smoke --test kernel --test linux_hash -- $(SLOW_KERNEL_TESTS:%=--skip %)
 	finish
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
 	@deploy/setup.sh build lab peers fuzz page
-	source deploy/stage.sh 8
-	meanwhile tests/fuzz/run.sh 0
+	source deploy/stage.sh 10
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build $(PROGRAMS)
-	stage lab   deploy/again.sh cargo test --locked --workspace $(IN_LAB) -- $(SLOW_LAB_TESTS:%=--test %) --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
-	stage lldp  cargo test --locked --workspace $(IN_LAB) --test kernel discovery
-	stage frr   cargo test --locked --workspace $(IN_LAB) --test kernel frr
-	stage sonic cargo test --locked --workspace $(IN_LAB) --test kernel sonic
-	stage fuzzers awaited
+	stage lab   deploy/again.sh cargo test --locked --workspace $(IN_LAB) -- $(LAB_TESTS:%=--test %) --test system --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
+	for part in $(SLOW_KERNEL_TESTS); do stage $$part cargo test --locked --workspace $(IN_LAB) --test kernel $$part; done
+	stage fuzzers tests/fuzz/run.sh 0
 	stage fuzz  tests/fuzz/run.sh 2
 	finish
 

@@ -5,11 +5,7 @@
 #     stage clippy cargo clippy
 #     finish
 #
-# What takes long and can be done beside stages that mostly wait, is:
-#
-#     meanwhile tests/fuzz/run.sh 0           # with what they leave of the machine
-#     stage lab cargo test
-#     stage fuzz awaited                      # until it has ended, and as it has ended
+# One stage at a time: what is built beside a test that measures is measured, too.
 # shellcheck shell=bash
 
 stages_planned=$1
@@ -28,23 +24,6 @@ stage() {
         echo "$label: FAILED after $((SECONDS - began)) s" >&2
         exit 1
     fi
-}
-
-# A session is one group to Linux, and groups share alike: what idles in its own would still have half of a busy machine.
-yielding='echo 19 2>/dev/null >/proc/self/autogroup || true; exec chrt --idle 0 "$@"'
-
-meanwhile() {
-    meanwhile_said=$(mktemp)
-    setsid bash -c "$yielding" meanwhile "$@" >"$meanwhile_said" 2>&1 </dev/null &
-    meanwhile_pid=$!
-    trap 'kill -- "$meanwhile_pid" -"$meanwhile_pid" 2>/dev/null || true; rm -f "$meanwhile_said"' EXIT
-}
-
-awaited() {
-    local status=0
-    wait "$meanwhile_pid" || status=$?
-    cat "$meanwhile_said"
-    return "$status"
 }
 
 finish() {

@@ -30,6 +30,8 @@ mod gap;
 mod pins;
 #[path = "kernel/probing.rs"]
 mod probing;
+#[path = "kernel/rates.rs"]
+mod rates;
 #[path = "kernel/routes.rs"]
 mod routes;
 #[path = "kernel/sandbox.rs"]
@@ -96,6 +98,7 @@ fn main() {
         discovery::tests(),
         drivers::tests(),
         probing::tests(),
+        rates::tests(),
         serving::tests(),
         trains::tests(),
         transport::tests(),

@@ -17,8 +17,6 @@ use crate::traffic::{Session, Stream, v4};
 tests! {
     acknowledged_bytes_are_those_sent,
     a_socket_with_an_ipv6_name_is_a_flow_too,
-    the_rate_is_what_the_link_lets_through needs "tc",
-    a_flow_that_pauses_is_rated_while_it_sends needs "tc",
 }
 
 fn sockets(number: usize) -> Vec<Socket> {
@@ -133,7 +131,7 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// A machine that is busy does not fill the link: what goes through is what the link says that it carries.
-fn the_rate_is_what_the_link_lets_through() {
+pub(crate) fn the_rate_is_what_the_link_lets_through() {
     let _fabric = Fabric::new();
     shape();
     let stream = Stream::start(Session::new(0, 2), 256 << 10, Duration::ZERO);
@@ -153,7 +151,7 @@ fn the_rate_is_what_the_link_lets_through() {
 }
 
 /// What it is rated is less while a busy machine keeps it from sending, which is not so each time; it is never more.
-fn a_flow_that_pauses_is_rated_while_it_sends() {
+pub(crate) fn a_flow_that_pauses_is_rated_while_it_sends() {
     let _fabric = Fabric::new();
     shape();
     // 2.5 MB take 210 ms, then half a second of computing.

@@ -44,7 +44,6 @@ tests! {
     an_interface_that_vanishes_is_reported_and_survived,
     what_comes_up_or_goes_down_waits_for_no_report,
     whoever_is_asked_tells_closely_of_interfaces_for_a_while,
-    sixteen_flows_cost_little,
 }
 
 /// A running agent. It is killed when the test is done with it.
@@ -577,7 +576,7 @@ fn cannot_send(reading: &Reading) -> bool {
 }
 
 /// A machine that is busy for a moment makes them dear once, and late.
-fn sixteen_flows_cost_little() {
+pub(crate) fn sixteen_flows_cost_little() {
     let _fabric = Fabric::new();
     let stream = |_| Stream::start(Session::new(0, 2), 64 << 10, Duration::from_millis(50));
     let streams: Vec<_> = (0..16).map(stream).collect();

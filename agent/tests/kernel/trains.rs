@@ -24,12 +24,9 @@ use crate::probing::{list, probe};
 use crate::tests;
 
 tests! {
-    a_train_tells_the_rate_of_a_shaped_link needs "tc",
     strangers_send_no_trains_and_no_answer_is_longer_than_its_question,
     a_host_that_does_not_rest_takes_no_train,
     a_host_with_several_addresses_answers_from_the_one_that_was_asked,
-    trains_go_in_gaps_and_by_a_fresh_list_only,
-    a_person_measures_and_is_told_what_a_saturating_test_costs needs "tc",
     nobody_presses_a_host_that_trains,
 }
 
@@ -89,7 +86,7 @@ fn shape(rate: &str) {
     }
 }
 
-fn a_train_tells_the_rate_of_a_shaped_link() {
+pub(crate) fn a_train_tells_the_rate_of_a_shaped_link() {
     let _fabric = Fabric::new();
     shape("50mbit");
     let _taking = taking(|_| Some(FOREVER));
@@ -247,7 +244,7 @@ impl Hand {
     }
 }
 
-fn trains_go_in_gaps_and_by_a_fresh_list_only() {
+pub(crate) fn trains_go_in_gaps_and_by_a_fresh_list_only() {
     let _fabric = Fabric::new();
     let _taking = taking(|_| Some(FOREVER));
     is_once(|| {
@@ -278,7 +275,7 @@ fn trains_go_in_gaps_and_by_a_fresh_list_only() {
     });
 }
 
-fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
+pub(crate) fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
     let _fabric = Fabric::new();
     shape("100mbit");
     let _taking = taking(|_| Some(FOREVER));
