@@ -31,8 +31,8 @@ demo: ## Shows Reweave mend a collision of flows in a virtual cluster, take a mi
 # programs beside a test, or else tokio, which tests want more of, and all upon it are built a second time.
 PROGRAMS := cargo build --locked --workspace --bins --test tidy
 
-# Tests of the agent against kernels that need daemons of others, or whose verdict is a measured rate.
-SLOW_KERNEL_TESTS := rates discovery drivers frr sonic
+# What the names of tests of the agent begin with, or have in them, that need daemons of others or judge a measured rate.
+SLOW_KERNEL_TESTS := rates:: discovery:: drivers:: frr sonic::
 
 test: ## Runs all checks that every change must pass: logic, virtual time, and facts of the kernel.
 	@deploy/setup.sh build checks lab
@@ -55,7 +55,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	REWEAVE_OPERATIONS=100000 stage history cargo test --locked --workspace --test replication a_long_history
 	stage build $(PROGRAMS)
 	stage lab   deploy/again.sh cargo test --locked --workspace $(IN_LAB) -- $(LAB_TESTS:%=--test %) --test system --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
-	for part in $(SLOW_KERNEL_TESTS); do stage $$part cargo test --locked --workspace $(IN_LAB) --test kernel $$part; done
+	for part in $(SLOW_KERNEL_TESTS); do stage $${part%%:*} cargo test --locked --workspace $(IN_LAB) --test kernel $$part; done
 	stage fuzzers tests/fuzz/run.sh 0
 	stage fuzz  tests/fuzz/run.sh 2
 	finish
