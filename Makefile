@@ -12,7 +12,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 # What cargo builds runs through as-lab.sh, so that only the lab is ever root, not the compiler.
 IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 
-# Every test target of the lab but the one that comes up and goes down belongs to make test-lab.
+# smoke belongs to make test; every other test target of the lab belongs to make test-lab.
 LAB_TESTS := $(filter-out smoke,$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
 .PHONY: help demo test shapes test-lab test-fleet packages test-packages test-rdma bench bench-peers soak fuzz clean
@@ -31,7 +31,8 @@ demo: ## Shows Reweave mend a collision of flows in a virtual cluster, take a mi
 # programs beside a test, or else tokio, which tests want more of, and all upon it are built a second time.
 PROGRAMS := cargo build --locked --workspace --bins --test tidy
 
-# What the names of tests of the agent begin with, or have in them, that need daemons of others or judge a measured rate.
+# Kernel tests that need another project's daemon or judge a measured rate, as substrings of their names.
+# make test skips them; make test-lab runs each as a stage.
 SLOW_KERNEL_TESTS := rates:: discovery:: drivers:: frr sonic::
 
 test: ## Runs all checks that every change must pass: logic, virtual time, and facts of the kernel.

@@ -5,7 +5,7 @@
 #     stage clippy cargo clippy
 #     finish
 #
-# One stage at a time: what is built beside a test that measures is measured, too.
+# One stage runs at a time: a build beside a test would distort what the test measures.
 # shellcheck shell=bash
 
 stages_planned=$1

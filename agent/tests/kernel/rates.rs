@@ -1,5 +1,5 @@
-//! Tests whose verdict is a rate, a cost or a gap of time that was measured. A busy machine spoils such a
-//! measurement: `make test` leaves these out, and `make test-lab` runs them.
+//! Tests that judge a measured rate, CPU cost or interval. A busy machine distorts these measurements:
+//! `make test` skips them, `make test-lab` runs them.
 
 use crate::flows::{
     a_flow_that_pauses_is_rated_while_it_sends, the_rate_is_what_the_link_lets_through,
