@@ -140,6 +140,12 @@ fn tell_astray((host, tally): (&Ipv4Addr, &Tally)) {
             unsent.no_way
         ));
     }
+    if tally.stalled > 0 {
+        out::tell(format_args!(
+            "{} probes to {host} are not judged: a host at either end stood still while they were under way",
+            tally.stalled
+        ));
+    }
     if large.lost > 0 {
         out::tell(format_args!(
             "of {} probes to {host} as large as the MTU here, {} were lost",

@@ -324,7 +324,7 @@ const UNITS: [&str; 7] = ["bytes", "us", "ns", "ms", "percent", "per_s", "share"
 const COUNTS: &str = "\
     answered arrived back confirmed cpus dropped_packets duplicated flows foreign grown hardware hop index \
     iterations kernel lanes large_lost large_sent late lost lost_back lost_there malformed node numa_node of packets \
-    packets_per_train port program refused reordered retransmits routers_back sent somewhere streams \
+    packets_per_train port program refused reordered retransmits routers_back sent somewhere stalled streams \
     there total trains unknown_packets unsent unsent_forbidden unsent_no_room untimed";
 
 /// The names of numbers that nobody could read without having written them.

@@ -62,6 +62,9 @@ pub struct Tally {
     pub lost: Lost,
     /// The host is there, and says that nobody on it answers probes.
     pub refused: u32,
+    /// The prober or the responder stood still while they were under way: whether the network lost them
+    /// nobody knows.
+    pub stalled: u32,
     /// This host could not send them.
     pub unsent: Unsent,
     /// Those as large as the sender's MTU, which are not among the others.
@@ -242,6 +245,7 @@ impl Tally {
         let pairs = [
             (&mut self.answered, other.answered),
             (&mut self.refused, other.refused),
+            (&mut self.stalled, other.stalled),
             (&mut self.reordered, other.reordered),
             (&mut self.duplicated, other.duplicated),
             (&mut self.untimed, other.untimed),

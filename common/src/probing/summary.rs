@@ -17,6 +17,8 @@ pub struct Summary {
     pub lost_back: u32,
     pub loss: Option<Loss>,
     pub refused: u32,
+    /// Probes of which nothing is known, since a host at either end stood still.
+    pub stalled: u32,
     /// Probes that this host could not send. Of these, those that a rule of its own kernel stops, and
     /// those that found a queue of its own full.
     pub unsent: u64,
@@ -56,6 +58,7 @@ impl From<&Tally> for Summary {
             lost_back: tally.lost.back,
             loss: tally.loss(),
             refused: tally.refused,
+            stalled: tally.stalled,
             unsent: tally.unsent.count(),
             unsent_forbidden: tally.unsent.forbidden,
             unsent_no_room: tally.unsent.no_room,

@@ -46,6 +46,7 @@ use crate::standings::Standings;
 use crate::state::{Rollout, State};
 use crate::trends::Trends;
 use crate::upkeep::Upkeep;
+use crate::wakefulness::Wakefulness;
 use crate::watch::Watching;
 use crate::ways::Ways;
 
@@ -87,6 +88,7 @@ struct Senses {
     ways: Ways,
     resting: Resting,
     names: Names,
+    turns: Wakefulness,
     looks: Pace,
     /// In this tick.
     is_looking: bool,
@@ -105,6 +107,7 @@ impl Senses {
             ways: &self.ways,
             resting: &self.resting,
             names: &self.names,
+            awake_since: self.turns.awake_since(),
             now,
         }
     }
@@ -203,6 +206,7 @@ impl Core {
                 ways: Ways::default(),
                 resting: Resting::default(),
                 names: Names::default(),
+                turns: Wakefulness::default(),
                 looks: Pace::default(),
                 is_looking: false,
             },
@@ -326,6 +330,7 @@ impl Core {
     /// All parts of a tick, or the next one where there are many nodes: the other ones are due at once then,
     /// but for what is more urgent.
     fn handle_tick(&mut self, now: Moment) {
+        self.senses.turns.handle_turn(now);
         let is_one_enough = self.senses.fabric.nodes().len() > FEW;
         loop {
             PARTS[self.part](self, now);

@@ -59,6 +59,7 @@ mod trends;
 mod turns;
 mod upkeep;
 mod verify;
+mod wakefulness;
 mod watch;
 mod ways;
 mod weights;

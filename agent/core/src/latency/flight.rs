@@ -8,7 +8,7 @@ use reweave_common::probing::{Routers, Stamps};
 use super::packet::Answer;
 use super::{Clocks, Held, Stamp, TTL};
 
-/// An answer that has not come by then is taken for lost.
+/// An answer that the network has not brought by then is taken for lost.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(super) struct Flight {
     pub(super) left: Option<Stamp>,
     /// As large as the MTU: that it arrives is all that is asked of it.
     pub(super) is_large: bool,
+    /// A host at either end stood still while it was under way: nothing is said of its fate.
+    pub(super) is_stalled: bool,
     pub(super) state: State,
 }
 
@@ -60,13 +62,19 @@ impl Flight {
             sent,
             left: None,
             is_large,
+            is_stalled: false,
             state: State::Flying,
         }
     }
 
-    pub(super) fn is_overdue(&self, now: &Clocks) -> bool {
-        let age = now.steady_ns.saturating_sub(self.sent.steady_ns);
-        u128::from(age) >= PATIENCE.as_nanos()
+    pub(super) fn age(&self, now: &Clocks) -> Duration {
+        Duration::from_nanos(now.steady_ns.saturating_sub(self.sent.steady_ns))
+    }
+
+    /// Whether its answer would have come in time, had the responder not held it back for so long.
+    pub(super) fn is_in_time(&self, read: &Clocks, held: Option<Held>) -> bool {
+        let held = held.map_or(Duration::ZERO, |held| Duration::from_nanos(held.nanos));
+        self.age(read).saturating_sub(held) < PATIENCE
     }
 
     /// Whether all is known that ever will be.

@@ -8,7 +8,8 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{Part, ProbeList, ProbeReading, Tally};
 
-use super::flight::{Flight, Landing, State};
+use super::flight::{Flight, Landing, PATIENCE, State};
+use super::heard::Heard;
 use super::packet::{Answer, Name};
 use super::schedule::Schedule;
 use super::{Clocks, LENGTH, Packet, Stamp, Strays};
@@ -16,6 +17,9 @@ use crate::random::Random;
 
 /// A refusal speaks for probes that were sent so long before and after.
 const REFUSAL_NS: u64 = 3_000_000_000;
+
+/// Who has had no turn for so long has stood still. Turns are a tenth of a second apart.
+pub(super) const STOOD_STILL_NS: u64 = 500_000_000;
 
 /// Of so many probes of a flow no more than one is large.
 const LARGE_ONE_IN: u32 = 8;
@@ -35,6 +39,8 @@ pub struct Prober {
     /// By own address: the largest packet that may leave from it.
     mtus: BTreeMap<Ipv4Addr, u32>,
     strays: Strays,
+    /// When it last had its turn.
+    turn_ns: Option<u64>,
 }
 
 /// An address of this host and one of another.
@@ -50,6 +56,7 @@ struct Peer {
     seen: VecDeque<Option<bool>>,
     /// When the last probe was sent that was refused, if none was answered since.
     refused_ns: Option<u64>,
+    heard: Heard,
 }
 
 /// What was made out of a flow's probes.
@@ -93,6 +100,7 @@ impl Prober {
             flows: BTreeMap::new(),
             mtus: BTreeMap::new(),
             strays: Strays::default(),
+            turn_ns: None,
         }
     }
 
@@ -116,6 +124,7 @@ impl Prober {
 
     /// A probe that shall be sent now.
     pub fn poll_probe(&mut self, now: Moment, clocks: Clocks) -> Option<Outgoing> {
+        self.note_turn(&clocks);
         let flow = self.schedule.poll(now)?;
         let length = self.length(now, &flow);
         let peer = self.peers.entry(pair(&flow)).or_default();
@@ -188,6 +197,7 @@ impl Prober {
         self.told(flow).tally.refused += 1;
         if let Some(peer) = self.peers.get_mut(&pair) {
             peer.refused_ns = Some(sent.steady_ns);
+            peer.heard.note_refused(&sent);
         }
     }
 
@@ -199,6 +209,9 @@ impl Prober {
             Some(_) => return self.strays.foreign += 1,
         };
         let pair = [*packet.to.ip(), *packet.from.ip()];
+        if let Some(peer) = self.peers.get_mut(&pair) {
+            peer.heard.note_answer(&packet.read, answer.held);
+        }
         if self.land(pair, &answer, packet)
             && let Some(peer) = self.peers.get_mut(&pair)
         {
@@ -209,14 +222,29 @@ impl Prober {
         }
     }
 
+    /// Nobody was there to see what came of probes while this host stood still: answers may have found
+    /// no room to wait in.
+    fn note_turn(&mut self, now: &Clocks) {
+        let last = self.turn_ns.replace(now.steady_ns);
+        let away = last.map_or(0, |last| now.steady_ns.saturating_sub(last));
+        if away >= STOOD_STILL_NS {
+            let flights = self.peers.values_mut().flat_map(|peer| &mut peer.flights);
+            flights.for_each(|flight| flight.is_stalled = true);
+        }
+    }
+
     /// Gives up what is overdue.
     pub fn handle_time(&mut self, now: &Clocks) {
+        self.note_turn(now);
         let Self { peers, flows, .. } = self;
         for peer in peers.values_mut() {
             while let Some((flight, seen)) = peer.pop_overdue(now) {
                 let told = flows.entry(flight.flow).or_default();
                 match flight.state {
                     State::Flying if peer.refuses(&flight) => told.tally.refused += 1,
+                    _ if flight.is_stalled || peer.heard.stood_still(&flight.sent) => {
+                        told.set_aside(&flight);
+                    }
                     _ => told.settle(&flight, seen),
                 }
             }
@@ -267,6 +295,11 @@ impl Prober {
                 return false;
             }
         };
+        if !flight.is_stalled && !flight.is_in_time(&packet.read, answer.held) {
+            self.strays.late += 1;
+            return false;
+        }
+        flight.is_stalled |= flight.age(&packet.read) >= PATIENCE;
         let flow = flight.flow;
         match flight.state {
             State::Flying => {
@@ -343,7 +376,11 @@ impl Peer {
     }
 
     fn pop_overdue(&mut self, now: &Clocks) -> Option<(Flight, Option<bool>)> {
-        let flight = self.flights.pop_front_if(|flight| flight.is_overdue(now))?;
+        let heard = &self.heard;
+        let is_decided = |flight: &Flight| !matches!(flight.state, State::Flying);
+        let flight = self.flights.pop_front_if(|flight| {
+            flight.age(now) >= PATIENCE && (is_decided(flight) || heard.may_judge(flight, now))
+        })?;
         Some((flight, self.seen.pop_front().flatten()))
     }
 
@@ -383,6 +420,13 @@ impl Told {
     fn note_order(&mut self, number: u32) {
         self.tally.reordered += u32::from(number < self.newest);
         self.newest = self.newest.max(number);
+    }
+
+    /// Says that nobody knows what came of it.
+    fn set_aside(&mut self, flight: &Flight) {
+        if !matches!(flight.state, State::Told) {
+            self.tally.stalled += 1;
+        }
     }
 
     /// Says what came of it, now that its patience has ended.

@@ -60,6 +60,8 @@ struct World {
     /// What is longer does not come through.
     longest: usize,
     flying: Vec<(u64, Event)>,
+    /// From when until when this host does nothing: 0 is the prober's, 1 the responder's.
+    still_ns: [[u64; 2]; 2],
     /// Whether the kernel says when answers leave.
     stamps_answers: bool,
     /// Whether it says so only once all that had arrived is answered.
@@ -68,8 +70,8 @@ struct World {
 }
 
 enum Event {
-    /// `bytes`, by the flow, sent as the n-th.
-    Probe(FlowKey, [u8; LENGTH], u64),
+    /// `bytes`, by the flow, sent as the n-th, and when they reached the host.
+    Probe(FlowKey, [u8; LENGTH], u64, u64),
     Answer(FlowKey, [u8; LENGTH]),
 }
 
@@ -86,6 +88,7 @@ impl World {
             sent: 0,
             longest: usize::MAX,
             flying: vec![],
+            still_ns: [[0; 2]; 2],
             stamps_answers: true,
             stamps_late: false,
             unstamped: vec![],
@@ -116,6 +119,10 @@ impl World {
         let end = self.now_ns + ms * MS;
         let mut tally = Tally::default();
         while self.now_ns < end {
+            let [from, until] = self.still_ns[0];
+            if (from..until).contains(&self.now_ns) {
+                self.now_ns = until;
+            }
             self.send();
             self.deliver();
             self.prober.handle_time(&self.clocks(0, 0));
@@ -135,16 +142,16 @@ impl World {
             self.sent += 1;
             self.prober
                 .handle_left([A, B], &probe.bytes, self.stamp(0, LEAVING_NS));
-            let event = || Event::Probe(probe.flow, probe.bytes, self.sent);
+            let event = |after_ns| {
+                let at = self.now_ns + LEAVING_NS + after_ns;
+                (at, Event::Probe(probe.flow, probe.bytes, self.sent, at))
+            };
             let [there, _] = (self.ways)(self.sent);
             let copies = match there {
                 _ if probe.length > self.longest => vec![],
                 Way::Lost => vec![],
-                Way::Takes(ns) => vec![(self.now_ns + LEAVING_NS + ns, event())],
-                Way::Twice(ns) => vec![
-                    (self.now_ns + LEAVING_NS + ns, event()),
-                    (self.now_ns + LEAVING_NS + ns + 1000, event()),
-                ],
+                Way::Takes(ns) => vec![event(ns)],
+                Way::Twice(ns) => vec![event(ns), event(ns + 1000)],
             };
             self.flying.extend(copies);
         }
@@ -154,9 +161,13 @@ impl World {
         let now = self.now_ns;
         let mut arrived: Vec<_> = self.flying.extract_if(.., |(at, _)| *at <= now).collect();
         arrived.sort_by_key(|(at, _)| *at);
+        let [from, until] = self.still_ns[1];
         for (_, event) in arrived {
             match event {
-                Event::Probe(flow, bytes, nth) => self.answer(flow, &bytes, nth),
+                Event::Probe(..) if (from..until).contains(&now) => {
+                    self.flying.push((until, event));
+                }
+                Event::Probe(flow, bytes, nth, at) => self.answer(flow, &bytes, nth, at),
                 Event::Answer(flow, bytes) => {
                     let packet = self.arrival(0, &flow, &bytes, true);
                     self.prober.handle_packet(&packet);
@@ -188,8 +199,9 @@ impl World {
         }
     }
 
-    fn answer(&mut self, flow: FlowKey, bytes: &[u8], nth: u64) {
-        let packet = self.arrival(1, &flow, bytes, false);
+    fn answer(&mut self, flow: FlowKey, bytes: &[u8], nth: u64, at_ns: u64) {
+        let mut packet = self.arrival(1, &flow, bytes, false);
+        packet.stamp.kernel_ns = Some(at_ns + self.offset_ns[1]);
         let Some(answer) = self.responder.handle_packet(&packet) else {
             return;
         };
@@ -311,12 +323,62 @@ fn where_nobody_answers_any_more_it_is_not_known_where_probes_are_lost() {
         _ => [Way::Takes(MS), Way::Lost],
     });
     world.prober.handle_list(world.moment(), &list(&[1]));
-    let tally = world.play(10_000);
+    let tally = world.play(9_500);
     assert_eq!(
-        (tally.answered, tally.lost.there, tally.lost.back),
-        (50, 0, 0)
+        (tally.answered, tally.lost.count()),
+        (50, 0),
+        "it may stand still"
     );
+    let tally = world.play(5_000);
+    assert_eq!((tally.lost.there, tally.lost.back), (0, 0));
     assert!(tally.lost.somewhere >= 35, "{:?}", tally.lost);
+}
+
+/// For three seconds from the second second on.
+const STILL: [u64; 2] = [2_000 * MS, 5_000 * MS];
+
+#[test]
+fn a_prober_that_stood_still_says_nothing_of_what_was_under_way() {
+    let mut world = World::new(|_| [Way::Takes(400 * MS), Way::Takes(MS)]);
+    world.still_ns[0] = STILL;
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let tally = world.play(10_000);
+    assert_eq!(tally.lost.count(), 0);
+    assert!((2..=12).contains(&tally.stalled), "{tally:?}");
+    let decided = u64::from(tally.stalled) + tally.sent();
+    assert!(world.sent - decided <= 12, "{tally:?} of {}", world.sent);
+}
+
+/// It answers what has waited for it, long after the prober's patience.
+#[test]
+fn a_responder_that_stood_still_is_not_taken_for_a_network_that_loses() {
+    let mut world = World::new(|nth| match nth {
+        // Of these the responder's kernel had no room for one, and the network lost the other.
+        30 | 70 => [Way::Lost, Way::Takes(MS)],
+        _ => [Way::Takes(MS), Way::Takes(MS)],
+    });
+    world.still_ns[1] = STILL;
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let tally = world.play(10_000);
+    assert_eq!((tally.lost.there, tally.lost.count()), (1, 1), "{tally:?}");
+    assert!((18..=32).contains(&tally.stalled), "{tally:?}");
+    let longest = tally.times.of(Part::Responder).quantile(1.0);
+    assert!(longest > Some(Duration::from_millis(2_500)), "{longest:?}");
+    let longest = tally.network().quantile(1.0);
+    assert!(longest < Some(Duration::from_millis(3)), "{longest:?}");
+}
+
+/// The network held it up, and no host did.
+#[test]
+fn what_comes_late_by_the_network_is_lost() {
+    let mut world = World::new(|nth| match nth % 50 {
+        7 => [Way::Takes(MS), Way::Takes(1_200 * MS)],
+        _ => [Way::Takes(MS), Way::Takes(MS)],
+    });
+    world.prober.handle_list(world.moment(), &list(&[1]));
+    let tally = world.play(20_000);
+    assert_eq!((tally.lost.count(), tally.stalled), (4, 0), "{tally:?}");
+    assert_eq!(world.prober.strays().late, 4);
 }
 
 #[test]
@@ -473,7 +535,7 @@ fn whom_a_new_roster_leaves_out_may_probe_on_for_a_while() {
     world.responder.handle_roster(now, [B], grace);
     world.play(2_000);
     assert_eq!(world.responder.strays().foreign, 0);
-    let tally = world.play(4_000);
+    let tally = world.play(8_000);
     assert!(tally.lost.count() > 0 && tally.answered > 0, "{tally:?}");
     assert!(world.responder.strays().foreign > 20);
 }

@@ -195,6 +195,7 @@ impl Site {
             names,
             policy,
             least_elephant,
+            awake_since: Moment::default(),
             now: *now,
         }
     }

@@ -97,6 +97,8 @@ pub(crate) struct Drivers {
 pub(crate) struct Driver {
     stage: Option<Stage>,
     since: Moment,
+    /// How often the coordinator stood still on this stage, and its waiting began anew.
+    standstills: u32,
     sent: BTreeMap<NodeId, Moment>,
     switched: BTreeMap<OpticalId, Moment>,
     /// An answer of a driver that leaves open what the device holds.
@@ -112,6 +114,9 @@ pub(crate) struct Driver {
     /// Somebody wants it tried again at once.
     is_urged: bool,
 }
+
+/// A coordinator that stands still ever again waits no longer for that.
+const MOST_STANDSTILLS: u32 = 3;
 
 /// With another stage, all waiting begins anew.
 type Stage = (
@@ -154,6 +159,7 @@ impl Drivers {
 impl Driver {
     fn advance(&mut self, turn: &mut Turn<'_>, rollout: &Rollout) {
         self.note_stage(turn.known.now, rollout);
+        self.note_standstill(turn.known.awake_since);
         match &rollout.phase {
             Phase::Proposed => {
                 begin::drop_unless_of_use(turn, &rollout.plan, self.waited(turn));
@@ -195,6 +201,15 @@ impl Driver {
                 is_urged,
                 ..Self::default()
             };
+        }
+    }
+
+    /// Answers and readings had no chance to come while the coordinator stood still, and those that came then
+    /// are of a time that nobody saw.
+    fn note_standstill(&mut self, awake_since: Moment) {
+        if awake_since > self.since && self.standstills < MOST_STANDSTILLS {
+            self.since = awake_since;
+            self.standstills += 1;
         }
     }
 

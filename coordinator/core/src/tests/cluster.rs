@@ -247,6 +247,11 @@ impl Cluster {
         }
     }
 
+    /// The machine stands still, and with it everybody on it.
+    pub(crate) fn stand_still(&mut self, duration: Duration) {
+        self.now = self.now + duration;
+    }
+
     /// How long it took.
     pub(crate) fn run_until(&mut self, what: &str, is_so: impl FnMut(&Self) -> bool) -> Duration {
         self.run_until_within(Duration::from_mins(2), what, is_so)

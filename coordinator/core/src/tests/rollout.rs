@@ -132,6 +132,44 @@ fn a_flow_that_pauses_while_it_is_judged_is_waited_for_and_proves_nothing() {
 }
 
 #[test]
+fn a_coordinator_that_stood_still_judges_by_what_is_measured_afterwards() {
+    let (mut cluster, _, plan) = planned();
+    cluster.apply(plan);
+    cluster.run_until("verifying", |c| phase(c) == Some(Phase::Verifying));
+    cluster.stand_still(Duration::from_secs(15));
+    let took = cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+#[test]
+fn switches_may_answer_a_coordinator_that_stood_still() {
+    let (mut cluster, _, plan) = planned();
+    cluster.on_the_way = |_| Vec::new();
+    cluster.apply(plan);
+    cluster.run_for(Duration::from_secs(1));
+    cluster.stand_still(Duration::from_secs(30));
+    cluster.on_the_way = |acks| acks;
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+}
+
+#[test]
+fn a_coordinator_that_stands_still_ever_again_comes_to_an_end() {
+    let (mut cluster, flows, plan) = planned();
+    cluster.apply(plan);
+    cluster.run_until("verifying", |c| phase(c) == Some(Phase::Verifying));
+    cluster.network.pause(flows[0]);
+    for _ in 0..4 {
+        assert_eq!(phase(&cluster), Some(Phase::Verifying));
+        cluster.run_for(Duration::from_secs(8));
+        cluster.stand_still(Duration::from_secs(2));
+    }
+    cluster.run_until_ended(1);
+    assert_rolled_back(&cluster);
+}
+
+#[test]
 fn a_number_is_given_to_one_plan_only() {
     let (mut cluster, flows, plan) = planned();
     cluster.network.end(moved(&cluster));

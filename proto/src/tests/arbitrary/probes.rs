@@ -86,7 +86,7 @@ fn times() -> impl Strategy<Value = Times> {
 }
 
 fn tally() -> impl Strategy<Value = Tally> {
-    let counts = any::<[u32; 13]>();
+    let counts = any::<[u32; 14]>();
     let parts = (counts, times(), stamped(), routers());
     parts.prop_map(|(counts, times, stamped, routers)| {
         let lost = Lost {
@@ -98,6 +98,7 @@ fn tally() -> impl Strategy<Value = Tally> {
             answered: counts[0],
             lost,
             refused: counts[4],
+            stalled: counts[13],
             unsent: Unsent {
                 forbidden: counts[5],
                 no_room: counts[9],
@@ -176,7 +177,7 @@ fn summary() -> impl Strategy<Value = Summary> {
     let totals = any::<[u64; 4]>();
     let parts = (
         totals,
-        any::<[u32; 9]>(),
+        any::<[u32; 10]>(),
         loss,
         spreads,
         stamped(),
@@ -190,6 +191,7 @@ fn summary() -> impl Strategy<Value = Summary> {
             lost_back: counts[1],
             loss,
             refused: counts[2],
+            stalled: counts[9],
             unsent: totals[2],
             unsent_forbidden: counts[3],
             unsent_no_room: counts[4],
