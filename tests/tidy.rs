@@ -23,6 +23,8 @@ mod settings;
 mod shapes;
 #[path = "tidy/sizes.rs"]
 mod sizes;
+#[path = "tidy/timed.rs"]
+mod timed;
 #[path = "tidy/tree.rs"]
 mod tree;
 #[path = "tidy/violation.rs"]
@@ -39,6 +41,8 @@ use violation::{Violation, assert_none};
 
 static PACKAGES: LazyLock<Vec<Package>> = LazyLock::new(tree::packages);
 static FILES: LazyLock<Vec<TextFile>> = LazyLock::new(tree::text_files);
+/// Parsed once: that takes seconds.
+static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(read_sources);
 
 fn file(path: &str) -> &'static TextFile {
     let found = FILES.iter().find(|file| file.path == path);
@@ -51,7 +55,7 @@ fn rust_files() -> impl Iterator<Item = (&'static Package, &'static TextFile)> {
     rust.filter_map(|file| Some((habits::owner(&PACKAGES, &file.path)?, file)))
 }
 
-fn sources() -> Vec<Source> {
+fn read_sources() -> Vec<Source> {
     let facts = |(owner, file): (&Package, &TextFile)| {
         let test_file = habits::is_test_file(owner, &file.path);
         let facts = scan::facts(&file.text, test_file)
@@ -92,41 +96,46 @@ fn every_class_of_findings_has_a_runbook() {
 
 #[test]
 fn no_function_is_too_long() {
-    assert_none(&sizes::long_functions(&sources()));
+    assert_none(&sizes::long_functions(&SOURCES));
 }
 
 #[test]
 fn most_functions_are_short() {
-    assert_none(&sizes::function_shape(&sources()));
+    assert_none(&sizes::function_shape(&SOURCES));
 }
 
 #[test]
 fn no_file_is_too_long() {
-    assert_none(&sizes::long_files(&sources()));
+    assert_none(&sizes::long_files(&SOURCES));
 }
 
 #[test]
 fn most_files_are_short() {
-    assert_none(&sizes::file_shape(&sources()));
+    assert_none(&sizes::file_shape(&SOURCES));
 }
 
 #[test]
 fn no_unfinished_code_no_unwrap_no_sleeping_test_no_bare_ignore() {
     let of_file = |(path, facts): &Source| -> Vec<Violation> {
-        let owner = habits::owner(&PACKAGES, path).expect("sources() takes owned files only");
+        let owner = habits::owner(&PACKAGES, path).expect("only files of packages are sources");
         habits::violations(owner, path, facts)
     };
-    assert_none(&sources().iter().flat_map(of_file).collect::<Vec<_>>());
+    assert_none(&SOURCES.iter().flat_map(of_file).collect::<Vec<_>>());
 }
 
 #[test]
 fn no_package_is_empty() {
-    assert_none(&habits::empty_packages(&PACKAGES, &sources()));
+    assert_none(&habits::empty_packages(&PACKAGES, &SOURCES));
 }
 
 #[test]
 fn every_test_target_is_run_by_a_command() {
     assert_none(&runs::violations(&PACKAGES, file("Makefile")));
+}
+
+#[test]
+fn few_tests_hang_on_real_time() {
+    assert_none(&timed::violations(&FILES));
 }
 
 #[test]

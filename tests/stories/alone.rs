@@ -15,6 +15,8 @@ use crate::play::{
 const REPAIRED_WITHIN: Duration = Duration::from_secs(5);
 /// What two flows cannot both have on one uplink of 200 Mb/s.
 const ALONE_MBPS: f64 = 150.0;
+/// The most that the slower one can have there.
+const SHARED_MBPS: f64 = 100.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
@@ -76,12 +78,16 @@ fn repaired_at(job: &Job) -> Duration {
     Duration::from_secs_f64(first.at_ms / 1e3)
 }
 
-/// The rate of the slowest flow while they collided: after they have begun, before the repair.
+/// The rate of the slowest flow while they collided: after they have begun, before the repair. Where that came too
+/// soon to see any, the most that it can have been.
 fn slowest_before(job: &Job, repaired: Duration) -> f64 {
     let began_ms = 1000.0;
     let ended_ms = repaired.as_secs_f64() * 1e3 - 750.0;
     let during = |progress: &Progress| (began_ms..ended_ms).contains(&progress.at_ms);
     let rates: Vec<_> = job.progress().into_iter().filter(during).collect();
     let sum: f64 = rates.iter().map(Progress::slowest_mbps).sum();
-    sum / rates.len() as f64
+    match rates.len() {
+        0 => SHARED_MBPS,
+        count => sum / count as f64,
+    }
 }

@@ -2,6 +2,7 @@
 //! would be slower for it they carry again.
 
 use std::fs;
+use std::time::Duration;
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{FlowOutcome, Outcome};
@@ -45,8 +46,15 @@ pub(crate) fn carried(stage: &Stage, job: &mut Job) -> u64 {
     let count = |(node, to)| sent_bytes(stage, node, to);
     let sum = || ends.into_iter().map(count).sum::<u64>();
     let before = sum();
-    must(job.watch(LOOK));
+    watched(job, LOOK);
     sum() - before
+}
+
+/// Lets it go on for a while. Of a job that stands still, no link would carry anything.
+pub(crate) fn watched(job: &mut Job, duration: Duration) {
+    let seen = must(job.watch(duration));
+    let sends = seen.iter().any(|progress| progress.slowest_mbps() > 0.0);
+    assert!(sends, "the job stands still: {seen:#?}");
 }
 
 pub(crate) fn sends(stage: &Stage, name: &str) -> Job {

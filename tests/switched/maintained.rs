@@ -12,6 +12,7 @@ use reweave_common::operator::{MaintenanceStage, MaintenanceStatus};
 use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
 use serde::Deserialize;
 
+use crate::drained::watched;
 use crate::needs::{Need, trial};
 use crate::play::{LONGEST_STALL_MS, must};
 use crate::scene::{leaf_spine, led, sent_bytes};
@@ -222,7 +223,7 @@ fn carried(stage: &Stage, job: &mut Job) -> u64 {
             .sum::<u64>()
     };
     let before = sum();
-    must(job.watch(A_LOOK));
+    watched(job, A_LOOK);
     sum() - before
 }
 
