@@ -1,15 +1,9 @@
 //! Many lives in trouble. Each is one seed.
-//!
-//! `REWEAVE_SEED=N` plays that one alone; `REWEAVE_SEEDS=COUNT` plays so many.
 
 use std::collections::BTreeSet;
-use std::env;
-use std::num::NonZero;
-use std::panic::{catch_unwind, resume_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::thread;
 use std::time::{Duration, Instant};
+
+use reweave_tests::world::seeds::{number, play_all, sample};
 
 use crate::client::History;
 use crate::judging::Register;
@@ -17,8 +11,9 @@ use crate::linear::{Event, judge};
 use crate::machine::{Answer, Op};
 use crate::trouble::{Life, Trouble};
 
-/// So many in every run of the tests.
-const SEEDS: u64 = 1000;
+const FIRST: u64 = 73;
+/// By these mistakes were found.
+const FOUND: [u64; 2] = [413, 1739];
 const OPERATIONS: u64 = 5000;
 const TROUBLED: Duration = Duration::from_secs(3);
 
@@ -27,23 +22,10 @@ fn whatever_goes_wrong_the_laws_hold() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{:?}", live(seed));
     }
-    let (began, count) = (Instant::now(), number("REWEAVE_SEEDS").unwrap_or(SEEDS));
-    let (next, sum) = (AtomicU64::new(0), Mutex::new(Life::default()));
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(seed) = Some(next.fetch_add(1, SeqCst)).filter(|seed| *seed < count)
-                {
-                    let life = telling_how_to_see_it_again(seed);
-                    add(&mut sum.lock().expect("nobody died with it"), &life);
-                }
-            });
-        }
-    });
-    let sum = sum.into_inner().expect("nobody died with it");
-    let seconds = began.elapsed().as_secs_f64();
-    eprintln!("{count} seeds in {seconds:.1} s: {sum:?}");
+    let seeds = sample(FIRST, &FOUND);
+    let (count, mut sum) = (seeds.len() as u64, Life::default());
+    play_all(&seeds, live, |life| add(&mut sum, &life));
+    eprintln!("{sum:?}");
     assert!(
         sum.killed > count / 2 && sum.restored > 0 && sum.replaced > 0,
         "{sum:?}"
@@ -71,17 +53,6 @@ fn a_long_history_is_linearizable() {
     assert_linearizable(&cluster.history);
     let seconds = began.elapsed().as_secs_f64();
     eprintln!("{count} operations in {seconds:.1} s: {life:?}");
-}
-
-fn number(name: &str) -> Option<u64> {
-    env::var(name).ok()?.parse().ok()
-}
-
-fn telling_how_to_see_it_again(seed: u64) -> Life {
-    catch_unwind(|| live(seed)).unwrap_or_else(|panic| {
-        eprintln!("to see it again: REWEAVE_SEED={seed} cargo test --test replication seeds");
-        resume_unwind(panic)
-    })
 }
 
 fn live(seed: u64) -> Life {

@@ -6,15 +6,16 @@ use std::time::Duration;
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::OpticalId;
 use reweave_tests::world::chance::Chance;
+use reweave_tests::world::seeds::{number, sample};
 use reweave_tests::world::wire::Weather;
 
 use crate::drawn::{self, some_circuits};
 use crate::faults::{Fault, plague};
 use crate::seeds::tally;
-use crate::troubled::{number, play_all};
+use crate::troubled::play_all;
 use crate::world::World;
 
-const SEEDS: u64 = 60;
+const FIRST: u64 = 20;
 const TROUBLED: Duration = Duration::from_secs(7);
 /// As many people as want something while another plan is on its way.
 const WISHES: usize = 4;
@@ -85,15 +86,18 @@ fn plans_go_side_by_side_where_they_share_nothing_whatever_goes_wrong() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{}", live(seed, Weather::FOUL).journal());
     }
-    let count = number("REWEAVE_SEEDS").unwrap_or(SEEDS);
-    let sum = play_all(count, |seed| tally(Some(live(seed, Weather::FOUL))));
+    let seeds = sample(FIRST, &[]);
+    let count = seeds.len() as u64;
+    let sum = play_all(&seeds, |seed| tally(Some(live(seed, Weather::FOUL))));
     let both = sum.kept > count / 4 && sum.taken_back > count / 8;
     assert!(both && sum.beside > count / 4, "little was tried: {sum:?}");
 }
 
 #[test]
 fn in_fair_weather_both_are_kept() {
-    let sum = play_all(10, |seed| tally(Some(live(seed, Weather::FAIR))));
+    let sum = play_all(&Vec::from_iter(0..10), |seed| {
+        tally(Some(live(seed, Weather::FAIR)))
+    });
     assert!(
         sum.kept >= 20 && sum.taken_back == 0 && sum.beside > 5,
         "{sum:?}"

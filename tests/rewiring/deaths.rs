@@ -6,11 +6,11 @@ use std::time::Duration;
 use reweave_common::instruction::Token;
 use reweave_core::{Change, Outcome};
 use reweave_tests::world::coordinator::{Death, Guest};
+use reweave_tests::world::seeds::number;
 
 use crate::device::Ailment;
 use crate::drawn::{self, some_circuits, some_fabric, some_tables};
 use crate::seeds::is_over;
-use crate::troubled::number;
 use crate::world::World;
 
 /// From the end of all trouble, whoever died included.

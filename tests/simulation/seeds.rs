@@ -1,14 +1,7 @@
 //! Many worlds in which much goes wrong: lines are slow and forgetful, processes die, switches
-//! refuse, jobs come and go. Each is one seed.
-//!
-//! `REWEAVE_SEED=N` plays that one alone and prints its journal; `REWEAVE_SEEDS=COUNT` plays so many.
+//! refuse, jobs come and go. Each is one seed; one that is played alone prints its journal.
 
-use std::num::NonZero;
-use std::panic::{catch_unwind, resume_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reweave_common::ids::Rank;
 use reweave_common::operator::Mode;
@@ -19,13 +12,13 @@ use reweave_core::Policy;
 use reweave_tests::world::World;
 use reweave_tests::world::chance::Chance;
 use reweave_tests::world::faults::{Fault, plague};
+use reweave_tests::world::seeds::{number, play_all, sample};
 use reweave_tests::world::wire::Weather;
 
 use crate::fabrics::some_fabric;
 use crate::scene::{demo, policy};
 
-/// So many in every run of the tests.
-const SEEDS: u64 = 100;
+const FIRST: u64 = 15;
 const TROUBLED: Duration = Duration::from_secs(40);
 /// Shorter than usual, so that more happens.
 const COOL_DOWN: Duration = Duration::from_secs(2);
@@ -35,33 +28,10 @@ fn whatever_goes_wrong_the_laws_hold() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{}", live(seed).journal());
     }
-    let (began, count) = (Instant::now(), number("REWEAVE_SEEDS").unwrap_or(SEEDS));
-    let (next, sum) = (AtomicU64::new(0), Mutex::new(Sum::default()));
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(seed) = Some(next.fetch_add(1, SeqCst)).filter(|seed| *seed < count)
-                {
-                    let world = telling_how_to_see_it_again(seed);
-                    sum.lock().expect("nobody died with it").add(&world);
-                }
-            });
-        }
-    });
-    let sum = sum.into_inner().expect("nobody died with it");
-    eprintln!(
-        "{count} seeds in {:.1} s: {sum:?}",
-        began.elapsed().as_secs_f64()
-    );
+    let mut sum = Sum::default();
+    play_all(&sample(FIRST, &[]), live, |world| sum.add(&world));
+    eprintln!("{sum:?}");
     assert!(sum.kept > 0 && sum.taken_back > 0, "nothing was tried");
-}
-
-fn telling_how_to_see_it_again(seed: u64) -> World {
-    catch_unwind(|| live(seed)).unwrap_or_else(|panic| {
-        eprintln!("to see it again: REWEAVE_SEED={seed} cargo test --test simulation seeds");
-        resume_unwind(panic)
-    })
 }
 
 /// What was seen in all worlds.
@@ -82,12 +52,6 @@ impl Sum {
         self.kept += world.laws.looks.kept;
         self.taken_back += world.laws.looks.taken_back;
     }
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let value = std::env::var(variable).ok()?;
-    let number = value.parse();
-    Some(number.unwrap_or_else(|_| panic!("{variable} is a number, not {value:?}")))
 }
 
 /// A world that is troubled for a while and then comes to rest.

@@ -27,6 +27,7 @@ pub mod leaders;
 mod leading;
 pub mod network;
 pub mod schedule;
+pub mod seeds;
 mod serving;
 mod traffic;
 pub mod wire;

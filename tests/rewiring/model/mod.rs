@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use reweave_tests::world::seeds::number;
 use stateright::{Checker, Model, Property};
 
-use crate::troubled::number;
 use scene::{Act, Budget, Rewired, Scene};
 
 /// Longer than any run takes from anywhere, once nothing goes wrong any more.

@@ -1,0 +1,81 @@
+//! Which lives a test plays, and all of them at once, on all processors.
+//!
+//! In `make test` half of them are always the same, and half are others for every commit. `REWEAVE_SEEDS=COUNT` plays the seeds below that; `REWEAVE_SEED=N` plays that one alone.
+
+use std::env;
+use std::iter::repeat_with;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::Instant;
+
+use super::chance::Chance;
+
+/// Others have no more digits, so that they can be typed.
+const MOST_DRAWN: usize = 1_000_000;
+
+/// What an environment variable is set to.
+pub fn number(variable: &str) -> Option<u64> {
+    let value = env::var(variable).ok()?;
+    let number = value.parse();
+    Some(number.unwrap_or_else(|_| panic!("{variable} is a number, not {value:?}")))
+}
+
+/// The first ones, those by which mistakes were found, and as many others, which this commit draws.
+pub fn sample(first: u64, found: &[u64]) -> Vec<u64> {
+    if let Some(count) = number("REWEAVE_SEEDS") {
+        return (0..count).collect();
+    }
+    let mut seeds: Vec<_> = (0..first).chain(found.iter().copied()).collect();
+    let mut chance = Chance::of(head());
+    seeds.extend(repeat_with(|| chance.below(MOST_DRAWN) as u64).take(seeds.len()));
+    seeds
+}
+
+/// The commit that is checked out, or that CI builds elsewhere; 0 in a tree without history.
+fn head() -> u64 {
+    let text = env::var("REWEAVE_COMMIT").unwrap_or_else(|_| {
+        let mut ask = Command::new("git");
+        ask.args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "HEAD"]);
+        let answer = ask.output().map(|it| it.stdout).unwrap_or_default();
+        String::from_utf8_lossy(&answer).into_owned()
+    });
+    let digits = text.get(..15).unwrap_or_default();
+    u64::from_str_radix(digits, 16).unwrap_or(0)
+}
+
+/// Lives all of them, and hands what was seen in each to `add`. Those that break a law are named in the end.
+pub fn play_all<T>(seeds: &[u64], live: impl Fn(u64) -> T + Sync, add: impl FnMut(T) + Send) {
+    let (began, next) = (Instant::now(), AtomicUsize::new(0));
+    let (add, broken) = (Mutex::new(add), Mutex::new(Vec::new()));
+    let play = || {
+        while let Some(&seed) = seeds.get(next.fetch_add(1, SeqCst)) {
+            match catch_unwind(AssertUnwindSafe(|| live(seed))) {
+                Ok(seen) => (add.lock().expect("adding breaks nothing"))(seen),
+                Err(_) => broken.lock().expect("naming breaks nothing").push(seed),
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(play);
+        }
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    eprintln!("{} seeds in {seconds:.1} s", seeds.len());
+    let broken = broken.into_inner().expect("naming breaks nothing");
+    // The runner calls a test's thread as it calls the test.
+    let caller = thread::current();
+    let test = caller.name().unwrap_or_default();
+    assert!(
+        broken.is_empty(),
+        "{} of {} seeds broke a law: {broken:?}; REWEAVE_SEED={} and {test} play one again",
+        broken.len(),
+        seeds.len(),
+        broken[0],
+    );
+}
