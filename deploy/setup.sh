@@ -45,7 +45,7 @@ require_apt() { # words that name what is missing, packages...
 }
 
 apt_install() {
-    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get --quiet)
+    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get --quiet --option Acquire::Retries=5)
     as_root "${apt[@]}" update >&2
     # --no-remove: what stands in the way is for a person to decide.
     as_root "${apt[@]}" install --yes --no-remove --no-install-recommends "$@" >&2 ||

@@ -14,6 +14,8 @@ use std::time::Instant;
 
 use super::chance::Chance;
 
+/// Whoever breaks a law so often has broken it for good.
+const ENOUGH_BROKEN: usize = 10;
 /// Others have no more digits, so that they can be typed.
 const MOST_DRAWN: usize = 1_000_000;
 
@@ -51,8 +53,11 @@ fn head() -> u64 {
 pub fn play_all<T>(seeds: &[u64], live: impl Fn(u64) -> T + Sync, add: impl FnMut(T) + Send) {
     let (began, next) = (Instant::now(), AtomicUsize::new(0));
     let (add, broken) = (Mutex::new(add), Mutex::new(Vec::new()));
+    let is_enough = || broken.lock().expect("naming breaks nothing").len() >= ENOUGH_BROKEN;
     let play = || {
-        while let Some(&seed) = seeds.get(next.fetch_add(1, SeqCst)) {
+        while let Some(&seed) = seeds.get(next.fetch_add(1, SeqCst))
+            && !is_enough()
+        {
             match catch_unwind(AssertUnwindSafe(|| live(seed))) {
                 Ok(seen) => (add.lock().expect("adding breaks nothing"))(seen),
                 Err(_) => broken.lock().expect("naming breaks nothing").push(seed),
@@ -73,9 +78,7 @@ pub fn play_all<T>(seeds: &[u64], live: impl Fn(u64) -> T + Sync, add: impl FnMu
     let test = caller.name().unwrap_or_default();
     assert!(
         broken.is_empty(),
-        "{} of {} seeds broke a law: {broken:?}; REWEAVE_SEED={} and {test} play one again",
-        broken.len(),
-        seeds.len(),
+        "seeds broke a law: {broken:?}; REWEAVE_SEED={} and {test} play one again",
         broken[0],
     );
 }
