@@ -61,11 +61,11 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	@deploy/setup.sh build checks lab peers fuzz page
 	$(LINTED)
 	source deploy/stage.sh 13
-	REWEAVE_OPERATIONS=100000 stage history some cargo test --locked --workspace --test replication a_long_history
+	REWEAVE_OPERATIONS=100000 stage history require_tests cargo test --locked --workspace --test replication a_long_history
 	stage build $(PROGRAMS)
-	for plan in $(SLOW_PLANS); do stage $${plan##*:} some cargo test --locked --workspace --test reference $$plan; done
+	for plan in $(SLOW_PLANS); do stage $${plan##*:} require_tests cargo test --locked --workspace --test reference $$plan; done
 	stage lab   deploy/again.sh cargo test --locked --workspace $(IN_LAB) -- $(LAB_TESTS:%=--test %) --test system --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
-	for part in $(SLOW_KERNEL_TESTS); do stage $${part%%:*} some cargo test --locked --workspace $(IN_LAB) --test kernel $$part; done
+	for part in $(SLOW_KERNEL_TESTS); do stage $${part%%:*} require_tests cargo test --locked --workspace $(IN_LAB) --test kernel $$part; done
 	stage fuzzers tests/fuzz/run.sh 0
 	stage fuzz  tests/fuzz/run.sh 2
 	finish
@@ -131,9 +131,9 @@ test-peers: ## Holds our crates against deny.toml, and what is kept, exchanged a
 	stage readers readers
 	stage server  cargo install --locked --quiet --root $(PEERS) --target-dir $(PEERS)/target s3s-fs@0.14.1 --features binary
 	REWEAVE_S3_SERVER=$(PEERS)/bin/s3s-fs stage s3 cargo test --locked --package reweave-cli --features s3 --test s3
-	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage parquet some cargo test --locked --package reweave-history --lib -- --ignored
-	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage traces some cargo test --locked --package reweave-coordinator --bins published_protocol -- --ignored
-	REWEAVE_API_TOOLS=$(PEERS)/python/bin stage api some cargo test --locked --package reweave-coordinator --test strangers -- --ignored
+	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage parquet require_tests cargo test --locked --package reweave-history --lib -- --ignored
+	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage traces require_tests cargo test --locked --package reweave-coordinator --bins published_protocol -- --ignored
+	REWEAVE_API_TOOLS=$(PEERS)/python/bin stage api require_tests cargo test --locked --package reweave-coordinator --test strangers -- --ignored
 	stage build     $(PROGRAMS)
 	stage launchers cargo test --locked --workspace $(IN_LAB) --test launchers
 	stage foretold  cargo test --locked --workspace $(IN_LAB) --test foretold -- --nocapture
@@ -170,23 +170,23 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	echo "PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED tries these cases again"
 	PROPTEST_CASES=2560 stage properties cargo test --locked --release --workspace --lib
 	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation --test rewiring
-	REWEAVE_OPERATIONS=1000000 stage history some cargo test --locked --release --workspace --test replication a_long_history
-	stage courses some cargo test --locked --release --package reweave-core --lib -- --ignored course::tests
-	REWEAVE_DEATHS=20 stage deaths some cargo test --locked --release --workspace --test rewiring deaths
+	REWEAVE_OPERATIONS=1000000 stage history require_tests cargo test --locked --release --workspace --test replication a_long_history
+	stage courses require_tests cargo test --locked --release --package reweave-core --lib -- --ignored course::tests
+	REWEAVE_DEATHS=20 stage deaths require_tests cargo test --locked --release --workspace --test rewiring deaths
 	REWEAVE_WALKS=50000 REWEAVE_CRASHES=1 REWEAVE_MISHAPS=1 stage four cargo test --locked --release --workspace --test rewiring -- model::among model::walks
-	REWEAVE_CRASHES=2 REWEAVE_MISHAPS=2 stage two some cargo test --locked --release --workspace --test rewiring model::between
+	REWEAVE_CRASHES=2 REWEAVE_MISHAPS=2 stage two require_tests cargo test --locked --release --workspace --test rewiring model::between
 	stage planted tests/planted/run.sh
-	stage clean some cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
-	stage pairs some cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_host_whose_link_is_narrow
-	stage slower some cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_link_that_becomes_slower
-	stage ranks some cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored open_mpi_is_faster
-	stage rests some cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored jobs_that_rest
-	REWEAVE_RECONFIGURATIONS=1000 stage circuits some cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
-	stage killed some cargo test --locked --workspace $(IN_LAB) --test circuits -- --ignored killed_at_each_record
+	stage clean require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
+	stage pairs require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_host_whose_link_is_narrow
+	stage slower require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_link_that_becomes_slower
+	stage ranks require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored open_mpi_is_faster
+	stage rests require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored jobs_that_rest
+	REWEAVE_RECONFIGURATIONS=1000 stage circuits require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
+	stage killed require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- --ignored killed_at_each_record
 	stage helper cargo build --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
 	stage programs $(PROGRAMS)
-	REWEAVE_REROUTES=50 stage rdma some cargo test --locked --workspace $(IN_LAB) --test rdma -- outlives
-	REWEAVE_ALONE_S=600 stage alone some cargo test --locked --workspace $(IN_LAB) --test circuits -- without_a_coordinator
+	REWEAVE_REROUTES=50 stage rdma require_tests cargo test --locked --workspace $(IN_LAB) --test rdma -- outlives
+	REWEAVE_ALONE_S=600 stage alone require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- without_a_coordinator
 	stage demo cargo test --locked --workspace $(IN_LAB) --test demo
 	finish
 

@@ -26,10 +26,10 @@ stage() {
     fi
 }
 
-# Runs tests that a word picks, of which one at least must have passed: a word that picks none would be green.
+# Runs cargo test with a filter, and fails where the filter matched no test.
 #
-#     stage frr some cargo test --test kernel frr
-some() {
+#     stage frr require_tests cargo test --test kernel frr
+require_tests() {
     local said outcome=0
     said=$(mktemp)
     { "$@" 2>&1 || outcome=$?; } > >(tee "$said")

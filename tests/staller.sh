@@ -1,31 +1,34 @@
 #!/usr/bin/env bash
-# Runs a command on a machine that is as bad as machines get: one processor is kept busy, and every half minute all
-# processes of the command, whatever session, namespace or parent they have by then, stand still for three seconds.
-# What is right on such a machine does not hang on its clock.
+# Runs a command under load: one core is kept busy, and every 30 s all processes of the command get SIGSTOP for 3 s,
+# whatever session, namespace or parent they have by then. A correct test does not depend on the clock of such a machine.
 #
 #     tests/staller.sh .ci/run          # as root, who may stop all of them
 #
-# Its last line says how often all stood still. The exit code is the command's.
+# The last line counts the stalls. The exit code is the command's.
 set -euo pipefail
 
 between_s=27
-still_s=3
+stall_s=3
 
-# The command's processes inherit this, and nothing that is begun here does.
+# Inherited by all processes of the command, and by none of this script.
 mark="REWEAVE_STALLED_BY=$$"
 
-# Those that run. One that a test itself has stopped is left to that test.
-running() {
-    local environ state
+marked() {
     grep --files-with-matches --null-data --line-regexp --fixed-strings "$mark" /proc/[0-9]*/environ 2>/dev/null |
-        while IFS=/ read -r _ _ process _; do
-            state=$(sed 's/.*) //' "/proc/$process/stat" 2>/dev/null) || continue
-            [[ $state == [TtZ]* ]] || echo "$process"
-        done
+        cut --delimiter=/ --fields=3
 }
 
-# Twice, for those that were begun while others were being stopped.
-stand_still() {
+# Processes that a test has stopped itself stay as they are.
+running() {
+    local process state
+    marked | while read -r process; do
+        state=$(sed 's/.*) //' "/proc/$process/stat" 2>/dev/null) || continue
+        [[ $state == [TtZ]* ]] || echo "$process"
+    done
+}
+
+# Two passes: processes may be started during the first.
+stall() {
     local stopped=() more
     for _ in 1 2; do
         mapfile -t more < <(running)
@@ -33,7 +36,7 @@ stand_still() {
         kill -STOP "${more[@]}" 2>/dev/null || true
         stopped+=("${more[@]}")
     done
-    sleep "$still_s"
+    sleep "$stall_s"
     ((${#stopped[@]} == 0)) || kill -CONT "${stopped[@]}" 2>/dev/null || true
 }
 
@@ -42,20 +45,19 @@ env "$mark" "$@" &
 command=$!
 (while :; do :; done) &
 hog=$!
-(while sleep "$between_s"; do stand_still; echo >>"$count"; done) &
+(while sleep "$between_s"; do stall; echo >>"$count"; done) &
 stalls=$!
 
-# Not in the middle of a stall, or the command would stand still for good.
+# This script may end during a stall.
 finish() {
-    kill "$hog" 2>/dev/null || true
-    kill "$stalls" 2>/dev/null || true
-    mapfile -t stopped < <(grep --files-with-matches --null-data --line-regexp --fixed-strings "$mark" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3)
-    ((${#stopped[@]} == 0)) || kill -CONT "${stopped[@]}" 2>/dev/null || true
+    kill "$hog" "$stalls" 2>/dev/null || true
+    mapfile -t left < <(marked)
+    ((${#left[@]} == 0)) || kill -CONT "${left[@]}" 2>/dev/null || true
     rm -f "$count"
 }
 trap finish EXIT
 
 status=0
 wait "$command" || status=$?
-echo "staller: all stood still $(wc -l <"$count") times, for $still_s s each"
+echo "staller: $(wc -l <"$count") stalls of $stall_s s"
 exit "$status"

@@ -41,8 +41,8 @@ use violation::{Violation, assert_none};
 
 static PACKAGES: LazyLock<Vec<Package>> = LazyLock::new(tree::packages);
 static FILES: LazyLock<Vec<TextFile>> = LazyLock::new(tree::text_files);
-/// Parsed once: that takes seconds.
-static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(read_sources);
+/// Parsing takes 3 s.
+static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(parse_sources);
 
 fn file(path: &str) -> &'static TextFile {
     let found = FILES.iter().find(|file| file.path == path);
@@ -55,7 +55,7 @@ fn rust_files() -> impl Iterator<Item = (&'static Package, &'static TextFile)> {
     rust.filter_map(|file| Some((habits::owner(&PACKAGES, &file.path)?, file)))
 }
 
-fn read_sources() -> Vec<Source> {
+fn parse_sources() -> Vec<Source> {
     let facts = |(owner, file): (&Package, &TextFile)| {
         let test_file = habits::is_test_file(owner, &file.path);
         let facts = scan::facts(&file.text, test_file)
@@ -134,7 +134,7 @@ fn every_test_target_is_run_by_a_command() {
 }
 
 #[test]
-fn few_tests_hang_on_real_time() {
+fn only_few_timed_tests_may_retry() {
     assert_none(&timed::violations(&FILES));
 }
 

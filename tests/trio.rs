@@ -34,7 +34,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// Those who are silent are waited for three times before a leader is given up: 3 s where nothing else runs.
 const SOON: Duration = Duration::from_secs(5);
 
-const SHUT_OUT_WITHIN: Duration = Duration::from_secs(5);
+const REVOCATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 const VIEWERS: [&str; 3] = ["vic", "eve", "mal"];
 
@@ -371,7 +371,7 @@ fn a_leader_that_stood_still_finds_that_another_leads() {
 }
 
 #[test]
-fn timed_one_of_three_decides_nothing_and_says_so_and_two_go_on() {
+fn timed_minority_reports_missing_quorum() {
     let mut trio = Trio::started();
     let (first, term) = trio.leader_after(0);
     let others: Vec<_> = (0..3).filter(|&other| other != first).collect();
@@ -542,13 +542,13 @@ fn shut_out_after(trio: &Trio, viewer: &str) -> Duration {
 
 /// Whoever leads, and whoever does not: nobody talks to somebody who is shut out.
 #[test]
-fn timed_all_three_shut_a_member_out_within_five_seconds() {
+fn timed_revocation_reaches_all_coordinators() {
     let trio = Trio::started();
     trio.leader_after(0);
     trio.answers();
     trio.signers_are_known();
     let mut viewers = VIEWERS.iter();
-    timed("all three shut a viewer out", SHUT_OUT_WITHIN, || {
+    timed("all three shut a viewer out", REVOCATION_TIMEOUT, || {
         shut_out_after(&trio, viewers.next().expect("one for each try"))
     });
     for (node, is_known) in [("h0", true), ("h00", false)] {

@@ -41,6 +41,7 @@ pub mod routes;
 pub mod sample;
 pub mod scenario;
 pub mod snapshot;
+pub mod stall;
 pub mod timings;
 pub mod traffic;
 pub mod tree;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use reweave_tests::world::seeds::{number, play_all, sample};
+use reweave_tests::world::seeds::{number, play_all, sample_seeds};
 
 use crate::client::History;
 use crate::judging::Register;
@@ -11,9 +11,9 @@ use crate::linear::{Event, judge};
 use crate::machine::{Answer, Op};
 use crate::trouble::{Life, Trouble};
 
-const FIRST: u64 = 73;
-/// By these mistakes were found.
-const FOUND: [u64; 2] = [413, 1739];
+const FIRST_SEEDS: u64 = 73;
+/// Seeds that found mistakes.
+const REGRESSION_SEEDS: [u64; 2] = [413, 1739];
 const OPERATIONS: u64 = 5000;
 const TROUBLED: Duration = Duration::from_secs(3);
 
@@ -22,7 +22,7 @@ fn whatever_goes_wrong_the_laws_hold() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{:?}", live(seed));
     }
-    let seeds = sample(FIRST, &FOUND);
+    let seeds = sample_seeds(FIRST_SEEDS, &REGRESSION_SEEDS);
     let (count, mut sum) = (seeds.len() as u64, Life::default());
     play_all(&seeds, live, |life| add(&mut sum, &life));
     eprintln!("{sum:?}");

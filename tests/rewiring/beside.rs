@@ -6,7 +6,7 @@ use std::time::Duration;
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::OpticalId;
 use reweave_tests::world::chance::Chance;
-use reweave_tests::world::seeds::{number, sample};
+use reweave_tests::world::seeds::{number, sample_seeds};
 use reweave_tests::world::wire::Weather;
 
 use crate::drawn::{self, some_circuits};
@@ -15,7 +15,7 @@ use crate::seeds::tally;
 use crate::troubled::play_all;
 use crate::world::World;
 
-const FIRST: u64 = 20;
+const FIRST_SEEDS: u64 = 20;
 const TROUBLED: Duration = Duration::from_secs(7);
 /// As many people as want something while another plan is on its way.
 const WISHES: usize = 4;
@@ -86,7 +86,7 @@ fn plans_go_side_by_side_where_they_share_nothing_whatever_goes_wrong() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{}", live(seed, Weather::FOUL).journal());
     }
-    let seeds = sample(FIRST, &[]);
+    let seeds = sample_seeds(FIRST_SEEDS, &[]);
     let count = seeds.len() as u64;
     let sum = play_all(&seeds, |seed| tally(Some(live(seed, Weather::FOUL))));
     let both = sum.kept > count / 4 && sum.taken_back > count / 8;

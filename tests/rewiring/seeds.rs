@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reweave_core::Outcome;
 use reweave_tests::world::chance::Chance;
-use reweave_tests::world::seeds::{number, sample};
+use reweave_tests::world::seeds::{number, sample_seeds};
 use reweave_tests::world::wire::Weather;
 
 use crate::drawn::{self, some_circuits, some_fabric, some_tables};
@@ -13,9 +13,9 @@ use crate::faults::{Fault, plague};
 use crate::troubled::{Tally, play_all};
 use crate::world::World;
 
-const FIRST: u64 = 73;
-/// By these mistakes were found.
-const FOUND: [u64; 2] = [413, 1739];
+const FIRST_SEEDS: u64 = 73;
+/// Seeds that found mistakes.
+const REGRESSION_SEEDS: [u64; 2] = [413, 1739];
 const PLANS: usize = 2;
 const TROUBLED: Duration = Duration::from_secs(7);
 
@@ -25,7 +25,7 @@ fn whatever_goes_wrong_the_laws_hold() {
         let world = live(seed, Weather::FOUL).expect("a fabric that hangs together");
         return eprintln!("{}", world.journal());
     }
-    let seeds = sample(FIRST, &FOUND);
+    let seeds = sample_seeds(FIRST_SEEDS, &REGRESSION_SEEDS);
     let count = seeds.len() as u64;
     let sum = play_all(&seeds, |seed| tally(live(seed, Weather::FOUL)));
     assert!(

@@ -12,13 +12,13 @@ use reweave_core::Policy;
 use reweave_tests::world::World;
 use reweave_tests::world::chance::Chance;
 use reweave_tests::world::faults::{Fault, plague};
-use reweave_tests::world::seeds::{number, play_all, sample};
+use reweave_tests::world::seeds::{number, play_all, sample_seeds};
 use reweave_tests::world::wire::Weather;
 
 use crate::fabrics::some_fabric;
 use crate::scene::{demo, policy};
 
-const FIRST: u64 = 15;
+const FIRST_SEEDS: u64 = 15;
 const TROUBLED: Duration = Duration::from_secs(40);
 /// Shorter than usual, so that more happens.
 const COOL_DOWN: Duration = Duration::from_secs(2);
@@ -29,7 +29,9 @@ fn whatever_goes_wrong_the_laws_hold() {
         return eprintln!("{}", live(seed).journal());
     }
     let mut sum = Sum::default();
-    play_all(&sample(FIRST, &[]), live, |world| sum.add(&world));
+    play_all(&sample_seeds(FIRST_SEEDS, &[]), live, |world| {
+        sum.add(&world)
+    });
     eprintln!("{sum:?}");
     assert!(sum.kept > 0 && sum.taken_back > 0, "nothing was tried");
 }

@@ -15,8 +15,8 @@ use crate::play::{
 const REPAIRED_WITHIN: Duration = Duration::from_secs(5);
 /// What two flows cannot both have on one uplink of 200 Mb/s.
 const ALONE_MBPS: f64 = 150.0;
-/// The most that the slower one can have there.
-const SHARED_MBPS: f64 = 100.0;
+/// Upper bound of the slower of two flows on it.
+const HALF_UPLINK_MBPS: f64 = 100.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
@@ -87,7 +87,7 @@ fn slowest_before(job: &Job, repaired: Duration) -> f64 {
     let rates: Vec<_> = job.progress().into_iter().filter(during).collect();
     let sum: f64 = rates.iter().map(Progress::slowest_mbps).sum();
     match rates.len() {
-        0 => SHARED_MBPS,
+        0 => HALF_UPLINK_MBPS,
         count => sum / count as f64,
     }
 }

@@ -1,37 +1,45 @@
-//! Tests of limits in real time: they alone may run again, so there are few of them, and their names say so.
+//! Only tests of wall-clock limits may retry: they are named `timed_...`, and their number is limited.
 
 use crate::tree::TextFile;
 use crate::violation::Violation;
 
 /// The number may only fall.
-const MOST: usize = 25;
-/// As a function, and as the name of a trial.
-const NAMED: [&str; 2] = ["fn timed_", "\"timed_"];
-/// How such a test is judged.
-const JUDGED: &str = "timed::timed;";
-const JUDGE: &str = "tests/lab/tests/support/timed.rs";
+const MAX_TIMED_TESTS: usize = 25;
+/// A test function, and the name of a libtest-mimic trial.
+const TIMED_NAMES: [&str; 2] = ["fn timed_", "\"timed_"];
+const TIMED_IMPORT: &str = "timed::timed;";
+const TIMED_HELPER: &str = "tests/lab/tests/support/timed.rs";
 
 pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {
     let sources = || files.iter().filter(|file| is_test(&file.path));
-    let count: usize = sources().map(|file| named(&file.text)).sum();
-    let too_many = (count > MOST).then(|| {
-        let what = format!("{count} tests hang on real time, where {MOST} may");
-        Violation::new(JUDGE, 1, what, "judge by facts, or by the order of events")
+    let count: usize = sources().map(|file| count_timed(&file.text)).sum();
+    let too_many = (count > MAX_TIMED_TESTS).then(|| {
+        let what = format!("{count} tests judge wall-clock time, limit {MAX_TIMED_TESTS}");
+        Violation::new(
+            TIMED_HELPER,
+            1,
+            what,
+            "judge by facts, or by the order of events",
+        )
     });
-    let unnamed = sources().filter(|file| file.text.contains(JUDGED) && named(&file.text) == 0);
+    let unnamed =
+        sources().filter(|file| file.text.contains(TIMED_IMPORT) && count_timed(&file.text) == 0);
     let unnamed = unnamed.map(|file| {
-        let what = "a test that may run again has a name that does not say so";
-        Violation::new(&file.path, 1, what, "call it timed_...")
+        let what = "a test that retries is not named timed_...";
+        Violation::new(&file.path, 1, what, "rename it to timed_...")
     });
     too_many.into_iter().chain(unnamed).collect()
 }
 
 fn is_test(path: &str) -> bool {
-    path.ends_with(".rs") && path != JUDGE && !path.starts_with("tests/tidy")
+    path.ends_with(".rs") && path != TIMED_HELPER && !path.starts_with("tests/tidy")
 }
 
-fn named(text: &str) -> usize {
-    NAMED.iter().map(|name| text.matches(name).count()).sum()
+fn count_timed(text: &str) -> usize {
+    TIMED_NAMES
+        .iter()
+        .map(|name| text.matches(name).count())
+        .sum()
 }
 
 #[cfg(test)]
@@ -47,17 +55,17 @@ mod tests {
     }
 
     #[test]
-    fn few_tests_that_say_so_may_hang_on_real_time() {
+    fn number_of_timed_tests_is_limited() {
         let test =
             "#[test]\nfn timed_it_answers_soon() {\n    timed(\"an answer\", SOON, asked);\n}\n";
-        assert_eq!(found(&vec![test.to_owned(); MOST]), 0);
-        assert_eq!(found(&vec![test.to_owned(); MOST + 1]), 1);
+        assert_eq!(found(&vec![test.to_owned(); MAX_TIMED_TESTS]), 0);
+        assert_eq!(found(&vec![test.to_owned(); MAX_TIMED_TESTS + 1]), 1);
         let trial = "trial(\"timed_it_answers_soon\", &[], || timed(\"an answer\", SOON, asked))\n";
-        assert_eq!(found(&vec![trial.to_owned(); MOST + 1]), 1);
+        assert_eq!(found(&vec![trial.to_owned(); MAX_TIMED_TESTS + 1]), 1);
     }
 
     #[test]
-    fn one_that_does_not_say_so_is_found() {
+    fn retrying_test_needs_a_timed_name() {
         let test =
             "use crate::timed::timed;\n#[test]\nfn soon() {\n    timed(\"x\", SOON, asked);\n}\n";
         assert_eq!(found(&[test.to_owned()]), 1);

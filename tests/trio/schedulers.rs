@@ -44,7 +44,7 @@ fn schedulers_that_ask_in_an_election_are_answered_by_whoever_leads_then() {
 
 /// It is told of the job once it leads, and that it is over; where nobody leads any more, nobody is waited for.
 #[test]
-fn timed_a_command_that_begins_in_an_election_waits_no_longer_than_for_nobody() {
+fn timed_job_start_during_election_fails_open() {
     let mut trio = Trio::started();
     timed("a command in an election", OPEN_WITHIN, || {
         begins_in_an_election(&mut trio)

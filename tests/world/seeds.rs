@@ -1,6 +1,7 @@
-//! Which lives a test plays, and all of them at once, on all processors.
+//! Chooses the seeds of a simulation test, and runs them on all cores.
 //!
-//! In `make test` half of them are always the same, and half are others for every commit. `REWEAVE_SEEDS=COUNT` plays the seeds below that; `REWEAVE_SEED=N` plays that one alone.
+//! In `make test` half of the seeds are fixed and half are drawn from the commit's hash. `REWEAVE_SEEDS=COUNT` runs
+//! seeds 0 to COUNT; `REWEAVE_SEED=N` runs that one alone.
 
 use std::env;
 use std::iter::repeat_with;
@@ -14,10 +15,10 @@ use std::time::Instant;
 
 use super::chance::Chance;
 
-/// Whoever breaks a law so often has broken it for good.
-const ENOUGH_BROKEN: usize = 10;
+/// No more seeds are played after so many failures.
+const MAX_FAILURES: usize = 10;
 /// Others have no more digits, so that they can be typed.
-const MOST_DRAWN: usize = 1_000_000;
+const MAX_DRAWN_SEED: usize = 1_000_000;
 
 /// What an environment variable is set to.
 pub fn number(variable: &str) -> Option<u64> {
@@ -27,18 +28,18 @@ pub fn number(variable: &str) -> Option<u64> {
 }
 
 /// The first ones, those by which mistakes were found, and as many others, which this commit draws.
-pub fn sample(first: u64, found: &[u64]) -> Vec<u64> {
+pub fn sample_seeds(first: u64, found: &[u64]) -> Vec<u64> {
     if let Some(count) = number("REWEAVE_SEEDS") {
         return (0..count).collect();
     }
     let mut seeds: Vec<_> = (0..first).chain(found.iter().copied()).collect();
-    let mut chance = Chance::of(head());
-    seeds.extend(repeat_with(|| chance.below(MOST_DRAWN) as u64).take(seeds.len()));
+    let mut chance = Chance::of(commit_number());
+    seeds.extend(repeat_with(|| chance.below(MAX_DRAWN_SEED) as u64).take(seeds.len()));
     seeds
 }
 
 /// The commit that is checked out, or that CI builds elsewhere; 0 in a tree without history.
-fn head() -> u64 {
+fn commit_number() -> u64 {
     let text = env::var("REWEAVE_COMMIT").unwrap_or_else(|_| {
         let mut ask = Command::new("git");
         ask.args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "HEAD"]);
@@ -53,10 +54,10 @@ fn head() -> u64 {
 pub fn play_all<T>(seeds: &[u64], live: impl Fn(u64) -> T + Sync, add: impl FnMut(T) + Send) {
     let (began, next) = (Instant::now(), AtomicUsize::new(0));
     let (add, broken) = (Mutex::new(add), Mutex::new(Vec::new()));
-    let is_enough = || broken.lock().expect("naming breaks nothing").len() >= ENOUGH_BROKEN;
+    let has_failed_enough = || broken.lock().expect("naming breaks nothing").len() >= MAX_FAILURES;
     let play = || {
         while let Some(&seed) = seeds.get(next.fetch_add(1, SeqCst))
-            && !is_enough()
+            && !has_failed_enough()
         {
             match catch_unwind(AssertUnwindSafe(|| live(seed))) {
                 Ok(seen) => (add.lock().expect("adding breaks nothing"))(seen),

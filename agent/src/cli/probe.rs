@@ -142,7 +142,7 @@ fn tell_astray((host, tally): (&Ipv4Addr, &Tally)) {
     }
     if tally.stalled > 0 {
         out::tell(format_args!(
-            "{} probes to {host} are not judged: a host at either end stood still while they were under way",
+            "{} probes to {host} are neither answered nor lost: this host or the responder was stalled",
             tally.stalled
         ));
     }

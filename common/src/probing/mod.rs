@@ -62,8 +62,7 @@ pub struct Tally {
     pub lost: Lost,
     /// The host is there, and says that nobody on it answers probes.
     pub refused: u32,
-    /// The prober or the responder stood still while they were under way: whether the network lost them
-    /// nobody knows.
+    /// In flight while the prober or the responder was stalled: neither answered nor lost.
     pub stalled: u32,
     /// This host could not send them.
     pub unsent: Unsent,

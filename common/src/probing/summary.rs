@@ -17,7 +17,7 @@ pub struct Summary {
     pub lost_back: u32,
     pub loss: Option<Loss>,
     pub refused: u32,
-    /// Probes of which nothing is known, since a host at either end stood still.
+    /// Probes in flight while the prober or the responder was stalled: neither answered nor lost.
     pub stalled: u32,
     /// Probes that this host could not send. Of these, those that a rule of its own kernel stops, and
     /// those that found a queue of its own full.

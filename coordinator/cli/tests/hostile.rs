@@ -18,8 +18,8 @@ const THREADS: usize = 4;
 
 /// These begin programs of their own, or wait for input.
 const LEFT_OUT: [&str; 2] = ["dev", "completions"];
-/// Writes into a folder, which may be called anything.
-const TAKES_ANY_NAME: [&str; 2] = ["man", "--into"];
+/// Creates the folder it is given, whatever its name.
+const ACCEPTS_ANY_PATH: [&str; 2] = ["man", "--into"];
 /// All have it, and what is no address is asked of whoever resolves names.
 const ELSEWHERE: &str = "--coordinator";
 
@@ -166,8 +166,8 @@ fn complaint(words: &[String], output: &Output) -> Option<String> {
     };
     let errors = said.lines().filter(|it| it.starts_with("error: "));
     match output.status.code() {
-        Some(0) if words.starts_with(&TAKES_ANY_NAME.map(str::to_owned)) => None,
-        Some(0) => complain("is taken as it is"),
+        Some(0) if words.starts_with(&ACCEPTS_ANY_PATH.map(str::to_owned)) => None,
+        Some(0) => complain("is accepted"),
         Some(code) if !codes.contains(&code) => complain("ends in no way that is told of"),
         Some(_) if errors.count() == 1 => None,
         Some(_) => complain("has not one error"),

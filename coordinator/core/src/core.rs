@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reweave_common::circuit::Readback;
 use reweave_common::claims::Claims;
@@ -20,6 +21,7 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{Imbalances, Refused, Request, Response};
 use reweave_common::plan::Plan;
 use reweave_common::sample::Sample;
+use reweave_common::stall::StallDetector;
 use reweave_common::units::Rate;
 
 use crate::arrivals::{Arrivals, Knock};
@@ -46,9 +48,11 @@ use crate::standings::Standings;
 use crate::state::{Rollout, State};
 use crate::trends::Trends;
 use crate::upkeep::Upkeep;
-use crate::wakefulness::Wakefulness;
 use crate::watch::Watching;
 use crate::ways::Ways;
+
+/// Shortest gap between ticks that counts as a stall. Ticks are 100 ms apart.
+const MIN_STALL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
 pub struct Core {
@@ -88,7 +92,9 @@ struct Senses {
     ways: Ways,
     resting: Resting,
     names: Names,
-    turns: Wakefulness,
+    stall: StallDetector,
+    /// End of this coordinator's latest stall.
+    resumed_at: Moment,
     looks: Pace,
     /// In this tick.
     is_looking: bool,
@@ -107,7 +113,7 @@ impl Senses {
             ways: &self.ways,
             resting: &self.resting,
             names: &self.names,
-            awake_since: self.turns.awake_since(),
+            resumed_at: self.resumed_at,
             now,
         }
     }
@@ -206,7 +212,8 @@ impl Core {
                 ways: Ways::default(),
                 resting: Resting::default(),
                 names: Names::default(),
-                turns: Wakefulness::default(),
+                stall: StallDetector::new(MIN_STALL),
+                resumed_at: Moment::default(),
                 looks: Pace::default(),
                 is_looking: false,
             },
@@ -330,7 +337,9 @@ impl Core {
     /// All parts of a tick, or the next one where there are many nodes: the other ones are due at once then,
     /// but for what is more urgent.
     fn handle_tick(&mut self, now: Moment) {
-        self.senses.turns.handle_turn(now);
+        if self.senses.stall.tick(now) {
+            self.senses.resumed_at = now;
+        }
         let is_one_enough = self.senses.fabric.nodes().len() > FEW;
         loop {
             PARTS[self.part](self, now);

@@ -59,7 +59,6 @@ mod trends;
 mod turns;
 mod upkeep;
 mod verify;
-mod wakefulness;
 mod watch;
 mod ways;
 mod weights;

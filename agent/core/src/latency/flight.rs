@@ -19,7 +19,7 @@ pub(super) struct Flight {
     pub(super) left: Option<Stamp>,
     /// As large as the MTU: that it arrives is all that is asked of it.
     pub(super) is_large: bool,
-    /// A host at either end stood still while it was under way: nothing is said of its fate.
+    /// The prober or the responder was stalled while it was in flight.
     pub(super) is_stalled: bool,
     pub(super) state: State,
 }
@@ -71,7 +71,7 @@ impl Flight {
         Duration::from_nanos(now.steady_ns.saturating_sub(self.sent.steady_ns))
     }
 
-    /// Whether its answer would have come in time, had the responder not held it back for so long.
+    /// Whether the network delivered its answer in time: the responder's hold time does not count.
     pub(super) fn is_in_time(&self, read: &Clocks, held: Option<Held>) -> bool {
         let held = held.map_or(Duration::ZERO, |held| Duration::from_nanos(held.nanos));
         self.age(read).saturating_sub(held) < PATIENCE

@@ -13,15 +13,15 @@
 //! the hosts' clocks need not agree. When the fourth is known, the answer is gone already, so it
 //! comes with the answer to the next probe.
 //!
-//! A host that stands still, because its processors are taken or its program was stopped, is not the network:
-//! what was under way meanwhile is counted apart, at either end, and held against nobody.
+//! Probes that were in flight while the prober or the responder was stalled are counted as `stalled`, and neither
+//! as answered nor as lost.
 //!
 //! Now and then a probe is as large as the sender's MTU. Its answer is small like all others; it tells
 //! whether such packets arrive, and nothing else is asked of it.
 
 mod clocks;
 mod flight;
-mod heard;
+mod liveness;
 mod packet;
 mod prober;
 mod responder;

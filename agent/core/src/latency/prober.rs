@@ -7,9 +7,10 @@ use std::time::Duration;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{Part, ProbeList, ProbeReading, Tally};
+use reweave_common::stall::StallDetector;
 
 use super::flight::{Flight, Landing, PATIENCE, State};
-use super::heard::Heard;
+use super::liveness::PeerLiveness;
 use super::packet::{Answer, Name};
 use super::schedule::Schedule;
 use super::{Clocks, LENGTH, Packet, Stamp, Strays};
@@ -18,8 +19,8 @@ use crate::random::Random;
 /// A refusal speaks for probes that were sent so long before and after.
 const REFUSAL_NS: u64 = 3_000_000_000;
 
-/// Who has had no turn for so long has stood still. Turns are a tenth of a second apart.
-pub(super) const STOOD_STILL_NS: u64 = 500_000_000;
+/// Shortest gap between turns, or hold time of a responder, that counts as a stall. Turns are 130 ms apart at most.
+pub(super) const MIN_STALL: Duration = Duration::from_millis(500);
 
 /// Of so many probes of a flow no more than one is large.
 const LARGE_ONE_IN: u32 = 8;
@@ -39,8 +40,7 @@ pub struct Prober {
     /// By own address: the largest packet that may leave from it.
     mtus: BTreeMap<Ipv4Addr, u32>,
     strays: Strays,
-    /// When it last had its turn.
-    turn_ns: Option<u64>,
+    stall: StallDetector,
 }
 
 /// An address of this host and one of another.
@@ -56,7 +56,7 @@ struct Peer {
     seen: VecDeque<Option<bool>>,
     /// When the last probe was sent that was refused, if none was answered since.
     refused_ns: Option<u64>,
-    heard: Heard,
+    liveness: PeerLiveness,
 }
 
 /// What was made out of a flow's probes.
@@ -100,7 +100,7 @@ impl Prober {
             flows: BTreeMap::new(),
             mtus: BTreeMap::new(),
             strays: Strays::default(),
-            turn_ns: None,
+            stall: StallDetector::new(MIN_STALL),
         }
     }
 
@@ -124,7 +124,7 @@ impl Prober {
 
     /// A probe that shall be sent now.
     pub fn poll_probe(&mut self, now: Moment, clocks: Clocks) -> Option<Outgoing> {
-        self.note_turn(&clocks);
+        self.mark_stalled(&clocks);
         let flow = self.schedule.poll(now)?;
         let length = self.length(now, &flow);
         let peer = self.peers.entry(pair(&flow)).or_default();
@@ -197,7 +197,7 @@ impl Prober {
         self.told(flow).tally.refused += 1;
         if let Some(peer) = self.peers.get_mut(&pair) {
             peer.refused_ns = Some(sent.steady_ns);
-            peer.heard.note_refused(&sent);
+            peer.liveness.handle_refused(&sent);
         }
     }
 
@@ -210,7 +210,7 @@ impl Prober {
         };
         let pair = [*packet.to.ip(), *packet.from.ip()];
         if let Some(peer) = self.peers.get_mut(&pair) {
-            peer.heard.note_answer(&packet.read, answer.held);
+            peer.liveness.handle_answer(&packet.read, answer.held);
         }
         if self.land(pair, &answer, packet)
             && let Some(peer) = self.peers.get_mut(&pair)
@@ -222,12 +222,9 @@ impl Prober {
         }
     }
 
-    /// Nobody was there to see what came of probes while this host stood still: answers may have found
-    /// no room to wait in.
-    fn note_turn(&mut self, now: &Clocks) {
-        let last = self.turn_ns.replace(now.steady_ns);
-        let away = last.map_or(0, |last| now.steady_ns.saturating_sub(last));
-        if away >= STOOD_STILL_NS {
+    /// After a stall of this process, answers may have overflowed the socket's receive buffer.
+    fn mark_stalled(&mut self, now: &Clocks) {
+        if self.stall.tick(Moment::from_micros(now.steady_ns / 1000)) {
             let flights = self.peers.values_mut().flat_map(|peer| &mut peer.flights);
             flights.for_each(|flight| flight.is_stalled = true);
         }
@@ -235,15 +232,15 @@ impl Prober {
 
     /// Gives up what is overdue.
     pub fn handle_time(&mut self, now: &Clocks) {
-        self.note_turn(now);
+        self.mark_stalled(now);
         let Self { peers, flows, .. } = self;
         for peer in peers.values_mut() {
             while let Some((flight, seen)) = peer.pop_overdue(now) {
                 let told = flows.entry(flight.flow).or_default();
                 match flight.state {
                     State::Flying if peer.refuses(&flight) => told.tally.refused += 1,
-                    _ if flight.is_stalled || peer.heard.stood_still(&flight.sent) => {
-                        told.set_aside(&flight);
+                    _ if flight.is_stalled || peer.liveness.was_stalled(&flight.sent) => {
+                        told.count_stalled(&flight);
                     }
                     _ => told.settle(&flight, seen),
                 }
@@ -376,10 +373,11 @@ impl Peer {
     }
 
     fn pop_overdue(&mut self, now: &Clocks) -> Option<(Flight, Option<bool>)> {
-        let heard = &self.heard;
+        let liveness = &self.liveness;
         let is_decided = |flight: &Flight| !matches!(flight.state, State::Flying);
         let flight = self.flights.pop_front_if(|flight| {
-            flight.age(now) >= PATIENCE && (is_decided(flight) || heard.may_judge(flight, now))
+            flight.age(now) >= PATIENCE
+                && (is_decided(flight) || liveness.may_declare_lost(flight, now))
         })?;
         Some((flight, self.seen.pop_front().flatten()))
     }
@@ -422,9 +420,9 @@ impl Told {
         self.newest = self.newest.max(number);
     }
 
-    /// Says that nobody knows what came of it.
-    fn set_aside(&mut self, flight: &Flight) {
-        if !matches!(flight.state, State::Told) {
+    /// Neither answered nor lost. Large probes and those already counted stay out.
+    fn count_stalled(&mut self, flight: &Flight) {
+        if !matches!(flight.state, State::Told) && !flight.is_large {
             self.tally.stalled += 1;
         }
     }

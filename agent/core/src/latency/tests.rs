@@ -60,8 +60,8 @@ struct World {
     /// What is longer does not come through.
     longest: usize,
     flying: Vec<(u64, Event)>,
-    /// From when until when this host does nothing: 0 is the prober's, 1 the responder's.
-    still_ns: [[u64; 2]; 2],
+    /// Start and end of a stall of the prober's host (0) and of the responder's (1).
+    stall_ns: [[u64; 2]; 2],
     /// Whether the kernel says when answers leave.
     stamps_answers: bool,
     /// Whether it says so only once all that had arrived is answered.
@@ -88,7 +88,7 @@ impl World {
             sent: 0,
             longest: usize::MAX,
             flying: vec![],
-            still_ns: [[0; 2]; 2],
+            stall_ns: [[0; 2]; 2],
             stamps_answers: true,
             stamps_late: false,
             unstamped: vec![],
@@ -119,7 +119,7 @@ impl World {
         let end = self.now_ns + ms * MS;
         let mut tally = Tally::default();
         while self.now_ns < end {
-            let [from, until] = self.still_ns[0];
+            let [from, until] = self.stall_ns[0];
             if (from..until).contains(&self.now_ns) {
                 self.now_ns = until;
             }
@@ -161,7 +161,7 @@ impl World {
         let now = self.now_ns;
         let mut arrived: Vec<_> = self.flying.extract_if(.., |(at, _)| *at <= now).collect();
         arrived.sort_by_key(|(at, _)| *at);
-        let [from, until] = self.still_ns[1];
+        let [from, until] = self.stall_ns[1];
         for (_, event) in arrived {
             match event {
                 Event::Probe(..) if (from..until).contains(&now) => {
@@ -327,20 +327,20 @@ fn where_nobody_answers_any_more_it_is_not_known_where_probes_are_lost() {
     assert_eq!(
         (tally.answered, tally.lost.count()),
         (50, 0),
-        "it may stand still"
+        "it may be stalled"
     );
     let tally = world.play(5_000);
     assert_eq!((tally.lost.there, tally.lost.back), (0, 0));
     assert!(tally.lost.somewhere >= 35, "{:?}", tally.lost);
 }
 
-/// For three seconds from the second second on.
-const STILL: [u64; 2] = [2_000 * MS, 5_000 * MS];
+/// Three seconds, from 2 s on.
+const STALL: [u64; 2] = [2_000 * MS, 5_000 * MS];
 
 #[test]
-fn a_prober_that_stood_still_says_nothing_of_what_was_under_way() {
+fn stalled_prober_reports_no_loss() {
     let mut world = World::new(|_| [Way::Takes(400 * MS), Way::Takes(MS)]);
-    world.still_ns[0] = STILL;
+    world.stall_ns[0] = STALL;
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(10_000);
     assert_eq!(tally.lost.count(), 0);
@@ -349,15 +349,15 @@ fn a_prober_that_stood_still_says_nothing_of_what_was_under_way() {
     assert!(world.sent - decided <= 12, "{tally:?} of {}", world.sent);
 }
 
-/// It answers what has waited for it, long after the prober's patience.
+/// Its answers come after the prober's timeout.
 #[test]
-fn a_responder_that_stood_still_is_not_taken_for_a_network_that_loses() {
+fn stalled_responder_is_not_network_loss() {
     let mut world = World::new(|nth| match nth {
-        // Of these the responder's kernel had no room for one, and the network lost the other.
+        // One lost in the responder's receive buffer, one by the network.
         30 | 70 => [Way::Lost, Way::Takes(MS)],
         _ => [Way::Takes(MS), Way::Takes(MS)],
     });
-    world.still_ns[1] = STILL;
+    world.stall_ns[1] = STALL;
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(10_000);
     assert_eq!((tally.lost.there, tally.lost.count()), (1, 1), "{tally:?}");
@@ -368,9 +368,9 @@ fn a_responder_that_stood_still_is_not_taken_for_a_network_that_loses() {
     assert!(longest < Some(Duration::from_millis(3)), "{longest:?}");
 }
 
-/// The network held it up, and no host did.
+/// Delay of the network, with no stall at either host.
 #[test]
-fn what_comes_late_by_the_network_is_lost() {
+fn answer_delayed_by_network_is_lost() {
     let mut world = World::new(|nth| match nth % 50 {
         7 => [Way::Takes(MS), Way::Takes(1_200 * MS)],
         _ => [Way::Takes(MS), Way::Takes(MS)],

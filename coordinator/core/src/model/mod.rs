@@ -51,8 +51,8 @@ pub(crate) struct Known<'a> {
     pub(crate) names: &'a Names,
     pub(crate) policy: &'a Policy,
     pub(crate) least_elephant: Rate,
-    /// What was to come before then may not have had a chance to: this coordinator stood still.
-    pub(crate) awake_since: Moment,
+    /// End of this coordinator's latest stall: acks and readings may not have been received before.
+    pub(crate) resumed_at: Moment,
     pub(crate) now: Moment,
 }
 

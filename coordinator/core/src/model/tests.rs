@@ -195,7 +195,7 @@ impl Site {
             names,
             policy,
             least_elephant,
-            awake_since: Moment::default(),
+            resumed_at: Moment::default(),
             now: *now,
         }
     }

@@ -97,8 +97,8 @@ pub(crate) struct Drivers {
 pub(crate) struct Driver {
     stage: Option<Stage>,
     since: Moment,
-    /// How often the coordinator stood still on this stage, and its waiting began anew.
-    standstills: u32,
+    /// Stalls of the coordinator that restarted the timeouts of this stage.
+    stalls: u32,
     sent: BTreeMap<NodeId, Moment>,
     switched: BTreeMap<OpticalId, Moment>,
     /// An answer of a driver that leaves open what the device holds.
@@ -115,8 +115,8 @@ pub(crate) struct Driver {
     is_urged: bool,
 }
 
-/// A coordinator that stands still ever again waits no longer for that.
-const MOST_STANDSTILLS: u32 = 3;
+/// Stalls per stage that restart its timeouts, so that a coordinator which stalls all the time still ends a plan.
+const MAX_STALLS: u32 = 3;
 
 /// With another stage, all waiting begins anew.
 type Stage = (
@@ -159,7 +159,7 @@ impl Drivers {
 impl Driver {
     fn advance(&mut self, turn: &mut Turn<'_>, rollout: &Rollout) {
         self.note_stage(turn.known.now, rollout);
-        self.note_standstill(turn.known.awake_since);
+        self.restart_after_stall(turn.known.resumed_at);
         match &rollout.phase {
             Phase::Proposed => {
                 begin::drop_unless_of_use(turn, &rollout.plan, self.waited(turn));
@@ -204,12 +204,11 @@ impl Driver {
         }
     }
 
-    /// Answers and readings had no chance to come while the coordinator stood still, and those that came then
-    /// are of a time that nobody saw.
-    fn note_standstill(&mut self, awake_since: Moment) {
-        if awake_since > self.since && self.standstills < MOST_STANDSTILLS {
-            self.since = awake_since;
-            self.standstills += 1;
+    /// Restarts the stage's timeouts: acks and readings could not be received during the stall.
+    fn restart_after_stall(&mut self, resumed_at: Moment) {
+        if resumed_at > self.since && self.stalls < MAX_STALLS {
+            self.since = resumed_at;
+            self.stalls += 1;
         }
     }
 

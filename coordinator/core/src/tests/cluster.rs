@@ -247,8 +247,8 @@ impl Cluster {
         }
     }
 
-    /// The machine stands still, and with it everybody on it.
-    pub(crate) fn stand_still(&mut self, duration: Duration) {
+    /// Time passes for nobody: the whole machine is stalled.
+    pub(crate) fn stall(&mut self, duration: Duration) {
         self.now = self.now + duration;
     }
 

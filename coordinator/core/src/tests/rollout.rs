@@ -132,30 +132,30 @@ fn a_flow_that_pauses_while_it_is_judged_is_waited_for_and_proves_nothing() {
 }
 
 #[test]
-fn a_coordinator_that_stood_still_judges_by_what_is_measured_afterwards() {
+fn stall_restarts_verification() {
     let (mut cluster, _, plan) = planned();
     cluster.apply(plan);
     cluster.run_until("verifying", |c| phase(c) == Some(Phase::Verifying));
-    cluster.stand_still(Duration::from_secs(15));
+    cluster.stall(Duration::from_secs(15));
     let took = cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 #[test]
-fn switches_may_answer_a_coordinator_that_stood_still() {
+fn stall_restarts_ack_timeout() {
     let (mut cluster, _, plan) = planned();
     cluster.on_the_way = |_| Vec::new();
     cluster.apply(plan);
     cluster.run_for(Duration::from_secs(1));
-    cluster.stand_still(Duration::from_secs(30));
+    cluster.stall(Duration::from_secs(30));
     cluster.on_the_way = |acks| acks;
     cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
 }
 
 #[test]
-fn a_coordinator_that_stands_still_ever_again_comes_to_an_end() {
+fn repeated_stalls_do_not_hold_a_plan_open() {
     let (mut cluster, flows, plan) = planned();
     cluster.apply(plan);
     cluster.run_until("verifying", |c| phase(c) == Some(Phase::Verifying));
@@ -163,7 +163,7 @@ fn a_coordinator_that_stands_still_ever_again_comes_to_an_end() {
     for _ in 0..4 {
         assert_eq!(phase(&cluster), Some(Phase::Verifying));
         cluster.run_for(Duration::from_secs(8));
-        cluster.stand_still(Duration::from_secs(2));
+        cluster.stall(Duration::from_secs(2));
     }
     cluster.run_until_ended(1);
     assert_rolled_back(&cluster);

@@ -1,7 +1,7 @@
-//! What a user is promised within some time, as a test can judge it on a machine that others share: less the time in
-//! which a witness saw this machine stand still, and once more only where it saw that.
+//! Wall-clock limits that users are promised, checked on shared machines: stalls of the machine are subtracted, and
+//! only a measurement during which the machine stalled is repeated.
 //!
-//! Nothing else may be tried again. A test that uses this is called `timed_...`, and the tidy test counts them.
+//! No other test may retry. Tests that use this are named `timed_...`; the tidy test limits their number.
 
 use std::fmt;
 use std::fs;
@@ -12,57 +12,57 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-const TRIES: usize = 3;
-const TICK: Duration = Duration::from_millis(10);
-/// A kernel that has something else to do lets a thread wait for a few ticks. Less in all is no standstill.
-const LATE: Duration = Duration::from_millis(50);
+const MAX_ATTEMPTS: usize = 3;
+const TICK_INTERVAL: Duration = Duration::from_millis(10);
+/// Later wake-ups are stalls; earlier ones are ordinary scheduling latency.
+const MIN_STALL: Duration = Duration::from_millis(50);
 
-/// Plays a story that says how long something took, which is no longer than `limit`. One that is played again is
-/// named in the last lines of `make test`.
+/// Fails where `measure` takes longer than `limit`, stalls subtracted. A repeated measurement is printed as FLAKY, which
+/// `.ci/run` repeats in its last lines.
 #[track_caller]
-pub(crate) fn timed(name: &str, limit: Duration, mut story: impl FnMut() -> Duration) {
-    for attempt in 1..=TRIES {
-        let witness = Witness::begin();
-        let took = story();
-        let stood_still = witness.end();
-        println!("{name}: {took:.2?}, of which this machine stood still for {stood_still:.2?}");
-        if took.saturating_sub(stood_still) <= limit {
+pub(crate) fn timed(name: &str, limit: Duration, mut measure: impl FnMut() -> Duration) {
+    for attempt in 1..=MAX_ATTEMPTS {
+        let witness = StallWitness::start();
+        let took = measure();
+        let stalled = witness.stop();
+        println!("{name}: {took:.2?}, of which the machine was stalled for {stalled:.2?}");
+        if took.saturating_sub(stalled) <= limit {
             return;
         }
-        let may_be_the_machine = stood_still >= LATE && attempt < TRIES;
+        let may_be_the_machine = stalled >= MIN_STALL && attempt < MAX_ATTEMPTS;
         assert!(
             may_be_the_machine,
-            "{name} took {took:?} where {limit:?} is promised, and this machine stood still for {stood_still:?} of it"
+            "{name} took {took:?}, limit {limit:?}, machine stalled for {stalled:?}"
         );
-        tell(format_args!(
-            "FLAKY {name}: {took:.2?} where {limit:?} is promised; this machine stood still for {stood_still:.2?}"
+        print_uncaptured(format_args!(
+            "FLAKY {name}: {took:.2?}, limit {limit:?}, machine stalled for {stalled:.2?}"
         ));
     }
 }
 
-/// Also of a test that passes then, of which runners keep to themselves what is printed.
-fn tell(line: fmt::Arguments<'_>) {
-    writeln!(io::stderr(), "{line}").expect("somebody reads it");
+/// Bypasses the capture of test runners, which hides the output of tests that pass.
+fn print_uncaptured(line: fmt::Arguments<'_>) {
+    writeln!(io::stderr(), "{line}").expect("stderr is open");
 }
 
-/// Ticks while something is timed, and adds up by how much ticks were late, and what other machines took from this one.
-struct Witness {
+/// Sums up late wake-ups of a ticking thread and the steal time of the hypervisor.
+struct StallWitness {
     is_over: Arc<AtomicBool>,
     late_ms: Arc<AtomicU64>,
-    stolen_before: Duration,
+    steal_at_start: Duration,
     ticks: JoinHandle<()>,
 }
 
-impl Witness {
-    fn begin() -> Self {
+impl StallWitness {
+    fn start() -> Self {
         let (is_over, late_ms) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let (end, late) = (Arc::clone(&is_over), Arc::clone(&late_ms));
         let ticks = thread::spawn(move || {
             while !end.load(Ordering::Relaxed) {
                 let began = Instant::now();
-                thread::park_timeout(TICK);
-                let beyond = began.elapsed().saturating_sub(TICK);
-                if beyond >= LATE {
+                thread::park_timeout(TICK_INTERVAL);
+                let beyond = began.elapsed().saturating_sub(TICK_INTERVAL);
+                if beyond >= MIN_STALL {
                     late.fetch_add(beyond.as_millis() as u64, Ordering::Relaxed);
                 }
             }
@@ -70,21 +70,21 @@ impl Witness {
         Self {
             is_over,
             late_ms,
-            stolen_before: stolen(),
+            steal_at_start: steal_time(),
             ticks,
         }
     }
 
-    fn end(self) -> Duration {
+    fn stop(self) -> Duration {
         self.is_over.store(true, Ordering::Relaxed);
         self.ticks.join().expect("it only counts");
         let late = Duration::from_millis(self.late_ms.load(Ordering::Relaxed));
-        late + stolen().saturating_sub(self.stolen_before)
+        late + steal_time().saturating_sub(self.steal_at_start)
     }
 }
 
-/// So far, of the mean processor: the eighth figure of the first line, in hundredths of a second.
-fn stolen() -> Duration {
+/// Steal time since boot, averaged over the cores: field 8 of `cpu` in /proc/stat, in ticks of 10 ms.
+fn steal_time() -> Duration {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = text.split_whitespace().nth(8);
     let ticks = ticks.and_then(|it| it.parse().ok()).unwrap_or(0);
