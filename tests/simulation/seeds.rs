@@ -30,7 +30,7 @@ fn whatever_goes_wrong_the_laws_hold() {
     }
     let mut sum = Sum::default();
     play_all(&sample_seeds(FIRST_SEEDS, &[]), live, |world| {
-        sum.add(&world)
+        sum.add(&world);
     });
     eprintln!("{sum:?}");
     assert!(sum.kept > 0 && sum.taken_back > 0, "nothing was tried");
