@@ -7,7 +7,7 @@
 # the program itself says what is missing.
 set -euo pipefail
 
-kept=CI,CARGO_MANIFEST_DIR,REWEAVE_REFERENCE_DATA,RUST_BACKTRACE
+kept=CI,CARGO_MANIFEST_DIR,REWEAVE_REFERENCE_DATA,RUST_BACKTRACE,TMPDIR
 
 may_make_namespaces() {
     unshare --user --map-root-user --net --mount ip link set lo up 2>/dev/null

@@ -22,6 +22,8 @@ mod rhythm;
 mod scene;
 #[path = "accuracy/shark.rs"]
 mod shark;
+#[path = "lab/tests/support/timed.rs"]
+mod timed;
 #[path = "accuracy/traces.rs"]
 mod traces;
 

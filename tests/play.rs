@@ -116,22 +116,6 @@ pub(crate) fn taking_back() -> (Stage, BTreeMap<String, String>) {
     (stage, routing)
 }
 
-/// Plays a story again, a few times, while its figures are not right: the machine may have been busy
-/// with other things. What must always hold, the story asserts itself.
-#[track_caller]
-pub(crate) fn once_right<T: std::fmt::Debug>(story: impl Fn() -> T, is_right: impl Fn(&T) -> bool) {
-    let mut seen = Vec::new();
-    for _ in 0..3 {
-        let figures = story();
-        eprintln!("{figures:?}");
-        if is_right(&figures) {
-            return;
-        }
-        seen.push(figures);
-    }
-    panic!("never right: {seen:#?}");
-}
-
 /// Looks at the job until it is as well off as it was, which must be soon.
 #[track_caller]
 pub(crate) fn is_as_before(job: &mut Job, before_mbps: f64) {

@@ -28,6 +28,8 @@ mod replays;
 mod severed;
 #[path = "stories/thwarted.rs"]
 mod thwarted;
+#[path = "lab/tests/support/timed.rs"]
+mod timed;
 #[path = "stories/told.rs"]
 mod told;
 

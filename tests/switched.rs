@@ -46,6 +46,8 @@ mod skew;
 mod slowed;
 #[path = "recorded/thin.rs"]
 mod thin;
+#[path = "lab/tests/support/timed.rs"]
+mod timed;
 #[path = "switched/told.rs"]
 mod told;
 #[path = "switched/troubles.rs"]

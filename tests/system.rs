@@ -11,6 +11,8 @@ mod mending;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 mod play;
+#[path = "lab/tests/support/timed.rs"]
+mod timed;
 
 use std::process::ExitCode;
 

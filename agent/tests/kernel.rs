@@ -42,6 +42,8 @@ mod serving;
 mod sonic;
 #[path = "kernel/start.rs"]
 mod start;
+#[path = "../../tests/lab/tests/support/timed.rs"]
+mod timed;
 #[path = "kernel/traces.rs"]
 mod traces;
 #[path = "kernel/traffic.rs"]

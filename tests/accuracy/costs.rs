@@ -7,9 +7,10 @@ use libtest_mimic::Trial;
 use reweave_tests::{Job, Leadership};
 
 use crate::needs::{Need, trial};
-use crate::play::{must, once_right};
+use crate::play::must;
 use crate::scene::{host, lab};
 use crate::shark::{Packet, Shark};
+use crate::timed::timed_figure;
 
 const NEEDS: &[Need] = &[Need::Lab, Need::Program("tshark")];
 /// Every host computes for a while, and then sends to the next.
@@ -27,13 +28,13 @@ const TRAIN_PORTS: std::ops::Range<u16> = 7432..7436;
 const DATA_BYTES: u64 = 1000;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "probes_and_trains_stay_below_their_caps_and_trains_in_the_gaps",
-        NEEDS,
-        || {
-            once_right(measuring_beside_a_job, Measuring::is_right);
-        },
-    )]
+    vec![trial("timed_measuring_keeps_its_caps", NEEDS, || {
+        timed_figure(
+            "the cost of measuring",
+            measuring_beside_a_job,
+            Measuring::is_right,
+        );
+    })]
 }
 
 /// What one host sent to measure, while its job ran.

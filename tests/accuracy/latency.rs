@@ -4,13 +4,13 @@ use libtest_mimic::Trial;
 use reweave_tests::Stage;
 
 use crate::needs::{Need, trial};
-use crate::play::once_right;
 use crate::scene::{Responder, agent, host, lab, pair};
+use crate::timed::timed_figure;
 
 const NEEDS: &[Need] = &[Need::Lab, Need::Program("ping")];
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("an_added_delay_is_what_ping_says", NEEDS, || {
+    vec![trial("timed_delay_is_what_ping_says", NEEDS, || {
         let without = round_trip(&lab(&pair(0, 1.0), ""));
         for latency_us in [200, 1000, 5000] {
             let with = lab(&pair(latency_us, 1.0), "");
@@ -23,7 +23,7 @@ pub(crate) fn tests() -> Vec<Trial> {
                     lost: with.lost,
                 }
             };
-            once_right(measure, Added::agree);
+            timed_figure("an added delay", measure, Added::agree);
         }
     })]
 }

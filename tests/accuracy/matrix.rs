@@ -10,9 +10,10 @@ use reweave_tests::Stage;
 use serde_json::Value;
 
 use crate::needs::{Need, trial};
-use crate::play::{must, once_right};
+use crate::play::must;
 use crate::scene::{agent, host, lab};
 use crate::shark::{Packet, Shark};
+use crate::timed::timed_figure;
 
 const NEEDS: &[Need] = &[Need::Lab, Need::Program("tshark"), Need::Program("iperf3")];
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
@@ -25,13 +26,9 @@ const WATCHED_MS: &str = "28000";
 const LEAST_BYTES: u64 = 500_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "the_traffic_matrix_is_what_tshark_counts",
-        NEEDS,
-        || {
-            once_right(matrix, Matrix::agree);
-        },
-    )]
+    vec![trial("timed_matrix_is_what_tshark_counts", NEEDS, || {
+        timed_figure("the traffic matrix", matrix, Matrix::agree);
+    })]
 }
 
 /// What was exchanged with a host by a protocol, in a direction.

@@ -39,8 +39,8 @@ impl Stage {
         }
         wait_for("one of three coordinators leads", PATIENCE, || {
             Ok(self.operator().status().ok())
-        })
-        .map(drop)
+        })?;
+        self.watch()
     }
 
     fn start_one_of_three(&self, place: usize) -> Result<Program, StageError> {

@@ -1,10 +1,8 @@
 //! A job that runs on the stage, and how the lab's own ranks say it is doing.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddrV4;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -12,6 +10,7 @@ use nix::unistd::Pid;
 use serde::Deserialize;
 
 use crate::error::StageError;
+use crate::news;
 use crate::wait::{PATIENCE, wait_for};
 
 /// How a job is doing at one moment.
@@ -197,14 +196,12 @@ impl Drop for Job {
 }
 
 fn listen(stdout: ChildStdout, heard: Arc<Mutex<Heard>>) {
-    thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-            match serde_json::from_str(&line) {
-                Ok(Line::Progress(progress)) => heard.progress.push(progress),
-                Ok(Line::Report(report)) => heard.report = Some(report),
-                Ok(Line::Began {}) | Err(_) => {}
-            }
+    news::read_lines(stdout, move |line| {
+        let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        match serde_json::from_str(&line) {
+            Ok(Line::Progress(progress)) => heard.progress.push(progress),
+            Ok(Line::Report(report)) => heard.report = Some(report),
+            Ok(Line::Began {}) | Err(_) => {}
         }
     });
 }

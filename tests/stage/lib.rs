@@ -10,6 +10,7 @@ mod coordinators;
 mod error;
 mod job;
 mod loss;
+mod news;
 mod operator;
 mod program;
 mod programs;
@@ -96,6 +97,8 @@ pub struct Stage {
     coordinator: Option<Program>,
     /// Those that lead together, if it is not one alone.
     trio: Vec<Program>,
+    /// `reweave watch`, whose lines wake those who wait.
+    watch: Option<Program>,
     agents: BTreeMap<String, Program>,
 }
 
@@ -121,6 +124,7 @@ impl Stage {
             frr: BTreeMap::new(),
             coordinator: None,
             trio: Vec::new(),
+            watch: None,
             agents: BTreeMap::new(),
         };
         stage.write("two-leaves.toml", setting.fabric)?;
@@ -181,6 +185,17 @@ impl Stage {
             Ok(self.operator().status().ok())
         })?;
         self.coordinator = Some(coordinator);
+        self.watch()
+    }
+
+    /// Watches from now on, whichever coordinator leads.
+    pub(crate) fn watch(&mut self) -> Result<(), StageError> {
+        if self.watch.is_none() {
+            let words = ["--output", "json", "watch", "--every-ms", "100"];
+            let mut command = self.operator().command(&words);
+            command.stderr(self.log("watch")?);
+            self.watch = Some(Program::start_announcing("watch", command)?);
+        }
         Ok(())
     }
 
@@ -516,6 +531,7 @@ impl Drop for Stage {
         if std::thread::panicking() {
             self.tell_all();
         }
+        self.watch = None;
         self.agents.clear();
         self.coordinator = None;
         self.trio.clear();

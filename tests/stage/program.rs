@@ -10,6 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::StageError;
+use crate::news;
 use crate::wait::{PATIENCE, wait_for};
 
 /// A program in a node, running. What runs here is the command that entered the node for it and
@@ -30,6 +31,16 @@ impl Program {
             name: name.to_owned(),
             entrance,
         })
+    }
+
+    /// The same; each line that it prints is news.
+    pub(crate) fn start_announcing(name: &str, mut command: Command) -> Result<Self, StageError> {
+        command.stdout(Stdio::piped());
+        let mut program = Self::start(name, command)?;
+        if let Some(stdout) = program.entrance.stdout.take() {
+            news::read_lines(stdout, drop);
+        }
+        Ok(program)
     }
 
     /// As a loss of power would: at once, and without a word. When this returns, it is gone.

@@ -1,22 +1,28 @@
 //! Waiting for conditions.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::StageError;
+use crate::news;
 
 /// What takes longer than this on a stage will never come, however much else the machine has to do.
 pub const PATIENCE: Duration = Duration::from_mins(2);
-const GLANCE: Duration = Duration::from_millis(20);
+/// A try is often a program that runs, on the cores that the cluster runs on. So conditions that no news announces are
+/// looked at soon at first, and then ever more seldom.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 
-/// Tries until there is something. An error is fatal only when the time is over.
+/// Tries until there is something: again at each news, and after a pause without. An error is fatal only when the time
+/// is over.
 pub fn wait_for<T>(
     what: &str,
     patience: Duration,
     mut attempt: impl FnMut() -> Result<Option<T>, StageError>,
 ) -> Result<T, StageError> {
     let began = Instant::now();
+    let mut pause = FIRST_PAUSE;
     loop {
+        let news_before = news::count();
         let last = match attempt() {
             Ok(Some(found)) => return Ok(found),
             Ok(None) => None,
@@ -30,6 +36,7 @@ pub fn wait_for<T>(
                 last,
             });
         }
-        thread::park_timeout(GLANCE);
+        news::wait_beyond(news_before, pause);
+        pause = MAX_PAUSE.min(pause * 2);
     }
 }

@@ -7,9 +7,8 @@ use reweave_common::operator::{Mode, Outcome};
 use reweave_tests::{Job, Leadership, Progress};
 
 use crate::needs::trial;
-use crate::play::{
-    LEAST_GAIN, LONGEST_STALL_MS, LOOK, STAGE, ended, led, must, once_right, slowest_over,
-};
+use crate::play::{LEAST_GAIN, LONGEST_STALL_MS, LOOK, STAGE, ended, led, must, slowest_over};
+use crate::timed::timed_figure;
 
 /// From the first byte of the colliding flows to the victim's new rate.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(5);
@@ -19,17 +18,17 @@ const ALONE_MBPS: f64 = 150.0;
 const HALF_UPLINK_MBPS: f64 = 100.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "the_coordinator_mends_a_collision_alone_within_five_seconds",
-        STAGE,
-        || {
-            once_right(mended_alone, |figures| {
+    vec![trial("timed_collision_is_mended_alone", STAGE, || {
+        timed_figure(
+            "a collision that is mended alone",
+            mended_alone,
+            |figures| {
                 figures.repaired <= REPAIRED_WITHIN
                     && figures.gain >= LEAST_GAIN
                     && figures.longest_stall_ms <= LONGEST_STALL_MS
-            });
-        },
-    )]
+            },
+        );
+    })]
 }
 
 #[derive(Debug)]

@@ -7,7 +7,8 @@ use reweave_common::operator::{Finding, Outcome, Record};
 use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, led, must, once_right, reaches};
+use crate::play::{STAGE, led, must, reaches};
+use crate::timed::timed;
 
 /// The longest that a flow may stand still.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
@@ -15,11 +16,9 @@ const BACK_WITHIN: Duration = Duration::from_secs(5);
 const SHARED_MBPS: f64 = 60.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "a_pinned_flow_flows_again_within_five_seconds_of_a_failure_beyond_its_pin",
-        STAGE,
-        || once_right(severed, |back| *back <= BACK_WITHIN),
-    )]
+    vec![trial("timed_pinned_flow_outlives_failure", STAGE, || {
+        timed("a pinned flow stands still", BACK_WITHIN, severed)
+    })]
 }
 
 fn severed() -> Duration {

@@ -8,8 +8,9 @@ use reweave_tests::{Job, Leadership, PATIENCE, Progress, Stage, wait_for};
 
 use crate::hashed::deviation_percent;
 use crate::needs::trial;
-use crate::play::{LOOK, STAGE, begun, ended, must, once_right, planned, slowest_over};
+use crate::play::{LOOK, STAGE, begun, ended, must, planned, slowest_over};
 use crate::scene::{leaf_spine, led, sent_bytes};
+use crate::timed::timed_figure;
 
 /// From the pins on.
 const PARTED_WITHIN_MS: f64 = 1000.0;
@@ -24,10 +25,10 @@ const SPINES: [&str; 4] = ["spine0", "spine1", "spine2", "spine3"];
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "eight_flows_with_a_collision_are_parted_within_a_second",
+        "timed_colliding_flows_are_parted_soon",
         STAGE,
         || {
-            once_right(parted, |figures| {
+            timed_figure("eight flows with a collision", parted, |figures| {
                 let in_time = figures.took_ms.is_some_and(|ms| ms <= PARTED_WITHIN_MS);
                 in_time && figures.gain >= LEAST_GAIN && figures.left_percent <= EVEN_PERCENT
             });

@@ -173,9 +173,9 @@ fn refused(stage: &Stage, words: &[&str]) -> (Option<i32>, String) {
 fn refuses(stage: &Stage) {
     for (words, says) in [
         (&["rollback", "9000"][..], "was not carried out and kept"),
-        (&["plan", "show", "9000"], "not in the history"),
-        (&["plan", "diff", "9000"], "not in the history"),
-        (&["history", "9000"], "not in the history"),
+        (&["plan", "show", "9000"], "no plan 9000 in the history"),
+        (&["plan", "diff", "9000"], "no plan 9000 in the history"),
+        (&["history", "9000"], "no plan 9000 in the history"),
         (&["trace", "h0", "h9"], "no host called \"h9\""),
         (&["trace", "h0", "h1", "--protocol", "tcp"], "nothing flows"),
         (&["jobs", "h9"], "no node h9"),

@@ -5,9 +5,10 @@ use reweave_common::operator::{Finding, Outcome, Plan, Record};
 use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, ended, must, once_right};
+use crate::play::{STAGE, ended, must};
 use crate::running::after;
 use crate::scene::{leaf_spine, led};
+use crate::timed::timed_figure;
 
 /// In the order of ranks: from rack to rack and back.
 const JOBS: [(&str, [&str; 4]); 2] = [
@@ -22,8 +23,12 @@ const MOST_LEFT: f64 = 0.9;
 
 pub(crate) fn tests() -> Vec<Trial> {
     // It takes many iterations until beats are sure: `make soak` asks for it.
-    let name = "jobs_that_rest_half_of_the_time_are_parted";
-    let parted = || once_right(parted, |left| left.iter().all(|it| *it <= MOST_LEFT));
+    let name = "timed_resting_jobs_are_parted";
+    let parted = || {
+        timed_figure("what is left of iterations", parted, |left| {
+            left.iter().all(|it| *it <= MOST_LEFT)
+        });
+    };
     vec![trial(name, STAGE, parted).with_ignored_flag(true)]
 }
 

@@ -5,17 +5,18 @@ use reweave_common::operator::Outcome;
 use reweave_tests::{Job, Leadership, Stage};
 
 use crate::needs::trial;
-use crate::play::{LOOK, STAGE, must, once_right};
+use crate::play::{LOOK, STAGE, must};
 use crate::scene::{carried_out, led};
+use crate::timed::timed_figure;
 
 /// With as many flows on either link, those on the slow one get a quarter of what the others do; with weights all
 /// get the same, but for how hashes have it.
 const LEAST_GAIN: f64 = 1.15;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let name = "many_small_flows_share_uneven_uplinks_by_what_those_are_worth";
+    let name = "timed_weights_share_uneven_uplinks";
     vec![trial(name, STAGE, || {
-        once_right(weighed, |gain| *gain >= LEAST_GAIN);
+        timed_figure("gain by weights", weighed, |gain| *gain >= LEAST_GAIN);
     })]
 }
 

@@ -9,7 +9,8 @@ use reweave_tests::{Leadership, Stage};
 use serde_json::Value;
 
 use crate::needs::trial;
-use crate::play::{STAGE, collide, led, must, once_right, slowest_over};
+use crate::play::{STAGE, collide, led, must, slowest_over};
+use crate::timed::timed_figure;
 
 /// Long enough for several rows of one second each.
 const WATCHED: Duration = Duration::from_secs(10);
@@ -21,15 +22,11 @@ const LEAST_BYTES: f64 = 10e6;
 const PACKETS: [&str; 4] = ["--packet-bytes", "1514", "--header-bytes", "66"];
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "a_recorded_collision_is_replayed_as_it_was_and_without_the_collision",
-        STAGE,
-        || {
-            once_right(replayed, |figures| {
-                figures.worst_error <= WORST_ERROR && (1.7..2.1).contains(&figures.gain)
-            });
-        },
-    )]
+    vec![trial("timed_recorded_collision_is_replayed", STAGE, || {
+        timed_figure("a replayed collision", replayed, |figures| {
+            figures.worst_error <= WORST_ERROR && (1.7..2.1).contains(&figures.gain)
+        });
+    })]
 }
 
 #[derive(Debug)]

@@ -9,20 +9,18 @@ use reweave_tests::{Applied, Leadership, PATIENCE, Stage, wait_for};
 
 use crate::needs::trial;
 use crate::play::{
-    LEAST_GAIN, LONGEST_STALL_MS, LOOK, STAGE, collide, led, must, once_right, planned,
-    slowest_over,
+    LEAST_GAIN, LONGEST_STALL_MS, LOOK, STAGE, collide, led, must, planned, slowest_over,
 };
+use crate::timed::timed_figure;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "an_operator_mends_a_collision_and_no_session_breaks",
-        STAGE,
-        || {
-            once_right(mended_by_an_operator, |figures| {
-                figures.gain >= LEAST_GAIN && figures.longest_stall_ms <= LONGEST_STALL_MS
-            });
-        },
-    )]
+    vec![trial("timed_operator_mends_collision", STAGE, || {
+        timed_figure(
+            "a collision that an operator mends",
+            mended_by_an_operator,
+            |figures| figures.gain >= LEAST_GAIN && figures.longest_stall_ms <= LONGEST_STALL_MS,
+        );
+    })]
 }
 
 /// Whether the receiver's agent has traced what the receiver sends, over the spine that the kernel of

@@ -7,7 +7,7 @@ use crate::violation::Violation;
 const MAX_TIMED_TESTS: usize = 25;
 /// A test function, and the name of a libtest-mimic trial.
 const TIMED_NAMES: [&str; 2] = ["fn timed_", "\"timed_"];
-const TIMED_IMPORT: &str = "timed::timed;";
+const TIMED_IMPORT: &str = "timed::timed";
 const TIMED_HELPER: &str = "tests/lab/tests/support/timed.rs";
 
 pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {

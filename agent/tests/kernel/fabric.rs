@@ -21,6 +21,8 @@ const SWITCHES: [&str; 4] = ["leaf0", "leaf1", "spine0", "spine1"];
 
 /// How long anything may take that is bound to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Fabric;
 
@@ -273,14 +275,16 @@ pub(crate) fn kernel_counter(node: &str, group: &str, name: &str) -> u64 {
     value.parse().expect("a number")
 }
 
-/// Waits until `done` gives something.
+/// Waits until `done` gives something. It often runs a program to look, so it looks ever more seldom.
 pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
+    let mut pause = FIRST_PAUSE;
     loop {
         if let Some(value) = done() {
             return value;
         }
         assert!(Instant::now() < deadline, "waited in vain for {what}");
-        thread::park_timeout(Duration::from_millis(2));
+        thread::park_timeout(pause);
+        pause = MAX_PAUSE.min(pause * 2);
     }
 }

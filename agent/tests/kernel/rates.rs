@@ -7,15 +7,13 @@ use crate::flows::{
 use crate::serving::sixteen_flows_cost_little;
 use crate::tests;
 use crate::trains::{
-    a_person_measures_and_is_told_what_a_saturating_test_costs,
-    a_train_tells_the_rate_of_a_shaped_link, trains_go_in_gaps_and_by_a_fresh_list_only,
+    a_person_measures_and_is_told_what_a_saturating_test_costs, timed_trains_keep_to_gaps,
 };
 
 tests! {
     the_rate_is_what_the_link_lets_through needs "tc",
     a_flow_that_pauses_is_rated_while_it_sends needs "tc",
-    a_train_tells_the_rate_of_a_shaped_link needs "tc",
-    trains_go_in_gaps_and_by_a_fresh_list_only,
+    timed_trains_keep_to_gaps,
     a_person_measures_and_is_told_what_a_saturating_test_costs needs "tc",
     sixteen_flows_cost_little,
 }

@@ -585,22 +585,18 @@ pub(crate) fn sixteen_flows_cost_little() {
         let host = stage.start("h0");
         let link = stage.session("h0").await;
         watch(&link, &flows).await;
-        let mut tries = 0..3;
-        while !cost_little(&host, &link).await {
-            tries
-                .next()
-                .expect("each is traced every second, for little");
-        }
+        assert_cost_is_little(&host, &link).await;
     });
     for stream in streams {
         stream.finish();
     }
 }
 
-async fn cost_little(host: &Running, link: &Link) -> bool {
+/// Each is traced every second. CPU time does not count what the machine does besides.
+async fn assert_cost_is_little(host: &Running, link: &Link) {
     let (begun, before) = (Instant::now(), host.cpu());
     let (mut samples, mut paths) = (0, 0);
-    while begun.elapsed() < Duration::from_secs(4) {
+    while paths < 3 * 16 {
         let sample = sample(link).await;
         let is_path = |it: &&Reading| matches!(it, Reading::Path(_));
         paths += sample.readings.iter().filter(is_path).count();
@@ -608,5 +604,5 @@ async fn cost_little(host: &Running, link: &Link) -> bool {
     }
     let (wall, cpu) = (begun.elapsed(), host.cpu() - before);
     eprintln!("{samples} samples, {paths} paths of 16 flows: {cpu:?} of {wall:?}");
-    paths >= 3 * 16 && cpu < wall / 10
+    assert!(cpu < wall / 10, "{cpu:?} of {wall:?}");
 }

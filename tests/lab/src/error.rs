@@ -109,6 +109,17 @@ pub enum LabError {
     Capture { node: String, source: io::Error },
     #[error("cannot keep artifacts in {}: {source}", .path.display())]
     Keep { path: PathBuf, source: io::Error },
+    #[error(
+        "lab {name} plays its faults at their times; bring it up with --stepped to step through them"
+    )]
+    NotStepped { name: String },
+    #[error("all faults of lab {name} have been played")]
+    NoStep { name: String },
+    #[error("lab {name} ended before it answered: {source}")]
+    StepLost {
+        name: String,
+        source: serde_json::Error,
+    },
     #[error("cannot play the fault `{what}`: {source}")]
     Fault { what: String, source: Box<Self> },
     #[error("rank {rank} of {job} is not running")]

@@ -1,6 +1,7 @@
 //! From a scenario to work inside its running cluster: what all commands that need a lab share.
 
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use reweave_common::scenario::Scenario;
@@ -21,6 +22,13 @@ use crate::tools::Tools;
 pub(crate) struct Inside<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) interrupt: &'a Interrupt,
+    claim: &'a Claim,
+}
+
+impl Inside<'_> {
+    pub(crate) fn listen_for_steps(&self) -> Result<UnixListener, LabError> {
+        self.claim.listen_for_steps()
+    }
 }
 
 /// A lab that is about to be: all that can be refused is checked before anything is made.
@@ -103,6 +111,7 @@ impl Launch {
         work(&Inside {
             cluster: &cluster,
             interrupt,
+            claim: &self.claim,
         })
     }
 

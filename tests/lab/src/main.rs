@@ -16,6 +16,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Up(cli::Up),
+    Step(cli::Step),
     Exec(cli::Exec),
     Down(cli::Down),
     List(cli::List),
@@ -34,6 +35,7 @@ impl Command {
     fn run(self) -> Result<u8, LabError> {
         match self {
             Self::Up(up) => up.run(),
+            Self::Step(step) => step.run(),
             Self::Exec(exec) => exec.run(),
             Self::Down(down) => down.run(),
             Self::List(list) => list.run(),

@@ -85,6 +85,16 @@ impl Interrupt {
         self.poll(PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX))
     }
 
+    /// Waits for it or until there is something to read, and says whether it was raised.
+    pub(crate) fn wait_beside(&self, readable: &impl AsFd) -> bool {
+        let own = PollFd::new(self.0.0.as_fd(), PollFlags::POLLIN);
+        let other = PollFd::new(readable.as_fd(), PollFlags::POLLIN);
+        while !poll(&mut [own.clone(), other.clone()], PollTimeout::NONE)
+            .is_ok_and(|ready| ready > 0)
+        {}
+        self.is_raised()
+    }
+
     /// The signal is never read, so it remains there for everyone to see.
     fn poll(&self, timeout: PollTimeout) -> bool {
         let mut watched = [PollFd::new(self.0.0.as_fd(), PollFlags::POLLIN)];

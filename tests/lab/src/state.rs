@@ -9,6 +9,7 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Pid, geteuid};
@@ -22,6 +23,8 @@ use crate::source::Source;
 const LOCK: &str = "lock";
 const RECORD: &str = "lab.json";
 const READY: &str = "ready";
+/// Where a lab that plays its faults step by step listens.
+const STEPS: &str = "steps";
 /// No lab can have this name.
 const TURNS: &str = ".turns";
 const LONGEST_NAME: usize = 64;
@@ -76,9 +79,14 @@ impl Claim {
 
     /// From inside the lab: from now on, others may enter.
     pub(crate) fn mark_ready(&self) -> Result<(), LabError> {
-        let path = format!("/proc/self/fd/{}/{READY}", self.handle.as_raw_fd());
-        File::create(path)
+        File::create(inside(&self.handle, READY))
             .map(drop)
+            .map_err(|source| failed(&self.folder, source))
+    }
+
+    /// From inside the lab: from now on, others may ask for the next step.
+    pub(crate) fn listen_for_steps(&self) -> Result<UnixListener, LabError> {
+        UnixListener::bind(inside(&self.handle, STEPS))
             .map_err(|source| failed(&self.folder, source))
     }
 }
@@ -169,6 +177,17 @@ impl Running {
         self.folder.join(READY).exists()
     }
 
+    /// To the lab, if it plays its faults step by step.
+    pub(crate) fn ask_for_step(&self) -> Result<UnixStream, LabError> {
+        let connect = || UnixStream::connect(inside(&File::open(&self.folder)?, STEPS));
+        connect().map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => LabError::NotStepped {
+                name: self.name.clone(),
+            },
+            _ => failed(&self.folder, source),
+        })
+    }
+
     /// Nothing is recorded in the first moments of a lab.
     pub(crate) fn record(&self) -> Option<Record> {
         let text = fs::read(self.folder.join(RECORD)).ok()?;
@@ -252,7 +271,7 @@ fn sweep_in(base: &Path) {
 
 /// Removes a lab's folder, and nothing in it that is not ours.
 fn remove(folder: &Path) {
-    for file in [READY, RECORD, "lab.json.new", LOCK] {
+    for file in [READY, STEPS, RECORD, "lab.json.new", LOCK] {
         let _ = fs::remove_file(folder.join(file));
     }
     let _ = fs::remove_dir(folder);
@@ -275,6 +294,12 @@ fn lock_new(folder: &Path) -> io::Result<Option<File>> {
 fn open_lock(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).truncate(false).write(true).open(path)
+}
+
+/// The path of a file in an open folder. Unlike its own, it is valid inside the lab, and short enough for the address of
+/// a socket (107 bytes).
+fn inside(folder: &File, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
 }
 
 fn failed(path: &Path, source: io::Error) -> LabError {

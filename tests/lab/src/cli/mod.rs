@@ -6,6 +6,7 @@ mod job;
 mod list;
 mod optical;
 mod run;
+mod step;
 mod up;
 
 use std::io::{self, Write};
@@ -19,6 +20,7 @@ pub use job::Job;
 pub use list::List;
 pub use optical::OpticalSwitch;
 pub use run::Run;
+pub use step::Step;
 pub use up::Up;
 
 use crate::error::LabError;

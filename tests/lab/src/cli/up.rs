@@ -3,6 +3,7 @@
 use std::env;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use crate::capture;
 use crate::cluster::Cluster;
 use crate::detach::{Background, Side, detach};
 use crate::error::LabError;
-use crate::faults::{Event, Stage, play_during};
+use crate::faults::{Event, Stage, play_during, play_stepped};
 use crate::features::Feature;
 use crate::launch::{Inside, Launch};
 use crate::sandbox::silence;
@@ -33,6 +34,9 @@ pub struct Up {
     /// Return when the lab is ready, and leave it running
     #[arg(long)]
     detach: bool,
+    /// Play the scenario's faults one by one, each when `step` asks for it, and not at their times
+    #[arg(long)]
+    stepped: bool,
     /// When the lab ends, keep what its nodes know and what was recorded, under ./artifacts
     #[arg(long)]
     keep: bool,
@@ -61,13 +65,17 @@ impl Up {
             }
         };
         let code = launch.run(begun, |inside| {
+            let steps = self
+                .stepped
+                .then(|| inside.listen_for_steps())
+                .transpose()?;
             let came_up = CameUp::new(launch.name(), inside.cluster, started.elapsed());
             show(self.output, &came_up.text(alone), &came_up)?;
             if let Some(background) = background {
                 background.let_front_go();
             }
             let captures = capture::start_all(inside.cluster, &launch.scenario().captures)?;
-            let events = self.wait(inside, launch.scenario());
+            let events = wait(inside, launch.scenario(), steps.as_ref());
             if self.keep {
                 let events = vec![("events.txt".to_owned(), events.into_bytes())];
                 let files = [launch.files(), events].concat();
@@ -81,28 +89,31 @@ impl Up {
         }
         Ok(code)
     }
+}
 
-    /// Plays the scenario's faults until the lab is told to end; returns what happened.
-    fn wait(&self, inside: &Inside<'_>, scenario: &Scenario) -> String {
-        let stage = Stage {
-            cluster: inside.cluster,
-            scenario,
-            // A lab that is only up has no jobs running.
-            process_of: &|_, _| None,
-        };
-        let mut events = String::new();
-        let mut tell = |line: &str| {
-            eprintln!("{line}");
-            events.push_str(line);
-            events.push('\n');
-        };
-        let happened = |event: Event| tell(&event.to_string());
-        // When a lab is told to end, nobody waits for the faults that were still to come.
-        let _ = play_during(&stage, happened, || inside.interrupt.wait());
-        let account = inside.cluster.wires().account(inside.cluster.fabric());
-        account.iter().for_each(|line| tell(line));
-        events
+/// Plays the scenario's faults until the lab is asked to end; returns what happened.
+fn wait(inside: &Inside<'_>, scenario: &Scenario, steps: Option<&UnixListener>) -> String {
+    let stage = Stage {
+        cluster: inside.cluster,
+        scenario,
+        // A lab that is only up has no jobs running.
+        process_of: &|_, _| None,
+    };
+    let mut events = String::new();
+    let mut tell = |line: &str| {
+        eprintln!("{line}");
+        events.push_str(line);
+        events.push('\n');
+    };
+    let happened = |event: Event| tell(&event.to_string());
+    match steps {
+        Some(steps) => play_stepped(&stage, steps, inside.interrupt, happened),
+        // When a lab is asked to end, nobody waits for the faults that were still to come.
+        None => drop(play_during(&stage, happened, || inside.interrupt.wait())),
     }
+    let account = inside.cluster.wires().account(inside.cluster.fabric());
+    account.iter().for_each(|line| tell(line));
+    events
 }
 
 /// What came up.

@@ -5,6 +5,7 @@
 
 mod conditions;
 mod stage;
+mod stepped;
 mod timeline;
 mod wording;
 
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use reweave_common::scenario::{Fault, Scenario};
 
 pub(crate) use self::stage::Stage;
+pub(crate) use self::stepped::{Happened, play_stepped};
 
 use self::conditions::Change;
 use self::timeline::{Moment, Timeline};

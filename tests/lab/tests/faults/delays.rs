@@ -7,26 +7,23 @@ use libtest_mimic::Trial;
 use nix::poll::ppoll;
 use nix::sys::prctl;
 
-use crate::play::{Play, iperf, once_right};
+use crate::play::{Play, iperf};
+use crate::support::timed::{timed_figure, timed_share};
 use crate::support::trial;
 use crate::{LAB, LAB_AND_IPERF};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
+        trial("timed_packet_takes_its_delay", LAB, packet_takes_its_delay),
         trial(
-            "a_packet_takes_the_time_it_should",
-            LAB,
-            a_packet_takes_the_time_it_should,
-        ),
-        trial(
-            "a_delayed_link_carries_its_rate",
+            "timed_delayed_link_carries_its_rate",
             LAB_AND_IPERF,
-            a_delayed_link_carries_its_rate,
+            delayed_link_carries_its_rate,
         ),
         trial(
-            "a_delay_too_short_to_keep_is_told",
+            "delay_too_short_is_reported",
             LAB,
-            a_delay_too_short_to_keep_is_told,
+            delay_too_short_is_reported,
         ),
     ]
 }
@@ -40,7 +37,7 @@ fn two_hosts(latency_us: u32, gbps: f64) -> Play {
 }
 
 /// The delay of each direction, as ping sees it: no more exact than this machine wakes up.
-fn a_packet_takes_the_time_it_should() {
+fn packet_takes_its_delay() {
     let without = median_round_trip_us(&two_hosts(0, 1.0));
     for latency_us in [50, 200, 1000, 5000] {
         let asked = f64::from(latency_us);
@@ -55,8 +52,8 @@ fn a_packet_takes_the_time_it_should() {
             let off = added - asked;
             (off - off.clamp(0.0, late)).abs()
         };
-        let kept = once_right(measure, |off| off < allowed);
-        assert!(kept, "{asked} us were not kept");
+        let name = format!("error of a delay of {asked} us, in us");
+        timed_figure(&name, measure, |off| *off < allowed);
     }
 }
 
@@ -89,19 +86,19 @@ fn median_round_trip_us(play: &Play) -> f64 {
     times[250] * 1e3
 }
 
-fn a_delayed_link_carries_its_rate() {
+fn delayed_link_carries_its_rate() {
     let play = two_hosts(2000, 0.2);
     let measure = || {
         let measured = iperf(&play.lab, "a", "b", &["-t", "3", "-O", "1"]);
         let received = measured["end"]["sum_received"]["bits_per_second"].as_f64();
         let share = received.expect("iperf3 measured it") / 200e6;
-        println!("{:.1} % of 200 Mb/s", 100.0 * share);
+        assert!(share < 1.05, "{share} of the rate");
         share
     };
-    assert!(once_right(measure, |share| (share - 1.0).abs() < 0.05));
+    timed_share("share of 200 Mb/s of a delayed link", 0.95, measure);
 }
 
-fn a_delay_too_short_to_keep_is_told() {
+fn delay_too_short_is_reported() {
     let play = two_hosts(5, 1.0);
     let means = play.means();
     let told = if play.kernel_has("netem") {

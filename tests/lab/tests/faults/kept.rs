@@ -1,21 +1,29 @@
-//! What is kept of a lab.
+//! What is kept of a lab, and when its faults come.
 
 use std::fs;
 
 use libtest_mimic::Trial;
 
-use crate::LAB_AND_TCPDUMP;
 use crate::play::{Play, address};
+use crate::support::timed::timed_figure;
 use crate::support::{find, run, trial};
+use crate::{LAB, LAB_AND_TCPDUMP};
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "what_happened_is_kept_and_nothing_is_overwritten",
-        LAB_AND_TCPDUMP,
-        || {
-            what_happened_is_kept_and_nothing_is_overwritten();
-        },
-    )]
+    vec![
+        trial(
+            "artifacts_are_kept_beside_older_ones",
+            LAB_AND_TCPDUMP,
+            artifacts_are_kept_beside_older_ones,
+        ),
+        trial("timed_faults_come_at_their_times", LAB, || {
+            timed_figure(
+                "seconds by which faults are late",
+                lateness_of_faults,
+                |late| *late < 0.05,
+            );
+        }),
+    ]
 }
 
 const SCENARIO: &str = "name = 'play'\ncapture = ['leaf0']\n\
@@ -23,7 +31,21 @@ const SCENARIO: &str = "name = 'play'\ncapture = ['leaf0']\n\
     uplink_gbps = 0.2\n\
     [[fault]]\nkind = 'link-down'\nat_s = 0.2\nfor_s = 0.2\nlink = ['h1', 'leaf0']\n";
 
-fn what_happened_is_kept_and_nothing_is_overwritten() {
+/// Of the latest of the faults of a flapping link; none comes early.
+fn lateness_of_faults() -> f64 {
+    let flap = "name = 'play'\n[fabric]\nkind = 'leaf-spine'\nleaves = 1\nspines = 1\n\
+        hosts_per_leaf = 2\nhost_gbps = 0.4\nuplink_gbps = 0.2\n\
+        [[fault]]\nkind = 'link-flap'\nat_s = 0.5\nfor_s = 1.5\nperiod_s = 0.3\n\
+        link = ['h1', 'leaf0']\n";
+    let play = Play::begin_with(flap, |_, _| ());
+    let falls = (0..5).map(|fall| 0.5 + 0.3 * f64::from(fall));
+    let events = falls.flat_map(|due| [("h1-leaf0 down", due), ("h1-leaf0 up", due + 0.15)]);
+    let late = events.map(|(event, due)| play.wait_for(event) - due);
+    late.inspect(|late| assert!(*late > -0.001, "a fault comes {late} s after its time"))
+        .fold(0.0, f64::max)
+}
+
+fn artifacts_are_kept_beside_older_ones() {
     let mut play = Play::begin_with(SCENARIO, |up, home| {
         fs::create_dir_all(home.path.join("artifacts/play-1")).expect("it is ours");
         up.arg("--keep");

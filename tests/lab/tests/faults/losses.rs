@@ -27,7 +27,9 @@ pub(crate) fn tests() -> Vec<Trial> {
             loses_as_many_packets_as_it_should(&play, means);
         }),
         trial("without_nft_a_link_loses_as_many", LAB, || {
-            let play = Play::begin_with(&lossy(0, 5.0), |up, home| break_program(up, home, "nft"));
+            let play = Play::begin_with(&lossy(0, 5.0), |up, home| {
+                break_program(up.arg("--stepped"), home, "nft");
+            });
             loses_as_many_packets_as_it_should(&play, "loss: user-space wire");
         }),
         trial("no_packets_are_lost_together", LAB_AND_IPERF, || {
@@ -48,7 +50,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Two hosts and a link that loses packets from second 0.5 on.
+/// Two hosts and a link that loses packets from the first step on.
 fn lossy(latency_us: u32, percent: f64) -> String {
     format!(
         "name = 'play'\n[fabric]\nkind = 'graph'\n\
@@ -67,7 +69,7 @@ fn loses_as_many_packets_as_it_should(play: &Play, means: &str) {
         "{:?}",
         play.means()
     );
-    play.wait_for("a-b loses 5 % of all packets");
+    assert_eq!(play.step(), ["a-b loses 5 % of all packets"]);
     let before = ["a", "b"].map(|node| Counters::of(lab, node, "eth0"));
     // So many under way at once that those lost hold back none.
     lab.exec(
@@ -94,7 +96,7 @@ fn loses_as_many_packets_as_it_should(play: &Play, means: &str) {
 fn no_packets_are_lost_together(latency_us: u32) {
     let play = Play::begin(&lossy(latency_us, 1.0));
     let lab = &play.lab;
-    play.wait_for("a-b loses 1 % of all packets");
+    assert_eq!(play.step(), ["a-b loses 1 % of all packets"]);
     let before = ["a", "b"].map(|node| Counters::of(lab, node, "eth0"));
     iperf(lab, "a", "b", &["-t", "3", "-P", "4"]);
     let after = ["a", "b"].map(|node| Counters::of(lab, node, "eth0"));
@@ -111,12 +113,12 @@ fn no_packets_are_lost_together(latency_us: u32) {
 fn all_can_be_lost_and_none_is_later() {
     let scenario = lossy(0, 100.0) + "for_s = 5\n";
     let play = Play::begin(&scenario);
-    play.wait_for("a-b loses 100 % of all packets");
+    assert_eq!(play.step(), ["a-b loses 100 % of all packets"]);
     let nothing = play
         .lab
         .exec("a", &["ping", "-q", "-c5", "-i0.02", "-W0.1", "b"]);
     assert!(nothing.stdout.contains(" 0 received"), "{nothing:?}");
-    play.wait_for("a-b loses 0 % of all packets");
+    assert_eq!(play.step(), ["a-b loses 0 % of all packets"]);
     let all = play
         .lab
         .output("a", &["ping", "-q", "-c1000", "-i0.001", "b"]);

@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::{Home, Lab, Said, finish, wait_until};
+use crate::support::{Home, Lab, Said, finish, run, wait_until};
 
 /// No fault of these tests comes later.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -26,12 +26,35 @@ pub(crate) struct Play {
 }
 
 impl Play {
-    /// Brings up the scenario, whose timeline begins then.
+    /// Brings up the scenario, whose faults begin and end step by step.
     pub(crate) fn begin(scenario: &str) -> Self {
-        Self::begin_with(scenario, |_, _| ())
+        Self::begin_with(scenario, |up, _| {
+            up.arg("--stepped");
+        })
     }
 
-    /// The same with changes to the command; it runs in the folder of its home.
+    /// The next faults begin or end; returns what happened.
+    #[track_caller]
+    pub(crate) fn step(&self) -> Vec<String> {
+        let said = run(self.lab.home.lab(&["step", "--output", "json"])).expect_code(0);
+        let events = said.json();
+        let events = events
+            .as_array()
+            .expect("a step is a list of events")
+            .iter();
+        let what = |event: &Value| event["what"].as_str().map(str::to_owned);
+        events.filter_map(what).collect()
+    }
+
+    /// All faults have begun and ended.
+    #[track_caller]
+    pub(crate) fn expect_no_step(&self) {
+        let said = run(self.lab.home.lab(&["step"])).expect_code(1);
+        let error = "error: all faults of lab play have been played";
+        assert_eq!(said.stderr.trim(), error);
+    }
+
+    /// Brings up the scenario, whose faults come at their times, with changes to the command; it runs in the folder of its home.
     pub(crate) fn begin_with(scenario: &str, change: impl FnOnce(&mut Command, &Home)) -> Self {
         let home = Home::new();
         let file = home.file("play.toml", scenario);
@@ -126,13 +149,6 @@ impl Beside {
         Self(Some(command.spawn().expect("it can be run")))
     }
 
-    /// Asks it to end, and returns what it said.
-    pub(crate) fn interrupt(mut self) -> Said {
-        let child = self.0.take().expect("it runs");
-        kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it is there");
-        finish(child, "a program beside the test")
-    }
-
     /// Waits for its end.
     pub(crate) fn finish(mut self) -> Said {
         finish(self.0.take().expect("it runs"), "a program beside the test")
@@ -146,53 +162,6 @@ impl Drop for Beside {
             let _ = child.wait();
         }
     }
-}
-
-/// Measures again, a few times, while a result is not right: the machine may have been busy with
-/// other things. Returns whether one was.
-pub(crate) fn once_right(mut measure: impl FnMut() -> f64, is_right: impl Fn(f64) -> bool) -> bool {
-    (0..3).any(|_| is_right(measure()))
-}
-
-/// Plays again, a few times, while what it measures is not right: a machine that is busy with other things spoils it
-/// once, what is wrong is so each time. What must always hold, the play asserts itself.
-#[track_caller]
-pub(crate) fn plays_right_once(play: impl FnMut() -> bool) {
-    let mut plays = std::iter::repeat_with(play).take(3);
-    assert!(plays.any(|is_right| is_right), "it is never right");
-}
-
-/// Faults come within milliseconds of their time, unless the machine is busy with other things; before it they never
-/// come.
-#[track_caller]
-pub(crate) fn is_on_time(at: f64, due: f64) -> bool {
-    println!("{at} s where {due} s were asked for");
-    assert!(at > due - 0.001, "{at} s, before {due} s");
-    at < due + 0.05
-}
-
-/// Of times in seconds.
-pub(crate) fn is_within(what: &str, took: f64, expected: std::ops::Range<f64>) -> bool {
-    println!("{what} for {took} s where {expected:?} are expected");
-    expected.contains(&took)
-}
-
-/// When the answers came to a `ping -D`, in seconds.
-pub(crate) fn answer_times(said: &Said) -> Vec<f64> {
-    let lines = said
-        .stdout
-        .lines()
-        .filter(|line| line.contains("bytes from"));
-    let time = |line: &str| line.strip_prefix('[')?.split_once(']')?.0.parse().ok();
-    lines.filter_map(time).collect()
-}
-
-/// The longest time without an answer.
-pub(crate) fn longest_gap(times: &[f64]) -> f64 {
-    times
-        .windows(2)
-        .map(|pair| pair[1] - pair[0])
-        .fold(0.0, f64::max)
 }
 
 /// What iperf3 measured from one node to another, with these arguments besides.

@@ -4,20 +4,19 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 
 use crate::LAB;
-use crate::play::{is_within, plays_right_once};
 use crate::support::{Home, Said, run, trial};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "a_stopped_process_holds_up_its_job_and_goes_on",
+            "stopped_process_holds_up_its_job",
             LAB,
-            || plays_right_once(a_stopped_process_holds_up_its_job_and_goes_on),
+            stopped_process_holds_up_its_job,
         ),
         trial(
-            "a_killed_process_breaks_its_job",
+            "killed_process_breaks_its_job",
             LAB,
-            a_killed_process_breaks_its_job,
+            killed_process_breaks_its_job,
         ),
     ]
 }
@@ -38,24 +37,27 @@ fn ring_with(home: &Home, fault: &str) -> Said {
     run(command)
 }
 
-fn a_stopped_process_holds_up_its_job_and_goes_on() -> bool {
+fn stopped_process_holds_up_its_job() {
     let home = Home::new();
     let said = ring_with(&home, "kind = 'process-stop'\nfor_s = 1");
     let report = said.expect_code(0).json();
-    let events: Vec<_> = events(&report);
     assert_eq!(
-        events,
+        events(&report),
         ["rank 1 of train stopped", "rank 1 of train continued"]
     );
+    let at_s = |event: usize| report["faults"][event]["at_s"].as_f64().expect("a time");
+    let stopped_s = at_s(1) - at_s(0);
     let job = &report["jobs"][0];
     assert_eq!(job["iterations"], 30);
     let longest_ms = job["iteration_ms"]["most"]
         .as_f64()
         .expect("it was measured");
-    is_within("the longest iteration took", longest_ms / 1e3, 0.95..1.3)
+    println!("stopped for {stopped_s} s, the longest iteration took {longest_ms} ms");
+    // The iteration that was held up may have been about to end in the last 50 ms.
+    assert!(longest_ms / 1e3 > stopped_s - 0.05);
 }
 
-fn a_killed_process_breaks_its_job() {
+fn killed_process_breaks_its_job() {
     let home = Home::new();
     let report = ring_with(&home, "kind = 'process-kill'")
         .expect_code(1)

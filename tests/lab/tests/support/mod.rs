@@ -8,6 +8,7 @@
 
 mod needs;
 pub(crate) mod report;
+pub(crate) mod timed;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -26,6 +27,8 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_reweave-lab");
 const HOME_VARIABLE: &str = "XDG_RUNTIME_DIR";
 /// Far more than anything here takes, on a machine that has other things to do.
 const DEADLINE: Duration = Duration::from_mins(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a command said and how it ended.
 #[derive(Debug)]
@@ -79,13 +82,15 @@ pub(crate) fn finish(child: Child, shown: &str) -> Said {
     output.expect("its pipes can be read").into()
 }
 
-/// Waits for a condition, which must come true soon.
+/// Waits for a condition, which must come true soon. It often runs a program to look, so it looks ever more seldom.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
+    let mut pause = FIRST_PAUSE;
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
-        thread::park_timeout(Duration::from_millis(2));
+        thread::park_timeout(pause);
+        pause = MAX_PAUSE.min(pause * 2);
     }
 }
 

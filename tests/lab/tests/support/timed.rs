@@ -3,6 +3,8 @@
 //!
 //! No other test may retry. Tests that use this are named `timed_...`; the tidy test limits their number.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use std::fmt;
 use std::fs;
 use std::io::{self, Write as _};
@@ -17,26 +19,77 @@ const TICK_INTERVAL: Duration = Duration::from_millis(10);
 /// Later wake-ups are stalls; earlier ones are ordinary scheduling latency.
 const MIN_STALL: Duration = Duration::from_millis(50);
 
-/// Fails where `measure` takes longer than `limit`, stalls subtracted. A repeated measurement is printed as FLAKY, which
-/// `.ci/run` repeats in its last lines.
+/// Fails where `measure` takes longer than `limit`, stalls subtracted.
 #[track_caller]
-pub(crate) fn timed(name: &str, limit: Duration, mut measure: impl FnMut() -> Duration) {
+pub(crate) fn timed(name: &str, limit: Duration, measure: impl FnMut() -> Duration) {
+    judge(name, measure, |took, stalled| {
+        took.saturating_sub(stalled.stalled) <= limit
+    });
+}
+
+/// Fails where `measure` finds that less is carried than `min` of what should be, over the time in which the machine was
+/// not stalled.
+#[track_caller]
+pub(crate) fn timed_share(name: &str, min: f64, measure: impl FnMut() -> f64) {
+    judge(name, measure, |share, stalled| {
+        *share >= min * (1.0 - stalled.share())
+    });
+}
+
+/// Fails where a measured rate, delay or share is not right. A stall cannot be subtracted from it.
+#[track_caller]
+pub(crate) fn timed_figure<T: fmt::Debug>(
+    name: &str,
+    measure: impl FnMut() -> T,
+    is_right: impl Fn(&T) -> bool,
+) {
+    judge(name, measure, |figure, _| is_right(figure));
+}
+
+/// A repeated measurement is printed as FLAKY, which `.ci/run` and `make test-lab` repeat in their last lines.
+#[track_caller]
+fn judge<T: fmt::Debug>(
+    name: &str,
+    mut measure: impl FnMut() -> T,
+    is_right: impl Fn(&T, &Stalls) -> bool,
+) {
     for attempt in 1..=MAX_ATTEMPTS {
         let witness = StallWitness::start();
-        let took = measure();
-        let stalled = witness.stop();
-        println!("{name}: {took:.2?}, of which the machine was stalled for {stalled:.2?}");
-        if took.saturating_sub(stalled) <= limit {
+        let measured = measure();
+        let stalls = witness.stop();
+        println!("{name}: {measured:.2?}, {stalls}");
+        if is_right(&measured, &stalls) {
             return;
         }
-        let may_be_the_machine = stalled >= MIN_STALL && attempt < MAX_ATTEMPTS;
-        assert!(
-            may_be_the_machine,
-            "{name} took {took:?}, limit {limit:?}, machine stalled for {stalled:?}"
-        );
-        print_uncaptured(format_args!(
-            "FLAKY {name}: {took:.2?}, limit {limit:?}, machine stalled for {stalled:.2?}"
-        ));
+        let may_be_the_machine = stalls.stalled >= MIN_STALL && attempt < MAX_ATTEMPTS;
+        assert!(may_be_the_machine, "{name}: {measured:?}, {stalls}");
+        print_uncaptured(format_args!("FLAKY {name}: {measured:.2?}, {stalls}"));
+    }
+}
+
+/// For how long the machine was stalled during a measurement.
+struct Stalls {
+    stalled: Duration,
+    measured_for: Duration,
+}
+
+impl Stalls {
+    fn share(&self) -> f64 {
+        let share = self.stalled.as_secs_f64() / self.measured_for.as_secs_f64();
+        share.min(1.0)
+    }
+}
+
+impl fmt::Display for Stalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            stalled,
+            measured_for,
+        } = self;
+        write!(
+            f,
+            "the machine was stalled for {stalled:.2?} of {measured_for:.2?}"
+        )
     }
 }
 
@@ -47,6 +100,7 @@ fn print_uncaptured(line: fmt::Arguments<'_>) {
 
 /// Sums up late wake-ups of a ticking thread and the steal time of the hypervisor.
 struct StallWitness {
+    began: Instant,
     is_over: Arc<AtomicBool>,
     late_ms: Arc<AtomicU64>,
     steal_at_start: Duration,
@@ -68,6 +122,7 @@ impl StallWitness {
             }
         });
         Self {
+            began: Instant::now(),
             is_over,
             late_ms,
             steal_at_start: steal_time(),
@@ -75,11 +130,15 @@ impl StallWitness {
         }
     }
 
-    fn stop(self) -> Duration {
+    fn stop(self) -> Stalls {
+        let measured_for = self.began.elapsed();
         self.is_over.store(true, Ordering::Relaxed);
         self.ticks.join().expect("it only counts");
         let late = Duration::from_millis(self.late_ms.load(Ordering::Relaxed));
-        late + steal_time().saturating_sub(self.steal_at_start)
+        Stalls {
+            stalled: late + steal_time().saturating_sub(self.steal_at_start),
+            measured_for,
+        }
     }
 }
 
