@@ -53,7 +53,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     let several = "open_mpi_is_faster_by_our_hostfile_on_several_clusters";
     vec![
         trial("timed_open_mpi_gains_by_our_hostfile", WITH_MPI, || {
-            is_faster(1)
+            is_faster(1);
         }),
         trial(several, WITH_MPI, || is_faster(MANY)).with_ignored_flag(true),
     ]
