@@ -17,7 +17,7 @@ const SHARED_MBPS: f64 = 60.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial("timed_pinned_flow_outlives_failure", STAGE, || {
-        timed("a pinned flow stands still", BACK_WITHIN, severed)
+        timed("a pinned flow stands still", BACK_WITHIN, severed);
     })]
 }
 
