@@ -42,8 +42,8 @@ SLOW_KERNEL_TESTS := rates:: discovery:: drivers:: frr sonic::
 # Plans for 16 hosts, each of which takes a program that is not optimized half a minute and more, likewise.
 SLOW_PLANS := plans::dlrm16 plans::candle16 plans::transformer16
 
-# A second life of the recorded hour, which takes a minute, likewise.
-SLOW_WORLDS := probes_that_cards_stamp
+# Replays the recorded hour a second time, which takes a minute, likewise.
+SLOW_REPLAYS := probes_that_cards_stamp
 
 test: ## Runs all checks that every change must pass: logic, virtual time, and facts of the kernel.
 	@deploy/setup.sh build checks lab
@@ -55,8 +55,8 @@ test: ## Runs all checks that every change must pass: logic, virtual time, and f
 	stage programs $(PROGRAMS)
 	stage unit   cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test words --test nccl -- $(SLOW_PLANS:%=--skip %)
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage trio   cargo test --locked --workspace --test trio --test unheard
-	stage worlds cargo test --locked --workspace --test simulation --test replication --test rewiring -- $(SLOW_WORLDS:%=--skip %)
+	stage trio   list_flaky cargo test --locked --workspace --test trio --test unheard
+	stage worlds cargo test --locked --workspace --test simulation --test replication --test rewiring -- $(SLOW_REPLAYS:%=--skip %)
 	stage kernel cargo test --locked --workspace $(IN_LAB) --test smoke --test kernel --test linux_hash -- $(SLOW_KERNEL_TESTS:%=--skip %)
 	finish
 
@@ -65,11 +65,11 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	$(LINTED)
 	source deploy/stage.sh 14
 	REWEAVE_OPERATIONS=100000 stage history require_tests cargo test --locked --workspace --test replication a_long_history
-	for world in $(SLOW_WORLDS); do stage $$world require_tests cargo test --locked --workspace --test simulation $$world; done
+	for replay in $(SLOW_REPLAYS); do stage $$replay require_tests cargo test --locked --workspace --test simulation $$replay; done
 	stage build $(PROGRAMS)
 	for plan in $(SLOW_PLANS); do stage $${plan##*:} require_tests cargo test --locked --workspace --test reference $$plan; done
-	stage lab   recorded in_memory cargo test --locked --workspace $(IN_LAB) --no-fail-fast $(LAB_TESTS:%=--test %) --test system --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
-	for part in $(SLOW_KERNEL_TESTS); do stage $${part%%:*} require_tests in_memory cargo test --locked --workspace $(IN_LAB) --test kernel $$part; done
+	stage lab   list_flaky with_tmpfs cargo test --locked --workspace $(IN_LAB) --no-fail-fast $(LAB_TESTS:%=--test %) --test system --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
+	for part in $(SLOW_KERNEL_TESTS); do stage $${part%%:*} require_tests with_tmpfs cargo test --locked --workspace $(IN_LAB) --test kernel $$part; done
 	stage fuzzers tests/fuzz/run.sh 0
 	stage fuzz  tests/fuzz/run.sh 2
 	finish

@@ -12,8 +12,8 @@ stages_planned=$1
 stages_begun=0
 command_began=$SECONDS
 flaky=$(mktemp)
-said=$(mktemp)
-trap 'rm -f "$flaky" "$said"' EXIT
+output=$(mktemp)
+trap 'cat "$flaky"; rm -f "$flaky" "$output"' EXIT
 
 stage() {
     local name=$1 began=$SECONDS
@@ -29,12 +29,12 @@ stage() {
     fi
 }
 
-# Runs a command, and keeps its FLAKY lines for the end and all that it said in $said.
-recorded() {
+# Runs a command. Its FLAKY lines are listed once more at the end of all stages; its output lies in $output until the next.
+list_flaky() {
     local outcome=0
-    { "$@" 2>&1 || outcome=$?; } > >(tee "$said")
+    { "$@" 2>&1 || outcome=$?; } > >(tee "$output")
     wait $!
-    grep '^FLAKY ' "$said" >>"$flaky" || true
+    grep '^FLAKY ' "$output" >>"$flaky" || true
     return "$outcome"
 }
 
@@ -42,26 +42,26 @@ recorded() {
 #
 #     stage frr require_tests cargo test --test kernel frr
 require_tests() {
-    recorded "$@" || return
-    grep --quiet --extended-regexp '^test result: ok\. [1-9]' "$said" || {
+    list_flaky "$@" || return
+    grep --quiet --extended-regexp '^test result: ok\. [1-9]' "$output" || {
         echo "no test ran" >&2
         return 1
     }
 }
 
-# Runs a command with its temporary files in memory: a disk that has much to write, such as what a build left behind,
-# holds up the logs of coordinators.
-in_memory() {
+# Runs a command with its temporary files on a tmpfs: writeback of what a build left behind delays the fsyncs of
+# coordinators' logs.
+with_tmpfs() {
     sync
-    if has_room_in_memory; then
+    if tmpfs_is_usable; then
         TMPDIR=/dev/shm "$@"
     else
         "$@"
     fi
 }
 
-# Containers often have 64 MiB there, and may run no programs from it.
-has_room_in_memory() {
+# In containers /dev/shm often has 64 MiB, or is mounted noexec.
+tmpfs_is_usable() {
     local free_kib probe outcome=0
     free_kib=$(df --output=avail /dev/shm 2>/dev/null | tail -1)
     ((free_kib > 2 << 20)) && probe=$(mktemp /dev/shm/probe.XXXXXX) || return 1
@@ -75,6 +75,5 @@ finish() {
         echo "$stages_planned stages were announced and $stages_begun ran: mend the Makefile" >&2
         exit 1
     fi
-    cat "$flaky"
     echo "all stages done in $((SECONDS - command_began)) s"
 }

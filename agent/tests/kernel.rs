@@ -28,6 +28,8 @@ mod frr_routes;
 mod gap;
 #[path = "kernel/pins.rs"]
 mod pins;
+#[path = "../../tests/lab/tests/support/poll.rs"]
+mod poll;
 #[path = "kernel/probing.rs"]
 mod probing;
 #[path = "kernel/rates.rs"]

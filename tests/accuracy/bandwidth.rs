@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::needs::{Need, trial};
 use crate::play::must;
 use crate::scene::{Responder, agent, lab, pair};
-use crate::timed::timed_figure;
+use crate::timed::timed_value;
 
 const NEEDS: &[Need] = &[Need::Lab, Need::Program("iperf3")];
 /// The lab's frames with their headers, and what TCP leaves of them.
@@ -18,14 +18,14 @@ const SEGMENT_BYTES: f64 = 8948.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("timed_100_mbps_within_2_percent", NEEDS, || {
+        trial("timed_bandwidth_at_100_mbps", NEEDS, || {
             rate_of_a_link(0.1, 0.02);
         }),
-        trial("timed_1_gbps_within_10_percent", NEEDS, || {
+        trial("timed_bandwidth_at_1_gbps", NEEDS, || {
             rate_of_a_link(1.0, 0.10);
         }),
         trial(
-            "timed_uplink_behind_faster_link",
+            "timed_bandwidth_behind_faster_link",
             NEEDS,
             behind_a_faster_link,
         ),
@@ -53,7 +53,7 @@ impl Seen {
 
 fn rate_of_a_link(gbps: f64, share: f64) {
     let stage = lab(&pair(0, gbps), "");
-    timed_figure(
+    timed_value(
         "bandwidth by trains",
         || measure(&stage, ["a", "b"], gbps * 1e3),
         |seen: &Seen| seen.is_within(share),
@@ -65,7 +65,7 @@ fn behind_a_faster_link() {
     let fabric = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 1\n\
                   host_gbps = 0.4\nuplink_gbps = 0.2\n";
     let stage = lab(fabric, "");
-    timed_figure(
+    timed_value(
         "bandwidth by trains",
         || measure(&stage, ["h0", "h1"], 200.0),
         |seen: &Seen| seen.is_within(0.02),

@@ -10,7 +10,7 @@ use crate::needs::{Need, trial};
 use crate::play::must;
 use crate::scene::{host, lab};
 use crate::shark::{Packet, Shark};
-use crate::timed::timed_figure;
+use crate::timed::timed_value;
 
 const NEEDS: &[Need] = &[Need::Lab, Need::Program("tshark")];
 /// Every host computes for a while, and then sends to the next.
@@ -28,8 +28,8 @@ const TRAIN_PORTS: std::ops::Range<u16> = 7432..7436;
 const DATA_BYTES: u64 = 1000;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("timed_measuring_keeps_its_caps", NEEDS, || {
-        timed_figure(
+    vec![trial("timed_probe_traffic_within_caps", NEEDS, || {
+        timed_value(
             "the cost of measuring",
             measuring_beside_a_job,
             Measuring::is_right,

@@ -5,12 +5,12 @@ use reweave_tests::Stage;
 
 use crate::needs::{Need, trial};
 use crate::scene::{Responder, agent, host, lab, pair};
-use crate::timed::timed_figure;
+use crate::timed::timed_value;
 
 const NEEDS: &[Need] = &[Need::Lab, Need::Program("ping")];
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("timed_delay_is_what_ping_says", NEEDS, || {
+    vec![trial("timed_latency_matches_ping", NEEDS, || {
         let without = round_trip(&lab(&pair(0, 1.0), ""));
         for latency_us in [200, 1000, 5000] {
             let with = lab(&pair(latency_us, 1.0), "");
@@ -23,7 +23,7 @@ pub(crate) fn tests() -> Vec<Trial> {
                     lost: with.lost,
                 }
             };
-            timed_figure("an added delay", measure, Added::agree);
+            timed_value("an added delay", measure, Added::agree);
         }
     })]
 }

@@ -25,7 +25,7 @@ const WATCHED_MS: &str = "28000";
 const LEAST_BYTES: u64 = 500_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("traffic_matrix_is_what_tshark_counts", NEEDS, || {
+    vec![trial("traffic_matrix_matches_tshark", NEEDS, || {
         let matrix = matrix();
         assert!(matrix.agree(), "{matrix:?}");
     })]

@@ -40,7 +40,7 @@ impl Stage {
         wait_for("one of three coordinators leads", PATIENCE, || {
             Ok(self.operator().status().ok())
         })?;
-        self.watch()
+        self.watch_events()
     }
 
     fn start_one_of_three(&self, place: usize) -> Result<Program, StageError> {

@@ -10,8 +10,8 @@ use nix::unistd::Pid;
 use serde::Deserialize;
 
 use crate::error::StageError;
-use crate::news;
-use crate::wait::{PATIENCE, wait_for};
+use crate::notifier::{Notifier, read_lines};
+use crate::wait::{PATIENCE, wait_on};
 
 /// How a job is doing at one moment.
 #[derive(Debug, Clone, Deserialize)]
@@ -87,6 +87,7 @@ pub struct Job {
     name: String,
     process: Child,
     heard: Arc<Mutex<Heard>>,
+    lines: Arc<Notifier>,
 }
 
 impl Progress {
@@ -117,14 +118,15 @@ impl Job {
             command: format!("job {name}"),
             source,
         })?;
-        let heard = Arc::default();
+        let (heard, lines) = (Arc::default(), Arc::new(Notifier::new()));
         if let Some(stdout) = process.stdout.take() {
-            listen(stdout, Arc::clone(&heard));
+            listen(stdout, Arc::clone(&heard), Arc::clone(&lines));
         }
         Ok(Self {
             name: name.to_owned(),
             process,
             heard,
+            lines,
         })
     }
 
@@ -144,7 +146,8 @@ impl Job {
         condition: impl Fn(&Progress) -> bool,
     ) -> Result<Progress, StageError> {
         let what = format!("job {}: {what}", self.name);
-        wait_for(&what, PATIENCE, || {
+        let lines = Arc::clone(&self.lines);
+        wait_on(&lines, &what, PATIENCE, || {
             self.expect_running()?;
             Ok(self.latest().filter(&condition))
         })
@@ -153,7 +156,8 @@ impl Job {
     /// Lets it run for some time, and returns what it told meanwhile.
     pub fn watch(&mut self, duration: Duration) -> Result<Vec<Progress>, StageError> {
         let (began, told) = (Instant::now(), self.progress().len());
-        wait_for("the job goes on", duration + PATIENCE, || {
+        let lines = Arc::clone(&self.lines);
+        wait_on(&lines, "the job goes on", duration + PATIENCE, || {
             self.expect_running()?;
             Ok((began.elapsed() >= duration).then_some(()))
         })?;
@@ -166,7 +170,7 @@ impl Job {
         // It may have come to an end by itself.
         let _ = kill(pid, Signal::SIGTERM);
         let what = format!("job {} reports", self.name);
-        let report = wait_for(&what, PATIENCE, || {
+        let report = wait_on(&self.lines, &what, PATIENCE, || {
             Ok(self.hear(|heard| heard.report.clone()))
         })?;
         let _ = self.process.wait();
@@ -195,13 +199,15 @@ impl Drop for Job {
     }
 }
 
-fn listen(stdout: ChildStdout, heard: Arc<Mutex<Heard>>) {
-    news::read_lines(stdout, move |line| {
-        let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+fn listen(stdout: ChildStdout, heard: Arc<Mutex<Heard>>, lines: Arc<Notifier>) {
+    read_lines(stdout, move |line| {
+        let mut so_far = heard.lock().unwrap_or_else(PoisonError::into_inner);
         match serde_json::from_str(&line) {
-            Ok(Line::Progress(progress)) => heard.progress.push(progress),
-            Ok(Line::Report(report)) => heard.report = Some(report),
+            Ok(Line::Progress(progress)) => so_far.progress.push(progress),
+            Ok(Line::Report(report)) => so_far.report = Some(report),
             Ok(Line::Began {}) | Err(_) => {}
         }
+        drop(so_far);
+        lines.notify();
     });
 }

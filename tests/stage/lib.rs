@@ -10,7 +10,7 @@ mod coordinators;
 mod error;
 mod job;
 mod loss;
-mod news;
+mod notifier;
 mod operator;
 mod program;
 mod programs;
@@ -35,6 +35,7 @@ pub use coordinators::{settings_of, term_led};
 pub use error::StageError;
 pub use job::{FlowProgress, FlowReport, Job, JobReport, Progress};
 pub use loss::Loss;
+use notifier::CLUSTER_EVENTS;
 pub use operator::{Applied, Operator};
 pub use program::Program;
 pub use programs::Programs;
@@ -97,7 +98,7 @@ pub struct Stage {
     coordinator: Option<Program>,
     /// Those that lead together, if it is not one alone.
     trio: Vec<Program>,
-    /// `reweave watch`, whose lines wake those who wait.
+    /// `reweave watch`: its lines are the cluster's events.
     watch: Option<Program>,
     agents: BTreeMap<String, Program>,
 }
@@ -185,16 +186,17 @@ impl Stage {
             Ok(self.operator().status().ok())
         })?;
         self.coordinator = Some(coordinator);
-        self.watch()
+        self.watch_events()
     }
 
-    /// Watches from now on, whichever coordinator leads.
-    pub(crate) fn watch(&mut self) -> Result<(), StageError> {
+    /// From now on the cluster's events wake `wait_for`, across restarts and elections of coordinators.
+    pub(crate) fn watch_events(&mut self) -> Result<(), StageError> {
         if self.watch.is_none() {
             let words = ["--output", "json", "watch", "--every-ms", "100"];
             let mut command = self.operator().command(&words);
             command.stderr(self.log("watch")?);
-            self.watch = Some(Program::start_announcing("watch", command)?);
+            let notify = |_line| CLUSTER_EVENTS.notify();
+            self.watch = Some(Program::start_reading("watch", command, notify)?);
         }
         Ok(())
     }
@@ -515,7 +517,10 @@ impl Stage {
     /// What everybody said, for whoever wants to know why something went wrong.
     fn tell_all(&self) {
         let names = (0..self.trio.len()).map(coordinators::name);
-        let names = ["coordinator".to_owned()].into_iter().chain(names);
+        let names = ["coordinator", "watch"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(names);
         let agents = self.nodes().map(|node| format!("agent-{node}"));
         for name in names.chain(agents) {
             let said = self.said(&name);

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::StageError;
-use crate::news;
+use crate::notifier::read_lines;
 use crate::wait::{PATIENCE, wait_for};
 
 /// A program in a node, running. What runs here is the command that entered the node for it and
@@ -33,12 +33,16 @@ impl Program {
         })
     }
 
-    /// The same; each line that it prints is news.
-    pub(crate) fn start_announcing(name: &str, mut command: Command) -> Result<Self, StageError> {
+    /// The same; each line that it prints goes to `on_line`.
+    pub(crate) fn start_reading(
+        name: &str,
+        mut command: Command,
+        on_line: impl FnMut(String) + Send + 'static,
+    ) -> Result<Self, StageError> {
         command.stdout(Stdio::piped());
         let mut program = Self::start(name, command)?;
         if let Some(stdout) = program.entrance.stdout.take() {
-            news::read_lines(stdout, drop);
+            read_lines(stdout, on_line);
         }
         Ok(program)
     }

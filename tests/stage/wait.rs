@@ -3,26 +3,35 @@
 use std::time::{Duration, Instant};
 
 use crate::error::StageError;
-use crate::news;
+use crate::notifier::{CLUSTER_EVENTS, Notifier};
 
 /// What takes longer than this on a stage will never come, however much else the machine has to do.
 pub const PATIENCE: Duration = Duration::from_mins(2);
-/// A try is often a program that runs, on the cores that the cluster runs on. So conditions that no news announces are
-/// looked at soon at first, and then ever more seldom.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const MAX_PAUSE: Duration = Duration::from_millis(500);
+/// An attempt is often a program that runs on the cores of the cluster, so polling backs off exponentially.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Tries until there is something: again at each news, and after a pause without. An error is fatal only when the time
-/// is over.
+/// Tries until there is something: again at each event of the cluster, and by polling, since not every condition has
+/// an event. An error is fatal only when the time is over.
 pub fn wait_for<T>(
+    what: &str,
+    patience: Duration,
+    attempt: impl FnMut() -> Result<Option<T>, StageError>,
+) -> Result<T, StageError> {
+    wait_on(&CLUSTER_EVENTS, what, patience, attempt)
+}
+
+/// The same at each event of `notifier`.
+pub(crate) fn wait_on<T>(
+    notifier: &Notifier,
     what: &str,
     patience: Duration,
     mut attempt: impl FnMut() -> Result<Option<T>, StageError>,
 ) -> Result<T, StageError> {
     let began = Instant::now();
-    let mut pause = FIRST_PAUSE;
+    let mut poll_interval = MIN_POLL_INTERVAL;
     loop {
-        let news_before = news::count();
+        let events = notifier.event_count();
         let last = match attempt() {
             Ok(Some(found)) => return Ok(found),
             Ok(None) => None,
@@ -36,7 +45,7 @@ pub fn wait_for<T>(
                 last,
             });
         }
-        news::wait_beyond(news_before, pause);
-        pause = MAX_PAUSE.min(pause * 2);
+        notifier.wait_past(events, poll_interval);
+        poll_interval = MAX_POLL_INTERVAL.min(poll_interval * 2);
     }
 }

@@ -8,7 +8,7 @@ use reweave_tests::{Job, Leadership, Progress};
 
 use crate::needs::trial;
 use crate::play::{LEAST_GAIN, LONGEST_STALL_MS, LOOK, STAGE, ended, led, must, slowest_over};
-use crate::timed::timed_figure;
+use crate::timed::timed_value;
 
 /// From the first byte of the colliding flows to the victim's new rate.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(5);
@@ -18,8 +18,8 @@ const ALONE_MBPS: f64 = 150.0;
 const HALF_UPLINK_MBPS: f64 = 100.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("timed_collision_is_mended_alone", STAGE, || {
-        timed_figure(
+    vec![trial("timed_auto_mode_repairs_collision", STAGE, || {
+        timed_value(
             "a collision that is mended alone",
             mended_alone,
             |figures| {

@@ -16,9 +16,13 @@ const BACK_WITHIN: Duration = Duration::from_secs(5);
 const SHARED_MBPS: f64 = 60.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("timed_pinned_flow_outlives_failure", STAGE, || {
-        timed("a pinned flow stands still", BACK_WITHIN, severed);
-    })]
+    vec![trial(
+        "timed_pinned_flow_survives_link_failure",
+        STAGE,
+        || {
+            timed("a pinned flow stands still", BACK_WITHIN, severed);
+        },
+    )]
 }
 
 fn severed() -> Duration {

@@ -10,7 +10,7 @@ use crate::hashed::deviation_percent;
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, begun, ended, must, planned, slowest_over};
 use crate::scene::{leaf_spine, led, sent_bytes};
-use crate::timed::timed_figure;
+use crate::timed::timed_value;
 
 /// From the pins on.
 const PARTED_WITHIN_MS: f64 = 1000.0;
@@ -24,16 +24,12 @@ const UNEVEN_PERCENT: f64 = 50.0;
 const SPINES: [&str; 4] = ["spine0", "spine1", "spine2", "spine3"];
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "timed_colliding_flows_are_parted_soon",
-        STAGE,
-        || {
-            timed_figure("eight flows with a collision", parted, |figures| {
-                let in_time = figures.took_ms.is_some_and(|ms| ms <= PARTED_WITHIN_MS);
-                in_time && figures.gain >= LEAST_GAIN && figures.left_percent <= EVEN_PERCENT
-            });
-        },
-    )]
+    vec![trial("timed_colliding_flows_are_separated", STAGE, || {
+        timed_value("eight flows with a collision", parted, |figures| {
+            let in_time = figures.took_ms.is_some_and(|ms| ms <= PARTED_WITHIN_MS);
+            in_time && figures.gain >= LEAST_GAIN && figures.left_percent <= EVEN_PERCENT
+        });
+    })]
 }
 
 /// So much that ranks hardly wait for each other while rates are looked at.

@@ -16,7 +16,7 @@ use crate::mpi::{Mpi, WITH_MPI};
 use crate::needs::trial;
 use crate::play::must;
 use crate::scene::sent_bytes;
-use crate::timed::timed_figure;
+use crate::timed::timed_value;
 
 const LEAST_GAIN: f64 = 1.5;
 /// A ring that crosses less often by name is in good order already: there is nothing to be gained.
@@ -50,9 +50,9 @@ if comm.rank == 0:
 ";
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let several = "open_mpi_is_faster_by_our_hostfile_on_several_clusters";
+    let several = "timed_open_mpi_on_several_clusters";
     vec![
-        trial("timed_open_mpi_gains_by_our_hostfile", WITH_MPI, || {
+        trial("timed_open_mpi_with_our_hostfile", WITH_MPI, || {
             is_faster(1);
         }),
         trial(several, WITH_MPI, || is_faster(MANY)).with_ignored_flag(true),
@@ -64,7 +64,7 @@ fn is_faster(clusters: usize) {
     let drawn = (FIRST_SEED..).map(Drawn::by);
     for drawn in drawn.filter(Drawn::is_in_disorder).take(clusters) {
         let gain = "gain of Open MPI by our hostfile";
-        timed_figure(gain, || compared(&drawn), |gain| *gain >= LEAST_GAIN);
+        timed_value(gain, || compared(&drawn), |gain| *gain >= LEAST_GAIN);
     }
 }
 

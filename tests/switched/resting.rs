@@ -8,7 +8,7 @@ use crate::needs::trial;
 use crate::play::{STAGE, ended, must};
 use crate::running::after;
 use crate::scene::{leaf_spine, led};
-use crate::timed::timed_figure;
+use crate::timed::timed_value;
 
 /// In the order of ranks: from rack to rack and back.
 const JOBS: [(&str, [&str; 4]); 2] = [
@@ -23,9 +23,9 @@ const MOST_LEFT: f64 = 0.9;
 
 pub(crate) fn tests() -> Vec<Trial> {
     // It takes many iterations until beats are sure: `make soak` asks for it.
-    let name = "timed_resting_jobs_are_parted";
+    let name = "timed_bursty_jobs_are_separated";
     let parted = || {
-        timed_figure("what is left of iterations", parted, |left| {
+        timed_value("what is left of iterations", parted, |left| {
             left.iter().all(|it| *it <= MOST_LEFT)
         });
     };

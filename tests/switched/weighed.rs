@@ -7,16 +7,16 @@ use reweave_tests::{Job, Leadership, Stage};
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, must};
 use crate::scene::{carried_out, led};
-use crate::timed::timed_figure;
+use crate::timed::timed_value;
 
 /// With as many flows on either link, those on the slow one get a quarter of what the others do; with weights all
 /// get the same, but for how hashes have it.
 const LEAST_GAIN: f64 = 1.15;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let name = "timed_weights_share_uneven_uplinks";
+    let name = "timed_ucmp_on_uneven_uplinks";
     vec![trial(name, STAGE, || {
-        timed_figure("gain by weights", weighed, |gain| *gain >= LEAST_GAIN);
+        timed_value("gain by weights", weighed, |gain| *gain >= LEAST_GAIN);
     })]
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::needs::trial;
 use crate::play::{STAGE, collide, led, must, slowest_over};
-use crate::timed::timed_figure;
+use crate::timed::timed_value;
 
 /// Long enough for several rows of one second each.
 const WATCHED: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ const PACKETS: [&str; 4] = ["--packet-bytes", "1514", "--header-bytes", "66"];
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial("timed_recorded_collision_is_replayed", STAGE, || {
-        timed_figure("a replayed collision", replayed, |figures| {
+        timed_value("a replayed collision", replayed, |figures| {
             figures.worst_error <= WORST_ERROR && (1.7..2.1).contains(&figures.gain)
         });
     })]

@@ -11,11 +11,11 @@ use crate::needs::trial;
 use crate::play::{
     LEAST_GAIN, LONGEST_STALL_MS, LOOK, STAGE, collide, led, must, planned, slowest_over,
 };
-use crate::timed::timed_figure;
+use crate::timed::timed_value;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("timed_operator_mends_collision", STAGE, || {
-        timed_figure(
+    vec![trial("timed_operator_repairs_collision", STAGE, || {
+        timed_value(
             "a collision that an operator mends",
             mended_by_an_operator,
             |figures| figures.gain >= LEAST_GAIN && figures.longest_stall_ms <= LONGEST_STALL_MS,

@@ -9,7 +9,6 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
 use reweave_agent::netlink::RouteSocket;
@@ -19,10 +18,7 @@ use reweave_common::sample::PinRule;
 const HOSTS: [&str; 4] = ["h0", "h1", "h2", "h3"];
 const SWITCHES: [&str; 4] = ["leaf0", "leaf1", "spine0", "spine1"];
 
-/// How long anything may take that is bound to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const MAX_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) use crate::poll::{TIMEOUT as PATIENCE, wait_for};
 
 pub(crate) struct Fabric;
 
@@ -273,18 +269,4 @@ pub(crate) fn kernel_counter(node: &str, group: &str, name: &str) -> u64 {
         .find(|(it, _)| *it == name)
         .unwrap_or_else(|| panic!("no {group} {name}"));
     value.parse().expect("a number")
-}
-
-/// Waits until `done` gives something. It often runs a program to look, so it looks ever more seldom.
-pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    let mut pause = FIRST_PAUSE;
-    loop {
-        if let Some(value) = done() {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        thread::park_timeout(pause);
-        pause = MAX_PAUSE.min(pause * 2);
-    }
 }

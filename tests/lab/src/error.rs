@@ -110,13 +110,15 @@ pub enum LabError {
     #[error("cannot keep artifacts in {}: {source}", .path.display())]
     Keep { path: PathBuf, source: io::Error },
     #[error(
-        "lab {name} plays its faults at their times; bring it up with --stepped to step through them"
+        "lab {name} plays its faults at their times: bring it up with --stepped to step through them"
     )]
     NotStepped { name: String },
     #[error("all faults of lab {name} have been played")]
-    NoStep { name: String },
+    TimelineFinished { name: String },
+    #[error("lab {name}: {error}")]
+    StepFailed { name: String, error: String },
     #[error("lab {name} ended before it answered: {source}")]
-    StepLost {
+    ControlSocket {
         name: String,
         source: serde_json::Error,
     },

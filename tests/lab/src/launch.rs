@@ -26,8 +26,8 @@ pub(crate) struct Inside<'a> {
 }
 
 impl Inside<'_> {
-    pub(crate) fn listen_for_steps(&self) -> Result<UnixListener, LabError> {
-        self.claim.listen_for_steps()
+    pub(crate) fn bind_control_socket(&self) -> Result<UnixListener, LabError> {
+        self.claim.bind_control_socket()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct RunReport {
@@ -35,7 +35,7 @@ pub(crate) enum Ended {
     Interrupted,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FaultReport {
     pub(crate) at_s: f64,
     pub(crate) what: String,

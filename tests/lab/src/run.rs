@@ -10,7 +10,7 @@ use reweave_common::scenario::{Expectation, Scenario};
 use crate::artifacts::KeptFile;
 use crate::cluster::Cluster;
 use crate::error::LabError;
-use crate::faults::{self, Planned, Played, Stage};
+use crate::faults::{self, Event, Planned, Played, Stage};
 use crate::job::{self, RunningJob, Tally};
 use crate::launch::Inside;
 use crate::parallel::joined;
@@ -57,13 +57,7 @@ pub(crate) fn run(
             at_s: at.as_secs_f64(),
             what,
         });
-    let faults = events.into_iter().map(|event| {
-        let at_s = event.at.as_secs_f64();
-        event.outcome.map(|()| FaultReport {
-            at_s,
-            what: event.what,
-        })
-    });
+    let faults = events.into_iter().map(Event::into_report);
     let judge = |expected: &Expectation| verdict::judge(expected, &jobs[expected.job]);
     let expectations: Vec<_> = scenario.expectations.iter().flat_map(judge).collect();
     let mut report = RunReport {

@@ -85,8 +85,8 @@ impl Interrupt {
         self.poll(PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX))
     }
 
-    /// Waits for it or until there is something to read, and says whether it was raised.
-    pub(crate) fn wait_beside(&self, readable: &impl AsFd) -> bool {
+    /// Waits until it is raised or `readable` is, and says whether it is raised.
+    pub(crate) fn wait_or_readable(&self, readable: &impl AsFd) -> bool {
         let own = PollFd::new(self.0.0.as_fd(), PollFlags::POLLIN);
         let other = PollFd::new(readable.as_fd(), PollFlags::POLLIN);
         while !poll(&mut [own.clone(), other.clone()], PollTimeout::NONE)

@@ -23,8 +23,8 @@ use crate::source::Source;
 const LOCK: &str = "lock";
 const RECORD: &str = "lab.json";
 const READY: &str = "ready";
-/// Where a lab that plays its faults step by step listens.
-const STEPS: &str = "steps";
+/// Where a lab that was brought up with `--stepped` listens.
+const CONTROL_SOCKET: &str = "control";
 /// No lab can have this name.
 const TURNS: &str = ".turns";
 const LONGEST_NAME: usize = 64;
@@ -79,14 +79,14 @@ impl Claim {
 
     /// From inside the lab: from now on, others may enter.
     pub(crate) fn mark_ready(&self) -> Result<(), LabError> {
-        File::create(inside(&self.handle, READY))
+        File::create(path_in(&self.handle, READY))
             .map(drop)
             .map_err(|source| failed(&self.folder, source))
     }
 
-    /// From inside the lab: from now on, others may ask for the next step.
-    pub(crate) fn listen_for_steps(&self) -> Result<UnixListener, LabError> {
-        UnixListener::bind(inside(&self.handle, STEPS))
+    /// From inside the lab.
+    pub(crate) fn bind_control_socket(&self) -> Result<UnixListener, LabError> {
+        UnixListener::bind(path_in(&self.handle, CONTROL_SOCKET))
             .map_err(|source| failed(&self.folder, source))
     }
 }
@@ -177,9 +177,8 @@ impl Running {
         self.folder.join(READY).exists()
     }
 
-    /// To the lab, if it plays its faults step by step.
-    pub(crate) fn ask_for_step(&self) -> Result<UnixStream, LabError> {
-        let connect = || UnixStream::connect(inside(&File::open(&self.folder)?, STEPS));
+    pub(crate) fn connect_control_socket(&self) -> Result<UnixStream, LabError> {
+        let connect = || UnixStream::connect(path_in(&File::open(&self.folder)?, CONTROL_SOCKET));
         connect().map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => LabError::NotStepped {
                 name: self.name.clone(),
@@ -271,7 +270,7 @@ fn sweep_in(base: &Path) {
 
 /// Removes a lab's folder, and nothing in it that is not ours.
 fn remove(folder: &Path) {
-    for file in [READY, STEPS, RECORD, "lab.json.new", LOCK] {
+    for file in [READY, CONTROL_SOCKET, RECORD, "lab.json.new", LOCK] {
         let _ = fs::remove_file(folder.join(file));
     }
     let _ = fs::remove_dir(folder);
@@ -296,9 +295,9 @@ fn open_lock(path: &Path) -> io::Result<File> {
     options.create(true).truncate(false).write(true).open(path)
 }
 
-/// The path of a file in an open folder. Unlike its own, it is valid inside the lab, and short enough for the address of
-/// a socket (107 bytes).
-fn inside(folder: &File, name: &str) -> PathBuf {
+/// The path of a file in an open folder. It is valid inside the lab, too, and fits into the address of a Unix socket
+/// (107 bytes) however long the folder's own path is.
+fn path_in(folder: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
 }
 

@@ -1,8 +1,8 @@
-//! `reweave-lab step`: what comes next in a lab that plays its faults step by step.
+//! `reweave-lab step`: the next moment of a lab's faults.
 
 use super::{Output, show};
 use crate::error::LabError;
-use crate::faults::Happened;
+use crate::faults::StepReply;
 use crate::state::Running;
 
 /// Begin or end the next faults of a lab that is up with --stepped
@@ -20,16 +20,22 @@ pub struct Step {
 impl Step {
     pub fn run(self) -> Result<u8, LabError> {
         let lab = Running::find(self.lab.as_deref())?;
-        let stream = lab.ask_for_step()?;
+        let control = lab.connect_control_socket()?;
         let name = lab.name;
-        let answer: Option<Vec<Happened>> = match serde_json::from_reader(stream) {
-            Ok(answer) => answer,
-            Err(source) => return Err(LabError::StepLost { name, source }),
+        let reply = match serde_json::from_reader(control) {
+            Ok(reply) => reply,
+            Err(source) => return Err(LabError::ControlSocket { name, source }),
         };
-        let happened = answer.ok_or(LabError::NoStep { name })?;
-        let lines = happened.iter().map(|event| format!("{event}\n"));
-        show(self.output, &lines.collect::<String>(), &happened)?;
-        let all_well = happened.iter().all(|event| event.error.is_none());
-        Ok(u8::from(!all_well))
+        match reply {
+            StepReply::Played(faults) => {
+                let lines = faults
+                    .iter()
+                    .map(|it| format!("{:.3} s: {}\n", it.at_s, it.what));
+                show(self.output, &lines.collect::<String>(), &faults)?;
+                Ok(0)
+            }
+            StepReply::Failed(error) => Err(LabError::StepFailed { name, error }),
+            StepReply::TimelineFinished => Err(LabError::TimelineFinished { name }),
+        }
     }
 }

@@ -34,7 +34,7 @@ pub struct Up {
     /// Return when the lab is ready, and leave it running
     #[arg(long)]
     detach: bool,
-    /// Play the scenario's faults one by one, each when `step` asks for it, and not at their times
+    /// Begin and end the scenario's faults by `step` instead of at their times
     #[arg(long)]
     stepped: bool,
     /// When the lab ends, keep what its nodes know and what was recorded, under ./artifacts
@@ -65,17 +65,15 @@ impl Up {
             }
         };
         let code = launch.run(begun, |inside| {
-            let steps = self
-                .stepped
-                .then(|| inside.listen_for_steps())
-                .transpose()?;
+            let control = self.stepped.then(|| inside.bind_control_socket());
+            let control = control.transpose()?;
             let came_up = CameUp::new(launch.name(), inside.cluster, started.elapsed());
             show(self.output, &came_up.text(alone), &came_up)?;
             if let Some(background) = background {
                 background.let_front_go();
             }
             let captures = capture::start_all(inside.cluster, &launch.scenario().captures)?;
-            let events = wait(inside, launch.scenario(), steps.as_ref());
+            let events = play_until_interrupted(inside, launch.scenario(), control.as_ref());
             if self.keep {
                 let events = vec![("events.txt".to_owned(), events.into_bytes())];
                 let files = [launch.files(), events].concat();
@@ -92,7 +90,11 @@ impl Up {
 }
 
 /// Plays the scenario's faults until the lab is asked to end; returns what happened.
-fn wait(inside: &Inside<'_>, scenario: &Scenario, steps: Option<&UnixListener>) -> String {
+fn play_until_interrupted(
+    inside: &Inside<'_>,
+    scenario: &Scenario,
+    control: Option<&UnixListener>,
+) -> String {
     let stage = Stage {
         cluster: inside.cluster,
         scenario,
@@ -100,19 +102,25 @@ fn wait(inside: &Inside<'_>, scenario: &Scenario, steps: Option<&UnixListener>) 
         process_of: &|_, _| None,
     };
     let mut events = String::new();
-    let mut tell = |line: &str| {
+    let mut log = |line: &str| {
         eprintln!("{line}");
         events.push_str(line);
         events.push('\n');
     };
-    let happened = |event: Event| tell(&event.to_string());
-    match steps {
-        Some(steps) => play_stepped(&stage, steps, inside.interrupt, happened),
-        // When a lab is asked to end, nobody waits for the faults that were still to come.
-        None => drop(play_during(&stage, happened, || inside.interrupt.wait())),
+    let mut log_event = |event: &Event| log(&event.to_string());
+    match control {
+        Some(control) => play_stepped(&stage, control, inside.interrupt, log_event),
+        // A lab that is asked to end does not wait for the faults that were still to come.
+        None => {
+            let _ = play_during(
+                &stage,
+                |event| log_event(&event),
+                || inside.interrupt.wait(),
+            );
+        }
     }
     let account = inside.cluster.wires().account(inside.cluster.fabric());
-    account.iter().for_each(|line| tell(line));
+    account.iter().for_each(|line| log(line));
     events
 }
 

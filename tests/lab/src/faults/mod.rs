@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 use reweave_common::scenario::{Fault, Scenario};
 
 pub(crate) use self::stage::Stage;
-pub(crate) use self::stepped::{Happened, play_stepped};
+pub(crate) use self::stepped::{StepReply, play_stepped};
 
 use self::conditions::Change;
 use self::timeline::{Moment, Timeline};
 use crate::error::LabError;
 use crate::parallel::joined;
+use crate::report::FaultReport;
 
 /// Something that was done to the cluster.
 #[derive(Debug)]
@@ -35,6 +36,15 @@ pub(crate) struct Event {
     pub(crate) at: Duration,
     pub(crate) what: String,
     pub(crate) outcome: Result<(), LabError>,
+}
+
+impl Event {
+    pub(crate) fn into_report(self) -> Result<FaultReport, LabError> {
+        self.outcome.map(|()| FaultReport {
+            at_s: self.at.as_secs_f64(),
+            what: self.what,
+        })
+    }
 }
 
 impl fmt::Display for Event {

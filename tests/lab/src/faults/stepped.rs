@@ -1,79 +1,68 @@
-//! Faults that begin and end when they are asked for, in the order of their times: a test, or a person, looks at what
-//! each of them does for as long as that takes.
+//! Steps through a scenario's faults: each begins or ends when a client asks for it, in the order of their times.
 //!
-//! A connection to the lab's socket asks for the next moment of the timeline. Its answer comes when all of it has
-//! happened: a list of events, or null where no moment is left.
+//! A connection to the lab's control socket asks for the next moment of the timeline. The reply is one JSON value, sent
+//! when the kernel has carried that moment out.
 
-use std::fmt;
 use std::io::Write as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::timeline::Timeline;
+use super::timeline::{Moment, Timeline};
 use super::{Event, Stage, happen};
+use crate::error::LabError;
+use crate::report::FaultReport;
 use crate::signals::Interrupt;
 
-/// An event, for those who asked for it.
+/// What a client is sent.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Happened {
-    /// From the beginning of the timeline.
-    pub(crate) at_s: f64,
-    pub(crate) what: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<String>,
+pub(crate) enum StepReply {
+    Played(Vec<FaultReport>),
+    /// What the first failed change says; the others of the moment were tried all the same.
+    Failed(String),
+    TimelineFinished,
 }
 
-impl From<&Event> for Happened {
-    fn from(event: &Event) -> Self {
-        Self {
-            at_s: event.at.as_secs_f64(),
-            what: event.what.clone(),
-            error: event.outcome.as_ref().err().map(ToString::to_string),
-        }
-    }
-}
-
-impl fmt::Display for Happened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.error {
-            None => write!(f, "{:.3} s: {}", self.at_s, self.what),
-            Some(error) => write!(f, "{:.3} s: FAILED: {error}", self.at_s),
-        }
-    }
-}
-
-/// Plays the scenario's faults, one moment for each connection, until the lab is asked to end. Each event is told at
-/// once.
+/// Plays one moment of the timeline for each connection, until the lab is asked to end.
 pub(crate) fn play_stepped(
     stage: &Stage<'_>,
-    listener: &UnixListener,
+    control: &UnixListener,
     interrupt: &Interrupt,
-    mut tell: impl FnMut(Event),
+    mut log: impl FnMut(&Event),
 ) {
     let beginning = Instant::now();
     let mut timeline = Timeline::new(stage.scenario);
-    while !interrupt.wait_beside(listener) {
-        let Ok((asker, _)) = listener.accept() else {
+    while !interrupt.wait_or_readable(control) {
+        let Ok((client, _)) = control.accept() else {
             continue;
         };
-        let happened = timeline.next().map(|moment| {
-            let changes = moment.changes.iter();
-            let events = changes.map(|change| {
-                let event = happen(stage, change, beginning);
-                let happened = Happened::from(&event);
-                tell(event);
-                happened
-            });
-            events.collect::<Vec<_>>()
-        });
-        answer(asker, happened.as_deref());
+        let reply = match timeline.next() {
+            None => StepReply::TimelineFinished,
+            Some(moment) => play_moment(stage, &moment, beginning, &mut log),
+        };
+        send_reply(client, &reply);
     }
 }
 
-/// An asker that is gone does not matter: what it asked for has happened, and the lab has said so.
-fn answer(mut asker: UnixStream, happened: Option<&[Happened]>) {
-    let line = serde_json::to_vec(&happened).expect("events are plain data");
-    let _ = asker.write_all(&line);
+fn play_moment(
+    stage: &Stage<'_>,
+    moment: &Moment,
+    beginning: Instant,
+    log: &mut impl FnMut(&Event),
+) -> StepReply {
+    let changes = moment.changes.iter();
+    let events: Vec<_> = changes.map(|it| happen(stage, it, beginning)).collect();
+    events.iter().for_each(log);
+    let played: Result<Vec<_>, LabError> = events.into_iter().map(Event::into_report).collect();
+    match played {
+        Ok(faults) => StepReply::Played(faults),
+        Err(error) => StepReply::Failed(error.to_string()),
+    }
+}
+
+/// A client that has gone does not matter: the moment was played, and the lab has logged it.
+fn send_reply(mut client: UnixStream, reply: &StepReply) {
+    let line = serde_json::to_vec(reply).expect("a reply is plain data");
+    let _ = client.write_all(&line);
 }

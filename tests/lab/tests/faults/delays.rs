@@ -8,17 +8,21 @@ use nix::poll::ppoll;
 use nix::sys::prctl;
 
 use crate::play::{Play, iperf};
-use crate::support::timed::{timed_figure, timed_share};
+use crate::support::timed::{timed_throughput, timed_value};
 use crate::support::trial;
 use crate::{LAB, LAB_AND_IPERF};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("timed_packet_takes_its_delay", LAB, packet_takes_its_delay),
         trial(
-            "timed_delayed_link_carries_its_rate",
+            "timed_link_delay_matches_scenario",
+            LAB,
+            link_delay_matches_scenario,
+        ),
+        trial(
+            "timed_delayed_link_carries_full_rate",
             LAB_AND_IPERF,
-            delayed_link_carries_its_rate,
+            delayed_link_carries_full_rate,
         ),
         trial(
             "delay_too_short_is_reported",
@@ -37,7 +41,7 @@ fn two_hosts(latency_us: u32, gbps: f64) -> Play {
 }
 
 /// The delay of each direction, as ping sees it: no more exact than this machine wakes up.
-fn packet_takes_its_delay() {
+fn link_delay_matches_scenario() {
     let without = median_round_trip_us(&two_hosts(0, 1.0));
     for latency_us in [50, 200, 1000, 5000] {
         let asked = f64::from(latency_us);
@@ -53,7 +57,7 @@ fn packet_takes_its_delay() {
             (off - off.clamp(0.0, late)).abs()
         };
         let name = format!("error of a delay of {asked} us, in us");
-        timed_figure(&name, measure, |off| *off < allowed);
+        timed_value(&name, measure, |off| *off < allowed);
     }
 }
 
@@ -86,7 +90,7 @@ fn median_round_trip_us(play: &Play) -> f64 {
     times[250] * 1e3
 }
 
-fn delayed_link_carries_its_rate() {
+fn delayed_link_carries_full_rate() {
     let play = two_hosts(2000, 0.2);
     let measure = || {
         let measured = iperf(&play.lab, "a", "b", &["-t", "3", "-O", "1"]);
@@ -95,7 +99,7 @@ fn delayed_link_carries_its_rate() {
         assert!(share < 1.05, "{share} of the rate");
         share
     };
-    timed_share("share of 200 Mb/s of a delayed link", 0.95, measure);
+    timed_throughput("share of 200 Mb/s of a delayed link", 0.95, measure);
 }
 
 fn delay_too_short_is_reported() {

@@ -63,21 +63,21 @@ fn stopped_host_keeps_its_kernel() {
     let sleeper = |node| Beside::start(lab.command(node, &["sleep", MARK]));
     let (_stopped, _spared) = (sleeper("h0"), sleeper("h1"));
     wait_until("both run", || marked(lab).len() == 2);
-    assert_eq!(stopped(lab), 0);
+    assert_eq!(count_stopped(lab), 0);
 
     assert_eq!(play.step(), ["all processes of h0 stopped"]);
-    assert_eq!(stopped(lab), 1, "only that of h0 stands still");
+    assert_eq!(count_stopped(lab), 1, "only that of h0 stands still");
     let ping = ["ping", "-q", "-c5", "-i0.01", "-W5", &address(lab, "h0")];
     let said = lab.output("h1", &ping);
     assert!(said.contains(" 5 received"), "{said}");
 
     assert_eq!(play.step(), ["all processes of h0 continued"]);
-    assert_eq!(stopped(lab), 0);
+    assert_eq!(count_stopped(lab), 0);
     assert_eq!(marked(lab).len(), 2);
 }
 
 /// How many of the marked processes stand still: state T, the third field of /proc/PID/stat.
-fn stopped(lab: &Lab) -> usize {
+fn count_stopped(lab: &Lab) -> usize {
     let list = format!(
         "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline | grep -q '^sleep {MARK}' && cat $p/stat; done; true"
     );

@@ -5,21 +5,21 @@ use std::fs;
 use libtest_mimic::Trial;
 
 use crate::play::{Play, address};
-use crate::support::timed::timed_figure;
+use crate::support::timed::timed_value;
 use crate::support::{find, run, trial};
 use crate::{LAB, LAB_AND_TCPDUMP};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "artifacts_are_kept_beside_older_ones",
+            "artifacts_never_overwrite_older_ones",
             LAB_AND_TCPDUMP,
-            artifacts_are_kept_beside_older_ones,
+            artifacts_never_overwrite_older_ones,
         ),
-        trial("timed_faults_come_at_their_times", LAB, || {
-            timed_figure(
+        trial("timed_faults_start_on_schedule", LAB, || {
+            timed_value(
                 "seconds by which faults are late",
-                lateness_of_faults,
+                max_fault_delay_s,
                 |late| *late < 0.05,
             );
         }),
@@ -32,7 +32,7 @@ const SCENARIO: &str = "name = 'play'\ncapture = ['leaf0']\n\
     [[fault]]\nkind = 'link-down'\nat_s = 0.2\nfor_s = 0.2\nlink = ['h1', 'leaf0']\n";
 
 /// Of the latest of the faults of a flapping link; none comes early.
-fn lateness_of_faults() -> f64 {
+fn max_fault_delay_s() -> f64 {
     let flap = "name = 'play'\n[fabric]\nkind = 'leaf-spine'\nleaves = 1\nspines = 1\n\
         hosts_per_leaf = 2\nhost_gbps = 0.4\nuplink_gbps = 0.2\n\
         [[fault]]\nkind = 'link-flap'\nat_s = 0.5\nfor_s = 1.5\nperiod_s = 0.3\n\
@@ -45,12 +45,14 @@ fn lateness_of_faults() -> f64 {
         .fold(0.0, f64::max)
 }
 
-fn artifacts_are_kept_beside_older_ones() {
+fn artifacts_never_overwrite_older_ones() {
     let mut play = Play::begin_with(SCENARIO, |up, home| {
         fs::create_dir_all(home.path.join("artifacts/play-1")).expect("it is ours");
         up.arg("--keep");
     });
     play.wait_for("h1-leaf0 up");
+    let refused = run(play.lab.home.lab(&["step"])).expect_code(1).stderr;
+    assert!(refused.contains("--stepped"), "{refused}");
     let to = address(&play.lab, "h1");
     play.lab
         .output("h0", &["ping", "-q", "-c", "20", "-i", "0.01", &to]);

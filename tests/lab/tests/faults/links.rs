@@ -99,7 +99,7 @@ fn flapping_link_falls_once_per_period() {
         });
         assert_eq!(falls() - before, fall);
     }
-    play.expect_no_step();
+    play.expect_timeline_finished();
     all_answer(&play.lab);
 }
 

@@ -48,7 +48,7 @@ impl Play {
 
     /// All faults have begun and ended.
     #[track_caller]
-    pub(crate) fn expect_no_step(&self) {
+    pub(crate) fn expect_timeline_finished(&self) {
         let said = run(self.lab.home.lab(&["step"])).expect_code(1);
         let error = "error: all faults of lab play have been played";
         assert_eq!(said.stderr.trim(), error);

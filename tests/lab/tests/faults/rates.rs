@@ -5,16 +5,20 @@ use serde_json::Value;
 
 use crate::LAB_AND_IPERF;
 use crate::play::{Play, iperf};
-use crate::support::timed::timed_share;
+use crate::support::timed::timed_throughput;
 use crate::support::{Lab, trial};
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("timed_link_runs_at_its_rate", LAB_AND_IPERF, || {
-        link_runs_at_its_rate();
-    })]
+    vec![trial(
+        "timed_link_rate_matches_scenario",
+        LAB_AND_IPERF,
+        || {
+            link_rate_matches_scenario();
+        },
+    )]
 }
 
-fn link_runs_at_its_rate() {
+fn link_rate_matches_scenario() {
     let play = Play::begin(
         "name = 'play'\n[fabric]\nkind = 'graph'\n\
          node = [{ name = 'a', role = 'host' }, { name = 'b', role = 'host' }]\n\
@@ -47,7 +51,7 @@ fn assert_rate(lab: &Lab, from: &str, to: &str, rate: f64) {
         share
     };
     let name = format!("share of {:.0} Mb/s that TCP carries", rate / 1e6);
-    timed_share(&name, 0.95, share);
+    timed_throughput(&name, 0.95, share);
 }
 
 fn queue(lab: &Lab) -> Value {

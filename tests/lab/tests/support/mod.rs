@@ -7,6 +7,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
 mod needs;
+mod poll;
 pub(crate) mod report;
 pub(crate) mod timed;
 
@@ -22,13 +23,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 pub(crate) use needs::{Need, find, trial};
+use poll::{TIMEOUT, wait_for};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_reweave-lab");
 const HOME_VARIABLE: &str = "XDG_RUNTIME_DIR";
-/// Far more than anything here takes, on a machine that has other things to do.
-const DEADLINE: Duration = Duration::from_mins(2);
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a command said and how it ended.
 #[derive(Debug)]
@@ -77,21 +75,15 @@ pub(crate) fn run(mut command: Command) -> Said {
 pub(crate) fn finish(child: Child, shown: &str) -> Said {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait_with_output()));
-    let output = told.recv_timeout(DEADLINE);
+    let output = told.recv_timeout(TIMEOUT);
     let output = output.unwrap_or_else(|_| panic!("{shown} does not end"));
     output.expect("its pipes can be read").into()
 }
 
-/// Waits for a condition, which must come true soon. It often runs a program to look, so it looks ever more seldom.
+/// Waits for a condition, which must come true soon.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    let mut pause = FIRST_PAUSE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        thread::park_timeout(pause);
-        pause = MAX_PAUSE.min(pause * 2);
-    }
+    wait_for(what, || condition().then_some(()));
 }
 
 /// A scenario of the folder that serves tests and people alike.

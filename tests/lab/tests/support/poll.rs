@@ -1,0 +1,25 @@
+//! Waiting for a condition that has no event, with exponential backoff: an attempt often runs a program, on the cores of
+//! what it looks at.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Far more than anything takes here, on a machine that has other things to do.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Polls until `attempt` gives something.
+#[track_caller]
+pub(crate) fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + TIMEOUT;
+    let mut poll_interval = MIN_POLL_INTERVAL;
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        thread::park_timeout(poll_interval);
+        poll_interval = MAX_POLL_INTERVAL.min(poll_interval * 2);
+    }
+}
