@@ -21,8 +21,8 @@ pub(crate) use neighbours::Neighbours;
 
 /// Certificates go by the time of day, which may be set anew at any time.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
-/// Others come and go; as long as nobody is found, nobody's certificate is renewed.
-const LOOK_AGAIN_EVERY: Duration = Duration::from_secs(5);
+/// Without a signer: others come and go, and operators are warned once none of them can sign.
+const LOOK_FOR_SIGNER_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Error)]
 pub(crate) enum SigningError {
@@ -147,8 +147,8 @@ impl Signing {
                 self.ask_others(None).await;
             }
             sleep(match self.signs() {
-                Signs::Nobody => LOOK_AGAIN_EVERY,
-                _ => LOOK_EVERY,
+                Signs::Itself => LOOK_EVERY,
+                Signs::Another | Signs::Nobody => LOOK_FOR_SIGNER_EVERY,
             })
             .await;
         }
