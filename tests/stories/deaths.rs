@@ -40,11 +40,11 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 fn kill_and_start_again(stage: &mut Stage) {
     must(stage.coordinator()).kill();
-    must(stage.lead(&Leadership::default()));
+    must(stage.lead(&Leadership::calm()));
 }
 
 fn killed_while_proposed() {
-    let mut stage = led(&Leadership::default());
+    let mut stage = led(&Leadership::calm());
     let mut job = collide(&stage);
     let plan = planned(&stage);
     kill_and_start_again(&mut stage);
@@ -62,7 +62,7 @@ fn killed_while_proposed() {
 }
 
 fn killed_while_applying() {
-    let mut stage = led(&Leadership::default());
+    let mut stage = led(&Leadership::calm());
     let mut job = collide(&stage);
     let before = slowest_over(&mut job, LOOK);
     planned(&stage);
@@ -77,16 +77,27 @@ fn killed_while_applying() {
     assert!(must(job.stop()).kept_all_sessions());
 }
 
+/// Hosts that report nothing hold the verdict up.
 fn killed_while_verifying() {
-    let mut stage = led(&Leadership::default());
+    let mut stage = led(&Leadership::calm());
     let mut job = collide(&stage);
+    must(must(stage.agent("leaf0")).freeze());
     let plan = begun(&stage);
+    status_when(&stage, "the plan is being applied", is_in(Phase::Applying));
+    let hosts: Vec<_> = (0..8).map(|number| format!("h{number}")).collect();
+    for host in &hosts {
+        must(must(stage.agent(host)).freeze());
+    }
+    must(must(stage.agent("leaf0")).thaw());
     status_when(
         &stage,
         "the plan is being measured",
         is_in(Phase::Verifying),
     );
     kill_and_start_again(&mut stage);
+    for host in &hosts {
+        must(must(stage.agent(host)).thaw());
+    }
     let record = ended(&stage);
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
     settled(&stage, &record, &plan);

@@ -7,12 +7,12 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use reweave_common::operator::{FlowOutcome, Outcome};
 use reweave_common::units::Rate;
-use reweave_tests::{Job, Leadership, Stage};
+use reweave_tests::{Job, Stage};
 use serde::Deserialize;
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must};
-use crate::scene::{carried_out, led, sent_bytes};
+use crate::scene::{carried_out, halving_is_slower, led, sent_bytes};
 
 /// Uplinks have room for two hosts, and not for four.
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
@@ -115,7 +115,7 @@ fn are_as_foretold(flows: &[FlowOutcome]) {
 
 fn drained() {
     let jobs = job("first", [0, 1, 4, 5]) + &job("second", [2, 3, 6, 7]);
-    let stage = led(FABRIC, &jobs, &Leadership::default());
+    let stage = led(FABRIC, &jobs, &halving_is_slower());
     let mut first = sends(&stage, "first");
     assert!(
         carried(&stage, &mut first) > 1_000_000,

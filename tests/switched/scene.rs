@@ -34,6 +34,14 @@ pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
     stage
 }
 
+/// A flow that gets half of what it had is slower; one that wanders on a busy machine is not.
+pub(crate) fn halving_is_slower() -> Leadership {
+    Leadership {
+        policy: "tolerance = 0.2\n".to_owned(),
+        ..Leadership::default()
+    }
+}
+
 #[derive(Debug, Deserialize)]
 struct Offered {
     plan: Option<Plan>,
