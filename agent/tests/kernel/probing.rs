@@ -351,8 +351,10 @@ fn no_right_is_needed_to_probe() {
     assert!(told.status.success(), "{words}");
     let told: Value = serde_json::from_slice(&told.stdout).expect("one JSON object");
     let it = summary(&told, 0);
-    assert!(it["sent"].as_u64() > Some(10), "{it}");
-    assert!(it["stamped"]["kernel"].as_u64() > Some(10), "{it}");
+    // How many there are is the clock's matter: probes of a time at which the machine stalled are set aside.
+    assert!(it["stamped"]["kernel"].as_u64() > Some(0), "{it}");
+    assert_eq!(it["stamped"]["program"], 0, "{it}");
+    assert_eq!(it["unsent_forbidden"], 0, "{it}");
 }
 
 fn an_agent_at_the_other_end_confirms_a_trace() {
