@@ -39,10 +39,10 @@ LINTED := export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 # make test skips them; make test-lab runs each as a stage.
 SLOW_KERNEL_TESTS := rates:: discovery:: drivers:: frr sonic::
 
-# Plans for 16 hosts, each of which takes a program that is not optimized half a minute and more, likewise.
+# Plans for 16 hosts, which take 10 to 35 s each, likewise.
 SLOW_PLANS := plans::dlrm16 plans::candle16 plans::transformer16
 
-# Replays the recorded hour a second time, which takes a minute, likewise.
+# Replays the recorded hour a second time, which takes 20 s, likewise.
 SLOW_REPLAYS := probes_that_cards_stamp
 
 test: ## Runs all checks that every change must pass: logic, virtual time, and facts of the kernel.

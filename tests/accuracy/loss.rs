@@ -14,7 +14,7 @@ const SWITCHES: [&str; 4] = ["leaf0", "leaf1", "spine0", "spine1"];
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "loss_bounds_hold_what_the_link_lost",
+            "loss_interval_contains_counted_loss",
             &[Need::Lab],
             one_percent,
         ),
@@ -34,7 +34,7 @@ const MOST_UNSURE: u64 = 3;
 const MOST_ANSWERS_TO_LARGE: u64 = 8;
 
 /// Of 20 000 probes of which one percent is lost, the 95 % interval is 0.0028 wide.
-const MAX_WIDTH: f64 = 0.004;
+const MAX_INTERVAL_WIDTH: f64 = 0.004;
 
 /// What is lost half a percent each way is lost one percent there and back. The interval is compared with what
 /// the counters of this run's link show: one in twenty intervals does not hold the setting itself.
@@ -70,7 +70,7 @@ fn one_percent() {
     let [min, max] = ["least_share", "most_share"].map(|name| bound(summary, name));
     let lost_share = both as f64 / count("sent") as f64;
     assert!((min..=max).contains(&lost_share), "{lost_share}: {summary}");
-    assert!(max - min < MAX_WIDTH, "{summary}");
+    assert!(max - min < MAX_INTERVAL_WIDTH, "{summary}");
 }
 
 fn bound(summary: &Value, name: &str) -> f64 {

@@ -17,7 +17,7 @@ use super::{HOSTILE, MARKUP, is_sound, operators_page, page_of, photograph, view
 
 /// From the sandbox to a change that is kept, and back again, by the page alone.
 pub(crate) fn a_variant_becomes_a_plan_and_is_taken_back() {
-    let stage = led(&Leadership::calm());
+    let stage = led(&Leadership::without_rate_rollback());
     let _job = collide(&stage);
     let before = must(stage.routing());
     let mut browser = operators_page(&stage);

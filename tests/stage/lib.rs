@@ -84,14 +84,14 @@ pub struct Leadership {
     pub head: String,
 }
 
-/// Rates wander on a busy machine: no plan is rolled back for that, and no instruction is repeated early.
-pub const CALM_POLICY: &str = "tolerance = 1.0\nanswer_within_ms = 10000\n";
+/// Rates vary on a busy machine: plans are not rolled back for a lower rate, and instructions not resent early.
+pub const NO_RATE_ROLLBACK: &str = "tolerance = 1.0\nanswer_within_ms = 10000\n";
 
 impl Leadership {
-    /// For tests that are not about the verdict on a plan.
-    pub fn calm() -> Self {
+    /// For tests that are not about the verification of plans.
+    pub fn without_rate_rollback() -> Self {
         Self {
-            policy: CALM_POLICY.to_owned(),
+            policy: NO_RATE_ROLLBACK.to_owned(),
             ..Self::default()
         }
     }

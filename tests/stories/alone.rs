@@ -41,7 +41,7 @@ struct Figures {
 fn mended_alone() -> Figures {
     let auto = Leadership {
         auto: true,
-        ..Leadership::calm()
+        ..Leadership::without_rate_rollback()
     };
     let stage = led(&auto);
     let mut job = must(stage.job("train"));

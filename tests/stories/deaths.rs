@@ -40,11 +40,11 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 fn kill_and_start_again(stage: &mut Stage) {
     must(stage.coordinator()).kill();
-    must(stage.lead(&Leadership::calm()));
+    must(stage.lead(&Leadership::without_rate_rollback()));
 }
 
 fn killed_while_proposed() {
-    let mut stage = led(&Leadership::calm());
+    let mut stage = led(&Leadership::without_rate_rollback());
     let mut job = collide(&stage);
     let plan = planned(&stage);
     kill_and_start_again(&mut stage);
@@ -62,7 +62,7 @@ fn killed_while_proposed() {
 }
 
 fn killed_while_applying() {
-    let mut stage = led(&Leadership::calm());
+    let mut stage = led(&Leadership::without_rate_rollback());
     let mut job = collide(&stage);
     let before = slowest_over(&mut job, LOOK);
     planned(&stage);
@@ -79,7 +79,7 @@ fn killed_while_applying() {
 
 /// Hosts that report nothing hold the verdict up.
 fn killed_while_verifying() {
-    let mut stage = led(&Leadership::calm());
+    let mut stage = led(&Leadership::without_rate_rollback());
     let mut job = collide(&stage);
     must(must(stage.agent("leaf0")).freeze());
     let plan = begun(&stage);

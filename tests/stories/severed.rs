@@ -28,7 +28,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn severed() -> Duration {
     let auto = Leadership {
         auto: true,
-        ..Leadership::calm()
+        ..Leadership::without_rate_rollback()
     };
     let stage = led(&auto);
     let mut job = must(stage.job("train"));

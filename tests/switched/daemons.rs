@@ -31,7 +31,7 @@ fn routes_of_ours(stage: &Stage) -> usize {
 
 fn drained_by_frr() {
     let tables = format!("frr = [\"leaf0\"]\n{}", job("train", [0, 1, 4, 5]));
-    let stage = led(FABRIC, &tables, &Leadership::calm());
+    let stage = led(FABRIC, &tables, &Leadership::without_rate_rollback());
     let mut train = sends(&stage, "train");
     assert!(
         carried(&stage, &mut train) > 1_000_000,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must};
-use crate::scene::{carried_out, halving_is_slower, led, sent_bytes};
+use crate::scene::{carried_out, led, rollback_on_halved_rates, sent_bytes};
 
 /// Uplinks have room for two hosts, and not for four.
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
@@ -115,7 +115,7 @@ fn are_as_foretold(flows: &[FlowOutcome]) {
 
 fn drained() {
     let jobs = job("first", [0, 1, 4, 5]) + &job("second", [2, 3, 6, 7]);
-    let stage = led(FABRIC, &jobs, &halving_is_slower());
+    let stage = led(FABRIC, &jobs, &rollback_on_halved_rates());
     let mut first = sends(&stage, "first");
     assert!(
         carried(&stage, &mut first) > 1_000_000,

@@ -2,7 +2,7 @@
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Finding, Hop, Outcome};
-use reweave_tests::{CALM_POLICY, Leadership, Loss, PATIENCE, wait_for};
+use reweave_tests::{Leadership, Loss, NO_RATE_ROLLBACK, PATIENCE, wait_for};
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must};
@@ -27,7 +27,7 @@ fn job() -> String {
 fn drained() {
     let leadership = Leadership {
         auto: true,
-        policy: format!("drain_failing_after_ms = 5000\n{CALM_POLICY}"),
+        policy: format!("drain_failing_after_ms = 5000\n{NO_RATE_ROLLBACK}"),
         ..Leadership::default()
     };
     let stage = led(&leaf_spine(4, 2, 2), &job(), &leadership);

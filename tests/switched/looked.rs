@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::needs::trial;
 use crate::play::{STAGE, begun, ended, must, planned, status_when};
-use crate::scene::{halving_is_slower, leaf_spine, led};
+use crate::scene::{leaf_spine, led, rollback_on_halved_rates};
 use crate::unwelcome;
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -69,7 +69,7 @@ fn over(way: &TracedWay) -> Vec<&str> {
 }
 
 fn looked() {
-    let stage = led(&leaf_spine(2, 2, 2), JOB, &halving_is_slower());
+    let stage = led(&leaf_spine(2, 2, 2), JOB, &rollback_on_halved_rates());
     let mut job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| {
         progress.iterations >= 2 && progress.slowest_mbps() > 20.0

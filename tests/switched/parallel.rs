@@ -38,7 +38,7 @@ const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"
     pairs = [[0, 2], [1, 3]]\nbytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"collide\"\n";
 
 fn two_cables() {
-    let stage = led(FABRIC, JOB, &Leadership::calm());
+    let stage = led(FABRIC, JOB, &Leadership::without_rate_rollback());
     is_parted(&stage);
     let fabric = stage.fabric();
     let second = fabric.find_link(SECOND).expect("it is there");

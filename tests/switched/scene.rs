@@ -34,8 +34,8 @@ pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
     stage
 }
 
-/// A flow that gets half of what it had is slower; one that wanders on a busy machine is not.
-pub(crate) fn halving_is_slower() -> Leadership {
+/// Plans are rolled back for half the rate, and not for what rates vary by on a busy machine.
+pub(crate) fn rollback_on_halved_rates() -> Leadership {
     Leadership {
         policy: "tolerance = 0.2\n".to_owned(),
         ..Leadership::default()

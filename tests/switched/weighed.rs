@@ -2,7 +2,7 @@
 
 use libtest_mimic::Trial;
 use reweave_common::operator::Outcome;
-use reweave_tests::{CALM_POLICY, Job, Leadership, Stage};
+use reweave_tests::{Job, Leadership, NO_RATE_ROLLBACK, Stage};
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, must};
@@ -77,7 +77,7 @@ fn weighed() -> f64 {
     let jobs: String = names.map(job).concat();
     let leadership = Leadership {
         // Whoever has less than half of a link for a moment is no elephant.
-        policy: format!("elephant_share = 0.5\n{CALM_POLICY}"),
+        policy: format!("elephant_share = 0.5\n{NO_RATE_ROLLBACK}"),
         ..Leadership::default()
     };
     let stage = led(&fabric(), &jobs, &leadership);

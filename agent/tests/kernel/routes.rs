@@ -12,7 +12,7 @@ use reweave_agent::netlink::{RouteError, RouteSocket};
 use reweave_common::error::told;
 use reweave_common::holding::{RouteHop, RouteRule};
 
-use crate::fabric::{Fabric, PATIENCE, host, ip_in, leaf_at, pin, some_flow, spine_at, within};
+use crate::fabric::{Fabric, TIMEOUT, host, ip_in, leaf_at, pin, some_flow, spine_at, within};
 use crate::pins::{self, moved_over};
 use crate::tests;
 use crate::traffic::Session;
@@ -120,7 +120,7 @@ impl Monitor {
     /// heard, for nobody knows when the monitor listens.
     pub(crate) fn until_said(&self, name: &str) -> Vec<String> {
         let mut said = vec![];
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = std::time::Instant::now() + TIMEOUT;
         let pause = std::time::Duration::from_millis(50);
         while std::time::Instant::now() < deadline {
             ip_in("leaf0", &["route", "replace", "unreachable", name]);

@@ -26,7 +26,7 @@ use tokio::time::timeout;
 
 use crate::commands::agent;
 use crate::fabric::{
-    Fabric, PATIENCE, host, ip_in, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of,
+    Fabric, TIMEOUT, host, ip_in, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of,
     wait_for, within,
 };
 use crate::probing::{list, probe};
@@ -142,7 +142,7 @@ impl Stage {
     /// The session of the agent that comes next, which must be this one.
     pub(crate) async fn session(&mut self, node: &str) -> Link {
         loop {
-            let accepted = timeout(PATIENCE, self.listener.accept()).await;
+            let accepted = timeout(TIMEOUT, self.listener.accept()).await;
             match accepted.expect("an agent comes").expect("the socket lives") {
                 Ok(session) => {
                     assert_eq!(session.peer().name, node);
@@ -165,7 +165,7 @@ async fn listen(scratch: &TempDir, version: Version) -> Listener {
         version,
         ..Hello::new(identity.cluster())
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         match Listener::bind_as(address(), &identity, &[Role::Agent], hello.clone()) {
             Ok(listener) => return listener,
@@ -196,7 +196,7 @@ pub(crate) fn at_the_coordinator<F: Future<Output = ()>>(test: impl FnOnce(Stage
 }
 
 async fn sample(link: &Link) -> Sample {
-    match timeout(PATIENCE, link.receive(Channel::Telemetry)).await {
+    match timeout(TIMEOUT, link.receive(Channel::Telemetry)).await {
         Ok(Ok(AgentMessage::Sample(sample))) => sample,
         other => panic!("no sample: {other:?}"),
     }
@@ -204,7 +204,7 @@ async fn sample(link: &Link) -> Sample {
 
 /// Waits for a reading that `pick` takes.
 pub(crate) async fn reading<T>(link: &Link, pick: impl Fn(Reading) -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let sample = sample(link).await;
         if let Some(found) = sample.readings.iter().cloned().find_map(&pick) {
@@ -220,7 +220,7 @@ pub(crate) async fn told(link: &Link, install: Install) -> Ack {
         .await
         .expect("it is sent");
     loop {
-        match timeout(PATIENCE, link.receive(Channel::Commands)).await {
+        match timeout(TIMEOUT, link.receive(Channel::Commands)).await {
             Ok(Ok(AgentMessage::Ack(ack))) => return ack,
             Ok(Ok(AgentMessage::Clock { .. })) => {}
             other => panic!("no answer: {other:?}"),
@@ -320,7 +320,7 @@ fn without_a_coordinator_pins_stay_and_the_line_is_found_again() {
         assert!(told(&link, install(4, &rules)).await.outcome.is_ok());
         assert!(leaf.end(Signal::SIGTERM).success());
         // Silence would end the session in other words.
-        let goodbye = timeout(PATIENCE, link.closed()).await;
+        let goodbye = timeout(TIMEOUT, link.closed()).await;
         let words = goodbye.expect("it says so").to_string();
         assert!(words.contains("closed the session"), "{words}");
         assert_eq!(within("leaf0", crate::pins::held), rules);
@@ -575,9 +575,8 @@ fn cannot_send(reading: &Reading) -> bool {
     matches!(reading, Reading::Probes(probes) if probes.tally.unsent.count() > 0)
 }
 
-/// A machine that is busy for a moment makes them dear once, and late.
-/// To trace 16 flows once: a tenth of a core, since that is done each second.
-const MAX_CPU_PER_ROUND: Duration = Duration::from_millis(100);
+/// CPU time to trace 16 flows once. The agent does so each second: it may take a tenth of a core.
+const MAX_CPU_PER_TRACE_ROUND: Duration = Duration::from_millis(100);
 
 pub(crate) fn sixteen_flows_cost_little() {
     let _fabric = Fabric::new();
@@ -597,10 +596,10 @@ pub(crate) fn sixteen_flows_cost_little() {
 
 /// Traces each flow three times, which the agent does once a second. CPU time does not count what the machine does besides.
 async fn assert_cost_is_little(host: &Running, link: &Link) {
-    const ROUNDS: usize = 3;
-    let (deadline, before) = (Instant::now() + PATIENCE, host.cpu());
+    const TRACE_ROUNDS: usize = 3;
+    let (deadline, before) = (Instant::now() + TIMEOUT, host.cpu());
     let (mut samples, mut paths) = (0, 0);
-    while paths < ROUNDS * 16 {
+    while paths < TRACE_ROUNDS * 16 {
         assert!(
             Instant::now() < deadline,
             "only {paths} paths in {samples} samples"
@@ -613,7 +612,7 @@ async fn assert_cost_is_little(host: &Running, link: &Link) {
     let cpu = host.cpu() - before;
     eprintln!("{samples} samples, {paths} paths of 16 flows: {cpu:?}");
     assert!(
-        cpu < ROUNDS as u32 * MAX_CPU_PER_ROUND,
+        cpu < TRACE_ROUNDS as u32 * MAX_CPU_PER_TRACE_ROUND,
         "{cpu:?} for {paths} paths"
     );
 }

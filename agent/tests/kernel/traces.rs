@@ -20,7 +20,7 @@ use reweave_common::sample::Reading;
 use tempfile::TempDir;
 
 use crate::fabric::{
-    Fabric, PATIENCE, flow, host, ip, ip_in, kernel_counter, leaf_at, leaf_of, nft_in, pin,
+    Fabric, TIMEOUT, flow, host, ip, ip_in, kernel_counter, leaf_at, leaf_of, nft_in, pin,
     spine_at, spine_of, wait_for, within,
 };
 use crate::flows::retransmits;
@@ -65,7 +65,7 @@ impl Tracing {
     /// Lets the agent probe until `enough` of its news have come.
     fn heard(&mut self, watch: &Watch, enough: impl Fn(&[Reading]) -> bool) -> Vec<Reading> {
         self.agent.watch(watch);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut heard = vec![];
         loop {
             self.agent.receive().expect("answers can be received");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use reweave_common::flow::{FlowKey, Protocol};
 
-use crate::fabric::{PATIENCE, flow, host, within};
+use crate::fabric::{TIMEOUT, flow, host, within};
 
 pub(crate) fn v4(address: SocketAddr) -> SocketAddrV4 {
     match address {
@@ -57,10 +57,8 @@ impl Session {
             TcpStream::connect(at).expect("connect")
         });
         let (receiver, _) = listener.accept().expect("accept");
-        receiver
-            .set_read_timeout(Some(PATIENCE))
-            .expect("a timeout");
-        sender.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        receiver.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+        sender.set_write_timeout(Some(TIMEOUT)).expect("a timeout");
         let source = v4(sender.local_addr().expect("connected"));
         Self {
             flow: flow(Protocol::Tcp, source, at),
@@ -199,9 +197,7 @@ fn send_until(sender: &UdpSocket, stopped: &AtomicBool) -> u64 {
 /// Until all have come, or nothing comes any more. On a busy machine those that went another way may
 /// come long after the one that tells how many there were.
 fn receive_all(receiver: &UdpSocket) -> BTreeSet<u64> {
-    receiver
-        .set_read_timeout(Some(PATIENCE))
-        .expect("a timeout");
+    receiver.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     let mut arrived = BTreeSet::new();
     let mut total = None;
     let mut number = [0; 8];

@@ -260,7 +260,15 @@ pub(crate) fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
     let _fabric = Fabric::new();
     shape("100mbit");
     let _taking = taking(|_| Some(FOREVER));
-    let asked = ["pre-flight", "10.1.0.1", "--seconds", "2", "--force"];
+    let seconds = 2_u32;
+    let seconds_text = seconds.to_string();
+    let asked = [
+        "pre-flight",
+        "10.1.0.1",
+        "--seconds",
+        &seconds_text,
+        "--force",
+    ];
     let before = sent_bytes();
     let refused = agent("h0", &asked);
     let words = String::from_utf8_lossy(&refused.stderr);
@@ -272,7 +280,7 @@ pub(crate) fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
     // The kernel counts the same bytes, with headers and what was sent again; the streams may use both shaped spines.
     let before = sent_bytes();
     let measured = json_of("h0", &[&asked[..], &["--yes"]].concat());
-    let sent_bits_per_s = 8.0 * (sent_bytes() - before) as f64 / SECONDS;
+    let sent_bits_per_s = 8.0 * (sent_bytes() - before) as f64 / f64::from(seconds);
     let rate = measured["hosts"][0]["rate_bits_per_s"].as_f64();
     let rate = rate.expect("a rate");
     println!("{rate} bits per second, the kernel sent {sent_bits_per_s}");
@@ -282,9 +290,6 @@ pub(crate) fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
         "{measured}"
     );
 }
-
-/// As the arguments of the test ask.
-const SECONDS: f64 = 2.0;
 
 fn sent_bytes() -> u64 {
     kernel_counter("h0", "IpExt", "OutOctets")

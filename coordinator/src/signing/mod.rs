@@ -20,9 +20,9 @@ use crate::replication::Wish;
 pub(crate) use neighbours::Neighbours;
 
 /// Certificates go by the time of day, which may be set anew at any time.
-const LOOK_EVERY: Duration = Duration::from_mins(1);
-/// Without a signer: others come and go, and operators are warned once none of them can sign.
-const LOOK_FOR_SIGNER_EVERY: Duration = Duration::from_secs(5);
+const RENEWAL_CHECK_INTERVAL: Duration = Duration::from_mins(1);
+/// A coordinator without a signer checks whether another can sign, and otherwise warns operators.
+const SIGNER_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Error)]
 pub(crate) enum SigningError {
@@ -147,8 +147,8 @@ impl Signing {
                 self.ask_others(None).await;
             }
             sleep(match self.signs() {
-                Signs::Itself => LOOK_EVERY,
-                Signs::Another | Signs::Nobody => LOOK_FOR_SIGNER_EVERY,
+                Signs::Itself => RENEWAL_CHECK_INTERVAL,
+                Signs::Another | Signs::Nobody => SIGNER_CHECK_INTERVAL,
             })
             .await;
         }

@@ -34,7 +34,7 @@ pub(crate) fn timed(name: &str, limit: Duration, measure: impl FnMut() -> Durati
 #[track_caller]
 pub(crate) fn timed_throughput(name: &str, min_fraction: f64, measure: impl FnMut() -> f64) {
     retry_if_stalled(name, measure, |fraction, stalls| {
-        reaches(*fraction, min_fraction, stalls)
+        meets_min_fraction(*fraction, min_fraction, stalls)
     });
 }
 
@@ -69,7 +69,7 @@ fn retry_if_stalled<T: fmt::Debug>(
     }
 }
 
-fn reaches(fraction: f64, min_fraction: f64, stalls: &Stalls) -> bool {
+fn meets_min_fraction(fraction: f64, min_fraction: f64, stalls: &Stalls) -> bool {
     stalls.fraction() <= MAX_STALLED_FRACTION
         && fraction >= min_fraction * (1.0 - stalls.fraction())
 }
@@ -171,16 +171,16 @@ mod tests {
 
     #[test]
     fn stalls_are_subtracted_from_throughput() {
-        assert!(reaches(0.95, 0.95, &stalled_for(0)));
-        assert!(!reaches(0.92, 0.95, &stalled_for(0)));
-        assert!(reaches(0.92, 0.95, &stalled_for(130)));
+        assert!(meets_min_fraction(0.95, 0.95, &stalled_for(0)));
+        assert!(!meets_min_fraction(0.92, 0.95, &stalled_for(0)));
+        assert!(meets_min_fraction(0.92, 0.95, &stalled_for(130)));
     }
 
     #[test]
     fn mostly_stalled_measurement_never_passes() {
-        assert!(!reaches(0.95, 0.95, &stalled_for(700)));
-        assert!(!reaches(0.0, 0.95, &stalled_for(2000)));
-        assert!(!reaches(f64::NAN, 0.95, &stalled_for(0)));
+        assert!(!meets_min_fraction(0.95, 0.95, &stalled_for(700)));
+        assert!(!meets_min_fraction(0.0, 0.95, &stalled_for(2000)));
+        assert!(!meets_min_fraction(f64::NAN, 0.95, &stalled_for(0)));
     }
 
     #[test]
