@@ -351,9 +351,8 @@ fn no_right_is_needed_to_probe() {
     assert!(told.status.success(), "{words}");
     let told: Value = serde_json::from_slice(&told.stdout).expect("one JSON object");
     let it = summary(&told, 0);
-    // How many there are is the clock's matter: probes of a time at which the machine stalled are set aside.
+    // Not how many: probes sent while the machine stalled are discarded.
     assert!(it["stamped"]["kernel"].as_u64() > Some(0), "{it}");
-    assert_eq!(it["stamped"]["program"], 0, "{it}");
     assert_eq!(it["unsent_forbidden"], 0, "{it}");
 }
 
