@@ -15,7 +15,7 @@ use crate::world::World;
 
 const FIRST_SEEDS: u64 = 73;
 /// Seeds that found mistakes.
-const REGRESSION_SEEDS: [u64; 2] = [413, 1739];
+const REGRESSION_SEEDS: [u64; 3] = [413, 1739, 147_674];
 const PLANS: usize = 2;
 const TROUBLED: Duration = Duration::from_secs(7);
 

@@ -648,19 +648,25 @@ fn way_back(turn: &Turn<'_>, plan: &Plan, journey: &Journey) -> Option<Course> {
     around.own_unsure = journey.unsure_now();
     let before = in_force.circuits_of(turn.known.fabric);
     let (tables, circuits) = wanted(&around, &claims, (&in_force.tables, &before));
-    let (down, nobody_down) = (
-        down(&turn.known.picture(), &around.circuits),
-        BTreeSet::new(),
-    );
+    let mut avoided = down(&turn.known.picture(), &around.circuits);
+    avoided.extend(unproven_links(turn.known.fabric, journey, &before));
+    let nobody_down = BTreeSet::new();
     let back = |down| course(start(turn, &around, down, &claims), &tables, &circuits);
     // Where nothing leads around what is down, things are put back as they were all the same.
-    let back = back(&down).or_else(|NoCourse| back(&nobody_down));
+    let back = back(&avoided).or_else(|NoCourse| back(&nobody_down));
     let back = back.or_else(|NoCourse| {
         journey
             .retraced((&in_force.tables, &before))
             .ok_or(NoCourse)
     });
     back.ok().filter(|course| beyond(course, &claims).is_none())
+}
+
+/// Links over circuits in which light has not been confirmed. A reading may show light that comes and goes.
+fn unproven_links(fabric: &Fabric, journey: &Journey, first: &Circuits) -> Vec<LinkId> {
+    let mut links = fabric.lit(&journey.unproven(first));
+    links.retain(|&link| fabric.crossing(link).is_some());
+    links
 }
 
 /// The ports of circuits that will be gone.

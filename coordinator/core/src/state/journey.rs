@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::circuit::{CircuitSet, NotSwitched, Readback, Switchover};
+use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Readback, Switchover};
 use reweave_common::course::{Course, Leg, Round, Tables};
 use reweave_common::fabric::Circuits;
 use reweave_common::ids::{NodeId, OpticalId};
@@ -144,6 +144,26 @@ impl Journey {
             Stage::Switching(moving) => Some(moving),
             _ => None,
         }
+    }
+
+    /// New circuits of this leg: light in them has not been confirmed. The plan began with `first` circuits. On the way
+    /// back, which begins elsewhere, none is known.
+    pub(crate) fn unproven(&self, first: &Circuits) -> Circuits {
+        if self.leads_back() || self.stage != Stage::Switched {
+            return Circuits::new();
+        }
+        let mut before = first.clone();
+        for (_, leg) in self.course.legs().take(self.leg) {
+            if let Leg::Switch(circuits) = leg {
+                before.extend(circuits.clone());
+            }
+        }
+        let unproven = self.circuits.iter().map(|(&optical, set)| {
+            let old = before.get(&optical);
+            let is_new = |circuit: &Circuit| !old.is_some_and(|old| old.contains(*circuit));
+            (optical, set.iter().filter(is_new).collect())
+        });
+        unproven.collect()
     }
 
     pub(crate) fn is_over(&self) -> bool {
