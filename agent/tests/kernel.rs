@@ -1,8 +1,8 @@
 //! The agent against real kernels: a small leaf-spine fabric of network namespaces, with packets.
 //!
-//! The whole program moves into namespaces of its own before it starts, so an ordinary user may run
-//! it and nothing is left behind. Where the machine allows no such thing, its tests are reported
-//! as ignored, with the reason.
+//! The program moves into namespaces of its own before it starts, and each thread that runs tests into a network of its
+//! own: an ordinary user may run it, nothing is left behind, and tests may run at once. Where the machine allows no such
+//! thing, its tests are reported as ignored, with the reason.
 
 #[path = "kernel/by_hand.rs"]
 mod by_hand;
@@ -82,8 +82,8 @@ pub(crate) use tests;
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // Fabrics share names, and measurements disturb one another.
-    arguments.test_threads = Some(1);
+    // Measurements disturb one another. `make test` runs several at once: none of its tests measures.
+    arguments.test_threads.get_or_insert(1);
     let sandbox = sandbox::enter();
     let tests = [
         pins::tests(),
@@ -119,6 +119,7 @@ fn trial(test: &Test, sandbox: &Result<(), String>) -> Trial {
     let run = test.run;
     let name = test.name.trim_start_matches("kernel::");
     let trial = Trial::test(name, move || {
+        sandbox::enter_thread()?;
         run();
         Ok(())
     });

@@ -1,5 +1,6 @@
 //! Namespaces of this program's own, in which it is root.
 
+use std::cell::Cell;
 use std::fs;
 use std::process::{Command, Stdio};
 
@@ -9,20 +10,34 @@ use nix::unistd::{getegid, geteuid};
 use reweave_agent::traffic::TrafficReader;
 use reweave_common::traffic::TrafficSource;
 
+thread_local! {
+    static IS_ENTERED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Must be called while the program has one thread. Says what is missing.
 pub(crate) fn enter() -> Result<(), String> {
     let (uid, gid) = (geteuid(), getegid());
-    let mut spaces = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS;
     if !uid.is_root() {
-        spaces |= CloneFlags::CLONE_NEWUSER;
-    }
-    unshare(spaces).map_err(|errno| format!("namespaces: {}", errno.desc()))?;
-    if !uid.is_root() {
+        unshare(CloneFlags::CLONE_NEWUSER)
+            .map_err(|errno| format!("user namespace: {}", errno.desc()))?;
         become_root(uid.as_raw(), gid.as_raw())
             .map_err(|error| format!("user namespace: {error}"))?;
     }
-    furnish().map_err(|errno| format!("mounts: {}", errno.desc()))?;
+    enter_thread()?;
     has("ip")
+}
+
+/// Gives the calling thread, and the threads and processes that it starts, a network and a /run of their own: fabrics of
+/// tests that run at once have the same names. Once per thread.
+pub(crate) fn enter_thread() -> Result<(), String> {
+    if IS_ENTERED.get() {
+        return Ok(());
+    }
+    unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)
+        .map_err(|errno| format!("namespaces: {}", errno.desc()))?;
+    furnish().map_err(|errno| format!("mounts: {}", errno.desc()))?;
+    IS_ENTERED.set(true);
+    Ok(())
 }
 
 fn become_root(uid: u32, gid: u32) -> std::io::Result<()> {
@@ -31,7 +46,7 @@ fn become_root(uid: u32, gid: u32) -> std::io::Result<()> {
     fs::write("/proc/self/gid_map", format!("0 {gid} 1"))
 }
 
-/// A /run of our own, for the names of network namespaces.
+/// A /run for the names of network namespaces.
 fn furnish() -> nix::Result<()> {
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;

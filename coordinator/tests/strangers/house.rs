@@ -16,6 +16,8 @@ use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
 use tempfile::TempDir;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use super::http::is_ready;
+
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 /// Far more than anything here takes; only a test that hangs meets it.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -262,7 +264,9 @@ fn places(log: &Path) -> [SocketAddr; 4] {
             "over TLS on ",
         ]
         .map(|words| place_after(&said, words));
-        if let [Some(address), Some(door), Some(http), Some(https)] = told {
+        if let [Some(address), Some(door), Some(http), Some(https)] = told
+            && is_ready(http)
+        {
             return [address, door, http, https];
         }
         assert!(Instant::now() < deadline, "it does not start:\n{said}");

@@ -1,7 +1,7 @@
 //! Health and metrics, as machines read them.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use reweave_link::Role;
 
@@ -28,7 +28,12 @@ impl Answer {
 
 /// Sends a request without a body, with these headers, and reads all that comes back.
 pub(crate) fn send(house: &House, method: &str, path: &str, headers: &str) -> Answer {
-    send_body(house, method, path, headers, "")
+    send_body(house.http, method, path, headers, "")
+}
+
+/// Coordinators find each other first, and answer nothing but whether they live until then.
+pub(crate) fn is_ready(http: SocketAddr) -> bool {
+    send_body(http, "GET", "/readyz", "", "").code == 200
 }
 
 /// The same with JSON, or what is taken for it.
@@ -42,11 +47,11 @@ pub(crate) fn send_json(
     let length = json.len();
     let headers =
         format!("{headers}Content-Type: application/json\r\nContent-Length: {length}\r\n");
-    send_body(house, method, path, &headers, json)
+    send_body(house.http, method, path, &headers, json)
 }
 
-fn send_body(house: &House, method: &str, path: &str, headers: &str, body: &str) -> Answer {
-    let mut stream = TcpStream::connect(house.http).unwrap();
+fn send_body(http: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+    let mut stream = TcpStream::connect(http).unwrap();
     let request =
         format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n{body}");
     // What is too long is answered before it is read to its end.
