@@ -58,11 +58,11 @@ test: ## Runs all checks that every change must pass: logic, virtual time, and f
 	stage locks  cargo fetch --locked --manifest-path tests/fuzz/Cargo.toml
 	stage build  cargo test --no-run --locked --workspace --all-targets
 	stage programs $(PROGRAMS)
-	RUST_TEST_THREADS=$(UNIT_THREADS) stage unit cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test words --test nccl -- $(SLOW_PLANS:%=--skip %)
+	RUST_TEST_THREADS=$(UNIT_THREADS) stage unit list_flaky cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test words --test nccl -- $(SLOW_PLANS:%=--skip %)
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage trio   list_flaky cargo test --locked --workspace --test trio --test unheard
+	stage trio   list_flaky with_tmpfs cargo test --locked --workspace --test trio --test unheard
 	stage worlds cargo test --locked --workspace --test simulation --test replication --test rewiring -- $(SLOW_REPLAYS:%=--skip %)
-	stage kernel cargo test --locked --workspace $(IN_LAB) --test smoke --test kernel --test linux_hash -- --test-threads $(KERNEL_THREADS) $(SLOW_KERNEL_TESTS:%=--skip %)
+	stage kernel list_flaky with_tmpfs cargo test --locked --workspace $(IN_LAB) --test smoke --test kernel --test linux_hash -- --test-threads $(KERNEL_THREADS) $(SLOW_KERNEL_TESTS:%=--skip %)
 	finish
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.

@@ -7,7 +7,9 @@
 # the program itself says what is missing.
 set -euo pipefail
 
-kept=CI,CARGO_MANIFEST_DIR,REWEAVE_REFERENCE_DATA,RUST_BACKTRACE,TMPDIR
+# Of the environment, what tests read.
+kept=CI,CARGO_MANIFEST_DIR,RUST_BACKTRACE,RUST_TEST_THREADS,TMPDIR
+for variable in "${!REWEAVE_@}"; do kept+=,$variable; done
 
 may_make_namespaces() {
     unshare --user --map-root-user --net --mount ip link set lo up 2>/dev/null

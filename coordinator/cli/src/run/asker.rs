@@ -66,16 +66,16 @@ impl Asker {
     }
 
     /// What the coordinator says of the hosts, if it says it in time.
-    pub(super) fn allocation(&self, patience: Duration) -> Result<Allocation, CliError> {
-        let told = self.told.recv_timeout(patience);
-        told.unwrap_or(Err(CliError::NoAnswer { waited: patience }))
+    pub(super) fn allocation(&self, max_wait: Duration) -> Result<Allocation, CliError> {
+        let told = self.told.recv_timeout(max_wait);
+        told.unwrap_or(Err(CliError::NoAnswer { waited: max_wait }))
     }
 
     /// Has the job ended, where it may be known. Whoever has not been heard by then is not waited for.
-    pub(super) fn end(&self, patience: Duration) {
+    pub(super) fn end(&self, max_wait: Duration) {
         let is_known = self.is_known.load(Ordering::SeqCst);
         if self.end.send(self.ends_it).is_ok() && is_known {
-            let _ = self.over.recv_timeout(patience);
+            let _ = self.over.recv_timeout(max_wait);
         }
     }
 }

@@ -26,14 +26,11 @@ use asker::{Asker, Task};
 use attended::Attendant;
 use surroundings::{Surroundings, place};
 
-/// No job waits longer for a coordinator, at its beginning or at its end.
-const PATIENCE: Duration = Duration::from_millis(1200);
-
 /// Runs a command as one job: registered, with its ranks in the best order, and ended when the command ends
 ///
 /// The command gets signals that this one gets, and this one exits as the command does, or with 128 and the number
-/// of the signal that ended it. Where no coordinator answers within two seconds, it runs as if nothing had been. What
-/// it finds in its environment is in docs/schedulers.md.
+/// of the signal that ended it. Where no coordinator answers in time, it runs as if nothing had been. What it finds in
+/// its environment is in docs/schedulers.md.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// What the job is called [default: slurm- and SLURM_JOB_ID, else run- and the number of this process]
@@ -52,6 +49,9 @@ pub(crate) struct Run {
     /// What may be changed for it while it runs
     #[arg(long, value_enum, default_value_t = Topology::None)]
     topology: Topology,
+    /// How long the command waits for a coordinator before it starts without one, and how long its end waits to be heard
+    #[arg(long, value_name = "MS", default_value_t = 1200, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    max_wait_ms: u64,
     #[command(flatten)]
     nccl: nccl::Told,
     /// The command, and what it is told
@@ -69,7 +69,9 @@ impl Run {
         let told = asked.as_ref().and_then(|(_, told)| told.as_ref());
         let mut found: Vec<_> = told.into_iter().flat_map(Surroundings::variables).collect();
         let order = told.map(|told| (told.order(), told.is_told()));
-        found.extend(self.nccl.variables(reach, order, self.slots, &self.command));
+        let max_wait = self.max_wait();
+        let nccl = &self.nccl;
+        found.extend(nccl.variables(reach, order, self.slots, &self.command, max_wait));
         let given = found
             .iter()
             .map(|it| it.0)
@@ -79,7 +81,7 @@ impl Run {
         command.envs(plugin).envs(found);
         let ended = attendant.run(&mut command);
         if let Some((asker, _)) = &asked {
-            asker.end(PATIENCE);
+            asker.end(max_wait);
         }
         ended
     }
@@ -98,7 +100,7 @@ impl Run {
             is_known: Arc::default(),
         };
         let asker = Asker::begin(task);
-        let order = asker.allocation(PATIENCE).map(|told| told.order);
+        let order = asker.allocation(self.max_wait()).map(|told| told.order);
         if let Err(error) = &order {
             runs_as_it_is(&error.told());
         }
@@ -124,6 +126,10 @@ impl Run {
             hosts.inspect_err(told).ok()
         };
         self.hosts.clone().or_else(set)
+    }
+
+    fn max_wait(&self) -> Duration {
+        Duration::from_millis(self.max_wait_ms)
     }
 
     fn name(&self) -> String {

@@ -9,14 +9,14 @@ use std::{env, fs, thread};
 use clap::Args;
 use reweave_formats::nccl::{Environment, NcclError, Release};
 
-use super::{PATIENCE, carried, runs_as_it_is};
+use super::{carried, runs_as_it_is};
 use crate::ask::Reach;
 use crate::error::CliError;
 use crate::nccl::{Derived, derived};
 use crate::voice::tell;
 
 /// Simulations of the larger fabrics take seconds.
-const TO_SIMULATE: Duration = Duration::from_secs(10);
+const MAX_SIMULATION_WAIT: Duration = Duration::from_secs(10);
 /// Where everybody on a host may have set something.
 const FOR_ALL: &str = "/etc/nccl.conf";
 
@@ -44,11 +44,12 @@ impl Told {
         order: Option<(&[String], bool)>,
         slots: Option<u16>,
         command: &[OsString],
+        max_wait: Duration,
     ) -> Vec<(&'static str, String)> {
         let (Some(release), Some((hosts, true))) = (self.nccl, order) else {
             return Vec::new();
         };
-        let found = self.derived(reach, hosts, slots.unwrap_or(1));
+        let found = self.derived(reach, hosts, slots.unwrap_or(1), max_wait);
         let variables = found.and_then(|mut found| {
             if hosts.len() > 1 && !carried::reaches_all(command) {
                 found.forget_common();
@@ -68,14 +69,20 @@ impl Told {
         without_set(variables)
     }
 
-    fn derived(&self, reach: &Reach, hosts: &[String], ranks: u16) -> Result<Derived, CliError> {
+    fn derived(
+        &self,
+        reach: &Reach,
+        hosts: &[String],
+        ranks: u16,
+        max_wait: Duration,
+    ) -> Result<Derived, CliError> {
         let bytes = self.all_reduce_bytes;
-        let patience = bytes.map_or(PATIENCE, |_| TO_SIMULATE);
+        let max_wait = bytes.map_or(max_wait, |_| max_wait.max(MAX_SIMULATION_WAIT));
         let (reach, hosts) = (reach.leaving_signals(), hosts.to_vec());
         let (found, told) = channel();
         thread::spawn(move || found.send(derived(&reach, &hosts, bytes, ranks)));
-        let waited = CliError::NoAnswer { waited: patience };
-        told.recv_timeout(patience).unwrap_or(Err(waited))
+        let waited = CliError::NoAnswer { waited: max_wait };
+        told.recv_timeout(max_wait).unwrap_or(Err(waited))
     }
 }
 

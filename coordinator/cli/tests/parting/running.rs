@@ -13,11 +13,14 @@ use reweave_link::{Channel, Session};
 use tokio::time::timeout;
 
 use crate::scene::{Program, Scene};
+use crate::timed::timed;
 
-/// No command waits longer for a coordinator.
-const FAILS_OPEN_WITHIN: Duration = Duration::from_secs(2);
-/// More than a command that wants to be heard needs, on a busy machine, too.
-const HEARD_WITHIN: Duration = Duration::from_secs(20);
+/// No command waits longer for a coordinator, where nothing else was asked for.
+const MAX_DELAY: Duration = Duration::from_secs(2);
+/// Far more than anything takes here, on a machine that has other things to do.
+const TIMEOUT: Duration = Duration::from_mins(2);
+/// A command that waits until it is answered, on a busy machine too.
+const UNTIL_ANSWERED: [&str; 2] = ["--max-wait-ms", "120000"];
 
 /// As if no scheduler had started it.
 fn run(to: SocketAddr, identity: &Path, hosts: &[&str], command: &[&str]) -> Command {
@@ -84,16 +87,6 @@ fn signals_are_passed_on_to_the_command() {
     }
 }
 
-/// When the command began, and all there is to see of its end.
-fn timed(mut command: Command) -> (Duration, Output) {
-    let begin = Instant::now();
-    let output = command.output().unwrap();
-    (begin.elapsed(), output)
-}
-
-/// A machine that is busy for a moment holds a command up once, who waits too long does so each time.
-const TRIES: usize = 5;
-
 #[track_caller]
 fn expect_open(output: &Output) {
     assert_eq!(output.status.code(), Some(3));
@@ -105,16 +98,10 @@ fn expect_open(output: &Output) {
     );
 }
 
-/// Whether it was soon.
-fn opens(command: Command) -> bool {
-    let (took, output) = timed(command);
-    expect_open(&output);
-    println!("it ran and ended within {took:?}");
-    took < FAILS_OPEN_WITHIN
-}
-
 const TELLS: [&str; 3] = ["sh", "-c", "echo ${REWEAVE_JOB-none}; exit 3"];
 const HOSTS: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h1"];
+/// As on the first of them, which ends the job.
+const HOSTS_OF_FIRST: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h0"];
 
 /// What a scheduler sets is no word of whoever runs the command.
 #[test]
@@ -148,27 +135,35 @@ fn a_mistake_in_the_schedulers_hostlist_is_told_and_the_command_runs() {
 async fn without_a_coordinator_the_command_runs_as_if_nothing_had_been() {
     let scene = Scene::new();
     for identity in [&*scene.identity(), Path::new("/nonexistent")] {
-        let mut tries = (0..TRIES).map(|_| run(nobody(), identity, &HOSTS, &TELLS));
-        assert!(tries.any(opens), "it is held up each time");
+        expect_open(&run(nobody(), identity, &HOSTS, &TELLS).output().unwrap());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_does_one_that_never_answers_hold_it_up() {
-    for _ in 0..TRIES {
-        let mut scene = Scene::new();
-        let command = run(scene.address, &scene.identity(), &HOSTS, &TELLS);
-        let mut ended = tokio::task::spawn_blocking(|| opens(command));
-        // It may be over before it was heard.
-        let is_soon = tokio::select! {
-            _unanswered = asked(&mut scene) => ended.await,
-            is_soon = &mut ended => is_soon,
-        };
-        if is_soon.unwrap() {
-            return;
-        }
-    }
-    panic!("it is held up each time");
+    let mut scene = Scene::new();
+    let mut command = run(scene.address, &scene.identity(), &HOSTS, &TELLS);
+    let mut ended = tokio::task::spawn_blocking(move || command.output().unwrap());
+    // It may be over before it was heard.
+    let output = tokio::select! {
+        _unanswered = asked(&mut scene) => ended.await,
+        output = &mut ended => output,
+    };
+    expect_open(&output.unwrap());
+}
+
+#[tokio::test]
+async fn timed_absent_coordinator_holds_no_command_up() {
+    let scene = Scene::new();
+    timed("a command without a coordinator", MAX_DELAY, || {
+        let began = Instant::now();
+        expect_open(
+            &run(nobody(), &scene.identity(), &HOSTS, &TELLS)
+                .output()
+                .unwrap(),
+        );
+        began.elapsed()
+    });
 }
 
 /// None where whoever came has not waited.
@@ -176,6 +171,12 @@ async fn asked(scene: &mut Scene) -> Option<(Session, Request)> {
     let session = scene.listener.accept().await.unwrap().ok()?;
     let request = session.receive(Channel::Commands).await.ok()?;
     Some((session, request))
+}
+
+/// What a command that waits until it is answered asks.
+async fn heard(scene: &mut Scene) -> (Session, Request) {
+    let asked = timeout(TIMEOUT, asked(scene)).await;
+    asked.ok().flatten().expect("it waits until it is heard")
 }
 
 fn order(request: Request) -> JobOrder {
@@ -221,23 +222,11 @@ pub(crate) fn started() -> Response {
     }))
 }
 
-/// What `run` on this node prints of what it was given, where the coordinator answers all that it is asked, in so many
-/// orders. With what was asked, and all that was said. Again while the machine is too busy for answers in the time
-/// that a command waits for them.
-async fn lived(node: &str, tells: &str, orders: usize) -> (Vec<JobOrder>, Output) {
-    for _ in 1..TRIES {
-        let (told, output) = lived_once(node, tells).await;
-        let words = String::from_utf8_lossy(&output.stderr);
-        if told.len() == orders && !words.contains("the command runs as it is") {
-            return (told, output);
-        }
-    }
-    lived_once(node, tells).await
-}
-
-async fn lived_once(node: &str, tells: &str) -> (Vec<JobOrder>, Output) {
+/// What `run` on this node prints of what it was given, where the coordinator answers all that it is asked. With what was
+/// asked, and all that was said.
+async fn lived(node: &str, tells: &str) -> (Vec<JobOrder>, Output) {
     let mut scene = Scene::new();
-    let hosts = ["--hosts", "h[0-1]", "--node", node];
+    let hosts = [&["--hosts", "h[0-1]", "--node", node], &UNTIL_ANSWERED[..]].concat();
     let command = ["sh", "-c", tells];
     let mut command = run(scene.address, &scene.identity(), &hosts, &command);
     let mut ended = tokio::task::spawn_blocking(move || command.output().unwrap());
@@ -266,7 +255,7 @@ async fn answers(scene: &mut Scene, told: &mut Vec<JobOrder>) -> Option<[Session
 #[tokio::test(flavor = "multi_thread")]
 async fn the_job_is_registered_knows_its_place_and_ends_with_the_command() {
     let tells = "echo $REWEAVE_JOB $REWEAVE_HOSTS $PET_NODE_RANK $MASTER_ADDR; cat $REWEAVE_HOSTFILE; exit 3";
-    let (told, output) = lived("h0", tells, 3).await;
+    let (told, output) = lived("h0", tells).await;
     let (hosts, may_reorder) = (texts(&["h0", "h1"]), true);
     let register = JobOrder::Register { hosts, may_reorder };
     let start = JobOrder::Start { may_change: false };
@@ -279,7 +268,7 @@ async fn the_job_is_registered_knows_its_place_and_ends_with_the_command() {
 
 /// A command that lasts until its input is closed.
 fn lasting(scene: &Scene) -> (Program, ChildStdin) {
-    let hosts = ["--hosts", "h[0-1]", "--node", "h0"];
+    let hosts = [&HOSTS_OF_FIRST[..], &UNTIL_ANSWERED].concat();
     let mut command = run(scene.address, &scene.identity(), &hosts, &["cat"]);
     let child = command.stdin(Stdio::piped()).spawn();
     let mut program = Program(child.unwrap());
@@ -294,8 +283,7 @@ fn refused() -> Response {
 /// The command ends now, and the coordinator hears that.
 async fn expect_end(scene: &mut Scene, (mut program, input): (Program, ChildStdin)) {
     drop(input);
-    let told = timeout(HEARD_WITHIN, asked(scene)).await;
-    let (session, request) = told.ok().flatten().expect("it waits until it is heard");
+    let (session, request) = heard(scene).await;
     assert_eq!(order(request), JobOrder::End);
     answer(&session, Response::Registered(vec![])).await;
     assert_eq!(program.exit_code(), Some(0));
@@ -348,37 +336,26 @@ fn a_signal_that_is_to_be_ignored_is_ignored_by_the_command() {
 /// It does not begin, and the job does not stay behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_before_the_command_began_leaves_no_job_behind() {
-    for _ in 0..TRIES {
-        if ended_before_it_began().await == Some(JobOrder::End) {
-            return;
-        }
-    }
-    panic!("the coordinator hears of no end");
-}
-
-/// What the coordinator hears last. Nothing where the command could not wait for its answers.
-async fn ended_before_it_began() -> Option<JobOrder> {
     let mut scene = Scene::new();
     let (mut program, _input) = lasting(&scene);
-    let (session, _) = asked(&mut scene).await?;
+    let (session, _) = asked(&mut scene).await.unwrap();
     let id = program.0.id().to_string();
     let sent = Command::new("kill").args(["-s", "TERM", &id]).status();
     assert!(sent.unwrap().success());
-    answer(&session, registered("train")).await?;
-    let _start: Request = session.receive(Channel::Commands).await.ok()?;
-    answer(&session, started()).await?;
-    let told = timeout(HEARD_WITHIN, asked(&mut scene)).await;
-    let (over, request) = told.ok().flatten()?;
-    answer(&over, Response::Registered(vec![])).await?;
+    answer(&session, registered("train")).await.unwrap();
+    let _start: Request = session.receive(Channel::Commands).await.unwrap();
+    answer(&session, started()).await.unwrap();
+    let (over, request) = heard(&mut scene).await;
+    assert_eq!(order(request), JobOrder::End);
+    answer(&over, Response::Registered(vec![])).await.unwrap();
     assert_eq!(program.exit_code(), Some(128 + 15));
-    Some(order(request))
 }
 
 const RANKS: &str = "echo ${PET_MASTER_ADDR-none} ${PET_NNODES-none} ${PET_NODE_RANK-none}";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_knows_its_place_by_its_full_name_and_ends_no_job_whose_first_host_it_is_not() {
-    let (told, output) = lived("h1.cluster.example", RANKS, 2).await;
+    let (told, output) = lived("h1.cluster.example", RANKS).await;
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(output.stdout, b"h1 2 0\n", "of the ranks it is the first");
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
@@ -386,7 +363,7 @@ async fn a_host_knows_its_place_by_its_full_name_and_ends_no_job_whose_first_hos
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_not_among_them_is_told_and_gets_no_rank() {
-    let (_, output) = lived("h7", RANKS, 3).await;
+    let (_, output) = lived("h7", RANKS).await;
     assert_eq!(output.stdout, b"none none none\n");
     let words = String::from_utf8(output.stderr).unwrap();
     assert!(
@@ -411,26 +388,13 @@ const NCCL: &str = "echo ${NCCL_IB_HCA-none} ${NCCL_IB_QPS_PER_CONNECTION-none} 
 
 /// What a command of this name, which is a shell's script, says of what NCCL is told; and what is said meanwhile.
 async fn told_of_nccl(name: &str, release: &str, set: &[(&str, &str)]) -> (String, String) {
-    for _ in 0..TRIES {
-        if let Some(told) = told_of_nccl_in_time(name, release, set).await {
-            return told;
-        }
-    }
-    panic!("answers come too late each time");
-}
-
-async fn told_of_nccl_in_time(
-    name: &str,
-    release: &str,
-    set: &[(&str, &str)],
-) -> Option<(String, String)> {
     let mut scene = Scene::new();
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join(name);
     std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
-    let hosts = ["--hosts", "h[0-1]", "--node", "h0", "--nccl", release];
+    let options = [&HOSTS_OF_FIRST[..], &["--nccl", release], &UNTIL_ANSWERED].concat();
     let command = [program.to_str().unwrap(), "-c", NCCL];
-    let mut command = run(scene.address, &scene.identity(), &hosts, &command);
+    let mut command = run(scene.address, &scene.identity(), &options, &command);
     for name in [
         "NCCL_IB_HCA",
         "NCCL_IB_QPS_PER_CONNECTION",
@@ -439,33 +403,30 @@ async fn told_of_nccl_in_time(
         command.env_remove(name);
     }
     command.env("HOME", folder.path()).envs(set.iter().copied());
-    let mut ended = tokio::task::spawn_blocking(move || command.output().unwrap());
-    let output = tokio::select! {
-        biased;
-        sessions = answers_of_lanes(&mut scene) => {
-            let _last_until_then = sessions?;
-            ended.await.unwrap()
-        }
-        _ = &mut ended => return None,
-    };
+    let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let _last_until_then = answers_of_lanes(&mut scene).await;
+    let output = ended.await.unwrap();
     let [out, words] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
-    Some((out, words))
+    (out, words)
 }
 
-async fn answers_of_lanes(scene: &mut Scene) -> Option<[Session; 2]> {
-    let (session, _) = asked(scene).await?;
-    answer(&session, registered("train")).await?;
-    let _: Request = session.receive(Channel::Commands).await.ok()?;
-    answer(&session, started()).await?;
-    let (other, request) = asked(scene).await?;
+async fn answers_of_lanes(scene: &mut Scene) -> [Session; 3] {
+    let (session, _) = heard(scene).await;
+    answer(&session, registered("train")).await.unwrap();
+    let _start: Request = session.receive(Channel::Commands).await.unwrap();
+    answer(&session, started()).await.unwrap();
+    let (other, request) = heard(scene).await;
     let hosts = texts(&["h1", "h0"]);
     assert_eq!(
         request,
         Request::Lanes { hosts },
         "in the order of its ranks"
     );
-    answer(&other, crate::orders::lanes()).await?;
-    Some([session, other])
+    answer(&other, crate::orders::lanes()).await.unwrap();
+    let (over, request) = heard(scene).await;
+    assert_eq!(order(request), JobOrder::End);
+    answer(&over, Response::Registered(vec![])).await.unwrap();
+    [session, other, over]
 }
 
 #[tokio::test(flavor = "multi_thread")]

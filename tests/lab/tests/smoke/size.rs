@@ -1,4 +1,4 @@
-//! Labs of the size that people want come up while they watch.
+//! Labs of the size that people want come up.
 
 use libtest_mimic::Trial;
 
@@ -11,9 +11,6 @@ pub(crate) const RINGS_OF_DEGREE_4: &str =
     "kind = \"direct\"\nhosts = 64\nlink_gbps = 0.1\nstrides = [1, 7]\n";
 const RINGS_OF_DEGREE_8: &str =
     "kind = \"direct\"\nhosts = 64\nlink_gbps = 0.1\nstrides = [1, 5, 12, 27]\n";
-
-/// A person who waits longer looks away.
-const MOST_MS: f64 = 10_000.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -29,25 +26,11 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Within ten seconds; a second attempt is for a machine that is busy with other things.
 fn comes_up(fabric: &str, nodes: usize) {
     let lab = Lab::up_text(fabric);
-    let lab = if is_soon_enough(&lab) {
-        lab
-    } else {
-        drop(lab);
-        let again = Lab::up_text(fabric);
-        assert!(is_soon_enough(&again), "too slow, twice");
-        again
-    };
     assert_eq!(lab.nodes().len(), nodes);
     let far = lab.output("h0", &["ip", "-j", "route", "get", "10.0.0.31"]);
     assert!(far.contains("\"dev\":\"eth"), "{far}");
-}
-
-fn is_soon_enough(lab: &Lab) -> bool {
-    let elapsed_ms = lab.came_up["elapsed_ms"].as_f64().expect("a time");
-    let (nodes, links) = (lab.nodes().len(), &lab.came_up["links"]);
-    eprintln!("{nodes} nodes, {links} links up in {elapsed_ms:.0} ms");
-    elapsed_ms < MOST_MS
+    let (ms, links) = (&lab.came_up["elapsed_ms"], &lab.came_up["links"]);
+    eprintln!("{nodes} nodes, {links} links up in {ms} ms");
 }

@@ -9,6 +9,21 @@ pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Waits until a counter stays as it is for `quiet`, counted in polls: a machine that stalls between two of them adds
+/// nothing.
+#[track_caller]
+pub(crate) fn wait_until_constant(what: &str, quiet: Duration, mut count: impl FnMut() -> u64) {
+    let needed = quiet.div_duration_f64(MAX_POLL_INTERVAL).ceil() as u32;
+    let (mut last, mut same) = (count(), 0);
+    wait_for(what, || {
+        thread::park_timeout(MAX_POLL_INTERVAL);
+        let now = count();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+        (same > needed).then_some(())
+    });
+}
+
 /// Polls until `attempt` gives something.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
