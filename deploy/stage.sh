@@ -35,7 +35,8 @@ stage() {
 list_flaky() {
     local outcome=0
     { "$@" 2>&1 || outcome=$?; } > >(tee "$output")
-    wait $!
+    # What a test leaves behind holds the pipe open.
+    timeout 10 tail --pid=$! --follow /dev/null || echo "a process that was left behind may still write"
     grep '^FLAKY ' "$output" >>"$flaky" || true
     sed -nE 's/^test (.+) \.\.\. ignored/\1/p' "$output" >>"$skipped"
     return "$outcome"

@@ -25,7 +25,6 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 /// `REWEAVE_ALONE_S` says how long otherwise.
 const ALONE_S: u64 = 20;
-const BACK_WITHIN: Duration = Duration::from_secs(10);
 /// What agents set up carries this number. How they number next hops is theirs.
 const OURS: &str = "ip -o -4 route show table all proto 213 | sed 's/nhid [0-9]*//' | sort; \
                     ip -4 rule show | sed -n /213/p";
@@ -93,7 +92,6 @@ fn nobody_leads() {
     cluster.wait_until_known();
     let took = led.elapsed();
     eprintln!("after {seconds} s alone, all are back {took:.1?} after somebody leads");
-    assert!(took < BACK_WITHIN, "{took:?}");
     assert_eq!(cluster.heard(), "", "they held already what they hold");
     cluster.assert_changes_are_heard();
     running.end_without_loss();
@@ -124,7 +122,6 @@ fn starts_anew() {
         .unwrap_or_else(|error| panic!("{error}: {} and not {told}", cluster.held("h1")));
     let took = began.elapsed();
     eprintln!("it holds what it was told {took:.1?} after its agent began");
-    assert!(took < BACK_WITHIN, "{took:?}");
     let running = Running::begin(&cluster.scene);
     cluster.start_coordinators();
     cluster.wait_until_known();

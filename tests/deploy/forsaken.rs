@@ -13,7 +13,7 @@ use super::told_by;
 const RUN: &str = r#"
     set -e
     ip link set lo up; cd "$0"
-    tries() { for _ in $(seq 100); do "$@" > told 2>&1 && return; sleep 0.1; done; cat told at words; exit 1; }
+    tries() { for _ in $(seq 1200); do "$@" > told 2>&1 && return; sleep 0.1; done; cat told at words; exit 1; }
     begin() { : > at; env --default-signal=HUP reweave dev --dir "$0/dev" >> at 2> words & dev=$!; tries grep http at; }
     is_left() { grep -qsx -e reweave-coordin -e reweave-agent /proc/[0-9]*/comm; }
     is_over() { ! is_left; }

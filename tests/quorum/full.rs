@@ -14,7 +14,7 @@ const RUN: &str = r#"
     set -e
     ip link set lo up
     mount -t tmpfs -o size=96m tmpfs "$0"; mountpoint -q "$0"; cd "$0"
-    tries() { for _ in $(seq 100); do "$@" > told 2>&1 && return; sleep 0.1; done; cat told; exit 1; }
+    tries() { for _ in $(seq 1200); do "$@" > told 2>&1 && return; sleep 0.1; done; cat told; exit 1; }
     reweave dev --dir "$0/dev" > at 2> words &
     tries grep http at
     export REWEAVE_IDENTITY=$(grep -o 'REWEAVE_IDENTITY=.*' words | cut -d= -f2)

@@ -1,11 +1,9 @@
 //! Two cables between a leaf and a spine: what happens on one is not laid to the other.
 
-use std::time::Duration;
-
 use libtest_mimic::Trial;
 use reweave_common::cause::{Class, Subject};
 use reweave_common::operator::Outcome;
-use reweave_tests::{Leadership, Loss, Stage, wait_for};
+use reweave_tests::{Leadership, Loss, PATIENCE, Stage, wait_for};
 
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, causes, must, planned, reaches, slowest_over};
@@ -15,7 +13,6 @@ const FIRST: &str = "leaf0-spine0";
 const SECOND: &str = "leaf0-spine0.1";
 /// Perfect would be two, and a machine that is busy has less.
 const LEAST_GAIN: f64 = 1.6;
-const FOUND_WITHIN: Duration = Duration::from_secs(30);
 const ONE_IN: u32 = 20;
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -45,7 +42,7 @@ fn two_cables() {
     let from = fabric.find("leaf0").expect("it is there");
     let port = stage.port_of(from, second);
     let _loss = must(Loss::leaving(&stage, ["leaf0", &port], ONE_IN));
-    let found = must(wait_for("the second cable is named", FOUND_WITHIN, || {
+    let found = must(wait_for("the second cable is named", PATIENCE, || {
         let lossy = causes(&stage).into_iter();
         let lossy: Vec<_> = lossy.filter(|it| it.class == Class::LossyLink).collect();
         let is_open = |subject: &Subject| matches!(subject, Subject::Ambiguous(_));

@@ -375,25 +375,49 @@ fn killed_and_started_again_it_knows_what_it_promised() {
     });
 }
 
-/// In place of the programs that an agent asks, for longer than anybody waits for a report here.
-const HANGS: &str = "#!/bin/sh\nexec sleep 150\n";
+/// Programs that stand in for those that an agent asks, and hang until this is dropped.
+struct Hanging {
+    folder: TempDir,
+    /// They read it, and nobody writes.
+    _pipe: fs::File,
+}
+
+impl Hanging {
+    fn new(names: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let made = Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.is_ok_and(|it| it.success()), "a named pipe");
+        for name in names {
+            let program = folder.path().join(name);
+            let script = format!("#!/bin/sh\nexec cat {}\n", pipe.display());
+            fs::write(&program, script).expect("a file");
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+                .expect("it can be run");
+        }
+        let ends = fs::OpenOptions::new().read(true).write(true).open(&pipe);
+        Self {
+            folder,
+            _pipe: ends.expect("both ends"),
+        }
+    }
+
+    /// Where they are found before others.
+    fn path(&self) -> String {
+        let others = std::env::var("PATH").expect("there are programs");
+        format!("{}:{others}", self.folder.path().display())
+    }
+}
 
 /// Nor where nft counts, since this agent may load nothing into the kernel.
 fn no_report_waits_for_programs_that_hang() {
     let _fabric = Fabric::new();
-    let folder = tempfile::tempdir().expect("a folder");
-    for name in ["lldpcli", "nft", "rdma"] {
-        let program = folder.path().join(name);
-        fs::write(&program, HANGS).expect("a file");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it can be run");
-    }
-    let others = std::env::var("PATH").expect("there are programs");
-    let path = format!("{}:{others}", folder.path().display());
+    let hanging = Hanging::new(&["lldpcli", "nft", "rdma"]);
     let mut without_rights = Command::new("unshare");
     without_rights.args(["--user", env!("CARGO_BIN_EXE_reweave-agent")]);
     let with_rights = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
     for mut command in [with_rights, without_rights] {
-        command.env("PATH", &path);
+        command.env("PATH", hanging.path());
         at_the_coordinator(async |mut stage| {
             let _host = stage.start_by(command, "h0", "200");
             let link = stage.session("h0").await;

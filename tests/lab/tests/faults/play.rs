@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::support::{Home, Lab, Said, finish, run, wait_until};
 
 /// No fault of these tests comes later.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) struct Play {
     pub(crate) lab: Lab,

@@ -54,8 +54,8 @@ fn stopped_process_holds_up_its_job() {
         .expect("it was measured");
     println!("stopped for {stopped_s} s, the longest iteration took {longest_ms} ms");
     assert!(stopped_s > 0.9, "it was stopped for {stopped_s} s");
-    // The iteration that was held up may have been about to end in the last 50 ms.
-    assert!(longest_ms / 1e3 > stopped_s - 0.05);
+    // The iteration that was held up may have been about to end, or to begin.
+    assert!(longest_ms / 1e3 > stopped_s / 2.0);
 }
 
 fn killed_process_breaks_its_job() {
