@@ -25,7 +25,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
 # Enough for each of them; more only takes longer where nothing is wrong.
-declare -A seeds=([replication]=2000 [rewiring]=500)
+declare -A seeds=([replication]=2000 [rewiring]=2100)
 
 # Compiles with the mistake in it, or there would be nothing to notice.
 built() {

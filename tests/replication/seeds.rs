@@ -11,9 +11,9 @@ use crate::linear::{Event, judge};
 use crate::machine::{Answer, Op};
 use crate::trouble::{Life, Trouble};
 
-const FIRST_SEEDS: u64 = 73;
-/// Seeds that found mistakes.
-const REGRESSION_SEEDS: [u64; 2] = [413, 1739];
+const FIRST_SEEDS: u64 = 72;
+/// Seeds that found mistakes; 749 finds one that is planted and that no other of these finds.
+const REGRESSION_SEEDS: [u64; 3] = [413, 749, 1739];
 const OPERATIONS: u64 = 5000;
 const TROUBLED: Duration = Duration::from_secs(3);
 

@@ -13,9 +13,9 @@ use crate::faults::{Fault, plague};
 use crate::troubled::{Tally, play_all};
 use crate::world::World;
 
-const FIRST_SEEDS: u64 = 73;
-/// Seeds that found mistakes.
-const REGRESSION_SEEDS: [u64; 3] = [413, 1739, 147_674];
+const FIRST_SEEDS: u64 = 71;
+/// Seeds that found mistakes; 2062 finds one that is planted and that no other of these finds.
+const REGRESSION_SEEDS: [u64; 4] = [413, 1739, 2062, 147_674];
 const PLANS: usize = 2;
 const TROUBLED: Duration = Duration::from_secs(7);
 
