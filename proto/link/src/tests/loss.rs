@@ -248,6 +248,7 @@ async fn another_address_is_tried_soon_where_nothing_is_heard_and_late_where_som
         start.elapsed()
     };
     let waited = soon(async { tokio::join!(reached_past(nobody), reached_past(somebody)) }).await;
-    assert!(waited.0 < HANDSHAKE_DEADLINE, "{waited:?}");
+    // Both waited at once: where the machine stalled, it did for both.
+    assert!(waited.0 < waited.1, "{waited:?}");
     assert!(waited.1 >= HANDSHAKE_DEADLINE, "{waited:?}");
 }
