@@ -58,11 +58,11 @@ test: ## Runs all checks that every change must pass: logic, virtual time, and f
 	stage locks  cargo fetch --locked --manifest-path tests/fuzz/Cargo.toml
 	stage build  cargo test --no-run --locked --workspace --all-targets
 	stage programs $(PROGRAMS)
-	RUST_TEST_THREADS=$(UNIT_THREADS) stage unit list_flaky cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test words --test nccl -- $(SLOW_PLANS:%=--skip %)
+	RUST_TEST_THREADS=$(UNIT_THREADS) stage unit with_summary cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test words --test nccl -- $(SLOW_PLANS:%=--skip %)
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage trio   list_flaky with_tmpfs cargo test --locked --workspace --test trio --test unheard
+	stage trio   with_summary with_tmpfs cargo test --locked --workspace --test trio --test unheard
 	stage worlds cargo test --locked --workspace --test simulation --test replication --test rewiring -- $(SLOW_REPLAYS:%=--skip %)
-	stage kernel list_flaky with_tmpfs cargo test --locked --workspace $(IN_LAB) --test smoke --test kernel --test linux_hash -- --test-threads $(KERNEL_THREADS) $(SLOW_KERNEL_TESTS:%=--skip %)
+	stage kernel with_summary with_tmpfs cargo test --locked --workspace $(IN_LAB) --test smoke --test kernel --test linux_hash -- --test-threads $(KERNEL_THREADS) $(SLOW_KERNEL_TESTS:%=--skip %)
 	finish
 
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
@@ -73,7 +73,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	for replay in $(SLOW_REPLAYS); do stage $$replay require_tests cargo test --locked --workspace --test simulation $$replay; done
 	stage build $(PROGRAMS)
 	for plan in $(SLOW_PLANS); do stage $${plan##*:} require_tests cargo test --locked --workspace --test reference $$plan; done
-	stage lab   list_flaky with_tmpfs cargo test --locked --workspace $(IN_LAB) --no-fail-fast $(LAB_TESTS:%=--test %) --test system --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
+	stage lab   with_summary with_tmpfs cargo test --locked --workspace $(IN_LAB) --no-fail-fast $(LAB_TESTS:%=--test %) --test system --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
 	for part in $(SLOW_KERNEL_TESTS); do stage $${part%%:*} require_tests with_tmpfs cargo test --locked --workspace $(IN_LAB) --test kernel $$part; done
 	stage fuzzers tests/fuzz/run.sh 0
 	stage fuzz  tests/fuzz/run.sh 2

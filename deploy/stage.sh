@@ -32,11 +32,11 @@ stage() {
 
 # Runs a command. Its FLAKY lines and skipped tests are listed once more at the end of all stages; its output lies in
 # $output until the next.
-list_flaky() {
+with_summary() {
     local outcome=0
     { "$@" 2>&1 || outcome=$?; } > >(tee "$output")
     # What a test leaves behind holds the pipe open.
-    timeout 10 tail --pid=$! --follow /dev/null || echo "a process that was left behind may still write"
+    timeout 10 tail --pid=$! --follow /dev/null || echo "a test left a process behind that holds the output open"
     grep '^FLAKY ' "$output" >>"$flaky" || true
     sed -nE 's/^test (.+) \.\.\. ignored/\1/p' "$output" >>"$skipped"
     return "$outcome"
@@ -46,7 +46,7 @@ list_flaky() {
 #
 #     stage frr require_tests cargo test --test kernel frr
 require_tests() {
-    list_flaky "$@" || return
+    with_summary "$@" || return
     grep --quiet --extended-regexp '^test result: ok\. [1-9]' "$output" || {
         echo "no test ran" >&2
         return 1

@@ -160,7 +160,7 @@ fn a_fault_is_seen_soon() {
         is_sound(&mut browser);
     }
     turns_dark_and_back(&mut browser);
-    let before = is_seen(&stage, &mut browser);
+    let before = sever_and_wait(&stage, &mut browser);
     photograph(&mut browser, "fabric-down");
     is_sound(&mut browser);
     is_as_it_was(&mut browser, &before);
@@ -168,7 +168,7 @@ fn a_fault_is_seen_soon() {
 }
 
 /// A moment before the fault, on the browser's clock.
-fn is_seen(stage: &Stage, browser: &mut Browser) -> Value {
+fn sever_and_wait(stage: &Stage, browser: &mut Browser) -> Value {
     let before = browser.value("Date.now() - 2000");
     must(stage.sever("leaf0", "spine0"));
     eprintln!("the fault was seen after {:?}", browser.when(DOWN));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::timed::timed;
+use super::timed::timed_value;
 use super::{Trio, wait};
 
 /// So long a job waits for a coordinator, before it runs as it is.
@@ -46,18 +46,19 @@ fn schedulers_that_ask_in_an_election_are_answered_by_whoever_leads_then() {
 #[test]
 fn timed_job_start_during_election_fails_open() {
     let mut trio = Trio::started();
-    timed("a command in an election", OPEN_WITHIN, || {
-        begins_in_an_election(&mut trio)
-    });
+    let is_open = |delay: &Duration| *delay <= OPEN_WITHIN;
+    let measure = || begins_in_an_election(&mut trio);
+    timed_value("a command in an election", measure, is_open);
     let (leader, _) = trio.leader_after(0);
     trio.kill(leader);
     trio.kill((leader + 1) % 3);
-    timed("a command where nobody leads", OPEN_WITHIN, || {
+    let measure = || {
         let (child, hold, began_after) = begun(&trio, "two");
         let over = Instant::now();
         ends(child, hold);
         began_after.max(over.elapsed())
-    });
+    };
+    timed_value("a command where nobody leads", measure, is_open);
 }
 
 /// How long it waits for its beginning. All three are there before and afterwards.

@@ -376,13 +376,13 @@ fn killed_and_started_again_it_knows_what_it_promised() {
 }
 
 /// Programs that stand in for those that an agent asks, and hang until this is dropped.
-struct Hanging {
+struct HangingPrograms {
     folder: TempDir,
     /// They read it, and nobody writes.
     _pipe: fs::File,
 }
 
-impl Hanging {
+impl HangingPrograms {
     fn new(names: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let pipe = folder.path().join("pipe");
@@ -412,7 +412,7 @@ impl Hanging {
 /// Nor where nft counts, since this agent may load nothing into the kernel.
 fn no_report_waits_for_programs_that_hang() {
     let _fabric = Fabric::new();
-    let hanging = Hanging::new(&["lldpcli", "nft", "rdma"]);
+    let hanging = HangingPrograms::new(&["lldpcli", "nft", "rdma"]);
     let mut without_rights = Command::new("unshare");
     without_rights.args(["--user", env!("CARGO_BIN_EXE_reweave-agent")]);
     let with_rights = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
