@@ -73,7 +73,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	for replay in $(SLOW_REPLAYS); do stage $$replay require_tests cargo test --locked --workspace --test simulation $$replay; done
 	stage build $(PROGRAMS)
 	for plan in $(SLOW_PLANS); do stage $${plan##*:} require_tests cargo test --locked --workspace --test reference $$plan; done
-	stage lab   with_summary with_tmpfs cargo test --locked --workspace $(IN_LAB) --no-fail-fast $(LAB_TESTS:%=--test %) --test system --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
+	stage lab   require_tests with_tmpfs cargo test --locked --workspace $(IN_LAB) --no-fail-fast $(LAB_TESTS:%=--test %) --test system --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
 	for part in $(SLOW_KERNEL_TESTS); do stage $${part%%:*} require_tests with_tmpfs cargo test --locked --workspace $(IN_LAB) --test kernel $$part; done
 	stage fuzzers tests/fuzz/run.sh 0
 	stage fuzz  tests/fuzz/run.sh 2
@@ -94,7 +94,7 @@ test-packages: ## Builds the packages, and has a machine with a systemd of its o
 	source deploy/stage.sh 2
 	pack() { $(PACK); }
 	stage pack pack
-	REWEAVE_PACKAGES=$(PACKAGES)/debian stage packages cargo test --locked --workspace $(IN_LAB) --test packages
+	REWEAVE_PACKAGES=$(PACKAGES)/debian stage packages require_tests cargo test --locked --workspace $(IN_LAB) --test packages
 	finish
 
 # The helper that is linked with the verbs library lies apart from the plain one beside the agent.
@@ -104,7 +104,7 @@ test-fleet: ## Deploys to machines of the lab by Ansible, exchanges what they ru
 	@deploy/setup.sh build lab fleet
 	source deploy/stage.sh 2
 	stage build cargo build --locked --workspace --lib --bins
-	stage fleet cargo test --locked --workspace $(IN_LAB) --test fleet
+	stage fleet require_tests cargo test --locked --workspace $(IN_LAB) --test fleet
 	finish
 
 test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figures against perftest's.
@@ -114,7 +114,7 @@ test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figure
 	stage clippy cargo clippy --locked --package reweave-rdma --features rdma --target-dir $(RDMA) --all-targets -- -D warnings
 	stage unit   cargo test --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
 	stage build  $(PROGRAMS)
-	stage rdma   cargo test --locked --workspace $(IN_LAB) --test rdma
+	stage rdma   require_tests cargo test --locked --workspace $(IN_LAB) --test rdma
 	finish
 
 # SimGrid is in another language and behind its own library: one program, built here alone.
@@ -144,8 +144,8 @@ test-peers: ## Holds our crates against deny.toml, and what is kept, exchanged a
 	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage traces require_tests cargo test --locked --package reweave-coordinator --bins published_protocol -- --ignored
 	REWEAVE_API_TOOLS=$(PEERS)/python/bin stage api require_tests cargo test --locked --package reweave-coordinator --test strangers -- --ignored
 	stage build     $(PROGRAMS)
-	stage launchers cargo test --locked --workspace $(IN_LAB) --test launchers
-	stage foretold  cargo test --locked --workspace $(IN_LAB) --test foretold -- --nocapture
+	stage launchers require_tests cargo test --locked --workspace $(IN_LAB) --test launchers
+	stage foretold  require_tests cargo test --locked --workspace $(IN_LAB) --test foretold -- --nocapture
 	finish
 
 bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.
@@ -174,7 +174,7 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
 	@deploy/setup.sh build lab peers soak rdma
-	source deploy/stage.sh 20
+	source deploy/stage.sh 21
 	export PROPTEST_RNG_SEED=$$(od --address-radix=n --read-bytes=4 --format=u4 /dev/urandom | tr -d ' ')
 	echo "PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED tries these cases again"
 	PROPTEST_CASES=2560 stage properties cargo test --locked --release --workspace --lib
@@ -185,6 +185,7 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	REWEAVE_WALKS=50000 REWEAVE_CRASHES=1 REWEAVE_MISHAPS=1 stage four cargo test --locked --release --workspace --test rewiring -- model::among model::walks
 	REWEAVE_CRASHES=2 REWEAVE_MISHAPS=2 stage two require_tests cargo test --locked --release --workspace --test rewiring model::between
 	stage planted tests/planted/run.sh
+	stage bites   tests/planted/run.sh --gate
 	stage clean require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
 	stage pairs require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_host_whose_link_is_narrow
 	stage slower require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_link_that_becomes_slower
@@ -196,7 +197,7 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	stage programs $(PROGRAMS)
 	REWEAVE_REROUTES=50 stage rdma require_tests cargo test --locked --workspace $(IN_LAB) --test rdma -- outlives
 	REWEAVE_ALONE_S=600 stage alone require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- without_a_coordinator
-	stage demo cargo test --locked --workspace $(IN_LAB) --test demo
+	stage demo require_tests cargo test --locked --workspace $(IN_LAB) --test demo
 	finish
 
 # How long each decoder is tried.

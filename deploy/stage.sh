@@ -33,22 +33,32 @@ stage() {
 # Runs a command. Its FLAKY lines and skipped tests are listed once more at the end of all stages; its output lies in
 # $output until the next.
 with_summary() {
-    local outcome=0
-    { "$@" 2>&1 || outcome=$?; } > >(tee "$output")
-    # What a test leaves behind holds the pipe open.
-    timeout 10 tail --pid=$! --follow /dev/null || echo "a test left a process behind that holds the output open"
+    local outcome=0 reader
+    { "$@" 2>&1 || outcome=$?; } > >(exec tee "$output")
+    reader=$!
+    # What a test leaves behind holds the pipe open, and would hold up whatever reads this output.
+    timeout 10 tail --pid="$reader" --follow /dev/null || {
+        kill "$reader"
+        echo "a test left a process behind that holds the output open" >&2
+        outcome=1
+    }
     grep '^FLAKY ' "$output" >>"$flaky" || true
     sed -nE 's/^test (.+) \.\.\. ignored/\1/p' "$output" >>"$skipped"
     return "$outcome"
 }
 
-# Runs cargo test with a filter, and fails where the filter matched no test.
+# Runs cargo test, and fails where its filter matched no test, or one of its programs skipped all tests: what they need
+# is not there.
 #
 #     stage frr require_tests cargo test --test kernel frr
 require_tests() {
     with_summary "$@" || return
     grep --quiet --extended-regexp '^test result: ok\. [1-9]' "$output" || {
         echo "no test ran" >&2
+        return 1
+    }
+    ! grep --extended-regexp '^test result: ok\. 0 passed; 0 failed; [1-9][0-9]* ignored' "$output" || {
+        echo "a program skipped all of its tests" >&2
         return 1
     }
 }

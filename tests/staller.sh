@@ -4,7 +4,7 @@
 #
 #     tests/staller.sh .ci/run          # as root, who may stop all of them
 #
-# The last line counts the stalls. The exit code is the command's.
+# The last line counts the stalls. The exit code is the command's, or 1 if there was no stall.
 set -euo pipefail
 
 between_s=27
@@ -18,26 +18,27 @@ marked() {
         cut --delimiter=/ --fields=3
 }
 
-# Processes that a test has stopped itself stay as they are.
-running() {
-    local process state
+# Stops all processes of the command that are not stopped already, and lists them: what a test has stopped itself is not
+# continued with the others.
+stop_running() {
+    local process stat
     marked | while read -r process; do
-        state=$(sed 's/.*) //' "/proc/$process/stat" 2>/dev/null) || continue
-        [[ $state == [TtZ]* ]] || echo "$process"
-    done
+        { read -r stat <"/proc/$process/stat"; } 2>/dev/null || continue
+        [[ ${stat##*) } != [TtZ]* ]] && kill -STOP "$process" 2>/dev/null && echo "$process"
+    done || true
 }
 
 # Two passes: processes may be started during the first.
 stall() {
     local stopped=() more
     for _ in 1 2; do
-        mapfile -t more < <(running)
-        ((${#more[@]})) || continue
-        kill -STOP "${more[@]}" 2>/dev/null || true
+        mapfile -t more < <(stop_running)
         stopped+=("${more[@]}")
     done
     sleep "$stall_s" >/dev/null 2>&1
-    ((${#stopped[@]} == 0)) || kill -CONT "${stopped[@]}" 2>/dev/null || true
+    ((${#stopped[@]})) || return 0
+    kill -CONT "${stopped[@]}" 2>/dev/null || true
+    echo >>"$count"
 }
 
 count=$(mktemp)
@@ -45,7 +46,7 @@ env "$mark" "$@" &
 command=$!
 (while :; do :; done) &
 hog=$!
-(while sleep "$between_s" >/dev/null 2>&1; do stall; echo >>"$count"; done) &
+(while sleep "$between_s" >/dev/null 2>&1; do stall; done) &
 stalls=$!
 
 # This script may end during a stall.
@@ -59,5 +60,7 @@ trap finish EXIT
 
 status=0
 wait "$command" || status=$?
-echo "staller: $(wc -l <"$count") stalls of $stall_s s"
+stalls_made=$(wc -l <"$count")
+echo "staller: $stalls_made stalls of $stall_s s"
+((stalls_made > 0 || status)) || status=1
 exit "$status"

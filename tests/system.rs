@@ -1,6 +1,6 @@
 //! The whole product on a virtual cluster: does it find, plan, carry out, verify and remember?
 //!
-//! Fast enough to run with every change; the stories with faults in them have a file of their own.
+//! The stories with faults in them have a file of their own.
 
 #[path = "system/cluster.rs"]
 mod cluster;

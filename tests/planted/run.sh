@@ -32,12 +32,17 @@ built() {
     (cd "$copy" && cargo test --locked --quiet --package reweave-tests --test "$1" --no-run)
 }
 
-# A mistake that keeps anything from ever ending is one, too.
+# How many seconds each test takes without any mistake.
+declare -A usual_s=()
+
+# A mistake that keeps anything from ever ending is one, too: that is tried for ten times as long as usual.
 passes() {
-    local play=(env)
+    local play=(timeout "$((60 + 10 * ${usual_s[$1]:-360}))" env)
     $is_gate || play+=("REWEAVE_SEEDS=${REWEAVE_SEEDS:-${seeds[$1]}}")
-    (cd "$copy" && timeout 600 "${play[@]}" \
-        cargo test --locked --quiet --package reweave-tests --test "$1" >"$copy/told" 2>&1)
+    (cd "$copy" && "${play[@]}" cargo test --locked --quiet --package reweave-tests --test "$1" >"$copy/told" 2>&1) || {
+        (($? != 124)) || printf "panicked at\nit never ended\n" >>"$copy/told"
+        return 1
+    }
 }
 
 # One that cannot be made, or not compiled, tells nothing, and the others are tried all the same.
@@ -73,7 +78,9 @@ git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents --n
 # Where it fails as it is, it would notice anything.
 for test in $(printf '%s\n' "${patches[@]%%/*}" | sort -u); do
     built "$test"
+    began=$SECONDS
     passes "$test" || { echo "$test fails without any mistake in the tree" >&2; exit 1; }
+    usual_s[$test]=$((SECONDS - began))
 done
 # A few seeds notice most mistakes. The others need the many of make soak.
 required=${#patches[@]}

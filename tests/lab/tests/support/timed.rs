@@ -103,9 +103,9 @@ impl fmt::Display for Stalls {
     }
 }
 
-/// Bypasses the capture of test runners, which hides the output of tests that pass.
+/// Bypasses the capture of test runners, which hides the output of tests that pass. A runner may have begun a line.
 fn print_uncaptured(line: fmt::Arguments<'_>) {
-    writeln!(io::stderr(), "{line}").expect("stderr is open");
+    writeln!(io::stderr(), "\n{line}").expect("stderr is open");
 }
 
 /// Late wake-ups of a ticking thread, or the steal time of the hypervisor if that is more: steal makes wake-ups late, so
