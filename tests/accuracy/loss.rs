@@ -33,8 +33,10 @@ const MOST_UNSURE: u64 = 3;
 /// 300 answers is one or two, and more than this once in 100 000 runs.
 const MOST_ANSWERS_TO_LARGE: u64 = 8;
 
-/// Of 20 000 probes of which one percent is lost, the 95 % interval is 0.0028 wide.
-const MAX_INTERVAL_WIDTH: f64 = 0.004;
+/// Probes that a machine that stalls for most of the time sends, too.
+const MIN_SENT: u64 = 5000;
+/// Of 20 000 probes of which one percent is lost, the 95 % interval is 0.0028 wide, and narrower by the root of more.
+const MAX_INTERVAL_WIDTH_OF_20_000: f64 = 0.004;
 
 /// What is lost half a percent each way is lost one percent there and back. The interval is compared with what
 /// the counters of this run's link show: one in twenty intervals does not hold the setting itself.
@@ -56,12 +58,12 @@ fn one_percent() {
     let [sent, arrived, answered, back] = [0, 1, 2, 3].map(|at| after[at] - before[at]);
     let summary = &told["hosts"][0]["summary"];
     let count = |name: &str| summary[name].as_u64().expect("a count");
-    assert!(count("sent") >= 20_000, "{summary}");
+    assert!(count("sent") >= MIN_SENT, "{summary}");
     let [there, home] = [sent - arrived, answered - back];
     let both = there + home;
     println!("by the counters, {there} were lost there and {home} back: {summary}");
     let known = count("lost") + count("large_lost");
-    let every = known..=known + MOST_ANSWERS_TO_LARGE;
+    let every = known..=known + MOST_ANSWERS_TO_LARGE + count("stalled");
     assert!(every.contains(&both), "all that the link lost");
     let told = [count("lost_there"), count("lost_back")];
     assert!(told[0] <= there && told[1] <= home, "none on the wrong way");
@@ -70,7 +72,8 @@ fn one_percent() {
     let [min, max] = ["least_share", "most_share"].map(|name| bound(summary, name));
     let lost_share = both as f64 / count("sent") as f64;
     assert!((min..=max).contains(&lost_share), "{lost_share}: {summary}");
-    assert!(max - min < MAX_INTERVAL_WIDTH, "{summary}");
+    let wide = MAX_INTERVAL_WIDTH_OF_20_000 * (20_000.0 / count("sent") as f64).sqrt();
+    assert!(max - min < wide, "{summary}");
 }
 
 fn bound(summary: &Value, name: &str) -> f64 {
@@ -95,13 +98,13 @@ fn behind_reluctant_routers() {
     assert_eq!(summary["lost"], 0, "{summary}");
 }
 
-/// Of a thousand probes. Those of a time at which the machine stood still are set aside, and not lost.
+/// Of a thousand probes, or fewer where the machine stalls. Those in flight meanwhile are set aside, and not lost.
 fn probed(stage: &Stage) -> Value {
     let words = ["probe", "h4", "--over-ms", "5000", "--rate", "200"];
     let told = agent(stage, "h0", &words);
     let summary = told["hosts"][0]["summary"].clone();
     assert_eq!(told["hosts"][0]["host"], host(4).to_string());
-    assert!(summary["sent"].as_u64() >= Some(900), "{summary}");
+    assert!(summary["sent"].as_u64() >= Some(100), "{summary}");
     assert_eq!(
         summary["routers"],
         serde_json::json!({"there": 3, "back": 3})

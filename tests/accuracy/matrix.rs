@@ -1,7 +1,8 @@
 //! The traffic matrix of a host that exchanges with several others, both ways, by TCP and by UDP: what its
 //! agent counts in the kernel, against what tshark counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::{Child, Stdio};
 
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use crate::needs::{Need, trial};
 use crate::play::must;
-use crate::scene::{agent, host, lab};
+use crate::scene::{host, lab};
 use crate::shark::{Packet, Shark};
 
 const NEEDS: &[Need] = &[Need::Lab, Need::Program("tshark"), Need::Program("iperf3")];
@@ -19,8 +20,6 @@ const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_l
                       host_gbps = 0.2\nuplink_gbps = 0.2\n";
 /// Whom h0 exchanges with: one on its own leaf, and two behind the spines.
 const PEERS: [u8; 3] = [1, 2, 3];
-/// Longer than all transfers, one after the other.
-const WATCHED_MS: &str = "28000";
 /// Each pair of hosts exchanges far more by each protocol.
 const LEAST_BYTES: u64 = 500_000;
 
@@ -43,7 +42,7 @@ type Cells = BTreeMap<Cell, u64>;
 
 #[derive(Debug)]
 struct Matrix {
-    source: String,
+    sources: BTreeSet<String>,
     /// By flows, which have protocols.
     agents: Cells,
     /// Of each peer, sent and received, by all protocols.
@@ -58,7 +57,9 @@ impl Matrix {
             let theirs = self.tsharks.get(cell).copied().unwrap_or(0);
             theirs > LEAST_BYTES && is_near(self.agents.get(cell).copied(), theirs)
         });
-        agree && self.source == "ebpf" && PEERS.iter().all(|&peer| self.agree_on(host(peer)))
+        agree
+            && self.sources == [r#""ebpf""#.to_owned()].into()
+            && PEERS.iter().all(|&peer| self.agree_on(host(peer)))
     }
 
     fn agree_on(&self, peer: Ipv4Addr) -> bool {
@@ -98,17 +99,12 @@ fn matrix() -> Matrix {
     }
     let shark = Shark::start(&stage, "h0", "tcp or udp");
     let mut servers: Vec<_> = PEERS.iter().map(|peer| serve(&stage, *peer)).collect();
-    let mut client = transfer(&stage);
-    let told = agent(&stage, "h0", &["traffic", "--over-ms", WATCHED_MS]);
-    assert!(
-        client.wait().expect("a shell ends").success(),
-        "all was sent"
-    );
+    let told = watched(&stage);
     for server in &mut servers {
         let _ = (server.kill(), server.wait());
     }
     let matrix = Matrix {
-        source: told["source"].as_str().unwrap_or_default().to_owned(),
+        sources: told.iter().map(|it| it["source"].to_string()).collect(),
         agents: by_flows(&told),
         agents_peers: by_peers(&told),
         tsharks: by_packets(&shark.seen(&stage, "h0")),
@@ -117,15 +113,49 @@ fn matrix() -> Matrix {
     matrix
 }
 
+/// What the agent counts each second, from before all transfers until nothing is sent any more.
+fn watched(stage: &Stage) -> Vec<Value> {
+    let mut agent = stage.inside("h0", stage.programs().agent());
+    agent.args([
+        "traffic",
+        "--watch",
+        "--over-ms",
+        "1000",
+        "--output",
+        "json",
+    ]);
+    let mut agent = agent.stdout(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(agent.stdout.take().expect("a pipe")).lines();
+    let mut seconds = lines.map(|line| -> Value {
+        serde_json::from_str(&line.expect("text")).expect("one JSON object")
+    });
+    seconds.next().expect("it counts");
+    let is_quiet = |second: &Value| second["peers"].as_array().is_some_and(Vec::is_empty);
+    let mut client = transfer(stage);
+    let mut told = vec![];
+    let status = loop {
+        let ended = client.try_wait().expect("a shell runs");
+        let second = seconds.next().expect("it goes on");
+        let is_over = ended.is_some() && is_quiet(&second);
+        told.push(second);
+        if let Some(status) = ended.filter(|_| is_over) {
+            break status;
+        }
+    };
+    let _ = (agent.kill(), agent.wait());
+    assert!(status.success(), "all was sent");
+    told
+}
+
 fn serve(stage: &Stage, peer: u8) -> Child {
     let mut server = stage.inside(&format!("h{peer}"), "iperf3");
     let server = server.arg("-s").stdout(Stdio::null()).spawn();
     server.expect("iperf3 starts")
 }
 
-/// Both ways at once, by each protocol, with one host after the other; begun when the agent watches.
+/// Both ways at once, by each protocol, with one host after the other.
 fn transfer(stage: &Stage) -> Child {
-    let script = "sleep 3; for peer in h1 h2 h3; do \
+    let script = "for peer in h1 h2 h3; do \
                   until iperf3 -c $peer -t 2 --bidir >/dev/null; do sleep 0.2; done; \
                   until iperf3 -c $peer -u -b 20M -t 2 --bidir >/dev/null; do sleep 0.2; done; \
                   done";
@@ -134,9 +164,15 @@ fn transfer(stage: &Stage) -> Child {
     client.expect("a shell starts")
 }
 
-fn by_flows(told: &Value) -> Cells {
+/// All of a kind that the agent told.
+fn all<'t>(told: &'t [Value], kind: &'static str) -> impl Iterator<Item = &'t Value> {
+    let of = move |second: &'t Value| second[kind].as_array().expect("a list");
+    told.iter().flat_map(of)
+}
+
+fn by_flows(told: &[Value]) -> Cells {
     let mut cells = Cells::new();
-    for it in told["flows"].as_array().expect("a list") {
+    for it in all(told, "flows") {
         let is_sent = it["received"] == false;
         let end = if is_sent { "destination" } else { "source" };
         let end = it["flow"][end].as_str().and_then(|it| it.parse().ok());
@@ -151,14 +187,19 @@ fn by_flows(told: &Value) -> Cells {
     cells
 }
 
-fn by_peers(told: &Value) -> BTreeMap<Ipv4Addr, [u64; 2]> {
-    let peers = told["peers"].as_array().expect("a list").iter();
-    let peer = |it: &Value| {
-        let peer = it["peer"].as_str().and_then(|it| it.parse().ok());
-        let bytes = ["sent", "received"].map(|way| it[way]["bytes"].as_u64().expect("a count"));
-        (peer.expect("an address"), bytes)
-    };
-    peers.map(peer).collect()
+fn by_peers(told: &[Value]) -> BTreeMap<Ipv4Addr, [u64; 2]> {
+    let mut peers = BTreeMap::<_, [u64; 2]>::new();
+    for it in all(told, "peers") {
+        let peer: Ipv4Addr = it["peer"]
+            .as_str()
+            .and_then(|it| it.parse().ok())
+            .expect("an address");
+        let sum = peers.entry(peer).or_default();
+        for (sum, way) in sum.iter_mut().zip(["sent", "received"]) {
+            *sum += it[way]["bytes"].as_u64().expect("a count");
+        }
+    }
+    peers
 }
 
 fn by_packets(packets: &[Packet]) -> Cells {

@@ -70,6 +70,8 @@ impl Cluster {
             .write("service.toml", &config)
             .expect("a file");
         cluster.start_driver();
+        let watching = cluster.scene.0.watch_events_at(&COORDINATORS.join(","));
+        watching.expect("it watches");
         cluster.wait_until_known();
         cluster
     }
@@ -193,13 +195,10 @@ impl Cluster {
 
     /// A person's command, for whichever coordinator leads.
     pub(crate) fn reweave(&self, words: &[&str]) -> Output {
-        let stage = self.stage();
-        let mut command = stage.inside(Stage::STATION, stage.programs().reweave());
-        command.args(["--output", "json", "--coordinator", &COORDINATORS.join(",")]);
-        command
-            .arg("--identity")
-            .arg(stage.path("certificates/operator"));
-        command.args(words).output().expect("it was built")
+        let words = [&["--output", "json"], words].concat();
+        let operator = self.stage().operator();
+        let mut command = operator.command_at(&COORDINATORS.join(","), &words);
+        command.output().expect("it was built")
     }
 
     /// What would lead there.

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, NO_RATE_ROLLBACK, PATIENCE, Stage, wait_for};
 use serde_json::{Value, json};
 
 use browser::Browser;
@@ -29,7 +29,7 @@ const NEEDS: &[Need] = &[Need::Lab, Need::Program("chromium")];
 
 fn main() -> ExitCode {
     let tests = vec![
-        trial("a_fault_is_seen_soon", NEEDS, a_fault_is_seen_soon),
+        trial("every_view_shows_a_fault", NEEDS, every_view_shows_a_fault),
         trial("a_plan_is_approved", NEEDS, a_plan_is_approved),
         trial("a_viewer_only_looks", NEEDS, a_viewer_only_looks),
         trial(
@@ -142,7 +142,7 @@ const VIEWS: [&str; 8] = [
 ];
 const DOWN: &str = "document.querySelector('[aria-label=\"Link leaf0-spine0\"].down')";
 
-fn a_fault_is_seen_soon() {
+fn every_view_shows_a_fault() {
     // What is written soon can be looked back at soon.
     let tables = "[history]\nwrite_every_s = 1\n".to_owned();
     let stage = led(&Leadership {
@@ -388,7 +388,11 @@ const HOLD_BACK: &str = "{
 }";
 
 fn a_plan_is_approved() {
-    let stage = led(&Leadership::default());
+    // Rates settle for so long that there is time to hold the plan.
+    let stage = led(&Leadership {
+        policy: format!("{NO_RATE_ROLLBACK}settle_ms = 10000\n"),
+        ..Leadership::default()
+    });
     let _job = collide(&stage);
     let mut browser = operators_page(&stage);
     browser.asks_again = true;

@@ -103,11 +103,15 @@ impl<'s> Operator<'s> {
 
     /// `reweave` with these arguments.
     pub fn command(self, words: &[&str]) -> Command {
+        self.command_at(&self.stage.coordinated_at().join(","), words)
+    }
+
+    /// The same for these coordinators.
+    pub fn command_at(self, coordinators: &str, words: &[&str]) -> Command {
         let mut command = self
             .stage
             .inside(Stage::STATION, self.stage.programs.reweave());
-        let places = self.stage.coordinated_at().join(",");
-        command.args(["--coordinator", &places, "--identity"]);
+        command.args(["--coordinator", coordinators, "--identity"]);
         command
             .arg(self.stage.path("certificates/operator"))
             .args(words);

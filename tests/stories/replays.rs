@@ -21,7 +21,7 @@ fn replayed() {
     let mut stage = led(&Leadership {
         auto: true,
         record: Some("run.jsonl".to_owned()),
-        ..Leadership::default()
+        ..Leadership::without_rate_rollback()
     });
     let job = collide(&stage);
     ended(&stage);
@@ -51,17 +51,19 @@ fn replayed() {
     an_altered_recording_is_noticed(&stage, &recording);
 }
 
-/// One measurement is another, and so the decision is.
+/// What was kept would have been taken back.
 fn an_altered_recording_is_noticed(stage: &Stage, recording: &str) {
     let is_verified = |line: &str| line.contains("\"verified\"");
     let altered: Vec<_> = recording
         .lines()
         .map(|line| match is_verified(line) {
-            true => line.replacen("faster", "slower", 1),
+            true => line.replacen("\"commit\"", "{\"roll_back\":{\"reasons\":[]}}", 1),
             false => line.to_owned(),
         })
         .collect();
-    fs::write(stage.path("altered.jsonl"), altered.join("\n") + "\n").expect("a file can be made");
+    let altered = altered.join("\n") + "\n";
+    assert_ne!(altered, recording);
+    fs::write(stage.path("altered.jsonl"), altered).expect("a file can be made");
     let replay = replay(stage, "altered.jsonl");
     assert_eq!(replay.status.code(), Some(1), "{replay:?}");
     let line = recording

@@ -37,7 +37,7 @@ fn told() {
         auto: true,
         tables: hook(r#"["finding", "change"]"#),
         head: Collector::SETTING.to_owned(),
-        ..Leadership::default()
+        ..Leadership::without_rate_rollback()
     }));
     must(stage.start_agents());
     must(stage.wait_until_known());

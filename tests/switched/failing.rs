@@ -4,6 +4,7 @@ use libtest_mimic::Trial;
 use reweave_common::operator::{Finding, Hop, Outcome};
 use reweave_tests::{Leadership, Loss, NO_RATE_ROLLBACK, PATIENCE, wait_for};
 
+use crate::drained::watched;
 use crate::needs::trial;
 use crate::play::{LOOK, STAGE, ended, must};
 use crate::scene::{leaf_spine, led, sent_bytes};
@@ -53,7 +54,7 @@ fn drained() {
     must(job.wait_until("it sends", |progress| progress.iterations >= 2));
     let sent = || sent_bytes(&stage, "leaf0", "spine1");
     let before = sent();
-    must(job.watch(LOOK));
+    watched(&mut job, LOOK);
     let crossed = sent() - before;
     println!("{crossed} bytes crossed it");
     assert!(crossed < AS_GOOD_AS_NOTHING_BYTES, "{crossed}");

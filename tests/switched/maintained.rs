@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::drained::watched;
 use crate::needs::{Need, trial};
-use crate::play::{LONGEST_STALL_MS, must};
+use crate::play::must;
 use crate::scene::{leaf_spine, led, sent_bytes};
 
 const SPINE: &str = "spine1";
@@ -228,7 +228,11 @@ fn carried(stage: &Stage, job: &mut Job) -> u64 {
 }
 
 fn exchanged() {
-    let mut stage = led(&leaf_spine(2, 2, 2), &job(), &Leadership::default());
+    let mut stage = led(
+        &leaf_spine(2, 2, 2),
+        &job(),
+        &Leadership::without_rate_rollback(),
+    );
     let frr = Frr::in_charge(&stage);
     let mut job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| progress.iterations >= 2));
@@ -245,14 +249,11 @@ fn exchanged() {
     let report = must(job.stop());
     eprintln!("longest stall: {:?} ms", report.longest_stall_ms());
     assert!(report.kept_all_sessions(), "{report:#?}");
-    let stall = report.longest_stall_ms().expect("it is known");
-    assert!(stall <= LONGEST_STALL_MS, "{stall} ms");
 }
 
 /// The daemon can make nothing of its new configuration, and leads nowhere.
 fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
-    // Rates wander where a machine is busy, and that is not what is looked at here.
-    let work = Work::begin(stage, &["--force"]);
+    let work = Work::begin(stage, &[]);
     frr.stop();
     frr.start("ip root to nowhere");
     let left = carried(stage, job);
@@ -289,7 +290,7 @@ fn is_interrupted_and_its_leader_dies(stage: &mut Stage, job: &mut Job) {
         "{said}"
     );
     must(stage.coordinator()).kill();
-    must(stage.lead(&Leadership::default()));
+    must(stage.lead(&Leadership::without_rate_rollback()));
     must(stage.wait_until_known());
     assert_eq!(stage_of_work(stage), Some(MaintenanceStage::Working));
     let left = carried(stage, job);
@@ -309,7 +310,7 @@ fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     assert!(code == Some(1) && why.contains("and not 0.0.0"), "{why}");
     let left = carried(stage, job);
     assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
-    assert!((0..3).any(|_| finished(stage)), "it may carry again");
+    finish(stage);
     assert_eq!(stage_of_work(stage), None);
     assert!(
         carried(stage, job) > AS_GOOD_AS_NOTHING_BYTES,
@@ -317,15 +318,7 @@ fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     );
 }
 
-/// Where rates wander it is taken back, and stays drained: then it is done once more.
-fn finished(stage: &Stage) -> bool {
-    let words = ["--output", "json", "maintenance", SPINE, "--finish"];
-    let mut command = stage
-        .operator()
-        .command(&[&words[..], &["--watch-s", "3"]].concat());
-    let output = command.output().expect("it runs");
-    eprintln!("{}", String::from_utf8_lossy(&output.stderr));
-    let is_done = output.status.success();
-    assert_eq!(stage_of_work(stage).is_none(), is_done, "{output:?}");
-    is_done
+fn finish(stage: &Stage) {
+    let words = ["maintenance", SPINE, "--finish", "--watch-s", "3"];
+    must(stage.operator().shown(&words));
 }

@@ -13,7 +13,7 @@ use reweave_common::probing::{PROBE_PORT, Part, ProbeList, Routers, Stamps, Tall
 use reweave_common::units::Rate;
 use serde_json::Value;
 
-use crate::commands::{agent, json_of};
+use crate::commands::{agent, json_of, unprivileged};
 use crate::fabric::{
     Fabric, flow, host, kernel_counter, nft_in, wait_for, wait_until_constant, within,
 };
@@ -253,6 +253,20 @@ fn summary(told: &Value, host: usize) -> &Value {
     &told["hosts"][host]["summary"]
 }
 
+/// What probes by hand found. Probes that are in flight while the machine stalls are discarded: where those were all to
+/// a host, they are sent again.
+fn found(mut probe: impl FnMut() -> Value) -> Value {
+    let is_discarded = |host: &Value| {
+        let it = &host["summary"];
+        it["sent"] == 0 && it["stalled"].as_u64() > Some(0)
+    };
+    wait_for("probes during which the machine does not stall", || {
+        let told = probe();
+        let mut hosts = told["hosts"].as_array().expect("a list").iter();
+        (!hosts.any(is_discarded)).then_some(told)
+    })
+}
+
 fn a_person_probes_without_a_coordinator() {
     let _fabric = Fabric::new();
     let _responders = ["h1", "h2"].map(|node| Responder::start(node, &["10.0.0.1"]));
@@ -265,32 +279,36 @@ fn a_person_probes_without_a_coordinator() {
         "--rate",
         "100",
     ];
-    let told = json_of("h0", &asked);
+    let told = found(|| json_of("h0", &asked));
     assert_eq!(told["hosts"][0]["host"], "10.0.1.1");
     for (number, routers) in [(0, 1), (1, 3)] {
         let it = summary(&told, number);
-        // Not how many: probes sent while the machine stalled are discarded.
         assert!(it["sent"].as_u64() > Some(0), "{it}");
         assert_eq!(it["routers"]["there"], routers);
         assert!(it["network_us"]["median"].as_f64() > Some(0.0), "{it}");
         let paths = told["hosts"][number]["paths"].as_array().expect("a list");
         assert_eq!(paths.len(), 4);
     }
-    let table = agent(
-        "h0",
-        &["probe", "10.0.1.1", "--over-ms", "3000", "--rate", "50"],
-    );
-    let table = String::from_utf8_lossy(&table.stdout);
-    assert!(
-        table.starts_with("host      sent  lost  there, back  loss, 95 %"),
-        "{table}"
-    );
-    assert!(table.contains("kernel"), "{table}");
+    let heading = "host      sent  lost  there, back  loss, 95 %";
+    let asked = ["probe", "10.0.1.1", "--over-ms", "3000", "--rate", "50"];
+    wait_for("a table of probes that the kernel stamped", || {
+        let table = agent("h0", &asked);
+        let table = String::from_utf8_lossy(&table.stdout);
+        assert!(table.starts_with(heading), "{table}");
+        table.contains("kernel").then_some(())
+    });
 }
 
 fn who_interrupts_a_probe_is_told_what_there_is() {
     let _fabric = Fabric::new();
     let _responder = Responder::start("h2", &["10.0.0.1"]);
+    let told = found(probed_until_interrupted);
+    let it = summary(&told, 0);
+    assert!(it["sent"].as_u64() > Some(0), "{it}");
+}
+
+fn probed_until_interrupted() -> Value {
+    let before = sent();
     let probing = within("h0", || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
         command.args(["probe", "10.1.0.1", "--rate", "100"]);
@@ -299,21 +317,19 @@ fn who_interrupts_a_probe_is_told_what_there_is() {
     });
     // The fate of a probe is decided a second after it was sent.
     wait_for("probes of more than a second", || {
-        (sent() > 250).then_some(())
+        (sent() - before > 250).then_some(())
     });
     let pid = Pid::from_raw(probing.id().cast_signed());
     kill(pid, Signal::SIGINT).expect("it runs");
     let told = probing.wait_with_output().expect("it ends");
     assert!(told.status.success());
-    let told: Value = serde_json::from_slice(&told.stdout).expect("one JSON object");
-    let it = summary(&told, 0);
-    assert!(it["sent"].as_u64() > Some(0), "{it}");
+    serde_json::from_slice(&told.stdout).expect("one JSON object")
 }
 
 fn a_host_without_an_agent_refuses_and_loses_nothing() {
     let _fabric = Fabric::new();
     let asked = ["probe", "10.1.0.1", "--over-ms", "3000", "--rate", "50"];
-    let told = json_of("h0", &asked);
+    let told = found(|| json_of("h0", &asked));
     let it = summary(&told, 0);
     assert_eq!(it["lost"], 0, "{it}");
     assert!(it["refused"].as_u64() > Some(0), "{it}");
@@ -332,24 +348,14 @@ fn a_host_without_an_agent_refuses_and_loses_nothing() {
 fn no_right_is_needed_to_probe() {
     let _fabric = Fabric::new();
     let _responder = Responder::start("h2", &["10.0.0.1"]);
-    let told = within("h0", || {
-        let mut command = Command::new("unshare");
-        command.args([
-            "--user",
-            env!("CARGO_BIN_EXE_reweave-agent"),
-            "probe",
-            "10.1.0.1",
-        ]);
-        let run = command
-            .args(["--over-ms", "2000", "--output", "json"])
-            .output();
-        run.expect("unshare runs")
+    let asked = ["probe", "10.1.0.1", "--over-ms", "2000", "--output", "json"];
+    let told = found(|| {
+        let run = unprivileged("h0", &asked);
+        let words = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{words}");
+        serde_json::from_slice(&run.stdout).expect("one JSON object")
     });
-    let words = String::from_utf8_lossy(&told.stderr);
-    assert!(told.status.success(), "{words}");
-    let told: Value = serde_json::from_slice(&told.stdout).expect("one JSON object");
     let it = summary(&told, 0);
-    // Not how many: probes sent while the machine stalled are discarded.
     assert!(it["stamped"]["kernel"].as_u64() > Some(0), "{it}");
     assert_eq!(it["unsent_forbidden"], 0, "{it}");
 }

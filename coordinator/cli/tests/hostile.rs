@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Far more than any of them takes to say no.
-const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_mins(2);
 const THREADS: usize = 4;
 
 /// These begin programs of their own, or wait for input.

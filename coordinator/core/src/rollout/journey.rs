@@ -649,7 +649,7 @@ fn way_back(turn: &Turn<'_>, plan: &Plan, journey: &Journey) -> Option<Course> {
     let before = in_force.circuits_of(turn.known.fabric);
     let (tables, circuits) = wanted(&around, &claims, (&in_force.tables, &before));
     let mut avoided = down(&turn.known.picture(), &around.circuits);
-    avoided.extend(unproven_links(turn.known.fabric, journey, &before));
+    avoided.extend(unconfirmed_links(turn.known.fabric, journey, &before));
     let nobody_down = BTreeSet::new();
     let back = |down| course(start(turn, &around, down, &claims), &tables, &circuits);
     // Where nothing leads around what is down, things are put back as they were all the same.
@@ -663,8 +663,8 @@ fn way_back(turn: &Turn<'_>, plan: &Plan, journey: &Journey) -> Option<Course> {
 }
 
 /// Links over circuits in which light has not been confirmed. A reading may show light that comes and goes.
-fn unproven_links(fabric: &Fabric, journey: &Journey, first: &Circuits) -> Vec<LinkId> {
-    let mut links = fabric.lit(&journey.unproven(first));
+fn unconfirmed_links(fabric: &Fabric, journey: &Journey, first: &Circuits) -> Vec<LinkId> {
+    let mut links = fabric.lit(&journey.unconfirmed_circuits(first));
     links.retain(|&link| fabric.crossing(link).is_some());
     links
 }

@@ -148,7 +148,7 @@ impl Journey {
 
     /// New circuits of this leg: light in them has not been confirmed. The plan began with `first` circuits. On the way
     /// back, which begins elsewhere, none is known.
-    pub(crate) fn unproven(&self, first: &Circuits) -> Circuits {
+    pub(crate) fn unconfirmed_circuits(&self, first: &Circuits) -> Circuits {
         if self.leads_back() || self.stage != Stage::Switched {
             return Circuits::new();
         }
@@ -158,12 +158,12 @@ impl Journey {
                 before.extend(circuits.clone());
             }
         }
-        let unproven = self.circuits.iter().map(|(&optical, set)| {
+        let unconfirmed = self.circuits.iter().map(|(&optical, set)| {
             let old = before.get(&optical);
             let is_new = |circuit: &Circuit| !old.is_some_and(|old| old.contains(*circuit));
             (optical, set.iter().filter(is_new).collect())
         });
-        unproven.collect()
+        unconfirmed.collect()
     }
 
     pub(crate) fn is_over(&self) -> bool {
