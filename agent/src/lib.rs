@@ -17,6 +17,7 @@ pub mod fibres;
 pub mod flows;
 mod follower;
 pub mod host;
+mod interrupted;
 pub mod lldp;
 pub mod nccl_conf;
 pub mod netlink;

@@ -13,6 +13,7 @@ use reweave_common::moment::Moment;
 use reweave_common::rhythm::Rhythm;
 
 use super::{BUFFER_BYTES, KEY_BYTES, TOLD_BYTES};
+use crate::interrupted;
 
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -140,7 +141,7 @@ fn take_stream(mut stream: TcpStream, key: u64, end: Instant) -> Option<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let (mut bytes, mut first, mut last) = (0_u64, None, Instant::now());
     while Instant::now() < end {
-        match stream.read(&mut buffer).ok()? {
+        match interrupted::retry(|| stream.read(&mut buffer)).ok()? {
             0 => break,
             some => {
                 last = Instant::now();
