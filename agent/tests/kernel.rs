@@ -14,6 +14,8 @@ mod counting;
 mod discovery;
 #[path = "kernel/drivers.rs"]
 mod drivers;
+#[path = "../../tests/lab/tests/support/executable.rs"]
+mod executable;
 #[path = "kernel/fabric.rs"]
 mod fabric;
 #[path = "kernel/fibres.rs"]

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +24,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::commands::agent;
+use crate::executable::write_executable;
 use crate::fabric::{
     Fabric, TIMEOUT, host, ip_in, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of,
     wait_until_constant, within,
@@ -391,9 +391,7 @@ impl HangingPrograms {
         for name in names {
             let program = folder.path().join(name);
             let script = format!("#!/bin/sh\nexec cat {}\n", pipe.display());
-            fs::write(&program, script).expect("a file");
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
-                .expect("it can be run");
+            write_executable(&program, &script);
         }
         let ends = fs::OpenOptions::new().read(true).write(true).open(&pipe);
         Self {

@@ -1,14 +1,13 @@
 //! How a host sends, changed by a person and put back, also after a kill.
 
-use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use tempfile::TempDir;
 
 use crate::commands::agent;
+use crate::executable::write_executable;
 use crate::fabric::{Fabric, within};
 use crate::tests;
 
@@ -145,8 +144,7 @@ fn a_change_that_was_killed_is_put_back() {
     let hand = Hand::new();
     let tools = tempfile::tempdir().expect("a folder");
     let deadly = tools.path().join("nft");
-    fs::write(&deadly, DEADLY).expect("a file");
-    fs::set_permissions(&deadly, Permissions::from_mode(0o755)).expect("our own");
+    write_executable(&deadly, DEADLY);
     let killed = within("leaf0", || killed_by(tools.path(), hand.state()));
     assert!(killed.code().is_none(), "{killed}");
     let halfway = "source ports 50000-50999, no packet marked\n";

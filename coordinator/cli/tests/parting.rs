@@ -2,6 +2,9 @@
 //! knows as a job ends as it does anyway.
 
 #[cfg(test)]
+#[path = "../../../tests/lab/tests/support/executable.rs"]
+mod executable;
+#[cfg(test)]
 #[path = "parting/goodbyes.rs"]
 mod goodbyes;
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! The scripts for Slurm, with the variables that it sets.
 
 use std::env;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use reweave_common::operator::{JobOrder, Request, Response};
 use reweave_link::{Channel, Session};
 
+use crate::executable::write_executable;
 use crate::running::{nobody, registered, started};
 use crate::scene::Scene;
 
@@ -146,8 +145,7 @@ async fn the_ring_begins_where_the_batch_script_runs_and_nobodys_meeting_place_i
 fn where_no_file_of_hosts_would_fit_none_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let answers = folder.path().join("reweave");
-    std::fs::write(&answers, "#!/bin/sh\nprintf 'h1\\nh1\\nh0\\nh0\\n'\n").unwrap();
-    std::fs::set_permissions(&answers, Permissions::from_mode(0o755)).unwrap();
+    write_executable(&answers, "#!/bin/sh\nprintf 'h1\\nh1\\nh0\\nh0\\n'\n");
     let path = format!("{}:{}", folder.path().display(), env::var("PATH").unwrap());
     let number = format!("3{}", std::process::id());
     let said = |variables: &[(&str, &str)]| {

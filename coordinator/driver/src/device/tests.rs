@@ -2,7 +2,6 @@
 //! Devices that hang up.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,9 +21,8 @@ impl Script {
     fn new(body: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let script = Self { folder };
-        let text = format!("#!/bin/sh\ncd \"${{0%/*}}\"\nread -r request\n{body}\n");
+        let text = format!("cd \"${{0%/*}}\"\nread -r request\n{body}\n");
         fs::write(script.path(), text).unwrap();
-        fs::set_permissions(script.path(), fs::Permissions::from_mode(0o755)).unwrap();
         script
     }
 
@@ -33,8 +31,8 @@ impl Script {
     }
 
     fn device(&self, patience_ms: u64) -> Device {
-        let program = self.path();
-        let arguments = vec![];
+        let program = "/bin/sh".into();
+        let arguments = vec![self.path().display().to_string()];
         Device::open(&Optical {
             name: "ocs0".to_owned(),
             ports: 8,
