@@ -185,7 +185,7 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	REWEAVE_WALKS=50000 REWEAVE_CRASHES=1 REWEAVE_MISHAPS=1 stage four cargo test --locked --release --workspace --test rewiring -- model::among model::walks
 	REWEAVE_CRASHES=2 REWEAVE_MISHAPS=2 stage two require_tests cargo test --locked --release --workspace --test rewiring model::between
 	stage planted tests/planted/run.sh
-	stage bites   tests/planted/run.sh --gate
+	stage planted-gate tests/planted/run.sh --gate
 	stage clean require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
 	stage pairs require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_host_whose_link_is_narrow
 	stage slower require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_link_that_becomes_slower

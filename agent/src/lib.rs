@@ -12,12 +12,12 @@ pub mod collectives;
 pub mod counters;
 #[doc(hidden)]
 pub mod decoders;
+pub mod eintr;
 pub mod error;
 pub mod fibres;
 pub mod flows;
 mod follower;
 pub mod host;
-mod interrupted;
 pub mod lldp;
 pub mod nccl_conf;
 pub mod netlink;

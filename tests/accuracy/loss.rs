@@ -33,7 +33,7 @@ const MOST_UNSURE: u64 = 3;
 /// 300 answers is one or two, and more than this once in 100 000 runs.
 const MOST_ANSWERS_TO_LARGE: u64 = 8;
 
-/// Probes that a machine that stalls for most of the time sends, too.
+/// Of the 25 000 probes that a machine without stalls sends.
 const MIN_SENT: u64 = 5000;
 /// Of 20 000 probes of which one percent is lost, the 95 % interval is 0.0028 wide, and narrower by the root of more.
 const MAX_INTERVAL_WIDTH_OF_20_000: f64 = 0.004;
@@ -72,8 +72,8 @@ fn one_percent() {
     let [min, max] = ["least_share", "most_share"].map(|name| bound(summary, name));
     let lost_share = both as f64 / count("sent") as f64;
     assert!((min..=max).contains(&lost_share), "{lost_share}: {summary}");
-    let wide = MAX_INTERVAL_WIDTH_OF_20_000 * (20_000.0 / count("sent") as f64).sqrt();
-    assert!(max - min < wide, "{summary}");
+    let max_width = MAX_INTERVAL_WIDTH_OF_20_000 * (20_000.0 / count("sent") as f64).sqrt();
+    assert!(max - min < max_width, "{summary}");
 }
 
 fn bound(summary: &Value, name: &str) -> f64 {

@@ -20,6 +20,8 @@ const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_l
                       host_gbps = 0.2\nuplink_gbps = 0.2\n";
 /// Whom h0 exchanges with: one on its own leaf, and two behind the spines.
 const PEERS: [u8; 3] = [1, 2, 3];
+/// Of a second each; the transfers take 15 s.
+const MAX_SAMPLES: usize = 120;
 /// Each pair of hosts exchanges far more by each protocol.
 const LEAST_BYTES: u64 = 500_000;
 
@@ -58,7 +60,7 @@ impl Matrix {
             theirs > LEAST_BYTES && is_near(self.agents.get(cell).copied(), theirs)
         });
         agree
-            && self.sources == [r#""ebpf""#.to_owned()].into()
+            && self.sources == ["ebpf".to_owned()].into()
             && PEERS.iter().all(|&peer| self.agree_on(host(peer)))
     }
 
@@ -99,52 +101,49 @@ fn matrix() -> Matrix {
     }
     let shark = Shark::start(&stage, "h0", "tcp or udp");
     let mut servers: Vec<_> = PEERS.iter().map(|peer| serve(&stage, *peer)).collect();
-    let told = watched(&stage);
+    let samples = traffic_of_transfers(&stage);
     for server in &mut servers {
         let _ = (server.kill(), server.wait());
     }
+    let source = |sample: &Value| sample["source"].as_str().map(str::to_owned);
     let matrix = Matrix {
-        sources: told.iter().map(|it| it["source"].to_string()).collect(),
-        agents: by_flows(&told),
-        agents_peers: by_peers(&told),
+        sources: samples.iter().filter_map(source).collect(),
+        agents: by_flows(&samples),
+        agents_peers: by_peers(&samples),
         tsharks: by_packets(&shark.seen(&stage, "h0")),
     };
     println!("{matrix:#?}");
     matrix
 }
 
-/// What the agent counts each second, from before all transfers until nothing is sent any more.
-fn watched(stage: &Stage) -> Vec<Value> {
+/// What the agent counts each second, from before the first transfer until no peer sends any more.
+fn traffic_of_transfers(stage: &Stage) -> Vec<Value> {
+    let words = "traffic --watch --over-ms 1000 --output json";
     let mut agent = stage.inside("h0", stage.programs().agent());
-    agent.args([
-        "traffic",
-        "--watch",
-        "--over-ms",
-        "1000",
-        "--output",
-        "json",
-    ]);
-    let mut agent = agent.stdout(Stdio::piped()).spawn().expect("it starts");
+    agent.args(words.split(' ')).stdout(Stdio::piped());
+    let mut agent = agent.spawn().expect("the agent starts");
     let lines = BufReader::new(agent.stdout.take().expect("a pipe")).lines();
-    let mut seconds = lines.map(|line| -> Value {
+    let mut samples = lines.map(|line| -> Value {
         serde_json::from_str(&line.expect("text")).expect("one JSON object")
     });
-    seconds.next().expect("it counts");
-    let is_quiet = |second: &Value| second["peers"].as_array().is_some_and(Vec::is_empty);
+    samples.next().expect("it counts");
     let mut client = transfer(stage);
-    let mut told = vec![];
-    let status = loop {
-        let ended = client.try_wait().expect("a shell runs");
-        let second = seconds.next().expect("it goes on");
-        let is_over = ended.is_some() && is_quiet(&second);
-        told.push(second);
-        if let Some(status) = ended.filter(|_| is_over) {
-            break status;
+    let mut traffic = vec![];
+    for _ in 0..MAX_SAMPLES {
+        let has_ended = client.try_wait().expect("a shell runs").is_some();
+        let sample = samples.next().expect("the agent goes on");
+        let is_quiet = sample["peers"].as_array().is_some_and(Vec::is_empty);
+        traffic.push(sample);
+        if has_ended && is_quiet {
+            break;
         }
-    };
+    }
     let _ = (agent.kill(), agent.wait());
-    assert!(status.success(), "all was sent");
-    told
+    let status = client.try_wait().expect("a shell runs");
+    let has_sent_all = status.is_some_and(|status| status.success());
+    let _ = (client.kill(), client.wait());
+    assert!(has_sent_all, "{status:?} after {} samples", traffic.len());
+    traffic
 }
 
 fn serve(stage: &Stage, peer: u8) -> Child {
@@ -164,15 +163,15 @@ fn transfer(stage: &Stage) -> Child {
     client.expect("a shell starts")
 }
 
-/// All of a kind that the agent told.
-fn all<'t>(told: &'t [Value], kind: &'static str) -> impl Iterator<Item = &'t Value> {
-    let of = move |second: &'t Value| second[kind].as_array().expect("a list");
-    told.iter().flat_map(of)
+/// All entries of these lists in the agent's samples.
+fn entries<'t>(samples: &'t [Value], list: &'static str) -> impl Iterator<Item = &'t Value> {
+    let entries = move |sample: &'t Value| sample[list].as_array().expect("a list");
+    samples.iter().flat_map(entries)
 }
 
-fn by_flows(told: &[Value]) -> Cells {
+fn by_flows(samples: &[Value]) -> Cells {
     let mut cells = Cells::new();
-    for it in all(told, "flows") {
+    for it in entries(samples, "flows") {
         let is_sent = it["received"] == false;
         let end = if is_sent { "destination" } else { "source" };
         let end = it["flow"][end].as_str().and_then(|it| it.parse().ok());
@@ -187,9 +186,9 @@ fn by_flows(told: &[Value]) -> Cells {
     cells
 }
 
-fn by_peers(told: &[Value]) -> BTreeMap<Ipv4Addr, [u64; 2]> {
+fn by_peers(samples: &[Value]) -> BTreeMap<Ipv4Addr, [u64; 2]> {
     let mut peers = BTreeMap::<_, [u64; 2]>::new();
-    for it in all(told, "peers") {
+    for it in entries(samples, "peers") {
         let peer: Ipv4Addr = it["peer"]
             .as_str()
             .and_then(|it| it.parse().ok())

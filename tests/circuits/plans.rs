@@ -94,7 +94,7 @@ fn sessions_outlive_plans() {
     let before = cluster.scene.thrown_away();
     let identities = cluster.scene.identities();
     for to in turns.take(count) {
-        arrive(&cluster, to);
+        commit_circuits(&cluster, to);
         running.go_on(1);
     }
     assert_eq!(
@@ -109,7 +109,7 @@ fn sessions_outlive_plans() {
     running.end_without_loss();
 }
 
-fn arrive(cluster: &Cluster, to: Thirds) {
+fn commit_circuits(cluster: &Cluster, to: Thirds) {
     cluster.wait_until_known();
     let plan = cluster.plan(to);
     cluster.begin(&plan);

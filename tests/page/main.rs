@@ -388,7 +388,7 @@ const HOLD_BACK: &str = "{
 }";
 
 fn a_plan_is_approved() {
-    // Rates settle for so long that there is time to hold the plan.
+    // Verification begins after 10 s, which leaves time to hold the plan.
     let stage = led(&Leadership {
         policy: format!("{NO_RATE_ROLLBACK}settle_ms = 10000\n"),
         ..Leadership::default()

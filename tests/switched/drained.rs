@@ -52,8 +52,7 @@ pub(crate) fn carried(stage: &Stage, job: &mut Job) -> u64 {
 
 /// Lets it go on for a while, and at least for a whole iteration: of a job that stands still, no link carries anything.
 pub(crate) fn watched(job: &mut Job, duration: Duration) {
-    let iterations = |job: &Job| job.latest().map_or(0, |progress| progress.iterations);
-    let before = iterations(job);
+    let before = job.latest().map_or(0, |progress| progress.iterations);
     must(job.watch(duration));
     must(job.wait_until("it goes on", |progress| progress.iterations >= before + 2));
 }

@@ -310,7 +310,7 @@ fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     assert!(code == Some(1) && why.contains("and not 0.0.0"), "{why}");
     let left = carried(stage, job);
     assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
-    finish(stage);
+    finish_maintenance(stage);
     assert_eq!(stage_of_work(stage), None);
     assert!(
         carried(stage, job) > AS_GOOD_AS_NOTHING_BYTES,
@@ -318,7 +318,7 @@ fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     );
 }
 
-fn finish(stage: &Stage) {
+fn finish_maintenance(stage: &Stage) {
     let words = ["maintenance", SPINE, "--finish", "--watch-s", "3"];
     must(stage.operator().shown(&words));
 }

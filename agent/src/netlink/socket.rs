@@ -13,7 +13,7 @@ use nix::sys::socket::{setsockopt, sockopt::ReceiveTimeout};
 use nix::sys::time::{TimeVal, TimeValLike};
 
 use super::error::{NetlinkError, Refused};
-use crate::interrupted;
+use crate::eintr;
 
 /// More than the kernel ever puts in one datagram of a dump.
 pub(super) const BUFFER: usize = 64 * 1024;
@@ -154,7 +154,7 @@ impl NetlinkSocket {
         };
         let mut buffer = mem::take(&mut self.buffer);
         let outcome = loop {
-            let received = interrupted::retry(|| self.socket.recv(&mut &mut buffer[..], 0));
+            let received = eintr::retry(|| self.socket.recv(&mut &mut buffer[..], 0));
             let outcome = received
                 .map_err(|source| NetlinkError::Receive { what, source })
                 .and_then(|length| answer.take(&buffer[..length.min(BUFFER)]));

@@ -13,7 +13,7 @@ use reweave_common::moment::Moment;
 use reweave_common::rhythm::Rhythm;
 
 use super::{BUFFER_BYTES, KEY_BYTES, TOLD_BYTES};
-use crate::interrupted;
+use crate::eintr;
 
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -141,7 +141,7 @@ fn take_stream(mut stream: TcpStream, key: u64, end: Instant) -> Option<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let (mut bytes, mut first, mut last) = (0_u64, None, Instant::now());
     while Instant::now() < end {
-        match interrupted::retry(|| stream.read(&mut buffer)).ok()? {
+        match eintr::retry(|| stream.read(&mut buffer)).ok()? {
             0 => break,
             some => {
                 last = Instant::now();

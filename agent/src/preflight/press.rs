@@ -11,7 +11,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::{BUFFER_BYTES, TOLD_BYTES};
-use crate::interrupted;
+use crate::eintr;
 
 const PATIENCE: Duration = Duration::from_millis(300);
 const TRIES: usize = 3;
@@ -87,7 +87,7 @@ fn ask(to: SocketAddrV4, asked: Press) -> Result<(u64, u16), PressError> {
             break;
         }
         let mut bytes = [0; LENGTH];
-        let answer = interrupted::retry(|| socket.recv(&mut bytes)).ok();
+        let answer = eintr::retry(|| socket.recv(&mut bytes)).ok();
         let answer = answer.and_then(|length| Word::read(&bytes[..length]));
         match answer.filter(|(it, _)| *it == session) {
             Some((_, Word::Grant { key, port })) => return Ok((key, port)),

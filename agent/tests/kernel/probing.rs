@@ -256,9 +256,9 @@ fn summary(told: &Value, host: usize) -> &Value {
     &told["hosts"][host]["summary"]
 }
 
-/// What probes by hand found. Probes that are in flight while the machine stalls are discarded: where those were all to
-/// a host, they are sent again.
-fn found(mut probe: impl FnMut() -> Value) -> Value {
+/// The summaries of a probe run. Probes in flight during a stall of the machine are discarded: a run in which a host lost
+/// all of its probes that way is repeated.
+fn probe_without_stall(mut probe: impl FnMut() -> Value) -> Value {
     let is_discarded = |host: &Value| {
         let it = &host["summary"];
         it["sent"] == 0 && it["stalled"].as_u64() > Some(0)
@@ -282,7 +282,7 @@ fn a_person_probes_without_a_coordinator() {
         "--rate",
         "100",
     ];
-    let told = found(|| json_of("h0", &asked));
+    let told = probe_without_stall(|| json_of("h0", &asked));
     assert_eq!(told["hosts"][0]["host"], "10.0.1.1");
     for (number, routers) in [(0, 1), (1, 3)] {
         let it = summary(&told, number);
@@ -305,12 +305,12 @@ fn a_person_probes_without_a_coordinator() {
 fn who_interrupts_a_probe_is_told_what_there_is() {
     let _fabric = Fabric::new();
     let _responder = Responder::start("h2", &["10.0.0.1"]);
-    let told = found(probed_until_interrupted);
+    let told = probe_without_stall(interrupted_probe);
     let it = summary(&told, 0);
     assert!(it["sent"].as_u64() > Some(0), "{it}");
 }
 
-fn probed_until_interrupted() -> Value {
+fn interrupted_probe() -> Value {
     let before = sent();
     let probing = within("h0", || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
@@ -332,7 +332,7 @@ fn probed_until_interrupted() -> Value {
 fn a_host_without_an_agent_refuses_and_loses_nothing() {
     let _fabric = Fabric::new();
     let asked = ["probe", "10.1.0.1", "--over-ms", "3000", "--rate", "50"];
-    let told = found(|| json_of("h0", &asked));
+    let told = probe_without_stall(|| json_of("h0", &asked));
     let it = summary(&told, 0);
     assert_eq!(it["lost"], 0, "{it}");
     assert!(it["refused"].as_u64() > Some(0), "{it}");
@@ -352,7 +352,7 @@ fn no_right_is_needed_to_probe() {
     let _fabric = Fabric::new();
     let _responder = Responder::start("h2", &["10.0.0.1"]);
     let asked = ["probe", "10.1.0.1", "--over-ms", "2000", "--output", "json"];
-    let told = found(|| {
+    let told = probe_without_stall(|| {
         let run = unprivileged("h0", &asked);
         let words = String::from_utf8_lossy(&run.stderr);
         assert!(run.status.success(), "{words}");

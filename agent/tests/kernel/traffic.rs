@@ -1,7 +1,7 @@
 //! Real traffic between hosts: TCP sessions that go on until told to end, and numbered datagrams.
 
 use std::collections::BTreeSet;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
+use reweave_agent::eintr;
 use reweave_common::flow::{FlowKey, Protocol};
 
 use crate::fabric::{TIMEOUT, flow, host, within};
@@ -28,16 +29,6 @@ fn pause(duration: Duration) {
         .filter(|left| !left.is_zero())
     {
         thread::park_timeout(left);
-    }
-}
-
-/// What waits for a limited time is disturbed when its process is stopped and goes on.
-fn undisturbed(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match read() {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            ended => return ended,
-        }
     }
 }
 
@@ -116,7 +107,7 @@ impl Stream {
         let received = thread::spawn(move || {
             let (mut buffer, mut received) = (vec![0; 1 << 16], 0);
             loop {
-                match undisturbed(|| receiver.read(&mut buffer)).expect("the session lives") {
+                match eintr::retry(|| receiver.read(&mut buffer)).expect("the session lives") {
                     0 => return received,
                     length => received += length as u64,
                 }
@@ -206,7 +197,7 @@ fn receive_all(receiver: &UdpSocket) -> BTreeSet<u64> {
     let mut arrived = BTreeSet::new();
     let mut total = None;
     let mut number = [0; 8];
-    while total != Some(arrived.len() as u64) && undisturbed(|| receiver.recv(&mut number)).is_ok()
+    while total != Some(arrived.len() as u64) && eintr::retry(|| receiver.recv(&mut number)).is_ok()
     {
         match u64::from_be_bytes(number) {
             told if told & TOTAL != 0 => total = Some(told & !TOTAL),
