@@ -53,7 +53,9 @@ impl Circuit {
 #[cfg(feature = "schema")]
 impl utoipa::PartialSchema for Circuit {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        Vec::<PortId>::schema()
+        let ports = utoipa::openapi::ArrayBuilder::new().items(PortId::schema());
+        let pair = ports.min_items(Some(2)).max_items(Some(2));
+        pair.unique_items(true).into()
     }
 }
 

@@ -118,6 +118,7 @@ async fn a_plan_may_be_wished_for() {
     let token = operators(&house).await;
     let wish = |json: &str| send_json(&house, "POST", "/api/v1/plans", &token, json);
     assert_eq!(send(&house, "POST", "/api/v1/plans", &token).code, 200);
+    assert_eq!(wish("null").code, 200);
     for (unmet, code, kind) in [
         (r#"{"drain": []}"#, 409, "nothing-to-change"),
         (r#"{"weights": "even"}"#, 409, "nothing-to-change"),

@@ -37,10 +37,12 @@ pub(super) async fn plan(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-    wish: Result<Option<Json<Wish>>, JsonRejection>,
+    wish: Result<Option<Json<Option<Wish>>>, JsonRejection>,
 ) -> Answered {
     let wish = wish.map_err(|error| Problem::bad_body(&error))?;
-    let request = wish.map_or(Ok(Request::Plan), |Json(wish)| wish.try_into())?;
+    // No body and a null both wish for nothing.
+    let wish = wish.and_then(|Json(wish)| wish);
+    let request = wish.map_or(Ok(Request::Plan), Request::try_from)?;
     let once = Once::asked(&headers, &visitor, &format!("{request:?}"))?;
     let asked = planned(&served, &visitor, request);
     served.answers.answer(once, asked).await

@@ -16,7 +16,12 @@ use super::{Answered, Number, Served, document, number};
 #[into_params(parameter_in = Header)]
 pub(super) struct Seen {
     /// The ETag of the plan as it was shown: 412 where something else would be approved.
-    #[param(rename = "If-Match", required = false)]
+    #[param(
+        rename = "If-Match",
+        required = false,
+        value_type = String,
+        pattern = r#"^(\*|(W/)?"[!#-+\--~]*"( *, *(W/)?"[!#-+\--~]*")*)$"#
+    )]
     #[expect(dead_code, reason = "it is read from the headers")]
     seen: Option<String>,
 }
@@ -82,10 +87,11 @@ pub(super) fn asked(
     }
 }
 
-/// A weak one is equal to none, as RFC 9110 has it.
+/// A weak one is equal to none (RFC 9110, section 13.1.1). Empty elements of a list mean nothing (5.6.1.2).
 fn tags_of(text: &str) -> Result<Vec<String>, Problem> {
     let mut tags = Vec::new();
-    for tag in text.split(',').map(str::trim) {
+    let elements = text.split(',').map(str::trim);
+    for tag in elements.filter(|it| !it.is_empty()) {
         let (strong, quoted) = match tag.strip_prefix("W/") {
             Some(quoted) => (false, quoted),
             None => (true, tag),
@@ -132,7 +138,9 @@ mod tests {
             sealed(&["a", "c"])
         );
         assert_eq!(asked_with(&["W/\"b\""]), sealed(&[]));
-        for bad in ["", "a", "\"a", "\"", "\"a\"b\"", "\"a\",", "w/\"a\""] {
+        assert_eq!(asked_with(&[""]), sealed(&[]));
+        assert_eq!(asked_with(&["\"a\",, "]), sealed(&["a"]));
+        for bad in ["a", "\"a", "\"", "\"a\"b\"", "w/\"a\""] {
             assert_eq!(asked_with(&[bad]), None, "{bad}");
         }
     }

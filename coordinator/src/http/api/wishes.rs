@@ -16,15 +16,17 @@ use super::problem::Problem;
 pub(super) struct Wish {
     /// These links carry nothing, those of these switches, or those through these optical switches, and all others
     /// what would go there by itself. None: all carry again.
+    #[schema(nullable = false)]
     drain: Option<Vec<String>>,
     /// What switches send each of several equal ways.
-    #[schema(inline)]
+    #[schema(inline, nullable = false)]
     weights: Option<Weights>,
     /// All that these optical switches shall hold, by their names; others stay as they are. None: those circuits
     /// that surely speed up what is sent now.
-    #[schema(value_type = Option<BTreeMap<String, CircuitSet>>)]
+    #[schema(value_type = Option<BTreeMap<String, CircuitSet>>, nullable = false)]
     circuits: Option<BTreeMap<OpticalName, CircuitSet>>,
     /// The job that is registered by this name starts in a better order of its ranks the next time.
+    #[schema(nullable = false)]
     ranks: Option<String>,
 }
 
