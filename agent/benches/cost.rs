@@ -35,6 +35,7 @@ use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList, Tally};
 use reweave_common::rhythm::Rhythm;
 use reweave_common::sample::{HostReading, Reading, Sample};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, Listener, Role, Session};
@@ -266,7 +267,7 @@ fn own_list(trains_every: Option<Duration>) -> ProbeList {
     let to = |peer| SocketAddrV4::new(peer, PROBE_PORT);
     let flows = peers().flat_map(|peer| PORTS.map(move |port| [from(port), to(peer)]));
     ProbeList {
-        trains_every,
+        trains_every: trains_every.map(Into::into),
         ..list(flows)
     }
 }
@@ -279,10 +280,10 @@ fn list(flows: impl Iterator<Item = [SocketAddrV4; 2]>) -> ProbeList {
     };
     ProbeList {
         flows: flows.map(flow).collect(),
-        period: PERIOD,
+        period: PERIOD.into(),
         most_rate: Rate::from_bits_per_s(MOST_BITS_PER_S),
         roster: peers().chain([HOST]).collect(),
-        valid_for: Duration::from_secs(3600),
+        valid_for: TimeSpan::from_secs(3600),
         trains_every: None,
     }
 }

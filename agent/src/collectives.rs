@@ -75,7 +75,7 @@ pub fn usual_place() -> Option<PathBuf> {
 
 /// What jobs are heard by when it is nothing but bytes.
 pub(crate) fn read(bytes: &[u8]) -> Option<RankWord> {
-    postcard::from_bytes(bytes).ok()
+    reweave_proto::frame::decode(bytes).ok()
 }
 
 /// In place of an agent that has ended, but of no other.

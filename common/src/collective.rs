@@ -1,10 +1,9 @@
 //! What a communication library does, as it tells itself: a NIC that bypasses the kernel shows nothing of it.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use crate::moment::Moment;
+use crate::time_span::TimeSpan;
 use crate::units::Bytes;
 
 /// Where an agent hears jobs, and a job tells its agent.
@@ -59,7 +58,7 @@ pub struct Works {
     pub bytes: Bytes,
     /// By the clock of the GPU, of those whose time is known; who comes last waits least.
     #[serde(rename = "took_ns", with = "crate::nanos")]
-    pub took: Duration,
+    pub took: TimeSpan,
     pub timed: u64,
 }
 
@@ -71,9 +70,9 @@ pub struct RankPeer {
     pub received: Bytes,
     /// How long transfers were on their way, on all channels together.
     #[serde(rename = "sending_ns", with = "crate::nanos")]
-    pub sending: Duration,
+    pub sending: TimeSpan,
     #[serde(rename = "receiving_ns", with = "crate::nanos")]
-    pub receiving: Duration,
+    pub receiving: TimeSpan,
 }
 
 /// What an agent tells of a rank: the last seconds.
@@ -81,7 +80,7 @@ pub struct RankPeer {
 pub struct RankReading {
     pub rank: Rank,
     #[serde(rename = "over_ns", with = "crate::nanos")]
-    pub over: Duration,
+    pub over: TimeSpan,
     pub missed: u64,
     pub works: Vec<Works>,
     pub peers: Vec<RankPeer>,

@@ -1,9 +1,10 @@
 //! What counters say of the health of an interface, an RDMA port or a whole host.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::time_span::TimeSpan;
 
 /// What a counter belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -84,7 +85,7 @@ pub struct Health {
     pub place: Place,
     /// The time since the reading before; zero in the first.
     #[serde(rename = "over_ns", with = "crate::nanos")]
-    pub over: Duration,
+    pub over: TimeSpan,
     pub signals: Vec<SignalReading>,
 }
 
@@ -201,11 +202,11 @@ mod tests {
         };
         let mut health = Health {
             place: Place::Host,
-            over: Duration::from_secs(2),
+            over: TimeSpan::from_millis(2000),
             signals: vec![reading],
         };
         assert_eq!(health.per_s(&reading), Some(15.0));
-        health.over = Duration::ZERO;
+        health.over = TimeSpan::ZERO;
         assert_eq!(health.per_s(&reading), None);
     }
 }

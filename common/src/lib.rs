@@ -42,6 +42,7 @@ pub mod sample;
 pub mod scenario;
 pub mod snapshot;
 pub mod stall;
+pub mod time_span;
 pub mod timings;
 pub mod traffic;
 pub mod tree;

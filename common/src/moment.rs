@@ -27,10 +27,12 @@ impl Moment {
     }
 }
 
+/// The last moment that can be counted is the latest of all.
 impl Add<Duration> for Moment {
     type Output = Self;
 
     fn add(self, later: Duration) -> Self {
-        Self(self.0 + later.as_micros() as u64)
+        let later_us = u64::try_from(later.as_micros()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(later_us))
     }
 }

@@ -1,15 +1,16 @@
-//! Durations as whole nanoseconds, for `#[serde(with)]` where names end in `_ns`.
+//! Spans of time as whole nanoseconds, for `#[serde(with)]` where names end in `_ns`.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Some 584 years are the most that can be told.
-pub(crate) fn serialize<S: Serializer>(it: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    let nanos = u64::try_from(it.as_nanos()).unwrap_or(u64::MAX);
-    nanos.serialize(serializer)
+use crate::time_span::TimeSpan;
+
+pub(crate) fn serialize<S: Serializer>(it: &TimeSpan, serializer: S) -> Result<S::Ok, S::Error> {
+    // The longest has some 3e17.
+    (it.as_nanos() as u64).serialize(serializer)
 }
 
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    u64::deserialize(from).map(Duration::from_nanos)
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<TimeSpan, D::Error> {
+    TimeSpan::within(Duration::from_nanos(u64::deserialize(from)?))
 }

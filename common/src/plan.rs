@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +11,7 @@ use crate::finding::Finding;
 use crate::flow::FlowKey;
 use crate::ids::{LinkId, NodeId};
 use crate::snapshot::Hop;
+use crate::time_span::TimeSpan;
 use crate::units::{Bytes, Rate};
 
 /// Counts the states that routes have been in; each plan makes one and names the one before.
@@ -140,10 +140,10 @@ pub struct Iteration {
     pub job: String,
     /// What its hosts each exchange in an iteration, as far as their traffic has a beat.
     pub exchanged: BTreeMap<NodeId, Bytes>,
-    pub before: Duration,
-    pub after: Duration,
-    pub low: Duration,
-    pub high: Duration,
+    pub before: TimeSpan,
+    pub after: TimeSpan,
+    pub low: TimeSpan,
+    pub high: TimeSpan,
 }
 
 /// Why this plan and not another.

@@ -1,11 +1,10 @@
 //! The beat of a training job, as its traffic shows it on one host.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use crate::moment::Moment;
-use crate::units::Bytes;
+use crate::time_span::TimeSpan;
+use crate::units::{Bytes, Percent};
 
 /// Whether a host's traffic repeats itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,11 +12,11 @@ use crate::units::Bytes;
 pub enum Rhythm {
     /// Too little was seen to tell.
     Unknown {
-        watched: Duration,
+        watched: TimeSpan,
     },
     /// There is traffic, and it does not repeat itself; or there is none.
     None {
-        watched: Duration,
+        watched: TimeSpan,
     },
     Found(Beat),
 }
@@ -25,14 +24,14 @@ pub enum Rhythm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beat {
     /// From the start of an iteration's traffic to the start of the next one's.
-    pub period: Duration,
+    pub period: TimeSpan,
     /// How much of that the wires rest in one piece: the host computes.
-    pub gap: Duration,
+    pub gap: TimeSpan,
     pub sent: Bytes,
     pub received: Bytes,
     pub shape: Option<Shape>,
     /// How alike the iterations are, to a hundred.
-    pub confidence_percent: u8,
+    pub confidence_percent: Percent,
     /// How many iterations this was learned from.
     pub iterations: u32,
     /// When the traffic took this beat up, as far as it was seen.
@@ -52,7 +51,7 @@ impl Beat {
 const SAME_PERIOD: f64 = 0.05;
 
 /// Whether a beat of the one period goes on in the other.
-pub fn is_same_beat(a: Duration, b: Duration) -> bool {
+pub fn is_same_beat(a: TimeSpan, b: TimeSpan) -> bool {
     a.as_secs_f64().mul_add(-1.0, b.as_secs_f64()).abs() <= SAME_PERIOD * b.as_secs_f64()
 }
 

@@ -1,9 +1,7 @@
 //! What an agent measured: the value that goes from `measure` to `ingest`.
 
-use std::net::Ipv4Addr;
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
+use std::net::Ipv4Addr;
 
 use crate::bandwidth::BandwidthReading;
 use crate::collective::RankReading;
@@ -16,6 +14,7 @@ use crate::plan::Generation;
 use crate::probing::{PortStrays, ProbeReading};
 use crate::rdma::{RdmaPort, RdmaReading};
 use crate::rhythm::Rhythm;
+use crate::time_span::TimeSpan;
 use crate::traffic::Traffic;
 use crate::units::{Bytes, Rate};
 
@@ -119,7 +118,7 @@ pub struct FlowReading {
     /// While it was sending, over the time since the reading before; absent when it was idle.
     pub rate: Option<Rate>,
     /// Of datagrams nobody knows.
-    pub rtt: Option<Duration>,
+    pub rtt: Option<TimeSpan>,
     pub retransmits: Option<u64>,
 }
 

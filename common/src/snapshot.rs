@@ -11,6 +11,7 @@ use crate::fabric::{Circuits, Fabric};
 use crate::flow::FlowKey;
 use crate::ids::{LinkId, NodeId};
 use crate::plan::{Generation, Pin};
+use crate::time_span::TimeSpan;
 use crate::units::{Bytes, Rate};
 
 /// One direction of a link: over `link`, away from `from`.
@@ -50,9 +51,9 @@ pub struct Beating {
     /// What each of its flows carries, over all of an iteration.
     pub flows: BTreeMap<FlowKey, Rate>,
     /// How long an iteration takes.
-    pub period: Duration,
+    pub period: TimeSpan,
     /// How much of that the wires rest.
-    pub gap: Duration,
+    pub gap: TimeSpan,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A data rate in whole bits per second: exact, so that results are the same on every machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,6 +67,14 @@ impl Rate {
     }
 }
 
+/// The most that can be counted where the sum would be more: hosts say what they like.
+impl Sum for Rate {
+    fn sum<I: Iterator<Item = Self>>(rates: I) -> Self {
+        let sum = rates.fold(0, |sum: u64, rate| sum.saturating_add(rate.bits_per_s));
+        Self::from_bits_per_s(sum)
+    }
+}
+
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bits_per_s {
@@ -73,6 +82,43 @@ impl fmt::Display for Rate {
             1_000_000..1_000_000_000 => write!(f, "{:.1} Mb/s", self.mbps()),
             _ => write!(f, "{:.1} Gb/s", self.gbps()),
         }
+    }
+}
+
+/// A share in whole hundredths: at most a hundred.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Percent(u8);
+
+impl Percent {
+    pub const fn new(percent: u8) -> Option<Self> {
+        if percent > 100 {
+            return None;
+        }
+        Some(Self(percent))
+    }
+
+    /// The nearest to `share` of one; what is no number is none of it.
+    pub fn of(share: f64) -> Self {
+        Self((share * 100.0).round().clamp(0.0, 100.0) as u8)
+    }
+
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Percent {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let percent = u8::deserialize(from)?;
+        let above = || D::Error::custom(format_args!("{percent} percent is above 100"));
+        Self::new(percent).ok_or_else(above)
     }
 }
 
@@ -140,17 +186,18 @@ impl Bytes {
     }
 }
 
+/// The most that can be counted where the sum would be more: hosts say what they like.
 impl Add for Bytes {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
+        self.saturating_add(other)
     }
 }
 
 impl AddAssign for Bytes {
     fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
+        *self = self.saturating_add(other);
     }
 }
 

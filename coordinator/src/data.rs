@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use reweave_common::fabric::Fabric;
 use reweave_link::keep::{self, KeepError, replace};
+use reweave_replica::decode_exact;
 use reweave_replica::{FolderId, Saved};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -211,7 +212,7 @@ fn in_words(id: u64) -> String {
 }
 
 fn check(folder: &Path, ours: &Belonging, saved: &Saved) -> Result<Belonging, DataError> {
-    let theirs = postcard::from_bytes::<Belonging>(&saved.head);
+    let theirs = decode_exact::<Belonging>(&saved.head);
     let theirs = theirs.map_err(of_another_version(folder))?;
     let folder = folder.to_owned();
     if theirs.cluster != ours.cluster {

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_agent_core::random::Random;
+use reweave_common::time_span::TimeSpan;
 use reweave_tests::Stage;
 
 use crate::play::must;
@@ -91,7 +92,7 @@ impl AtRandom {
         let [least, most] = BURST_BYTES;
         let end = Instant::now() + self.over;
         while Instant::now() < end {
-            pace(self.mean_pause.mul_f64(-share().ln()));
+            pace(TimeSpan::new(self.mean_pause).scaled(-share().ln()).get());
             let bytes = least * (most / least).powf(share());
             let packets = bytes as usize / DATAGRAM_BYTES;
             (0..packets).try_for_each(|_| send(&[7; DATAGRAM_BYTES]))?;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::{AgentState, Collision, Finding, Plan, Record};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 use reweave_tests::{
     FlowProgress, Job, JobReport, Labs, PATIENCE, Progress, Setting, Stage, StageError, wait_for,
@@ -243,7 +244,7 @@ fn mean_iteration(seen: &[Progress]) -> Duration {
         return LOOK;
     }
     let mean_ms = took.iter().sum::<f64>() / took.len() as f64;
-    Duration::from_secs_f64(mean_ms / 1e3)
+    TimeSpan::from_secs_f64(mean_ms / 1e3).get()
 }
 
 fn name(flow: &FlowProgress) -> String {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_core::{Command, Office, Policy, State};
+use reweave_replica::decode_exact;
 use reweave_replica::{
     FolderId, MemberId, Message, ReadId, Replica, RequestId, Saved, Standing, Timing,
 };
@@ -123,7 +124,7 @@ fn decode(bytes: &[u8]) -> (Machine, State) {
     if bytes.is_empty() {
         return <(Machine, State)>::default();
     }
-    postcard::from_bytes(bytes).expect("a coordinator wrote it")
+    decode_exact(bytes).expect("a coordinator wrote it")
 }
 
 #[derive(Debug)]

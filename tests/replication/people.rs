@@ -79,7 +79,7 @@ impl Gossip {
         Request::Invite {
             member,
             token,
-            lasting,
+            lasting: lasting.into(),
         }
     }
 

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::time_span::TimeSpan;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -474,7 +475,7 @@ impl Stage {
         let came_up: Value = serde_json::from_str(&came_up).map_err(StageError::Json)?;
         self.name = came_up["lab"].as_str().unwrap_or("demo").to_owned();
         let millis = came_up["elapsed_ms"].as_f64().unwrap_or(0.0);
-        self.bring_up = Duration::from_secs_f64(millis / 1e3);
+        self.bring_up = TimeSpan::from_secs_f64(millis / 1e3).get();
         let nodes = came_up["nodes"].as_array().into_iter().flatten();
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let by_frr = nodes.filter_map(|node| Some((text(&node["name"])?, text(&node["frr"])?)));

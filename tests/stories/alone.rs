@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Mode, Outcome};
+use reweave_common::time_span::TimeSpan;
 use reweave_tests::{Job, Leadership, Progress};
 
 use crate::needs::trial;
@@ -74,7 +75,7 @@ fn repaired_at(job: &Job) -> Duration {
     let progress = job.progress();
     let first = progress.iter().find(|progress| is_mended(progress));
     let first = first.expect("that was waited for");
-    Duration::from_secs_f64(first.at_ms / 1e3)
+    TimeSpan::from_secs_f64(first.at_ms / 1e3).get()
 }
 
 /// The rate of the slowest flow while they collided: after they have begun, before the repair. Where that came too

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Finding, Outcome, Record};
+use reweave_common::time_span::TimeSpan;
 use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
 
 use crate::needs::trial;
@@ -49,7 +50,7 @@ fn severed() -> Duration {
     let report = must(job.stop());
     assert!(report.kept_all_sessions(), "{report:#?}");
     let stalled_ms = report.longest_stall_ms().expect("both ends have reported");
-    Duration::from_secs_f64(stalled_ms / 1e3)
+    TimeSpan::from_secs_f64(stalled_ms / 1e3).get()
 }
 
 /// The newest entry of the history, once so many were there before it and it has ended.

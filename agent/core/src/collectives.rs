@@ -11,6 +11,7 @@ use reweave_common::moment::Moment;
 use reweave_common::units::Bytes;
 
 use crate::rhythm::Growth;
+use reweave_common::time_span::TimeSpan;
 
 /// A reading is of so long.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -113,7 +114,7 @@ impl CollectiveBook {
 fn reading(now: Moment, parts: &VecDeque<Part>) -> Option<RankReading> {
     let first = parts.front()?;
     let mut sums = RankReading {
-        over: now.since(first.from),
+        over: now.since(first.from).into(),
         ..nothing(first.sums.rank.clone())
     };
     for part in parts {
@@ -130,7 +131,7 @@ fn reading(now: Moment, parts: &VecDeque<Part>) -> Option<RankReading> {
 fn nothing(rank: Rank) -> RankReading {
     RankReading {
         rank,
-        over: Duration::ZERO,
+        over: TimeSpan::ZERO,
         missed: 0,
         works: vec![],
         peers: vec![],
@@ -198,15 +199,15 @@ mod tests {
                 protocol: "LL".to_owned(),
                 count: 1,
                 bytes: Bytes::new(8),
-                took: Duration::from_micros(30),
+                took: TimeSpan::from_micros(30),
                 timed: 1,
             }],
             peers: vec![RankPeer {
                 rank: 3,
                 sent: Bytes::new(bytes),
                 received: Bytes::new(1),
-                sending: Duration::from_micros(5),
-                receiving: Duration::ZERO,
+                sending: TimeSpan::from_micros(5),
+                receiving: TimeSpan::ZERO,
             }],
         }
     }
@@ -248,7 +249,7 @@ mod tests {
         for _ in 0..3 {
             let mut word = word(0, 10, u64::MAX);
             word.missed = u64::MAX;
-            word.works[0].took = Duration::MAX;
+            word.works[0].took = TimeSpan::MAX;
             word.works[0].count = u64::MAX;
             assert!(book.handle_word(at(10), &word));
         }

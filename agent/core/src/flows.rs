@@ -6,6 +6,7 @@ use std::time::Duration;
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{FlowReading, Reading};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 
 use crate::rates::{Count, Meter};
@@ -77,7 +78,7 @@ impl FlowBook {
             flow: socket.flow,
             bytes: socket.acked,
             rate,
-            rtt: socket.rtt,
+            rtt: socket.rtt.map(TimeSpan::new),
             retransmits: socket.retransmits,
         };
         entry.bulk.then_some(Reading::Flow(reading))

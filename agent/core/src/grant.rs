@@ -13,7 +13,7 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// When what a list grants has run out.
 pub(crate) fn ends(now: Moment, list: &ProbeList) -> Moment {
-    now + list.valid_for.min(LONGEST)
+    now + *list.valid_for.min(LONGEST.into())
 }
 
 /// How many bytes may go by the last list. Telling the same list again gives no more.

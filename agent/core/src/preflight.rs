@@ -175,6 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use reweave_common::time_span::TimeSpan;
 
     const FRIEND: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
     const PRESS: Press = Press {
@@ -195,12 +196,12 @@ mod tests {
 
     fn training() -> Rhythm {
         Rhythm::Found(reweave_common::rhythm::Beat {
-            period: Duration::from_secs(1),
-            gap: Duration::from_millis(300),
+            period: TimeSpan::from_secs(1),
+            gap: TimeSpan::from_millis(300),
             sent: reweave_common::units::Bytes::new(1),
             received: reweave_common::units::Bytes::new(1),
             shape: None,
-            confidence_percent: 90,
+            confidence_percent: reweave_common::units::Percent::new(90).unwrap(),
             iterations: 9,
             since: at(0),
             next_gap: at(1),

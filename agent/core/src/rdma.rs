@@ -8,6 +8,7 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 use reweave_common::probing::ProbeList;
 use reweave_common::rdma::{RdmaReading, Request, Transport};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 
 use crate::grant::{self, Allowance};
@@ -109,7 +110,7 @@ impl Rounds {
         };
         let rate = self.rates.get(peer).copied().unwrap_or(SLOW);
         let bits = budget.count() as f64 * 8.0;
-        AROUND + Duration::from_secs_f64(bits / rate.bits_per_s().max(1) as f64)
+        AROUND + TimeSpan::from_secs_f64(bits / rate.bits_per_s().max(1) as f64).get()
     }
 }
 
@@ -160,10 +161,10 @@ mod tests {
         };
         ProbeList {
             flows: (0..2 * hosts).map(flow).collect(),
-            period: Duration::from_millis(100),
+            period: TimeSpan::from_millis(100),
             most_rate: Rate::from_bits_per_s(100_000_000),
             roster: vec![],
-            valid_for: Duration::from_secs(60),
+            valid_for: TimeSpan::from_secs(60),
             trains_every: None,
         }
     }
@@ -260,7 +261,7 @@ mod tests {
         fast.handle_reading(&RdmaReading::Bandwidth(RdmaBandwidth {
             peer: Ipv4Addr::new(10, 0, 0, 1),
             bytes: BUDGET,
-            took: Duration::from_millis(1),
+            took: TimeSpan::from_millis(1),
         }));
         let went = in_gaps(&mut fast, 50, is_bandwidth);
         assert!(!went.is_empty(), "it is known to be fast");

@@ -1,7 +1,5 @@
 //! What is told of works that are over: sums, one word for each communicator.
 
-use std::time::Duration;
-
 use reweave_common::collective::{
     MOST_PEERS, MOST_WORKS, Rank, RankPeer, RankWord, Works, add_peer, add_works,
 };
@@ -11,6 +9,7 @@ use reweave_common::units::Bytes;
 use crate::clock::Rate;
 use crate::names::{ALGORITHMS, KINDS, PROTOCOLS, name};
 use crate::works::{Done, DonePeer, Work};
+use reweave_common::time_span::TimeSpan;
 
 /// Whose they are, how many are missed, and what is over; and how long what was ticked off is.
 pub(crate) struct Account {
@@ -80,14 +79,14 @@ fn works_of(done: &Done) -> Works {
         protocol: name(PROTOCOLS, protocol).to_owned(),
         count: 1,
         bytes: Bytes::new(bytes),
-        took: Duration::from_nanos(done.took_ns.unwrap_or_default()),
+        took: TimeSpan::from_nanos(done.took_ns.unwrap_or_default()),
         timed: u64::from(done.took_ns.is_some()),
     }
 }
 
 fn peer_of(done: &DonePeer, rate: Rate) -> RankPeer {
     let [sent, received] = done.bytes.map(Bytes::new);
-    let [sending, receiving] = done.ticks.map(|ticks| Duration::from_nanos(rate.ns(ticks)));
+    let [sending, receiving] = done.ticks.map(|ticks| TimeSpan::from_nanos(rate.ns(ticks)));
     RankPeer {
         rank: done.rank,
         sent,

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
 
 use clap::Args;
 use reweave_agent::collectives::Listener;
@@ -12,6 +11,7 @@ use reweave_common::units::Rate;
 use serde_json::json;
 
 use super::{Form, Watched, out, table};
+use reweave_common::time_span::TimeSpan;
 
 #[derive(Debug, Args)]
 pub(crate) struct Collectives {
@@ -74,7 +74,7 @@ fn takes(works: &Works) -> String {
 
 fn peer_rows(reading: &RankReading) -> impl Iterator<Item = [String; 4]> {
     reading.peers.iter().map(|peer| {
-        let rate = |bytes| Rate::mean(bytes, reading.over.max(Duration::from_millis(1)));
+        let rate = |bytes| Rate::mean(bytes, *reading.over.max(TimeSpan::from_millis(1)));
         [
             rank(reading),
             peer.rank.to_string(),

@@ -71,7 +71,7 @@ fn listen(over: Duration) -> Result<(), AgentError> {
     let gate = SharedGate::default();
     if let Rhythm::Found(beat) = rhythm::hear(over, gate.clone())? {
         let period = beat.period;
-        return Err(AgentError::Training { period });
+        return Err(AgentError::Training { period: *period });
     }
     match gate.busiest() {
         Some(rate) => Err(AgentError::Carrying { rate }),

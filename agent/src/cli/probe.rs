@@ -59,11 +59,11 @@ fn respond(hosts: &[Ipv4Addr], port: u16, interrupt: &Interrupt) -> Result<(), A
 fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
     let between = Duration::from_secs(1) / asked.rate;
     ProbeList {
-        period: between * u32::from(asked.paths),
+        period: (between * u32::from(asked.paths)).into(),
         flows,
         most_rate: MOST_RATE,
         roster: vec![],
-        valid_for: asked.over_ms,
+        valid_for: asked.over_ms.into(),
         trains_every: None,
     }
 }

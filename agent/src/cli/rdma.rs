@@ -209,11 +209,11 @@ fn latency_row(it: &RdmaLatency) -> [String; 10] {
         it.transport.to_string(),
         it.sent.to_string(),
         it.lost.to_string(),
-        network(|times| times.median),
-        network(|times| times.least),
-        network(|times| times.p99),
-        network(|times| times.most),
-        or_dash(it.responder.map(|times| micros(times.median))),
+        network(|times| *times.median),
+        network(|times| *times.least),
+        network(|times| *times.p99),
+        network(|times| *times.most),
+        or_dash(it.responder.map(|times| micros(*times.median))),
         clock(it.stamps).to_owned(),
     ]
 }

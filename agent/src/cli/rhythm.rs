@@ -70,8 +70,8 @@ fn tell(beat: &Beat) {
     let ms = |it: Duration| format!("{:.1} ms", it.as_secs_f64() * 1e3);
     let mb = |bytes: u64| format!("{:.2} MB", bytes as f64 / 1e6);
     let row = [
-        ms(beat.period),
-        ms(beat.gap),
+        ms(*beat.period),
+        ms(*beat.gap),
         mb(beat.sent.count()),
         mb(beat.received.count()),
         or_dash(beat.shape.map(shape)),

@@ -106,10 +106,10 @@ fn ask_receiver(flow: &FlowKey) -> Option<Routers> {
     };
     let list = ProbeList {
         flows: vec![asking],
-        period: PATIENCE / 6,
+        period: (PATIENCE / 6).into(),
         most_rate: MOST_RATE,
         roster: vec![],
-        valid_for: PATIENCE,
+        valid_for: PATIENCE.into(),
         trains_every: None,
     };
     let mut engine = Engine::new(rand::random(), Duration::ZERO);

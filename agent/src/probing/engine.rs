@@ -118,7 +118,7 @@ impl Engine {
     /// Probes what is on the list, less what cannot be sent from here. Says what was wrong last.
     pub fn handle_list(&mut self, mut list: ProbeList) -> Result<(), ProbingError> {
         let roster = std::mem::take(&mut list.roster);
-        self.answers.handle_roster(roster, list.valid_for);
+        self.answers.handle_roster(roster, *list.valid_for);
         let answering = self.answer_now();
         let ports: BTreeSet<_> = list.flows.iter().map(|flow| flow.source.port()).collect();
         // Answers that wait at a port would be lost with it.

@@ -10,6 +10,7 @@ use reweave_agent::probing::{Engine, ProbeThread};
 use reweave_agent_core::latency::{MOST_RATE, WIRE_BYTES};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::probing::{PROBE_PORT, Part, ProbeList, Routers, Stamps, Tally};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 use serde_json::Value;
 
@@ -58,10 +59,10 @@ pub(crate) fn probe(from: usize, to: usize, port: u16) -> FlowKey {
 pub(crate) fn list(flows: impl IntoIterator<Item = FlowKey>, roster: &[Ipv4Addr]) -> ProbeList {
     ProbeList {
         flows: flows.into_iter().collect(),
-        period: Duration::from_millis(10),
+        period: TimeSpan::from_millis(10),
         most_rate: MOST_RATE,
         roster: roster.to_vec(),
-        valid_for: Duration::from_secs(60),
+        valid_for: TimeSpan::from_secs(60),
         trains_every: None,
     }
 }
@@ -182,7 +183,7 @@ fn without_a_fresh_list_probing_ends() {
     let _fabric = Fabric::new();
     let [near, _far] = [probing(0), answering(2)];
     let mut short = list([probe(0, 2, 7400)], &[]);
-    short.valid_for = Duration::from_millis(1500);
+    short.valid_for = TimeSpan::from_millis(1500);
     // It is kept fresh that long: the machine may stall for longer than it is valid.
     measured(&near, |tally| {
         near.handle_list(short.clone());
@@ -199,7 +200,7 @@ fn no_list_makes_an_agent_exceed_its_rate() {
     let _fabric = Fabric::new();
     let [near, _far] = [probing(0), answering(2)];
     let mut greedy = list((7400..7408).map(|port| probe(0, 2, port)), &[]);
-    greedy.period = Duration::ZERO;
+    greedy.period = TimeSpan::ZERO;
     greedy.most_rate = Rate::from_bits_per_s(176_000);
     near.handle_list(greedy);
     measured(&near, |tally| tally.answered >= 10);

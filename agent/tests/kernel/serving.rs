@@ -32,6 +32,7 @@ use crate::fabric::{
 use crate::probing::{list, probe};
 use crate::tests;
 use crate::traffic::{Session, Stream};
+use reweave_common::time_span::TimeSpan;
 
 tests! {
     a_host_and_a_leaf_serve_a_coordinator,
@@ -575,7 +576,7 @@ async fn probe_from(link: &Link, source: Ipv4Addr) {
     let mut flow = probe(0, 2, 7400);
     flow.source.set_ip(source);
     let list = ProbeList {
-        period: Duration::from_millis(100),
+        period: TimeSpan::from_millis(100),
         ..list([flow], &[])
     };
     let message = CoordinatorMessage::Probe(list);

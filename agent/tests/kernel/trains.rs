@@ -16,7 +16,8 @@ use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList};
 use reweave_common::rhythm::{Beat, Rhythm};
-use reweave_common::units::{Bytes, Rate};
+use reweave_common::time_span::TimeSpan;
+use reweave_common::units::{Bytes, Percent, Rate};
 
 use crate::commands::{agent, json_of};
 use crate::fabric::{Fabric, host, ip_in, kernel_counter, wait_for, within};
@@ -41,12 +42,12 @@ const FOREVER: Moment = Moment::from_micros(u64::MAX);
 /// A job that computes half of the time.
 fn training(next_gap: Moment) -> Rhythm {
     Rhythm::Found(Beat {
-        period: PERIOD,
-        gap: PERIOD / 2,
+        period: PERIOD.into(),
+        gap: (PERIOD / 2).into(),
         sent: Bytes::new(1),
         received: Bytes::ZERO,
         shape: None,
-        confidence_percent: 99,
+        confidence_percent: Percent::of(0.99),
         iterations: 20,
         since: Moment::default(),
         next_gap,
@@ -194,9 +195,9 @@ impl Hand {
     fn list(&self, valid_for: Duration) {
         let flows: [FlowKey; 2] = [probe(0, 2, 7400), probe(0, 2, 7401)];
         self.trains.handle_list(ProbeList {
-            valid_for,
+            valid_for: valid_for.into(),
             most_rate: Rate::from_bits_per_s(100_000_000),
-            trains_every: Some(Duration::from_secs(1)),
+            trains_every: Some(TimeSpan::from_secs(1)),
             ..list(flows, &[])
         });
     }

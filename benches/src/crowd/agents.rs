@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use reweave_agent::session::{Event, Uplink};
+use reweave_common::time_span::TimeSpan;
 use reweave_link::line::Certificate;
 use reweave_link::{Dialer, Role};
 use tokio::task::JoinSet;
@@ -64,7 +65,10 @@ fn home(host: usize) -> IpAddr {
 /// Reports every second, each at a time of its own, and at once when it is connected.
 async fn live(host: usize, hosts: usize, line: (Dialer, Certificate), counts: Arc<Counts>) {
     let mut uplink = Uplink::start(line.0, line.1);
-    let begin = Instant::now() + EVERY.mul_f64(host as f64 / hosts as f64);
+    let begin = Instant::now()
+        + TimeSpan::new(EVERY)
+            .scaled(host as f64 / hosts as f64)
+            .get();
     let mut ticks = interval_at(begin, EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut second = 0;

@@ -19,6 +19,7 @@ use crate::members::{Members, Operator};
 use crate::process::core_s;
 use crate::times::{Spread, now};
 use crate::web::Line;
+use reweave_common::time_span::TimeSpan;
 
 const STATUS: &str = "/api/v1/status";
 const QUESTIONS: usize = 400;
@@ -90,7 +91,7 @@ async fn token(operator: &mut Operator) -> String {
     let visit = Visit::random();
     let request = Request::Visit {
         token: visit.digest(),
-        lasting: Duration::from_hours(1),
+        lasting: TimeSpan::from_secs(3600),
     };
     let answer = operator.ask(&request).await;
     assert!(

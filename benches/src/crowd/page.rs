@@ -53,7 +53,7 @@ pub(crate) fn measure(agents: usize) {
         let visit = Visit::random();
         let asked = Request::Visit {
             token: visit.digest(),
-            lasting: LASTING,
+            lasting: LASTING.into(),
         };
         let Some(Response::MayVisit {
             http: Some(place), ..

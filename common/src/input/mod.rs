@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer, ValueDeserializer};
 
+use crate::time_span::TimeSpan;
 use crate::units::{Loss, Rate};
 
 mod wording;
@@ -153,7 +154,7 @@ impl<'t> Document<'t> {
     ) -> Result<Duration, InputError> {
         let seconds = value.get_ref() * unit.as_secs_f64();
         if (0.0..=most.as_secs_f64()).contains(&seconds) {
-            return Ok(Duration::from_secs_f64(seconds));
+            return Ok(TimeSpan::from_secs_f64(seconds).get());
         }
         let number = Number(*value.get_ref());
         let problem = format!("{number} is not a time between 0 and {most:?}");

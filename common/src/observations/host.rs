@@ -157,6 +157,7 @@ mod tests {
     use super::*;
     use crate::health::{Signal, SignalReading};
     use crate::rdma::RdmaBandwidth;
+    use crate::time_span::TimeSpan;
     use crate::units::Bytes;
 
     fn health(signals: usize) -> HostReading {
@@ -168,7 +169,7 @@ mod tests {
         };
         HostReading::Health(Health {
             place: Place::Interface("eth0".to_owned()),
-            over: Duration::ZERO,
+            over: TimeSpan::ZERO,
             signals: vec![signal; signals],
         })
     }
@@ -215,7 +216,7 @@ mod tests {
             HostReading::Rdma(Box::new(RdmaReading::Bandwidth(RdmaBandwidth {
                 peer: Ipv4Addr::new(10, 0, 0, 1),
                 bytes: Bytes::new(bytes),
-                took: Duration::from_millis(1),
+                took: TimeSpan::from_millis(1),
             })))
         };
         assert!(host.record(at(0), wrote(1)) && host.record(at(1), wrote(2)));

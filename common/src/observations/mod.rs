@@ -304,6 +304,7 @@ mod tests {
     use super::*;
     use crate::flow::Protocol;
     use crate::probing::Tally;
+    use crate::time_span::TimeSpan;
     use crate::units::{Bytes, Rate};
 
     fn flow(port: u16) -> FlowKey {
@@ -320,7 +321,7 @@ mod tests {
             flow: flow(port),
             bytes: Bytes::new(rate),
             rate: Some(Rate::from_bits_per_s(rate)),
-            rtt: Some(Duration::from_millis(1)),
+            rtt: Some(TimeSpan::from_millis(1)),
             retransmits: Some(0),
         })
     }

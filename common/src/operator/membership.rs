@@ -1,11 +1,11 @@
 //! Who may come in, who knocked in vain, and how the agents that came are fitted out.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::member::Member;
+use crate::time_span::TimeSpan;
 
 /// What the shell knows of an agent's session, and the agent of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct About {
     /// Of the protocol that is spoken with it.
     pub protocol: String,
     /// For how long its certificate is good.
-    pub good_for: Duration,
+    pub good_for: TimeSpan,
     /// By how much its clock is ahead of the coordinator's; absent until it told.
     pub skew_us: Option<i64>,
 }

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::circuit::{CircuitSet, OpticalName};
 use crate::member::{Digest, Member, Role};
 use crate::plan::Generation;
+use crate::time_span::TimeSpan;
 
 mod audit;
 mod discovered;
@@ -92,7 +92,7 @@ pub enum Request {
     Invite {
         member: Member,
         token: Digest,
-        lasting: Duration,
+        lasting: TimeSpan,
     },
     /// Shut this member out: its sessions end, and its certificates are worth nothing.
     Revoke {
@@ -109,7 +109,7 @@ pub enum Request {
     /// Whoever has the secret of this digest may ask in the name of whoever asks this, over HTTP.
     Visit {
         token: Digest,
-        lasting: Duration,
+        lasting: TimeSpan,
     },
     /// In whose name is asked.
     WhoAmI,

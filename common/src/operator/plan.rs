@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use crate::circuit::CircuitSet;
 use crate::course;
@@ -12,6 +11,7 @@ use crate::forwarding::{ForwardingTable, NextHop};
 use crate::ids::{LinkId, NodeId};
 use crate::plan::{self, Generation, LostBecause};
 use crate::snapshot;
+use crate::time_span::TimeSpan;
 use crate::units::Rate;
 use serde::{Deserialize, Serialize};
 
@@ -323,7 +323,7 @@ impl From<&plan::Iteration> for Iteration {
     }
 }
 
-fn millis(time: &Duration) -> f64 {
+fn millis(time: &TimeSpan) -> f64 {
     time.as_secs_f64() * 1e3
 }
 

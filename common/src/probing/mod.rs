@@ -5,11 +5,11 @@ mod times;
 mod window;
 
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::flow::FlowKey;
+use crate::time_span::TimeSpan;
 use crate::units::Rate;
 
 pub use summary::{Spread, Summary};
@@ -25,16 +25,16 @@ pub struct ProbeList {
     /// By these five fields probes are sent: each source port may take another path.
     pub flows: Vec<FlowKey>,
     /// Each flow is probed so often.
-    pub period: Duration,
+    pub period: TimeSpan,
     /// All probes together are no more than this, whatever that does to the period.
     pub most_rate: Rate,
     /// Who is answered; it stays in force when the list has run out.
     pub roster: Vec<Ipv4Addr>,
     /// Without a fresh list, probing ends then.
-    pub valid_for: Duration,
+    pub valid_for: TimeSpan,
     /// So often, while the wires rest, a train of packets measures the bandwidth of each flow's way;
     /// never, without. All trains together are no more than `most_rate`, too.
-    pub trains_every: Option<Duration>,
+    pub trains_every: Option<TimeSpan>,
 }
 
 /// What came of the probes of one flow whose fate was decided since the last reading.

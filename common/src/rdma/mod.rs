@@ -4,11 +4,11 @@ mod helper;
 
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::probing::Stamps;
+use crate::time_span::TimeSpan;
 use crate::units::{Bytes, Rate};
 
 pub use helper::{Answer, LONGEST_LINE, Request};
@@ -93,13 +93,13 @@ pub struct RdmaLatency {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
     #[serde(rename = "least_ns", with = "crate::nanos")]
-    pub least: Duration,
+    pub least: TimeSpan,
     #[serde(rename = "median_ns", with = "crate::nanos")]
-    pub median: Duration,
+    pub median: TimeSpan,
     #[serde(rename = "p99_ns", with = "crate::nanos")]
-    pub p99: Duration,
+    pub p99: TimeSpan,
     #[serde(rename = "most_ns", with = "crate::nanos")]
-    pub most: Duration,
+    pub most: TimeSpan,
 }
 
 /// Writes over a connection, from the first one's start until the last was acknowledged.
@@ -108,7 +108,7 @@ pub struct RdmaBandwidth {
     pub peer: Ipv4Addr,
     pub bytes: Bytes,
     #[serde(rename = "took_ns", with = "crate::nanos")]
-    pub took: Duration,
+    pub took: TimeSpan,
 }
 
 impl RdmaReading {
@@ -145,7 +145,7 @@ impl Gid {
 
 impl Times {
     /// None of nothing.
-    pub fn of(mut durations: Vec<Duration>) -> Option<Self> {
+    pub fn of(mut durations: Vec<TimeSpan>) -> Option<Self> {
         durations.sort_unstable();
         // The smallest that so many hundredths do not exceed.
         let rank = |percent: usize| (durations.len() * percent).div_ceil(100).max(1) - 1;
@@ -161,7 +161,7 @@ impl Times {
 
 impl RdmaBandwidth {
     pub fn rate(&self) -> Rate {
-        Rate::mean(self.bytes, self.took)
+        Rate::mean(self.bytes, *self.took)
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn micros(micros: impl IntoIterator<Item = u64>) -> Option<Times> {
-        let durations = micros.into_iter().map(Duration::from_micros);
+        let durations = micros.into_iter().map(TimeSpan::from_micros);
         Times::of(durations.collect())
     }
 

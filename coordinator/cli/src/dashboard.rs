@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use reweave_common::operator::{Request, Response};
+use reweave_common::time_span::TimeSpan;
 use reweave_link::pki::AUTHORITY_CERTIFICATE;
 use reweave_link::visit::Visit;
 
@@ -80,7 +80,7 @@ impl Link {
         let visit = Visit::random();
         let request = Request::Visit {
             token: visit.digest(),
-            lasting: Duration::from_secs(3600 * hours),
+            lasting: TimeSpan::from_secs(3600 * hours),
         };
         match coordinator.ask(&request)? {
             Response::MayVisit {

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 use std::slice;
-use std::time::Duration;
 
 use clap::Args;
 use reweave_common::member::{Member, UnknownRole};
@@ -13,6 +12,7 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::{Output, print};
+use reweave_common::time_span::TimeSpan;
 
 const USUAL_MINUTES: u64 = 10;
 const LONGEST_MINUTES: u64 = 15;
@@ -83,7 +83,7 @@ impl Token {
         let request = Request::Invite {
             member: member.clone(),
             token: token.digest(),
-            lasting: Duration::from_secs(60 * self.minutes),
+            lasting: TimeSpan::from_secs(60 * self.minutes),
         };
         match coordinator.ask(&request)? {
             Response::Invited { expires_in_ms } => Ok(Made {

@@ -4,12 +4,12 @@
 //! registered on just these hosts, or else after them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use reweave_common::ids::NodeId;
 use reweave_common::observations::{Aged, Recent};
 use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::snapshot::{Beating, FlowState, Snapshot};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 use reweave_planner::Together;
 use reweave_planner::causes::JobFacts;
@@ -157,10 +157,11 @@ impl Job {
     }
 
     /// By each of its hosts that has a beat, in so long.
-    fn exchanged(&self, known: Known<'_>, period: Duration) -> BTreeMap<NodeId, Bytes> {
+    fn exchanged(&self, known: Known<'_>, period: TimeSpan) -> BTreeMap<NodeId, Bytes> {
         let heard = self.hosts.iter();
         let heard = heard.filter_map(|&host| Some((host, beat(known, host)?.value)));
-        let in_period = |beat: Beat| beat.exchanged() as f64 * period.div_duration_f64(beat.period);
+        let in_period =
+            |beat: Beat| beat.exchanged() as f64 * period.div_duration_f64(*beat.period);
         heard
             .map(|(host, beat)| (host, Bytes::new(in_period(beat) as u64)))
             .collect()
@@ -206,7 +207,7 @@ impl Job {
         }
         let times = |bytes: Bytes| Bytes::new(bytes.count().saturating_mul(parts.into()));
         Beat {
-            period: beat.period.saturating_mul(parts),
+            period: beat.period.saturating_mul(parts).into(),
             sent: times(beat.sent),
             received: times(beat.received),
             iterations: beat.iterations / parts,
@@ -226,7 +227,7 @@ impl Job {
         let shares = ranks.collective_shares(&self.hosts)?;
         let period = self
             .beat(known)
-            .map_or(Duration::from_secs(1), |it| it.period);
+            .map_or(TimeSpan::from_secs(1), |it| it.period);
         let whole_ms = period.as_secs_f64() * 1e3;
         let halves = |share: f64| ((1.0 - share) * whole_ms, share * whole_ms);
         Some(shares.into_iter().map(halves).unzip())
@@ -269,7 +270,7 @@ fn is_its_own(known: Known<'_>, host: NodeId, beat: Beat) -> bool {
     }
     let observed = known.ingest.observations().node(host).into_iter();
     let carried = observed.flat_map(|it| it.flows.values().filter_map(Recent::carried));
-    let carried: u64 = carried.map(Rate::bits_per_s).sum();
-    let told = Rate::mean(beat.sent, beat.period).bits_per_s();
-    told as f64 <= MOST_OF_ITS_OWN * carried as f64
+    let carried: Rate = carried.sum();
+    let told = Rate::mean(beat.sent, *beat.period).bits_per_s();
+    told as f64 <= MOST_OF_ITS_OWN * carried.bits_per_s() as f64
 }

@@ -9,6 +9,7 @@ use reweave_common::collective::{RankPeer, RankReading};
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::observations::Aged;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
 use crate::ingest::Ingest;
@@ -29,7 +30,7 @@ pub struct ToldPair {
 pub(crate) struct Work {
     pub(crate) name: String,
     /// How long one takes.
-    pub(crate) took: Option<Duration>,
+    pub(crate) took: Option<TimeSpan>,
     pub(crate) sendings: Vec<Sending>,
 }
 
@@ -140,9 +141,9 @@ impl<'a> Ranks<'a> {
 }
 
 /// How much of the time, and with how many bytes where that is not known.
-fn in_collectives(communicator: &Communicator<'_>) -> (Duration, u64) {
+fn in_collectives(communicator: &Communicator<'_>) -> (TimeSpan, u64) {
     let works = communicator.values().flat_map(|(_, told)| &told.works);
-    works.fold((Duration::ZERO, 0), |(took, bytes), it| {
+    works.fold((TimeSpan::ZERO, 0), |(took, bytes), it| {
         let bytes = it.bytes.count().saturating_add(bytes);
         (took.saturating_add(it.took), bytes)
     })
@@ -150,8 +151,8 @@ fn in_collectives(communicator: &Communicator<'_>) -> (Duration, u64) {
 
 /// By kind, algorithm and protocol that of which one takes longest; where no time is known, that of most
 /// bytes.
-fn slowest_kind(communicator: &Communicator<'_>) -> Option<(String, Option<Duration>)> {
-    let mut kinds: BTreeMap<[&str; 3], (Duration, u64, u64)> = BTreeMap::new();
+fn slowest_kind(communicator: &Communicator<'_>) -> Option<(String, Option<TimeSpan>)> {
+    let mut kinds: BTreeMap<[&str; 3], (TimeSpan, u64, u64)> = BTreeMap::new();
     for works in communicator.values().flat_map(|(_, told)| &told.works) {
         let kind = [&works.kind, &works.algorithm, &works.protocol].map(|it| &it[..]);
         let (took, timed, bytes) = kinds.entry(kind).or_default();
@@ -159,7 +160,7 @@ fn slowest_kind(communicator: &Communicator<'_>) -> Option<(String, Option<Durat
         *timed = timed.saturating_add(works.timed);
         *bytes = bytes.saturating_add(works.bytes.count());
     }
-    let one = |took: Duration, timed: u64| (timed > 0).then(|| took.div_f64(timed as f64));
+    let one = |took: TimeSpan, timed: u64| (timed > 0).then(|| took.scaled(1.0 / timed as f64));
     let kinds = kinds.into_iter();
     let kinds = kinds.map(|(kind, (took, timed, bytes))| (one(took, timed), bytes, kind));
     let (took, _, kind) = kinds.max()?;
@@ -169,7 +170,7 @@ fn slowest_kind(communicator: &Communicator<'_>) -> Option<(String, Option<Durat
 
 /// Between ranks on different hosts, by whoever of the two tells more.
 fn sendings(communicator: &Communicator<'_>) -> Vec<Sending> {
-    let mut most: BTreeMap<[u32; 2], (u64, Duration, Duration)> = BTreeMap::new();
+    let mut most: BTreeMap<[u32; 2], (u64, TimeSpan, TimeSpan)> = BTreeMap::new();
     for (&rank, (_, told)) in communicator {
         for peer in &told.peers {
             let ways = [
@@ -183,7 +184,7 @@ fn sendings(communicator: &Communicator<'_>) -> Vec<Sending> {
         }
     }
     let host = |rank| communicator.get(&rank).map(|(host, _)| *host);
-    let sending = |(ranks, (bytes, sending, over)): ([u32; 2], (u64, Duration, Duration))| {
+    let sending = |(ranks, (bytes, sending, over)): ([u32; 2], (u64, TimeSpan, TimeSpan))| {
         let hosts = [host(ranks[0])?, host(ranks[1])?];
         let while_sending = if sending.is_zero() { over } else { sending };
         let rate = Rate::from_bits_per_s(bits_per_s(bytes, while_sending));
@@ -231,15 +232,15 @@ fn ways(rank: u32, peer: &RankPeer, reading: &RankReading) -> [((u32, u32), u64)
     ]
 }
 
-fn bits_per_s(bytes: u64, over: Duration) -> u64 {
+fn bits_per_s(bytes: u64, over: TimeSpan) -> u64 {
     // A float that is too large becomes the largest number.
     (bytes as f64 * 8.0 / over.as_secs_f64().max(f64::MIN_POSITIVE)) as u64
 }
 
 /// None where the library does not tell how long collectives take.
 fn share(reading: &RankReading) -> Option<f64> {
-    let timed: u64 = reading.works.iter().map(|it| it.timed).sum();
+    let is_timed = reading.works.iter().any(|it| it.timed > 0);
     let took: f64 = reading.works.iter().map(|it| it.took.as_secs_f64()).sum();
     let seconds = reading.over.as_secs_f64();
-    (timed > 0 && seconds > 0.0).then(|| (took / seconds).min(1.0))
+    (is_timed && seconds > 0.0).then(|| (took / seconds).min(1.0))
 }

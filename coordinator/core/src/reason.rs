@@ -1,7 +1,5 @@
 //! Why a plan is not carried out, or is taken back.
 
-use std::time::Duration;
-
 use reweave_check::Unsound;
 use reweave_common::circuit::NotSwitched;
 use reweave_common::claims::Claim;
@@ -10,6 +8,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::instruction::Refusal;
 use reweave_common::plan::Generation;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 use serde::{Deserialize, Serialize};
 
@@ -124,8 +123,8 @@ pub enum Reason {
     /// Iterations of a job take longer.
     Delayed {
         job: String,
-        before: Duration,
-        after: Duration,
+        before: TimeSpan,
+        after: TimeSpan,
     },
     /// It was there before the plan, and there are no readings of it afterwards.
     Vanished {
@@ -137,7 +136,7 @@ pub enum Reason {
     },
 }
 
-fn delayed(job: &str, times: [&Duration; 2]) -> String {
+fn delayed(job: &str, times: [&TimeSpan; 2]) -> String {
     let [before, after] = times.map(|it| it.as_secs_f64() * 1e3);
     format!("an iteration of the job on {job} took {before:.1} ms, and takes {after:.1} ms")
 }

@@ -1,10 +1,10 @@
 //! How long an all-reduce takes, by how many ranks do it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use reweave_common::collective::RankReading;
 use reweave_common::ids::NodeId;
+use reweave_common::time_span::TimeSpan;
 
 use crate::groups::is_whole;
 use crate::ranks::{Communicator, Ranks};
@@ -65,7 +65,7 @@ fn reduced(communicator: &Communicator<'_>) -> Option<Reduced> {
 /// How long one takes, and how much it reduces; none where the library does not tell.
 fn one(told: &RankReading) -> Option<(f64, f64)> {
     let works = told.works.iter().filter(|it| it.kind == KIND);
-    let (mut took, mut timed, mut bytes, mut count) = (Duration::ZERO, 0, 0, 0);
+    let (mut took, mut timed, mut bytes, mut count) = (TimeSpan::ZERO, 0, 0, 0);
     for it in works {
         took = took.saturating_add(it.took);
         timed = it.timed.saturating_add(timed);

@@ -139,11 +139,11 @@ impl Resting {
 /// told to send, and counters of links on its way have it already.
 fn sends_past_the_kernel(picture: &Picture<'_>, flows: &[FlowState], host: NodeId) -> bool {
     let own = flows.iter().filter(|state| state.from == host);
-    let seen: u64 = own.map(|state| state.rate_range[1].bits_per_s()).sum();
+    let seen: Rate = own.map(|state| state.rate_range[1]).sum();
     let links = picture.fabric().links_of(host).iter();
     let loads = links.filter_map(|&link| picture.load(Hop { from: host, link }));
-    let sent: u64 = loads.map(Rate::bits_per_s).sum();
-    let unseen = Rate::from_bits_per_s(sent.saturating_sub(seen));
+    let sent: Rate = loads.sum();
+    let unseen = Rate::from_bits_per_s(sent.bits_per_s().saturating_sub(seen.bits_per_s()));
     picture.known.is_elephant(unseen)
 }
 

@@ -1,12 +1,14 @@
 //! By how much the counters of interfaces have grown lately: one reading is over before anybody looks.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::Saturating;
 use std::time::Duration;
 
 use reweave_common::health::{Health, Place, Signal, SignalReading};
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading, Sample};
+use reweave_common::time_span::TimeSpan;
 
 use crate::shares::Shares;
 
@@ -18,17 +20,17 @@ pub(crate) struct Trends {
 /// What one interface counted over a while.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    pub(crate) over: Duration,
+    pub(crate) over: TimeSpan,
     pub(crate) frame_errors: Part,
     pub(crate) corrected_bits: Part,
-    pub(crate) link_downs: u64,
+    pub(crate) link_downs: Saturating<u64>,
     /// Of the priority that stood still longest.
-    pub(crate) paused: Duration,
-    pub(crate) pause_storms: u64,
-    pub(crate) oversized: u64,
-    pub(crate) send_drops: u64,
+    pub(crate) paused: TimeSpan,
+    pub(crate) pause_storms: Saturating<u64>,
+    pub(crate) oversized: Saturating<u64>,
+    pub(crate) send_drops: Saturating<u64>,
     /// By a queue that was full.
-    pub(crate) queue_drops: u64,
+    pub(crate) queue_drops: Saturating<u64>,
 }
 
 /// So many of so many.
@@ -40,7 +42,7 @@ pub(crate) struct Part {
 
 /// What tells one reading of an interface from the next: how long after the one before it was taken, to the
 /// nanosecond, and how far all counters have come.
-type Taken = (Duration, u64);
+type Taken = (TimeSpan, u64);
 
 fn taken(health: &Health) -> Taken {
     let totals = health.signals.iter().map(|it| it.total);
@@ -153,7 +155,7 @@ impl Counting {
         self.current.over += health.over;
         let signals = health.signals.iter();
         let paused = signals.clone().filter_map(paused).max();
-        self.current.paused += Duration::from_micros(paused.unwrap_or(0));
+        self.current.paused += TimeSpan::from_micros(paused.unwrap_or(0));
         signals.for_each(|reading| self.current.note(reading));
     }
 }
@@ -230,7 +232,7 @@ mod tests {
         };
         let health = Health {
             place: Place::Interface("eth0".to_owned()),
-            over: Duration::from_secs(1),
+            over: TimeSpan::from_secs(1),
             signals: vec![reading],
         };
         let readings = vec![Reading::Host(HostReading::Health(health))];
@@ -245,7 +247,7 @@ mod tests {
     fn a_flap_is_known_for_a_minute_or_two() {
         let mut trends = Trends::default();
         hear(&mut trends, 0, Signal::LinkDowns, 1);
-        let downs = |trends: &Trends| trends.lately(node(), "eth0").unwrap().link_downs;
+        let downs = |trends: &Trends| trends.lately(node(), "eth0").unwrap().link_downs.0;
         for at_s in 1..60 {
             hear(&mut trends, at_s, Signal::LinkDowns, 0);
             assert_eq!(downs(&trends), 1, "{at_s}");
@@ -263,7 +265,7 @@ mod tests {
         let mut trends = Trends::default();
         (0..5).for_each(|_| hear(&mut trends, 0, Signal::LinkDowns, 1));
         hear(&mut trends, 1, Signal::LinkDowns, 1);
-        assert_eq!(trends.lately(node(), "eth0").unwrap().link_downs, 2);
+        assert_eq!(trends.lately(node(), "eth0").unwrap().link_downs.0, 2);
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //! after, never by hope.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::FlowChange;
 use reweave_common::plan::Plan;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct Verdict {
 pub(crate) struct After {
     pub(crate) rates: BTreeMap<FlowKey, Spread>,
     /// How long iterations take, in the order of what was promised of them.
-    pub(crate) periods: Vec<Option<Duration>>,
+    pub(crate) periods: Vec<Option<TimeSpan>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,11 +52,11 @@ pub struct Judged {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JudgedIteration {
     pub job: String,
-    pub before: Duration,
+    pub before: TimeSpan,
     /// Least and most of what was predicted.
-    pub predicted: [Duration; 2],
+    pub predicted: [TimeSpan; 2],
     /// None where no beat was heard in time.
-    pub after: Option<Duration>,
+    pub after: Option<TimeSpan>,
 }
 
 /// The flows a plan is made for: those that it moves, and those that it is to speed up or slow down. One that moves
@@ -94,7 +94,7 @@ pub(crate) fn judge(plan: &Plan, before: &[Before], after: &After, policy: &Poli
     }
 }
 
-fn judge_iterations(plan: &Plan, periods: &[Option<Duration>]) -> Vec<JudgedIteration> {
+fn judge_iterations(plan: &Plan, periods: &[Option<TimeSpan>]) -> Vec<JudgedIteration> {
     let promised = plan.iterations.iter().zip(periods);
     let judged = promised.map(|(promised, &after)| JudgedIteration {
         job: promised.job.clone(),
@@ -110,7 +110,7 @@ fn delayed(iterations: &[JudgedIteration], policy: &Policy) -> impl Iterator<Ite
     iterations.iter().filter_map(|it| {
         let after = it.after?;
         let [_, high] = it.predicted;
-        let longest = it.before.max(high).mul_f64(1.0 + policy.tolerance);
+        let longest = it.before.max(high).scaled(1.0 + policy.tolerance);
         (after > longest).then(|| Reason::Delayed {
             job: it.job.clone(),
             before: it.before,

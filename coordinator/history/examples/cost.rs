@@ -18,6 +18,7 @@ use reweave_common::ids::LinkId;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{Part, ProbeReading, Tally};
 use reweave_common::sample::{Counters, FlowReading};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 use reweave_history::{Chronicle, Entry, Far, Probed, Rules};
 
@@ -187,7 +188,7 @@ fn reading(agent: u64, port: u64, second: u64, dice: &mut Dice) -> FlowReading {
         flow: flow(agent, port, port),
         bytes: Bytes::new(second * 6_000_000_000 + dice.below(1 << 28)),
         rate: Some(rate(dice)),
-        rtt: Some(Duration::from_nanos(8_000 + dice.below(4_000))),
+        rtt: Some(TimeSpan::from_nanos(8_000 + dice.below(4_000))),
         retransmits: Some(0),
     }
 }

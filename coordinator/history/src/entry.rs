@@ -125,7 +125,10 @@ impl Entry {
         reading: &FlowReading,
     ) -> Self {
         Self::of_flow(Kind::Flows, node, reading.flow)
-            .gauges([reading.rate.map(Rate::bits_per_s), reading.rtt.map(nanos)])
+            .gauges([
+                reading.rate.map(Rate::bits_per_s),
+                reading.rtt.map(|rtt| nanos(*rtt)),
+            ])
             .counters([Some(reading.bytes.count()), reading.retransmits])
             .texts([to.cloned(), hops])
     }
@@ -179,9 +182,9 @@ impl Entry {
 
     pub fn rhythm(node: &str, beat: &Beat) -> Self {
         Self::new(Kind::Rhythms, &[&node]).gauges([
-            Some(nanos(beat.period)),
-            Some(nanos(beat.gap)),
-            Some(beat.confidence_percent.into()),
+            Some(nanos(*beat.period)),
+            Some(nanos(*beat.gap)),
+            Some(beat.confidence_percent.get().into()),
         ])
     }
 

@@ -10,6 +10,7 @@
 
 mod change;
 mod effect;
+mod exact;
 mod introduction;
 mod journal;
 mod memory;
@@ -23,6 +24,7 @@ mod tests;
 
 pub use change::{Change, ChangeRefused, Member, Members, NoPlace, Welcome};
 pub use effect::{Applied, Effect, LostLog, NotLeading, ReadId, RequestId, Standing, StartError};
+pub use exact::decode_exact;
 pub use introduction::{Answer, Beginning, Newcomer};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
 pub use replica::{Founding, Proposal, Replica, Status};

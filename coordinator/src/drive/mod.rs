@@ -21,6 +21,7 @@ use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{Command, Effect, Input, NoEntry, Office, Pass, Policy, State};
+use reweave_replica::decode_exact;
 use reweave_replica::{MemberId, ReadId, RequestId, Saved, Standing};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -264,7 +265,7 @@ impl Drive {
     }
 
     fn apply(&mut self, index: u64, payload: &[u8]) -> Result<(), CoordinatorError> {
-        let command: Command = postcard::from_bytes(payload)
+        let command: Command = decode_exact(payload)
             .map_err(|source| CoordinatorError::UnknownCommand { index, source })?;
         if let Some(traces) = &self.traces {
             traces.hear_decided(&command, self.office.leads());
@@ -531,6 +532,6 @@ pub(crate) fn saved_state(saved: &Saved, folder: &Path) -> Result<State, Coordin
 pub(crate) fn decode_state(state: &[u8]) -> Result<State, postcard::Error> {
     match state {
         [] => Ok(State::default()),
-        state => postcard::from_bytes(state),
+        state => decode_exact(state),
     }
 }

@@ -13,6 +13,7 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_common::probing::{PROBE_PORT, Part, ProbeReading, Tally};
 use reweave_common::sample::{HostReading, Interface, Reading, Sample};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 use reweave_core::Input;
 use reweave_history::{Kind, Past, Question, Resolution, Rules, Window};
@@ -240,15 +241,15 @@ fn rank_of_two(rank: u32) -> RankReading {
             ranks: 2,
             rank,
         },
-        over: Duration::from_secs(10),
+        over: TimeSpan::from_secs(10),
         missed: 0,
         works: vec![],
         peers: vec![RankPeer {
             rank: 1 - rank,
             sent: bytes(0),
             received: bytes(1),
-            sending: Duration::ZERO,
-            receiving: Duration::ZERO,
+            sending: TimeSpan::ZERO,
+            receiving: TimeSpan::ZERO,
         }],
     }
 }

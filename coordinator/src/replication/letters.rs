@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use reweave_common::member::{Admission, Member};
 use reweave_link::{Channel, LinkError, Session};
 use reweave_proto::message::PeerPart;
+use reweave_replica::decode_exact;
 use reweave_replica::{Answer, FolderId, Kind, Message};
 use serde::{Deserialize, Serialize};
 
@@ -99,9 +100,7 @@ impl Joiner {
             return Ok(None);
         }
         let bytes = std::mem::take(&mut self.bytes);
-        postcard::from_bytes(&bytes)
-            .map(Some)
-            .map_err(|_| BadLetter)
+        decode_exact(&bytes).map(Some).map_err(|_| BadLetter)
     }
 
     /// The next one that comes in parts.

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
 use reweave_common::lock::lock;
+use reweave_common::time_span::TimeSpan;
 use reweave_link::{Identity, LinkError, Role, Session, connect};
 use reweave_proto::spoken::came_with;
 use reweave_replica::{FolderId, Member, MemberId, Message};
@@ -26,7 +27,7 @@ const OUTBOX: usize = 256;
 /// Clocks drift slowly, and are set rarely.
 const HERE_EVERY: Duration = Duration::from_secs(10);
 /// From one attempt to reach a peer to the next, and up to twice that.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: TimeSpan = TimeSpan::from_millis(100);
 
 /// Where messages to others are left.
 #[derive(Debug, Clone, Default)]
@@ -194,7 +195,7 @@ impl Keeper {
             }
             reachable = false;
             self.replication.put(Task::Unreachable(self.id));
-            sleep(PAUSE.mul_f64(1.0 + rand::random::<f64>())).await;
+            sleep(PAUSE.scaled(1.0 + rand::random::<f64>()).get()).await;
         }
     }
 

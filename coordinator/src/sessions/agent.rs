@@ -161,7 +161,7 @@ impl Agent<'_> {
         let about = About {
             build: session.build().to_owned(),
             protocol: session.version().to_string(),
-            good_for: good_for.unwrap_or_default(),
+            good_for: good_for.unwrap_or_default().into(),
             skew_us,
         };
         let from = self.from;

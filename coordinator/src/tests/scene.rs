@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use reweave_common::fabric::{Fabric, Port};
 use reweave_common::flow::{FlowKey, Protocol};
@@ -15,8 +14,10 @@ use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 use reweave_core::{Command, Policy};
+use reweave_replica::decode_exact;
 use reweave_replica::{Founding, Member as Voter, MemberId, Proposal, Saved};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -95,7 +96,7 @@ impl Scene {
         let entries = self.opened().saved.entries.into_iter();
         let proposals = entries.filter_map(|entry| Proposal::of(&entry));
         proposals
-            .map(|proposal| postcard::from_bytes(&proposal.payload).unwrap())
+            .map(|proposal| decode_exact(&proposal.payload).unwrap())
             .collect()
     }
 
@@ -275,7 +276,7 @@ impl Scene {
                 flow,
                 bytes: Bytes::new(1 << 30),
                 rate: Some(Rate::from_bits_per_s(99_000_000)),
-                rtt: Some(Duration::from_millis(1)),
+                rtt: Some(TimeSpan::from_millis(1)),
                 retransmits: Some(0),
             }),
             Reading::Path(TracedPath {

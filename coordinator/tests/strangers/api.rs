@@ -17,7 +17,14 @@ async fn visit(house: &House, who: &Identity, lasting: Duration) -> (String, Res
     let visit = Visit::random();
     let session = soon(house.connect(who)).await.unwrap();
     let token = visit.digest();
-    let answer = ask(&session, &Request::Visit { token, lasting }).await;
+    let answer = ask(
+        &session,
+        &Request::Visit {
+            token,
+            lasting: lasting.into(),
+        },
+    )
+    .await;
     (format!("Authorization: Bearer {visit}\r\n"), answer)
 }
 

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::http::is_ready;
+use reweave_common::time_span::TimeSpan;
 
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 /// Far more than anything here takes; only a test that hangs meets it.
@@ -159,7 +160,7 @@ impl House {
         let request = Request::Invite {
             member: member.clone(),
             token: token.digest(),
-            lasting: Duration::from_mins(10),
+            lasting: TimeSpan::from_secs(600),
         };
         let answer = ask(&self.operator().await, &request).await;
         assert!(matches!(answer, Response::Invited { .. }), "{answer:?}");

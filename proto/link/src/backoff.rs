@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use reweave_common::time_span::TimeSpan;
+
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
 
@@ -17,9 +19,8 @@ impl Backoff {
     pub fn next_delay(&mut self, dice: f64) -> Duration {
         let doubled = FIRST.saturating_mul(2_u32.saturating_pow(self.tries));
         self.tries = self.tries.saturating_add(1);
-        doubled
-            .min(LONGEST)
-            .mul_f64(0.5 + dice.clamp(0.0, 1.0) / 2.0)
+        let share = 0.5 + dice.clamp(0.0, 1.0) / 2.0;
+        TimeSpan::new(doubled.min(LONGEST)).scaled(share).get()
     }
 
     /// All is well again.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reweave_common::lock::lock;
+use reweave_common::time_span::TimeSpan;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
@@ -75,7 +76,7 @@ impl Pace {
         let mut bucket = lock(&self.0);
         bucket.fill();
         let owed = (-bucket.left).max(0.0);
-        Duration::from_secs_f64(owed / bucket.per_s)
+        TimeSpan::from_secs_f64(owed / bucket.per_s).get()
     }
 }
 

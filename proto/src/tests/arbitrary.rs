@@ -10,7 +10,6 @@ mod status;
 mod traces;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::option;
@@ -31,7 +30,8 @@ use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
     Counters, FlowReading, Interface, PinRule, Reading, Sample, TracedPath,
 };
-use reweave_common::units::{Bytes, Rate};
+use reweave_common::time_span::TimeSpan;
+use reweave_common::units::{Bytes, Percent, Rate};
 
 pub(super) use driver::{driver_message, driver_order};
 use findings::{finding, imbalance, not_seen};
@@ -74,8 +74,12 @@ pub(super) fn bytes() -> impl Strategy<Value = Bytes> {
     any::<u64>().prop_map(Bytes::new)
 }
 
-pub(super) fn duration() -> impl Strategy<Value = Duration> {
-    any::<u64>().prop_map(Duration::from_nanos)
+pub(super) fn time_span() -> impl Strategy<Value = TimeSpan> {
+    any::<u64>().prop_map(TimeSpan::from_nanos)
+}
+
+pub(super) fn percent() -> impl Strategy<Value = Percent> {
+    (0..=100_u8).prop_map(|percent| Percent::new(percent).unwrap())
 }
 
 fn addresses() -> impl Strategy<Value = Vec<Ipv4Addr>> {
@@ -152,7 +156,7 @@ fn flow_reading() -> impl Strategy<Value = FlowReading> {
         flow(),
         bytes(),
         option::of(rate()),
-        option::of(duration()),
+        option::of(time_span()),
         any::<Option<u64>>(),
     );
     parts.prop_map(|(flow, bytes, rate, rtt, retransmits)| FlowReading {

@@ -110,7 +110,9 @@ fn the_emptiest_readings_stay_within_their_bound() {
         HostReading::Nic(Box::default()),
         HostReading::Machine(Machine::default()),
         HostReading::Neighbour(Box::default()),
-        HostReading::Rhythm(Rhythm::None { watched }),
+        HostReading::Rhythm(Rhythm::None {
+            watched: watched.into(),
+        }),
         HostReading::Lack(Lack::default()),
     ];
     for empty in hosts.map(Reading::Host).into_iter().chain([interface]) {

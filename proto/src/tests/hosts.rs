@@ -17,7 +17,7 @@ use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Spare};
 use reweave_common::traffic::{PeerTraffic, Traffic, TrafficSource, Volume};
 
-use super::arbitrary::{MANY, bytes, duration, rate, text};
+use super::arbitrary::{MANY, bytes, percent, rate, text, time_span};
 use super::{ranks, rdma};
 
 pub(super) fn host_reading() -> impl Strategy<Value = HostReading> {
@@ -64,7 +64,7 @@ fn health() -> impl Strategy<Value = Health> {
         grown,
         of,
     });
-    let parts = (place, duration(), vec(reading, 0..MANY));
+    let parts = (place, time_span(), vec(reading, 0..MANY));
     parts.prop_map(|(place, over, signals)| Health {
         place,
         over,
@@ -145,8 +145,8 @@ fn rhythm() -> impl Strategy<Value = Rhythm> {
         Just(Shape::AllToAll),
         Just(Shape::Pipeline),
     ];
-    let times = (duration(), duration(), moment(), moment());
-    let counts = (bytes(), bytes(), any::<(u8, u32)>());
+    let times = (time_span(), time_span(), moment(), moment());
+    let counts = (bytes(), bytes(), (percent(), any::<u32>()));
     let beat = (times, counts, option::of(shape)).prop_map(|(times, counts, shape)| Beat {
         period: times.0,
         gap: times.1,
@@ -159,8 +159,8 @@ fn rhythm() -> impl Strategy<Value = Rhythm> {
         shape,
     });
     prop_oneof![
-        duration().prop_map(|watched| Rhythm::Unknown { watched }),
-        duration().prop_map(|watched| Rhythm::None { watched }),
+        time_span().prop_map(|watched| Rhythm::Unknown { watched }),
+        time_span().prop_map(|watched| Rhythm::None { watched }),
         beat.prop_map(Rhythm::Found),
     ]
 }

@@ -12,6 +12,7 @@ use reweave_common::plan::{
     Alternative, Generation, Iteration, LostBecause, Move, Pin, Plan, Prediction, Report,
 };
 use reweave_common::snapshot::Hop;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 use serde_json::json;
 
@@ -97,10 +98,10 @@ fn plan(fabric: &Fabric) -> Plan {
         iterations: vec![Iteration {
             job: "h0 and h1".to_owned(),
             exchanged: BTreeMap::new(),
-            before: Duration::from_millis(240),
-            after: Duration::from_millis(140),
-            low: Duration::from_millis(130),
-            high: Duration::from_millis(150),
+            before: TimeSpan::from_millis(240),
+            after: TimeSpan::from_millis(140),
+            low: TimeSpan::from_millis(130),
+            high: TimeSpan::from_millis(150),
         }],
         report: Report {
             findings: vec![finding(fabric)],

@@ -1,7 +1,6 @@
 //! Any values of what tells who belongs to a cluster.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -11,6 +10,7 @@ use reweave_common::operator::{
     CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation,
     RefusedPeer, Request, Response,
 };
+use reweave_common::time_span::TimeSpan;
 
 use super::arbitrary::{MANY, text};
 use crate::message::Seat;
@@ -25,7 +25,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
     let invite = (member(), digest, any::<u32>()).prop_map(|(member, token, ms)| Request::Invite {
         member,
         token,
-        lasting: Duration::from_millis(ms.into()),
+        lasting: TimeSpan::from_millis(ms.into()),
     });
     let renew = vec(any::<u8>(), 0..MANY).prop_map(|request| Request::Renew { request });
     let revoke = member().prop_map(|member| Request::Revoke { member });

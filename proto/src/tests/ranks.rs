@@ -4,12 +4,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use reweave_common::collective::{Rank, RankPeer, RankReading, Works};
 
-use super::arbitrary::{MANY, bytes, duration, text};
+use super::arbitrary::{MANY, bytes, text, time_span};
 
 pub(super) fn reading() -> impl Strategy<Value = RankReading> {
     let all = (
         rank(),
-        duration(),
+        time_span(),
         any::<u64>(),
         vec(works(), 0..MANY),
         vec(peer(), 0..MANY),
@@ -37,7 +37,7 @@ fn rank() -> impl Strategy<Value = Rank> {
 
 fn works() -> impl Strategy<Value = Works> {
     let names = (text(), text(), text());
-    (names, any::<[u64; 2]>(), bytes(), duration()).prop_map(
+    (names, any::<[u64; 2]>(), bytes(), time_span()).prop_map(
         |((kind, algorithm, protocol), [count, timed], bytes, took)| Works {
             kind,
             algorithm,
@@ -51,7 +51,7 @@ fn works() -> impl Strategy<Value = Works> {
 }
 
 fn peer() -> impl Strategy<Value = RankPeer> {
-    (any::<u32>(), [bytes(), bytes()], duration(), duration()).prop_map(
+    (any::<u32>(), [bytes(), bytes()], time_span(), time_span()).prop_map(
         |(rank, bytes, sending, receiving)| {
             let [sent, received] = bytes;
             RankPeer {

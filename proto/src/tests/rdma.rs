@@ -12,7 +12,7 @@ use reweave_common::rdma::{
 };
 use reweave_common::traffic::{PortTraffic, PortVolume};
 
-use super::arbitrary::{MANY, bytes, duration, rate, text};
+use super::arbitrary::{MANY, bytes, rate, text, time_span};
 
 pub(super) fn port() -> impl Strategy<Value = RdmaPort> {
     let layer = prop_oneof![Just(LinkLayer::Infiniband), Just(LinkLayer::Ethernet)];
@@ -60,7 +60,7 @@ pub(super) fn reading() -> impl Strategy<Value = RdmaReading> {
                 stamps,
             },
         );
-    let bandwidth = (any::<Ipv4Addr>(), bytes(), duration());
+    let bandwidth = (any::<Ipv4Addr>(), bytes(), time_span());
     let bandwidth = bandwidth.prop_map(|(peer, bytes, took)| RdmaBandwidth { peer, bytes, took });
     prop_oneof![
         latency.prop_map(RdmaReading::Latency),
@@ -125,7 +125,7 @@ fn gid() -> impl Strategy<Value = Gid> {
 }
 
 fn times() -> impl Strategy<Value = Times> {
-    let parts = (duration(), duration(), duration(), duration());
+    let parts = (time_span(), time_span(), time_span(), time_span());
     parts.prop_map(|(least, median, p99, most)| Times {
         least,
         median,

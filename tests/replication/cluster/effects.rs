@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reweave_core::Command;
+use reweave_replica::decode_exact;
 use reweave_replica::{
     Applied, Batch, Effect, Kind, MemberId, Message, ReadId, RequestId, Standing,
 };
@@ -98,7 +99,7 @@ impl Cluster {
     }
 
     fn apply(&mut self, id: u64, applied: &Applied) {
-        let payload = postcard::from_bytes(&applied.payload).expect("somebody here wrote it");
+        let payload = decode_exact(&applied.payload).expect("somebody here wrote it");
         let (index, request) = (applied.index, applied.request);
         let running = self.running(id);
         match &payload {

@@ -67,7 +67,7 @@ impl HealthBook {
         let counted = signals.iter().filter(|(_, (total, _))| *total > 0);
         let health = Health {
             place: counts.place.clone(),
-            over: last.map_or_else(Default::default, |last| now.since(last.at)),
+            over: last.map_or_else(Default::default, |last| now.since(last.at).into()),
             signals: counted.map(reading).collect(),
         };
         self.last.insert(counts.place.clone(), next);

@@ -1,9 +1,8 @@
 //! All that is known of counters, by the names and values of real NICs.
 
-use std::time::Duration;
-
 use super::texts::named_numbers;
 use super::*;
+use reweave_common::time_span::TimeSpan;
 
 /// All that points at a fault, by the names of drivers and kernels.
 const TABLE: [(Origin, &str, Signal); 24] = [
@@ -105,7 +104,7 @@ fn second_reading(first: Vec<(Meaning, u64)>, second: Vec<(Meaning, u64)>) -> Ve
     let mut book = HealthBook::default();
     book.handle_counts(at(0), &[eth0(first)]);
     let said = book.handle_counts(at(1), &[eth0(second)]);
-    assert!(said.iter().all(|it| it.over == Duration::from_secs(1)));
+    assert!(said.iter().all(|it| it.over == TimeSpan::from_secs(1)));
     said.into_iter().flat_map(|it| it.signals).collect()
 }
 
@@ -212,6 +211,6 @@ fn a_place_that_vanished_and_came_back_begins_anew() {
     let back = book.handle_counts(at(2), &[place()]);
     assert_eq!(
         (back[0].over, back[0].signals[0].grown),
-        (Duration::ZERO, None)
+        (TimeSpan::ZERO, None)
     );
 }

@@ -58,7 +58,7 @@ impl Schedule {
     pub(super) fn handle_list(&mut self, now: Moment, list: &ProbeList) {
         let before = std::mem::take(&mut self.due);
         let before: BTreeMap<_, _> = before.into_iter().map(|(at, flow)| (flow, at)).collect();
-        self.period = list.period.clamp(LEAST_PERIOD, LONGEST);
+        self.period = list.period.get().clamp(LEAST_PERIOD, LONGEST);
         self.gap = gap(list.most_rate.min(MOST_RATE));
         self.ends = grant::ends(now, list);
         let latest = now + self.head_start + self.period;
@@ -121,6 +121,7 @@ fn gap(most_rate: Rate) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use reweave_common::time_span::TimeSpan;
     use std::net::{Ipv4Addr, SocketAddrV4};
 
     use reweave_common::flow::Protocol;
@@ -139,10 +140,10 @@ mod tests {
     fn list(flows: u16, period_ms: u64, most_bits_per_s: u64) -> ProbeList {
         ProbeList {
             flows: (0..flows).map(flow).collect(),
-            period: Duration::from_millis(period_ms),
+            period: TimeSpan::from_millis(period_ms),
             most_rate: Rate::from_bits_per_s(most_bits_per_s),
             roster: vec![],
-            valid_for: Duration::from_secs(10),
+            valid_for: TimeSpan::from_secs(10),
             trains_every: None,
         }
     }

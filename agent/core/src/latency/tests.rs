@@ -7,6 +7,7 @@ use std::time::Duration;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{Part, ProbeList, Routers, Stamped, Tally, Unsent};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
 use super::packet::{LENGTH, Packet};
@@ -30,10 +31,10 @@ fn flow(port: u16) -> FlowKey {
 fn list(ports: &[u16]) -> ProbeList {
     ProbeList {
         flows: ports.iter().map(|port| flow(*port)).collect(),
-        period: Duration::from_millis(100),
+        period: TimeSpan::from_millis(100),
         most_rate: MOST_RATE,
         roster: vec![],
-        valid_for: Duration::from_secs(3600),
+        valid_for: TimeSpan::from_secs(3600),
         trains_every: None,
     }
 }
@@ -281,7 +282,7 @@ fn answers_that_leave_in_a_row_are_all_timed() {
     let mut world = World::new(|nth| [Way::Takes((20 - nth % 20) * MS), Way::Takes(MS)]);
     world.stamps_late = true;
     let mut list = list(&[1]);
-    list.period = Duration::from_millis(1);
+    list.period = TimeSpan::from_millis(1);
     world.prober.handle_list(world.moment(), &list);
     let tally = world.play(2_000);
     assert!(tally.answered > 700);
@@ -405,7 +406,7 @@ fn flows_do_not_overtake_one_another() {
         _ => [Way::Takes(MS), Way::Takes(MS)],
     });
     let mut list = list(&[1]);
-    list.period = Duration::from_millis(400);
+    list.period = TimeSpan::from_millis(400);
     list.flows.push(flow(2));
     world.prober.handle_list(world.moment(), &list);
     let tally = world.play(20_000);
@@ -612,9 +613,9 @@ fn a_crowd_of_probers_is_remembered_within_bounds() {
 fn a_list_that_asks_for_too_much_is_cut_down() {
     let mut prober = Prober::new(1, Duration::ZERO);
     let mut list = list(&[1]);
-    list.period = Duration::ZERO;
+    list.period = TimeSpan::ZERO;
     list.most_rate = Rate::from_bits_per_s(u64::MAX);
-    list.valid_for = Duration::MAX;
+    list.valid_for = TimeSpan::MAX;
     prober.handle_list(Moment::from_micros(1), &list);
     let world = World::new(|_| [Way::Lost, Way::Lost]);
     let probes = (0..1000).filter(|micros| {

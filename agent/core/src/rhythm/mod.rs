@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use reweave_common::moment::Moment;
 use reweave_common::rhythm::{Beat, Rhythm, is_same_beat};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::traffic::PeerTraffic;
-use reweave_common::units::{Bytes, Rate};
+use reweave_common::units::{Bytes, Percent, Rate};
 
 use detect::{Detected, detect};
 use series::Series;
@@ -123,8 +124,8 @@ impl RhythmBook {
     fn listen(&self, now: Moment) -> Rhythm {
         let watched = self
             .began
-            .map_or_else(Duration::default, |began| now.since(began));
-        if watched < LEAST_WATCHED {
+            .map_or(TimeSpan::ZERO, |began| now.since(began).into());
+        if *watched < LEAST_WATCHED {
             return Rhythm::Unknown { watched };
         }
         let mut found = self.series.iter().filter_map(|series| {
@@ -144,7 +145,7 @@ impl RhythmBook {
         let [sent, received] = self.per_period(series, detected);
         let mut next_gap = series.moment(detected.last_rest);
         while next_gap <= now {
-            next_gap = next_gap + period;
+            next_gap = next_gap + *period;
         }
         Beat {
             period,
@@ -152,7 +153,7 @@ impl RhythmBook {
             sent,
             received,
             shape: self.peers.shape(series.overlap(detected.window)),
-            confidence_percent: (detected.likeness * 100.0).round().clamp(0.0, 100.0) as u8,
+            confidence_percent: Percent::of(detected.likeness),
             iterations: (detected.window as f64 / detected.period) as u32,
             since: self.since(period, series.moment_of_window(detected.window)),
             next_gap,
@@ -170,7 +171,7 @@ impl RhythmBook {
     }
 
     /// A beat that goes on began when it was first told.
-    fn since(&self, period: Duration, seen: Moment) -> Moment {
+    fn since(&self, period: TimeSpan, seen: Moment) -> Moment {
         match &self.told {
             Some((_, Rhythm::Found(before))) if is_same_beat(before.period, period) => {
                 before.since.min(seen)

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
 /// How many spans are remembered.
@@ -102,8 +103,8 @@ impl Series {
         }
     }
 
-    pub(super) fn duration(&self, spans: f64) -> Duration {
-        Duration::from_micros((spans * self.span_us).round().max(0.0) as u64)
+    pub(super) fn duration(&self, spans: f64) -> TimeSpan {
+        TimeSpan::from_micros((spans * self.span_us).round().max(0.0) as u64)
     }
 
     /// When so many spans of [`Self::spans`] had gone by.

@@ -6,6 +6,7 @@ use reweave_common::rhythm::Shape;
 use reweave_common::traffic::Volume;
 
 use super::*;
+use reweave_common::time_span::TimeSpan;
 
 /// Repeatable chance.
 struct Lots(u64);
@@ -230,7 +231,7 @@ fn the_next_gap_is_predicted() {
             .min();
         assert!(off < Some(40_000), "{name}: {off:?} us off");
         assert!(
-            beat.next_gap > now && beat.gap > Duration::from_millis(60),
+            beat.next_gap > now && beat.gap > TimeSpan::from_millis(60),
             "{name}: {beat:?}"
         );
     }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use reweave_common::moment::Moment;
 use reweave_common::rhythm::{Beat, Rhythm};
-use reweave_common::units::{Bytes, Rate};
+use reweave_common::units::{Bytes, Percent, Rate};
 
 /// What was heard longer ago predicts nothing.
 const FRESH: Duration = Duration::from_secs(5);
 /// Less likely beats predict nothing.
-const LEAST_CONFIDENCE_PERCENT: u8 = 60;
+const LEAST_CONFIDENCE: Percent = Percent::new(60).expect("it is at most 100");
 /// No beat is that exact.
 const LEAST_MARGIN: Duration = Duration::from_millis(5);
 const MARGIN_PART: u32 = 8;
@@ -101,14 +101,14 @@ impl Gate {
 /// Until shortly before the end of the gap that `now` lies in, if it lies in one.
 fn gap_left(beat: &Beat, now: Moment) -> Option<Moment> {
     let period = beat.period.as_micros();
-    if beat.confidence_percent < LEAST_CONFIDENCE_PERCENT || period == 0 {
+    if beat.confidence_percent < LEAST_CONFIDENCE || period == 0 {
         return None;
     }
     let ahead = beat.next_gap.since(now).as_micros() % period;
     let behind = now.since(beat.next_gap).as_micros() % period;
     let into = if ahead > 0 { period - ahead } else { behind };
     let into = Duration::from_micros(into as u64);
-    let margin = LEAST_MARGIN.max(beat.gap / MARGIN_PART);
+    let margin = LEAST_MARGIN.max(*beat.gap / MARGIN_PART);
     let end = beat.gap.checked_sub(margin)?;
     let left = end.checked_sub(into).filter(|left| !left.is_zero())?;
     (into >= margin).then(|| now + left)
@@ -116,6 +116,8 @@ fn gap_left(beat: &Beat, now: Moment) -> Option<Moment> {
 
 #[cfg(test)]
 mod tests {
+    use reweave_common::time_span::TimeSpan;
+
     use super::*;
 
     fn at(ms: u64) -> Moment {
@@ -124,12 +126,12 @@ mod tests {
 
     fn beat() -> Beat {
         Beat {
-            period: Duration::from_millis(500),
-            gap: Duration::from_millis(200),
+            period: TimeSpan::from_millis(500),
+            gap: TimeSpan::from_millis(200),
             sent: Bytes::new(1_000_000),
             received: Bytes::ZERO,
             shape: None,
-            confidence_percent: 95,
+            confidence_percent: Percent::new(95).unwrap(),
             iterations: 20,
             since: Moment::default(),
             next_gap: at(10_300),
@@ -178,7 +180,7 @@ mod tests {
     #[test]
     fn none_goes_by_a_beat_that_is_doubtful_or_was_heard_long_ago() {
         let doubtful = Beat {
-            confidence_percent: 40,
+            confidence_percent: Percent::new(40).unwrap(),
             ..beat()
         };
         let doubtful = gate(Rhythm::Found(doubtful), 10_400, in_burst);
@@ -192,7 +194,13 @@ mod tests {
     #[test]
     fn chatter_is_no_traffic() {
         let watched = Duration::from_secs(10);
-        let mut gate = gate(Rhythm::None { watched }, 0, |_| false);
+        let mut gate = gate(
+            Rhythm::None {
+                watched: watched.into(),
+            },
+            0,
+            |_| false,
+        );
         for ms in (0..10_000).step_by(10) {
             let bytes = if ms % 500 == 0 { 40_000 } else { 1000 };
             gate.handle_growth(at(ms), at(ms + 10), Bytes::new(bytes));
@@ -203,10 +211,24 @@ mod tests {
     #[test]
     fn without_a_rhythm_it_takes_quiet_and_without_knowledge_none_goes() {
         let watched = Duration::from_secs(10);
-        let busy_until = |end: u64| gate(Rhythm::None { watched }, 10_000, move |ms| ms < end);
+        let busy_until = |end: u64| {
+            gate(
+                Rhythm::None {
+                    watched: watched.into(),
+                },
+                10_000,
+                move |ms| ms < end,
+            )
+        };
         assert_eq!(busy_until(9_000).open_until(at(10_000)), None);
         assert!(busy_until(7_000).open_until(at(10_000)).is_some());
-        let unknown = gate(Rhythm::Unknown { watched }, 10_000, |_| false);
+        let unknown = gate(
+            Rhythm::Unknown {
+                watched: watched.into(),
+            },
+            10_000,
+            |_| false,
+        );
         assert_eq!(unknown.open_until(at(10_000)), None);
         assert_eq!(Gate::default().open_until(at(0)), None);
     }
@@ -214,7 +236,13 @@ mod tests {
     #[test]
     fn none_goes_when_nobody_watches_the_wires() {
         let watched = Duration::from_secs(10);
-        let gate = gate(Rhythm::None { watched }, 10_000, |_| false);
+        let gate = gate(
+            Rhythm::None {
+                watched: watched.into(),
+            },
+            10_000,
+            |_| false,
+        );
         assert!(gate.open_until(at(10_100)).is_some());
         assert_eq!(gate.open_until(at(10_200)), None);
     }

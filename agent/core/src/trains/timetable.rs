@@ -9,6 +9,7 @@ use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::probing::ProbeList;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
 use super::{Course, FRAME_HEADERS, Shape, Verdict};
@@ -64,7 +65,7 @@ impl Timetable {
             self.lines.clear();
             return;
         };
-        self.period = every.clamp(LEAST_PERIOD, LONGEST);
+        self.period = every.get().clamp(LEAST_PERIOD, LONGEST);
         self.ends = grant::ends(now, list);
         let rate = list.most_rate.min(MOST_RATE);
         self.allowance.handle_rate(now, rate, most_bytes(rate));
@@ -143,7 +144,7 @@ impl Line {
             Bandwidth::Unknown { .. } => SLOW,
         };
         let bits = frames(self.course.shape()) as f64 * 8.0;
-        AROUND + Duration::from_secs_f64(bits / rate.bits_per_s().max(1) as f64)
+        AROUND + TimeSpan::from_secs_f64(bits / rate.bits_per_s().max(1) as f64).get()
     }
 }
 
@@ -190,11 +191,11 @@ mod tests {
                     destination: end(2 + host, 7333),
                 })
                 .collect(),
-            period: Duration::from_millis(400),
+            period: TimeSpan::from_millis(400),
             most_rate: Rate::from_bits_per_s(most_bits_per_s),
             roster: vec![],
-            valid_for: Duration::from_secs(300),
-            trains_every: Some(Duration::from_secs(60)),
+            valid_for: TimeSpan::from_secs(300),
+            trains_every: Some(TimeSpan::from_secs(60)),
         }
     }
 

@@ -16,6 +16,7 @@ use reweave_common::instruction::{Ack, Install, Instruction};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
 use reweave_common::sample::{Reading, Sample};
+use reweave_common::time_span::TimeSpan;
 use reweave_link::line::Certificate;
 use reweave_link::{Dialer, Role};
 use reweave_proto::message::AgentMessage;
@@ -66,7 +67,7 @@ impl Followers {
             looks.insert(*node, Arc::clone(&look));
             let follower = Follower::new(members, (*node, name), world, tell.clone());
             let share = place as f64 / nodes.len() as f64;
-            let begin = Instant::now() + REPORT_EVERY.mul_f64(share);
+            let begin = Instant::now() + TimeSpan::new(REPORT_EVERY).scaled(share).get();
             agents.spawn(follower.live(line(members, place, name), begin, look));
         }
         Self {

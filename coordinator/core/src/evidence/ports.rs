@@ -44,11 +44,11 @@ fn port(picture: &Picture<'_>, hop: Hop, interface: &str) -> PortFacts {
         link: parallel(known, hop.link),
         frame_error_share: counted.frame_errors.share(),
         corrected_bit_share: counted.corrected_bits.share(),
-        link_downs: counted.link_downs,
+        link_downs: counted.link_downs.0,
         paused_share: counted.paused_share(),
-        pause_storms: counted.pause_storms,
-        oversized: counted.oversized,
-        send_drops: counted.send_drops,
+        pause_storms: counted.pause_storms.0,
+        oversized: counted.oversized.0,
+        send_drops: counted.send_drops.0,
         mtu_bytes: nic.and_then(|nic| nic.mtu_bytes),
         sent_gbps: load.map(Rate::gbps),
         speed_gbps: speed(picture, hop).map(Rate::gbps),
@@ -87,7 +87,7 @@ fn nic<'p>(picture: &'p Picture<'_>, node: NodeId, interface: &str) -> Option<&'
 pub(crate) fn congested(picture: &Picture<'_>) -> BTreeSet<Hop> {
     let is_congested = |(hop, interface): &(Hop, &str)| {
         let counted = picture.known.trends.lately(hop.from, interface);
-        counted.is_some_and(|counted| counted.queue_drops > 0)
+        counted.is_some_and(|counted| counted.queue_drops.0 > 0)
     };
     let congested = ends(picture).filter(is_congested);
     congested.map(|(hop, _)| hop).collect()

@@ -7,6 +7,7 @@ use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath
 use reweave_common::units::Bytes;
 
 use super::*;
+use reweave_common::time_span::TimeSpan;
 
 /// Two hosts, each at a leaf of its own, and two parallel links between the leaves.
 struct Site {
@@ -71,7 +72,7 @@ fn reading(mbps: u64) -> Reading {
         flow: flow(),
         bytes: Bytes::ZERO,
         rate: Some(Rate::from_bits_per_s(mbps * 1_000_000)),
-        rtt: Some(Duration::from_millis(1)),
+        rtt: Some(TimeSpan::from_millis(1)),
         retransmits: Some(0),
     })
 }

@@ -1,9 +1,8 @@
 //! What was changed, by whom, and what came of it.
 
-use std::time::Duration;
-
 use reweave_common::operator::{FlowOutcome, IterationOutcome, Outcome, Plan, Record};
 use reweave_common::plan::{self, Generation};
+use reweave_common::time_span::TimeSpan;
 
 use super::status::millis;
 use crate::back::before;
@@ -152,7 +151,7 @@ fn flow_outcomes(verdict: &Verdict) -> Vec<FlowOutcome> {
 }
 
 fn iteration_outcomes(verdict: &Verdict) -> Vec<IterationOutcome> {
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let ms = |time: TimeSpan| time.as_secs_f64() * 1e3;
     let outcome = |judged: &crate::verify::JudgedIteration| IterationOutcome {
         job: judged.job.clone(),
         before_ms: ms(judged.before),

@@ -97,7 +97,6 @@ fn job_status(picture: &Picture<'_>, state: &State, job: &Job, now: &Rates) -> J
         let told = job.told.iter().map(|pair| pair.rate);
         sending.values().copied().chain(told)
     };
-    let bits = rates().map(Rate::bits_per_s).sum();
     let first = known.resting.first(job).unwrap_or(known.now);
     JobStatus {
         job: job.name(known),
@@ -108,7 +107,7 @@ fn job_status(picture: &Picture<'_>, state: &State, job: &Job, now: &Rates) -> J
             .collect(),
         flows: job.flows.len() + job.told.len(),
         sending: rates().count(),
-        rate_bits_per_s: Rate::from_bits_per_s(bits),
+        rate_bits_per_s: rates().sum(),
         slowest_bits_per_s: rates().min(),
         iteration_ms: job.beat(known).map(|beat| beat.period.as_secs_f64() * 1e3),
         rest_share: job.rest_share(known),

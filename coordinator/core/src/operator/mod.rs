@@ -88,7 +88,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
     let principal = principal.name;
     let response = match request {
         Request::WhoAmI => Response::You(asking),
-        Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, lasting),
+        Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, *lasting),
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Explain { job, hosts } => {
             let told = jobs::explain(&turn.known.picture(), turn.state, seen, (job, hosts));
@@ -130,7 +130,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             member,
             token,
             lasting,
-        } => membership::invite(turn, principal, member, token, lasting),
+        } => membership::invite(turn, principal, member, token, *lasting),
         Request::Revoke { member } => membership::revoke(turn, &asking, member),
         Request::Coordinators
         | Request::Standing

@@ -42,7 +42,7 @@ fn note(pair: &mut RdmaStatus, reading: &Aged<RdmaReading>, known: Known<'_>) {
         RdmaReading::Latency(latency) => {
             pair.sent = pair.sent.saturating_add(latency.sent);
             pair.lost = pair.lost.saturating_add(latency.lost);
-            let median = latency.network.map(|times| micros(times.median));
+            let median = latency.network.map(|times| micros(*times.median));
             let place = match latency.transport {
                 Transport::Ud => &mut pair.ud_us,
                 Transport::Rc => &mut pair.rc_us,

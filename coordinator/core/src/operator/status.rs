@@ -267,7 +267,7 @@ fn agent(
     node: NodeId,
 ) -> AgentStatus {
     let about = arrivals.about(node, known.now);
-    let left = about.map(|(about, since)| about.good_for.saturating_sub(since));
+    let left = about.map(|(about, since)| about.good_for.saturating_sub(since.into()));
     let skew_us = about.and_then(|(about, _)| about.skew_us);
     let observed = known.ingest.observations().node(node);
     // Where fibres lead, circuits say.

@@ -123,12 +123,12 @@ impl Probing {
         let flows: Vec<_> = flows.collect();
         ProbeList {
             // As many probes in all, however many flows share them.
-            period: known.policy.probe_every * flows.len() as u32 / all.max(1) as u32,
+            period: (known.policy.probe_every * flows.len() as u32 / all.max(1) as u32).into(),
             flows,
             most_rate: most_rate(known, node),
             roster: self.addresses.values().flatten().copied().collect(),
-            valid_for: VALID_FOR,
-            trains_every: Some(known.policy.trains_every),
+            valid_for: VALID_FOR.into(),
+            trains_every: Some(known.policy.trains_every.into()),
         }
     }
 

@@ -8,6 +8,7 @@ use reweave_common::moment::Moment;
 use reweave_common::plan::{Iteration, Plan};
 use reweave_common::rhythm::{Beat, is_same_beat};
 use reweave_common::snapshot::FlowState;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
 use crate::command::Before;
@@ -80,13 +81,13 @@ pub(super) fn after(
 }
 
 /// How long iterations take since then, in the order of what is promised of them.
-pub(super) fn periods(known: Known<'_>, plan: &Plan, since: Moment) -> Vec<Option<Duration>> {
+pub(super) fn periods(known: Known<'_>, plan: &Plan, since: Moment) -> Vec<Option<TimeSpan>> {
     let promised = plan.iterations.iter();
     promised.map(|it| period(known, it, since)).collect()
 }
 
 /// By the surest beat that was heard of since.
-fn period(known: Known<'_>, promised: &Iteration, since: Moment) -> Option<Duration> {
+fn period(known: Known<'_>, promised: &Iteration, since: Moment) -> Option<TimeSpan> {
     let hosts = promised.exchanged.iter();
     let heard = hosts.filter_map(|(&host, work)| Some((beat(known, host)?, *work)));
     let timed = heard.filter_map(|(heard, work)| {
@@ -101,10 +102,10 @@ fn period(known: Known<'_>, promised: &Iteration, since: Moment) -> Option<Durat
 }
 
 /// Two iterations that are alike are heard now as one, now as two: what counts is how long the same work takes.
-fn time_for(work: Bytes, beat: Beat) -> Option<Duration> {
+fn time_for(work: Bytes, beat: Beat) -> Option<TimeSpan> {
     let share = work.count() as f64 / beat.exchanged() as f64;
     let is_sane = share.is_finite() && share < MOST_AS_ONE;
-    is_sane.then(|| beat.period.mul_f64(share))
+    is_sane.then(|| beat.period.scaled(share))
 }
 
 /// All of that is from before it was told.

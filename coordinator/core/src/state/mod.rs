@@ -40,8 +40,11 @@ pub use step::{Answer, Step, Target};
 
 /// So many plans that have ended are remembered; the log has them all.
 const MOST_HISTORY: usize = 256;
-/// No generation and no token comes near it; a claim beyond it is a lie, and is not followed.
-const LAST_CREDIBLE: u64 = u64::MAX / 2;
+/// The largest generation and token: up to it, numbers in JSON are exact everywhere (RFC 8259, section 6).
+const MAX_NUMBER: u64 = (1 << 53) - 1;
+/// An agent may be ahead of a log that lost its end or begins again, by no more than this. A claim beyond it is a
+/// lie, and is not followed: one lie would use up all numbers.
+const MAX_AHEAD: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
@@ -384,11 +387,14 @@ impl State {
 
     /// Somebody has followed this already, though it may be lost from the log.
     fn go_beyond(&mut self, (held, token): (Generation, Token)) {
-        let credible = |number: &u64| *number <= LAST_CREDIBLE;
-        let held = Some(held.0).filter(credible).map(Generation);
-        self.newest = self.newest.max(held.unwrap_or_default());
-        let token = Some(token.0).filter(credible).unwrap_or_default();
-        self.ahead = self.ahead.max((token + 1).saturating_sub(self.applied));
+        let is_credible =
+            |claimed: u64, known: u64| claimed <= MAX_NUMBER.min(known.saturating_add(MAX_AHEAD));
+        if is_credible(held.0, self.newest.0) {
+            self.newest = self.newest.max(held);
+        }
+        if is_credible(token.0, self.applied + self.ahead) {
+            self.ahead = self.ahead.max((token.0 + 1).saturating_sub(self.applied));
+        }
     }
 
     fn conclude(&mut self, at: Moment, generation: Generation, verdict: Verdict) {

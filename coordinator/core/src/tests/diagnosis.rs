@@ -20,6 +20,7 @@ use super::cluster::Cluster;
 use super::network::{Network, host_address};
 use super::scene::A_WHILE;
 use crate::Input;
+use reweave_common::time_span::TimeSpan;
 
 /// As long as it takes to learn the ways of all probes and to hear enough of them.
 const LEARNED: Duration = Duration::from_secs(20);
@@ -178,7 +179,7 @@ fn few_flows_are_left_once_their_ways_are_known_until_ways_are_others() {
     assert_eq!(crossed.len(), 2 * network.fabric.links().len());
     for list in network.probes.values() {
         let (flows, usual) = (list.flows.len() as u32, Duration::from_millis(400));
-        assert_eq!(list.period, usual * flows / 28, "as many probes as before");
+        assert_eq!(*list.period, usual * flows / 28, "as many probes as before");
     }
     let few = asked(&cluster);
     probe_for(&mut cluster, Duration::from_secs(60));
@@ -358,7 +359,7 @@ pub(super) fn health(interface: &str, signal: Signal, grown: u64) -> Reading {
     };
     Reading::Host(HostReading::Health(Health {
         place: Place::Interface(interface.to_owned()),
-        over: about_a_second(),
+        over: about_a_second().into(),
         signals: vec![reading],
     }))
 }
@@ -394,7 +395,7 @@ fn tell_time(cluster: &mut Cluster, host: &str, skew_us: i64) {
     let about = About {
         build: "1".to_owned(),
         protocol: "1.0".to_owned(),
-        good_for: Duration::from_secs(3600),
+        good_for: TimeSpan::from_secs(3600),
         skew_us: Some(skew_us),
     };
     let node = cluster.network.node(host);

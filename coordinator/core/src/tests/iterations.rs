@@ -7,7 +7,7 @@ use reweave_common::operator::{Iteration, IterationOutcome, Mode, Request, Respo
 use reweave_common::plan::Generation;
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Reading};
-use reweave_common::units::Bytes;
+use reweave_common::units::{Bytes, Percent};
 
 use super::cluster::Cluster;
 use super::diagnosis::say;
@@ -15,6 +15,7 @@ use super::network::Network;
 use super::scene::*;
 use crate::jobs::snapshot;
 use crate::{Outcome, Reason};
+use reweave_common::time_span::TimeSpan;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,12 +32,12 @@ fn beat_of(cluster: &mut Cluster, period_ms: u64, iterations: u32, as_one: u64) 
 /// Of so many bytes each way.
 fn beat_of_bytes(cluster: &mut Cluster, period_ms: u64, iterations: u32, bytes: u64) {
     let beat = Beat {
-        period: Duration::from_millis(period_ms),
-        gap: Duration::from_millis(40),
+        period: TimeSpan::from_millis(period_ms),
+        gap: TimeSpan::from_millis(40),
         sent: Bytes::new(bytes),
         received: Bytes::new(bytes),
         shape: Some(Shape::Ring),
-        confidence_percent: 90,
+        confidence_percent: Percent::new(90).unwrap(),
         iterations,
         since: Moment::default(),
         next_gap: Moment::default(),
@@ -169,7 +170,7 @@ fn a_plan_by_which_iterations_take_longer_is_taken_back_though_flows_are_faster(
     let [Reason::Delayed { job, before, after }] = &reasons(&cluster)[..] else {
         panic!("{:?}", reasons(&cluster))
     };
-    let took = [before, after].map(Duration::as_millis);
+    let took = [before, after].map(|it| it.as_millis());
     assert_eq!((job.as_str(), took), ("h0 and h3", [240, 300]));
 }
 

@@ -10,12 +10,13 @@ use reweave_common::operator::{
 };
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Reading};
-use reweave_common::units::{Bytes, Rate};
+use reweave_common::units::{Bytes, Percent, Rate};
 
 use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, health, measured, say};
 use super::network::Network;
 use super::scene::{A_WHILE, collision, planned};
+use reweave_common::time_span::TimeSpan;
 
 fn ask(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
     cluster.ask(Request::Explain {
@@ -140,12 +141,12 @@ fn a_job_that_waits_for_its_hosts_is_not_laid_to_the_fabric() {
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.run_for(A_WHILE);
     let beat = Beat {
-        period: Duration::from_millis(200),
-        gap: Duration::from_millis(190),
+        period: TimeSpan::from_millis(200),
+        gap: TimeSpan::from_millis(190),
         sent: Bytes::new(1 << 20),
         received: Bytes::new(1 << 20),
         shape: Some(Shape::Ring),
-        confidence_percent: 90,
+        confidence_percent: Percent::new(90).unwrap(),
         iterations: 20,
         since: Moment::default(),
         next_gap: Moment::default(),

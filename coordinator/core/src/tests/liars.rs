@@ -16,6 +16,7 @@ use super::diagnosis::{self, hop, only, probe_for, say};
 use super::network::host_address;
 use crate::ways::Ways;
 use crate::{Command, Input, Outcome};
+use reweave_common::time_span::TimeSpan;
 
 /// A run in which an agent says `lies` before every report of the others.
 fn run(liar: &str, lies: impl Fn(&Cluster, [FlowKey; 2]) -> Vec<Reading>) -> Cluster {
@@ -45,7 +46,7 @@ fn slow(flow: FlowKey) -> Reading {
         flow,
         bytes: Bytes::ZERO,
         rate: Some(Rate::from_bits_per_s(1)),
-        rtt: Some(Duration::from_secs(9)),
+        rtt: Some(TimeSpan::from_secs(9)),
         retransmits: Some(99),
     })
 }

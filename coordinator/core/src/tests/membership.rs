@@ -11,6 +11,7 @@ use super::scene::status;
 use crate::command::{Author, Change};
 use crate::state::{MOST_SHUT_OUT, MOST_TOKENS};
 use crate::{Effect, Input, NoEntry, Pass};
+use reweave_common::time_span::TimeSpan;
 
 const TOKEN: Digest = Digest([7; 32]);
 const KEY: Digest = Digest([1; 32]);
@@ -25,7 +26,7 @@ fn invitation(member: Member, lasting: Duration) -> Request {
     Request::Invite {
         member,
         token: TOKEN,
-        lasting,
+        lasting: lasting.into(),
     }
 }
 
@@ -193,7 +194,7 @@ fn a_revoked_member_is_denied_up_to_now_and_its_tokens_are_void() {
     cluster.ask(Request::Invite {
         member: h0(),
         token,
-        lasting: MINUTE,
+        lasting: MINUTE.into(),
     });
     let second = knock_with(&mut cluster, token, OTHER_KEY).unwrap();
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
@@ -281,8 +282,8 @@ fn what_is_wrong_comes_first_and_the_worst_before_the_rest() {
     };
     let day = Duration::from_hours(24);
     let told = [
-        about("1.0.0", day, Some(-700_000)),
-        about("1.1.0", Duration::from_hours(1), Some(100)),
+        about("1.0.0", day.into(), Some(-700_000)),
+        about("1.1.0", TimeSpan::from_secs(3600), Some(100)),
     ];
     for (node, about) in nodes.iter().zip(told) {
         cluster.handle(Input::About { node: *node, about });
@@ -425,13 +426,13 @@ fn visits_are_neither_short_nor_many() {
         let token = Digest([number; 32]);
         cluster.ask(Request::Visit { token, lasting })
     };
-    let none = refused(visit(0, Duration::ZERO));
+    let none = refused(visit(0, TimeSpan::ZERO));
     assert!(matches!(none, Refused::NoVisit { .. }), "{none:?}");
     for number in 0..64 {
-        let answer = visit(number, MINUTE);
+        let answer = visit(number, MINUTE.into());
         assert!(matches!(answer, Response::MayVisit { .. }), "{answer:?}");
     }
-    let more = refused(visit(64, MINUTE));
+    let more = refused(visit(64, MINUTE.into()));
     assert_eq!(more, Refused::TooManyVisitors { most: 64 });
 }
 

@@ -15,6 +15,7 @@ mod fibres;
 mod frozen;
 #[path = "../../../../proto/src/tests/heap.rs"]
 mod heap;
+mod hostile;
 mod hours;
 mod iterations;
 mod jobs;

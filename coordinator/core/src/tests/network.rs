@@ -19,6 +19,7 @@ use reweave_common::units::{Bytes, Rate};
 
 use super::switch::Switch;
 use crate::ways::is_of_probes;
+use reweave_common::time_span::TimeSpan;
 
 pub(crate) struct Network {
     pub(crate) fabric: Arc<Fabric>,
@@ -269,7 +270,7 @@ impl Network {
                 flow: key,
                 bytes: Bytes::new(bytes as u64),
                 rate: rate.map(|rate| Rate::from_bits_per_s(rate as u64)),
-                rtt: Some(Duration::from_micros(300)),
+                rtt: Some(TimeSpan::from_micros(300)),
                 retransmits: Some(0),
             })
         };

@@ -8,10 +8,11 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{Explanation, JobOrder, JobStatus, Request, Response};
 use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::sample::{HostReading, Reading};
-use reweave_common::units::{Bytes, Rate};
+use reweave_common::units::{Bytes, Percent, Rate};
 
 use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, hop, probe_for, say};
+use reweave_common::time_span::TimeSpan;
 
 fn jobs(cluster: &mut Cluster) -> Vec<JobStatus> {
     let Response::Jobs(jobs) = cluster.ask(Request::Jobs) else {
@@ -39,12 +40,12 @@ fn timed_ring(
             rank: rank % ranks,
             sent: Bytes::new(sent),
             received: Bytes::new(received),
-            sending: Duration::from_millis(if sent > 0 { way_ms } else { 0 }),
-            receiving: Duration::ZERO,
+            sending: TimeSpan::from_millis(if sent > 0 { way_ms } else { 0 }),
+            receiving: TimeSpan::ZERO,
         };
         let bytes = bits_per_s / 8;
         let works = Works {
-            took: Duration::from_millis(busy_ms(rank as usize)),
+            took: TimeSpan::from_millis(busy_ms(rank as usize)),
             timed: 10,
             ..all_reduces()
         };
@@ -61,7 +62,7 @@ fn all_reduces() -> Works {
         protocol: "SIMPLE".to_owned(),
         count: 10,
         bytes: Bytes::new(1 << 20),
-        took: Duration::ZERO,
+        took: TimeSpan::ZERO,
         timed: 0,
     }
 }
@@ -80,7 +81,7 @@ fn of(communicator: u64, name: &str, [rank, ranks]: [u32; 2]) -> Rank {
 fn tell(cluster: &mut Cluster, host: &str, (rank, works, peers): (Rank, Works, Vec<RankPeer>)) {
     let reading = RankReading {
         rank,
-        over: Duration::from_secs(1),
+        over: TimeSpan::from_secs(1),
         missed: 0,
         works: vec![works],
         peers,
@@ -105,12 +106,12 @@ fn a_beat_in_which_ranks_do_no_whole_collective_is_of_a_part_of_an_iteration() {
 
 fn beat_of(period: Duration) -> Beat {
     Beat {
-        period,
-        gap: period / 4,
+        period: period.into(),
+        gap: (period / 4).into(),
         sent: Bytes::new(1 << 20),
         received: Bytes::new(1 << 20),
         shape: None,
-        confidence_percent: 90,
+        confidence_percent: Percent::new(90).unwrap(),
         iterations: 40,
         since: Moment::default(),
         next_gap: Moment::default(),
@@ -260,8 +261,8 @@ fn sends(rank: u32) -> RankPeer {
         rank,
         sent: Bytes::new(10_000_000),
         received: Bytes::ZERO,
-        sending: Duration::ZERO,
-        receiving: Duration::ZERO,
+        sending: TimeSpan::ZERO,
+        receiving: TimeSpan::ZERO,
     }
 }
 
@@ -294,7 +295,7 @@ fn reduce(cluster: &mut Cluster, [ranks, hosts]: [u32; 2], bytes: u64, ms: u64) 
     for rank in 0..ranks {
         let works = Works {
             bytes: Bytes::new(10 * bytes),
-            took: Duration::from_millis(10 * ms + u64::from(rank)),
+            took: TimeSpan::from_millis(10 * ms + u64::from(rank)),
             timed: 10,
             ..all_reduces()
         };

@@ -8,11 +8,12 @@ use reweave_common::health::Signal;
 use reweave_common::moment::Moment;
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Reading};
-use reweave_common::units::{Bytes, Rate};
+use reweave_common::units::{Bytes, Percent, Rate};
 
 use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, health, hop, only, say};
 use super::scene::A_WHILE;
+use reweave_common::time_span::TimeSpan;
 
 const TWO_REPORTS: Duration = Duration::from_millis(200);
 
@@ -104,12 +105,12 @@ fn is_busy(cluster: &mut Cluster, host: usize, percent: u8) {
 fn a_job_whose_wires_rest_while_one_of_its_hosts_is_busy_is_host_bound() {
     let mut cluster = exchanging(None);
     let beat = Beat {
-        period: Duration::from_millis(200),
-        gap: Duration::from_millis(190),
+        period: TimeSpan::from_millis(200),
+        gap: TimeSpan::from_millis(190),
         sent: Bytes::new(1000),
         received: Bytes::new(1000),
         shape: Some(Shape::AllToAll),
-        confidence_percent: 90,
+        confidence_percent: Percent::new(90).unwrap(),
         iterations: 20,
         since: Moment::default(),
         next_gap: Moment::default(),

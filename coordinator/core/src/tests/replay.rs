@@ -39,6 +39,7 @@ fn bytes(effects: &[Effect]) -> Vec<u8> {
 fn a_recorded_run_replays_to_the_same_effects_byte_for_byte() {
     let cluster = eventful();
     let written = postcard::to_stdvec(&cluster.recording).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "it was just written")]
     let read: Recording = postcard::from_bytes(&written).unwrap();
     let again = read.replay(Arc::clone(&cluster.network.fabric));
     assert!(again.len() > 20, "{} effects", again.len());

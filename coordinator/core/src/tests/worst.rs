@@ -25,6 +25,7 @@ use reweave_common::units::{Bytes, Rate};
 use super::heap::held_bytes;
 use super::network::{Network, host_address};
 use crate::{Core, Input, Policy};
+use reweave_common::time_span::TimeSpan;
 
 /// Less than a flood may cost, with what waits to be heard.
 const MOST_BYTES: usize = 40 << 20;
@@ -160,7 +161,7 @@ fn of_hardware(number: u16, name: fn(u16) -> String) -> [HostReading; 7] {
     [
         HostReading::Health(Health {
             place: Place::Interface(name(number)),
-            over: Duration::from_secs(1),
+            over: TimeSpan::from_secs(1),
             signals: vec![signal; 64],
         }),
         HostReading::Nic(Box::new(Nic {
@@ -278,15 +279,15 @@ fn of_a_rank(number: u32) -> Vec<Reading> {
         protocol: name(0),
         count: 1,
         bytes: Bytes::ZERO,
-        took: Duration::ZERO,
+        took: TimeSpan::ZERO,
         timed: 0,
     };
     let peer = |rank| RankPeer {
         rank,
         sent: Bytes::ZERO,
         received: Bytes::ZERO,
-        sending: Duration::ZERO,
-        receiving: Duration::ZERO,
+        sending: TimeSpan::ZERO,
+        receiving: TimeSpan::ZERO,
     };
     let rank = RankReading {
         rank: Rank {
@@ -296,7 +297,7 @@ fn of_a_rank(number: u32) -> Vec<Reading> {
             ranks: 4096,
             rank: number,
         },
-        over: Duration::from_secs(1),
+        over: TimeSpan::from_secs(1),
         missed: 0,
         works: (0..32).map(works).collect(),
         peers: (0..256).map(peer).collect(),
@@ -304,7 +305,7 @@ fn of_a_rank(number: u32) -> Vec<Reading> {
     let wrote = RdmaReading::Bandwidth(RdmaBandwidth {
         peer: address(number as u16),
         bytes: Bytes::new(1),
-        took: Duration::from_millis(1),
+        took: TimeSpan::from_millis(1),
     });
     vec![
         Reading::Host(HostReading::Rank(Box::new(rank))),

@@ -10,6 +10,7 @@ use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::{
     Iteration, IterationBuilder, IterationError, NameId, Operation, TaskId, Work,
 };
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 use thiserror::Error;
 
@@ -502,6 +503,6 @@ fn read_devices(root: &Table<'_>) -> Result<BTreeMap<u64, Device>, TaskGraphErro
 fn runtime(id: u64, runtime_ms: f32) -> Result<Duration, TaskGraphError> {
     let fits = (0.0..=MOST_MS).contains(&runtime_ms);
     let seconds = f64::from(runtime_ms) / 1e3;
-    fits.then(|| Duration::from_secs_f64(seconds))
+    fits.then(|| TimeSpan::from_secs_f64(seconds).get())
         .ok_or(TaskGraphError::BadRuntime { id, runtime_ms })
 }

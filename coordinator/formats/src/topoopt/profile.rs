@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reweave_common::time_span::TimeSpan;
 use reweave_common::timings::{Timing, Timings};
 use reweave_common::units::Bytes;
 use serde::Deserialize;
@@ -96,6 +97,6 @@ fn split(text: &str) -> Result<u32, &'static str> {
 
 fn time(ms: f64) -> Result<Duration, &'static str> {
     let fits = (0.0..=MOST_MS).contains(&ms);
-    fits.then(|| Duration::from_secs_f64(ms / 1e3))
+    fits.then(|| TimeSpan::from_secs_f64(ms / 1e3).get())
         .ok_or("its time is no time")
 }

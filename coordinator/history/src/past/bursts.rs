@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::traffic::Burst;
 
 use super::seen::{FlowSeen, Seen, Window};
@@ -77,8 +78,8 @@ fn sent_in(
         None => row.what.sent_bytes.min(whole),
     };
     let seconds = counted as f64 * 8.0 / rate.mean;
-    let sending = Duration::from_secs_f64(seconds).min(stretch);
-    (counted > 0).then_some((counted, sending))
+    let sending = TimeSpan::from_secs_f64(seconds).min(stretch.into());
+    (counted > 0).then_some((counted, *sending))
 }
 
 /// Of a way that nobody knows, nobody can tell that it became another one.

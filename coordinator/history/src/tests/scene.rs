@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use reweave_common::flow::{FlowKey, Protocol};
@@ -18,6 +17,7 @@ use crate::kind::Kind;
 use crate::past::{Past, Question, Window};
 use crate::resolution::Resolution;
 use crate::shelf::{Listed, Shelf, ShelfError};
+use reweave_common::time_span::TimeSpan;
 
 /// 2026-11-20T14:00:00Z.
 pub(super) const START_S: u64 = 1_795_183_200;
@@ -173,7 +173,7 @@ fn of_flow(port: u16, sent: u64, rate: Option<u64>) -> Entry {
         flow: flow(port),
         bytes: Count::new(sent),
         rate: rate.map(Rate::from_bits_per_s),
-        rtt: Some(Duration::from_micros(20)),
+        rtt: Some(TimeSpan::from_micros(20)),
         retransmits: Some(3),
     };
     Entry::flow(

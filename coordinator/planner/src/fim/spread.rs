@@ -216,8 +216,9 @@ impl Tallied {
     fn add(&mut self, hop: Hop, weight: u64) {
         let place = self.group.links.iter().position(|&link| link == hop.link);
         if let Some(place) = place {
-            self.loads[place].flows += 1;
-            self.loads[place].weight += weight;
+            let load = &mut self.loads[place];
+            load.flows += 1;
+            load.weight = load.weight.saturating_add(weight);
             let [least, largest] = self.sizes;
             self.sizes = [least.min(weight), largest.max(weight)];
         }
@@ -234,7 +235,7 @@ impl Tallied {
             for (&link, load) in it.group.links.iter().zip(&it.loads) {
                 let sum = loads.entry(link).or_default();
                 sum.flows += load.flows;
-                sum.weight += load.weight;
+                sum.weight = sum.weight.saturating_add(load.weight);
             }
         }
         let [least, largest] = self.sizes;

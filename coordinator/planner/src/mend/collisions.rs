@@ -192,7 +192,7 @@ fn imbalance_over(model: &Model<'_>, hops: &[Hop]) -> Option<Imbalance> {
         for (load, hop) in loads.iter_mut().zip(hops) {
             if flow.crosses(*hop) {
                 load.flows += 1;
-                load.weight += flow.state.rate.bits_per_s();
+                load.weight = load.weight.saturating_add(flow.state.rate.bits_per_s());
             }
         }
     }

@@ -3,10 +3,9 @@
 //! While a job communicates it sends as much as it gets, and it has ended with the last of its flows. The rest
 //! of an iteration stays as it is.
 
-use std::time::Duration;
-
 use reweave_common::plan::Iteration;
 use reweave_common::snapshot::Beating;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
 use super::best::Weighed;
@@ -67,7 +66,7 @@ impl<'m> Course<'m> {
             false => f64::midpoint(low, high),
         };
         let [after, low, high] =
-            [after, low * (1.0 - WANDERS), high * (1.0 + WANDERS)].map(Duration::from_secs_f64);
+            [after, low * (1.0 - WANDERS), high * (1.0 + WANDERS)].map(TimeSpan::from_secs_f64);
         Some(Iteration {
             job: self.job.job.clone(),
             exchanged: self.job.exchanged.clone(),

@@ -163,7 +163,7 @@ impl<'s> Carried<'s> {
             let sending = beats.while_sending(state).bits_per_s();
             for &hop in *path {
                 let load = on.entry(hop).or_default();
-                load.sum += state.rate.bits_per_s();
+                load.sum = load.sum.saturating_add(state.rate.bits_per_s());
                 load.largest = load.largest.max(sending);
             }
         }

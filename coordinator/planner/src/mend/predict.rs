@@ -91,7 +91,7 @@ impl<'m> Oracle<'m> {
         };
         let sum = |rate: &dyn Fn(usize) -> Rate| {
             let members = (0..flows.len()).filter(together);
-            Rate::from_bits_per_s(members.map(|index| rate(index).bits_per_s()).sum())
+            members.map(rate).sum()
         };
         let reached = sum(&|index| flows[index].state.rate);
         (reached, sum(&|index| present[index].rate))

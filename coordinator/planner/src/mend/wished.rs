@@ -14,6 +14,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::{Iteration, Pin, Plan, Prediction};
 use reweave_common::routes::Routes;
 use reweave_common::snapshot::{Hop, Snapshot};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
 use super::atlas;
@@ -287,12 +288,12 @@ fn iterations(model: &Model<'_>, present: &Weighed, weighed: &[Weighed]) -> Vec<
 fn held_by(some: &[Iteration], of: usize) -> Iteration {
     let first = &some[0];
     let same = of - some.len();
-    let sum: Duration = some.iter().map(|it| it.after).sum();
+    let sum: Duration = some.iter().map(|it| *it.after).sum();
     let stays = (same > 0).then_some(first.before);
-    let low = stays.map(|it| it.mul_f64(1.0 - WANDERS));
-    let high = stays.map(|it| it.mul_f64(1.0 + WANDERS));
+    let low = stays.map(|it| it.scaled(1.0 - WANDERS));
+    let high = stays.map(|it| it.scaled(1.0 + WANDERS));
     Iteration {
-        after: (sum + first.before * same as u32) / of as u32,
+        after: TimeSpan::new((sum + *first.before * same as u32) / of as u32),
         low: some
             .iter()
             .map(|it| it.low)

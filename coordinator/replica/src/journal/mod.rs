@@ -8,6 +8,7 @@ mod frame;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::exact::decode_exact;
 use crate::wire::{Configuration, Entry, MemberId, Snapshot, Vote};
 pub use frame::Tail;
 
@@ -84,7 +85,7 @@ impl Journal {
         let mut saved = None;
         for (batch, payload) in scan.payloads.iter().enumerate() {
             let foreign = |source| JournalError::Foreign { batch, source };
-            let records: Vec<Record> = postcard::from_bytes(payload).map_err(foreign)?;
+            let records: Vec<Record> = decode_exact(payload).map_err(foreign)?;
             for record in records {
                 saved = Some(follow(saved, record)?);
             }

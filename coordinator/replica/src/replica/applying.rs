@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Envelope, Replica, Writing};
 use crate::change::{Change, Members, steps_in};
 use crate::effect::{Applied, Effect, RequestId};
+use crate::exact::decode_exact;
 use crate::wire::{Content, Snapshot};
 
 /// What an entry holds.
@@ -22,7 +23,7 @@ impl Proposal {
     /// None in entries that hold something else, or what this version does not know.
     pub fn of(entry: &crate::wire::Entry) -> Option<Self> {
         match &entry.content {
-            Content::Proposal(data) => postcard::from_bytes(data).ok(),
+            Content::Proposal(data) => decode_exact(data).ok(),
             Content::Membership { .. } => None,
         }
     }
@@ -60,7 +61,7 @@ impl Replica {
 
     fn apply_proposal(&mut self, entry: &Entry) {
         let index = entry.index;
-        let Ok(Proposal { request, payload }) = postcard::from_bytes(&entry.data) else {
+        let Ok(Proposal { request, payload }) = decode_exact(&entry.data) else {
             return self.effects.push_back(Effect::Unreadable { index });
         };
         let highest = self.requests.entry(request.client).or_default();
@@ -81,7 +82,7 @@ impl Replica {
         let Some(steps) = steps_in(&entry.data) else {
             return;
         };
-        let change = postcard::from_bytes::<Change>(&entry.context).ok();
+        let change = decode_exact::<Change>(&entry.context).ok();
         // Leaving a joint configuration says nothing of its own.
         if let Some(change) = &change {
             self.members.apply(change);

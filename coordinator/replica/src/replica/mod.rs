@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Member, Members};
 use crate::effect::{Effect, LostLog, RequestId, Standing, StartError};
+use crate::exact::decode_exact;
 use crate::journal::{Batch, Record, Saved};
 use crate::memory::Memory;
 use crate::reads::Reads;
@@ -156,7 +157,7 @@ impl Envelope {
     }
 
     fn decode(data: &[u8]) -> Option<Self> {
-        postcard::from_bytes(data).ok()
+        decode_exact(data).ok()
     }
 
     /// Whoever begins with nothing where there is something would lead with nothing.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::exact::decode_exact;
 use crate::{
     Applied, Effect, Founding, Journal, Member, MemberId, Members, Message, ReadId, Replica,
     RequestId, Saved, Standing, Timing,
@@ -101,7 +102,7 @@ impl Seat {
 }
 
 fn decoded(state: &[u8]) -> Vec<Vec<u8>> {
-    postcard::from_bytes(state).unwrap_or_default()
+    decode_exact(state).unwrap_or_default()
 }
 
 impl Room {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use reweave_common::member::{Digest, Member};
+use reweave_proto::frame;
 use reweave_proto::name::{ClusterName, MemberName, NameError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -100,11 +101,7 @@ impl FromStr for Token {
         let text = text.trim().strip_prefix(LEAD).ok_or(TokenError::NotOne)?;
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text);
         let bytes = bytes.map_err(|_| TokenError::Broken)?;
-        let (token, rest): (Self, _) =
-            postcard::take_from_bytes(&bytes).map_err(|_| TokenError::Broken)?;
-        if !rest.is_empty() {
-            return Err(TokenError::Broken);
-        }
+        let token: Self = frame::decode(&bytes).map_err(|_| TokenError::Broken)?;
         token.name().map(|_| token)
     }
 }

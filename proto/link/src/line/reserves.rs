@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reweave_common::error::told;
+use reweave_common::time_span::TimeSpan;
 use reweave_proto::message::{MOST_COORDINATORS, Order, Seat};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -21,9 +22,9 @@ use crate::session::{Channel, Session};
 use crate::sieve::Heard;
 
 /// Thousands that are let in together come for their reserves one after the other. Tests have one.
-const SPREAD: Duration = match cfg!(test) {
-    false => Duration::from_secs(30),
-    true => Duration::ZERO,
+const SPREAD: TimeSpan = match cfg!(test) {
+    false => TimeSpan::from_secs(30),
+    true => TimeSpan::ZERO,
 };
 /// Coordinators that reach each other have chosen one by then.
 const CALLED_WITHIN: Duration = Duration::from_secs(1);
@@ -197,7 +198,7 @@ impl Reserve {
     }
 
     async fn reach(&mut self, address: SocketAddr) -> Result<Session, LinkError> {
-        sleep(SPREAD.mul_f64(rand::random())).await;
+        sleep(SPREAD.scaled(rand::random()).get()).await;
         self.caller.ours = self.newest.borrow().clone();
         reach(address, &self.caller, Heard::default()).await
     }

@@ -12,16 +12,16 @@ use reweave_common::probing::{
     Times, Unsent,
 };
 
-use super::{MANY, addresses, duration, finite, flow, hop, rate, text};
+use super::{MANY, addresses, finite, flow, hop, rate, text, time_span};
 
 pub(super) fn list() -> impl Strategy<Value = ProbeList> {
     let parts = (
         vec(flow(), 0..MANY),
-        duration(),
+        time_span(),
         rate(),
         addresses(),
-        duration(),
-        option::of(duration()),
+        time_span(),
+        option::of(time_span()),
     );
     parts.prop_map(
         |(flows, period, most_rate, roster, valid_for, trains_every)| ProbeList {

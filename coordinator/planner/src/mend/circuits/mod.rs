@@ -10,7 +10,6 @@ pub(super) mod loads;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::time::Duration;
 
 use reweave_common::fabric::Circuits;
 use reweave_common::flow::FlowKey;
@@ -24,6 +23,7 @@ use self::loads::{Net, Sent, Strain};
 use super::iterations::WANDERS;
 use super::model::{Model, WIRE_PER_PAYLOAD};
 use crate::Policy;
+use reweave_common::time_span::TimeSpan;
 
 /// What would suit it, and what that promises.
 #[derive(Debug, Clone, PartialEq)]
@@ -177,7 +177,7 @@ impl Judged<'_, '_> {
             || self
                 .iterations()
                 .iter()
-                .any(|it| it.high.mul_f64(least) <= it.before)
+                .any(|it| it.high.scaled(least) <= it.before)
     }
 
     /// Of jobs that are held back.
@@ -204,20 +204,20 @@ impl Judged<'_, '_> {
         };
         let [mean, high] = [most(&|it| it.mean), most(&|it| it.high)];
         let busy = job.period.saturating_sub(job.gap);
-        let lasts = |strain: f64| job.gap + busy.mul_f64(strain);
+        let lasts = |strain: f64| job.gap.saturating_add(busy.scaled(strain));
         Some(Iteration {
             job: job.job.clone(),
             exchanged: job.exchanged.clone(),
             before: job.period,
             after: midpoint(lasts(mean), lasts(high)),
-            low: lasts(mean).mul_f64(1.0 - WANDERS),
-            high: lasts(high).mul_f64(1.0 + WANDERS),
+            low: lasts(mean).scaled(1.0 - WANDERS),
+            high: lasts(high).scaled(1.0 + WANDERS),
         })
     }
 }
 
-fn midpoint(one: Duration, other: Duration) -> Duration {
-    (one + other) / 2
+fn midpoint(one: TimeSpan, other: TimeSpan) -> TimeSpan {
+    one.saturating_add(other).scaled(0.5)
 }
 
 fn strains(board: &Board<'_>, wiring: &Wiring, sent: &[Sent]) -> Option<Vec<Strain>> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reweave_common::finding::{Collision, Finding};
 use reweave_common::snapshot::{Beating, FlowState, Snapshot};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
 use super::plans::planned;
@@ -64,8 +65,8 @@ fn beating(scene: &Scene, job: &Job) -> Beating {
         job: format!("job of {flows:?}"),
         exchanged: BTreeMap::new(),
         flows: carried.collect(),
-        period: PERIOD,
-        gap: PERIOD.mul_f64(*rests),
+        period: PERIOD.into(),
+        gap: TimeSpan::new(PERIOD).scaled(*rests),
     }
 }
 

@@ -8,6 +8,7 @@ use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use reweave_common::fabric::Circuits;
 use reweave_common::ids::OpticalId;
 use reweave_common::snapshot::{Beating, Snapshot};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
 use crate::Policy;
@@ -82,8 +83,8 @@ fn all_in_one_job(snapshot: &mut Snapshot, rests: f64) {
         job: "train".to_owned(),
         exchanged: BTreeMap::new(),
         flows: flows.collect(),
-        period,
-        gap: period.mul_f64(rests),
+        period: period.into(),
+        gap: TimeSpan::new(period).scaled(rests),
     }];
 }
 

@@ -1,7 +1,6 @@
 //! What plans do.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::plan::{Generation, Iteration, LostBecause, Move, Pin, Plan};
@@ -10,6 +9,7 @@ use reweave_common::units::Bytes;
 
 use crate::tests::scene::{Scene, mbps};
 use crate::{Policy, diagnose, plan};
+use reweave_common::time_span::TimeSpan;
 
 const UP: [&str; 3] = ["leaf0", "spine0", "leaf1"];
 
@@ -342,8 +342,8 @@ fn beating(scene: &Scene, flows: &[usize], gap_ms: u64) -> Snapshot {
         job: "a job".to_owned(),
         exchanged: BTreeMap::from([(scene.node("h0"), Bytes::new(1_000_000))]),
         flows: carried.collect(),
-        period: Duration::from_millis(200),
-        gap: Duration::from_millis(gap_ms),
+        period: TimeSpan::from_millis(200),
+        gap: TimeSpan::from_millis(gap_ms),
     };
     Snapshot {
         beating: vec![job],

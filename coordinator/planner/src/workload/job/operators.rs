@@ -11,6 +11,7 @@ use reweave_common::ids::Rank;
 use reweave_common::iteration::{
     Iteration, IterationBuilder, IterationError, Operation, TaskId, Work,
 };
+use reweave_common::time_span::TimeSpan;
 use reweave_common::timings::{Timing, Timings};
 use reweave_common::units::Bytes;
 
@@ -206,7 +207,7 @@ pub fn timing(timings: &Timings, kind: &str, parts: u32) -> Option<Timing> {
     let part = (size(parts) - size(above.0)) / (size(below.0) - size(above.0));
     let time = |of: fn(&Timing) -> Duration| {
         let [less, more] = [of(&above.1), of(&below.1)].map(|time| time.as_secs_f64());
-        Duration::from_secs_f64((less + part * (more - less)).max(0.0))
+        TimeSpan::from_secs_f64(less + part * (more - less)).get()
     };
     Some(Timing {
         forward: time(|timing| timing.forward),
@@ -387,7 +388,7 @@ impl Building<'_> {
             let group = self.builder.group(&self.splits[nth]);
             let operator = &self.model.operators[nth].name;
             let name = self.builder.name(&format!("all-reduce {operator}"));
-            let local = Duration::from_secs_f64(weights.count() as f64 / LOCAL_BYTES_PER_S);
+            let local = TimeSpan::from_secs_f64(weights.count() as f64 / LOCAL_BYTES_PER_S).get();
             let all_reduce = self.builder.add(
                 name,
                 Work::Collective {

@@ -1,10 +1,10 @@
 //! The iteration of a model that is a sequence of layers: replicas, slices, stages and experts.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use reweave_common::ids::Rank;
 use reweave_common::iteration::{Iteration, IterationError, Operation, TaskId};
+use reweave_common::time_span::TimeSpan;
 
 use super::course::Course;
 use super::grid::Grid;
@@ -212,7 +212,7 @@ impl Laying<'_> {
             match act {
                 Act::Compute { ms } => {
                     for rank in self.grid.stage(stage) {
-                        let time = Duration::from_secs_f64(ms / 1e3);
+                        let time = TimeSpan::from_secs_f64(ms / 1e3).get();
                         let task = self.course.compute(rank, name, time);
                         first.entry(rank).or_insert(task);
                     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use reweave_common::time_span::TimeSpan;
+
 /// Layer by layer, with the conditions of the measurement in its head.
 const H200: &str = include_str!("../../../../profiles/h200.csv");
 
@@ -111,11 +113,11 @@ pub struct Cost {
 
 impl Cost {
     pub fn forward(self) -> Duration {
-        Duration::from_secs_f64(self.forward_ms / 1e3)
+        TimeSpan::from_secs_f64(self.forward_ms / 1e3).get()
     }
 
     pub fn backward(self) -> Duration {
-        Duration::from_secs_f64(self.backward_ms / 1e3)
+        TimeSpan::from_secs_f64(self.backward_ms / 1e3).get()
     }
 
     pub fn times(self, factor: f64) -> Self {

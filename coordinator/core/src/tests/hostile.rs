@@ -1,0 +1,241 @@
+//! Agents that send well-formed samples of every kind with numbers of any size, several at once. The core goes
+//! on whatever they say; what it decided can be read again; and once they are gone, others are served.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use reweave_common::ids::NodeId;
+use reweave_common::operator::{Between, FlowEnd, Mode, Request};
+use reweave_common::sample::{HostReading, Reading, Sample};
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::network::host_address;
+use crate::{Command, Input};
+
+const LIARS: [&str; 3] = ["h2", "h5", "spine1"];
+/// Bounds of the types on the wire, and what is just beside them.
+const EDGES: [u64; 12] = [
+    0,
+    1,
+    2,
+    100,
+    101,
+    u8::MAX as u64,
+    u16::MAX as u64,
+    u32::MAX as u64,
+    // The last whole number of an `f64`, and the longest time in seconds.
+    1 << 53,
+    315_360_000,
+    u64::MAX / 2,
+    u64::MAX,
+];
+
+/// Numbers that look random and are the same in each run of a seed (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        (self.roll() % count as u64) as usize
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// Numbers become others, what may be absent is, lists are emptied or go on.
+fn distort(value: &mut Value, dice: &mut Dice) {
+    match value {
+        Value::Number(_) if dice.one_in(2) => {
+            let edge = EDGES[dice.below(EDGES.len())];
+            *value = json!(if dice.one_in(4) { dice.roll() } else { edge });
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| distort(item, dice));
+            match dice.below(8) {
+                0 => items.clear(),
+                1 => *items = vec![items.clone(); dice.below(40)].concat(),
+                _ => {}
+            }
+        }
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|field| distort(field, dice));
+            if dice.one_in(12)
+                && let Some(field) = fields.values_mut().nth(dice.below(4))
+            {
+                *field = Value::Null;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// One of each kind, as `node` would report it of what is its own.
+fn of_every_kind(cluster: &Cluster, node: NodeId) -> Vec<Value> {
+    let [own, peer] = [node, cluster.network.node("h3")].map(host_address);
+    let is_host = cluster.network.fabric.name(node).starts_with('h');
+    let readings = include_str!("hostile/readings.json")
+        .replace("INTERFACE", if is_host { "eth0" } else { "swp0" })
+        .replace("OWN", &own.to_string())
+        .replace("PEER", &peer.to_string());
+    serde_json::from_str(&readings).unwrap()
+}
+
+/// Its place among all kinds there are.
+fn kind(reading: &Reading) -> usize {
+    match reading {
+        Reading::Interface(_) => 0,
+        Reading::Counters(_) => 1,
+        Reading::Flow(_) => 2,
+        Reading::FlowEnded(_) => 3,
+        Reading::Probes(_) => 4,
+        Reading::Path(_) => 5,
+        Reading::Holds { .. } => 6,
+        Reading::Bandwidth(_) => 7,
+        Reading::Host(reading) => match reading {
+            HostReading::Health(_) => 8,
+            HostReading::Nic(_) => 9,
+            HostReading::Machine(_) => 10,
+            HostReading::Neighbour(_) => 11,
+            HostReading::Vanished { .. } => 12,
+            HostReading::Rhythm(_) => 13,
+            HostReading::Traffic(_) => 14,
+            HostReading::Spare(_) => 15,
+            HostReading::RdmaPort(_) => 16,
+            HostReading::Rdma(_) => 17,
+            HostReading::Lack(_) => 18,
+            HostReading::Strays(_) => 19,
+            HostReading::Rank(_) => 20,
+            HostReading::Hardware(_) => 21,
+        },
+    }
+}
+
+const KINDS: usize = 22;
+
+#[test]
+fn hostile_samples_are_of_every_kind() {
+    let cluster = Cluster::new(Mode::Auto);
+    let readings = of_every_kind(&cluster, cluster.network.node("h2")).into_iter();
+    let kinds = readings.map(|value| kind(&serde_json::from_value(value).unwrap()));
+    let mut kinds: Vec<_> = kinds.collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds, (0..KINDS).collect::<Vec<_>>());
+}
+
+/// What decoders would refuse is left out.
+fn hostile(cluster: &Cluster, node: NodeId, dice: &mut Dice) -> Sample {
+    let all = of_every_kind(cluster, node);
+    let mut readings = Vec::new();
+    for _ in 0..6 {
+        let mut value = all[dice.below(all.len())].clone();
+        distort(&mut value, dice);
+        readings.extend(serde_json::from_value::<Reading>(value));
+    }
+    let honest = cluster.now();
+    let taken = if dice.one_in(2) {
+        json!(honest)
+    } else {
+        json!(dice.roll())
+    };
+    Sample {
+        taken: serde_json::from_value(taken).unwrap_or(honest),
+        readings,
+    }
+}
+
+/// All that is computed from what agents say.
+fn ask_everything(cluster: &mut Cluster) {
+    let end = |host: &str| FlowEnd {
+        host: host.to_owned(),
+        port: None,
+    };
+    let between = Between {
+        protocol: None,
+        from: end("h2"),
+        to: end("h3"),
+    };
+    for request in [
+        Request::Status,
+        Request::Diagnose,
+        Request::Plan,
+        Request::Matrix { most: 100 },
+        Request::Pairs { most: 100 },
+        Request::Imbalance,
+        Request::Jobs,
+        Request::Discover { from_link: 0 },
+        Request::Trace {
+            between,
+            anew: false,
+        },
+        Request::Explain {
+            job: "h2".to_owned(),
+            hosts: vec![],
+        },
+        Request::Lanes {
+            hosts: vec!["h2".to_owned(), "h5".to_owned()],
+        },
+    ] {
+        cluster.ask(request);
+    }
+}
+
+/// Followers read what the leader wrote, and one that starts anew comes to the same state.
+fn assert_log_can_be_read(cluster: &mut Cluster) {
+    for command in &cluster.log {
+        let written = postcard::to_stdvec(command).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "it was just written")]
+        let read: Command = postcard::from_bytes(&written).unwrap();
+        assert_eq!(&read, command);
+    }
+    let state = cluster.core.state().clone();
+    cluster.start_anew();
+    assert_eq!(cluster.core.state(), &state);
+    cluster.reconnect();
+}
+
+fn survives(seed: u64) {
+    let mut dice = Dice(seed);
+    let mut cluster = Cluster::new(Mode::Auto);
+    let flows = [("h0", "h3", 1000), ("h1", "h4", 1001)]
+        .map(|(from, to, port)| cluster.network.start(from, to, port, 0));
+    for round in 0..60 {
+        for liar in LIARS.map(|name| cluster.network.node(name)) {
+            let sample = hostile(&cluster, liar, &mut dice);
+            cluster.handle(Input::Sample { node: liar, sample });
+        }
+        cluster.run_for(Duration::from_millis(100));
+        if round % 10 == 9 {
+            ask_everything(&mut cluster);
+        }
+    }
+    assert_log_can_be_read(&mut cluster);
+    for liar in LIARS.map(|name| cluster.network.node(name)) {
+        cluster.disconnect(liar);
+        cluster.connect(liar);
+    }
+    let parted = |cluster: &Cluster| {
+        let [one, other] = flows.map(|flow| cluster.network.uplink(&flow));
+        one != other
+    };
+    cluster.run_until("parted", parted);
+}
+
+#[test]
+fn core_survives_hostile_samples() {
+    let config = ProptestConfig {
+        cases: ProptestConfig::default().cases.div_ceil(8),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(seed: u64)| survives(seed));
+}
