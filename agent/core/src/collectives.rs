@@ -8,10 +8,10 @@ use reweave_common::collective::{
     MOST_PEERS, MOST_WORKS, Rank, RankPeer, RankReading, RankWord, Works, add_peer, add_works,
 };
 use reweave_common::moment::Moment;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
 use crate::rhythm::Growth;
-use reweave_common::time_span::TimeSpan;
 
 /// A reading is of so long.
 const WINDOW: Duration = Duration::from_secs(10);

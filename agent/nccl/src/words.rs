@@ -4,12 +4,12 @@ use reweave_common::collective::{
     MOST_PEERS, MOST_WORKS, Rank, RankPeer, RankWord, Works, add_peer, add_works,
 };
 use reweave_common::moment::Moment;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
 use crate::clock::Rate;
 use crate::names::{ALGORITHMS, KINDS, PROTOCOLS, name};
 use crate::works::{Done, DonePeer, Work};
-use reweave_common::time_span::TimeSpan;
 
 /// Whose they are, how many are missed, and what is over; and how long what was ticked off is.
 pub(crate) struct Account {

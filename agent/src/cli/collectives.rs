@@ -7,11 +7,11 @@ use clap::Args;
 use reweave_agent::collectives::Listener;
 use reweave_agent::error::AgentError;
 use reweave_common::collective::{COLLECTIVES_SOCKET, RankReading, Works};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 use serde_json::json;
 
 use super::{Form, Watched, out, table};
-use reweave_common::time_span::TimeSpan;
 
 #[derive(Debug, Args)]
 pub(crate) struct Collectives {

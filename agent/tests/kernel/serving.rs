@@ -15,6 +15,7 @@ use reweave_common::instruction::{Ack, Closely, Install, Refusal, Token, Watch};
 use reweave_common::plan::Generation;
 use reweave_common::probing::ProbeList;
 use reweave_common::sample::{HostReading, PinRule, Reading, Sample};
+use reweave_common::time_span::TimeSpan;
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, Listener, Role, Session as Link};
 use reweave_proto::hello::{Hello, VERSION, Version};
@@ -32,7 +33,6 @@ use crate::fabric::{
 use crate::probing::{list, probe};
 use crate::tests;
 use crate::traffic::{Session, Stream};
-use reweave_common::time_span::TimeSpan;
 
 tests! {
     a_host_and_a_leaf_serve_a_coordinator,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use reweave_common::operator::{Request, Response};
+use reweave_common::time_span::TimeSpan;
 use reweave_link::visit::Visit;
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::Builder;
@@ -19,7 +20,6 @@ use crate::members::{Members, Operator};
 use crate::process::core_s;
 use crate::times::{Spread, now};
 use crate::web::Line;
-use reweave_common::time_span::TimeSpan;
 
 const STATUS: &str = "/api/v1/status";
 const QUESTIONS: usize = 400;

@@ -6,13 +6,13 @@ use std::slice;
 use clap::Args;
 use reweave_common::member::{Member, UnknownRole};
 use reweave_common::operator::{Request, Response};
+use reweave_common::time_span::TimeSpan;
 use reweave_link::{Identity, Role, join};
 use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::{Output, print};
-use reweave_common::time_span::TimeSpan;
 
 const USUAL_MINUTES: u64 = 10;
 const LONGEST_MINUTES: u64 = 15;

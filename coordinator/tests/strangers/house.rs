@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use reweave_common::member::Member;
 use reweave_common::operator::{Refused, Request, Response, Status};
+use reweave_common::time_span::TimeSpan;
 use reweave_link::join::Token;
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
@@ -17,7 +18,6 @@ use tempfile::TempDir;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::http::is_ready;
-use reweave_common::time_span::TimeSpan;
 
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 /// Far more than anything here takes; only a test that hangs meets it.

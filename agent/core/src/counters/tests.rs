@@ -1,8 +1,9 @@
 //! All that is known of counters, by the names and values of real NICs.
 
+use reweave_common::time_span::TimeSpan;
+
 use super::texts::named_numbers;
 use super::*;
-use reweave_common::time_span::TimeSpan;
 
 /// All that points at a fault, by the names of drivers and kernels.
 const TABLE: [(Origin, &str, Signal); 24] = [

@@ -3,10 +3,10 @@
 use std::net::Ipv4Addr;
 
 use reweave_common::rhythm::Shape;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::traffic::Volume;
 
 use super::*;
-use reweave_common::time_span::TimeSpan;
 
 /// Repeatable chance.
 struct Lots(u64);

@@ -4,10 +4,10 @@ use reweave_common::fabric::{FabricBuilder, Role};
 use reweave_common::flow::Protocol;
 use reweave_common::ids::LinkId;
 use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
 use super::*;
-use reweave_common::time_span::TimeSpan;
 
 /// Two hosts, each at a leaf of its own, and two parallel links between the leaves.
 struct Site {

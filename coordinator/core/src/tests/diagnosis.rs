@@ -14,13 +14,13 @@ use reweave_common::operator::{About, Finding, Mode, Request, Response};
 use reweave_common::probing::PROBE_PORT;
 use reweave_common::sample::{HostReading, Reading, Sample};
 use reweave_common::snapshot::Hop;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
 use super::cluster::Cluster;
 use super::network::{Network, host_address};
 use super::scene::A_WHILE;
 use crate::Input;
-use reweave_common::time_span::TimeSpan;
 
 /// As long as it takes to learn the ways of all probes and to hear enough of them.
 const LEARNED: Duration = Duration::from_secs(20);

@@ -7,6 +7,7 @@ use reweave_common::operator::{Iteration, IterationOutcome, Mode, Request, Respo
 use reweave_common::plan::Generation;
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Reading};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Percent};
 
 use super::cluster::Cluster;
@@ -15,7 +16,6 @@ use super::network::Network;
 use super::scene::*;
 use crate::jobs::snapshot;
 use crate::{Outcome, Reason};
-use reweave_common::time_span::TimeSpan;
 
 const SECOND: Duration = Duration::from_secs(1);
 

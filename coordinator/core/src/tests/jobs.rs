@@ -10,13 +10,13 @@ use reweave_common::operator::{
 };
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Reading};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Percent, Rate};
 
 use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, health, measured, say};
 use super::network::Network;
 use super::scene::{A_WHILE, collision, planned};
-use reweave_common::time_span::TimeSpan;
 
 fn ask(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
     cluster.ask(Request::Explain {

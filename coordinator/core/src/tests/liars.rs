@@ -9,6 +9,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::operator::{Mode, Request, Response};
 use reweave_common::probing::{PROBE_PORT, ProbeReading, Routers, Tally};
 use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 
 use super::cluster::Cluster;
@@ -16,7 +17,6 @@ use super::diagnosis::{self, hop, only, probe_for, say};
 use super::network::host_address;
 use crate::ways::Ways;
 use crate::{Command, Input, Outcome};
-use reweave_common::time_span::TimeSpan;
 
 /// A run in which an agent says `lies` before every report of the others.
 fn run(liar: &str, lies: impl Fn(&Cluster, [FlowKey; 2]) -> Vec<Reading>) -> Cluster {

@@ -5,13 +5,13 @@ use std::time::Duration;
 use reweave_common::member::{Admission, Digest, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{About, Mode, Refused, Request, Response};
+use reweave_common::time_span::TimeSpan;
 
 use super::cluster::Cluster;
 use super::scene::status;
 use crate::command::{Author, Change};
 use crate::state::{MOST_SHUT_OUT, MOST_TOKENS};
 use crate::{Effect, Input, NoEntry, Pass};
-use reweave_common::time_span::TimeSpan;
 
 const TOKEN: Digest = Digest([7; 32]);
 const KEY: Digest = Digest([1; 32]);

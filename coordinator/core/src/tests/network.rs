@@ -15,11 +15,11 @@ use reweave_common::moment::Moment;
 use reweave_common::probing::{Large, Lost, Part, ProbeList, ProbeReading, Tally, Unsent};
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 
 use super::switch::Switch;
 use crate::ways::is_of_probes;
-use reweave_common::time_span::TimeSpan;
 
 pub(crate) struct Network {
     pub(crate) fabric: Arc<Fabric>,

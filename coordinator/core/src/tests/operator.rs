@@ -7,6 +7,7 @@ use reweave_common::operator::{
     AgentState, Mode, NotSeen, Outcome, Phase, Refused, Request, Response,
 };
 use reweave_common::plan::Generation;
+use reweave_common::time_span::TimeSpan;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
@@ -14,7 +15,6 @@ use super::network::Network;
 use super::scene::status;
 use super::switch::Mood;
 use crate::Input;
-use reweave_common::time_span::TimeSpan;
 
 const A_WHILE: Duration = Duration::from_secs(2);
 

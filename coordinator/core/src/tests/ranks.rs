@@ -8,11 +8,11 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{Explanation, JobOrder, JobStatus, Request, Response};
 use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::sample::{HostReading, Reading};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Percent, Rate};
 
 use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, hop, probe_for, say};
-use reweave_common::time_span::TimeSpan;
 
 fn jobs(cluster: &mut Cluster) -> Vec<JobStatus> {
     let Response::Jobs(jobs) = cluster.ask(Request::Jobs) else {

@@ -8,12 +8,12 @@ use reweave_common::health::Signal;
 use reweave_common::moment::Moment;
 use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Reading};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Percent, Rate};
 
 use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, health, hop, only, say};
 use super::scene::A_WHILE;
-use reweave_common::time_span::TimeSpan;
 
 const TWO_REPORTS: Duration = Duration::from_millis(200);
 

@@ -17,6 +17,7 @@ use reweave_common::rdma::{Gid, GidKind, LinkLayer, RdmaBandwidth, RdmaPort, Rdm
 use reweave_common::sample::{
     Counters, FlowReading, HostReading, Interface, PinRule, Reading, Sample, Spare, TracedPath,
 };
+use reweave_common::time_span::TimeSpan;
 use reweave_common::traffic::{
     PeerTraffic, PortTraffic, PortVolume, Traffic, TrafficSource, Volume,
 };
@@ -25,7 +26,6 @@ use reweave_common::units::{Bytes, Rate};
 use super::heap::held_bytes;
 use super::network::{Network, host_address};
 use crate::{Core, Input, Policy};
-use reweave_common::time_span::TimeSpan;
 
 /// Less than a flood may cost, with what waits to be heard.
 const MOST_BYTES: usize = 40 << 20;

@@ -9,6 +9,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::LinkId;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{Counters, FlowReading};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes as Count, Rate};
 
 use crate::chronicle::{Chronicle, Rules};
@@ -17,7 +18,6 @@ use crate::kind::Kind;
 use crate::past::{Past, Question, Window};
 use crate::resolution::Resolution;
 use crate::shelf::{Listed, Shelf, ShelfError};
-use reweave_common::time_span::TimeSpan;
 
 /// 2026-11-20T14:00:00Z.
 pub(super) const START_S: u64 = 1_795_183_200;

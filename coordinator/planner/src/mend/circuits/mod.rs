@@ -16,6 +16,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::LinkId;
 use reweave_common::plan::Iteration;
 use reweave_common::snapshot::{Beating, FlowState, Hop, Snapshot};
+use reweave_common::time_span::TimeSpan;
 
 use self::board::{Board, Wiring};
 use self::climb::Climb;
@@ -23,7 +24,6 @@ use self::loads::{Net, Sent, Strain};
 use super::iterations::WANDERS;
 use super::model::{Model, WIRE_PER_PAYLOAD};
 use crate::Policy;
-use reweave_common::time_span::TimeSpan;
 
 /// What would suit it, and what that promises.
 #[derive(Debug, Clone, PartialEq)]

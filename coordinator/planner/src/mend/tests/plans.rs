@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use reweave_common::flow::FlowKey;
 use reweave_common::plan::{Generation, Iteration, LostBecause, Move, Pin, Plan};
 use reweave_common::snapshot::{Beating, Hop, Snapshot};
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
 use crate::tests::scene::{Scene, mbps};
 use crate::{Policy, diagnose, plan};
-use reweave_common::time_span::TimeSpan;
 
 const UP: [&str; 3] = ["leaf0", "spine0", "leaf1"];
 
