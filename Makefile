@@ -42,6 +42,8 @@ SLOW_KERNEL_TESTS := rates:: discovery:: drivers:: frr sonic::
 # Plans for 16 hosts, which take 10 to 35 s each, likewise.
 SLOW_PLANS := plans::dlrm16 plans::candle16 plans::transformer16
 
+# The stage `timed` measures what users are promised, one test at a time: others would load the machine meanwhile.
+
 # Replays the recorded hour a second time, which takes 20 s, likewise.
 SLOW_REPLAYS := probes_that_cards_stamp
 
@@ -53,14 +55,15 @@ KERNEL_THREADS := 4
 test: ## Runs all checks that every change must pass: logic, virtual time, and facts of the kernel.
 	@deploy/setup.sh build checks lab
 	$(LINTED)
-	source deploy/stage.sh 9
+	source deploy/stage.sh 10
 	stage format cargo fmt --all --check
 	stage locks  cargo fetch --locked --manifest-path tests/fuzz/Cargo.toml
 	stage build  cargo test --no-run --locked --workspace --all-targets
 	stage programs $(PROGRAMS)
-	RUST_TEST_THREADS=$(UNIT_THREADS) stage unit with_summary cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test words --test nccl -- $(SLOW_PLANS:%=--skip %)
+	RUST_TEST_THREADS=$(UNIT_THREADS) stage unit with_summary cargo test --locked --workspace --no-fail-fast --lib --bins --test reference --test history --test strangers --test parting --test hostile --test words --test nccl -- --skip timed_ $(SLOW_PLANS:%=--skip %)
 	stage tidy   cargo test --locked --workspace --test tidy
-	stage trio   with_summary with_tmpfs cargo test --locked --workspace --test trio --test unheard
+	stage trio   with_summary with_tmpfs cargo test --locked --workspace --test trio --test unheard -- --skip timed_
+	stage timed  with_summary with_tmpfs cargo test --locked --workspace --test strangers --test parting --test trio timed_ -- --test-threads 1
 	stage worlds cargo test --locked --workspace --test simulation --test replication --test rewiring -- $(SLOW_REPLAYS:%=--skip %)
 	stage kernel with_summary with_tmpfs cargo test --locked --workspace $(IN_LAB) --test smoke --test kernel --test linux_hash -- --test-threads $(KERNEL_THREADS) $(SLOW_KERNEL_TESTS:%=--skip %)
 	finish

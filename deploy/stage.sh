@@ -37,7 +37,7 @@ with_summary() {
     { "$@" 2>&1 || outcome=$?; } > >(exec tee "$output")
     reader=$!
     # What a test leaves behind holds the pipe open, and would hold up whatever reads this output.
-    timeout 10 tail --pid="$reader" --follow /dev/null || {
+    timeout 60 tail --pid="$reader" --follow /dev/null || {
         kill "$reader"
         echo "a test left a process behind that holds the output open" >&2
         outcome=1

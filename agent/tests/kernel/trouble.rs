@@ -19,9 +19,7 @@ use crate::fabric::{Fabric, TIMEOUT, feed, host, ip_in, pin, some_flow, spine_at
 use crate::frr_routes::{install, of_routes};
 use crate::pins;
 use crate::routes::{hold, hop, route};
-use crate::serving::{
-    at_the_coordinator, plug_in, spare_is_told_soon, spare_is_up, told as answered,
-};
+use crate::serving::{at_the_coordinator, plug_in, spare_is_told, spare_is_up, told as answered};
 use crate::tests;
 
 tests! {
@@ -143,7 +141,7 @@ fn changes_are_made_whenever_the_kernel_has_no_room_for_its_answers() {
 /// More than a socket has room for.
 const BURST: usize = 2000;
 
-/// The next report is a minute after the first.
+/// Reports are a minute apart.
 fn interfaces_are_looked_at_when_more_was_told_than_there_was_room_for() {
     let _fabric = Fabric::new();
     plug_in("h0");
@@ -163,7 +161,7 @@ fn interfaces_are_looked_at_when_more_was_told_than_there_was_room_for() {
                 up || within("h0", overrun) > before,
                 "there was room for all"
             );
-            spare_is_told_soon(&link, up, || agent.signal(Signal::SIGCONT)).await;
+            spare_is_told(&link, up, || agent.signal(Signal::SIGCONT)).await;
         }
     });
 }

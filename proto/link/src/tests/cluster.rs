@@ -83,15 +83,26 @@ pub(super) fn listen(ours: &Identity) -> (Listener, SocketAddr) {
     (listener, address)
 }
 
-/// What both sides say of one attempt: first the one that accepts.
+/// What both sides say of one attempt: first the one that accepts. An attempt that ran out of time, since the machine
+/// was stalled for as long as a handshake may take, says nothing of either side and is made again.
 pub(super) async fn meet(
     listener: &mut Listener,
     ours: &Identity,
 ) -> (Result<Session, LinkError>, Result<Session, LinkError>) {
     let address = [listener.address().unwrap()];
-    let connecting = connect(&address, ours, Role::Coordinator);
-    let (accepted, connected) = soon(async { tokio::join!(listener.accept(), connecting) }).await;
-    (accepted.unwrap(), connected)
+    let is_late =
+        |it: &Result<_, LinkError>| matches!(it, Err(LinkError::HandshakeTimedOut { .. }));
+    soon(async {
+        loop {
+            let connecting = connect(&address, ours, Role::Coordinator);
+            let (accepted, connected) = tokio::join!(listener.accept(), connecting);
+            let accepted = accepted.unwrap();
+            if !is_late(&accepted) && !is_late(&connected) {
+                return (accepted, connected);
+            }
+        }
+    })
+    .await
 }
 
 /// The two ends of one session: first the coordinator's.

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use libtest_mimic::Trial;
 
@@ -64,7 +65,13 @@ pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
+/// Found out once for all tests of the process.
 fn may_make_namespaces() -> bool {
+    static MAY: OnceLock<bool> = OnceLock::new();
+    *MAY.get_or_init(try_namespaces)
+}
+
+fn try_namespaces() -> bool {
     let user: &[&str] = if is_root() {
         &[]
     } else {

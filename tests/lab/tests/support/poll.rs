@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Far more than anything takes here, on a machine that has other things to do.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
-const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Waits until a counter stays as it is for `quiet`, counted in polls: a machine that stalls between two of them adds
