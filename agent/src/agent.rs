@@ -17,7 +17,7 @@ use reweave_agent_core::witness::Sight;
 use reweave_common::error::told;
 use reweave_common::hardware::Lack;
 use reweave_common::holding::Holding;
-use reweave_common::instruction::{Ack, Install, Refusal, Watch};
+use reweave_common::instruction::{Ack, Install, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
 use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
@@ -111,7 +111,10 @@ impl Agent {
                 .is_endpoint()
                 .then(|| RdmaThread::start(gate.clone(), u64::from(mark.0))),
             prober: Prober::open(mark).ok(),
-            fence: Fence::new(store.load()?),
+            fence: match role.forwards() {
+                true => Fence::new(store.load()?),
+                false => Fence::of_host(store.load()?),
+            },
             store,
             links: LinkBook::default(),
             flows: FlowBook::default(),
@@ -245,13 +248,6 @@ impl Agent {
     }
 
     pub fn install(&mut self, install: Install) -> Vec<Ack> {
-        if !self.role.forwards() && !install.holding.rules.is_empty() {
-            return vec![Ack {
-                generation: install.generation,
-                token: install.token,
-                outcome: Err(Refusal::NotASwitch),
-            }];
-        }
         self.fence.handle_install(install);
         self.carry_out()
     }

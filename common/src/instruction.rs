@@ -80,6 +80,11 @@ pub enum Refusal {
     },
     /// It is told to pin flows of others, and forwards nothing. Routes any node may hold.
     NotASwitch,
+    /// The kernel would not take it, nor what was there before: it may hold some of both.
+    RestoreFailed {
+        #[serde(deserialize_with = "crate::printable::text")]
+        error: String,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -95,6 +100,12 @@ impl fmt::Display for Refusal {
             Self::Kernel { error } => write!(f, "its kernel refused: {error}"),
             Self::NotDurable { error } => write!(f, "it could not write its state: {error}"),
             Self::NotASwitch => f.write_str("it forwards nothing"),
+            Self::RestoreFailed { error } => {
+                write!(
+                    f,
+                    "its kernel refused, and what it held could not be restored: {error}"
+                )
+            }
         }
     }
 }

@@ -120,6 +120,26 @@ fn a_device_that_lies_leads_to_held_and_never_to_light() {
     }
 }
 
+/// Packets that come back to the old circuits of a device that did not answer are lost when it moves after all.
+#[test]
+fn late_device_takes_no_packets() {
+    let mut held = 0;
+    for (seed, _) in good(10) {
+        let ill = |world: &mut World| {
+            for driver in world.cluster.drivers.values_mut() {
+                driver.device.ails = Ailment::Delays;
+            }
+        };
+        let mut world = begun(seed, ill).expect("it was good");
+        world.run_for(Duration::from_secs(40));
+        held += usize::from(world.is_held());
+        world.rest();
+        let outcome = world.outcome();
+        assert!(is_over(outcome.as_ref()), "seed {seed}: {outcome:?}");
+    }
+    assert!(held > 0, "nobody held it");
+}
+
 /// Packets do not come back to what comes and goes, and there would be some lost if they did.
 #[test]
 fn light_that_does_not_last_is_none() {

@@ -20,6 +20,14 @@ pub(crate) struct Device {
     is_between: bool,
     vanishing: CircuitSet,
     vanished: CircuitSet,
+    /// In the order in which it was asked.
+    delayed: Vec<Change>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+enum Change {
+    Disconnect(Circuit),
+    Connect(Circuit),
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -30,6 +38,8 @@ pub(crate) enum Ailment {
     Silent,
     /// It does nothing and says nothing, and cannot be read.
     Unreachable,
+    /// It says nothing, can be read, and does what it is asked when this is over.
+    Delays,
     Refuses,
     /// What is to go goes; what is to come does not, and is said to be done.
     MovesHalf,
@@ -54,6 +64,7 @@ impl Device {
             is_between: false,
             vanishing: CircuitSet::default(),
             vanished: CircuitSet::default(),
+            delayed: Vec::new(),
         }
     }
 
@@ -76,8 +87,10 @@ impl Device {
     }
 
     pub(crate) fn disconnect(&mut self, circuit: Circuit) -> Moved {
+        self.catch_up();
         match self.ails {
             Ailment::Unreachable => Moved::Late,
+            Ailment::Delays => self.delay(Change::Disconnect(circuit)),
             Ailment::Refuses => refused(),
             _ if !self.circuits.contains(circuit) => refused(),
             _ => {
@@ -94,9 +107,11 @@ impl Device {
     }
 
     pub(crate) fn connect(&mut self, circuit: Circuit) -> Moved {
+        self.catch_up();
         let [a, b] = circuit.ports();
         let joined = match self.ails {
             Ailment::Unreachable => return Moved::Late,
+            Ailment::Delays => return self.delay(Change::Connect(circuit)),
             Ailment::Refuses => return refused(),
             Ailment::MovesHalf => return Moved::Done,
             Ailment::WrongPort => self.beside(a, b).map(|wrong| Circuit::new(a, wrong)),
@@ -136,6 +151,28 @@ impl Device {
         self.vanishing = CircuitSet::default();
         let back = std::mem::take(&mut self.vanished);
         self.circuits = self.circuits.iter().chain(back.iter()).collect();
+        self.catch_up();
+    }
+
+    /// It does one thing after the other. What is no longer possible by then, it refuses.
+    fn catch_up(&mut self) {
+        if matches!(
+            self.ails,
+            Ailment::Delays | Ailment::Unreachable | Ailment::Refuses
+        ) {
+            return;
+        }
+        for change in std::mem::take(&mut self.delayed) {
+            match change {
+                Change::Disconnect(circuit) => self.disconnect(circuit),
+                Change::Connect(circuit) => self.connect(circuit),
+            };
+        }
+    }
+
+    fn delay(&mut self, change: Change) -> Moved {
+        self.delayed.push(change);
+        Moved::Late
     }
 
     /// What time does to light: whether anything is otherwise now.

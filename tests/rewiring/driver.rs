@@ -219,10 +219,10 @@ impl Driver {
 }
 
 impl Moving {
-    /// A refusal counts for more than an answer that did not come.
+    /// An answer that did not come counts for more than a refusal: what was asked may still be done.
     fn note(&mut self, moved: Moved) {
         match (&self.moved, &moved) {
-            (Moved::Refused(_), _) | (_, Moved::Done) => {}
+            (Moved::Late, _) | (_, Moved::Done) => {}
             _ => self.moved = moved,
         }
     }

@@ -228,6 +228,7 @@ fn trouble(world: &World, chance: &mut Chance, guest: Guest) -> (Fault, Option<F
             let ails = *chance.one_of(&[
                 Ailment::Silent,
                 Ailment::Unreachable,
+                Ailment::Delays,
                 Ailment::Refuses,
                 Ailment::MovesHalf,
                 Ailment::WrongPort,

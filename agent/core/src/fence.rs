@@ -49,6 +49,8 @@ pub struct Fence {
     /// The latest that could not be noted down, as long as this process knows: whoever told it may have
     /// taken back by now what came before.
     unnoted: Option<(Generation, Token)>,
+    /// A node that forwards nothing pins no flows of others.
+    forwards: bool,
 }
 
 /// How far the instruction in hand has come.
@@ -71,6 +73,15 @@ impl Fence {
             effects: VecDeque::new(),
             answered: None,
             unnoted: None,
+            forwards: true,
+        }
+    }
+
+    /// Of a host that forwards nothing.
+    pub fn of_host(record: Record) -> Self {
+        Self {
+            forwards: false,
+            ..Self::new(record)
         }
     }
 
@@ -111,8 +122,8 @@ impl Fence {
             (Stage::Applying, Err(error)) => self.restore(Refusal::Kernel { error }),
             (Stage::Restoring(refusal), Ok(())) => self.answer_promised(Err(refusal)),
             (Stage::Restoring(refusal), Err(error)) => {
-                let error = format!("{refusal}; going back failed too: {error}");
-                self.answer_promised(Err(Refusal::Kernel { error }));
+                let error = format!("{refusal}, then: {error}");
+                self.answer_promised(Err(Refusal::RestoreFailed { error }));
             }
             (stage, _) => self.stage = stage,
         }
@@ -185,6 +196,9 @@ impl Fence {
     fn act(&mut self, install: Install) {
         let holding = install.holding.clone();
         self.record.promised = Some(install);
+        if !self.forwards && !holding.rules.is_empty() {
+            return self.answer_promised(Err(Refusal::NotASwitch));
+        }
         self.go_on(Stage::Applying, Effect::Apply(holding));
     }
 

@@ -51,7 +51,7 @@ use crate::upkeep::Upkeep;
 use crate::watch::Watching;
 use crate::ways::Ways;
 
-/// Shortest gap between ticks that counts as a stall. Ticks are 100 ms apart.
+/// Shortest gap between inputs that counts as a stall. Ticks are 100 ms apart.
 const MIN_STALL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
@@ -121,11 +121,12 @@ impl Senses {
 
 impl Senses {
     fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
-        if self.ingest.is_connected(node) {
-            self.trends.handle_sample(node, now, &sample);
-            self.latencies.handle_sample(node, &sample);
-        }
-        self.ingest.handle_sample(node, now, sample);
+        let Some(sample) = self.ingest.admit(node, now, sample) else {
+            return;
+        };
+        self.trends.handle_sample(node, now, &sample);
+        self.latencies.handle_sample(node, &sample);
+        self.ingest.record(node, now, sample);
     }
 
     /// What jobs are called, and what they are told to send.
@@ -261,6 +262,10 @@ impl Core {
     pub fn handle(&mut self, at: Moment, input: Input) {
         let now = self.now.map_or(at, |now| now.max(at));
         self.now = Some(now);
+        // Whatever comes first afterwards: timers that went on meanwhile are not to be read before they are restarted.
+        if self.senses.stall.tick(now) {
+            self.senses.resumed_at = now;
+        }
         match input {
             Input::Tick => self.handle_tick(now),
             Input::Operator {
@@ -276,7 +281,7 @@ impl Core {
                 self.stirred = true;
             }
             Input::Visitor { id, token, request } => self.handle_visitor(now, id, token, request),
-            Input::AgentUp { node } => self.handle_agent_up(now, node),
+            Input::AgentUp { node } => self.handle_agent_up(node),
             Input::AgentDown { node } => {
                 self.senses.ingest.handle_disconnected(node);
                 self.arrivals.handle_disconnected(node);
@@ -337,9 +342,6 @@ impl Core {
     /// All parts of a tick, or the next one where there are many nodes: the other ones are due at once then,
     /// but for what is more urgent.
     fn handle_tick(&mut self, now: Moment) {
-        if self.senses.stall.tick(now) {
-            self.senses.resumed_at = now;
-        }
         let is_one_enough = self.senses.fabric.nodes().len() > FEW;
         loop {
             PARTS[self.part](self, now);
@@ -392,19 +394,22 @@ impl Core {
         self.senses.handle_sample(node, now, sample);
     }
 
-    /// A switch that comes back is told again what it was told last.
-    fn handle_agent_up(&mut self, now: Moment, node: NodeId) {
+    /// A switch that comes back is told again what it was told last: where no step waits for it, that is what all
+    /// others count on. What a step waits for is judged before it is sent again, as ever.
+    fn handle_agent_up(&mut self, node: NodeId) {
         if node.index() >= self.senses.fabric.nodes().len() {
             return;
         }
         self.senses.ingest.handle_connected(node);
         self.watching.handle_connected(node);
         self.probing.handle_connected(node);
-        if let Some(install) = self.state.last_install(node) {
-            self.drivers.handle_sent(now, node);
+        self.stirred = true;
+        let mut steps = self.state.rollouts().filter_map(|it| it.phase.step());
+        if steps.any(|step| step.unanswered().any(|it| it == node)) {
+            self.drivers.handle_connected(node);
+        } else if let Some(install) = self.state.last_install(node) {
             self.outbox.install(node, install);
         }
-        self.stirred = true;
     }
 
     /// Only the first answer of a switch to the step under way is worth an entry in the log. One that

@@ -74,6 +74,12 @@ impl Ingest {
             .is_some_and(|session| session.connected)
     }
 
+    /// Whether it has told anything in this session.
+    pub(crate) fn has_reported(&self, node: NodeId) -> bool {
+        let observed = self.observations.node(node);
+        self.is_connected(node) && observed.is_some_and(|it| it.heard.is_some())
+    }
+
     /// Whether there ever was one.
     pub(crate) fn is_known(&self, node: NodeId) -> bool {
         self.sessions.contains_key(&node)
@@ -130,8 +136,16 @@ impl Ingest {
     }
 
     pub fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
+        if let Some(sample) = self.admit(node, now, sample) {
+            self.record(node, now, sample);
+        }
+    }
+
+    /// What this node may say of it: of its own addresses and flows, and no more than a node can have to say. `None`
+    /// without a session.
+    pub(crate) fn admit(&mut self, node: NodeId, now: Moment, sample: Sample) -> Option<Sample> {
         if !self.is_connected(node) {
-            return;
+            return None;
         }
         let (interfaces, others): (Vec<_>, Vec<_>) = sample
             .readings
@@ -151,15 +165,18 @@ impl Ingest {
                 .filter(|reading| is_sized(reading) && self.may_say(node, reading, &mut own)),
         );
         self.note_session(node, now, spoken - readings.len());
-        readings.retain(|reading| !self.is_in_doubt(now, reading));
-        self.observations.record(
-            node,
-            now,
-            Sample {
-                taken: sample.taken,
-                readings,
-            },
-        );
+        Some(Sample {
+            taken: sample.taken,
+            readings,
+        })
+    }
+
+    /// Of what was admitted.
+    pub(crate) fn record(&mut self, node: NodeId, now: Moment, mut sample: Sample) {
+        sample
+            .readings
+            .retain(|reading| !self.is_in_doubt(now, reading));
+        self.observations.record(node, now, sample);
     }
 
     /// Lets go of what is too old to be of use.
@@ -478,7 +495,10 @@ mod tests {
         };
         let taken = Moment::default();
         let readings = [1, 1, 2, 1, 2].map(reading).into();
-        ingest.handle_sample(other, taken, Sample { taken, readings });
+        let sample = ingest.admit(other, taken, Sample { taken, readings });
+        let own: Vec<_> = sample.iter().flat_map(|it| &it.readings).collect();
+        assert_eq!(own, [&reading(2), &reading(2)]);
+        ingest.record(other, taken, sample.unwrap());
         let observed = ingest.observations().node(other).unwrap();
         assert_eq!(observed.flows.keys().collect::<Vec<_>>(), [&flow(2)]);
         assert_eq!(ingest.discarded(other), 3);

@@ -106,7 +106,11 @@ impl Upkeep {
         let watched = self.watched.get(&place);
         let watched = watched.filter(|(generation, _)| *generation == state.in_force().generation);
         let loud = match watched {
-            Some((_, quietness)) => quietness.proof().err().unwrap_or_default(),
+            Some((_, quietness)) => {
+                let known = picture.known;
+                let proof = quietness.proof(known.now, known.policy.most_age());
+                proof.err().unwrap_or_default()
+            }
             None => vec![Reason::NotWatched],
         };
         unseen.into_iter().chain(loud).collect()

@@ -46,6 +46,12 @@ impl Record {
         [&told.expected, &told.desired].contains(&found)
     }
 
+    /// Whether the device may have been told something of which nothing is known.
+    fn may_be_unanswered(&self) -> bool {
+        let outcome = self.answered.as_ref().map(|answer| &answer.outcome);
+        self.promised.is_some() && matches!(outcome, None | Some(Err(NotSwitched::TimedOut)))
+    }
+
     /// Whether the last instruction asked for the same, and may have been carried out by halves.
     fn left_off(&self, told: &Switchover) -> bool {
         let Some(last) = &self.promised else {
@@ -91,6 +97,9 @@ pub struct Fence {
     stage: Stage,
     waiting: VecDeque<Switchover>,
     effects: VecDeque<Effect>,
+    /// Something that the device was told has not been answered, and may be done in any moment. As devices do one thing
+    /// after the other, that ends with the next that they say is done.
+    unanswered: bool,
 }
 
 /// How far the instruction in hand has come.
@@ -100,7 +109,7 @@ enum Stage {
     Promising(Switchover, Why),
     Looking(Why),
     Moving,
-    LookingBack { refused: Option<String> },
+    LookingBack(Moved),
     Settling(Readback),
 }
 
@@ -119,6 +128,7 @@ impl Fence {
     /// Of a device with so many ports.
     pub fn new(record: Record, ports: u16) -> Self {
         Self {
+            unanswered: record.may_be_unanswered(),
             record,
             ports,
             stage: Stage::Idle,
@@ -156,12 +166,12 @@ impl Fence {
     /// The circuits, or none if the device did not tell.
     pub fn handle_read(&mut self, found: Option<CircuitSet>) {
         match (std::mem::replace(&mut self.stage, Stage::Idle), found) {
-            (Stage::Looking(_) | Stage::LookingBack { .. }, None) => {
+            (Stage::Looking(_) | Stage::LookingBack(_), None) => {
                 self.answer(Err(NotSwitched::TimedOut));
             }
             (Stage::Looking(Why::Done), Some(found)) => self.answer(Ok(found)),
             (Stage::Looking(why), Some(found)) => self.begin(why, found),
-            (Stage::LookingBack { refused }, Some(found)) => self.end(refused, found),
+            (Stage::LookingBack(moved), Some(found)) => self.end(moved, found),
             (stage, _) => self.stage = stage,
         }
     }
@@ -170,13 +180,12 @@ impl Fence {
         if !matches!(self.stage, Stage::Moving) {
             return;
         }
-        let desired = self.record.promised.as_ref().map(|it| it.desired.clone());
-        let (refused, until) = match moved {
-            Moved::Done => (None, None),
-            Moved::Late => (None, desired),
-            Moved::Refused(error) => (Some(error), None),
+        let desired = || self.record.promised.as_ref().map(|it| it.desired.clone());
+        let until = match moved {
+            Moved::Done | Moved::Refused(_) => None,
+            Moved::Late => desired(),
         };
-        self.go_on(Stage::LookingBack { refused }, Effect::Read { until });
+        self.go_on(Stage::LookingBack(moved), Effect::Read { until });
     }
 
     fn take_up_next(&mut self) {
@@ -247,6 +256,7 @@ impl Fence {
         let on_the_way = || why == Why::Unfinished && is_between(&found, expected, desired);
         let is_expected = found == *expected || on_the_way();
         if found == *desired {
+            self.unanswered = false;
             self.answer(Ok(found));
         } else if is_expected {
             let moves = Moves::between(&found, desired);
@@ -256,13 +266,21 @@ impl Fence {
         }
     }
 
-    fn end(&mut self, refused: Option<String>, found: CircuitSet) {
+    /// A device that has neither answered nor moved may still do so after anything that is read now, and after it has
+    /// refused something else.
+    fn end(&mut self, moved: Moved, found: CircuitSet) {
         let desired = self.record.promised.as_ref().map(|told| &told.desired);
-        let outcome = match refused {
-            Some(error) if desired != Some(&found) => Err(NotSwitched::Device { error, found }),
-            _ => Ok(found),
+        let is_there = desired == Some(&found);
+        self.unanswered = match moved {
+            Moved::Done => false,
+            Moved::Late => !is_there,
+            Moved::Refused(_) => self.unanswered && !is_there,
         };
-        self.answer(outcome);
+        self.answer(match moved {
+            _ if self.unanswered => Err(NotSwitched::TimedOut),
+            Moved::Refused(error) if !is_there => Err(NotSwitched::Device { error, found }),
+            _ => Ok(found),
+        });
     }
 
     fn refuse(&mut self, told: &Switchover, why: NotSwitched) {

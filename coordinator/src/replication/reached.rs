@@ -1,18 +1,23 @@
 //! How far a log had come, in a small file beside it. Without that a log that is gone looks like one
 //! that never was, and one without its end like one that a crash cut short.
 //!
-//! It is written in place once what it tells of is on disk, and nobody waits for it: whatever of it
-//! gets to the disk is true, and after a loss of power it may say too little, never too much.
+//! It is written in place once what it tells of is on disk, so whatever of it gets to the disk is true. It is synced with
+//! each new term and otherwise once a second: after a loss of power it may say too little by that much, never too
+//! much.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use reweave_link::keep::replace;
 use reweave_replica::Saved;
 
 use super::store::LogError;
+
+/// To sync it with each entry would cost a second write to disk per decision.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What was said to others, and must stand in the log from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +61,7 @@ pub(super) struct Reached {
     path: PathBuf,
     file: File,
     reach: Reach,
+    synced: Instant,
 }
 
 impl Reached {
@@ -74,7 +80,12 @@ impl Reached {
         }
         let file = OpenOptions::new().write(true).open(&path);
         let file = file.map_err(failed)?;
-        Ok(Self { path, file, reach })
+        Ok(Self {
+            path,
+            file,
+            reach,
+            synced: Instant::now(),
+        })
     }
 
     /// A smaller number says nothing new. What cannot be written leaves the one before, which stays true.
@@ -86,11 +97,21 @@ impl Reached {
         if reach == self.reach {
             return;
         }
+        let is_due = reach.term > self.reach.term || self.synced.elapsed() >= SYNC_INTERVAL;
         self.reach = reach;
-        let written = self.file.write_all_at(reach.in_words().as_bytes(), 0);
-        if let Err(error) = written {
+        if let Err(error) = self.write(is_due) {
             tracing::warn!("cannot write {}: {error}", self.path.display());
         }
+    }
+
+    fn write(&mut self, is_due: bool) -> io::Result<()> {
+        self.file
+            .write_all_at(self.reach.in_words().as_bytes(), 0)?;
+        if is_due {
+            self.file.sync_data()?;
+            self.synced = Instant::now();
+        }
+        Ok(())
     }
 }
 

@@ -71,8 +71,8 @@ impl Delivery {
                 continue;
             };
             fates.note(Fate::Failed);
-            let (event, url) = (&parcel.event, &self.url);
-            tracing::warn!("{event} was not told to {url}, {MOST_TRIES} times: {why}");
+            let (event, hook) = (&parcel.event, super::origin(&self.url));
+            tracing::warn!("{event} was not sent to {hook} in {MOST_TRIES} tries: {why}");
         }
     }
 
@@ -104,7 +104,7 @@ impl Delivery {
             .header("Reweave-Signature", self.signature(at, &parcel.body))
             .body(parcel.body.clone());
         let answer = request.send().await;
-        let answer = answer.map_err(|error| reweave_common::error::told(&error))?;
+        let answer = answer.map_err(|error| reweave_common::error::told(&error.without_url()))?;
         let code = answer.status();
         match code.is_success() {
             true => Ok(()),

@@ -165,12 +165,17 @@ impl Hooks {
                 let wanted = outlet.kinds.contains(&kind);
                 if wanted && outlet.queue.try_send(parcel.clone()).is_err() {
                     outlet.fates.note(Fate::Dropped);
-                    let (event, url) = (&parcel.event, &outlet.url);
-                    tracing::warn!("{event} is not told to {url}: too much waits for it already");
+                    let (event, hook) = (&parcel.event, origin(&outlet.url));
+                    tracing::warn!("{event} is not sent to {hook}: its queue is full");
                 }
             }
         }
     }
+}
+
+/// What may be shown of a URL: many services take a secret in its path or query.
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
 }
 
 /// Redirections are for people: who answers with one is not the one that was named.

@@ -224,6 +224,7 @@ fn refusal() -> impl Strategy<Value = Refusal> {
         text().prop_map(|error| Refusal::Kernel { error }),
         text().prop_map(|error| Refusal::NotDurable { error }),
         Just(Refusal::NotASwitch),
+        text().prop_map(|error| Refusal::RestoreFailed { error }),
     ]
 }
 

@@ -217,6 +217,45 @@ fn what_the_kernel_refuses_is_undone_and_can_be_followed_by_a_later_one() {
 }
 
 #[test]
+fn failed_restore_is_told_apart() {
+    let mut fence = Fence::new(Record::default());
+    fence.handle_install(install(1, 1, &[rule(1, 0)]));
+    fence.handle_noted(Ok(()));
+    fence.handle_applied(Err("no space".to_owned()));
+    fence.handle_applied(Err("no such interface".to_owned()));
+    let sent = std::iter::from_fn(|| fence.poll_effect()).last();
+    let error = "its kernel refused: no space, then: no such interface".to_owned();
+    let refused = Err(Refusal::RestoreFailed { error });
+    assert!(
+        matches!(&sent, Some(Effect::Send(ack)) if ack.outcome == refused),
+        "{sent:?}"
+    );
+}
+
+/// What it refuses for good is fenced like what it follows, over a restart, too.
+#[test]
+fn host_that_pins_nothing_is_fenced() {
+    let mut switch = Switch::default();
+    let mut fence = Fence::of_host(Record::default());
+    let refused = switch.told(&mut fence, install(5, 50, &[rule(1, 0)]));
+    assert_eq!(refused.outcome, Err(Refusal::NotASwitch));
+    let older = Err(Refusal::Older {
+        held: Generation(5),
+        token: Token(50),
+    });
+    assert_eq!(switch.told(&mut fence, install(4, 49, &[])).outcome, older);
+    let mut restarted = switch.restart();
+    assert_eq!(
+        switch.told(&mut restarted, install(4, 49, &[])).outcome,
+        older
+    );
+    assert_eq!(
+        switch.told(&mut fence, install(6, 51, &[])).outcome,
+        Ok(pins(&[]))
+    );
+}
+
+#[test]
 fn a_kernel_that_holds_something_else_is_not_believed() {
     let mut fence = Fence::new(Record::default());
     fence.handle_install(install(1, 1, &[rule(1, 0)]));

@@ -80,8 +80,19 @@ impl<'a> Known<'a> {
         self.ingest.is_fresh(node, self.now, self.policy)
     }
 
+    /// The same for whom people ask: no agent is silent for as long as this coordinator could not hear it.
+    pub(crate) fn is_heard(self, node: NodeId) -> bool {
+        let observed = self.ingest.observations().node(node);
+        let heard = observed.and_then(|it| it.heard);
+        let most_age = self.policy.most_age();
+        let is_due = |at: Moment| self.now.since(at.max(self.resumed_at)) > most_age;
+        self.ingest.is_connected(node) && heard.is_some_and(|at| !is_due(at))
+    }
+
+    /// After a stall of this coordinator, too, a sender needs time to report everything.
     pub(crate) fn has_ended(self, flow: &FlowKey) -> bool {
-        self.ingest.has_ended(flow, self.now, self.policy)
+        self.now.since(self.resumed_at) >= self.policy.most_age()
+            && self.ingest.has_ended(flow, self.now, self.policy)
     }
 
     /// A rate of this flow from as many readings as a verdict needs, none before `from`.

@@ -335,7 +335,7 @@ fn pairs(picture: &Picture<'_>) -> Pairs {
 /// Agents that are not there, findings on the hosts and their links, and other jobs that work there.
 fn against(turn: &Turn<'_>, job: Option<&str>, hosts: &[NodeId], seen: Seen<'_>) -> Vec<String> {
     let (known, fabric) = (turn.known, turn.known.fabric);
-    let silent = hosts.iter().filter(|&&host| !known.is_fresh(host));
+    let silent = hosts.iter().filter(|&&host| !known.is_heard(host));
     let silent = silent.map(|&host| format!("the agent on {} is silent", fabric.name(host)));
     let others = turn.state.registered().iter();
     let others = others.filter(|(other, _)| Some(other.as_str()) != job);

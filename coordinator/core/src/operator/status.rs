@@ -309,7 +309,7 @@ fn addresses(observed: &NodeObservations) -> Vec<Ipv4Addr> {
 
 fn agent_state(known: Known<'_>, node: NodeId) -> AgentState {
     match (known.ingest.is_connected(node), known.ingest.is_known(node)) {
-        (true, _) if known.is_fresh(node) => AgentState::Up,
+        (true, _) if known.is_heard(node) => AgentState::Up,
         (true, _) => AgentState::Silent,
         (false, true) => AgentState::Down,
         (false, false) => AgentState::Unseen,

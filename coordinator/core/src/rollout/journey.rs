@@ -21,9 +21,9 @@ use reweave_common::plan::Plan;
 use super::around::Around;
 use super::begin::{Hindrance, all_connected};
 use super::light::Light;
-use super::quiet::{Port, Quietness};
+use super::quiet::{Port, Proof, Quietness};
 use super::{Driver, Turn, failure, measure};
-use crate::command::{Aim, Change, Departure, Move, Quiet, StepIntent};
+use crate::command::{Aim, Change, Departure, Move, StepIntent};
 use crate::course::{From, NoCourse, Pace, course};
 use crate::model::{Known, Picture};
 use crate::reason::Reason;
@@ -326,11 +326,11 @@ impl Driver {
             return;
         }
         match judge(turn, plan, Leg::Switch(moved)).and(quiet) {
-            Ok(quiet) => {
-                self.proven = Some(turn.known.now);
+            Ok(proof) => {
+                self.proven = proof.at.or(Some(turn.known.now));
                 turn.decide(Change::DrainProof {
                     generation: plan.generation,
-                    quiet,
+                    quiet: proof.ports,
                 });
             }
             Err(reasons) if is_late => give_up(turn, plan, journey, reasons),
@@ -338,11 +338,11 @@ impl Driver {
         }
     }
 
-    fn proof(&mut self, known: Known<'_>, leaving: Vec<Port>) -> Result<Vec<Quiet>, Vec<Reason>> {
+    fn proof(&mut self, known: Known<'_>, leaving: Vec<Port>) -> Result<Proof, Vec<Reason>> {
         let since = self.since;
         let quietness = self.quietness.get_or_insert_with(|| Quietness::new(since));
         quietness.handle_observations(known, leaving);
-        quietness.proof()
+        quietness.proof(known.now, PROOF_HOLDS_FOR)
     }
 
     /// The proof may be another leader's, of a network that was another.
@@ -357,13 +357,14 @@ impl Driver {
     }
 
     /// Whoever is told once more, or by another leader, may move what carries packets again.
-    fn is_proven(&mut self, turn: &Turn<'_>, journey: &Journey, moving: &Moving) -> bool {
+    fn is_proven(&mut self, turn: &mut Turn<'_>, journey: &Journey, moving: &Moving) -> bool {
         let now = turn.known.now;
         let is_fresh = |at: Moment| now.since(at) < PROOF_HOLDS_FOR;
         if !self.proven.is_some_and(is_fresh) {
             let leaving = leaving(turn.known, journey, &moving.desired());
-            if self.proof(turn.known, leaving).is_ok() {
-                (self.proven, self.quietness) = (Some(now), None);
+            self.closeness.ask(turn, &leaving);
+            if let Ok(proof) = self.proof(turn.known, leaving) {
+                self.proven = proof.at.or(Some(now));
             }
         }
         self.proven.is_some_and(is_fresh)
@@ -422,7 +423,7 @@ impl Driver {
     /// Since it was decided, something may have begun to send, and links may have gone down.
     fn may_move(
         &mut self,
-        turn: &Turn<'_>,
+        turn: &mut Turn<'_>,
         plan: &Plan,
         journey: &Journey,
         moving: &Moving,

@@ -99,6 +99,8 @@ pub(crate) struct Driver {
     since: Moment,
     /// Stalls of the coordinator that restarted the timeouts of this stage.
     stalls: u32,
+    /// End of the latest of them.
+    resumed_at: Moment,
     sent: BTreeMap<NodeId, Moment>,
     switched: BTreeMap<OpticalId, Moment>,
     /// An answer of a driver that leaves open what the device holds.
@@ -130,10 +132,10 @@ type Stage = (
 type Leg = (bool, usize, Discriminant<state::Stage>, Option<Token>);
 
 impl Drivers {
-    /// A switch was told again what it is to hold.
-    pub(crate) fn handle_sent(&mut self, now: Moment, node: NodeId) {
+    /// What was sent to it before may be lost, so it is due at once.
+    pub(crate) fn handle_connected(&mut self, node: NodeId) {
         for driver in self.plans.values_mut() {
-            driver.sent.insert(node, now);
+            driver.sent.remove(&node);
         }
     }
 
@@ -199,16 +201,22 @@ impl Driver {
                 in_vain,
                 proven,
                 is_urged,
+                resumed_at: self.resumed_at,
                 ..Self::default()
             };
         }
     }
 
-    /// Restarts the stage's timeouts: acks and readings could not be received during the stall.
+    /// Restarts the stage's timeouts: acks and readings could not be received during the stall. Nor was any port seen
+    /// to be idle or to have light then.
     fn restart_after_stall(&mut self, resumed_at: Moment) {
         if resumed_at > self.since && self.stalls < MAX_STALLS {
             self.since = resumed_at;
             self.stalls += 1;
+        }
+        if self.resumed_at < resumed_at {
+            self.resumed_at = resumed_at;
+            (self.quietness, self.light) = (None, None);
         }
     }
 
@@ -351,7 +359,8 @@ impl Driver {
         self.install_all(turn, due);
     }
 
-    /// For every connected switch that has not answered, and was not told just now.
+    /// For every connected switch that has not answered, and was not told just now. Before it has reported, nobody can
+    /// judge what it would do with that.
     fn due_installs(&self, turn: &Turn<'_>, step: &Step) -> Vec<(NodeId, Install)> {
         let Known {
             now,
@@ -359,7 +368,7 @@ impl Driver {
             ingest,
             ..
         } = turn.known;
-        let there = step.unanswered().filter(|&node| ingest.is_connected(node));
+        let there = step.unanswered().filter(|&node| ingest.has_reported(node));
         let due = there.filter(|node| {
             let last = self.sent.get(node);
             last.is_none_or(|&last| now.since(last) >= policy.answer_within)

@@ -1,5 +1,6 @@
 //! The proof that nothing passes a port any more: two readings of its counters, far enough apart,
 //! with next to nothing between them. That nodes say so is no proof: a card may send on as it did.
+//! A port whose node fell silent may have begun to send again, so each reading counts for a while only.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use crate::reason::Reason;
 const QUIET_FOR: Duration = Duration::from_millis(200);
 /// Neighbours go on greeting each other.
 const MOST_BYTES_PER_S: f64 = 125_000.0;
+/// A longer stretch, in which somebody was stalled, may hide more of what was sent at its end.
+const MAX_STRETCH: Duration = Duration::from_secs(1);
 
 /// What a node calls one of its ends of links.
 pub(crate) type Port = (NodeId, String);
@@ -28,8 +31,23 @@ pub(crate) struct Quietness {
 struct Watched {
     /// Where the stretch begins that is looked at: when, and how much had passed by then.
     first: Option<(Moment, u64)>,
-    /// What passed in the last whole stretch.
-    quiet: Option<(u64, Duration)>,
+    last_quiet: Option<Stretch>,
+}
+
+/// A whole stretch in which next to nothing passed.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    bytes: u64,
+    within: Duration,
+    end: Moment,
+}
+
+/// All ports were quiet when they were read last.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Proof {
+    pub ports: Vec<Quiet>,
+    /// The end of the oldest stretch among them. `None` where there was no port to look at.
+    pub at: Option<Moment>,
 }
 
 impl Quietness {
@@ -60,19 +78,26 @@ impl Quietness {
         }
     }
 
-    /// Of every port, or those that are not known to be quiet.
-    pub(crate) fn proof(&self) -> Result<Vec<Quiet>, Vec<Reason>> {
-        let (mut proof, mut loud) = (Vec::new(), Vec::new());
+    /// Of every port, or those that are not known to have been quiet at `max_age` before `now` or later.
+    pub(crate) fn proof(&self, now: Moment, max_age: Duration) -> Result<Proof, Vec<Reason>> {
+        let mut proof = Proof {
+            ports: Vec::new(),
+            at: None,
+        };
+        let mut loud = Vec::new();
         for ((node, interface), watched) in &self.ports {
             let (node, interface) = (*node, interface.clone());
-            match watched.quiet {
-                Some((bytes, within)) => proof.push(Quiet {
-                    node,
-                    interface,
-                    bytes,
-                    within,
-                }),
-                None => loud.push(Reason::NotDrained { node, interface }),
+            match watched.last_quiet {
+                Some(stretch) if now.since(stretch.end) <= max_age => {
+                    proof.at = Some(proof.at.map_or(stretch.end, |at| at.min(stretch.end)));
+                    proof.ports.push(Quiet {
+                        node,
+                        interface,
+                        bytes: stretch.bytes,
+                        within: stretch.within,
+                    });
+                }
+                _ => loud.push(Reason::NotDrained { node, interface }),
             }
         }
         if loud.is_empty() {
@@ -91,11 +116,17 @@ impl Watched {
             return;
         };
         let (within, bytes) = (at.since(first), passed.saturating_sub(before));
-        let few = bytes as f64 <= MOST_BYTES_PER_S * within.max(QUIET_FOR).as_secs_f64();
+        let few =
+            bytes as f64 <= MOST_BYTES_PER_S * within.clamp(QUIET_FOR, MAX_STRETCH).as_secs_f64();
         if !few || passed < before {
-            (self.first, self.quiet) = (Some((at, passed)), None);
+            (self.first, self.last_quiet) = (Some((at, passed)), None);
         } else if within >= QUIET_FOR {
-            (self.first, self.quiet) = (Some((at, passed)), Some((bytes, within)));
+            let quiet = Stretch {
+                bytes,
+                within,
+                end: at,
+            };
+            (self.first, self.last_quiet) = (Some((at, passed)), Some(quiet));
         }
     }
 }
@@ -135,7 +166,7 @@ mod tests {
         }
 
         fn is_quiet(&self) -> bool {
-            self.watched.quiet.is_some()
+            self.watched.last_quiet.is_some()
         }
     }
 
@@ -163,6 +194,16 @@ mod tests {
         assert!(port.is_quiet());
     }
 
+    #[test]
+    fn stalled_reader_saves_up_no_bytes() {
+        let mut port = Port::new();
+        port.pass(0, QUIET_FOR);
+        port.now = port.now + Duration::from_secs(15);
+        port.passed += 1_000_000;
+        port.watched.see(port.now, port.passed);
+        assert!(!port.is_quiet());
+    }
+
     /// A little of it all the time is traffic, too.
     #[test]
     fn a_slow_stream_is_never_quiet() {
@@ -183,5 +224,20 @@ mod tests {
         port.passed = 0;
         port.pass(0, LOOK_EVERY);
         assert!(!port.is_quiet());
+    }
+
+    /// Its node has fallen silent since, while others were waited for.
+    #[test]
+    fn stale_quiet_proves_nothing() {
+        let mut port = Port::new();
+        port.pass(0, QUIET_FOR);
+        let (read, max_age) = (port.now, Duration::from_secs(1));
+        let mut quietness = Quietness::new(Moment::default());
+        let name = (NodeId::from_index(3), "fab0".to_owned());
+        quietness.ports.insert(name, port.watched);
+        let at = quietness.proof(read + max_age, max_age).unwrap().at;
+        assert_eq!(at, Some(read), "the proof is as old as its oldest reading");
+        let later = read + max_age + Duration::from_micros(1);
+        assert!(quietness.proof(later, max_age).is_err());
     }
 }

@@ -67,6 +67,9 @@ fn ack() -> impl Strategy<Value = Ack> {
             token: Token(token)
         })),
         Just(Err(Refusal::NotASwitch)),
+        Just(Err(Refusal::RestoreFailed {
+            error: "no space".to_owned()
+        })),
     ];
     (generation(), 0..40_u64, outcome).prop_map(|(generation, token, outcome)| Ack {
         generation,

@@ -316,16 +316,22 @@ impl Cluster {
     }
 
     pub(crate) fn installs_sent(&self) -> usize {
-        let is_install = |effect: &&Effect| {
-            matches!(
-                effect,
-                Effect::Send {
-                    instruction: Instruction::Install(_),
-                    ..
-                }
-            )
-        };
-        self.effects.iter().filter(is_install).count()
+        self.installs().count()
+    }
+
+    pub(crate) fn installs_sent_to(&self, node: NodeId) -> usize {
+        self.installs().filter(|to| *to == node).count()
+    }
+
+    /// Whom each was sent to.
+    fn installs(&self) -> impl Iterator<Item = NodeId> {
+        self.effects.iter().filter_map(|effect| match effect {
+            Effect::Send {
+                node,
+                instruction: Instruction::Install(_),
+            } => Some(*node),
+            _ => None,
+        })
     }
 
     /// Every switch holds what the routes in force say, and nothing else.

@@ -170,6 +170,33 @@ fn what_is_told_again_is_judged_again() {
     cluster.assert_one_generation();
 }
 
+/// A switch that comes back is no exception.
+#[test]
+fn reconnected_switch_gets_no_unsound_table() {
+    let mut cluster = cluster();
+    let leaf = cluster.network.node("leaf0");
+    cluster.network.switch("leaf0").mood = Mood::Deaf;
+    let plan = planned(&mut cluster, &["leaf0-spine1"]);
+    cluster.apply(plan);
+    cluster.run_until("leaf0 was told", |it| it.installs_sent_to(leaf) > 0);
+    cluster.disconnect(leaf);
+    let dead = ["spine0", "spine2"];
+    for spine in dead {
+        cluster.network.fail("leaf0", spine);
+    }
+    cluster.run_for(A_WHILE);
+    let sent = cluster.installs_sent_to(leaf);
+    cluster.connect(leaf);
+    cluster.run_for(A_WHILE);
+    assert_eq!(cluster.installs_sent_to(leaf), sent, "it leads nowhere");
+    for spine in dead {
+        cluster.network.mend("leaf0", spine);
+    }
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_for(CARRIED_OUT);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+}
+
 /// It is their decision, and is told all the same who is slower.
 #[test]
 fn whoever_wants_it_anyway_has_it_though_flows_are_slower() {

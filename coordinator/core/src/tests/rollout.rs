@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use reweave_common::operator::{
-    FlowChange, Mode, Outcome as Shown, Phase, Refused, Request, Response,
+    AgentState, FlowChange, Mode, Outcome as Shown, Phase, Refused, Request, Response,
 };
 use reweave_common::plan::{Generation, Pin};
-use reweave_common::sample::Reading;
+use reweave_common::sample::{Reading, Sample};
 use reweave_common::units::Rate;
 
 use super::cluster::Cluster;
@@ -152,6 +152,51 @@ fn stall_restarts_ack_timeout() {
     cluster.on_the_way = |acks| acks;
     cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+}
+
+/// Whoever asks again and again is often heard before the first tick.
+#[test]
+fn request_after_stall_times_nothing_out() {
+    let (mut cluster, _, plan) = planned();
+    cluster.on_the_way = |_| Vec::new();
+    cluster.apply(plan);
+    cluster.run_for(Duration::from_secs(1));
+    cluster.stall(Duration::from_secs(30));
+    cluster.ask(Request::Status);
+    cluster.on_the_way = |acks| acks;
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+}
+
+/// What was known of flows is too old by then, and the first sample may be of something else.
+#[test]
+fn stall_ends_no_flow() {
+    let (mut cluster, _, plan) = planned();
+    cluster.on_the_way = |_| Vec::new();
+    cluster.apply(plan);
+    cluster.run_for(Duration::from_secs(1));
+    cluster.stall(Duration::from_millis(3500));
+    cluster.handle(Input::Tick);
+    for host in ["h0", "h1"] {
+        let (node, taken) = (cluster.network.node(host), cluster.now());
+        let readings = vec![];
+        let sample = Sample { taken, readings };
+        cluster.handle(Input::Sample { node, sample });
+    }
+    cluster.handle(Input::Tick);
+    cluster.on_the_way = |acks| acks;
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+}
+
+#[test]
+fn stall_makes_no_agent_silent() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.run_for(A_WHILE);
+    cluster.stall(Duration::from_secs(10));
+    let status = status(&mut cluster);
+    let silent = status.agents.iter().find(|it| it.state != AgentState::Up);
+    assert_eq!(silent.map(|it| &it.node), None);
 }
 
 #[test]

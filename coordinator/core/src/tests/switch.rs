@@ -87,8 +87,8 @@ impl Switch {
             routes: self.routes,
         } = install.holding;
         if self.mood == Mood::Botches {
-            let error = "going back failed too".to_owned();
-            return Err(Refusal::Kernel { error });
+            let error = "no space, then: no space".to_owned();
+            return Err(Refusal::RestoreFailed { error });
         }
         if self.mood == Mood::Careless {
             self.rules.clear();

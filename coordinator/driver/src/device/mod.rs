@@ -127,9 +127,10 @@ impl Device {
         for answer in answers {
             match answer {
                 Ok(()) => {}
-                Err(DeviceError::TimedOut { .. }) if moved == Moved::Done => moved = Moved::Late,
-                Err(DeviceError::TimedOut { .. }) => {}
-                Err(error) => moved = Moved::Refused(told(&error)),
+                // What was not answered may still be done, whatever else was refused.
+                Err(DeviceError::TimedOut { .. }) => moved = Moved::Late,
+                Err(error) if moved == Moved::Done => moved = Moved::Refused(told(&error)),
+                Err(_) => {}
             }
         }
         moved

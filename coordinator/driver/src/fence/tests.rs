@@ -197,6 +197,36 @@ fn a_silent_device_is_waited_for_and_believed_when_it_has_moved() {
     assert_eq!(outcome(answer), Ok(circuits(TO)));
 }
 
+/// To hold what it held is no answer of a device that did not answer: it may move in the next moment.
+#[test]
+fn late_device_is_not_unmoved() {
+    let mut world = World::at(FROM);
+    let mut fence = world.fence();
+    fence.handle_switchover(switchover(1, FROM, TO));
+    fence.handle_noted(Ok(()));
+    fence.handle_read(Some(circuits(FROM)));
+    fence.handle_moved(Moved::Late);
+    fence.handle_read(Some(circuits(FROM)));
+    fence.handle_noted(Ok(()));
+    let sent = std::iter::from_fn(|| fence.poll_effect()).find_map(|effect| match effect {
+        Effect::Send(answer) => Some(answer),
+        _ => None,
+    });
+    assert_eq!(outcome(sent), Err(NotSwitched::TimedOut));
+    world.is_busy = true;
+    let refused = world.told(&mut fence, switchover(1, FROM, TO));
+    assert_eq!(
+        outcome(refused),
+        Err(NotSwitched::TimedOut),
+        "it is busy with it"
+    );
+    (world.is_busy, world.moved) = (false, 0);
+    world.device = circuits(TO);
+    let asked_again = world.told(&mut fence, switchover(1, FROM, TO));
+    assert_eq!(outcome(asked_again), Ok(circuits(TO)));
+    assert_eq!(world.moved, 0, "it had moved by itself");
+}
+
 #[test]
 fn a_device_that_cannot_be_read_is_not_touched() {
     let mut world = World::at(FROM);
