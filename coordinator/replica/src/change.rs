@@ -41,6 +41,8 @@ pub struct Members {
     pub configuration: Configuration,
     /// No number is given twice: whoever lost its disk is somebody new.
     pub last: MemberId,
+    /// Names of those that were taken out. Their certificates are good for a while still.
+    pub removed: BTreeSet<String>,
 }
 
 /// One change of membership; the next has to wait until it is done.
@@ -140,11 +142,17 @@ impl Members {
             of,
             configuration,
             last,
+            removed: BTreeSet::new(),
         }
     }
 
     pub fn is_voter(&self, id: MemberId) -> bool {
         self.configuration.voters.contains(&id)
+    }
+
+    /// Whether this one votes before the change under way, or after it.
+    pub(crate) fn votes_ever(&self, id: MemberId) -> bool {
+        self.is_voter(id) || self.configuration.voters_outgoing.contains(&id)
     }
 
     /// Whether this one votes already, and is not just about to.
@@ -180,14 +188,19 @@ impl Members {
         }
     }
 
-    /// Whether to listen to what is said for this number. Of numbers that are not known here yet,
-    /// nothing counts that they say; of those that are known no more, nothing is heard.
+    /// Whether whoever has this name was taken out, and has not been let in again.
+    pub fn is_removed(&self, name: &str) -> bool {
+        self.removed.contains(name)
+    }
+
+    /// Whether to listen to what is said for this number. One that is not known here yet may lead already: who lags
+    /// behind hears it. Of numbers that are known no more, and of members that were taken out, nothing is heard.
     pub fn hears(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
         match self.of.get(&id) {
             Some(member) => {
                 member.name == name && member.folder.is_none_or(|known| known == folder)
             }
-            None => id > self.last,
+            None => id > self.last && !self.is_removed(name),
         }
     }
 
@@ -280,10 +293,11 @@ impl Members {
     pub(crate) fn apply(&mut self, change: &Change) {
         match change {
             Change::Add { id, member } => {
+                self.removed.remove(&member.name);
                 self.of.insert(*id, member.clone());
                 self.last = self.last.max(*id);
             }
-            Change::Remove { id } => drop(self.of.remove(id)),
+            Change::Remove { id } => self.take_out(*id),
             Change::Settle { id, folder } => {
                 if let Some(settled) = self.of.get_mut(id) {
                     settled.folder = Some(*folder);
@@ -292,10 +306,17 @@ impl Members {
             Change::Promote { id } => {
                 let promoted = self.of.get_mut(id);
                 if let Some(old) = promoted.and_then(|member| member.replaces.take()) {
-                    self.of.remove(&old);
+                    self.take_out(old);
                 }
             }
         }
+    }
+
+    /// Another may have the same name: it took the place of one that lost its disk.
+    fn take_out(&mut self, id: MemberId) {
+        let gone = self.of.remove(&id).map(|member| member.name);
+        self.removed
+            .extend(gone.filter(|name| self.named(name).next().is_none()));
     }
 
     pub(crate) fn configure(&mut self, state: &ConfState) {

@@ -158,6 +158,7 @@ impl Peer<'_> {
         self.renewals.take_one().await;
         let signing = &self.house.signing;
         let signed = match &wish {
+            _ if self.is_removed() => None,
             None => signing.can_sign().then(String::new),
             Some(wish) if self.may_wish(wish) => signing.certify_here(wish).ok(),
             Some(wish) => {
@@ -171,6 +172,12 @@ impl Peer<'_> {
         };
         // Whoever has left asks another.
         let _ = Letter::Certified(signed).send(self.session).await;
+    }
+
+    fn is_removed(&self) -> bool {
+        let cluster = self.house.cluster.borrow();
+        let members = cluster.directory.members();
+        members.is_removed(&self.session.peer().name)
     }
 
     fn may_wish(&self, wish: &Wish) -> bool {

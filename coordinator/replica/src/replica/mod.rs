@@ -294,8 +294,9 @@ impl Replica {
         if message.to != self.id() || !is_readable(&message) {
             return Ok(());
         }
-        if message.kind == Kind::Heartbeat && message.term >= self.node.raft.term {
-            self.check_own_log(message.commit)?;
+        let is_of_leader = message.kind == Kind::Heartbeat && message.term >= self.node.raft.term;
+        if is_of_leader && message.commit > self.node.raft.raft_log.last_index() {
+            return self.lost_log(&message);
         }
         self.heard.insert(message.from, self.ticks);
         // What Raft does not want to hear may as well have been lost.
@@ -304,14 +305,17 @@ impl Replica {
         Ok(())
     }
 
-    /// A leader tells nobody of commits that it has not seen them hold.
-    fn check_own_log(&self, held: u64) -> Result<(), LostLog> {
-        let ends = self.node.raft.raft_log.last_index();
-        if held <= ends {
+    /// A leader tells nobody of commits that it has not seen them hold. Of one that does not vote here nothing of the kind is
+    /// believed, nor handed on: Raft would end over it.
+    fn lost_log(&self, heartbeat: &Message) -> Result<(), LostLog> {
+        if !self.members().votes_ever(heartbeat.from) {
             return Ok(());
         }
-        let id = self.id();
-        Err(LostLog { id, held, ends })
+        Err(LostLog {
+            id: self.id(),
+            held: heartbeat.commit,
+            ends: self.node.raft.raft_log.last_index(),
+        })
     }
 
     /// There is no way to this peer now.

@@ -187,6 +187,12 @@ fn whoever_lost_its_log_is_told_so() {
         commit: status.matched[&MemberId(victim)],
         ..Message::new(Kind::Heartbeat, between, status.term)
     };
+    let stranger = Message {
+        from: MemberId(9),
+        ..heartbeat.clone()
+    };
+    let heard = blank.replica.handle_message(stranger);
+    assert!(heard.is_ok(), "it ends over the word of a stranger");
     let lost = blank.replica.handle_message(heartbeat).unwrap_err();
     assert!(matches!(lost, LostLog { ends: 1, .. }), "{lost}");
 }

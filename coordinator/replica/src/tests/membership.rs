@@ -175,6 +175,45 @@ fn a_number_goes_with_one_folder() {
     room.tick(3);
     let members = room.seats[&leader].replica.members();
     assert!(!members.hears(id, "c4", ours), "it was taken out");
+    let unknown = MemberId(9);
+    assert!(!members.hears(unknown, "c4", another), "by another number");
+    let id = MemberId(5);
+    let again = Change::Add {
+        id,
+        member: Member {
+            name: "c4".to_owned(),
+            ..member(5)
+        },
+    };
+    room.join(5);
+    change(&mut room, leader, &again).unwrap();
+    let members = room.seats[&leader].replica.members();
+    assert!(members.hears(unknown, "c4", another), "it was let in again");
+}
+
+/// Its name is that of the one that took its place.
+#[test]
+fn replaced_name_is_still_heard() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let old = if leader == 1 { 2 } else { 1 };
+    room.join(4);
+    let replaces = Some(MemberId(old));
+    let newcomer = Member {
+        replaces,
+        ..member(old)
+    };
+    let id = MemberId(4);
+    let add = Change::Add {
+        id,
+        member: newcomer,
+    };
+    change(&mut room, leader, &add).unwrap();
+    room.tick(60);
+    let members = room.seats[&leader].replica.members();
+    assert!(members.votes(id) && !members.of.contains_key(&MemberId(old)));
+    let name = member(old).name;
+    assert!(members.hears(MemberId(9), &name, FolderId(2)));
 }
 
 #[test]
