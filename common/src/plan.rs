@@ -86,6 +86,24 @@ impl Plan {
         }
     }
 
+    /// How many entries it has, of tables and all else that grows with the cluster: what it takes to write it down is
+    /// at most some 20 bytes for each.
+    pub fn entries(&self) -> usize {
+        let tables = self
+            .tables
+            .values()
+            .flat_map(|table| table.towards.values());
+        let hops: usize = tables.map(Vec::len).sum();
+        let orders: usize = self.orders.iter().map(|it| it.after.len()).sum();
+        let lost: usize = self
+            .report
+            .alternatives
+            .iter()
+            .map(|it| it.moves.len())
+            .sum();
+        hops + orders + lost + self.pins.len() + self.moves.len() + self.predictions.len()
+    }
+
     /// Whether it says how long iterations will take of all jobs of which the other does.
     pub fn foretells(&self, other: &Self) -> bool {
         let says = |job: &str| self.iterations.iter().any(|it| it.job == job);

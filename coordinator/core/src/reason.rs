@@ -134,11 +134,20 @@ pub enum Reason {
     OtherRanks {
         job: String,
     },
+    /// The log has no room for it.
+    TooLarge {
+        entries: usize,
+        most: usize,
+    },
 }
 
 fn delayed(job: &str, times: [&TimeSpan; 2]) -> String {
     let [before, after] = times.map(|it| it.as_secs_f64() * 1e3);
     format!("an iteration of the job on {job} took {before:.1} ms, and takes {after:.1} ms")
+}
+
+fn too_large(entries: usize, most: usize) -> String {
+    format!("it has {entries} next hops and other entries, and the log takes {most}")
 }
 
 fn taken(fabric: &Fabric, by: Generation, what: &Claim) -> String {
@@ -159,6 +168,7 @@ impl Reason {
         let name = |node: &NodeId| fabric.name(*node);
         match self {
             Self::Unsound(fault) => format!("it is unsound: {fault}"),
+            Self::TooLarge { entries, most } => too_large(*entries, *most),
             Self::Superseded { by } => format!("plan {by} took its place"),
             Self::Taken { by, what } => taken(fabric, *by, what),
             Self::Beyond { node } => format!("it would have to change {} besides", name(node)),

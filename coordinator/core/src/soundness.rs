@@ -9,8 +9,17 @@ use crate::model::Picture;
 use crate::reason::Reason;
 use crate::state::State;
 
+/// An entry of the log goes to other coordinators as one letter, which holds 64 MiB. The widest that a plan makes are
+/// the plan itself and its rounds, with some 20 bytes for each next hop.
+const MAX_PLAN_ENTRIES: usize = 1 << 20;
+
 /// What speaks against the plan, whatever it promises.
 pub(crate) fn objections(picture: &Picture<'_>, state: &State, plan: &Plan) -> Vec<Reason> {
+    let entries = plan.entries();
+    if entries > MAX_PLAN_ENTRIES {
+        let most = MAX_PLAN_ENTRIES;
+        return vec![Reason::TooLarge { entries, most }];
+    }
     let unsound = with_network(picture, state, plan, |network| check(network, plan));
     let unsound = unsound.err().into_iter().flatten();
     unsound.map(Reason::Unsound).collect()

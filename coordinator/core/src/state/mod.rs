@@ -40,6 +40,8 @@ pub use step::{Answer, Step, Target};
 
 /// So many plans that have ended are remembered; the log has them all.
 const MOST_HISTORY: usize = 256;
+/// They are remembered whole, to go back to, and all of them go into each snapshot: on large fabrics fewer have room.
+const MAX_HISTORY_ENTRIES: usize = 1 << 20;
 /// The largest generation and token: up to it, numbers in JSON are exact everywhere (RFC 8259, section 6).
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 /// An agent may be ahead of a log that lost its end or begins again, by no more than this. A claim beyond it is a
@@ -564,6 +566,18 @@ impl State {
             .filter(|rollout| phase(&rollout.phase))
     }
 
+    fn forget_oldest(&mut self) {
+        let mut entries = 0;
+        let has_room = |ended: &&Ended| {
+            entries += ended.plan.entries();
+            entries <= MAX_HISTORY_ENTRIES
+        };
+        let newest = self.history.iter().rev().take(MOST_HISTORY);
+        let kept = newest.take_while(has_room).count().max(1);
+        let forgotten = self.history.len() - kept;
+        self.history.drain(..forgotten);
+    }
+
     /// What it has changed is not there any more for offers that were made for it.
     fn end(&mut self, at: Moment, generation: Generation, outcome: Outcome) {
         let mut rollouts = self.rollouts.iter();
@@ -573,10 +587,8 @@ impl State {
         };
         let claims = rollout.claims.clone();
         let changed_something = outcome.changed_something();
-        if self.history.len() == MOST_HISTORY {
-            self.history.pop_front();
-        }
         self.history.push_back(rollout.ended(at, outcome));
+        self.forget_oldest();
         self.ended += 1;
         if changed_something {
             self.make_room(at, &claims, generation);

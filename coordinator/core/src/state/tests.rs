@@ -3,6 +3,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use proptest::prelude::*;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::LinkId;
 use reweave_common::plan::Report;
 use reweave_common::sample::PinRule;
@@ -599,4 +600,42 @@ fn a_plan_tells_nobody_that_it_does_not_claim() {
     }
     let state = applied(&changes);
     assert_eq!(state.rollouts().next().unwrap().phase, Phase::Approved);
+}
+
+/// As of a fabric in which each node has a route to each other.
+fn wide(generation: u64, next_hops: usize) -> Change {
+    let hop = NextHop {
+        link: LinkId::from_index(0),
+        weight: 1,
+    };
+    let at = NodeId::from_index(0);
+    let table = ForwardingTable {
+        at,
+        towards: BTreeMap::from([(at, vec![hop; next_hops])]),
+        raises: vec![],
+    };
+    Change::PlanProposed {
+        plan: Box::new(Plan {
+            tables: BTreeMap::from([(at, table)]),
+            ..plan(0, generation)
+        }),
+        claims: Box::new(of_nodes((0..3).map(NodeId::from_index).collect())),
+        by: Author::Policy,
+    }
+}
+
+#[test]
+fn fewer_large_plans_are_remembered() {
+    let each = MAX_HISTORY_ENTRIES / 4 - 1;
+    // The last is on offer still.
+    let plans = (1..=11).map(|generation| wide(generation, each));
+    assert_eq!(applied(&plans.collect::<Vec<_>>()).history().count(), 4);
+    let larger = [
+        wide(1, 2 * MAX_HISTORY_ENTRIES),
+        propose(0, 2),
+        propose(0, 3),
+    ];
+    let remembered = applied(&larger[..2]);
+    assert_eq!(remembered.history().count(), 1, "the last one in any case");
+    assert_eq!(applied(&larger).history().count(), 1);
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::ids::LinkId;
 use reweave_common::operator::{
     AgentState, FlowChange, Mode, Outcome as Shown, Phase, Refused, Request, Response,
 };
-use reweave_common::plan::{Generation, Pin};
+use reweave_common::plan::{Generation, Pin, Plan};
 use reweave_common::sample::{Reading, Sample};
 use reweave_common::units::Rate;
 
@@ -496,4 +498,36 @@ fn a_plan_onto_a_way_that_has_failed_since_is_refused_by_the_judge() {
         reasons(&cluster)
     );
     assert_nothing_installed(&cluster);
+}
+
+/// Other coordinators would never get it, and nothing else would be decided behind it.
+#[test]
+fn plan_too_large_for_the_log_is_refused() {
+    let (mut cluster, _, plan) = planned();
+    let at = cluster.network.node("leaf0");
+    let hop = NextHop {
+        link: LinkId::from_index(0),
+        weight: 1,
+    };
+    let table = ForwardingTable {
+        at,
+        towards: [(at, vec![hop; (1 << 20) + 1])].into(),
+        raises: vec![],
+    };
+    let offered = &cluster.core.state().rollout(plan).unwrap().plan;
+    let generation = Generation(plan.0 + 1);
+    let large = Plan {
+        generation,
+        tables: [(at, table)].into(),
+        ..offered.clone()
+    };
+    cluster.propose(large, Author::Operator("ada".to_owned()));
+    let answer = cluster.ask(Request::Apply { generation });
+    let Response::Refused(Refused::Unfit { reasons }) = answer else {
+        panic!("{answer:?}")
+    };
+    assert!(
+        reasons[0].contains("and the log takes 1048576"),
+        "{reasons:?}"
+    );
 }

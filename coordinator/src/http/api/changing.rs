@@ -44,7 +44,7 @@ pub(super) async fn plan(
     let wish = wish.and_then(|Json(wish)| wish);
     let request = wish.map_or(Ok(Request::Plan), Request::try_from)?;
     let once = Once::asked(&headers, &visitor, &format!("{request:?}"))?;
-    let asked = planned(&served, &visitor, request);
+    let asked = planned(served.0.clone(), visitor, request);
     served.answers.answer(once, asked).await
 }
 
@@ -64,12 +64,12 @@ pub(super) async fn take_back(
     let generation = number(path)?;
     let once = Once::asked(&headers, &visitor, &format!("taking {generation} back"))?;
     let generation = Some(generation);
-    let asked = planned(&served, &visitor, Request::TakeBack { generation });
+    let asked = planned(served.0.clone(), visitor, Request::TakeBack { generation });
     served.answers.answer(once, asked).await
 }
 
-pub(super) async fn planned(served: &Served, visitor: &Visitor, asked: Request) -> Answered {
-    let planned = Planned::asked(served, visitor, asked).await?;
+pub(super) async fn planned(served: Served, visitor: Visitor, asked: Request) -> Answered {
+    let planned = Planned::asked(&served, &visitor, asked).await?;
     Ok(Json(planned).into_response())
 }
 
@@ -139,13 +139,13 @@ pub(super) async fn approve(
     let approval = Approval { force, now };
     let asked = sealed::asked(&headers, generation, approval)?;
     let once = Once::asked(&headers, &visitor, &format!("{asked:?}"))?;
-    let asked = begin(&served, &visitor, generation, asked);
+    let asked = begin(served.0.clone(), visitor, generation, asked);
     served.answers.answer(once, asked).await
 }
 
 async fn begin(
-    served: &Served,
-    visitor: &Visitor,
+    served: Served,
+    visitor: Visitor,
     generation: Generation,
     asked: Request,
 ) -> Answered {

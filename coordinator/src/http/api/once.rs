@@ -83,11 +83,12 @@ struct Kept {
 }
 
 impl Answers {
-    /// A refusal is not kept: what was wrong may be mended by then.
+    /// A refusal is not kept: what was wrong may be mended by then. Whoever leaves before the answer comes asks again
+    /// with the same key, and what was begun must not be begun twice: it goes on.
     pub(super) async fn answer(
         &self,
         once: Once,
-        asked: impl Future<Output = Answered>,
+        asked: impl Future<Output = Answered> + Send + 'static,
     ) -> Answered {
         let Some(key) = once.key else {
             return asked.await;
@@ -95,18 +96,12 @@ impl Answers {
         if let Some(answer) = self.begin(&key, once.what)? {
             return Ok(answer);
         }
-        let mut open = Open {
-            answers: self,
+        let open = Open {
+            answers: self.clone(),
             key: Some(key),
         };
-        let (head, body) = asked.await?.into_parts();
-        // It is in memory already; how much of that stays is bounded.
-        let body = to_bytes(body, usize::MAX).await;
-        let body = body.map_err(|_| Problem::unexpected())?;
-        if body.len() <= MOST_BYTES {
-            open.keep((head.status, head.headers.clone(), body.clone()));
-        }
-        Ok(Response::from_parts(head, Body::from(body)))
+        let kept = tokio::spawn(open.kept(asked));
+        kept.await.unwrap_or_else(|_| Err(Problem::unexpected()))
     }
 
     /// The answer of the first, where there is one.
@@ -160,14 +155,24 @@ fn bytes(kept: &All) -> usize {
     answers.map(|(_, _, body)| body.len()).sum()
 }
 
-/// A request that is being answered. Dropped before it is, because it was refused or whoever asked
-/// went away, it may be made again.
-struct Open<'a> {
-    answers: &'a Answers,
+/// A request that is being answered. Dropped before it is, because it was refused, it may be made again.
+struct Open {
+    answers: Answers,
     key: Option<(Visitor, String)>,
 }
 
-impl Open<'_> {
+impl Open {
+    async fn kept(mut self, asked: impl Future<Output = Answered>) -> Answered {
+        let (head, body) = asked.await?.into_parts();
+        // It is in memory already; how much of that stays is bounded.
+        let body = to_bytes(body, usize::MAX).await;
+        let body = body.map_err(|_| Problem::unexpected())?;
+        if body.len() <= MOST_BYTES {
+            self.keep((head.status, head.headers.clone(), body.clone()));
+        }
+        Ok(Response::from_parts(head, Body::from(body)))
+    }
+
     fn keep(&mut self, answer: (StatusCode, HeaderMap, Bytes)) {
         let key = self.key.take();
         let mut kept = self.answers.lock();
@@ -180,7 +185,7 @@ impl Open<'_> {
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for Open {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             self.answers.lock().remove(&key);
@@ -208,10 +213,12 @@ fn still_at_it() -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use axum::http::HeaderName;
     use reweave_link::visit::Visit;
+    use tokio::sync::oneshot;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -223,16 +230,52 @@ mod tests {
 
     /// How often those with these keys were answered anew.
     async fn made(answers: &Answers, by: &Visitor, keys: &[usize], bytes: usize) -> u32 {
-        let made = Cell::new(0);
+        let made = Arc::<AtomicU32>::default();
         for &nth in keys {
-            let asked = async {
-                made.set(made.get() + 1);
+            let made = Arc::clone(&made);
+            let asked = async move {
+                made.fetch_add(1, Ordering::Relaxed);
                 Ok(Response::new(Body::from(vec![b'x'; bytes])))
             };
             let answer = answers.answer(once(by, nth), asked).await;
             assert!(answer.is_ok());
         }
-        made.get()
+        made.load(Ordering::Relaxed)
+    }
+
+    async fn twice() -> Answered {
+        panic!("it is made twice")
+    }
+
+    #[tokio::test]
+    async fn request_whose_client_left_is_answered_once() {
+        let by = Visitor::Token(Visit::random().digest());
+        let answers = Answers::default();
+        let (begins, begun) = oneshot::channel();
+        let (ends, ended) = oneshot::channel::<()>();
+        let first = async move {
+            begins.send(()).unwrap();
+            ended.await.unwrap();
+            Ok(Response::new(Body::from("first")))
+        };
+        tokio::select! {
+            _ = answers.answer(once(&by, 0), first) => panic!("nobody let it end"),
+            begun = begun => begun.unwrap(),
+        }
+        let busy = answers.answer(once(&by, 0), twice()).await;
+        assert!(busy.is_err(), "the first goes on");
+        ends.send(()).unwrap();
+        let answered = timeout(Duration::from_mins(1), async {
+            loop {
+                match answers.answer(once(&by, 0), twice()).await {
+                    Ok(answer) => break answer,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        });
+        let answer = answered.await.expect("the first is kept");
+        let body = to_bytes(answer.into_body(), 10).await.unwrap();
+        assert_eq!(body, "first");
     }
 
     #[tokio::test]

@@ -195,11 +195,11 @@ pub(super) async fn start(
     let once = Once::asked(&headers, &visitor, &format!("start of {job}, {topology:?}"))?;
     let may_change = matches!(topology, Topology::Auto);
     let order = JobOrder::Start { may_change };
-    let answer = started(&served, &visitor, job, order);
+    let answer = started(served.0.clone(), visitor, job, order);
     served.answers.answer(once, answer).await
 }
 
-async fn started(served: &Served, visitor: &Visitor, job: String, order: JobOrder) -> Answered {
+async fn started(served: Served, visitor: Visitor, job: String, order: JobOrder) -> Answered {
     let answer = visitor.ask(&served.house, Request::Job { job, order });
     let Answer::Started(started) = answer.await? else {
         return Err(Problem::unexpected());

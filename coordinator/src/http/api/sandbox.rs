@@ -249,7 +249,7 @@ pub(super) async fn promote(
     let Json(Wanted { variant }) = asked.map_err(|error| Problem::bad_body(&error))?;
     let links = doing_without(&variant)?;
     let once = once.about(format!("without {links:?}, by a variant"));
-    let asked = planned(&served, &visitor, Request::Drain { links });
+    let asked = planned(served.0.clone(), visitor, Request::Drain { links });
     served.answers.answer(once, asked).await
 }
 

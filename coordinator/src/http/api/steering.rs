@@ -81,13 +81,13 @@ async fn steer(
 ) -> Answered {
     let generation = number(path)?;
     let once = Once::asked(headers, visitor, &format!("{how} {generation}"))?;
-    let asked = steered(served, visitor, generation, how);
+    let asked = steered(served.clone(), visitor.clone(), generation, how);
     served.answers.answer(once, asked).await
 }
 
 async fn steered(
-    served: &Served,
-    visitor: &Visitor,
+    served: Served,
+    visitor: Visitor,
     generation: Generation,
     how: Steering,
 ) -> Answered {
