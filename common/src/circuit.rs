@@ -188,7 +188,7 @@ pub enum NotSwitched {
     DifferentContent { held: Generation, token: Token },
     /// The device holds neither what was expected nor what is wanted; nothing was moved.
     Mismatch { found: CircuitSet },
-    /// The device did not answer, not even when it was only read; it may have moved.
+    /// The device did not answer, and what was read of it, if anything, is not what was wanted; it may still move.
     TimedOut,
     /// The device refused; its circuits were then read back as these.
     Device {
@@ -208,6 +208,11 @@ pub enum NotSwitched {
     },
     /// The driver reaches no optical switch of this name.
     NoSuchSwitch,
+    /// The device refused, and has not answered something that it was told before: it may still do that.
+    Unclear {
+        #[serde(deserialize_with = "crate::printable::text")]
+        error: String,
+    },
 }
 
 impl fmt::Display for NotSwitched {
@@ -222,6 +227,12 @@ impl fmt::Display for NotSwitched {
             }
             Self::Mismatch { found } => write!(f, "it holds {found}, which nobody expected"),
             Self::TimedOut => f.write_str("it did not answer in time"),
+            Self::Unclear { error } => {
+                write!(
+                    f,
+                    "it refused, and may still do what it has not answered: {error}"
+                )
+            }
             Self::Device { error, found } => write!(f, "it refused and holds {found}: {error}"),
             Self::Impossible { error } => f.write_str(error),
             Self::NotDurable { error } => {

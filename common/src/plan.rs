@@ -5,10 +5,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::circuit::CircuitSet;
 use crate::course::Tables;
 use crate::fabric::Circuits;
 use crate::finding::Finding;
 use crate::flow::FlowKey;
+use crate::forwarding::ForwardingTable;
 use crate::ids::{LinkId, NodeId};
 use crate::snapshot::Hop;
 use crate::time_span::TimeSpan;
@@ -86,22 +88,21 @@ impl Plan {
         }
     }
 
-    /// How many entries it has, of tables and all else that grows with the cluster: what it takes to write it down is
-    /// at most some 20 bytes for each.
+    /// How many entries it has, of tables and all else that grows with the cluster.
     pub fn entries(&self) -> usize {
-        let tables = self
-            .tables
-            .values()
-            .flat_map(|table| table.towards.values());
-        let hops: usize = tables.map(Vec::len).sum();
-        let orders: usize = self.orders.iter().map(|it| it.after.len()).sum();
-        let lost: usize = self
-            .report
-            .alternatives
-            .iter()
-            .map(|it| it.moves.len())
-            .sum();
-        hops + orders + lost + self.pins.len() + self.moves.len() + self.predictions.len()
+        let hops = |table: &ForwardingTable| {
+            let towards: usize = table.towards.values().map(Vec::len).sum();
+            towards + table.raises.len()
+        };
+        let report = &self.report;
+        self.tables.values().map(hops).sum::<usize>()
+            + self.circuits.values().map(CircuitSet::len).sum::<usize>()
+            + sum_of(&self.orders, |it| it.before.len() + it.after.len())
+            + sum_of(&report.alternatives, |it| it.moves.len())
+            + report.findings.len()
+            + self.pins.len()
+            + self.moves.len()
+            + self.predictions.len()
     }
 
     /// Whether it says how long iterations will take of all jobs of which the other does.
@@ -120,6 +121,10 @@ impl Plan {
     pub fn only_reorders(&self) -> bool {
         self.moves.is_empty() && !self.orders.is_empty()
     }
+}
+
+fn sum_of<T>(all: &[T], each: impl Fn(&T) -> usize) -> usize {
+    all.iter().map(each).sum()
 }
 
 /// In which order a registered job is told that its ranks follow each other best.

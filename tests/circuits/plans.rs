@@ -147,7 +147,7 @@ fn moves_wrongly(cluster: &Cluster) {
     let outcome = cluster.outcome(&plan);
     assert!(matches!(outcome, Outcome::Held { .. }), "{outcome:?}");
     let status = cluster.status().expect("an answer");
-    let alarm = "what ocs0 holds is neither old nor new";
+    let alarm = "it is not known that ocs0 holds the old circuits or the new";
     assert!(
         status.alarms.iter().any(|it| it.contains(alarm)),
         "{:?}",

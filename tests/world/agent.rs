@@ -12,7 +12,7 @@ use reweave_agent_core::witness::Sight;
 use reweave_common::fabric::Role;
 use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Install, Refusal, Watch};
+use reweave_common::instruction::{Ack, Install, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::sample::{PinRule, Reading, Sample};
 
@@ -101,7 +101,10 @@ impl Agent {
         self.life += 1;
         let process = Process {
             clock: chance.time(Duration::ZERO, MOST_CLOCK),
-            fence: Fence::new(self.disk.clone()),
+            fence: match self.role {
+                Role::Switch => Fence::new(self.disk.clone()),
+                _ => Fence::of_host(self.disk.clone()),
+            },
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::default(),
@@ -194,13 +197,6 @@ impl Agent {
         let Some(process) = &mut self.process else {
             return Ok(Vec::new());
         };
-        if self.role != Role::Switch && !install.holding.rules.is_empty() {
-            return Ok(vec![Ack {
-                generation: install.generation,
-                token: install.token,
-                outcome: Err(Refusal::NotASwitch),
-            }]);
-        }
         process.fence.handle_install(install.clone());
         self.carry_out(install, network, watcher)
     }

@@ -16,6 +16,7 @@ mod file;
 mod less;
 mod optics;
 
+pub use file::MaxSize;
 pub use optics::{Circuits, Crossing, Fibre, OpticalSwitch};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

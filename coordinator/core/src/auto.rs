@@ -19,6 +19,7 @@ use crate::radius;
 use crate::reason::Reason;
 use crate::reasons;
 use crate::rollout::{Hindrance, Turn, first_step, is_needed};
+use crate::soundness;
 use crate::state::{Outcome, Rollout, State};
 use crate::verify::concerned;
 
@@ -203,6 +204,10 @@ impl Autopilot {
     /// And looks again at once, to approve it.
     fn propose(&mut self, turn: &mut Turn<'_>, plan: Plan) -> Option<Waits> {
         let plan = promising(&turn.known.picture(), turn.state, plan);
+        if let Some(too_large) = soundness::too_large(&plan) {
+            let reasons = reasons::told(&[too_large], turn.known.fabric);
+            return Some(Waits::NotReady { reasons });
+        }
         let proposal = turn.proposal(plan, Author::Policy);
         turn.decide(proposal);
         self.looks.hurry();

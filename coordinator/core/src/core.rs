@@ -394,8 +394,8 @@ impl Core {
         self.senses.handle_sample(node, now, sample);
     }
 
-    /// A switch that comes back is told again what it was told last: where no step waits for it, that is what all
-    /// others count on. What a step waits for is judged before it is sent again, as ever.
+    /// A switch that comes back is told again what it was told last, where all others count on that. What a step waits
+    /// for, and what may be held since a step was given up, is judged before anything is sent, as ever.
     fn handle_agent_up(&mut self, node: NodeId) {
         if node.index() >= self.senses.fabric.nodes().len() {
             return;
@@ -404,8 +404,7 @@ impl Core {
         self.watching.handle_connected(node);
         self.probing.handle_connected(node);
         self.stirred = true;
-        let mut steps = self.state.rollouts().filter_map(|it| it.phase.step());
-        if steps.any(|step| step.unanswered().any(|it| it == node)) {
+        if self.state.rollouts().any(|it| it.phase.is_unsure_of(node)) {
             self.drivers.handle_connected(node);
         } else if let Some(install) = self.state.last_install(node) {
             self.outbox.install(node, install);

@@ -65,7 +65,12 @@ impl Registry {
     }
 
     pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
-        let Known { now, policy, .. } = turn.known;
+        let Known {
+            now,
+            policy,
+            resumed_at,
+            ..
+        } = turn.known;
         if !self.looks.is_due(now, policy.look_every) {
             return;
         }
@@ -75,7 +80,8 @@ impl Registry {
         }
         let picture = turn.known.picture();
         self.listen(&picture);
-        let silent = |heard: &Moment| now.since(*heard) >= policy.end_silent_jobs_after;
+        let silent =
+            |heard: &Moment| now.since(resumed_at.max(*heard)) >= policy.end_silent_jobs_after;
         let vanished = self.heard.iter().find(|(_, (heard, _))| silent(heard));
         match vanished {
             Some((job, _)) => turn.decide(Change::Registered {

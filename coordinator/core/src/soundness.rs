@@ -9,17 +9,19 @@ use crate::model::Picture;
 use crate::reason::Reason;
 use crate::state::State;
 
-/// An entry of the log goes to other coordinators as one letter, which holds 64 MiB. The widest that a plan makes are
-/// the plan itself and its rounds, with some 20 bytes for each next hop.
-const MAX_PLAN_ENTRIES: usize = 1 << 20;
+/// An entry of the log, and a snapshot, goes to other coordinators as one letter, which holds 64 MiB. While a plan is on
+/// its way there are its tables, those of each round on its course and back, and what nodes were told: up to some
+/// 100 bytes for each next hop.
+const MAX_PLAN_ENTRIES: usize = 1 << 18;
+
+/// Nothing would be decided behind it in the log. To be asked before a plan is proposed.
+pub(crate) fn too_large(plan: &Plan) -> Option<Reason> {
+    let (entries, most) = (plan.entries(), MAX_PLAN_ENTRIES);
+    (entries > most).then_some(Reason::TooLarge { entries, most })
+}
 
 /// What speaks against the plan, whatever it promises.
 pub(crate) fn objections(picture: &Picture<'_>, state: &State, plan: &Plan) -> Vec<Reason> {
-    let entries = plan.entries();
-    if entries > MAX_PLAN_ENTRIES {
-        let most = MAX_PLAN_ENTRIES;
-        return vec![Reason::TooLarge { entries, most }];
-    }
     let unsound = with_network(picture, state, plan, |network| check(network, plan));
     let unsound = unsound.err().into_iter().flatten();
     unsound.map(Reason::Unsound).collect()

@@ -52,6 +52,28 @@ pub enum DeviceError {
     Failed { said: String },
 }
 
+impl DeviceError {
+    /// Whether it says that the device will not do what it was told: it said so itself, or has not heard of it. After
+    /// anything else it may have done it, or do it yet.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            // A proxy's: 408 and 502 to 504 say that the device's own answer is missing (RFC 9110, 15.5.9 and 15.6.3).
+            Self::Refused { status, .. } => !matches!(status, 408 | 502..=504),
+            Self::Failed { .. } | Self::Reply(_) | Self::NoSuchCircuit { .. } => true,
+            Self::Unreachable { source } => source.is_connect(),
+            Self::Broken { source } => source.kind() == io::ErrorKind::ConnectionRefused,
+            Self::Hello(_) | Self::Run { .. } => true,
+            Self::TimedOut { .. }
+            | Self::Circuits(_)
+            | Self::HungUp { .. }
+            | Self::Framing(_)
+            | Self::Tl1(_)
+            | Self::Contract { .. }
+            | Self::TooMuch { .. } => false,
+        }
+    }
+}
+
 /// What keeps a device from being spoken to at all.
 #[derive(Debug, Error)]
 pub enum PrepareError {

@@ -49,7 +49,11 @@ impl Record {
     /// Whether the device may have been told something of which nothing is known.
     fn may_be_unanswered(&self) -> bool {
         let outcome = self.answered.as_ref().map(|answer| &answer.outcome);
-        self.promised.is_some() && matches!(outcome, None | Some(Err(NotSwitched::TimedOut)))
+        let is_open = matches!(
+            outcome,
+            None | Some(Err(NotSwitched::TimedOut | NotSwitched::Unclear { .. }))
+        );
+        self.promised.is_some() && is_open
     }
 
     /// Whether the last instruction asked for the same, and may have been carried out by halves.
@@ -58,7 +62,10 @@ impl Record {
             return false;
         };
         let may_have_moved = match self.answered.as_ref().map(|answer| &answer.outcome) {
-            None | Some(Err(NotSwitched::TimedOut | NotSwitched::Device { .. })) => true,
+            None
+            | Some(Err(
+                NotSwitched::TimedOut | NotSwitched::Unclear { .. } | NotSwitched::Device { .. },
+            )) => true,
             Some(Ok(found)) => *found != last.desired,
             Some(Err(_)) => false,
         };
@@ -277,9 +284,11 @@ impl Fence {
             Moved::Refused(_) => self.unanswered && !is_there,
         };
         self.answer(match moved {
-            _ if self.unanswered => Err(NotSwitched::TimedOut),
-            Moved::Refused(error) if !is_there => Err(NotSwitched::Device { error, found }),
-            _ => Ok(found),
+            _ if is_there => Ok(found),
+            Moved::Done => Ok(found),
+            Moved::Late => Err(NotSwitched::TimedOut),
+            Moved::Refused(error) if self.unanswered => Err(NotSwitched::Unclear { error }),
+            Moved::Refused(error) => Err(NotSwitched::Device { error, found }),
         });
     }
 

@@ -194,7 +194,8 @@ impl Members {
     }
 
     /// Whether to listen to what is said for this number. One that is not known here yet may lead already: who lags
-    /// behind hears it. Of numbers that are known no more, and of members that were taken out, nothing is heard.
+    /// behind hears it. Of numbers that are known no more, and of members that were taken out, nothing is heard: who has missed
+    /// that one was let in again hears it once another leads.
     pub fn hears(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
         match self.of.get(&id) {
             Some(member) => {

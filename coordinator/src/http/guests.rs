@@ -136,7 +136,7 @@ impl Places {
             visit: Visit::over(stream, ()),
             end: Some(Box::pin(end(lost, card))),
             seat,
-            shown: Shown(member),
+            shown: Shown { member, from },
         }
     }
 }
@@ -180,9 +180,13 @@ impl Listener for Guests {
     }
 }
 
-/// Who has shown a certificate; nobody, of a stranger.
+/// Who is at the other end of a connection over TLS.
 #[derive(Debug, Clone)]
-pub(super) struct Shown(pub(super) Option<Member>);
+pub(super) struct Shown {
+    /// By the certificate; nobody, of a stranger.
+    pub(super) member: Option<Member>,
+    pub(super) from: IpAddr,
+}
 
 impl Connected<IncomingStream<'_, Guests>> for Shown {
     fn connect_info(stream: IncomingStream<'_, Guests>) -> Self {

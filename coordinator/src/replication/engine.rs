@@ -222,7 +222,7 @@ impl Engine {
             }
         }
         if is_full {
-            self.replica.resign();
+            self.replica.resign(&self.outlets.acquaintances.full());
         }
         let may_decide = !is_full && self.enough_have_room();
         if may_decide != self.may_decide {

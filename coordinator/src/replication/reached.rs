@@ -2,8 +2,8 @@
 //! that never was, and one without its end like one that a crash cut short.
 //!
 //! It is written in place once what it tells of is on disk, so whatever of it gets to the disk is true. It is synced with
-//! each new term and otherwise once a second: after a loss of power it may say too little by that much, never too
-//! much.
+//! each new term, and otherwise once a second while there is something to sync: after a loss of power it may say too
+//! little by that much, never too much.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -62,6 +62,7 @@ pub(super) struct Reached {
     file: File,
     reach: Reach,
     synced: Instant,
+    is_synced: bool,
 }
 
 impl Reached {
@@ -85,6 +86,7 @@ impl Reached {
             file,
             reach,
             synced: Instant::now(),
+            is_synced: true,
         })
     }
 
@@ -97,21 +99,28 @@ impl Reached {
         if reach == self.reach {
             return;
         }
-        let is_due = reach.term > self.reach.term || self.synced.elapsed() >= SYNC_INTERVAL;
-        self.reach = reach;
-        if let Err(error) = self.write(is_due) {
-            tracing::warn!("cannot write {}: {error}", self.path.display());
+        let is_new_term = reach.term > self.reach.term;
+        (self.reach, self.is_synced) = (reach, false);
+        let written = self.file.write_all_at(reach.in_words().as_bytes(), 0);
+        self.warn_of(written);
+        if is_new_term || self.synced.elapsed() >= SYNC_INTERVAL {
+            self.sync();
         }
     }
 
-    fn write(&mut self, is_due: bool) -> io::Result<()> {
-        self.file
-            .write_all_at(self.reach.in_words().as_bytes(), 0)?;
-        if is_due {
-            self.file.sync_data()?;
-            self.synced = Instant::now();
+    /// To be called now and then, so that nothing waits for the next entry.
+    pub(super) fn sync(&mut self) {
+        if !self.is_synced {
+            let synced = self.file.sync_data();
+            (self.synced, self.is_synced) = (Instant::now(), true);
+            self.warn_of(synced);
         }
-        Ok(())
+    }
+
+    fn warn_of(&self, outcome: io::Result<()>) {
+        if let Err(error) = outcome {
+            tracing::warn!("cannot write {}: {error}", self.path.display());
+        }
     }
 }
 

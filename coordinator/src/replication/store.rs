@@ -154,6 +154,7 @@ impl Store {
 
     /// Whether there is none for more than what is under way.
     pub(crate) fn look_for_room(&mut self) -> bool {
+        self.reached.sync();
         self.room.look(&self.path, &self.file, self.end);
         self.room.is_full()
     }

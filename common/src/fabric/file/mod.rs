@@ -13,22 +13,42 @@ use crate::input::{Document, InputError, Table};
 
 mod optics;
 
-/// More nodes than this is a slip of the keyboard, not a cluster.
-const MOST_NODES: i64 = 1 << 20;
-/// The same for links.
-const MOST_LINKS: u64 = 1 << 22;
+/// How large a fabric may be.
+#[derive(Debug, Clone, Copy)]
+pub struct MaxSize {
+    pub nodes: u64,
+    pub links: u64,
+}
+
+impl MaxSize {
+    /// More is a slip of the keyboard, not a cluster.
+    const OF_ALL: Self = Self {
+        nodes: 1 << 20,
+        links: 1 << 22,
+    };
+}
+
 /// Once around the Earth takes a tenth of this.
 const LONGEST_LATENCY: Duration = Duration::from_secs(2);
 
 impl Fabric {
     /// Reads a fabric file; `file` is the name that errors call it by.
     pub fn parse(file: &str, text: &str) -> Result<Self, InputError> {
-        Self::from_table(Document::new(file, text).table()?)
+        Self::parse_within(file, text, MaxSize::OF_ALL)
+    }
+
+    /// The same of no more than that: a short text may ask for much memory.
+    pub fn parse_within(file: &str, text: &str, max: MaxSize) -> Result<Self, InputError> {
+        Self::read(Document::new(file, text).table()?, max)
     }
 
     /// Reads a fabric that stands as a table inside another file.
-    pub(crate) fn from_table(mut table: Table<'_>) -> Result<Self, InputError> {
-        let reader = Reader(table.document());
+    pub(crate) fn from_table(table: Table<'_>) -> Result<Self, InputError> {
+        Self::read(table, MaxSize::OF_ALL)
+    }
+
+    fn read(mut table: Table<'_>, max: MaxSize) -> Result<Self, InputError> {
+        let reader = Reader(table.document(), max);
         let kind: Spanned<String> = table.require("kind")?;
         match kind.get_ref().as_str() {
             "ideal" => table.finish().and_then(|file| reader.ideal(&file)),
@@ -104,7 +124,7 @@ struct GraphLink {
     count: Option<Spanned<i64>>,
 }
 
-struct Reader<'t>(Document<'t>);
+struct Reader<'t>(Document<'t>, MaxSize);
 
 impl Reader<'_> {
     fn ideal(&self, file: &Ideal) -> Result<Fabric, InputError> {
@@ -129,7 +149,7 @@ impl Reader<'_> {
             self.0.rate(&file.uplink_gbps)?,
         ];
         let latency = self.latency(file.latency_us.as_ref())?;
-        self.affordable([leaves * spines, MOST_LINKS], "links", &file.spines)?;
+        self.affordable([leaves * spines, self.1.links], "links", &file.spines)?;
 
         let (mut builder, at) = (FabricBuilder::new(), &file.hosts_per_leaf);
         let hosts = self.numbered(&mut builder, "h", Role::Host, leaves * per_leaf, at)?;
@@ -186,7 +206,7 @@ impl Reader<'_> {
         strides: &Spanned<Vec<Spanned<i64>>>,
     ) -> Result<Vec<Spanned<[i64; 2]>>, InputError> {
         let links = hosts * strides.get_ref().len() as u64;
-        self.affordable([links, MOST_LINKS], "links", strides)?;
+        self.affordable([links, self.1.links], "links", strides)?;
         let (hosts, mut seen, mut pairs) = (hosts as i64, BTreeSet::new(), Vec::new());
         if strides.get_ref().is_empty() {
             return Err(self.0.error(strides.span(), "name at least one stride"));
@@ -252,7 +272,7 @@ impl Reader<'_> {
                 .as_ref()
                 .map_or(Ok(1), |count| self.count(count))?;
             links += count;
-            self.affordable([links, MOST_LINKS], "links", &link.a)?;
+            self.affordable([links, self.1.links], "links", &link.a)?;
             let rate = self.0.rate(&link.gbps)?;
             self.fit(&link.a, builder.connect(ends, count as u32, rate, latency))?;
         }
@@ -269,7 +289,7 @@ impl Reader<'_> {
         count: u64,
         at: &Spanned<V>,
     ) -> Result<Vec<NodeId>, InputError> {
-        self.affordable([count, MOST_NODES.unsigned_abs()], "nodes", at)?;
+        self.affordable([count, self.1.nodes], "nodes", at)?;
         let add = |index| self.fit(at, builder.add_node(&format!("{prefix}{index}"), role));
         (0..count).map(add).collect()
     }
@@ -287,7 +307,7 @@ impl Reader<'_> {
     }
 
     fn count(&self, value: &Spanned<i64>) -> Result<u64, InputError> {
-        self.0.whole(value, 1..=MOST_NODES)
+        self.0.whole(value, 1..=MaxSize::OF_ALL.nodes.cast_signed())
     }
 
     fn latency(&self, micros: Option<&Spanned<f64>>) -> Result<Duration, InputError> {
@@ -320,6 +340,21 @@ mod tests {
 
     fn size(fabric: &Fabric) -> (usize, usize) {
         (fabric.nodes().len(), fabric.links().len())
+    }
+
+    #[test]
+    fn fabric_above_given_size_is_refused() {
+        let refused = |nodes, links| {
+            let max = MaxSize { nodes, links };
+            let fabric = Fabric::parse_within("f.toml", LEAF_SPINE, max);
+            fabric
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default()
+        };
+        assert!(refused(7, 6).contains("8 nodes are more than 7"));
+        assert!(refused(8, 5).contains("6 links are more than 5"));
+        assert_eq!(refused(8, 6), "");
     }
 
     const LEAF_SPINE: &str = r#"

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::super::Fibre;
-use super::{FabricBuilder, MOST_LINKS, Reader};
+use super::{FabricBuilder, Reader};
 use crate::circuit::{Circuit, PortId};
 use crate::ids::NodeId;
 use crate::input::InputError;
@@ -75,7 +75,7 @@ impl Reader<'_> {
         let mut links = 0;
         for (before, fibre) in fibres.iter().enumerate() {
             links += before as u64;
-            self.affordable([links, MOST_LINKS], "links", &fibre.port)?;
+            self.affordable([links, self.1.links], "links", &fibre.port)?;
             self.add_fibre(builder, fibre)?;
         }
         for optical in opticals {

@@ -206,7 +206,7 @@ impl Picture<'_> {
     /// What may be wrong without anybody seeing it.
     pub(crate) fn not_seen(&self) -> NotSeen {
         let nodes = self.known.fabric.nodes();
-        let silent = nodes.filter(|(node, _)| !self.known.is_fresh(*node));
+        let silent = nodes.filter(|(node, _)| !self.known.is_heard(*node));
         let flows = self.flows().into_iter();
         let unknown =
             flows.filter(|state| state.path.is_none() && self.known.is_elephant(state.rate));

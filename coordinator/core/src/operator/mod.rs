@@ -21,6 +21,7 @@ use crate::reason::Reason;
 use crate::reasons;
 use crate::registry::Registry;
 use crate::rollout::{Hindrance, Turn, first_step};
+use crate::soundness;
 use crate::standings::Standings;
 use crate::state::{Phase, Rollout};
 use crate::upkeep::Upkeep;
@@ -194,6 +195,10 @@ fn plan(turn: &mut Turn<'_>, principal: String) -> Response {
             Response::Refused(Refused::Busy { running })
         });
     };
+    if let Some(too_large) = soundness::too_large(&plan) {
+        let reasons = turn.words(&[too_large]);
+        return Response::Refused(Refused::Unfit { reasons });
+    }
     if let Some(shown) = turn.shown_already(&plan, &not_seen) {
         return shown;
     }

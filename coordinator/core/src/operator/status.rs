@@ -214,7 +214,10 @@ fn stuck(fabric: &Fabric, rollout: &Rollout, journey: &Journey) -> String {
         .collect();
     let why = match unclear.as_slice() {
         [] => "what it waits for does not come about".to_owned(),
-        names => format!("what {} holds is neither old nor new", names.join(", ")),
+        names => format!(
+            "it is not known that {} holds the old circuits or the new",
+            names.join(", ")
+        ),
     };
     let generation = rollout.plan.generation;
     format!(

@@ -27,6 +27,9 @@ pub(crate) enum Hindrance {
 
 /// The first entry of a plan, if it may be carried out.
 pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<Change, Hindrance> {
+    if let Some(too_large) = soundness::too_large(plan) {
+        return Err(Hindrance::Wrong(vec![too_large]));
+    }
     let in_force = turn.state.in_force();
     let touched = frozen::objections(&turn.known.picture(), turn.state, plan);
     if !touched.is_empty() {

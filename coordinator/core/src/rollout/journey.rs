@@ -339,7 +339,7 @@ impl Driver {
     }
 
     fn proof(&mut self, known: Known<'_>, leaving: Vec<Port>) -> Result<Proof, Vec<Reason>> {
-        let since = self.since;
+        let since = self.watched_since();
         let quietness = self.quietness.get_or_insert_with(|| Quietness::new(since));
         quietness.handle_observations(known, leaving);
         quietness.proof(known.now, PROOF_HOLDS_FOR)
@@ -434,7 +434,10 @@ impl Driver {
     /// One that holds what nobody wanted does not come to hold anything else by being asked.
     fn is_at_a_loss(&self, turn: &Turn<'_>) -> bool {
         match &self.unclear {
-            Some(why) if may_pass(why) => self.in_vain >= turn.known.policy.most_sends.max(1),
+            // It may not be asked again for long: a port carries packets, or the leg is sound no more.
+            Some(why) if may_pass(why) => {
+                self.in_vain >= turn.known.policy.most_sends.max(1) || self.is_exhausted(turn)
+            }
             Some(_) => true,
             None => self.is_exhausted(turn),
         }
@@ -483,7 +486,7 @@ impl Driver {
     ) {
         let ends = ends(turn.known.fabric, moved);
         self.closeness.ask(turn, &ends);
-        let (since, lasts) = (self.since, turn.known.policy.light_lasts);
+        let (since, lasts) = (self.watched_since(), turn.known.policy.light_lasts);
         let light = self.light.get_or_insert_with(|| Light::new(since, lasts));
         light.handle_observations(turn.known, ends);
         let reasons = light.missing();
@@ -509,8 +512,11 @@ fn ends(fabric: &Fabric, circuits: &Circuits) -> Vec<Port> {
 /// A device that does not answer may the next time, and a driver that has followed what the log has
 /// lost is gone beyond.
 pub(super) fn may_pass(why: &NotSwitched) -> bool {
-    use NotSwitched::{DifferentContent, Older, TimedOut};
-    matches!(why, TimedOut | Older { .. } | DifferentContent { .. })
+    use NotSwitched::{DifferentContent, Older, TimedOut, Unclear};
+    matches!(
+        why,
+        TimedOut | Unclear { .. } | Older { .. } | DifferentContent { .. }
+    )
 }
 
 /// Whether the leg is sound for the network as it is now, wherever others are on their courses.

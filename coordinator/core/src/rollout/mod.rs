@@ -220,6 +220,11 @@ impl Driver {
         }
     }
 
+    /// Readings from before a stall say nothing of what passed a port during it.
+    fn watched_since(&self) -> Moment {
+        self.since.max(self.resumed_at)
+    }
+
     fn install(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, step: &Step) {
         let plan = &rollout.plan;
         let mut reasons: Vec<_> = rollout.aborted().into_iter().collect();

@@ -41,7 +41,7 @@ pub use step::{Answer, Step, Target};
 /// So many plans that have ended are remembered; the log has them all.
 const MOST_HISTORY: usize = 256;
 /// They are remembered whole, to go back to, and all of them go into each snapshot: on large fabrics fewer have room.
-const MAX_HISTORY_ENTRIES: usize = 1 << 20;
+const MAX_HISTORY_ENTRIES: usize = 1 << 19;
 /// The largest generation and token: up to it, numbers in JSON are exact everywhere (RFC 8259, section 6).
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 /// An agent may be ahead of a log that lost its end or begins again, by no more than this. A claim beyond it is a

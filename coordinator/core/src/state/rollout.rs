@@ -260,6 +260,14 @@ impl Phase {
         }
     }
 
+    /// Whether a node may hold what it was told last by this, or not.
+    pub(crate) fn is_unsure_of(&self, node: NodeId) -> bool {
+        let is_awaited = |step: &Step| step.unanswered().any(|it| it == node);
+        let journey = self.journey();
+        self.step().is_some_and(is_awaited)
+            || journey.is_some_and(|it| it.unsure_now().contains_key(&node))
+    }
+
     fn step_mut(&mut self) -> Option<&mut Step> {
         match self {
             Self::Proposed | Self::Approved | Self::Travelling(_) => None,

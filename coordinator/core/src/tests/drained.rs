@@ -197,6 +197,38 @@ fn reconnected_switch_gets_no_unsound_table() {
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
 }
 
+/// Nor when the plan has been given up meanwhile, since it was silent for too long.
+#[test]
+fn reconnected_switch_gets_nothing_given_up() {
+    let mut cluster = cluster();
+    let leaf = cluster.network.node("leaf0");
+    cluster.network.switch("leaf0").mood = Mood::Deaf;
+    let plan = planned(&mut cluster, &["leaf0-spine1"]);
+    cluster.apply(plan);
+    cluster.run_until("leaf0 was told", |it| it.installs_sent_to(leaf) > 0);
+    cluster.disconnect(leaf);
+    let turned_back = |cluster: &Cluster| {
+        let mut changes = cluster.log.iter().map(|command| &command.change);
+        changes.any(|change| matches!(change, Change::TurnedBack { .. }))
+    };
+    cluster.run_until("it is given up", turned_back);
+    let dead = ["spine0", "spine2"];
+    for spine in dead {
+        cluster.network.fail("leaf0", spine);
+    }
+    let sent = cluster.installs_sent_to(leaf);
+    cluster.connect(leaf);
+    assert_eq!(cluster.installs_sent_to(leaf), sent, "it leads nowhere");
+    for spine in dead {
+        cluster.network.mend("leaf0", spine);
+    }
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_for(CARRIED_OUT);
+    let outcome = cluster.last_outcome();
+    assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
+    cluster.assert_one_generation();
+}
+
 /// It is their decision, and is told all the same who is slower.
 #[test]
 fn whoever_wants_it_anyway_has_it_though_flows_are_slower() {

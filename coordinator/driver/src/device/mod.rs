@@ -128,7 +128,7 @@ impl Device {
             match answer {
                 Ok(()) => {}
                 // What was not answered may still be done, whatever else was refused.
-                Err(DeviceError::TimedOut { .. }) => moved = Moved::Late,
+                Err(error) if !error.is_refusal() => moved = Moved::Late,
                 Err(error) if moved == Moved::Done => moved = Moved::Refused(told(&error)),
                 Err(_) => {}
             }

@@ -146,5 +146,5 @@ async fn nothing_is_asked_for_twice() {
     assert_eq!(device.read().await.unwrap(), circuits(&[(1, 5)]));
     let moves = Moves::between(&circuits(&[]), &circuits(&[(2, 6)]));
     let moved = device.carry_out(&moves).await;
-    assert!(matches!(moved, Moved::Refused(_)), "{moved:?}");
+    assert_eq!(moved, Moved::Late, "it may have done it before it hung up");
 }

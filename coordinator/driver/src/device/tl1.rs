@@ -101,10 +101,8 @@ impl Call {
         let mut awaited = self.send(requests).await?;
         let (mut responses, mut refused) = (vec![], None);
         while !awaited.is_empty() {
-            let response = match within(self.patience, self.hear()).await {
-                Ok(response) => response,
-                Err(error) => return Err(refused.unwrap_or(error)),
-            };
+            // What was not answered may still be done, whatever else was refused.
+            let response = within(self.patience, self.hear()).await?;
             if !awaited.remove(&response.tag) {
                 continue;
             }

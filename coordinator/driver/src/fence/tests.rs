@@ -215,10 +215,11 @@ fn late_device_is_not_unmoved() {
     assert_eq!(outcome(sent), Err(NotSwitched::TimedOut));
     world.is_busy = true;
     let refused = world.told(&mut fence, switchover(1, FROM, TO));
+    let error = "busy".to_owned();
     assert_eq!(
         outcome(refused),
-        Err(NotSwitched::TimedOut),
-        "it is busy with it"
+        Err(NotSwitched::Unclear { error }),
+        "with it"
     );
     (world.is_busy, world.moved) = (false, 0);
     world.device = circuits(TO);

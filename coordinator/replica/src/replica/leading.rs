@@ -83,12 +83,13 @@ impl Replica {
         voters.filter(move |id| *id == own || lately(id))
     }
 
-    /// Somebody else shall lead, if anybody can.
-    pub fn resign(&mut self) {
+    /// Somebody else shall lead, if anybody can but these.
+    pub fn resign(&mut self, unfit: &BTreeSet<MemberId>) {
         if self.leads() {
             let voters = self.members.configuration.voters.iter().copied();
             let own = self.id();
-            self.hand_over(&voters.filter(|id| *id != own).collect());
+            let fit = voters.filter(|id| *id != own && !unfit.contains(id));
+            self.hand_over(&fit.collect());
         }
     }
 

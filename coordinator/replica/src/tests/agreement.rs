@@ -1,5 +1,7 @@
 //! One log on all of them.
 
+use std::collections::BTreeSet;
+
 use super::room::Room;
 use crate::{
     Content, Entry, Kind, LostLog, MemberId, Message, Proposal, ReadId, RequestId, Standing,
@@ -202,7 +204,11 @@ fn whoever_resigns_leaves_it_to_another_and_nothing_is_lost() {
     let mut room = Room::of(3);
     let old = room.elect();
     room.propose(old, "before");
-    room.seats.get_mut(&old).unwrap().replica.resign();
+    room.seats
+        .get_mut(&old)
+        .unwrap()
+        .replica
+        .resign(&BTreeSet::new());
     room.tick(3);
     let leaders = room.leaders();
     assert!(leaders.len() == 1 && leaders != [old], "{leaders:?}");
@@ -211,11 +217,33 @@ fn whoever_resigns_leaves_it_to_another_and_nothing_is_lost() {
     assert_eq!(room.state(old), ["before", "after"]);
 }
 
+/// A leader without room on its disk hands over to none that has none either.
+#[test]
+fn leader_hands_over_to_the_fit_alone() {
+    let mut room = Room::of(3);
+    let old = room.elect();
+    let others: BTreeSet<_> = (1..=3).filter(|id| *id != old).map(MemberId).collect();
+    let mut resign = |unfit: &BTreeSet<MemberId>| {
+        let replica = &mut room.seats.get_mut(&old).unwrap().replica;
+        replica.resign(unfit);
+        room.tick(3);
+        room.leaders()
+    };
+    assert_eq!(resign(&others), [old]);
+    let fit = others.last().unwrap();
+    let unfit = others.iter().filter(|id| *id != fit).copied().collect();
+    assert_eq!(resign(&unfit), [fit.0]);
+}
+
 #[test]
 fn whoever_is_alone_leads_on_when_it_resigns() {
     let mut room = Room::of(1);
     room.settle();
-    room.seats.get_mut(&1).unwrap().replica.resign();
+    room.seats
+        .get_mut(&1)
+        .unwrap()
+        .replica
+        .resign(&BTreeSet::new());
     room.propose(1, "a");
     assert_eq!(room.state(1), ["a"]);
 }

@@ -1,9 +1,10 @@
 //! How often each visitor may ask, so that a script that runs wild takes nothing from other people.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -12,11 +13,14 @@ use tokio::time::Instant;
 use super::problem::Problem;
 use super::visitor::Visitor;
 use crate::house::House;
+use crate::http::guests::Shown;
 
 /// A page asks a few times a second, a script that polls ten times.
 const PER_SECOND: f64 = 50.0;
 /// For pages that ask for much at once when they are opened.
 const AT_ONCE: f64 = 100.0;
+/// Strangers from everywhere may ask so many times as often as one visitor.
+const STRANGERS: f64 = 20.0;
 /// They are remembered while they have not all their requests back.
 const MOST_KNOWN: usize = 4096;
 
@@ -26,16 +30,45 @@ pub(super) struct Limits(Arc<Mutex<Budgets>>);
 
 #[derive(Default)]
 struct Budgets {
-    /// Of all together who have no token, or one that has not been good for anything yet: anybody makes up as
-    /// many as he likes.
-    strangers: Option<Budget>,
+    /// Of all at one place together who have no token, or one that has not been good for anything yet: anybody makes up
+    /// as many as he likes, and takes nothing from newcomers elsewhere.
+    strangers: BTreeMap<Place, Budget>,
+    /// Of all those elsewhere together: each that is new is asked of the leader.
+    together: Option<Budget>,
     known: BTreeMap<Visitor, Budget>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// This machine.
+    Here,
+    /// An address, or of IPv6 a subnet: each machine in it has as many addresses as it likes (RFC 4862).
+    At(IpAddr),
+    /// All that there is no room to remember.
+    Elsewhere,
+}
+
+impl Place {
+    fn of(request: &Request) -> Self {
+        let shown = request.extensions().get::<ConnectInfo<Shown>>();
+        shown.map_or(Self::Here, |ConnectInfo(it)| Self::at(it.from))
+    }
+
+    fn at(address: IpAddr) -> Self {
+        const SUBNET: u128 = u128::MAX << 64;
+        Self::At(match address.to_canonical() {
+            IpAddr::V6(it) => Ipv6Addr::from_bits(it.to_bits() & SUBNET).into(),
+            it @ IpAddr::V4(_) => it,
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Budget {
     left: f64,
     at: Instant,
+    /// How many times as much as a visitor's.
+    times: f64,
 }
 
 /// Whoever is new is asked for once, so that what he asks later is taken from his own.
@@ -45,7 +78,11 @@ pub(super) async fn hold(
     next: Next,
 ) -> Response {
     let visitor = Visitor::of(request.headers(), request.extensions()).ok();
-    if !limits.allow(visitor.as_ref(), Instant::now()) {
+    // Whoever has shown a certificate is no stranger.
+    if let Some(member @ Visitor::Member(_)) = &visitor {
+        limits.learn(member.clone(), Instant::now());
+    }
+    if !limits.allow(visitor.as_ref(), Place::of(&request), Instant::now()) {
         return Problem::too_often().into_response();
     }
     let new = visitor.as_ref().filter(|visitor| !limits.knows(visitor));
@@ -62,12 +99,29 @@ pub(super) async fn hold(
 }
 
 impl Limits {
-    fn allow(&self, visitor: Option<&Visitor>, now: Instant) -> bool {
+    fn allow(&self, visitor: Option<&Visitor>, place: Place, now: Instant) -> bool {
         let mut budgets = self.lock();
-        let Budgets { strangers, known } = &mut *budgets;
-        let own = visitor.and_then(|visitor| known.get_mut(visitor));
-        own.unwrap_or_else(|| strangers.get_or_insert(Budget::whole(now)))
-            .take(now)
+        let Budgets {
+            strangers,
+            together,
+            known,
+        } = &mut *budgets;
+        if let Some(own) = visitor.and_then(|visitor| known.get_mut(visitor)) {
+            return own.take(now);
+        }
+        let is_remembered =
+            place == Place::Here || strangers.contains_key(&place) || has_room(strangers, now);
+        let place = if is_remembered {
+            place
+        } else {
+            Place::Elsewhere
+        };
+        let own = strangers.entry(place).or_insert(Budget::whole(now));
+        if !own.take(now) {
+            return false;
+        }
+        let together = together.get_or_insert(Budget::of_all(now));
+        place == Place::Here || together.take(now)
     }
 
     fn knows(&self, visitor: &Visitor) -> bool {
@@ -76,10 +130,7 @@ impl Limits {
 
     fn learn(&self, visitor: Visitor, now: Instant) {
         let known = &mut self.lock().known;
-        if known.len() >= MOST_KNOWN {
-            known.retain(|_, budget| budget.refilled(now) < AT_ONCE);
-        }
-        if known.len() < MOST_KNOWN {
+        if has_room(known, now) {
             known.entry(visitor).or_insert(Budget::whole(now));
         }
     }
@@ -97,17 +148,34 @@ impl Limits {
     }
 }
 
+/// Once those that have all their requests back are forgotten.
+fn has_room<W: Ord>(budgets: &mut BTreeMap<W, Budget>, now: Instant) -> bool {
+    if budgets.len() >= MOST_KNOWN {
+        budgets.retain(|_, budget| budget.refilled(now) < AT_ONCE);
+    }
+    budgets.len() < MOST_KNOWN
+}
+
 impl Budget {
     fn whole(now: Instant) -> Self {
         Self {
             left: AT_ONCE,
             at: now,
+            times: 1.0,
+        }
+    }
+
+    fn of_all(now: Instant) -> Self {
+        Self {
+            left: AT_ONCE * STRANGERS,
+            at: now,
+            times: STRANGERS,
         }
     }
 
     fn refilled(self, now: Instant) -> f64 {
         let since = now.saturating_duration_since(self.at);
-        AT_ONCE.min(self.left + since.as_secs_f64() * PER_SECOND)
+        (AT_ONCE * self.times).min(self.left + since.as_secs_f64() * PER_SECOND * self.times)
     }
 
     fn take(&mut self, now: Instant) -> bool {
@@ -129,9 +197,15 @@ mod tests {
 
     use super::*;
 
+    const HERE: Place = Place::Here;
+
     fn allowed(limits: &Limits, visitor: Option<&Visitor>, now: Instant) -> usize {
-        let asked = (0..1000).take_while(|_| limits.allow(visitor, now));
+        let asked = (0..1000).take_while(|_| limits.allow(visitor, HERE, now));
         asked.count()
+    }
+
+    fn at(address: &str) -> Place {
+        Place::at(address.parse().unwrap())
     }
 
     fn token() -> Visitor {
@@ -142,6 +216,41 @@ mod tests {
         let token = token();
         limits.learn(token.clone(), now);
         token
+    }
+
+    #[test]
+    fn newcomers_elsewhere_are_not_starved() {
+        let (limits, start) = (Limits::default(), Instant::now());
+        let flooded = at("2001:db8:0:1::1");
+        let flood = (0..1000).filter(|_| limits.allow(Some(&token()), flooded, start));
+        assert_eq!(flood.count(), 100);
+        let same_site = at("2001:db8:0:1:ffff::2");
+        assert!(!limits.allow(Some(&token()), same_site, start));
+        for other in [at("2001:db8:0:2::1"), at("192.0.2.1"), HERE] {
+            assert!(limits.allow(Some(&token()), other, start), "{other:?}");
+        }
+        let mapped = at("::ffff:192.0.2.1");
+        assert_eq!(mapped, at("192.0.2.1"), "the same by another socket");
+    }
+
+    #[test]
+    fn strangers_from_everywhere_are_bounded_together() {
+        let (limits, start) = (Limits::default(), Instant::now());
+        let places =
+            (0..3 * MOST_KNOWN as u32).map(|number| Place::at(number.to_be_bytes().into()));
+        let allowed = places.filter(|place| limits.allow(None, *place, start));
+        assert_eq!(allowed.count(), 2000);
+        assert!(
+            limits.allow(None, HERE, start),
+            "this machine is not among them"
+        );
+        assert!(limits.lock().strangers.len() <= MOST_KNOWN + 2);
+        let later = start + Duration::from_secs(2);
+        assert!(limits.allow(None, at("192.0.2.1"), later));
+        assert!(
+            limits.lock().strangers.len() <= 3,
+            "the others have theirs back"
+        );
     }
 
     #[test]
@@ -163,7 +272,7 @@ mod tests {
         let good = known(&limits, start);
         let made_up = (0..10_000).filter(|_| {
             let token = token();
-            let may = limits.allow(Some(&token), start);
+            let may = limits.allow(Some(&token), HERE, start);
             limits.forget(Some(&token));
             may
         });
@@ -171,7 +280,10 @@ mod tests {
         assert_eq!(limits.lock().known.len(), 1, "they take no memory");
         assert_eq!(allowed(&limits, Some(&good), start), 100, "it has its own");
         let later = start + Duration::from_secs(1);
-        assert!(limits.allow(Some(&token()), later), "newcomers come in");
+        assert!(
+            limits.allow(Some(&token()), HERE, later),
+            "newcomers come in"
+        );
     }
 
     #[test]
@@ -179,9 +291,9 @@ mod tests {
         let (limits, start) = (Limits::default(), Instant::now());
         let token = known(&limits, start);
         assert_eq!(allowed(&limits, None, start), 100);
-        assert!(limits.allow(Some(&token), start));
+        assert!(limits.allow(Some(&token), HERE, start));
         limits.forget(Some(&token));
-        assert!(!limits.allow(Some(&token), start));
+        assert!(!limits.allow(Some(&token), HERE, start));
     }
 
     #[test]
@@ -189,11 +301,14 @@ mod tests {
         let (limits, start) = (Limits::default(), Instant::now());
         for _ in 0..MOST_KNOWN {
             let token = known(&limits, start);
-            assert!(limits.allow(Some(&token), start));
+            assert!(limits.allow(Some(&token), HERE, start));
         }
         let late = known(&limits, start);
         assert_eq!(limits.lock().known.len(), MOST_KNOWN);
-        assert!(limits.allow(Some(&late), start), "it shares with strangers");
+        assert!(
+            limits.allow(Some(&late), HERE, start),
+            "it shares with strangers"
+        );
         let later = start + Duration::from_secs(1);
         known(&limits, later);
         assert_eq!(limits.lock().known.len(), 1, "the others have theirs back");

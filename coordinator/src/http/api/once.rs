@@ -23,6 +23,8 @@ const HEADER: &str = "idempotency-key";
 const LONGEST_KEY: usize = 128;
 /// Nobody tries again after that.
 const KEPT: Duration = Duration::from_hours(24);
+/// A request of which nobody knows what came of it has been decided by then, or is lost.
+const UNKNOWN_FOR: Duration = Duration::from_mins(1);
 /// The oldest leave first.
 const MOST: usize = 1024;
 /// Together. One that is longer alone is not kept: its request is answered anew.
@@ -78,8 +80,25 @@ pub(super) struct Answers(Arc<Mutex<All>>);
 struct Kept {
     what: String,
     since: Instant,
-    /// Absent while it is being found.
-    answer: Option<(StatusCode, HeaderMap, Bytes)>,
+    answer: Found,
+}
+
+enum Found {
+    /// It is being found.
+    NotYet,
+    /// The coordinator did not answer in time, and may do it yet.
+    Unknown,
+    Answer(StatusCode, HeaderMap, Bytes),
+}
+
+impl Kept {
+    fn is_kept(&self) -> bool {
+        let kept_for = match self.answer {
+            Found::Unknown => UNKNOWN_FOR,
+            Found::NotYet | Found::Answer(..) => KEPT,
+        };
+        self.since.elapsed() < kept_for
+    }
 }
 
 impl Answers {
@@ -107,11 +126,11 @@ impl Answers {
     /// The answer of the first, where there is one.
     fn begin(&self, key: &(Visitor, String), what: String) -> Result<Option<Response>, Problem> {
         let mut kept = self.lock();
-        kept.retain(|_, kept| kept.since.elapsed() < KEPT);
+        kept.retain(|_, kept| kept.is_kept());
         let Some(first) = kept.get(key) else {
             while kept.len() >= MOST && drop_oldest(&mut kept, |_| true) {}
             let since = Instant::now();
-            let answer = None;
+            let answer = Found::NotYet;
             kept.insert(
                 key.clone(),
                 Kept {
@@ -124,8 +143,8 @@ impl Answers {
         };
         match &first.answer {
             _ if first.what != what => Err(other_request()),
-            None => Err(still_at_it()),
-            Some((code, headers, body)) => {
+            Found::NotYet | Found::Unknown => Err(still_at_it()),
+            Found::Answer(code, headers, body) => {
                 let mut answer = Response::new(Body::from(body.clone()));
                 *answer.status_mut() = *code;
                 *answer.headers_mut() = headers.clone();
@@ -151,8 +170,11 @@ fn drop_oldest(kept: &mut All, of: impl Fn(&Kept) -> bool) -> bool {
 }
 
 fn bytes(kept: &All) -> usize {
-    let answers = kept.values().filter_map(|kept| kept.answer.as_ref());
-    answers.map(|(_, _, body)| body.len()).sum()
+    let bytes = |kept: &Kept| match &kept.answer {
+        Found::Answer(_, _, body) => body.len(),
+        Found::NotYet | Found::Unknown => 0,
+    };
+    kept.values().map(bytes).sum()
 }
 
 /// A request that is being answered. Dropped before it is, because it was refused, it may be made again.
@@ -163,24 +185,33 @@ struct Open {
 
 impl Open {
     async fn kept(mut self, asked: impl Future<Output = Answered>) -> Answered {
-        let (head, body) = asked.await?.into_parts();
+        let asked = asked.await;
+        if asked.as_ref().is_err_and(Problem::is_unknown) {
+            self.note(Found::Unknown);
+        }
+        let (head, body) = asked?.into_parts();
         // It is in memory already; how much of that stays is bounded.
         let body = to_bytes(body, usize::MAX).await;
         let body = body.map_err(|_| Problem::unexpected())?;
         if body.len() <= MOST_BYTES {
-            self.keep((head.status, head.headers.clone(), body.clone()));
+            self.keep(head.status, head.headers.clone(), body.clone());
         }
         Ok(Response::from_parts(head, Body::from(body)))
     }
 
-    fn keep(&mut self, answer: (StatusCode, HeaderMap, Bytes)) {
+    fn keep(&mut self, code: StatusCode, headers: HeaderMap, body: Bytes) {
+        let mut kept = self.answers.lock();
+        let is_answered = |kept: &Kept| matches!(kept.answer, Found::Answer(..));
+        while bytes(&kept) + body.len() > MOST_BYTES && drop_oldest(&mut kept, is_answered) {}
+        drop(kept);
+        self.note(Found::Answer(code, headers, body));
+    }
+
+    fn note(&mut self, found: Found) {
         let key = self.key.take();
         let mut kept = self.answers.lock();
-        let more = answer.2.len();
-        let is_answered = |kept: &Kept| kept.answer.is_some();
-        while bytes(&kept) + more > MOST_BYTES && drop_oldest(&mut kept, is_answered) {}
         if let Some(kept) = key.and_then(|key| kept.get_mut(&key)) {
-            kept.answer = Some(answer);
+            (kept.since, kept.answer) = (Instant::now(), found);
         }
     }
 }
@@ -241,6 +272,17 @@ mod tests {
             assert!(answer.is_ok());
         }
         made.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_of_unknown_fate_is_not_made_again_at_once() {
+        let by = Visitor::Token(Visit::random().digest());
+        let answers = Answers::default();
+        let lost = async { Err(Problem::no_answer()) };
+        assert!(answers.answer(once(&by, 0), lost).await.is_err());
+        assert!(answers.answer(once(&by, 0), twice()).await.is_err());
+        tokio::time::advance(UNKNOWN_FOR).await;
+        assert_eq!(made(&answers, &by, &[0], 1).await, 1);
     }
 
     async fn twice() -> Answered {

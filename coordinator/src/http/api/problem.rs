@@ -30,6 +30,8 @@ pub(super) struct Problem {
     code: StatusCode,
 }
 
+const NO_ANSWER: &str = "urn:reweave:no-answer";
+
 impl Problem {
     pub(super) fn new(code: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
         Self {
@@ -80,13 +82,14 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "urn:reweave:other-site", detail)
     }
 
+    /// Whether what was asked may have been done, or be done yet.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.kind == NO_ANSWER
+    }
+
     pub(super) fn no_answer() -> Self {
         let detail = "the coordinator does not answer in time";
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "urn:reweave:no-answer",
-            detail,
-        )
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, NO_ANSWER, detail)
     }
 
     pub(super) fn unexpected() -> Self {

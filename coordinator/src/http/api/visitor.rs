@@ -28,7 +28,7 @@ impl Visitor {
     /// Whoever sends a token asks by that, whatever he has shown.
     pub(super) fn of(headers: &HeaderMap, extensions: &Extensions) -> Result<Self, Problem> {
         let shown = extensions.get::<ConnectInfo<Shown>>();
-        let member = shown.and_then(|ConnectInfo(Shown(member))| member.clone());
+        let member = shown.and_then(|ConnectInfo(it)| it.member.clone());
         match member {
             Some(member) if !headers.contains_key(AUTHORIZATION) => match is_of_page(headers) {
                 true => Ok(Self::Member(member)),

@@ -173,8 +173,8 @@ fn files_of_others_are_told_from_those_of_other_versions() {
 #[test]
 fn a_damaged_first_line_is_no_other_version() {
     let (content, _) = file(&[3]);
-    // Versions 5, 6 and 40.
-    let numbers = [(12, 0), (12, 1), (13, 4)];
+    // Versions 4, 7, 1 and 50.
+    let numbers = [(12, 0), (12, 1), (12, 2), (13, 4)];
     for at in 0..super::MAGIC.len() {
         for bit in 0..8 {
             let mut flipped = content.clone();

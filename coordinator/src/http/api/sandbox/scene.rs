@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reweave_common::error::told as whole;
-use reweave_common::fabric::Fabric;
+use reweave_common::fabric::{Fabric, MaxSize};
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::traffic::Burst;
@@ -20,6 +20,11 @@ use super::super::problem::Problem;
 use super::recorded::Trace;
 use super::{MOST_BURSTS, Otherwise, refused, too_much};
 
+/// Of fabrics that are sent: one takes some 100 MB then, and there are five at most.
+const MAX_SIZE: MaxSize = MaxSize {
+    nodes: 1 << 16,
+    links: 1 << 18,
+};
 /// As many as people look at, the largest first.
 const TOLD_BURSTS: usize = 50;
 /// What variants call the fabric of this cluster, or that which somebody plays on.
@@ -76,7 +81,7 @@ impl Scene {
     ) -> Result<Self, Problem> {
         let (whole, moved) = match fabric {
             Some(text) => {
-                let read = Fabric::parse(OWN_FABRIC, text);
+                let read = Fabric::parse_within(OWN_FABRIC, text, MAX_SIZE);
                 (
                     Arc::new(read.map_err(|it| bad(it.to_string()))?),
                     Vec::new(),
@@ -201,7 +206,9 @@ impl Otherwise {
 
     fn whole(&self, name: &str, own: &Fabric) -> Result<Fabric, String> {
         match self.files.get(name) {
-            Some(text) => Fabric::parse(name, text).map_err(|error| error.to_string()),
+            Some(text) => {
+                Fabric::parse_within(name, text, MAX_SIZE).map_err(|error| error.to_string())
+            }
             None if name == OWN_FABRIC => Ok(own.clone()),
             None => Err(format!(
                 "{name:?} is none of the files sent, and the cluster's own fabric is {OWN_FABRIC:?}"
