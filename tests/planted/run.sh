@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Do the simulations notice when something is done in a wrong way? Each patch here is one mistake, in the
-# folder of the test that must fail because of it; it is made in a copy of the tree.
+# Do the tests notice when something is done in a wrong way? Each patch here is one mistake, in the folder of the tests
+# that must fail because of it; it is made in a copy of the tree.
 #
-#     tests/planted/run.sh [TEST | TEST/NAME...]            # all, or those named
-#     tests/planted/run.sh --gate [TEST | TEST/NAME...]     # with the few seeds that make test plays: 25 must fail
+#     tests/planted/run.sh [TESTS | TESTS/NAME...]            # all, or those named
+#     tests/planted/run.sh --gate [TESTS | TESTS/NAME...]     # with the few seeds that make test plays: 25 must fail
 set -euo pipefail
 
 is_gate=false
@@ -24,12 +24,23 @@ export REWEAVE_COMMIT
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
-# Enough for each of them; more only takes longer where nothing is wrong.
+# The tests of each folder, as cargo is told of them.
+declare -A tests=(
+    [replication]="--package reweave-tests --test replication"
+    [rewiring]="--package reweave-tests --test rewiring"
+    [agent]="--package reweave-agent-core --lib"
+    [coordinator]="--package reweave-coordinator --bins"
+    [core]="--package reweave-core --lib"
+    [replica]="--package reweave-replica --lib"
+)
+
+# Enough for each of the simulations; more only takes longer where nothing is wrong.
 declare -A seeds=([replication]=2000 [rewiring]=2100)
 
 # Compiles with the mistake in it, or there would be nothing to notice.
 built() {
-    (cd "$copy" && cargo test --locked --quiet --package reweave-tests --test "$1" --no-run)
+    # shellcheck disable=SC2086 # several words
+    (cd "$copy" && cargo test --locked --quiet ${tests[$1]} --no-run)
 }
 
 # How many seconds each test takes without any mistake.
@@ -38,8 +49,9 @@ declare -A usual_s=()
 # A mistake that keeps anything from ever ending is one, too: that is tried for ten times as long as usual.
 passes() {
     local play=(timeout "$((60 + 10 * ${usual_s[$1]:-360}))" env)
-    $is_gate || play+=("REWEAVE_SEEDS=${REWEAVE_SEEDS:-${seeds[$1]}}")
-    (cd "$copy" && "${play[@]}" cargo test --locked --quiet --package reweave-tests --test "$1" >"$copy/told" 2>&1) || {
+    $is_gate || play+=("REWEAVE_SEEDS=${REWEAVE_SEEDS:-${seeds[$1]:-}}")
+    # shellcheck disable=SC2086 # several words
+    (cd "$copy" && "${play[@]}" cargo test --locked --quiet ${tests[$1]} >"$copy/told" 2>&1) || {
         (($? != 124)) || printf "panicked at\nit never ended\n" >>"$copy/told"
         return 1
     }
