@@ -21,11 +21,11 @@ pub(crate) struct Device {
     vanishing: CircuitSet,
     vanished: CircuitSet,
     /// In the order in which it was asked.
-    delayed: Vec<Change>,
+    delayed: Vec<DelayedMove>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-enum Change {
+enum DelayedMove {
     Disconnect(Circuit),
     Connect(Circuit),
 }
@@ -90,7 +90,7 @@ impl Device {
         self.catch_up();
         match self.ails {
             Ailment::Unreachable => Moved::Late,
-            Ailment::Delays => self.delay(Change::Disconnect(circuit)),
+            Ailment::Delays => self.delay(DelayedMove::Disconnect(circuit)),
             Ailment::Refuses => refused(),
             _ if !self.circuits.contains(circuit) => refused(),
             _ => {
@@ -111,7 +111,7 @@ impl Device {
         let [a, b] = circuit.ports();
         let joined = match self.ails {
             Ailment::Unreachable => return Moved::Late,
-            Ailment::Delays => return self.delay(Change::Connect(circuit)),
+            Ailment::Delays => return self.delay(DelayedMove::Connect(circuit)),
             Ailment::Refuses => return refused(),
             Ailment::MovesHalf => return Moved::Done,
             Ailment::WrongPort => self.beside(a, b).map(|wrong| Circuit::new(a, wrong)),
@@ -164,13 +164,13 @@ impl Device {
         }
         for change in std::mem::take(&mut self.delayed) {
             match change {
-                Change::Disconnect(circuit) => self.disconnect(circuit),
-                Change::Connect(circuit) => self.connect(circuit),
+                DelayedMove::Disconnect(circuit) => self.disconnect(circuit),
+                DelayedMove::Connect(circuit) => self.connect(circuit),
             };
         }
     }
 
-    fn delay(&mut self, change: Change) -> Moved {
+    fn delay(&mut self, change: DelayedMove) -> Moved {
         self.delayed.push(change);
         Moved::Late
     }

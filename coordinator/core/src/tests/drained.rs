@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reweave_common::ids::NodeId;
 use reweave_common::operator::{FlowChange, Mode, Refused, Request, Response};
 use reweave_common::plan::Generation;
 
@@ -170,18 +171,26 @@ fn what_is_told_again_is_judged_again() {
     cluster.assert_one_generation();
 }
 
-/// A switch that comes back is no exception.
-#[test]
-fn reconnected_switch_gets_no_unsound_table() {
+/// What is left to leaf0 when its link to spine1 is drained.
+const LEFT: [&str; 2] = ["spine0", "spine2"];
+
+/// A cluster whose leaf0 was sent a drained table, has not answered, and has no session any more.
+fn disconnected_amid_drain() -> (Cluster, NodeId) {
     let mut cluster = cluster();
     let leaf = cluster.network.node("leaf0");
     cluster.network.switch("leaf0").mood = Mood::Deaf;
     let plan = planned(&mut cluster, &["leaf0-spine1"]);
     cluster.apply(plan);
-    cluster.run_until("leaf0 was told", |it| it.installs_sent_to(leaf) > 0);
+    cluster.run_until("leaf0 was sent it", |it| it.installs_sent_to(leaf) > 0);
     cluster.disconnect(leaf);
-    let dead = ["spine0", "spine2"];
-    for spine in dead {
+    (cluster, leaf)
+}
+
+/// A switch that comes back is no exception.
+#[test]
+fn reconnected_switch_gets_no_unsound_table() {
+    let (mut cluster, leaf) = disconnected_amid_drain();
+    for spine in LEFT {
         cluster.network.fail("leaf0", spine);
     }
     cluster.run_for(A_WHILE);
@@ -189,7 +198,7 @@ fn reconnected_switch_gets_no_unsound_table() {
     cluster.connect(leaf);
     cluster.run_for(A_WHILE);
     assert_eq!(cluster.installs_sent_to(leaf), sent, "it leads nowhere");
-    for spine in dead {
+    for spine in LEFT {
         cluster.network.mend("leaf0", spine);
     }
     cluster.network.switch("leaf0").mood = Mood::Obeys;
@@ -200,26 +209,19 @@ fn reconnected_switch_gets_no_unsound_table() {
 /// Nor when the plan has been given up meanwhile, since it was silent for too long.
 #[test]
 fn reconnected_switch_gets_nothing_given_up() {
-    let mut cluster = cluster();
-    let leaf = cluster.network.node("leaf0");
-    cluster.network.switch("leaf0").mood = Mood::Deaf;
-    let plan = planned(&mut cluster, &["leaf0-spine1"]);
-    cluster.apply(plan);
-    cluster.run_until("leaf0 was told", |it| it.installs_sent_to(leaf) > 0);
-    cluster.disconnect(leaf);
+    let (mut cluster, leaf) = disconnected_amid_drain();
     let turned_back = |cluster: &Cluster| {
         let mut changes = cluster.log.iter().map(|command| &command.change);
         changes.any(|change| matches!(change, Change::TurnedBack { .. }))
     };
     cluster.run_until("it is given up", turned_back);
-    let dead = ["spine0", "spine2"];
-    for spine in dead {
+    for spine in LEFT {
         cluster.network.fail("leaf0", spine);
     }
     let sent = cluster.installs_sent_to(leaf);
     cluster.connect(leaf);
     assert_eq!(cluster.installs_sent_to(leaf), sent, "it leads nowhere");
-    for spine in dead {
+    for spine in LEFT {
         cluster.network.mend("leaf0", spine);
     }
     cluster.network.switch("leaf0").mood = Mood::Obeys;
