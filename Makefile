@@ -80,7 +80,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	for part in $(SLOW_KERNEL_TESTS); do stage $${part%%:*} require_tests with_tmpfs cargo test --locked --workspace $(IN_LAB) --test kernel $$part; done
 	stage fuzzers tests/fuzz/run.sh 0
 	stage fuzz  tests/fuzz/run.sh 2
-	finish
+	finish .ci/skips-lab.txt
 
 # The tool that packs them comes from crates.io, into a folder of its own.
 PACKAGES := $(abspath $(or $(CARGO_TARGET_DIR),target)/packages)
@@ -206,9 +206,9 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 # How long each decoder is tried.
 SECONDS ?= 10
 
-shapes: ## Writes down anew what the parts say to each other, after a change of that before a release.
+shapes: ## Writes down anew what the parts say to each other and keep, after a change of that before a release.
 	@deploy/setup.sh build
-	cargo test --locked --package reweave-proto --lib -- --ignored shapes_are_written_down_anew
+	cargo test --locked --workspace --lib --bins -- --ignored shapes_are_written_down_anew
 
 fuzz: ## Hands every decoder what a fuzzer thinks of, for SECONDS seconds each.
 	@deploy/setup.sh build fuzz

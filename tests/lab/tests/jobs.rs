@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::array;
 use std::net::SocketAddrV4;
 use std::process::{Child, ExitCode, Stdio};
 
@@ -129,16 +130,22 @@ iterations = 1
 paths = "collide"
 "#;
 
-/// A machine that is busy with other things for a moment disturbs one of them, a wrong rate is wrong
-/// every time.
+/// A machine that is busy with other things for a moment disturbs one measurement: of three, the median counts.
 fn rates_are_iperf3s() {
-    let are_close = (0..3).any(|_| {
+    let ratios: [Vec<f64>; 3] = array::from_fn(|_| {
         let (ours, theirs) = rates_of_both();
         println!("ours {ours:.1?} Mb/s, iperf3 {theirs:.1?} Mb/s");
-        let mut pairs = ours.iter().zip(&theirs);
-        pairs.all(|(ours, theirs)| (ours / theirs - 1.0).abs() <= TOLERANCE)
+        let pairs = ours.iter().zip(&theirs);
+        pairs.map(|(ours, theirs)| ours / theirs).collect()
     });
-    assert!(are_close, "our rates differ from those of iperf3");
+    for flow in 0..ratios[0].len() {
+        let mut of_flow = ratios.each_ref().map(|ratios| ratios[flow]);
+        of_flow.sort_by(f64::total_cmp);
+        assert!(
+            (of_flow[1] - 1.0).abs() <= TOLERANCE,
+            "flow {flow}: {ratios:.3?}"
+        );
+    }
 }
 
 fn rates_of_both() -> (Vec<f64>, Vec<f64>) {
