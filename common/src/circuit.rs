@@ -165,7 +165,38 @@ pub struct Switchover {
 pub struct Readback {
     pub generation: Generation,
     pub token: Token,
+    #[serde(with = "as_written")]
     pub outcome: Result<CircuitSet, NotSwitched>,
+}
+
+/// An outcome as it is written: by a name of its own, since other results are written beside it.
+#[derive(Serialize, Deserialize)]
+pub enum SwitchOutcome {
+    Ok(CircuitSet),
+    Err(NotSwitched),
+}
+
+mod as_written {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::{CircuitSet, NotSwitched, SwitchOutcome};
+
+    type Outcome = Result<CircuitSet, NotSwitched>;
+
+    pub(super) fn serialize<S: Serializer>(outcome: &Outcome, to: S) -> Result<S::Ok, S::Error> {
+        let written = match outcome.clone() {
+            Ok(set) => SwitchOutcome::Ok(set),
+            Err(why) => SwitchOutcome::Err(why),
+        };
+        written.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Outcome, D::Error> {
+        Ok(match SwitchOutcome::deserialize(from)? {
+            SwitchOutcome::Ok(set) => Ok(set),
+            SwitchOutcome::Err(why) => Err(why),
+        })
+    }
 }
 
 impl Readback {

@@ -1,5 +1,6 @@
 //! Who asked for what, and what came of it: each a line of JSON in a file beside the log, and the newest in
-//! memory. A coordinator writes down what it was asked itself, refusals included.
+//! memory. A coordinator writes down what it was asked itself, refusals included. Lines are a [`chain`], so that
+//! nobody can change one without trace.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 use reweave_common::error::told;
 use reweave_common::lock::lock;
 use reweave_common::operator::{AuditOutcome, Audited, Refused, Response};
+use reweave_link::chain::{self, ZERO_DIGEST};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// So many are told of; files have the older ones.
@@ -63,6 +66,26 @@ pub(crate) enum Who {
     Stranger(String),
 }
 
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AuditSubject {
+    pub(crate) what: String,
+    /// Of the plan that it is about.
+    pub(crate) seal: Option<String>,
+}
+
+impl From<String> for AuditSubject {
+    fn from(what: String) -> Self {
+        Self { what, seal: None }
+    }
+}
+
+impl From<&str> for AuditSubject {
+    fn from(what: &str) -> Self {
+        what.to_owned().into()
+    }
+}
+
 /// Nothing that is worth a line came of it where none is returned.
 pub(crate) fn outcome(decides: bool, response: &Response) -> Option<Result<(), String>> {
     match response {
@@ -88,9 +111,14 @@ impl Audit {
     }
 
     /// Where it cannot be written, it is told all the same for as long as this runs.
-    pub(crate) fn note(&self, who: Who, what: &str, outcome: Result<(), String>) {
+    pub(crate) fn note(
+        &self,
+        who: Who,
+        asked: impl Into<AuditSubject>,
+        outcome: Result<(), String>,
+    ) {
         let (at, now) = (SystemTime::now(), Instant::now());
-        let written = lock(&self.0).note((at, now), who, what, outcome);
+        let written = lock(&self.0).note((at, now), who, asked.into(), outcome);
         if let Err(error) = written {
             tracing::error!("{}", told(&error));
         }
@@ -105,6 +133,36 @@ impl Audit {
     }
 }
 
+/// As it is written down.
+#[derive(Debug, Serialize, Deserialize)]
+struct AuditLine {
+    number: u64,
+    at: String,
+    who: String,
+    what: String,
+    outcome: AuditOutcome,
+    why: Option<String>,
+    times: u64,
+    seal: Option<String>,
+    prev_sha256: String,
+}
+
+impl AuditLine {
+    fn audited(self, digest: String) -> Audited {
+        Audited {
+            number: self.number,
+            at: self.at,
+            who: self.who,
+            what: self.what,
+            outcome: self.outcome,
+            why: self.why,
+            times: self.times,
+            seal: self.seal,
+            digest,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Journal {
     folder: PathBuf,
@@ -112,6 +170,10 @@ struct Journal {
     file: File,
     bytes: u64,
     next: u64,
+    /// The digest of the last line.
+    head: String,
+    /// The last line was written in part.
+    is_torn: bool,
     kept: VecDeque<Audited>,
     strangers: Option<Instant>,
     /// Strangers that were not written down since.
@@ -128,7 +190,9 @@ impl Journal {
             kept.extend(read(path)?);
         }
         kept.drain(..kept.len().saturating_sub(KEPT));
-        let next = kept.back().map_or(1, |last: &Audited| last.number + 1);
+        let last = kept.back();
+        let next = last.map_or(1, |last: &Audited| last.number + 1);
+        let head = last.map_or_else(|| ZERO_DIGEST.to_owned(), |last| last.digest.clone());
         let path = files.last().cloned().unwrap_or_else(|| named(folder, next));
         let (file, bytes) = append_to(&path)?;
         Ok(Self {
@@ -137,6 +201,8 @@ impl Journal {
             file,
             bytes,
             next,
+            head,
+            is_torn: false,
             kept,
             strangers: None,
             left_out: 0,
@@ -147,7 +213,7 @@ impl Journal {
         &mut self,
         (at, now): (SystemTime, Instant),
         who: Who,
-        what: &str,
+        asked: AuditSubject,
         outcome: Result<(), String>,
     ) -> Result<(), AuditError> {
         let (who, times) = match who {
@@ -161,23 +227,36 @@ impl Journal {
                 (who, 1 + std::mem::take(&mut self.left_out))
             }
         };
-        let audited = Audited {
+        let line = AuditLine {
             number: self.next,
             at: humantime::format_rfc3339_millis(at).to_string(),
             who: cut(who),
-            what: cut(what.to_owned()),
+            what: cut(asked.what),
             outcome: outcome
                 .as_ref()
                 .map_or(AuditOutcome::Refused, |()| AuditOutcome::Done),
             why: outcome.err().map(cut),
             times,
+            seal: asked.seal,
+            prev_sha256: self.head.clone(),
         };
         self.next += 1;
         if self.kept.len() >= KEPT {
             self.kept.pop_front();
         }
-        self.kept.push_back(audited.clone());
-        self.write(&audited)
+        let text = serde_json::to_string(&line).map_err(io::Error::from);
+        let text = text.map_err(failed("write", &self.path))?;
+        let written = self.write(line.number, &text);
+        // What is not on disk is followed by nothing.
+        let digest = match &written {
+            Ok(()) => chain::digest(text.as_bytes()),
+            Err(_) => String::new(),
+        };
+        if written.is_ok() {
+            self.head.clone_from(&digest);
+        }
+        self.kept.push_back(line.audited(digest));
+        written.and_then(|()| self.remove_oldest())
     }
 
     fn is_too_soon(&self, now: Instant) -> bool {
@@ -187,22 +266,29 @@ impl Journal {
         since.is_some_and(|since| since < STRANGERS_EVERY)
     }
 
-    fn write(&mut self, audited: &Audited) -> Result<(), AuditError> {
+    fn write(&mut self, number: u64, text: &str) -> Result<(), AuditError> {
         if self.bytes >= FILE_BYTES {
-            self.turn_the_page(audited.number)?;
+            self.path = named(&self.folder, number);
+            (self.file, self.bytes) = append_to(&self.path)?;
+            self.is_torn = false;
         }
-        let line = serde_json::to_string(audited).map(|line| line + "\n");
-        let written = line.map_err(io::Error::from);
-        let written = written.and_then(|line| {
-            self.bytes += line.len() as u64;
-            self.file.write_all(line.as_bytes())
-        });
+        let begins = if self.is_torn { "\n" } else { "" };
+        let line = format!("{begins}{text}\n");
+        let written = self.file.write_all(line.as_bytes());
+        self.is_torn = written.is_err();
+        match &written {
+            Ok(()) => self.bytes += line.len() as u64,
+            // A part of it, or all but its end.
+            Err(_) => drop(self.file.set_len(self.bytes)),
+        }
         written.map_err(failed("write", &self.path))
     }
 
-    fn turn_the_page(&mut self, number: u64) -> Result<(), AuditError> {
-        self.path = named(&self.folder, number);
-        (self.file, self.bytes) = append_to(&self.path)?;
+    /// Once another file has come.
+    fn remove_oldest(&self) -> Result<(), AuditError> {
+        if self.bytes > FILE_BYTES / 2 {
+            return Ok(());
+        }
         let files = files(&self.folder)?;
         let old = files.len().saturating_sub(MOST_FILES);
         let mut old = files[..old].iter();
@@ -243,10 +329,11 @@ fn read(path: &Path) -> Result<Vec<Audited>, AuditError> {
     let lines: Vec<_> = lines
         .collect::<Result<_, _>>()
         .map_err(failed("read", path))?;
-    let entries = lines
-        .iter()
-        .filter_map(|line| serde_json::from_slice(line).ok());
-    Ok(entries.collect())
+    let entry = |line: &Vec<u8>| {
+        let found: AuditLine = serde_json::from_slice(line).ok()?;
+        Some(found.audited(chain::digest(line)))
+    };
+    Ok(lines.iter().filter_map(entry).collect())
 }
 
 /// What a crash cut off ends its line here.
@@ -329,7 +416,7 @@ mod tests {
         let mut come = |after_ms: u64, who: Who| {
             let at = (UNIX_EPOCH, began + Duration::from_millis(after_ms));
             journal
-                .note(at, who, "look", Err("who?".to_owned()))
+                .note(at, who, "look".into(), Err("who?".to_owned()))
                 .unwrap();
         };
         let stranger = || Who::Stranger("somebody".to_owned());
@@ -349,7 +436,7 @@ mod tests {
         let folder = data.path().join("audit");
         let long = "ä".repeat(LONGEST);
         for _ in 0..4200 {
-            audit.note(known("ann"), &long, Ok(()));
+            audit.note(known("ann"), long.as_str(), Ok(()));
         }
         let sizes = files(&folder)
             .unwrap()
@@ -363,5 +450,49 @@ mod tests {
         let again = Audit::open(data.path()).unwrap();
         assert_eq!(again.page(None), audit.page(None));
         assert_eq!(again.page(None).len(), PER_ANSWER);
+        again.note(known("eve"), "one more", Ok(()));
+        let (number, head) = (4201, again.page(None)[0].digest.clone());
+        assert_eq!(verified(&folder).range(), Some((1, number, &*head)));
+    }
+
+    /// Over all files.
+    fn verified(folder: &Path) -> chain::Verifier {
+        let mut verifier = chain::Verifier::default();
+        for path in files(folder).unwrap() {
+            let text = fs::read(path).unwrap();
+            let mut lines = text.split(|byte| *byte == b'\n');
+            lines
+                .try_for_each(|line| verifier.check_line(line))
+                .unwrap();
+        }
+        verifier
+    }
+
+    #[test]
+    fn unwritten_entry_breaks_no_chain() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = data.path().join("audit");
+        let mut journal = Journal::open(&folder).unwrap();
+        let note = |journal: &mut Journal, what: &str| {
+            let at = (UNIX_EPOCH, Instant::now());
+            journal.note(at, known("ann"), what.into(), Ok(()))
+        };
+        note(&mut journal, "one").unwrap();
+        let file = File::open(&journal.path).unwrap();
+        let writable = std::mem::replace(&mut journal.file, file);
+        note(&mut journal, "two").unwrap_err();
+        journal.file = writable;
+        note(&mut journal, "three").unwrap();
+        let kept: Vec<_> = journal.kept.iter().map(|it| it.number).collect();
+        assert_eq!(kept, [1, 2, 3]);
+        let text = fs::read(named(&folder, 1)).unwrap();
+        let mut verifier = chain::Verifier::default();
+        let mut lines = text.split(|byte| *byte == b'\n');
+        lines
+            .try_for_each(|line| verifier.check_line(line))
+            .unwrap();
+        assert_eq!((verifier.entries(), verifier.unwritten()), (2, 1));
+        let digests: Vec<_> = journal.kept.iter().map(|it| it.digest.is_empty()).collect();
+        assert_eq!(digests, [false, true, false]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use reweave_core::{LATEST_MINOR, State};
 use reweave_link::{Identity, Listener};
 use reweave_replica::{Beginning, FolderId, Founding, Member, MemberId, Newcomer, Saved};
 
@@ -62,7 +63,7 @@ impl New<'_> {
         head: Vec<u8>,
     ) -> Result<Option<Saved>, CoordinatorError> {
         if self.config.members.is_empty() {
-            return Ok(Some(founded(ALONE, self.alone(), head)));
+            return Ok(Some(founded_alone(self.alone(), head)));
         }
         let own = self.own();
         let introduction = Introduction {
@@ -105,6 +106,14 @@ impl New<'_> {
     }
 }
 
+/// It knows that all coordinators read what it writes.
+fn founded_alone(members: BTreeMap<MemberId, Member>, head: Vec<u8>) -> Saved {
+    // Writing to memory does not fail.
+    let state = postcard::to_stdvec(&State::founded(LATEST_MINOR)).unwrap_or_default();
+    Saved::founding(ALONE, head, Founding { members, state })
+}
+
+/// Of which release the others are, nobody knows yet, and all begin with the same.
 fn founded(own: MemberId, members: BTreeMap<MemberId, Member>, head: Vec<u8>) -> Saved {
     let founding = Founding {
         members,

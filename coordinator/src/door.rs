@@ -86,7 +86,7 @@ async fn certify(applicant: Applicant, pass: Pass, house: &House) {
             let from = applicant.address().ip();
             tracing::info!("{member} joins, from {from}");
             let who = Who::Known(format!("newcomer at {from}"));
-            house.audit.note(who, &format!("join as {member}"), Ok(()));
+            house.audit.note(who, format!("join as {member}"), Ok(()));
             applicant.welcome(&chain_pem).await;
         }
         Err(error @ SigningError::NoSigner) => {

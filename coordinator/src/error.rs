@@ -28,6 +28,8 @@ pub(crate) enum CoordinatorError {
     },
     #[error("members come to {address} already (listen): newcomers need a port of their own")]
     DoorTaken { address: SocketAddr },
+    #[error("the fabric has no optical switch called {name:?}")]
+    NoSuchOptical { name: String },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("cannot use the certificate in {}", folder.display())]
@@ -63,6 +65,8 @@ pub(crate) enum CoordinatorError {
         "entry {index} of the log was written by a later version of this program: upgrade this one"
     )]
     UnknownCommand { index: u64, source: postcard::Error },
+    #[error("the cluster is at version 1.{version}, and this build reads 1.{reads}: upgrade it")]
+    ClusterVersionTooHigh { version: u16, reads: u16 },
     #[error("a command cannot be written")]
     UnwritableCommand { source: postcard::Error },
     #[error(
@@ -103,6 +107,7 @@ impl CoordinatorError {
             Self::Setting { source, .. } => source.exit_code(),
             Self::Input(_)
             | Self::DoorTaken { .. }
+            | Self::NoSuchOptical { .. }
             | Self::Read { .. }
             | Self::Identity { .. }
             | Self::NotACoordinator { .. }
@@ -110,6 +115,7 @@ impl CoordinatorError {
             | Self::TooLarge { .. }
             | Self::ShortSecret { .. }
             | Self::UnknownCommand { .. }
+            | Self::ClusterVersionTooHigh { .. }
             | Self::UnknownState { .. }
             | Self::Introduction(IntroductionError::Stranger { .. }) => 2,
             Self::Data(error) if error.is_bad_input() => 2,

@@ -1,8 +1,9 @@
 //! What everybody who hears peers needs, and how the core is asked.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
@@ -25,15 +26,12 @@ use crate::archive::Archive;
 use crate::audit::{self, Audit, Who};
 use crate::decisions::Decisions;
 use crate::intake::{Asker, Closed, Event, Intake};
-use crate::replication::{Acquaintances, Cluster, Replication, Task};
+use crate::replication::{Acquaintances, Cluster, Replication, SILENT_AFTER, Task};
 use crate::sessions::{Allowances, Chairs, Company, Notice, Places, Reason};
 use crate::signing::Signing;
 use crate::tally::{Ending, Tally};
 use crate::warnings::{apart, warnings};
 use crate::webhooks::Told;
-
-/// Peers hear of each other many times a second.
-const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -63,6 +61,8 @@ pub(crate) struct House {
     /// Of agents, and of drivers.
     pub(crate) places: Places<NodeId>,
     pub(crate) drivers: Places<OpticalId>,
+    /// The driver that alone speaks for an optical switch, where one is named.
+    pub(crate) assigned_driver: Arc<BTreeMap<OpticalId, String>>,
     pub(crate) allowances: Allowances,
     /// What coordinators say to each other runs here, where nobody else does.
     pub(crate) apart: Handle,
@@ -129,12 +129,26 @@ impl House {
         told: impl FnOnce(Response) -> Response,
     ) -> Result<Response, Closed> {
         let (asker, what, decides) = (by.clone(), request.to_string(), request.decides());
+        let seal = self.seal(&by, &request).await;
         let response = told(self.answered(by, request).await?);
         if let Some(outcome) = audit::outcome(decides, &response) {
             let who = self.who(asker).await?;
-            self.audit.note(who, &what, outcome);
+            self.audit
+                .note(who, audit::AuditSubject { what, seal }, outcome);
         }
         Ok(response)
+    }
+
+    /// Of the plan that is approved by this, as it is shown just before: one that is carried out has none.
+    async fn seal(&self, by: &Asker, request: &Request) -> Option<String> {
+        let generation = request.approves()?;
+        let record = Request::Record { generation };
+        match self.answered(by.clone(), record).await.ok()? {
+            Response::Record(Some(record)) => {
+                Some(record.plan.seal).filter(|seal| !seal.is_empty())
+            }
+            _ => None,
+        }
     }
 
     /// Whoever leads knows whose a token is.
@@ -163,7 +177,7 @@ impl House {
         };
         if let Some(outcome) = audit::outcome(false, &response) {
             let who = self.who(by).await?;
-            self.audit.note(who, &request.to_string(), outcome);
+            self.audit.note(who, request.to_string(), outcome);
         }
         Ok(response)
     }
@@ -313,7 +327,7 @@ impl House {
             heard_ms: Some(silent_for.as_millis().try_into().unwrap_or(u64::MAX)),
             behind: matched.map(|matched| status.last.saturating_sub(*matched)),
             build: Some(known.build),
-            protocol: Some(known.protocol),
+            protocol: Some(known.version.to_string()),
             certificate_left_s: Some(left_s(known.good_until)),
             signer_left_s: known.signs_until.map(left_s),
             // Whoever is silent may have been started anew, with another clock.

@@ -7,7 +7,7 @@ use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Install;
 use reweave_common::member::{Admission, Digest, Member};
-use reweave_common::operator::{Request, Response};
+use reweave_common::operator::{Refused, Request, Response};
 use reweave_common::plan::Generation;
 use reweave_core::{Change, Command, Pass, State};
 
@@ -32,9 +32,20 @@ pub(crate) struct Agreed {
     /// So many were told that they are let in, by one leader or another.
     pub(crate) passes: u64,
     pub(crate) answers: u64,
+    /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
+    pub(crate) steered: u64,
+    pub(crate) too_early: u64,
 }
 
 impl Agreed {
+    /// In a cluster that was founded at this version.
+    pub(crate) fn founded(version: u16) -> Self {
+        Self {
+            state: State::founded(version),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn commands(&self) -> &[Command] {
         &self.commands
     }
@@ -76,6 +87,7 @@ impl Agreed {
             Change::PlanApproved { generation, .. } => {
                 self.approved.insert(*generation);
             }
+            Change::Steered { .. } => self.steered += 1,
             Change::StepIntent(intent) => {
                 let of = |(node, holding): (&NodeId, &Holding)| {
                     ((intent.generation, *node), holding.clone())
@@ -140,6 +152,8 @@ impl Agreed {
         };
         assert!(is_kept, "promised before it was agreed on: {response:?}");
         self.answers += 1;
+        let too_low = Refused::ClusterVersionTooLow { needed: 1, has: 0 };
+        self.too_early += u64::from(*response == Response::Refused(too_low));
         self.promise(term, applied);
     }
 

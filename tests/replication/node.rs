@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
-use reweave_core::{Command, Office, Policy, State};
+use reweave_core::{Command, LATEST_MINOR, Office, Policy, State};
 use reweave_replica::decode_exact;
 use reweave_replica::{
     FolderId, MemberId, Message, ReadId, Replica, RequestId, Saved, Standing, Timing,
@@ -48,6 +48,10 @@ pub(crate) struct Running {
     pub(crate) people: BTreeMap<u64, Plea>,
     /// Whatever is asked here has a number of its own.
     pub(crate) last_request: u64,
+    /// What each peer reads, and when it was heard last.
+    pub(crate) read_by: BTreeMap<u64, (u16, Moment)>,
+    /// As the core was told it last.
+    pub(crate) min_version: u16,
     /// Agents with a session.
     pub(crate) seats: BTreeMap<NodeId, SessionId>,
     pub(crate) office: Office,
@@ -69,6 +73,8 @@ impl Running {
             reads: BTreeMap::new(),
             people: BTreeMap::new(),
             last_request: 0,
+            read_by: BTreeMap::new(),
+            min_version: 0,
             seats: BTreeMap::new(),
             office: Office::new(policy.clone(), fabric(), state),
             decided,
@@ -83,8 +89,7 @@ impl Running {
 
     /// All that entries have led to.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let all = (&self.machine, self.office.state());
-        postcard::to_stdvec(&all).expect("it can be written")
+        encode(&self.machine, self.office.state())
     }
 
     pub(crate) fn restore(&mut self, state: &[u8]) {
@@ -107,6 +112,7 @@ impl Running {
     /// Its clock begins at the time of day or after all that was decided, and goes by itself.
     pub(crate) fn begin_to_lead(&mut self, term: u64, today: Moment, now: Moment) {
         self.led = [today.max(self.office.state().latest()), now];
+        self.min_version = 0;
         self.office.handle_elected(term);
     }
 
@@ -118,6 +124,10 @@ impl Running {
 
 fn digest_of(what: &impl Serialize) -> u64 {
     digest(&postcard::to_stdvec(what).expect("it can be written"))
+}
+
+pub(crate) fn encode(machine: &Machine, state: &State) -> Vec<u8> {
+    postcard::to_stdvec(&(machine, state)).expect("it can be written")
 }
 
 fn decode(bytes: &[u8]) -> (Machine, State) {
@@ -143,6 +153,8 @@ pub(crate) struct Node {
     /// At this write it loses power.
     pub(crate) dies_at: Option<u64>,
     pub(crate) sync_takes: [Duration; 2],
+    /// The latest minor version that its build reads.
+    pub(crate) reads: u16,
 }
 
 impl Node {
@@ -157,6 +169,7 @@ impl Node {
             clock_ahead_h: 0,
             dies_at: None,
             sync_takes: [Duration::from_micros(100), Duration::from_millis(3)],
+            reads: LATEST_MINOR,
         }
     }
 

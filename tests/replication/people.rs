@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use reweave_common::member::{Digest, Member, Role};
-use reweave_common::operator::{Request, Response};
+use reweave_common::operator::{Request, Response, Steering};
 use reweave_common::plan::Generation;
 use reweave_core::{NoEntry, Pass};
 use reweave_tests::world::chance::Chance;
@@ -42,6 +42,9 @@ pub(crate) struct Person {
 pub(crate) struct Gossip {
     tokens: Vec<Digest>,
     offered: Option<Generation>,
+    latest: Option<Generation>,
+    /// Whether anybody gives up plans on their way.
+    pub(crate) steers: bool,
     keys: u64,
 }
 
@@ -55,6 +58,13 @@ impl Gossip {
 
     /// A token is tried by several, each with a key of its own.
     fn matter(&mut self, chance: &mut Chance) -> Matter {
+        if self.steers
+            && chance.happens(0.5)
+            && let Some(generation) = self.latest
+        {
+            let how = Steering::Abort;
+            return Matter::Ask(Request::Steer { generation, how });
+        }
         let member = Member::new(Role::Viewer, &format!("v{}", chance.below(NAMES)));
         match chance.below(10) {
             0 | 1 => Matter::Ask(self.invite(member)),
@@ -90,6 +100,7 @@ impl Gossip {
             } = response.as_ref()
         {
             self.offered = Some(plan.generation);
+            self.latest = self.offered;
         }
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct Life {
     pub(crate) taken_back: u64,
     /// So often somebody came to lead in the middle of a rollout.
     pub(crate) inherited: u64,
+    /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
+    pub(crate) steered: u64,
+    pub(crate) too_early: u64,
 }
 
 /// A change of who takes part; the next begins when it is done.
@@ -77,9 +80,18 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::of(seed, Cluster::new)
+    }
+
+    /// While coordinators are upgraded, one after the other.
+    pub(crate) fn amid_upgrade(seed: u64) -> Self {
+        Self::of(seed, Cluster::upgraded)
+    }
+
+    fn of(seed: u64, founded: fn(u64, u64, usize) -> Cluster) -> Self {
         let mut chance = Chance::of(seed ^ 0x5eed);
         let nodes = *chance.one_of(&[3, 3, 3, 5]);
-        let mut cluster = Cluster::new(seed, nodes, 2 + chance.below(4));
+        let mut cluster = founded(seed, nodes, 2 + chance.below(4));
         cluster.policy = policy(*chance.one_of(&[Mode::Auto, Mode::Auto, Mode::Manual]));
         cluster.weather = weather(&mut chance);
         let now = cluster.now();
@@ -144,6 +156,8 @@ impl Trouble {
             kept,
             taken_back,
             inherited: cluster.inherited,
+            steered: cluster.agreed.steered,
+            too_early: cluster.agreed.too_early,
             ..self.life
         }
     }
@@ -275,6 +289,7 @@ impl Trouble {
         let cluster = &mut self.world.coordinator;
         cluster.cut.clear();
         cluster.weather = Weather::CALM;
+        cluster.upgrade_all();
         let now = cluster.now();
         let all: Vec<_> = cluster.nodes.keys().copied().collect();
         for id in all {
@@ -303,6 +318,7 @@ impl Trouble {
         let errand = format!("{:?} is done", self.errand);
         let is_done = self.errand.is_none();
         self.comes_to_be(&errand, |_| is_done);
+        self.comes_to_be("entries have the latest version", Cluster::is_upgraded);
         self.cluster().is_closing = true;
         // Former leaders may still be heard for a while.
         self.world.run_for(RHYTHM.echoes);

@@ -32,3 +32,8 @@ pub mod witness;
 mod examples;
 #[cfg(test)]
 mod seeded;
+#[cfg(test)]
+mod shape;
+#[cfg(test)]
+#[path = "../../../proto/src/tests/shapes.rs"]
+mod shapes;

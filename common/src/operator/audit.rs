@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{JobOrder, MaintenanceStage, MemberOrder, Request};
 use crate::circuit::{CircuitSet, OpticalName};
+use crate::plan::Generation;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -22,6 +23,11 @@ pub struct Audited {
     pub why: Option<String>,
     /// So many of the kind, of which this is the last: strangers are not written down one by one.
     pub times: u64,
+    /// The seal of the plan that was approved.
+    pub seal: Option<String>,
+    /// SHA-256 of the line in the file, which the next line bears: kept elsewhere, it shows whether all lines up to this
+    /// one are still as they were. Empty, where the line could not be written.
+    pub digest: String,
 }
 
 /// What becomes of a plan that was approved, its record tells.
@@ -38,6 +44,19 @@ impl AuditOutcome {
         match self {
             Self::Done => "done",
             Self::Refused => "refused",
+        }
+    }
+}
+
+impl Request {
+    /// The plan that it approves.
+    pub fn approves(&self) -> Option<Generation> {
+        match self {
+            Self::Apply { generation }
+            | Self::ApplyAnyway { generation }
+            | Self::ApplyNow { generation, .. }
+            | Self::ApplySealed { generation, .. } => Some(*generation),
+            _ => None,
         }
     }
 }

@@ -109,6 +109,8 @@ pub enum Refused {
         job: String,
         least_gain_percent: u64,
     },
+    /// Not every coordinator could read the decision: of its minor version, and of that all read.
+    ClusterVersionTooLow { needed: u16, has: u16 },
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
@@ -164,6 +166,14 @@ fn out_of_hours(f: &mut fmt::Formatter<'_>, hours: &str, opens_in_s: u64) -> fmt
     write!(
         f,
         "changes are made {hours} (UTC) alone, which is in {minutes} min; --now makes this one at once"
+    )
+}
+
+fn version_too_low(f: &mut fmt::Formatter<'_>, needed: u16, has: u16) -> fmt::Result {
+    write!(
+        f,
+        "this needs cluster version 1.{needed}, and the cluster is at 1.{has}: upgrade every coordinator (`reweave \
+         cluster member list` shows their versions)"
     )
 }
 
@@ -300,6 +310,7 @@ impl fmt::Display for Refused {
             | Self::NoSuchJob { .. }
             | Self::NotReordered { .. }
             | Self::NoBetterOrder { .. } => self.of_jobs(f),
+            Self::ClusterVersionTooLow { needed, has } => version_too_low(f, *needed, *has),
             Self::NoBetterCircuits { why } => write!(f, "no circuits are worth moving: {why}"),
             Self::NotUnderWay { .. }
             | Self::NotStopped { .. }

@@ -12,13 +12,12 @@ use reweave_common::forwarding::NextHop;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::plan::{Pin, Plan};
 
-use crate::Network;
 use crate::mesh::{Open, listed};
+use crate::{Network, circuits_after};
 
 /// What only this plan may touch while it is on its way.
 pub fn claims(network: &Network<'_>, plan: &Plan) -> Claims {
-    let mut circuits = network.circuits.clone();
-    circuits.extend(plan.circuits.clone());
+    let circuits = circuits_after(network, plan);
     let after = Network {
         circuits: &circuits,
         ..*network

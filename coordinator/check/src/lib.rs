@@ -71,16 +71,28 @@ impl Network<'_> {
 /// Everything that speaks against the plan.
 pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
     let mut found = generations(network, plan);
+    let circuits = circuits_after(network, plan);
+    let after = Network {
+        circuits: &circuits,
+        ..*network
+    };
     let pins = network.pins.iter().chain(&plan.pins);
     let flows: BTreeSet<_> = pins.map(|pin| pin.flow).collect();
     for flow in flows {
-        found.extend(judge_flow(network, &plan.pins, flow));
+        found.extend(judge_flow([network, &after], &plan.pins, flow));
     }
     found.extend(course::at_rest(network, plan));
     if found.is_empty() {
         found.extend(buffers::deadlock(network, &plan.tables, &plan.pins));
     }
     if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+/// Of every optical switch, once the plan is carried out.
+pub(crate) fn circuits_after(network: &Network<'_>, plan: &Plan) -> Circuits {
+    let mut circuits = network.circuits.clone();
+    circuits.extend(plan.circuits.clone());
+    circuits
 }
 
 /// A plan knows only the network it was made for. Numbers of plans that came to nothing are not
@@ -94,10 +106,10 @@ fn generations(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
 }
 
 /// First the pins by themselves; only where they mean something are they followed further.
-fn judge_flow(network: &Network<'_>, planned: &[Pin], flow: FlowKey) -> Vec<Unsound> {
+fn judge_flow([network, after]: [&Network<'_>; 2], planned: &[Pin], flow: FlowKey) -> Vec<Unsound> {
     let of_flow = |pin: &&Pin| pin.flow == flow;
     let planned: Vec<_> = planned.iter().filter(of_flow).copied().collect();
-    let faults = pins::faults(network, &planned);
+    let faults = pins::faults([network, after], &planned);
     match network.addresses.get(flow.destination.ip()) {
         Some(&destination) if faults.is_empty() => {
             ways::judge(network, flow, destination, &planned)

@@ -9,10 +9,11 @@ use reweave_common::plan::Pin;
 use crate::unsound::{NamedPin, PinFault};
 use crate::{Network, Unsound};
 
-/// What is wrong with the pins of one flow, wherever its packets go.
-pub(crate) fn faults(network: &Network<'_>, pins: &[Pin]) -> Vec<Unsound> {
+/// What is wrong with the pins of one flow, wherever its packets go, before circuits move and after.
+pub(crate) fn faults([network, after]: [&Network<'_>; 2], pins: &[Pin]) -> Vec<Unsound> {
     let bad = pins.iter().filter_map(|pin| {
-        let (pin, fault) = (named(network, pin), fault(network, pin)?);
+        let fault = fault(network, pin).or_else(|| goes_dark([network, after], pin))?;
+        let pin = named(network, pin);
         Some(Unsound::BadPin { pin, fault })
     });
     bad.chain(conflicts(network, pins)).collect()
@@ -35,6 +36,13 @@ fn fault(network: &Network<'_>, pin: &Pin) -> Option<PinFault> {
     } else {
         None
     }
+}
+
+/// A plan is not to blame for a pin in force whose fibre is dark already.
+fn goes_dark([network, after]: [&Network<'_>; 2], pin: &Pin) -> Option<PinFault> {
+    let is_dark_already = network.pins.contains(pin) && !network.is_open(pin.link);
+    let goes_dark = !after.is_open(pin.link) && !is_dark_already;
+    goes_dark.then_some(PinFault::Dark)
 }
 
 /// Second pins of the flow at one switch.

@@ -113,6 +113,7 @@ pub enum PinFault {
     LinkElsewhere,
     LinkDown,
     NoSuchDestination,
+    Dark,
 }
 
 impl fmt::Display for Unsound {
@@ -218,6 +219,7 @@ impl fmt::Display for PinFault {
             Self::ForwardsNothing => "this node forwards nothing",
             Self::LinkElsewhere => "this link is not there",
             Self::LinkDown => "this link is down",
+            Self::Dark => "no circuit joins these fibres",
             Self::NoSuchDestination => "no node has the address it goes to",
         })
     }

@@ -21,6 +21,7 @@ use reweave_formats::slurm::SlurmError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_history::{PastError, ShelfError};
 use reweave_link::LinkError;
+use reweave_link::chain::ChainError;
 use reweave_link::join::{JoinError, TokenError};
 use reweave_link::keep::{KeepError, numbered};
 use reweave_link::pki::PkiError;
@@ -158,6 +159,19 @@ pub(crate) enum CliError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} is larger than {most_bytes} bytes", path.display())]
     TooLarge { path: PathBuf, most_bytes: u64 },
+    #[error("nothing is written down in {}", folder.display())]
+    NothingWritten { folder: PathBuf },
+    #[error("{}:{line}", path.display())]
+    BrokenChain {
+        path: PathBuf,
+        line: usize,
+        source: ChainError,
+    },
+    #[error(
+        "no line in {} has the digest {digest}: it was changed or removed",
+        folder.display()
+    )]
+    NotAmong { folder: PathBuf, digest: String },
     #[error("standard input can be read once: write - for one file only, and not in a sweep")]
     InputTwice,
     #[error("{} is not text", path.display())]
@@ -470,6 +484,7 @@ impl CliError {
             | Self::Topo { .. }
             | Self::NothingToRun { .. }
             | Self::NoVersion { .. }
+            | Self::NothingWritten { .. }
             | Self::NoTree(_)
             | Self::Slurm(_)
             | Self::Nccl(_)

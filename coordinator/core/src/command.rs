@@ -27,6 +27,9 @@ use crate::registry::Registered;
 use crate::spread::Spread;
 use crate::verify::Verdict;
 
+/// The latest minor version of the protocol that this build reads entries of.
+pub const LATEST_MINOR: u16 = 1;
+
 /// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Command {
@@ -101,12 +104,6 @@ pub enum Change {
     },
     /// Every switch concerned holds what it held before the plan.
     RolledBack { generation: Generation },
-    /// What a person wants of a plan on its way.
-    Steered {
-        generation: Generation,
-        how: Steering,
-        by: Author,
-    },
     /// Whoever has the secret of this digest may join as this member until then.
     Invited {
         token: Digest,
@@ -151,6 +148,15 @@ pub enum Change {
     /// Several at once, one after the other: what belongs together, and what those ask for who waited while the
     /// entry before was written.
     Together(Vec<Self>),
+    /// All coordinators read entries of this minor version of the protocol, so there may be such from now on.
+    ClusterVersion { minor: u16 },
+    // What came with 1.1 follows. Whatever is new comes at the end, and `since` says with which version.
+    /// What a person wants of a plan on its way.
+    Steered {
+        generation: Generation,
+        how: Steering,
+        by: Author,
+    },
 }
 
 impl Change {
@@ -159,6 +165,38 @@ impl Change {
         match self {
             Self::Together(parts) => parts,
             alone => slice::from_ref(alone),
+        }
+    }
+
+    /// The minor version of the protocol that it came with, with all that it bears. Coordinators of earlier ones cannot
+    /// read it, and end where it is applied. Every kind stands here by name: a new one has to say it.
+    pub fn since(&self) -> u16 {
+        match self {
+            Self::PlanProposed { .. }
+            | Self::PlanRefused { .. }
+            | Self::PlanWithdrawn { .. }
+            | Self::PlanApproved { .. }
+            | Self::StepIntent(_)
+            | Self::Acked { .. }
+            | Self::Departed(_)
+            | Self::TurnedBack { .. }
+            | Self::DrainProof { .. }
+            | Self::CircuitIntent { .. }
+            | Self::CircuitObserved { .. }
+            | Self::LightCame { .. }
+            | Self::Verified { .. }
+            | Self::Held { .. }
+            | Self::RolledBack { .. }
+            | Self::Invited { .. }
+            | Self::Admitted { .. }
+            | Self::Visited { .. }
+            | Self::Revoked { .. }
+            | Self::Maintained { .. }
+            | Self::Froze { .. }
+            | Self::Registered { .. }
+            | Self::ClusterVersion { .. } => 0,
+            Self::Together(parts) => parts.iter().map(Self::since).max().unwrap_or_default(),
+            Self::Steered { .. } => 1,
         }
     }
 
@@ -212,6 +250,7 @@ pub struct Departure {
 
 /// From which circuits of one optical switch to which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "CircuitMove")]
 pub struct Move {
     pub expected: CircuitSet,
     pub desired: CircuitSet,

@@ -26,7 +26,7 @@ use reweave_common::units::Rate;
 
 use crate::arrivals::{Arrivals, Knock};
 use crate::auto::Autopilot;
-use crate::command::{Change, Command};
+use crate::command::{Change, Command, LATEST_MINOR};
 use crate::effect::{Effect, Input, Outbox};
 use crate::evenness::Evenness;
 use crate::evidence::congested;
@@ -77,6 +77,8 @@ pub struct Core {
     stirred: bool,
     /// Nothing is decided: the log has no room for it.
     disk_is_full: bool,
+    /// The minor version of the protocol that all coordinators read.
+    min_version: u16,
 }
 
 /// What the leader knows the cluster by.
@@ -193,8 +195,9 @@ const PARTS: [fn(&mut Core, Moment); 9] = [
 const FEW: usize = 512;
 
 impl Core {
+    /// Of a new cluster that has no other coordinators.
     pub fn new(policy: Policy, fabric: Arc<Fabric>) -> Self {
-        Self::resume(policy, fabric, State::default())
+        Self::resume(policy, fabric, State::founded(LATEST_MINOR))
     }
 
     /// Goes on from where whoever led before has come, knowing nothing yet of how things are.
@@ -233,6 +236,7 @@ impl Core {
             part: 0,
             stirred: false,
             disk_is_full: false,
+            min_version: 0,
         };
         core.senses.expect(&core.state);
         core
@@ -312,6 +316,10 @@ impl Core {
             }
             Input::Disk { is_full } => {
                 self.disk_is_full = is_full;
+                self.stirred = true;
+            }
+            Input::MinVersion { minor } => {
+                self.min_version = minor;
                 self.stirred = true;
             }
         }
@@ -463,7 +471,13 @@ impl Core {
             out: &mut self.outbox,
         };
         if !self.disk_is_full {
-            self.drivers.advance(&mut turn);
+            if self.min_version > self.state.cluster_version() {
+                let minor = self.min_version;
+                turn.decide(Change::ClusterVersion { minor });
+            }
+            if turn.out.is_settled() {
+                self.drivers.advance(&mut turn);
+            }
             if turn.out.is_settled() {
                 self.autopilot.advance(&mut turn, &self.arrivals);
             }

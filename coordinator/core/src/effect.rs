@@ -83,6 +83,10 @@ pub enum Input {
     Disk {
         is_full: bool,
     },
+    /// Every coordinator of the cluster reads entries of this minor version of the protocol.
+    MinVersion {
+        minor: u16,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

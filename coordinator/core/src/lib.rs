@@ -66,7 +66,9 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Aim, Author, Before, Change, Command, Departure, Move, Quiet, StepIntent};
+pub use command::{
+    Aim, Author, Before, Change, Command, Departure, LATEST_MINOR, Move, Quiet, StepIntent,
+};
 pub use core::Core;
 pub use effect::{Effect, Input};
 pub use frozen::Frozen;

@@ -30,6 +30,7 @@ pub struct Registered {
 
 /// What its traffic is told to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "JobPhase")]
 pub struct Phase {
     pub name: String,
     /// From each host to the next.

@@ -16,3 +16,8 @@ pub mod state;
 
 #[cfg(test)]
 mod examples;
+#[cfg(test)]
+mod shape;
+#[cfg(test)]
+#[path = "../../../proto/src/tests/shapes.rs"]
+mod shapes;

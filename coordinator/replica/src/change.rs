@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::wire::{Configuration, FolderId, MemberId};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "CoordinatorMember")]
 pub struct Member {
     /// As in its certificate.
     pub name: String,
@@ -163,6 +164,11 @@ impl Members {
 
     pub fn is_learner(&self, id: MemberId) -> bool {
         self.configuration.learners.contains(&id)
+    }
+
+    /// The lowest version that any of them reads, where that is known of each.
+    pub fn min_version(&self, version: impl Fn(MemberId) -> Option<u16>) -> Option<u16> {
+        self.of.keys().map(|&id| version(id)).min().flatten()
     }
 
     /// Who goes by this name in its certificate; there may be two while one replaces the other.

@@ -29,4 +29,7 @@ pub use introduction::{Answer, Beginning, Newcomer};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
 pub use replica::{Founding, Proposal, Replica, Status};
 pub use timing::Timing;
-pub use wire::{Configuration, Content, Entry, FolderId, Kind, MemberId, Message, Snapshot, Vote};
+pub use wire::{
+    Configuration, Content, Entry, FolderId, Kind, MemberId, Message, Snapshot, Step, Transition,
+    Vote,
+};

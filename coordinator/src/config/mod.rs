@@ -1,6 +1,7 @@
 //! What the coordinator is told: by flags, and by one file whose every key is known.
 
 mod check;
+mod drivers;
 mod history;
 mod members;
 mod policy;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use reqwest::Url;
 use reweave_common::fabric::Fabric;
+use reweave_common::ids::OpticalId;
 use reweave_common::input::{Document, InputError};
 use reweave_common::operator::Mode;
 use reweave_core::Policy;
@@ -27,6 +29,7 @@ use toml::Spanned;
 
 use crate::error::CoordinatorError;
 use crate::webhooks::Hook;
+use drivers::{DriverAssignment, DriverFile};
 use members::MemberFile;
 use webhooks::WebhookFile;
 
@@ -115,6 +118,8 @@ pub(crate) struct Config {
     pub(crate) data: Said<PathBuf>,
     /// The coordinators of the cluster; none when this one leads alone.
     pub(crate) members: BTreeMap<MemberId, Member>,
+    /// The driver that alone speaks for an optical switch, where one is named.
+    pub(crate) assigned_driver: BTreeMap<OpticalId, String>,
     pub(crate) policy: Policy,
     /// None when none is wanted.
     pub(crate) history: Option<Said<HistoryConfig>>,
@@ -135,6 +140,7 @@ struct FileSettings {
     identity: Option<Said<PathBuf>>,
     data: Option<Said<PathBuf>>,
     members: BTreeMap<MemberId, Member>,
+    drivers: Vec<DriverAssignment>,
     policy: Policy,
     history: HistorySettings,
     webhooks: Vec<Hook>,
@@ -154,6 +160,8 @@ struct Head {
     traces: Option<Spanned<String>>,
     #[serde(default)]
     member: Vec<MemberFile>,
+    #[serde(default)]
+    driver: Vec<DriverFile>,
     #[serde(default)]
     webhook: Vec<WebhookFile>,
 }
@@ -181,6 +189,7 @@ impl Settings {
             return Err(door.wrong(CoordinatorError::DoorTaken { address }));
         }
         Ok(Config {
+            assigned_driver: drivers::resolve(&fabric, file.drivers)?,
             fabric: Arc::new(fabric),
             fabric_text,
             history: file.history.config(&data),
@@ -317,6 +326,7 @@ impl FileSettings {
             data: head.data.map(path),
             history: history.map_or_else(|| Ok(HistorySettings::default()), history::read)?,
             members: members::read(document, &head.member)?,
+            drivers: drivers::read(document, head.driver)?,
             policy: policy.map_or_else(|| Ok(Policy::default()), policy::read)?,
             webhooks: webhooks::read(document, head.webhook)?,
             traces: traces.transpose()?,
@@ -437,6 +447,29 @@ mod tests {
             "{one}"
         );
         parse("[policy]\nsettle_ms = 9999").unwrap();
+    }
+
+    #[test]
+    fn switch_has_one_driver_and_is_in_the_fabric() {
+        let driver = |name: &str, switches: &str| {
+            format!("[[driver]]\nname = \"{name}\"\nswitches = {switches}\n")
+        };
+        let two = driver("d0", "[\"ocs0\"]") + &driver("d1", "[\"ocs1\", \"ocs0\"]");
+        assert_eq!(
+            error_of(&two),
+            "c.toml:6: switches: \"ocs0\" has a driver already"
+        );
+        let driven = || parse(&driver("d0", "[\"ocs0\"]")).unwrap().drivers;
+        let fabric = |text: &str| Fabric::parse("f.toml", text).unwrap();
+        let switched =
+            fabric("kind = \"graph\"\nnode = []\noptical = [{ name = \"ocs0\", ports = 4 }]\n");
+        let found = drivers::resolve(&switched, driven()).unwrap();
+        assert_eq!(found.values().collect::<Vec<_>>(), ["d0"]);
+        let plain = "kind = \"leaf-spine\"\nleaves = 1\nspines = 1\nhosts_per_leaf = 1\n\
+                     host_gbps = 1\nuplink_gbps = 1";
+        let missing = drivers::resolve(&fabric(plain), driven()).unwrap_err();
+        assert_eq!(missing.exit_code(), 2);
+        assert!(missing.to_string().starts_with("c.toml:3: "), "{missing}");
     }
 
     #[test]

@@ -20,7 +20,8 @@ use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_core::{Command, Effect, Input, NoEntry, Office, Pass, Policy, State};
+use reweave_core::{Command, Effect, Input, LATEST_MINOR, NoEntry, Office, Pass, Policy, State};
+use reweave_proto::hello::VERSION;
 use reweave_replica::decode_exact;
 use reweave_replica::{MemberId, ReadId, RequestId, Saved, Standing};
 use tokio::runtime::Runtime;
@@ -35,10 +36,13 @@ use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SessionId};
 use crate::recorder::{RecordError, Recorder};
-use crate::replication::{Cluster, Outcome, Replication, ReplicationError, Task};
+use crate::replication::{Acquaintances, Cluster, Outcome, Replication, ReplicationError, Task};
 use crate::tally::{Ending, Tally};
 use crate::traces::Traces;
 use seats::Seats;
+
+/// Entries have the versions of the protocol.
+const _: () = assert!(LATEST_MINOR == VERSION.minor);
 
 /// What is under way when the end comes may take so long.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
@@ -47,6 +51,7 @@ pub(crate) struct Drive {
     id: MemberId,
     replication: Replication,
     cluster: watch::Receiver<Cluster>,
+    acquaintances: Acquaintances,
     office: Office,
     /// Of the term in which it leads.
     clock: Clock,
@@ -63,6 +68,8 @@ pub(crate) struct Drive {
     /// Newcomers that do.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
+    /// As the core was told it last.
+    min_version: u16,
     /// Who is shut out, by what has been applied.
     denied: watch::Sender<DenyList>,
     decisions: Decisions,
@@ -78,6 +85,7 @@ pub(crate) struct Parts {
     pub(crate) state: State,
     pub(crate) replication: Replication,
     pub(crate) cluster: watch::Receiver<Cluster>,
+    pub(crate) acquaintances: Acquaintances,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) history: Option<History>,
     pub(crate) ailing: Ailing,
@@ -90,6 +98,7 @@ impl Drive {
             id: parts.id,
             replication: parts.replication,
             cluster: parts.cluster,
+            acquaintances: parts.acquaintances,
             denied: watch::Sender::new(parts.state.membership().denied().clone()),
             decisions: Decisions::default(),
             endings: Tally::default(),
@@ -105,6 +114,7 @@ impl Drive {
             waiting: BTreeMap::new(),
             knocking: BTreeMap::new(),
             last_request: 0,
+            min_version: 0,
         }
     }
 
@@ -223,10 +233,30 @@ impl Drive {
                 let leads = self.office.leads();
                 let ahead = leads.then(|| self.clock.ahead());
                 self.ailing.note_ahead(ahead.unwrap_or_default());
+                self.tell_min_version()?;
                 self.feed(Input::Tick)
             }
             Event::End => Ok(()),
         }
+    }
+
+    /// The core is told what all coordinators read, while that is less than there is.
+    fn tell_min_version(&mut self) -> Result<(), CoordinatorError> {
+        let decided = self.office.state().cluster_version();
+        if decided == LATEST_MINOR || !self.office.leads() {
+            return Ok(());
+        }
+        let read = |id| match id == self.id {
+            true => Some(LATEST_MINOR),
+            false => self.acquaintances.minor(id),
+        };
+        let found = self.cluster.borrow().directory.members().min_version(read);
+        let minor = found.unwrap_or(decided);
+        if minor == self.min_version {
+            return Ok(());
+        }
+        self.min_version = minor;
+        self.feed(Input::MinVersion { minor })
     }
 
     fn follow(&mut self, outcome: Outcome) -> Result<(), CoordinatorError> {
@@ -235,6 +265,7 @@ impl Drive {
             Outcome::Restored { state } => {
                 let unknown = |source| CoordinatorError::UnknownState { source };
                 let state = decode_state(&state).map_err(unknown)?;
+                expect_readable(&state)?;
                 self.office.handle_restored(state);
                 self.decisions.note();
                 self.publish_denied();
@@ -278,6 +309,7 @@ impl Drive {
             }
         }
         self.office.apply(command);
+        expect_readable(self.office.state())?;
         self.decisions.note();
         self.publish_denied();
         self.carry_out_all()
@@ -309,6 +341,7 @@ impl Drive {
             self.record(|_| written);
         }
         self.office.handle_elected(term);
+        self.min_version = 0;
         if let Some(history) = &self.history {
             history.hear_leads(self.clock.now(), self.clock.ahead());
         }
@@ -526,7 +559,18 @@ impl Drive {
 /// The state that the log in this folder goes on from.
 pub(crate) fn saved_state(saved: &Saved, folder: &Path) -> Result<State, CoordinatorError> {
     let state = saved.state().map_err(ReplicationError::Start)?;
-    Ok(decode_state(&state).map_err(of_another_version(folder))?)
+    let state = decode_state(&state).map_err(of_another_version(folder))?;
+    expect_readable(&state)?;
+    Ok(state)
+}
+
+/// Whether this build reads all that is decided from here on.
+fn expect_readable(state: &State) -> Result<(), CoordinatorError> {
+    let (version, reads) = (state.cluster_version(), LATEST_MINOR);
+    match version > reads {
+        true => Err(CoordinatorError::ClusterVersionTooHigh { version, reads }),
+        false => Ok(()),
+    }
 }
 
 pub(crate) fn decode_state(state: &[u8]) -> Result<State, postcard::Error> {

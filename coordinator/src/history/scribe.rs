@@ -573,6 +573,7 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::Registered { .. } => ("registered", None, Generation::default()),
         Change::Froze { .. } => ("froze", None, Generation::default()),
         Change::RolledBack { generation } => ("rolled-back", None, *generation),
+        Change::ClusterVersion { .. } => ("cluster-version", None, Generation::default()),
         Change::Together(_) => ("together", None, Generation::default()),
     }
 }

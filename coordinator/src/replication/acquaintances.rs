@@ -6,7 +6,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use reweave_common::lock::lock;
 use reweave_link::Session;
+use reweave_proto::hello::Version;
 use reweave_replica::MemberId;
+
+/// Leader and followers hear of each other many times a second.
+pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 /// Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +21,8 @@ pub(crate) struct Acquaintance {
     heard: Instant,
     pub(crate) term: u64,
     pub(crate) build: String,
-    pub(crate) protocol: String,
+    /// That it speaks with this one: the lower of both.
+    pub(crate) version: Version,
     pub(crate) good_until: SystemTime,
     /// By how much its clock is ahead of ours.
     pub(crate) skew_us: i64,
@@ -48,7 +53,7 @@ impl Acquaintances {
             heard: Instant::now(),
             term,
             build: String::new(),
-            protocol: String::new(),
+            version: session.version(),
             good_until: session.good_until(),
             skew_us: it.skew_us,
             disk_is_full: it.disk_is_full,
@@ -58,9 +63,9 @@ impl Acquaintances {
         (one.skew_us, one.disk_is_full) = (it.skew_us, it.disk_is_full);
         one.signs_until = it.signs_until;
         one.good_until = session.good_until();
+        one.version = session.version();
         if one.build != session.build() {
             session.build().clone_into(&mut one.build);
-            one.protocol = session.version().to_string();
         }
     }
 
@@ -69,6 +74,13 @@ impl Acquaintances {
         let all = lock(&self.0);
         let full = all.iter().filter(|(_, one)| one.disk_is_full);
         full.map(|(id, _)| *id).collect()
+    }
+
+    /// The minor version that it speaks with this one, if it was heard just now: it may come back with another.
+    pub(crate) fn minor(&self, id: MemberId) -> Option<u16> {
+        let all = lock(&self.0);
+        let one = all.get(&id)?;
+        (one.silent_for() <= SILENT_AFTER).then_some(one.version.minor)
     }
 
     pub(crate) fn of(&self, id: MemberId) -> Option<Acquaintance> {

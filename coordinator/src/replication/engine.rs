@@ -114,6 +114,8 @@ pub(crate) struct Engine {
     orders: Orders,
     ticks: u32,
     disk_is_full: bool,
+    /// All there is, as the leader has sent it: the disk had no room for that.
+    waiting: Option<Batch>,
     /// As everybody is told, the drive first where it leads: whoever comes then finds it ready.
     standing: Standing,
     /// What the drive was told last.
@@ -155,6 +157,7 @@ impl Engine {
             orders: Orders::default(),
             ticks: 0,
             disk_is_full: false,
+            waiting: None,
             may_decide: true,
         };
         engine.look_at_disk();
@@ -190,7 +193,8 @@ impl Engine {
             }
             let now = Instant::now();
             if now >= next_tick {
-                self.tick();
+                self.tick()?;
+                self.finish_compaction()?;
                 // Whoever stood still for a while does not make up for it.
                 next_tick = (next_tick + TICK).max(now);
             }
@@ -198,13 +202,18 @@ impl Engine {
         }
     }
 
-    fn tick(&mut self) {
-        self.replica.handle_tick();
+    /// Raft may neither campaign nor hear anything between a snapshot and its being written.
+    fn tick(&mut self) -> Result<(), ReplicationError> {
+        if self.waiting.is_none() {
+            self.replica.handle_tick();
+        }
         self.wrist.note_term(self.replica.term());
         self.ticks = self.ticks.wrapping_add(1);
         if self.ticks.is_multiple_of(LOOK_AT_DISK_EVERY) {
             self.look_at_disk();
+            self.waiting.take().map_or(Ok(()), |it| self.persist(it))?;
         }
+        Ok(())
     }
 
     /// Whoever has no room leaves it to others to lead.
@@ -259,7 +268,8 @@ impl Engine {
             Task::Message(message) => {
                 self.messages.fetch_sub(1, Ordering::Relaxed);
                 // What there is no room for is as good as lost on its way.
-                if !self.disk_is_full || self.finds_room(&message) {
+                let has_room = !self.disk_is_full || self.finds_room(&message);
+                if has_room && self.waiting.is_none() {
                     self.replica.handle_message(message)?;
                 }
             }
@@ -297,19 +307,41 @@ impl Engine {
         }
     }
 
-    fn persist(&mut self, batch: &Batch) -> Result<(), ReplicationError> {
-        let began = Instant::now();
-        match self.store.persist(batch) {
-            // The longer file, which holds the same, stays.
-            Err(error @ LogError::NoRoom { .. }) if self.replica.is_compacting() => {
+    fn persist(&mut self, batch: Batch) -> Result<(), ReplicationError> {
+        let (began, is_whole) = (Instant::now(), batch.is_whole);
+        if self.replica.is_compacting() {
+            // Nothing waits for that: the longer file holds the same.
+            if let Err(error) = self.store.start_compaction(batch) {
                 tracing::warn!("the log is not made shorter: {}", told(&error));
             }
-            outcome => {
-                outcome?;
-                self.wrist.note_write(began.elapsed(), batch.is_whole);
+        } else {
+            match self.store.persist(&batch) {
+                // The log is as it was, and nobody was told that it is another.
+                Err(error @ LogError::NoRoom { .. }) => {
+                    tracing::error!("what the leader has sent waits: {}", told(&error));
+                    self.waiting = Some(batch);
+                    return Ok(());
+                }
+                outcome => outcome?,
+            }
+            self.wrist.note_write(began.elapsed());
+            if is_whole {
+                self.wrist.note_snapshot();
             }
         }
         self.replica.handle_durable();
+        Ok(())
+    }
+
+    fn finish_compaction(&mut self) -> Result<(), ReplicationError> {
+        match self.store.poll_compaction() {
+            Ok(false) => {}
+            Ok(true) => self.wrist.note_snapshot(),
+            Err(error @ LogError::NoRoom { .. }) => {
+                tracing::warn!("the log is not made shorter: {}", told(&error));
+            }
+            Err(error) => return Err(error.into()),
+        }
         Ok(())
     }
 
@@ -323,7 +355,7 @@ impl Engine {
     fn carry_out_one(&mut self, effect: Effect) -> Result<(), ReplicationError> {
         match effect {
             Effect::Send(message) => self.outlets.posts.send(message),
-            Effect::Persist(batch) => self.persist(&batch)?,
+            Effect::Persist(batch) => self.persist(batch)?,
             Effect::Apply(Applied { index, payload, .. }) => {
                 self.store.acknowledge(index);
                 self.tell(Outcome::Applied { index, payload });
@@ -392,3 +424,6 @@ impl Drop for LastWords {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use reweave_replica::{LostLog, MemberId, ReadId, Standing, StartError};
 
-pub(crate) use acquaintances::{Acquaintances, Condition};
+pub(crate) use acquaintances::{Acquaintances, Condition, SILENT_AFTER};
 pub(crate) use cluster::{Cluster, Directory};
 pub(crate) use engine::{Engine, Outlets, Replication, Task};
 pub(crate) use introduction::{Introduction, IntroductionError};

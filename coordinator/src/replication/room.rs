@@ -57,6 +57,11 @@ impl Room {
         self.is_full = !kept || free_bytes(path).is_some_and(|free| free < needed);
     }
 
+    /// The same while there are two files: how much there is will be seen when one is gone.
+    pub(crate) fn look_amid_compaction(&mut self, file: &File, end: u64) {
+        self.is_full |= !self.keep(file, end);
+    }
+
     /// Anew, for a file that took the place of the one before.
     pub(crate) fn forget(&mut self) {
         self.kept_until = 0;

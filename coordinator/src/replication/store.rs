@@ -4,12 +4,16 @@
 //! that is not as it was written, or less than was acknowledged, means that the file cannot be believed,
 //! and nothing is started on it. After the first error nothing more is written: whoever does not know what reached the disk
 //! must not go on.
+//!
+//! A compacted file is written beside by a thread of its own: it may take a second, and heartbeats go on meanwhile. What
+//! is appended until then goes to the old file, and to the end of the new one before that takes its place.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
 
-use reweave_link::keep::{take_place, write_beside};
+use reweave_link::keep::{remove_beside, take_place, write_beside};
 use reweave_replica::{Batch, Journal, JournalError, Record, Saved};
 use thiserror::Error;
 
@@ -87,6 +91,60 @@ pub(crate) struct Store {
     end: u64,
     room: Room,
     reached: Reached,
+    compaction: Option<Compaction>,
+}
+
+/// A compacted file on its way.
+#[derive(Debug)]
+struct Compaction {
+    path: PathBuf,
+    /// The file and its length; gone once it was waited for.
+    written: Option<JoinHandle<Result<(File, usize), LogError>>>,
+    /// What was appended to the old file since.
+    tail: Vec<u8>,
+}
+
+impl Compaction {
+    fn begin(path: &Path, batch: Batch) -> Result<Self, LogError> {
+        let at = path.to_owned();
+        let write = move || {
+            let content = encoded(&at, &batch)?;
+            Ok((written_beside(&at, &content)?, content.len()))
+        };
+        let thread = thread::Builder::new().name("log-compact".to_owned());
+        Ok(Self {
+            written: Some(thread.spawn(write).map_err(failed("compact", path))?),
+            path: path.to_owned(),
+            tail: Vec::new(),
+        })
+    }
+
+    fn is_written(&self) -> bool {
+        self.written.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// The new file with all that came since, whole on disk, and its length.
+    fn finish(mut self) -> Result<(File, usize), LogError> {
+        let path = &self.path;
+        let died = || failed("compact", path)(io::Error::other("the thread died"));
+        let written = self.written.take().and_then(|thread| thread.join().ok());
+        let (mut file, length) = written.ok_or_else(died)??;
+        let appended = file.write_all(&self.tail).and_then(|()| file.sync_data());
+        appended
+            .inspect_err(|_| remove_beside(path))
+            .map_err(replace_error(path))?;
+        Ok((file, length + self.tail.len()))
+    }
+}
+
+impl Drop for Compaction {
+    /// Nothing is written in the folder once it is let go, and nothing is left there.
+    fn drop(&mut self) {
+        if let Some(thread) = self.written.take() {
+            let _ = thread.join();
+            remove_beside(&self.path);
+        }
+    }
 }
 
 /// A log and all that was in it.
@@ -127,6 +185,8 @@ impl Store {
         let read = file.read_to_end(&mut content);
         read.map_err(failed("read", path))?;
         let journal = journal(path, &content)?;
+        // A crash may have left half a file that was to take its place.
+        remove_beside(path);
         let reached = Reached::beside(path, &journal.saved)?;
         let file = cut(path, journal.whole_bytes as u64)?;
         Ok(Opened {
@@ -143,6 +203,7 @@ impl Store {
             end: end as u64,
             room: Room::new(),
             reached,
+            compaction: None,
         };
         store.look_for_room();
         store
@@ -155,7 +216,10 @@ impl Store {
     /// Whether there is none for more than what is under way.
     pub(crate) fn look_for_room(&mut self) -> bool {
         self.reached.sync();
-        self.room.look(&self.path, &self.file, self.end);
+        match self.compaction.is_some() {
+            true => self.room.look_amid_compaction(&self.file, self.end),
+            false => self.room.look(&self.path, &self.file, self.end),
+        }
         self.room.is_full()
     }
 
@@ -168,10 +232,9 @@ impl Store {
     pub(crate) fn persist(&mut self, batch: &Batch) -> Result<(), LogError> {
         let content = encoded(&self.path, batch)?;
         if batch.is_whole {
-            self.file = put_in_place(&self.path, &content)?;
-            self.end = content.len() as u64;
-            self.room.forget();
-            self.look_for_room();
+            self.compaction = None;
+            let file = put_in_place(&self.path, &content)?;
+            self.go_on_with(file, content.len());
             self.note_votes(batch);
             return Ok(());
         }
@@ -181,8 +244,37 @@ impl Store {
         };
         write().map_err(failed("write", &self.path))?;
         self.end += content.len() as u64;
+        if let Some(compaction) = &mut self.compaction {
+            compaction.tail.extend_from_slice(&content);
+        }
         self.note_votes(batch);
         Ok(())
+    }
+
+    /// Begins a file that holds no more than this, which is all there is. One that is on its way already will do.
+    pub(crate) fn start_compaction(&mut self, whole: Batch) -> Result<(), LogError> {
+        if self.compaction.is_none() {
+            self.compaction = Some(Compaction::begin(&self.path, whole)?);
+        }
+        Ok(())
+    }
+
+    /// The new file takes the place of the old one as soon as it is written; whether it did now.
+    pub(crate) fn poll_compaction(&mut self) -> Result<bool, LogError> {
+        let Some(compaction) = self.compaction.take_if(|it| it.is_written()) else {
+            return Ok(false);
+        };
+        let (file, length) = compaction.finish()?;
+        take_place(&self.path).map_err(failed("replace", &self.path))?;
+        self.go_on_with(file, length);
+        Ok(true)
+    }
+
+    fn go_on_with(&mut self, file: File, length: usize) {
+        self.file = file;
+        self.end = length as u64;
+        self.room.forget();
+        self.look_for_room();
     }
 
     fn note_votes(&mut self, batch: &Batch) {
@@ -239,15 +331,22 @@ fn encoded(path: &Path, batch: &Batch) -> Result<Vec<u8>, LogError> {
 }
 
 fn put_in_place(path: &Path, content: &[u8]) -> Result<File, LogError> {
-    let made = write_beside(path, content).map_err(|source| match is_lack(&source) {
-        true => LogError::NoRoom {
-            path: path.to_owned(),
-            source,
-        },
-        false => failed("replace", path)(source),
-    })?;
+    let made = written_beside(path, content)?;
     take_place(path).map_err(failed("replace", path))?;
     Ok(made)
+}
+
+fn written_beside(path: &Path, content: &[u8]) -> Result<File, LogError> {
+    write_beside(path, content).map_err(replace_error(path))
+}
+
+/// Writing the file that is to take this one's place.
+fn replace_error(path: &Path) -> impl FnOnce(io::Error) -> LogError {
+    let path = path.to_owned();
+    move |source| match is_lack(&source) {
+        true => LogError::NoRoom { path, source },
+        false => failed("replace", &path)(source),
+    }
 }
 
 fn cut(path: &Path, length: u64) -> Result<File, LogError> {

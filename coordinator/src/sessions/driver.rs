@@ -115,7 +115,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Unless the fabric has no such switch, or another driver speaks for it.
+    /// Unless the fabric has no such switch, or another driver speaks for it, or is to.
     fn reach(&self, name: OpticalName) -> Option<OpticalId> {
         let driver = &self.session.peer().name;
         let Some(optical) = self.house.fabric.find_optical(&name.0) else {
@@ -125,6 +125,11 @@ impl Driver<'_> {
             );
             return None;
         };
+        let named = self.house.assigned_driver.get(&optical);
+        if let Some(named) = named.filter(|named| *named != driver) {
+            tracing::warn!("driver {driver} may not speak for {name}: {named} alone does");
+            return None;
+        }
         let (address, admission) = (self.session.address(), self.session.credentials().admission);
         match self
             .house

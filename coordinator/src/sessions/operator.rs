@@ -58,7 +58,7 @@ async fn answer_one(session: &Session, house: &House, renewals: &Pace) -> Result
             let response = members(session, house, request).await?;
             if let Some(outcome) = audit::outcome(decides, &response) {
                 let who = Who::Known(session.peer().to_string());
-                house.audit.note(who, &what, outcome);
+                house.audit.note(who, what, outcome);
             }
             response
         }

@@ -1,14 +1,19 @@
 //! The rules that the drive keeps.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_common::instruction::{Instruction, Watch};
 use reweave_common::operator::{NotSeen, Plan, Request, Response};
+use reweave_core::{LATEST_MINOR, State};
+use reweave_replica::{Founding, MemberId, Saved};
 use tokio::sync::mpsc;
 
 use super::scene::{Scene, lines_with};
+use crate::drive::saved_state;
 use crate::error::CoordinatorError;
 use crate::intake::{Event, Origin, SessionId};
 use crate::replication::{ReplicationError, look};
@@ -198,4 +203,17 @@ fn an_agent_that_takes_nothing_loses_its_session() {
     assert_eq!(stuck.len(), 1, "what was there before");
     scene.put(Event::End);
     driving.join().unwrap().unwrap();
+}
+
+#[test]
+fn build_older_than_the_cluster_does_not_start() {
+    let state = State::founded(LATEST_MINOR + 1);
+    let founding = Founding {
+        members: BTreeMap::new(),
+        state: postcard::to_stdvec(&state).unwrap(),
+    };
+    let saved = Saved::founding(MemberId(1), Vec::new(), founding);
+    let error = saved_state(&saved, Path::new("data")).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains("upgrade it"), "{error}");
 }

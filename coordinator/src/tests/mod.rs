@@ -3,6 +3,9 @@
 mod driving;
 mod replaying;
 pub(crate) mod scene;
+mod shape;
+#[path = "../../../proto/src/tests/shapes.rs"]
+mod shapes;
 
 #[test]
 fn the_page_of_commands_is_made_of_them() {

@@ -16,7 +16,7 @@ use reweave_common::operator::{Request, Response};
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
-use reweave_core::{Command, Policy};
+use reweave_core::{Command, LATEST_MINOR, Policy, State};
 use reweave_replica::decode_exact;
 use reweave_replica::{Founding, Member as Voter, MemberId, Proposal, Saved};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -85,7 +85,7 @@ impl Scene {
         };
         let founding = Founding {
             members: BTreeMap::from([(OWN, member)]),
-            state: Vec::new(),
+            state: postcard::to_stdvec(&State::founded(LATEST_MINOR)).unwrap(),
         };
         let beginning = Some(Saved::founding(OWN, Vec::new(), founding));
         Store::open(&self.folder.path().join("log"), beginning).unwrap()
@@ -113,11 +113,12 @@ impl Scene {
         let opened = self.opened();
         let directory = Directory::new(OWN, &BTreeMap::new());
         let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
+        let acquaintances = Acquaintances::default();
         let outlets = Outlets {
             intake: self.intake.clone(),
             posts: Posts::default(),
             cluster: published,
-            acquaintances: Acquaintances::default(),
+            acquaintances: acquaintances.clone(),
         };
         let state = decode_state(&opened.saved.state().unwrap()).unwrap();
         let started = Engine::start(&opened.saved, opened.store, directory, outlets);
@@ -133,6 +134,7 @@ impl Scene {
             state,
             replication,
             cluster,
+            acquaintances,
             recorder: Some(Recorder::begin(&self.recording(), &beginning).unwrap()),
             history,
             ailing: Ailing::default(),

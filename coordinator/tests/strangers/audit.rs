@@ -1,9 +1,11 @@
 //! Who asked for what: over sessions and over HTTP, refusals included, and after a crash as before.
 
+use std::fs;
 use std::time::Duration;
 
 use reweave_common::member::Member;
 use reweave_common::operator::{AuditOutcome, Audited, MemberOrder, Request, Response};
+use reweave_link::chain::Verifier;
 use reweave_link::join::enter;
 use reweave_link::{Identity, Role};
 use serde_json::Value;
@@ -96,6 +98,15 @@ async fn whoever_asks_for_something_is_written_down_with_what_came_of_it() {
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     house.restart();
     assert_eq!(audit(&house).await, written);
+    let newest = written.last().map(|it| it.digest.clone());
+    let file = format!("data/audit/{:020}.jsonl", 1);
+    let text = fs::read(house.path(&file)).unwrap();
+    let mut verifier = Verifier::expecting(newest);
+    let mut lines = text.split(|byte| *byte == b'\n');
+    lines
+        .try_for_each(|line| verifier.check_line(line))
+        .unwrap();
+    assert!(verifier.is_as_expected());
 }
 
 #[tokio::test]

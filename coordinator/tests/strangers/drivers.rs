@@ -1,5 +1,7 @@
 //! Drivers of optical switches: heard for what they say they reach, and for no more.
 
+use std::fs;
+
 use reweave_common::circuit::OpticalName;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Status;
@@ -68,6 +70,24 @@ async fn whoever_reaches_nothing_has_nothing_to_stay_for() {
         ended = heard().await;
     }
     assert!(ended.is_err(), "{ended:?}");
+}
+
+/// Whoever comes first, with whatever certificate of a driver.
+#[tokio::test]
+async fn switch_waits_for_the_driver_that_is_named_for_it() {
+    let mut house = house();
+    let settings = "[[driver]]\nname = \"d0\"\nswitches = [\"ocs0\"]\n";
+    fs::write(house.path("c.toml"), settings).unwrap();
+    house.start_again(&["--config".as_ref(), "c.toml".as_ref()]);
+    let _other = driver(&house, "d1", &["ocs0", "ocs1"]).await;
+    let status = house
+        .status_when("ocs1 is driven", |it| driven(it)[1])
+        .await;
+    assert_eq!(driven(&status), [false, true]);
+    let _named = driver(&house, "d0", &["ocs0"]).await;
+    house
+        .status_when("ocs0 is driven", |it| driven(it) == [true, true])
+        .await;
 }
 
 #[tokio::test]

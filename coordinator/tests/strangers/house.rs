@@ -116,7 +116,7 @@ impl House {
         self.start_again(&[]);
     }
 
-    fn start_again(&mut self, more: &[&OsStr]) {
+    pub(crate) fn start_again(&mut self, more: &[&OsStr]) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         let (child, places) = start(self.home.path(), self.runs, more);

@@ -172,8 +172,13 @@ pub fn write_beside(path: &Path, content: &[u8]) -> io::Result<File> {
     };
     write().inspect_err(|_| {
         // Half a file only takes room; the next one takes its place anyhow.
-        let _ = fs::remove_file(&new);
+        remove_beside(path);
     })
+}
+
+/// What was written beside the file is not wanted any more.
+pub fn remove_beside(path: &Path) {
+    let _ = fs::remove_file(beside(path));
 }
 
 /// What was written beside the file takes its place.

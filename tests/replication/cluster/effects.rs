@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_core::Command;
+use reweave_core::{Change, Command};
 use reweave_replica::decode_exact;
 use reweave_replica::{
     Applied, Batch, Effect, Kind, MemberId, Message, ReadId, RequestId, Standing,
@@ -100,11 +100,15 @@ impl Cluster {
 
     fn apply(&mut self, id: u64, applied: &Applied) {
         let payload = decode_exact(&applied.payload).expect("somebody here wrote it");
-        let (index, request) = (applied.index, applied.request);
+        let (index, request, reads) = (applied.index, applied.request, self.nodes[&id].reads);
         let running = self.running(id);
         match &payload {
             Payload::Register { key, op } => running.machine.apply(request, *key, *op),
-            Payload::Decided(command) => running.decide(Command::clone(command)),
+            Payload::Decided(command) => {
+                let since = came_with(&command.change);
+                assert!(since <= reads, "{id} reads 1.{reads}, and not {command:?}");
+                running.decide(Command::clone(command));
+            }
         }
         if let Some(running) = self.nodes[&id].running.as_ref() {
             self.laws.applied(id, index, running);
@@ -139,6 +143,12 @@ impl Cluster {
 
     fn restore(&mut self, id: u64, index: u64, state: &[u8]) {
         self.running(id).restore(state);
+        let version = self.running(id).office.state().cluster_version();
+        let reads = self.nodes[&id].reads;
+        assert!(
+            version <= reads,
+            "{id} reads 1.{reads}, and is sent a state of 1.{version}"
+        );
         if let Some(running) = self.nodes[&id].running.as_ref() {
             self.laws.restored(id, index, running);
         }
@@ -203,4 +213,10 @@ impl Cluster {
             Standing::Follows { .. } => self.step_down(id),
         }
     }
+}
+
+/// Whatever the product says of it.
+fn came_with(change: &Change) -> u16 {
+    let is_later = |part: &Change| matches!(part, Change::Steered { .. });
+    u16::from(change.parts().iter().any(is_later))
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Mode;
-use reweave_core::{Input, Policy};
+use reweave_core::{Input, LATEST_MINOR, Policy, State};
 use reweave_replica::{
     Change, FolderId, Founding, Member, MemberId, Members, Message, RequestId, Saved, Timing,
 };
@@ -26,8 +26,8 @@ use crate::agreed::Agreed;
 use crate::client::{Asked, Client, History};
 use crate::fabric::policy;
 use crate::laws::Laws;
-use crate::machine::Answer;
-use crate::node::{Asker, Node, Plea, Running, direction};
+use crate::machine::{Answer, Machine};
+use crate::node::{Asker, Node, Plea, Running, direction, encode};
 use crate::people::{Gossip, Person, Word};
 use asking::THINKS;
 use pleading::MUSES;
@@ -36,6 +36,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// They ask, approve, invite, shut out and knock.
 const PEOPLE: usize = 3;
 const ON_THE_WAY: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
+
+/// Whoever was not heard for so long may come back as another build.
+const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 /// How lines between coordinators are.
 #[derive(Debug, Clone, Copy)]
@@ -148,6 +151,10 @@ pub(crate) struct Cluster {
     pub(crate) is_closing: bool,
     /// People want something.
     pub(crate) is_deciding: bool,
+    /// What all coordinators read at first.
+    founded: u16,
+    /// Whether one that comes back has been upgraded.
+    upgrades: Option<Chance>,
     /// Whoever has voted loses power at once, and comes back.
     pub(crate) voters_die: bool,
     pub(crate) history: History,
@@ -177,16 +184,35 @@ pub(crate) fn member(id: u64) -> Member {
 }
 
 /// What one of the first begins with.
-fn founder(id: u64, nodes: u64) -> Saved {
+fn founder(id: u64, nodes: u64, version: u16) -> Saved {
     let founding = Founding {
         members: (1..=nodes).map(|id| (MemberId(id), member(id))).collect(),
-        state: Vec::new(),
+        state: encode(&Machine::default(), &State::founded(version)),
     };
     Saved::founding(MemberId(id), Vec::new(), founding)
 }
 
 impl Cluster {
     pub(crate) fn new(seed: u64, nodes: u64, clients: usize) -> Self {
+        let mut cluster = Self::empty(seed, clients);
+        cluster.found(nodes);
+        cluster.begin();
+        cluster
+    }
+
+    /// Of coordinators of the release before, which come back as those of this one, sooner or later.
+    pub(crate) fn upgraded(seed: u64, nodes: u64, clients: usize) -> Self {
+        let mut cluster = Self::empty(seed, clients);
+        cluster.founded = LATEST_MINOR - 1;
+        cluster.agreed = Agreed::founded(cluster.founded);
+        cluster.upgrades = Some(Chance::of(seed ^ 0x0917_ade5));
+        cluster.gossip.steers = true;
+        cluster.found(nodes);
+        cluster.begin();
+        cluster
+    }
+
+    fn empty(seed: u64, clients: usize) -> Self {
         let timing = Timing {
             heartbeat_ticks: 2,
             election_ticks: 10,
@@ -197,7 +223,7 @@ impl Cluster {
             seed,
             ..Timing::default()
         };
-        let mut cluster = Self {
+        Self {
             schedule: Schedule::starting_at(Moment::from_micros(1_000_000_000_000_000)),
             chance: Chance::of(seed),
             nodes: BTreeMap::new(),
@@ -206,10 +232,12 @@ impl Cluster {
             clients: (0..clients).map(Client::new).collect(),
             is_closing: false,
             is_deciding: true,
+            founded: LATEST_MINOR,
+            upgrades: None,
             voters_die: false,
             history: History::default(),
             laws: Laws::default(),
-            agreed: Agreed::default(),
+            agreed: Agreed::founded(LATEST_MINOR),
             policy: policy(Mode::Auto),
             timing,
             events: 0,
@@ -219,35 +247,44 @@ impl Cluster {
             gossip: Gossip::default(),
             places: BTreeMap::new(),
             outputs: Vec::new(),
-        };
-        cluster.found(nodes);
-        for client in 0..clients {
-            cluster.after(THINKS, Event::Think { client });
+        }
+    }
+
+    fn begin(&mut self) {
+        for client in 0..self.clients.len() {
+            self.after(THINKS, Event::Think { client });
         }
         for person in 0..PEOPLE {
-            cluster.after(MUSES, Event::Muse { person });
+            self.after(MUSES, Event::Muse { person });
         }
-        cluster
     }
 
     fn found(&mut self, nodes: u64) {
         for id in 1..=nodes {
-            self.enter(&founder(id, nodes));
+            self.enter_as(&founder(id, nodes, self.founded), self.founded);
         }
     }
 
     /// On an empty disk, somebody comes back under the number of one that has lost everything, as if
     /// it had just been founded. The others know that its folder is another one.
     pub(crate) fn haunt(&mut self, id: u64, founders: u64) {
-        self.enter(&founder(id, founders));
+        self.enter(&founder(id, founders, self.founded));
         if let Some(node) = self.nodes.get_mut(&id) {
             node.folder = FolderId(1000 + id);
         }
     }
 
     pub(crate) fn enter(&mut self, saved: &Saved) {
+        self.enter_as(saved, LATEST_MINOR);
+    }
+
+    fn enter_as(&mut self, saved: &Saved, reads: u16) {
         let node = saved.member.0;
-        self.nodes.insert(node, Node::of(saved));
+        let entering = Node {
+            reads,
+            ..Node::of(saved)
+        };
+        self.nodes.insert(node, entering);
         self.start(node);
     }
 
@@ -358,6 +395,31 @@ impl Cluster {
             self.schedule.after(TICK, Event::Tick { node, life });
         }
         self.in_life(node, life, |running| running.replica.handle_tick());
+        self.tell_min_version(node);
+    }
+
+    /// As the loop of the product does.
+    fn tell_min_version(&mut self, id: u64) {
+        let (now, reads) = (self.now(), self.nodes[&id].reads);
+        let Some(running) = self.alive(id).filter(|it| it.office.leads()) else {
+            return;
+        };
+        let decided = running.office.state().cluster_version();
+        let heard =
+            |(minor, at): &(u16, Moment)| (now.since(*at) <= SILENT_AFTER).then_some(*minor);
+        let read = |MemberId(peer)| match peer == id {
+            true => Some(reads),
+            false => running.read_by.get(&peer).and_then(heard),
+        };
+        let minor = running.replica.members().min_version(read);
+        let minor = minor.unwrap_or(decided);
+        if decided < reads && minor != running.min_version {
+            running.min_version = minor;
+            let at = running.clock(now);
+            running.office.handle(at, Input::MinVersion { minor });
+            self.drive(id);
+            self.carry_out(id);
+        }
     }
 
     fn synced(&mut self, node: u64, life: u64) {
@@ -381,8 +443,10 @@ impl Cluster {
         if !self.is_heard(&message, node.running.as_ref()) {
             return;
         }
+        let said = (self.nodes[&from].reads, self.now());
         let mut lost = None;
         self.in_life(to, life, |running| {
+            running.read_by.insert(from, said);
             lost = running.replica.handle_message(message).err();
         });
         if let Some(lost) = lost {
@@ -410,6 +474,9 @@ impl Cluster {
         if found.running.is_some() {
             return;
         }
+        if found.life > 0 && self.upgrades.as_mut().is_some_and(|it| it.happens(0.5)) {
+            found.reads = LATEST_MINOR;
+        }
         found.start(&timing, &policy);
         let life = found.life;
         self.laws.started(node);
@@ -427,6 +494,28 @@ impl Cluster {
         found.disk.lose_power(&mut self.chance);
         self.schedule.after(away, Event::Start { node });
         self.end_sessions(seats.unwrap_or_default());
+    }
+
+    /// The rest of them, at once.
+    pub(crate) fn upgrade_all(&mut self) {
+        if self.upgrades.is_none() {
+            return;
+        }
+        let earlier = self.nodes.iter();
+        let earlier = earlier.filter(|(_, node)| node.reads < LATEST_MINOR);
+        let earlier: Vec<_> = earlier.map(|(&id, _)| id).collect();
+        for id in earlier {
+            self.kill(id, Duration::ZERO);
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.reads = LATEST_MINOR;
+            }
+        }
+    }
+
+    /// Whether whoever leads may decide whatever there is.
+    pub(crate) fn is_upgraded(&self) -> bool {
+        let mut running = self.nodes.values().filter_map(|node| node.running.as_ref());
+        running.any(|it| it.office.leads() && it.office.state().cluster_version() == LATEST_MINOR)
     }
 
     /// It never comes back, nor does its disk.

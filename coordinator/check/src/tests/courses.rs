@@ -307,3 +307,63 @@ fn what_led_over_a_dead_link_may_be_led_elsewhere() {
     let said = ring.round([ring.with(0, 3, 1)]);
     assert_eq!(said.len(), 1, "{said:?}");
 }
+
+/// All pairs of fibres are links, of which four have a circuit.
+#[test]
+fn pin_to_a_dark_fibre_is_refused() {
+    let ring = Ring::new();
+    let site = &ring.site;
+    let (at, flow) = (site.node("h0"), site.flow("h0", "h2"));
+    let dark = site.fabric.dark(&ring.circuits);
+    let unsure = Round::default();
+    let network = ring.network(&unsure, 0.0);
+    let is_refused = |&link: &LinkId| {
+        let faults = check(&network, &plan(&[Pin { flow, at, link }])).err();
+        let is_dark = |fault: &Unsound| fault.to_string().contains("no circuit joins");
+        faults.is_some_and(|faults| faults.iter().any(is_dark))
+    };
+    let links = site.fabric.links_of(at).iter().copied();
+    let refused: BTreeSet<_> = links.clone().filter(is_refused).collect();
+    let expected: BTreeSet<_> = links.filter(|link| dark.contains(link)).collect();
+    assert!(!expected.is_empty());
+    assert_eq!(refused, expected);
+}
+
+/// Packets of the flow would go on to wherever the fibre leads then.
+#[test]
+fn circuit_under_a_pin_stays() {
+    let ring = Ring::new();
+    let site = &ring.site;
+    let flow = site.flow("h0", "h2");
+    let dark = site.fabric.dark(&ring.circuits);
+    let at = site.node("h0");
+    let mut links = site.fabric.links_of(at).iter();
+    let link = *links.find(|link| !dark.contains(link)).unwrap();
+    let pins = [Pin { flow, at, link }];
+    let unsure = Round::default();
+    let network = Network {
+        pins: &pins,
+        ..ring.network(&unsure, 0.0)
+    };
+    let Crossing { optical, circuit } = site.fabric.crossing(link).unwrap();
+    let others = ring.circuits[&optical].iter().filter(|it| *it != circuit);
+    let set = others.collect();
+    let moves = Plan {
+        circuits: BTreeMap::from([(optical, set)]),
+        ..plan(&pins)
+    };
+    let is_refused = |network: &Network<'_>, plan: &Plan| {
+        let faults = check(network, plan).err().unwrap_or_default();
+        faults
+            .iter()
+            .any(|it| it.to_string().contains("no circuit joins"))
+    };
+    assert!(is_refused(&network, &moves));
+    assert!(!is_refused(&network, &plan(&pins)));
+    // It is there, and dark: whatever else is planned has to go on.
+    let moved = Network {
+        circuits: &moves.circuits,
+        ..network
+    };
+    assert!(!is_refused(&moved, &plan(&pins)));
+}

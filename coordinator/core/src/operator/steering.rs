@@ -27,6 +27,10 @@ pub(super) fn steer(
         how,
         by: by.clone(),
     };
+    let [needed, has] = [steered.since(), turn.state.cluster_version()];
+    if needed > has {
+        return Response::Refused(Refused::ClusterVersionTooLow { needed, has });
+    }
     turn.decide(match how {
         Steering::Abort => Change::Together(vec![withdrawn(generation, by), steered]),
         Steering::Hold | Steering::Resume => steered,

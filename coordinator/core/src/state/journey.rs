@@ -66,6 +66,7 @@ pub struct Moving {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "MoveTarget")]
 pub struct Target {
     pub moved: Move,
     /// The first one counts.

@@ -65,6 +65,8 @@ pub struct State {
     maintenance: Vec<Maintenance>,
     frozen: Vec<Frozen>,
     registered: BTreeMap<String, Registered>,
+    /// The minor version of the protocol whose entries all coordinators read.
+    cluster_version: u16,
 }
 
 /// The routes that were committed, or put back.
@@ -95,6 +97,14 @@ impl InForce {
 }
 
 impl State {
+    /// Of a new cluster whose coordinators all read this minor version of the protocol.
+    pub fn founded(cluster_version: u16) -> Self {
+        Self {
+            cluster_version,
+            ..Self::default()
+        }
+    }
+
     /// How many commands led here: the index of the next.
     pub fn applied(&self) -> u64 {
         self.applied
@@ -142,6 +152,11 @@ impl State {
     /// Jobs that orchestrators have told of, by name.
     pub fn registered(&self) -> &BTreeMap<String, Registered> {
         &self.registered
+    }
+
+    /// The minor version of the protocol that all coordinators read: nothing later is decided.
+    pub fn cluster_version(&self) -> u16 {
+        self.cluster_version
     }
 
     /// What a switch was told last, by a step under way or before it.
@@ -229,7 +244,8 @@ impl State {
             | Change::Revoked { .. }
             | Change::Maintained { .. }
             | Change::Froze { .. }
-            | Change::Registered { .. } => self.obey(at, change),
+            | Change::Registered { .. }
+            | Change::ClusterVersion { .. } => self.obey(at, change),
             Change::Together(parts) => {
                 parts
                     .into_iter()
@@ -238,7 +254,7 @@ impl State {
         }
     }
 
-    /// What people decide of members, switches and jobs, whatever plans there are.
+    /// What is decided of members, versions, switches and jobs, whatever plans there are.
     fn obey(&mut self, at: Moment, change: Change) {
         match change {
             Change::Invited {
@@ -287,6 +303,9 @@ impl State {
                 }
             }
             Change::Registered { job, told, .. } => self.register(job, told),
+            Change::ClusterVersion { minor } => {
+                self.cluster_version = self.cluster_version.max(minor);
+            }
             // All others are of plans.
             _ => {}
         }

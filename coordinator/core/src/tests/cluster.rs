@@ -13,7 +13,10 @@ use reweave_common::operator::{Mode, Request, Response};
 use reweave_common::plan::{Generation, Plan};
 
 use super::network::{Network, host_address};
-use crate::{Author, Change, Command, Core, Effect, Input, Outcome, Policy, Recorded, Recording};
+use crate::{
+    Author, Change, Command, Core, Effect, Input, LATEST_MINOR, Outcome, Policy, Recorded,
+    Recording, State,
+};
 
 /// Time goes on in steps of this.
 const STEP: Duration = Duration::from_millis(20);
@@ -30,6 +33,8 @@ pub(crate) struct Cluster {
     pub(crate) effects: Vec<Effect>,
     pub(crate) recording: Recording,
     pub(crate) connected: BTreeSet<NodeId>,
+    /// The minor version that all coordinators read when it began.
+    pub(crate) founded: u16,
     policy: Policy,
     now: Moment,
     steps: u64,
@@ -69,6 +74,7 @@ impl Cluster {
                 ..Recording::default()
             },
             connected: BTreeSet::new(),
+            founded: LATEST_MINOR,
             policy,
             now: Moment::from_micros(1_000_000),
             steps: 0,
@@ -134,7 +140,8 @@ impl Cluster {
     /// All that was not in the log is lost.
     pub(crate) fn start_anew(&mut self) {
         self.restarts += 1;
-        self.core = Core::new(self.policy.clone(), Arc::clone(&self.network.fabric));
+        let (policy, fabric) = (self.policy.clone(), Arc::clone(&self.network.fabric));
+        self.core = Core::resume(policy, fabric, State::founded(self.founded));
         self.log
             .iter()
             .cloned()

@@ -24,6 +24,8 @@ mod liars;
 mod maintenance;
 mod measured;
 mod membership;
+#[path = "../../../../proto/src/tests/minors.rs"]
+mod minors;
 mod network;
 mod operator;
 mod pins;
@@ -37,6 +39,9 @@ mod replay;
 mod restart;
 mod rollout;
 mod scene;
+mod shape;
+#[path = "../../../../proto/src/tests/shapes.rs"]
+mod shapes;
 mod steered;
 mod switch;
 mod switches;

@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::network::Network;
 use super::scene::*;
 use super::switch::Mood;
-use crate::{Author, Change, Outcome, Reason, Rollout};
+use crate::{Author, Change, Input, Outcome, Reason, Rollout};
 
 const A_MINUTE: Duration = Duration::from_mins(1);
 
@@ -205,6 +205,39 @@ fn what_is_held_on_the_way_back_is_tried_on_without_anybody() {
     cluster.network.switch("leaf0").mood = Mood::Obeys;
     cluster.run_until_ended(1);
     assert!(is_clean(&cluster));
+}
+
+/// An earlier coordinator would find it in the log, and end.
+#[test]
+fn nothing_is_decided_that_an_earlier_coordinator_cannot_read() {
+    let (mut cluster, plan) = pinning();
+    cluster.founded = 0;
+    cluster.start_anew();
+    cluster.reconnect();
+    let answer = steer(&mut cluster, plan, Steering::Abort);
+    assert_eq!(
+        answer,
+        Response::Refused(Refused::ClusterVersionTooLow { needed: 1, has: 0 })
+    );
+    cluster.handle(Input::MinVersion { minor: 1 });
+    cluster.start_anew();
+    cluster.reconnect();
+    assert_eq!(cluster.core.state().cluster_version(), 1);
+    steered(&mut cluster, plan, Steering::Abort);
+}
+
+#[test]
+fn each_kind_of_entry_says_with_which_version_it_came() {
+    let (mut cluster, plan) = pinning();
+    steered(&mut cluster, plan, Steering::Abort);
+    let log = cluster.log.iter();
+    let since: Vec<_> = log.map(|command| command.change.since()).collect();
+    let (last, before) = since.split_last().expect("it has entries");
+    assert_eq!(
+        *last, 1,
+        "what belongs together is as new as its newest part"
+    );
+    assert!(before.iter().all(|&since| since == 0), "{before:?}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct Founding {
 
 /// What a snapshot holds besides the state that the shell makes of the entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Envelope {
+pub(crate) struct Envelope {
     members: Members,
     /// Of each client, the highest number that was applied.
     requests: BTreeMap<u64, u64>,

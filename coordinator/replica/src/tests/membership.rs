@@ -1,7 +1,7 @@
 //! Who takes part changes while the others go on.
 
 use super::room::{Room, member};
-use crate::{Change, ChangeRefused, FolderId, Member, MemberId, Welcome};
+use crate::{Change, ChangeRefused, FolderId, Member, MemberId, Members, Welcome};
 
 fn change(room: &mut Room, leader: u64, change: &Change) -> Result<(), ChangeRefused> {
     let changed = room.seats.get_mut(&leader).unwrap().replica.change(change);
@@ -304,4 +304,19 @@ fn whoever_leads_hands_over_before_it_goes() {
     assert_ne!(next, leader);
     change(&mut room, next, &remove).unwrap();
     assert_eq!(voters(&room, next).len(), 2);
+}
+
+/// It may come back as an earlier release.
+#[test]
+fn lowest_version_is_unknown_while_one_was_not_heard() {
+    let members = Members {
+        of: (1..=3).map(|id| (MemberId(id), member(id))).collect(),
+        ..Members::default()
+    };
+    let lowest = |known: [Option<u16>; 3]| {
+        members.min_version(|MemberId(id)| known[usize::try_from(id).unwrap() - 1])
+    };
+    assert_eq!(lowest([Some(3), Some(1), Some(2)]), Some(1));
+    assert_eq!(lowest([Some(3), None, Some(2)]), None);
+    assert_eq!(Members::default().min_version(|_| Some(1)), None);
 }

@@ -4,3 +4,6 @@ mod agreement;
 mod introduction;
 mod membership;
 mod room;
+mod shape;
+#[path = "../../../../proto/src/tests/shapes.rs"]
+mod shapes;

@@ -62,7 +62,7 @@ pub(super) async fn note_strangers(
         served
             .house
             .audit
-            .note(who, &what, Err(problem.detail().to_owned()));
+            .note(who, what, Err(problem.detail().to_owned()));
     }
     next.run(request).await
 }

@@ -105,6 +105,7 @@ impl Problem {
 /// What is said of a job is said as it should be, and cannot be.
 pub(super) const BAD_JOB: &str = "urn:reweave:bad-job";
 const TOO_MANY_JOBS: &str = "urn:reweave:too-many-jobs";
+const CLUSTER_VERSION_TOO_LOW: &str = "urn:reweave:cluster-version-too-low";
 const NO_BETTER_CIRCUITS: &str = "urn:reweave:no-better-circuits";
 
 impl From<Refused> for Problem {
@@ -118,6 +119,7 @@ impl From<Refused> for Problem {
             Refused::NotUnderWay { .. } => (StatusCode::NOT_FOUND, "urn:reweave:not-under-way"),
             Refused::NotStopped { .. } => (StatusCode::CONFLICT, "urn:reweave:not-stopped"),
             Refused::GoesBack { .. } => (StatusCode::CONFLICT, "urn:reweave:goes-back"),
+            Refused::ClusterVersionTooLow { .. } => (StatusCode::CONFLICT, CLUSTER_VERSION_TOO_LOW),
             Refused::NoBetterCircuits { .. } => (StatusCode::CONFLICT, NO_BETTER_CIRCUITS),
             Refused::ChangedMeanwhile { .. } => (
                 StatusCode::PRECONDITION_FAILED,

@@ -2,6 +2,7 @@
 //! where they are written; here it is the file and its folder.
 
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
 
 use reweave_replica::{Content, Entry, MemberId, Members, Record, Vote};
 use tempfile::TempDir;
@@ -198,7 +199,7 @@ fn a_replacement_that_was_never_finished_changes_nothing() {
     let scratch = Scratch::new();
     scratch.written(2);
     let new = scratch.path().with_extension("new");
-    for leftover in [&b""[..], b"reweave log 5  \nhalf a", &[0; 4096]] {
+    for leftover in [&b""[..], b"reweave log 6  \nhalf a", &[0; 4096]] {
         fs::write(&new, leftover).unwrap();
         assert_eq!(scratch.open().unwrap().saved.entries.len(), 2);
     }
@@ -208,4 +209,94 @@ fn a_replacement_that_was_never_finished_changes_nothing() {
     opened.store.persist(&batch(2)).unwrap();
     assert_eq!(scratch.open().unwrap().saved.entries.len(), 2);
     assert!(!new.exists());
+}
+
+/// All there is, with the first two entries in a snapshot.
+fn shortened(mut saved: Saved) -> Batch {
+    saved.snapshot.index = 2;
+    saved.entries.clear();
+    saved.whole()
+}
+
+fn compact(store: &mut Store) -> Result<(), LogError> {
+    while !store.poll_compaction()? {
+        thread::yield_now();
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_appended_amid_compaction_is_kept() {
+    let scratch = Scratch::new();
+    scratch.written(2);
+    let Opened {
+        mut store, saved, ..
+    } = scratch.open().unwrap();
+    store.start_compaction(shortened(saved)).unwrap();
+    store.persist(&batch(3)).unwrap();
+    let old = look(&scratch.path()).unwrap().unwrap();
+    assert_eq!((old.snapshot.index, old.entries.len()), (0, 3));
+    compact(&mut store).unwrap();
+    store.persist(&batch(4)).unwrap();
+    let new = scratch.open().unwrap().saved;
+    assert_eq!(new.snapshot.index, 2);
+    assert_eq!(new.entries, [entry(3), entry(4)]);
+    assert!(!scratch.path().with_extension("new").exists());
+}
+
+/// A follower that was too far behind gets all there is from the leader.
+#[test]
+fn whole_log_takes_the_place_of_a_compaction() {
+    let scratch = Scratch::new();
+    scratch.written(2);
+    let Opened {
+        mut store, saved, ..
+    } = scratch.open().unwrap();
+    store.start_compaction(shortened(saved.clone())).unwrap();
+    let mut theirs = saved;
+    theirs.snapshot.index = 9;
+    theirs.entries.clear();
+    store.persist(&theirs.whole()).unwrap();
+    assert!(!store.poll_compaction().unwrap());
+    store.persist(&batch(10)).unwrap();
+    let found = scratch.open().unwrap().saved;
+    assert_eq!((found.snapshot.index, found.entries), (9, vec![entry(10)]));
+}
+
+/// Lets whoever writes into the pipe go on, however the test ends.
+struct Reader(PathBuf);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut opening = OpenOptions::new();
+        opening.read(true).custom_flags(nix::libc::O_NONBLOCK);
+        // It stays open: the writer may still be about to write.
+        std::mem::forget(opening.open(&self.0));
+    }
+}
+
+/// Nobody reads from the pipe that stands where the new file is to be: opening it takes until somebody does.
+#[test]
+fn endless_compaction_holds_up_nobody() {
+    let scratch = Scratch::new();
+    scratch.written(2);
+    let Opened {
+        mut store, saved, ..
+    } = scratch.open().unwrap();
+    let pipe = scratch.path().with_extension("new");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    store.start_compaction(shortened(saved)).unwrap();
+    let _reader = Reader(pipe.clone());
+    for index in 3..50 {
+        store.persist(&batch(index)).unwrap();
+        assert!(!store.poll_compaction().unwrap());
+    }
+    let old = look(&scratch.path()).unwrap().unwrap();
+    assert_eq!(old.entries.len(), 49);
+    let mut reader = File::open(&pipe).unwrap();
+    io::copy(&mut reader, &mut io::sink()).unwrap();
+    // No pipe can be synced.
+    let failed = compact(&mut store).unwrap_err();
+    assert!(matches!(failed, LogError::File { .. }), "{failed}");
+    assert_eq!(scratch.open().unwrap().saved.entries.len(), 49);
 }

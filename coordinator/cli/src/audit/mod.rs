@@ -1,8 +1,10 @@
 //! `reweave audit`: who asked for what, when, and what came of it.
 
+mod verify;
+
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use reweave_common::operator::{AuditOutcome, Audited, Request, Response};
 use serde::Serialize;
 
@@ -15,13 +17,21 @@ use crate::{Output, print};
 ///
 /// It is what the coordinator was asked that leads now, over whichever way; the others have what they were.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Audit {
+    #[command(subcommand)]
+    command: Option<AuditCommand>,
     /// How many to show at most
     #[arg(long, value_name = "N", default_value_t = 50)]
     most: usize,
     /// Only what was refused
     #[arg(long)]
     refused: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum AuditCommand {
+    Verify(verify::Verify),
 }
 
 #[derive(Serialize)]
@@ -34,6 +44,9 @@ const MOST_LETTERS: usize = 100;
 
 impl Audit {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        if let Some(AuditCommand::Verify(verify)) = &self.command {
+            return verify.run(output);
+        }
         let mut coordinator = Coordinator::reach(reach)?;
         let audit = self.collect(&mut coordinator)?;
         let answer = Answer { audit };
@@ -118,6 +131,8 @@ mod tests {
             outcome: AuditOutcome::Done,
             why: None,
             times: 1,
+            seal: None,
+            digest: String::new(),
         };
         let long = asked(format!("register the job {}", "ä".repeat(5000)));
         let mut page = Page::default();

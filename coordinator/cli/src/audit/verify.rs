@@ -1,0 +1,222 @@
+//! `reweave audit verify`: whether the audit files are as they were written.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_link::chain::{ChainError, Verifier};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::page::Page;
+use crate::{Output, print};
+
+/// Where a coordinator has it by default.
+const FOLDER: &str = "/var/lib/reweave/coordinator/audit";
+
+/// Checks the audit files of a coordinator: each line follows on the one before by its SHA-256
+///
+/// Works without a coordinator. Exits with 1 where a line was changed, added or removed. A missing end shows only
+/// with --expect and a digest that was kept elsewhere; `reweave --output json audit` prints digests.
+#[derive(Debug, Args)]
+pub(super) struct Verify {
+    /// The folder with the files, or a copy of it
+    #[arg(default_value = FOLDER)]
+    folder: PathBuf,
+    /// The digest of a line that must be among them
+    #[arg(long, value_name = "DIGEST")]
+    expect: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Verified {
+    folder: PathBuf,
+    entries: u64,
+    first: u64,
+    last: u64,
+    digest: String,
+    /// Lines that a crash cut off.
+    torn_lines: u64,
+    /// Entries that the coordinator could not write.
+    unwritten: u64,
+}
+
+impl Verify {
+    pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
+        let verified = self.verified()?;
+        print(output, &verified, |page| lay_out(page, &verified))
+    }
+
+    fn verified(&self) -> Result<Verified, CliError> {
+        let mut verifier = Verifier::expecting(self.expect.clone());
+        for path in files(&self.folder)? {
+            follow(&mut verifier, &path)?;
+        }
+        let folder = self.folder.clone();
+        let Some((first, last, digest)) = verifier.range() else {
+            return Err(CliError::NothingWritten { folder });
+        };
+        if !verifier.is_as_expected() {
+            let digest = self.expect.clone().unwrap_or_default();
+            return Err(CliError::NotAmong { folder, digest });
+        }
+        Ok(Verified {
+            folder,
+            entries: verifier.entries(),
+            first,
+            last,
+            digest: digest.to_owned(),
+            torn_lines: verifier.torn_lines(),
+            unwritten: verifier.unwritten(),
+        })
+    }
+}
+
+fn lay_out(page: &mut Page, verified: &Verified) {
+    let Verified {
+        entries,
+        first,
+        last,
+        digest,
+        torn_lines,
+        unwritten,
+        ..
+    } = verified;
+    page.line(&format!(
+        "{entries} entries, {first} to {last}, each as it was written"
+    ));
+    if *torn_lines > 0 {
+        page.line(&format!("{torn_lines} lines were cut off by a crash"));
+    }
+    if *unwritten > 0 {
+        page.line(&format!("{unwritten} entries could not be written"));
+    }
+    page.line(&format!("digest of the last {digest}"));
+}
+
+/// The oldest first.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let failed = |source| CliError::Read {
+        path: folder.to_owned(),
+        source,
+    };
+    let entries = fs::read_dir(folder).map_err(failed)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let paths: Vec<_> = paths.collect::<io::Result<_>>().map_err(failed)?;
+    let is_of_audit = |path: &PathBuf| path.extension().is_some_and(|it| it == "jsonl");
+    let mut files: Vec<_> = paths.into_iter().filter(is_of_audit).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// Files are named after their first entry, so the oldest cannot lose its beginning unseen.
+fn follow(verifier: &mut Verifier, path: &Path) -> Result<(), CliError> {
+    let content = fs::read(path).map_err(|source| CliError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let broken = |line, source| CliError::BrokenChain {
+        path: path.to_owned(),
+        line,
+        source,
+    };
+    let stem = path.file_stem().and_then(|it| it.to_str());
+    let named = stem.and_then(|it| it.parse().ok());
+    for (line, text) in (1..).zip(content.split(|byte| *byte == b'\n')) {
+        let entries = verifier.entries();
+        let checked = verifier.check_line(text);
+        checked.map_err(|source| broken(line, source))?;
+        let is_oldest = entries == 0 && verifier.entries() == 1;
+        if let (true, Some(first), Some((found, ..))) = (is_oldest, named, verifier.range())
+            && first < found
+        {
+            let last = found - 1;
+            return Err(broken(line, ChainError::Missing { first, last }));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_link::chain::{ZERO_DIGEST, digest};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Two files of three lines each.
+    fn written() -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let mut after = ZERO_DIGEST.to_owned();
+        for file in 0..2 {
+            let mut text = String::new();
+            for number in 3 * file + 1..=3 * file + 3 {
+                let line = format!("{{\"number\":{number},\"prev_sha256\":\"{after}\"}}");
+                after = digest(line.as_bytes());
+                text += &(line + "\n");
+            }
+            let name = format!("{:03}.jsonl", 3 * file + 1);
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    }
+
+    fn verify(folder: &TempDir, expect: Option<&str>) -> Result<Verified, CliError> {
+        let verify = Verify {
+            folder: folder.path().to_owned(),
+            expect: expect.map(str::to_owned),
+        };
+        verify.verified()
+    }
+
+    #[test]
+    fn first_line_that_does_not_fit_is_named() {
+        let folder = written();
+        let whole = verify(&folder, None).unwrap();
+        assert_eq!((whole.entries, whole.first, whole.last), (6, 1, 6));
+        let second = folder.path().join("004.jsonl");
+        let text = fs::read_to_string(&second).unwrap();
+        let (first, rest) = text.split_once('\n').unwrap();
+        fs::write(&second, rest).unwrap();
+        let told = verify(&folder, None).unwrap_err().told();
+        assert!(
+            told.contains("004.jsonl:1: entries 4 to 4 before it"),
+            "{told}"
+        );
+        let changed = first.replace("\"number\":4", "\"number\":4, \"who\":\"eve\"");
+        fs::write(&second, format!("{changed}\n{rest}")).unwrap();
+        let told = verify(&folder, None).unwrap_err().told();
+        assert!(
+            told.contains("004.jsonl:2: the line before it, of entry 4"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn oldest_file_begins_with_the_entry_it_is_named_after() {
+        let folder = written();
+        fs::remove_file(folder.path().join("001.jsonl")).unwrap();
+        assert_eq!(verify(&folder, None).unwrap().first, 4);
+        let oldest = folder.path().join("004.jsonl");
+        let text = fs::read_to_string(&oldest).unwrap();
+        let (_, rest) = text.split_once('\n').unwrap();
+        fs::write(&oldest, rest).unwrap();
+        let told = verify(&folder, None).unwrap_err().told();
+        assert!(told.contains("entries 4 to 4 before it"), "{told}");
+    }
+
+    #[test]
+    fn end_that_is_gone_shows_against_a_digest_kept_elsewhere() {
+        let folder = written();
+        let head = verify(&folder, None).unwrap().digest;
+        verify(&folder, Some(&head)).unwrap();
+        fs::remove_file(folder.path().join("004.jsonl")).unwrap();
+        verify(&folder, None).unwrap();
+        let error = verify(&folder, Some(&head)).unwrap_err();
+        assert_eq!(error.exit_code(), 1);
+        fs::remove_file(folder.path().join("001.jsonl")).unwrap();
+        assert_eq!(verify(&folder, None).unwrap_err().exit_code(), 2);
+    }
+}

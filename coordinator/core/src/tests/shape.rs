@@ -1,0 +1,95 @@
+//! Entries and state are written down in the log of every coordinator, and read by those of the next release.
+
+use reweave_check::{PinFault, Trouble, Unsound};
+use reweave_common::cause::{Class, Subject, Suspect};
+use reweave_common::circuit::{CircuitSet, NotSwitched, SwitchOutcome};
+use reweave_common::claims::Claim;
+use reweave_common::finding::{Finding, Useless};
+use reweave_common::flow::Protocol;
+use reweave_common::holding::Holding;
+use reweave_common::instruction::Refusal;
+use reweave_common::member::Role;
+use reweave_common::operator::{FlowChange, MaintenanceStage, Steering};
+use reweave_common::plan::LostBecause;
+use serde_reflection::Tracer;
+
+use super::minors::{NewKind, assert_only_added, earlier};
+use super::shapes::{Formats, assert_known, shape, trace, write_down};
+use crate::command::Aim;
+use crate::command::LATEST_MINOR;
+use crate::{
+    Answer, Author, Change, Command, Decision, Heading, Outcome, Phase, Place, Reason, Stage, State,
+};
+
+const EARLIER: &str = include_str!("../../shapes/1.0.txt");
+const KNOWN: &str = include_str!("../../shapes/1.1.txt");
+const KNOWN_MINOR: u16 = 1;
+
+/// What came with 1.1, in each list of kinds at its end.
+const NEW: [NewKind; 1] = [("Command", "Change", "steered")];
+
+fn written() -> Formats {
+    let common: [fn(&mut Tracer); 23] = [
+        trace::<Author>,
+        trace::<Claim>,
+        trace::<Class>,
+        trace::<Decision>,
+        trace::<Finding>,
+        trace::<FlowChange>,
+        trace::<LostBecause>,
+        trace::<MaintenanceStage>,
+        trace::<NotSwitched>,
+        trace::<PinFault>,
+        trace::<Place>,
+        trace::<Protocol>,
+        trace::<Reason>,
+        trace::<Refusal>,
+        trace::<Role>,
+        trace::<Steering>,
+        trace::<Subject>,
+        trace::<Suspect>,
+        trace::<SwitchOutcome>,
+        trace::<Trouble>,
+        trace::<Unsound>,
+        trace::<Useless>,
+        trace::<std::net::SocketAddr>,
+    ];
+    let commands: [fn(&mut Tracer); 3] = [
+        trace::<Aim>,
+        trace::<Change>,
+        trace::<Result<Holding, Refusal>>,
+    ];
+    let states: [fn(&mut Tracer); 6] = [
+        trace::<Answer>,
+        trace::<Heading>,
+        trace::<Outcome>,
+        trace::<Phase>,
+        trace::<Result<CircuitSet, NotSwitched>>,
+        trace::<Stage>,
+    ];
+    vec![
+        (
+            "Command",
+            shape::<Command>(&[&common[..], &commands].concat()),
+        ),
+        ("State", shape::<State>(&[&common[..], &states].concat())),
+    ]
+}
+
+#[test]
+fn log_keeps_the_shape_of_its_version() {
+    assert_eq!(LATEST_MINOR, KNOWN_MINOR);
+    assert_known(&written(), KNOWN);
+}
+
+#[test]
+fn later_minor_only_adds_kinds() {
+    assert_only_added(written(), &NEW, [EARLIER, KNOWN]);
+}
+
+#[test]
+#[ignore = "it writes the files of shapes anew: `make shapes`"]
+fn shapes_are_written_down_anew() {
+    write_down("1.1.txt", &written());
+    write_down("1.0.txt", &earlier(written(), &NEW));
+}

@@ -1,0 +1,26 @@
+//! What a driver writes down of its instructions is read by that of the next release.
+
+use reweave_common::circuit::{NotSwitched, SwitchOutcome};
+
+use crate::fence::Record;
+use crate::shapes::{Formats, assert_known, shape, trace, write_down};
+
+const KNOWN: &str = include_str!("../shapes/fence-1.txt");
+
+fn written() -> Formats {
+    vec![(
+        "Record",
+        shape::<Record>(&[trace::<NotSwitched>, trace::<SwitchOutcome>]),
+    )]
+}
+
+#[test]
+fn fence_keeps_the_shape_of_its_version() {
+    assert_known(&written(), KNOWN);
+}
+
+#[test]
+#[ignore = "it writes the files of shapes anew: `make shapes`"]
+fn shapes_are_written_down_anew() {
+    write_down("fence-1.txt", &written());
+}

@@ -1,0 +1,62 @@
+//! The tables `[[driver]]`: which driver alone speaks for which optical switches.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::OpticalId;
+use reweave_common::input::{Document, InputError};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::said::Said;
+use crate::error::CoordinatorError;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DriverFile {
+    /// As in its certificate.
+    name: String,
+    switches: Vec<Spanned<String>>,
+}
+
+/// The name of an optical switch, and that of its driver.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct DriverAssignment {
+    switch: Said<String>,
+    driver: String,
+}
+
+pub(super) fn read(
+    document: Document<'_>,
+    drivers: Vec<DriverFile>,
+) -> Result<Vec<DriverAssignment>, InputError> {
+    let mut all: Vec<DriverAssignment> = Vec::new();
+    for DriverFile { name, switches } in drivers {
+        for switch in switches {
+            if all.iter().any(|it| it.switch.value == *switch.get_ref()) {
+                let problem = format!("{:?} has a driver already", switch.get_ref());
+                return Err(document.error(switch.span(), problem));
+            }
+            all.push(DriverAssignment {
+                switch: Said::in_file(document, switch),
+                driver: name.clone(),
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// By the numbers that the fabric gives them.
+pub(super) fn resolve(
+    fabric: &Fabric,
+    all: Vec<DriverAssignment>,
+) -> Result<BTreeMap<OpticalId, String>, CoordinatorError> {
+    let number = |DriverAssignment { switch, driver }| {
+        let Some(optical) = fabric.find_optical(&switch.value) else {
+            let name = switch.value.clone();
+            return Err(switch.wrong(CoordinatorError::NoSuchOptical { name }));
+        };
+        Ok((optical, driver))
+    };
+    all.into_iter().map(number).collect()
+}

@@ -1,0 +1,222 @@
+//! Lines of JSON each of which bears the digest of the one before, so that none can be changed, added or taken out
+//! without the next one showing it:
+//!
+//! ```text
+//! {"number":1, ..., "prev_sha256":"0000..."}
+//! {"number":2, ..., "prev_sha256":"<SHA-256 of the line before, without its end, as 64 hexadecimal digits>"}
+//! ```
+//! Whoever may write the file may write all of it anew. That shows against a digest that was kept elsewhere, and so
+//! does an end that was cut off.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::digest::sha256;
+
+/// What the first line bears.
+pub const ZERO_DIGEST: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// Of a line without its end.
+pub fn digest(line: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in sha256(line).0 {
+        // Writing to memory does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// What every line has.
+#[derive(Deserialize)]
+struct ChainFields {
+    number: u64,
+    prev_sha256: String,
+}
+
+/// What a line shows of those before it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ChainError {
+    #[error("it is the first entry, and says that another came before it")]
+    Preceded,
+    #[error("entries {first} to {last} before it are gone")]
+    Missing { first: u64, last: u64 },
+    #[error("entry {number} comes again")]
+    Duplicate { number: u64 },
+    #[error("the line before it, of entry {before}, is not what was written there")]
+    DigestMismatch { before: u64 },
+}
+
+/// Follows lines from the oldest that is there.
+#[derive(Debug, Default)]
+pub struct Verifier {
+    first: u64,
+    /// The number and digest of the last line.
+    last: Option<(u64, String)>,
+    entries: u64,
+    /// Lines that a crash cut off.
+    torn_lines: u64,
+    /// Entries that the writer could not write.
+    unwritten: u64,
+    /// A digest that was kept elsewhere.
+    wanted: Option<String>,
+    has_wanted: bool,
+}
+
+impl Verifier {
+    /// With a digest that must be among those of the lines.
+    pub fn expecting(wanted: Option<String>) -> Self {
+        Self {
+            wanted,
+            ..Self::default()
+        }
+    }
+
+    pub fn check_line(&mut self, line: &[u8]) -> Result<(), ChainError> {
+        if line.is_empty() {
+            return Ok(());
+        }
+        let Ok(ChainFields {
+            number,
+            prev_sha256,
+        }) = serde_json::from_slice(line)
+        else {
+            self.torn_lines += 1;
+            return Ok(());
+        };
+        self.follows(number, &prev_sha256)?;
+        let digest = digest(line);
+        self.has_wanted |= self.wanted.as_ref() == Some(&digest);
+        self.entries += 1;
+        self.last = Some((number, digest));
+        Ok(())
+    }
+
+    /// A line that follows on the last one by its digest follows on it, whatever its number: the entries between could
+    /// not be written.
+    fn follows(&mut self, number: u64, prev_sha256: &str) -> Result<(), ChainError> {
+        let Some((last, digest)) = &self.last else {
+            self.first = number;
+            return match number == 1 && prev_sha256 != ZERO_DIGEST {
+                true => Err(ChainError::Preceded),
+                false => Ok(()),
+            };
+        };
+        let next = last.saturating_add(1);
+        if number < next {
+            return Err(ChainError::Duplicate { number });
+        }
+        if digest == prev_sha256 {
+            self.unwritten += number - next;
+            return Ok(());
+        }
+        Err(match number - next {
+            0 => ChainError::DigestMismatch { before: *last },
+            _ => ChainError::Missing {
+                first: next,
+                last: number - 1,
+            },
+        })
+    }
+
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    pub fn torn_lines(&self) -> u64 {
+        self.torn_lines
+    }
+
+    pub fn unwritten(&self) -> u64 {
+        self.unwritten
+    }
+
+    /// The numbers of the first and the last entry, and the digest of the last.
+    pub fn range(&self) -> Option<(u64, u64, &str)> {
+        let (last, digest) = self.last.as_ref()?;
+        Some((self.first, *last, digest))
+    }
+
+    /// Whether what was expected is there, if anything was.
+    pub fn is_as_expected(&self) -> bool {
+        self.wanted.is_none() || self.has_wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(count: u64) -> Vec<String> {
+        let mut after = ZERO_DIGEST.to_owned();
+        let line = |number| {
+            let line =
+                format!("{{\"number\":{number},\"who\":\"ann\",\"prev_sha256\":\"{after}\"}}");
+            after = digest(line.as_bytes());
+            line
+        };
+        (1..=count).map(line).collect()
+    }
+
+    fn verified(lines: &[String]) -> Result<Verifier, ChainError> {
+        let mut verifier = Verifier::default();
+        lines
+            .iter()
+            .try_for_each(|line| verifier.check_line(line.as_bytes()))?;
+        Ok(verifier)
+    }
+
+    /// As `sha256sum` says.
+    #[test]
+    fn digests_are_those_of_others() {
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest(b"abc"), known);
+    }
+
+    #[test]
+    fn whatever_is_changed_shows() {
+        let whole = lines(5);
+        let verifier = verified(&whole).unwrap();
+        let head = digest(whole[4].as_bytes());
+        assert_eq!(
+            (verifier.entries(), verifier.range()),
+            (5, Some((1, 5, &*head)))
+        );
+        // Older files are removed in time.
+        assert_eq!(verified(&whole[2..]).unwrap().range(), Some((3, 5, &*head)));
+        for (at, number) in (0..4).zip(1..) {
+            let mut changed = whole.clone();
+            changed[at] = changed[at].replace("ann", "eve");
+            let found = verified(&changed).unwrap_err();
+            assert_eq!(found, ChainError::DigestMismatch { before: number });
+        }
+        let cut = whole[2].replace("\"number\":3", "\"number\":1");
+        assert_eq!(verified(&[cut]).unwrap_err(), ChainError::Preceded);
+        let mut without = whole.clone();
+        without.drain(1..3);
+        let gone = ChainError::Missing { first: 2, last: 3 };
+        assert_eq!(verified(&without).unwrap_err(), gone);
+        let mut twice = whole.clone();
+        twice.insert(2, whole[1].clone());
+        assert_eq!(
+            verified(&twice).unwrap_err(),
+            ChainError::Duplicate { number: 2 }
+        );
+        let mut torn = whole;
+        torn.insert(3, "{\"number\":4,\"wh".to_owned());
+        assert_eq!(verified(&torn).unwrap().torn_lines(), 1);
+    }
+
+    #[test]
+    fn an_end_that_is_gone_shows_against_what_was_kept_elsewhere() {
+        let whole = lines(5);
+        let mut verifier = Verifier::expecting(Some(digest(whole[4].as_bytes())));
+        whole[..4]
+            .iter()
+            .for_each(|line| verifier.check_line(line.as_bytes()).unwrap());
+        assert!(!verifier.is_as_expected());
+        verifier.check_line(whole[4].as_bytes()).unwrap();
+        assert!(verifier.is_as_expected());
+    }
+}
