@@ -25,7 +25,8 @@ help: ## Lists the commands.
 demo: ## Shows Reweave mend a collision of flows in a virtual cluster, take a mistake back, join fibres as jobs need them, and leave a dying optic.
 	@deploy/setup.sh build lab
 	cargo build --locked --workspace --bins
-	cargo run --locked $(IN_LAB) --bin reweave-demo
+	source deploy/stage.sh 0
+	with_tmpfs cargo run --locked $(IN_LAB) --bin reweave-demo
 
 # All test stages build with --workspace, so that cargo builds each dependency once for all of them; and the
 # programs beside a test, or else tokio, which tests want more of, and all upon it are built a second time.
