@@ -255,8 +255,13 @@ impl Journal {
         if written.is_ok() {
             self.head.clone_from(&digest);
         }
+        let is_first_of_file = self.path == named(&self.folder, line.number);
         self.kept.push_back(line.audited(digest));
-        written.and_then(|()| self.remove_oldest())
+        written?;
+        if is_first_of_file {
+            self.remove_oldest()?;
+        }
+        Ok(())
     }
 
     fn is_too_soon(&self, now: Instant) -> bool {
@@ -284,11 +289,7 @@ impl Journal {
         written.map_err(failed("write", &self.path))
     }
 
-    /// Once another file has come.
     fn remove_oldest(&self) -> Result<(), AuditError> {
-        if self.bytes > FILE_BYTES / 2 {
-            return Ok(());
-        }
         let files = files(&self.folder)?;
         let old = files.len().saturating_sub(MOST_FILES);
         let mut old = files[..old].iter();
@@ -453,6 +454,22 @@ mod tests {
         again.note(known("eve"), "one more", Ok(()));
         let (number, head) = (4201, again.page(None)[0].digest.clone());
         assert_eq!(verified(&folder).range(), Some((1, number, &*head)));
+    }
+
+    #[test]
+    fn oldest_files_are_removed() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = data.path().join("audit");
+        let mut journal = Journal::open(&folder).unwrap();
+        for _ in 0..MOST_FILES + 2 {
+            journal.bytes = FILE_BYTES;
+            let at = (UNIX_EPOCH, Instant::now());
+            journal
+                .note(at, known("ann"), "look".into(), Ok(()))
+                .unwrap();
+        }
+        let left = files(&folder).unwrap();
+        assert_eq!((left.len(), &left[0]), (MOST_FILES, &named(&folder, 3)));
     }
 
     /// Over all files.

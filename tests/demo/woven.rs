@@ -51,10 +51,12 @@ pub(crate) fn tell(screen: &Screen) -> Result<bool, StageError> {
 fn suited(scene: &Scene<'_>) -> Result<Plan, StageError> {
     scene.screen.say("asking which circuits suit the jobs ...");
     let operator = scene.stage.operator();
+    let mut refused = None;
     let found = wait_for("circuits suit the jobs better", PATIENCE, || {
         let offered: Result<Offered, _> = operator.ask(&["plan", "circuits"]);
-        Ok(offered.ok().map(|offered| offered.plan))
+        let offered = offered.map_err(|why| refused = Some(why)).ok();
+        Ok(offered.map(|offered| offered.plan))
     });
     scene.screen.clear();
-    found
+    found.map_err(|late| refused.unwrap_or(late))
 }

@@ -189,6 +189,8 @@ async fn an_approval_of_what_was_not_shown_is_refused() {
     assert_eq!(send(&house, "GET", &path, &token).code, 200);
     // What was seen is what is judged, and no switch is there.
     is_problem(&approve(&format!("\"x\", {tag}")), 422, "unfit");
+    let written = send(&house, "GET", "/api/v1/audit", &token).json();
+    assert_eq!(written["audit"][0]["seal"], offered["plan"]["seal"]);
 }
 
 #[tokio::test]
