@@ -9,6 +9,8 @@ mod beside;
 mod cluster;
 #[path = "rewiring/deaths.rs"]
 mod deaths;
+#[path = "rewiring/deserted.rs"]
+mod deserted;
 #[path = "rewiring/device.rs"]
 mod device;
 #[path = "rewiring/drawn.rs"]

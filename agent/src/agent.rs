@@ -17,7 +17,7 @@ use reweave_agent_core::witness::Sight;
 use reweave_common::error::told;
 use reweave_common::hardware::Lack;
 use reweave_common::holding::Holding;
-use reweave_common::instruction::{Ack, Install, Watch};
+use reweave_common::instruction::{Ack, Install, Unconfirmed, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
 use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
@@ -46,6 +46,7 @@ use crate::witness::Asker;
 const FACTS_PERIOD: Duration = Duration::from_secs(5);
 /// All agents that are told to answer have taken that in by then.
 const HEAD_START: Duration = Duration::from_millis(200);
+const UNCONFIRMED_LOOK: Duration = Duration::from_millis(500);
 /// What comes of probes is told for many of them at once.
 const PROBES_PERIOD: Duration = Duration::from_secs(1);
 /// Whoever floods the host with answers shall not keep the agent from its work.
@@ -250,6 +251,35 @@ impl Agent {
     pub fn install(&mut self, install: Install) -> Vec<Ack> {
         self.fence.handle_install(install);
         self.carry_out()
+    }
+
+    pub fn install_unconfirmed(&mut self, unconfirmed: Unconfirmed) -> Vec<Ack> {
+        self.fence.handle_unconfirmed(unconfirmed);
+        self.carry_out()
+    }
+
+    /// When [`Self::revert_unconfirmed`] has to be called at the latest.
+    pub fn next_look_at_unconfirmed(&self) -> Option<Duration> {
+        self.fence.is_unconfirmed().then_some(UNCONFIRMED_LOOK)
+    }
+
+    /// Takes back what nobody has confirmed in time, and follows what came meanwhile.
+    pub fn revert_unconfirmed(&mut self) -> Vec<Ack> {
+        let unconfirmed = self.fence.in_force().generation;
+        if !self.fence.handle_time(clock::now()) {
+            return vec![];
+        }
+        let acks = self.carry_out();
+        let back = self.fence.in_force().generation;
+        match back == unconfirmed {
+            true => tracing::error!(
+                "generation {unconfirmed} was not confirmed, and cannot be taken back yet"
+            ),
+            false => tracing::warn!(
+                "generation {unconfirmed} was not confirmed in time: generation {back} is in force again"
+            ),
+        }
+        acks
     }
 
     /// Takes in answers to probes; says whether there are no more for now.

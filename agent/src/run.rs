@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use reweave_common::instruction::{Instruction, Watch};
+use reweave_common::instruction::{Ack, Instruction, Watch};
 use reweave_link::service::Watchdog;
 use reweave_proto::message::AgentMessage;
 use tokio::io::Interest;
@@ -68,6 +68,7 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
             }
         }
         agent.probe();
+        answer(&uplink, agent.revert_unconfirmed());
         if Instant::now() >= news_due
             && let Some(news) = agent.poll_news()
         {
@@ -117,11 +118,14 @@ fn handle(
         Event::Told(Instruction::Watch(watch)) => agent.watch(&watch),
         Event::Told(Instruction::Probe(list)) => agent.probe_hosts(list),
         Event::Told(Instruction::Closely(it)) => looks.handle_asked(Instant::now(), it),
-        Event::Told(Instruction::Install(install)) => {
-            for ack in agent.install(install) {
-                uplink.answer(AgentMessage::Ack(ack));
-            }
-        }
+        Event::Told(Instruction::Install(install)) => answer(uplink, agent.install(install)),
+        Event::Told(Instruction::Unconfirmed(it)) => answer(uplink, agent.install_unconfirmed(it)),
+    }
+}
+
+fn answer(uplink: &Uplink, acks: Vec<Ack>) {
+    for ack in acks {
+        uplink.answer(AgentMessage::Ack(ack));
     }
 }
 
@@ -131,7 +135,9 @@ fn next_due(agent: &Agent, news_due: Instant) -> Instant {
         .next_probe()
         .map(|due| Instant::now() + due.since(now));
     let news = agent.has_news().then_some(news_due);
-    let due = [probe, news].into_iter().flatten().min();
+    let look = agent.next_look_at_unconfirmed();
+    let look = look.map(|rest| Instant::now() + rest);
+    let due = [probe, news, look].into_iter().flatten().min();
     due.unwrap_or_else(|| Instant::now() + IDLE)
 }
 

@@ -61,6 +61,7 @@ mod tests {
                 generation: Generation(1),
                 holding: Holding::default(),
             },
+            fallback: None,
         };
         let store = Store::open(folder.path()).unwrap();
         assert_eq!(store.load().unwrap(), Record::default());

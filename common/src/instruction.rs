@@ -30,6 +30,18 @@ pub enum Instruction {
     Install(Install),
     Probe(ProbeList),
     Closely(Closely),
+    Unconfirmed(Unconfirmed),
+}
+
+impl Instruction {
+    /// What it wants installed, confirmed or not.
+    pub fn install(&self) -> Option<&Install> {
+        match self {
+            Self::Install(install) => Some(install),
+            Self::Unconfirmed(it) => Some(&it.install),
+            Self::Watch(_) | Self::Probe(_) | Self::Closely(_) => None,
+        }
+    }
 }
 
 /// What to look at. Each one replaces the one before.
@@ -51,6 +63,14 @@ pub struct Install {
     pub generation: Generation,
     pub token: Token,
     pub holding: Holding,
+}
+
+/// As the confirmed commit of RFC 6241, section 8.4: a node goes back by itself to what it held before, unless it is
+/// confirmed in time. A later token for the same generation and holding confirms it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unconfirmed {
+    pub install: Install,
+    pub confirm_timeout_ms: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

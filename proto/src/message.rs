@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use reweave_common::circuit::{OpticalName, Readback, Switchover};
-use reweave_common::instruction::{Ack, Closely, Install, Instruction, Watch};
+use reweave_common::instruction::{Ack, Closely, Install, Instruction, Unconfirmed, Watch};
 use reweave_common::member::DenyList;
 use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
@@ -60,6 +60,7 @@ pub enum CoordinatorMessage {
     /// These are shut out as well as those that were told of before over this session.
     DeniedMore(DenyList),
     Closely(Closely),
+    Unconfirmed(Unconfirmed),
 }
 
 impl From<Instruction> for CoordinatorMessage {
@@ -69,6 +70,7 @@ impl From<Instruction> for CoordinatorMessage {
             Instruction::Install(install) => Self::Install(install),
             Instruction::Probe(list) => Self::Probe(list),
             Instruction::Closely(closely) => Self::Closely(closely),
+            Instruction::Unconfirmed(unconfirmed) => Self::Unconfirmed(unconfirmed),
         }
     }
 }
@@ -137,6 +139,7 @@ impl From<CoordinatorMessage> for Order<Instruction> {
             CoordinatorMessage::Install(install) => Self::Told(Instruction::Install(install)),
             CoordinatorMessage::Probe(list) => Self::Told(Instruction::Probe(list)),
             CoordinatorMessage::Closely(it) => Self::Told(Instruction::Closely(it)),
+            CoordinatorMessage::Unconfirmed(it) => Self::Told(Instruction::Unconfirmed(it)),
             CoordinatorMessage::Denied(list) => Self::Denied(list),
             CoordinatorMessage::Renewed { chain_pem } => Self::Renewed { chain_pem },
             CoordinatorMessage::Elsewhere(there) => Self::Elsewhere(there),

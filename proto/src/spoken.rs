@@ -32,7 +32,7 @@ impl Spoken for CoordinatorMessage {
     fn since(&self) -> u16 {
         let is_later = matches!(
             self,
-            Self::Coordinators(_) | Self::DeniedMore(_) | Self::Closely(_)
+            Self::Coordinators(_) | Self::DeniedMore(_) | Self::Closely(_) | Self::Unconfirmed(_)
         );
         u16::from(is_later)
     }

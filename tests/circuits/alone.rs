@@ -16,6 +16,11 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("without_a_coordinator_nothing_changes", LAB, nobody_leads),
         trial(
+            "a_round_that_is_not_confirmed_is_taken_back",
+            LAB,
+            nobody_confirms,
+        ),
+        trial(
             "a_host_that_starts_anew_holds_what_it_was_told",
             LAB,
             starts_anew,
@@ -94,6 +99,49 @@ fn nobody_leads() {
     eprintln!("after {seconds} s alone, all are back {took:.1?} after somebody leads");
     assert_eq!(cluster.heard(), "", "they held already what they hold");
     cluster.assert_changes_are_heard();
+    running.end_without_loss();
+}
+
+/// The round stays open while one host of it stands still, and so do no coordinators live to hear its end.
+fn nobody_confirms() {
+    let mut cluster = Cluster::up(Over::Restconf);
+    let record = cluster.apply(&cluster.plan(Thirds::Along));
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+    let plan = cluster.plan(Thirds::Across);
+    let course = plan.course.as_ref().expect("circuits move");
+    let round: Vec<_> = course.waves[0].drain[0].keys().cloned().collect();
+    let [still, told, ..] = &round[..] else {
+        panic!("a round of one host cannot be held open: {course:?}")
+    };
+    let hosts: Vec<_> = cluster.scene.0.nodes().map(str::to_owned).collect();
+    let held = |cluster: &Cluster| {
+        hosts
+            .iter()
+            .map(|host| cluster.held(host))
+            .collect::<Vec<_>>()
+    };
+    let (before, before_told) = (held(&cluster), cluster.held(told));
+    let running = Running::begin(&cluster.scene);
+    let thrown_away = cluster.scene.thrown_away();
+    cluster.agent(still).freeze().expect("it is there");
+    cluster.begin(&plan);
+    let follows = || Ok((cluster.held(told) != before_told).then_some(()));
+    wait_for("a host follows", PATIENCE, follows).expect("it is told");
+    cluster.kill_coordinators();
+    let began = Instant::now();
+    let is_back = || Ok((held(&cluster) == before).then_some(()));
+    wait_for("all hold what they held", PATIENCE, is_back)
+        .unwrap_or_else(|error| panic!("{error}: {:#?} and not {before:#?}", held(&cluster)));
+    eprintln!("{:.1?} after the last coordinator died", began.elapsed());
+    running.go_on(10);
+    assert_eq!(cluster.scene.thrown_away(), thrown_away);
+    cluster.agent(still).thaw().expect("it is there");
+    cluster.start_coordinators();
+    cluster.wait_until_led();
+    let outcome = cluster.ended(&plan);
+    let is_whole = matches!(outcome, Outcome::Committed | Outcome::RolledBack { .. });
+    assert!(is_whole, "{outcome:?}");
+    cluster.wait_until_known();
     running.end_without_loss();
 }
 

@@ -135,6 +135,10 @@ impl Cluster {
         self.driver = None;
     }
 
+    pub(crate) fn agent(&self, node: &str) -> &Program {
+        &self.agents[node]
+    }
+
     pub(crate) fn kill_agent(&mut self, node: &str) {
         self.agents.remove(node);
     }

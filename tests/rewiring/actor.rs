@@ -5,7 +5,7 @@ use std::fmt;
 
 use reweave_common::circuit::Switchover;
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::Install;
+use reweave_common::instruction::{Install, Instruction};
 use reweave_tests::world::coordinator::Guest;
 use serde::Serialize;
 
@@ -59,14 +59,14 @@ impl Life {
 /// What is told, and to whom.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) enum Order {
-    Install(NodeId, Install),
+    Instruct(NodeId, Instruction),
     Switch(OpticalId, Switchover),
 }
 
 impl Order {
     pub(crate) fn guest(&self) -> Guest {
         match self {
-            Self::Install(node, _) => Guest::Agent(*node),
+            Self::Instruct(node, _) => Guest::Agent(*node),
             Self::Switch(optical, _) => Guest::Driver(*optical),
         }
     }
@@ -75,10 +75,14 @@ impl Order {
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Install(_, install) => {
-                let (generation, token) = (install.generation, install.token);
-                write!(f, "generation {generation} under token {token}")
-            }
+            Self::Instruct(_, instruction) => match instruction.install() {
+                Some(Install {
+                    generation, token, ..
+                }) => {
+                    write!(f, "generation {generation} under token {token}")
+                }
+                None => write!(f, "{instruction:?}"),
+            },
             Self::Switch(_, told) => write!(
                 f,
                 "generation {} under token {}: {} shall be {}",

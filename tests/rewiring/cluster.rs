@@ -236,6 +236,7 @@ impl Cluster {
             ..
         } = self;
         let node = nodes.get_mut(&id).expect("every node has an agent");
+        node.handle_time(now);
         if node.keep(|interface| cabling.far(drivers, id, interface).is_some()) {
             cabling.looked_after(drivers, id, now);
         }

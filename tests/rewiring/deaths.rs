@@ -14,10 +14,10 @@ use crate::seeds::is_over;
 use crate::world::World;
 
 /// From the end of all trouble, whoever died included.
-const RESUMED_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const RESUMED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A world just before a plan, and the plan under way in it.
-fn begun(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
+pub(crate) fn begun(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
     let mut drawn = drawn::Chance(seed);
     let fabric = some_fabric(&mut drawn)?;
     let circuits = some_circuits(&fabric, &mut drawn);
@@ -39,7 +39,7 @@ fn told(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
 }
 
 /// Those whose plan moves circuits and is carried out, when nothing goes wrong.
-fn good(count: usize) -> Vec<(u64, World)> {
+pub(crate) fn good(count: usize) -> Vec<(u64, World)> {
     let tried = (0..).filter_map(|seed| Some((seed, told(seed, |_| {})?)));
     let moved = tried.filter(|(_, world)| world.looks().kept == 1 && world.looks().moves > 0);
     moved.take(count).collect()

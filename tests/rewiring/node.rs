@@ -8,7 +8,8 @@ use reweave_agent_core::reconcile::routes::{GroupId, RouteOp, RouteTable};
 use reweave_agent_core::reconcile::usable;
 use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Install};
+use reweave_common::instruction::{Ack, Install, Instruction};
+use reweave_common::moment::Moment;
 
 use crate::actor::{Life, Step};
 
@@ -25,6 +26,8 @@ pub(crate) struct Node {
     pub(crate) disk_is_full: bool,
     /// Its kernel takes so many more changes, and then none.
     pub(crate) patience: Option<usize>,
+    /// How often it took back what was not confirmed.
+    pub(crate) went_back: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -56,6 +59,7 @@ impl Node {
             process: None,
             disk_is_full: false,
             patience: None,
+            went_back: 0,
         }
     }
 
@@ -82,10 +86,20 @@ impl Node {
         self.life.end();
     }
 
-    pub(crate) fn handle_install(&mut self, install: Install) {
+    pub(crate) fn handle_instruction(&mut self, instruction: Instruction) {
         if let Some(process) = &mut self.process {
-            process.fence.handle_install(install);
+            process.fence.handle_instruction(instruction);
             process.is_busy = true;
+        }
+    }
+
+    /// Takes back what was not confirmed in time.
+    pub(crate) fn handle_time(&mut self, now: Moment) {
+        if let Some(process) = &mut self.process
+            && process.fence.handle_time(now)
+        {
+            process.is_busy = true;
+            self.went_back += 1;
         }
     }
 

@@ -90,6 +90,8 @@ pub(crate) struct World {
     /// How often a node was asked to look closely at its interfaces.
     pub(crate) asked_closely: u64,
     pub(crate) events: u64,
+    /// For so long nobody takes the place of a coordinator that died.
+    pub(crate) absence: Option<Duration>,
 }
 
 impl World {
@@ -106,6 +108,7 @@ impl World {
             noted: 0,
             asked_closely: 0,
             events: 0,
+            absence: None,
             cluster,
         };
         world.schedule.after(TICK, Event::Tick);
@@ -347,7 +350,8 @@ impl World {
     /// It comes back after a while; its sessions are lost, which others notice one by one.
     pub(crate) fn mourn_coordinator(&mut self) {
         self.note("the coordinator dies".to_owned());
-        let back = self.a_while(COMES_BACK);
+        let soon = self.a_while(COMES_BACK);
+        let back = self.absence.unwrap_or(soon);
         self.schedule.after(back, Event::Lead);
         for (guest, session) in self.sessions.clone() {
             let noticed = self.a_while(IDLE);
@@ -460,7 +464,7 @@ impl World {
         }
         self.note(format!("{guest:?} is told {order}"));
         match order {
-            Order::Install(node, install) => self.cluster.node(node).handle_install(install),
+            Order::Instruct(node, it) => self.cluster.node(node).handle_instruction(it),
             Order::Switch(optical, it) => self.cluster.driver(optical).handle_switchover(it),
         }
         self.stir(guest);
@@ -478,8 +482,8 @@ impl World {
             Output::Send {
                 to,
                 node,
-                instruction: Instruction::Install(install),
-            } => self.send(to, &Order::Install(node, install)),
+                instruction: it @ (Instruction::Install(_) | Instruction::Unconfirmed(_)),
+            } => self.send(to, &Order::Instruct(node, it)),
             Output::Switch {
                 to,
                 optical,

@@ -12,7 +12,7 @@ use reweave_agent_core::witness::Sight;
 use reweave_common::fabric::Role;
 use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Install, Watch};
+use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::sample::{PinRule, Reading, Sample};
 
@@ -158,6 +158,7 @@ impl Agent {
         if self.process.is_none() {
             return Ok(None);
         }
+        self.expire(now, network, watcher)?;
         let pins = self.read_pins(network, watcher)?;
         let node = self.node;
         Ok(self.process.as_mut().map(|process| {
@@ -190,15 +191,29 @@ impl Agent {
     /// The answers to what was asked, unless it dies over it.
     pub fn install(
         &mut self,
-        install: &Install,
+        instruction: &Instruction,
         network: &mut Network,
         watcher: &mut dyn Witness,
     ) -> Result<Vec<Ack>, Died> {
         let Some(process) = &mut self.process else {
             return Ok(Vec::new());
         };
-        process.fence.handle_install(install.clone());
-        self.carry_out(install, network, watcher)
+        process.fence.handle_instruction(instruction.clone());
+        self.carry_out(instruction.install(), network, watcher)
+    }
+
+    /// Takes back what was not confirmed in time.
+    fn expire(
+        &mut self,
+        now: Moment,
+        network: &mut Network,
+        watcher: &mut dyn Witness,
+    ) -> Result<(), Died> {
+        if let Some(process) = &mut self.process {
+            let own = process.own(now);
+            process.fence.handle_time(own);
+        }
+        self.carry_out(None, network, watcher).map(drop)
     }
 
     /// The probes that are due.
@@ -256,7 +271,7 @@ impl Agent {
     /// Does what the fence says until it has nothing more to say.
     fn carry_out(
         &mut self,
-        install: &Install,
+        install: Option<&Install>,
         network: &mut Network,
         watcher: &mut dyn Witness,
     ) -> Result<Vec<Ack>, Died> {
@@ -269,7 +284,9 @@ impl Agent {
                     self.fence().handle_noted(noted);
                 }
                 Effect::Apply(holding) => {
-                    if holding.is_same_as(&install.holding) {
+                    if let Some(install) = install
+                        && holding.is_same_as(&install.holding)
+                    {
                         watcher.acts(self.node, install, &self.disk);
                     }
                     let applied = match self.hold(&holding.rules, network, watcher) {

@@ -2,7 +2,7 @@
 
 use reweave_agent_core::probe::Answer;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Install, Instruction};
+use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
 
 use super::coordinator::Guest;
@@ -59,7 +59,7 @@ pub enum Event {
     /// An instruction of somebody who led once.
     Ghost {
         node: NodeId,
-        install: Install,
+        instruction: Instruction,
     },
     Sample {
         node: NodeId,
@@ -107,9 +107,9 @@ impl<L: Leaders> World<L> {
             } => {
                 self.instruct(node, session, instruction);
             }
-            Event::Ghost { node, install } => {
+            Event::Ghost { node, instruction } => {
                 self.note(format!("{} hears an old instruction", self.name(node)));
-                self.install(node, &install);
+                self.install(node, &instruction);
             }
             Event::Sample {
                 node,

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use reweave_common::instruction::Instruction;
-
 use super::World;
 use super::coordinator::Output;
 use super::events::Event;
@@ -62,11 +60,11 @@ impl<L: Leaders> World<L> {
                 node,
                 instruction,
             } => {
-                if let Instruction::Install(install) = &instruction
+                if instruction.install().is_some()
                     && let Some(at) = self.wire.ghost(now)
                 {
-                    let install = install.clone();
-                    self.schedule.at(at, Event::Ghost { node, install });
+                    let instruction = instruction.clone();
+                    self.schedule.at(at, Event::Ghost { node, instruction });
                 }
                 for at in self.wire.arrivals(now, session, Channel::Instructions) {
                     let instruction = instruction.clone();

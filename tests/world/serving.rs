@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reweave_agent_core::probe::Answer;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Install, Instruction};
+use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
 
 use super::agent::{Agent, Died};
@@ -205,7 +205,9 @@ impl<L: Leaders> World<L> {
                 self.agent(node).watch(now, &watch);
                 self.plan_probes(node);
             }
-            Instruction::Install(install) => self.install(node, &install),
+            told @ (Instruction::Install(_) | Instruction::Unconfirmed(_)) => {
+                self.install(node, &told);
+            }
             // Reports come often enough.
             Instruction::Closely(_) => {}
             // Nothing is decided by probes between hosts yet, so they are not simulated.
@@ -213,12 +215,15 @@ impl<L: Leaders> World<L> {
         }
     }
 
-    pub(super) fn install(&mut self, node: NodeId, install: &Install) {
+    pub(super) fn install(&mut self, node: NodeId, instruction: &Instruction) {
+        let Some(install) = instruction.install() else {
+            return;
+        };
         let (generation, rules) = (install.generation, install.holding.rules.len());
         self.network.advance(self.schedule.now());
         let agent = self.agents.get_mut(&node).expect("every node has an agent");
         let session = agent.session();
-        let acks = agent.install(install, &mut self.network, &mut self.laws);
+        let acks = agent.install(instruction, &mut self.network, &mut self.laws);
         self.reroute();
         let name = self.name(node);
         let outcomes = acks

@@ -2,12 +2,22 @@
 //! note down that it held, acknowledge. A crash at any point leaves a record that says what
 //! the kernel took last, so that whoever starts next can go on from there.
 //!
+//! What is told unconfirmed (RFC 6241, section 8.4) is taken back without anybody's word once its timeout has passed.
+//!
+//! ```text
+//! told -> in force, unconfirmed -> confirmed by a later token
+//!                   |
+//!                   +-> timeout -> what was in force before
+//! ```
+//!
 //! A state machine: the shell carries out one [`Effect`] after the other and hands in how it went.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use reweave_common::holding::Holding;
-use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::instruction::{Ack, Install, Instruction, Refusal, Token, Unconfirmed};
+use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +28,20 @@ pub struct Record {
     pub promised: Option<Install>,
     /// What a kernel last held as told, and shall hold until something else is told.
     pub in_force: InForce,
+    /// While that is unconfirmed.
+    #[serde(default)]
+    pub fallback: Option<Fallback>,
 }
+
+/// What comes into force again unless what is in force is confirmed in time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fallback {
+    pub in_force: InForce,
+    pub confirm_timeout_ms: u32,
+}
+
+/// A process that was stopped, or a machine that was suspended, has not waited meanwhile.
+const MAX_WAIT_PER_LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InForce {
@@ -42,7 +65,7 @@ pub enum Effect {
 pub struct Fence {
     record: Record,
     stage: Stage,
-    waiting: VecDeque<Install>,
+    waiting: VecDeque<Order>,
     effects: VecDeque<Effect>,
     /// The answer to what was promised, once it is known.
     answered: Option<Ack>,
@@ -51,17 +74,28 @@ pub struct Fence {
     unnoted: Option<(Generation, Token)>,
     /// A node that forwards nothing pins no flows of others.
     forwards: bool,
+    /// For how long nobody has confirmed what is in force, and when that was last looked at.
+    unconfirmed: Duration,
+    looked: Option<Moment>,
 }
 
-/// How far the instruction in hand has come.
+#[derive(Debug, Clone)]
+struct Order {
+    install: Install,
+    confirm_timeout_ms: Option<u32>,
+}
+
+/// How far the instruction in hand has come, or the way back from one that was not confirmed.
 #[derive(Debug, Clone)]
 enum Stage {
     Idle,
-    Promising(Install),
-    Applying,
-    ReadingBack,
-    Settling(Holding),
+    Promising(Order),
+    Applying(Option<Fallback>),
+    ReadingBack(Option<Fallback>),
+    Settling(Record),
     Restoring(Refusal),
+    Expiring(Record),
+    Reverting,
 }
 
 impl Fence {
@@ -74,6 +108,8 @@ impl Fence {
             answered: None,
             unnoted: None,
             forwards: true,
+            unconfirmed: Duration::ZERO,
+            looked: None,
         }
     }
 
@@ -90,11 +126,62 @@ impl Fence {
         &self.record.in_force
     }
 
+    pub fn is_unconfirmed(&self) -> bool {
+        self.record.fallback.is_some()
+    }
+
     /// Instructions are followed one after the other, in the order they came.
-    pub fn handle_install(&mut self, mut install: Install) {
+    pub fn handle_install(&mut self, install: Install) {
+        self.handle_order(install, None);
+    }
+
+    /// The same, until its timeout has passed.
+    pub fn handle_unconfirmed(&mut self, unconfirmed: Unconfirmed) {
+        let confirm_timeout_ms = Some(unconfirmed.confirm_timeout_ms);
+        self.handle_order(unconfirmed.install, confirm_timeout_ms);
+    }
+
+    /// Whichever of both it is.
+    pub fn handle_instruction(&mut self, instruction: Instruction) {
+        match instruction {
+            Instruction::Install(install) => self.handle_install(install),
+            Instruction::Unconfirmed(unconfirmed) => self.handle_unconfirmed(unconfirmed),
+            _ => {}
+        }
+    }
+
+    fn handle_order(&mut self, mut install: Install, confirm_timeout_ms: Option<u32>) {
         install.holding = install.holding.in_order();
-        self.waiting.push_back(install);
+        self.waiting.push_back(Order {
+            install,
+            confirm_timeout_ms,
+        });
         self.take_up_next();
+    }
+
+    /// To be called several times a second while something [is unconfirmed](Self::is_unconfirmed). Whether that is taken
+    /// back from now on.
+    pub fn handle_time(&mut self, now: Moment) -> bool {
+        let Some(fallback) = self.record.fallback.clone() else {
+            self.looked = None;
+            return false;
+        };
+        let since = self
+            .looked
+            .replace(now)
+            .map_or(Duration::ZERO, |last| now.since(last));
+        self.unconfirmed += since.min(MAX_WAIT_PER_LOOK);
+        let timeout = Duration::from_millis(fallback.confirm_timeout_ms.into());
+        let expires = self.unconfirmed >= timeout && matches!(self.stage, Stage::Idle);
+        if expires {
+            let record = Record {
+                in_force: fallback.in_force,
+                fallback: None,
+                ..self.record.clone()
+            };
+            self.go_on(Stage::Expiring(record.clone()), Effect::Note(record));
+        }
+        expires
     }
 
     pub fn poll_effect(&mut self) -> Option<Effect> {
@@ -103,14 +190,19 @@ impl Fence {
 
     pub fn handle_noted(&mut self, outcome: Result<(), String>) {
         match (std::mem::replace(&mut self.stage, Stage::Idle), outcome) {
-            (Stage::Promising(install), Ok(())) => self.act(install),
-            (Stage::Promising(install), Err(error)) => {
+            (Stage::Promising(order), Ok(())) => self.act(order),
+            (Stage::Promising(Order { install, .. }), Err(error)) => {
                 self.unnoted = Some((install.generation, install.token));
                 let refusal = Refusal::NotDurable { error };
                 self.answer(&install, Err(refusal));
             }
-            (Stage::Settling(held), Ok(())) => self.settle(held),
+            (Stage::Settling(record), Ok(())) => self.settle(record),
             (Stage::Settling(_), Err(error)) => self.restore(Refusal::NotDurable { error }),
+            (Stage::Expiring(record), Ok(())) => self.revert(record),
+            // It is tried again soon.
+            (Stage::Expiring(_), Err(_)) => {
+                self.unconfirmed = self.unconfirmed.saturating_sub(MAX_WAIT_PER_LOOK);
+            }
             (stage, _) => self.stage = stage,
         }
         self.take_up_next();
@@ -118,26 +210,30 @@ impl Fence {
 
     pub fn handle_applied(&mut self, outcome: Result<(), String>) {
         match (std::mem::replace(&mut self.stage, Stage::Idle), outcome) {
-            (Stage::Applying, Ok(())) => self.go_on(Stage::ReadingBack, Effect::ReadBack),
-            (Stage::Applying, Err(error)) => self.restore(Refusal::Kernel { error }),
+            (Stage::Applying(fallback), Ok(())) => {
+                self.go_on(Stage::ReadingBack(fallback), Effect::ReadBack);
+            }
+            (Stage::Applying(_), Err(error)) => self.restore(Refusal::Kernel { error }),
             (Stage::Restoring(refusal), Ok(())) => self.answer_promised(Err(refusal)),
             (Stage::Restoring(refusal), Err(error)) => {
                 let error = format!("{refusal}, then: {error}");
                 self.answer_promised(Err(Refusal::RestoreFailed { error }));
             }
+            (Stage::Reverting, _) => {}
             (stage, _) => self.stage = stage,
         }
         self.take_up_next();
     }
 
     pub fn handle_read_back(&mut self, outcome: Result<Holding, String>) {
-        if !matches!(self.stage, Stage::ReadingBack) {
+        let Stage::ReadingBack(fallback) = &self.stage else {
             return;
-        }
+        };
+        let fallback = fallback.clone();
         match outcome.and_then(|held| self.compare(held)) {
             Ok(held) => {
-                let record = self.record_in_force(held.clone());
-                self.go_on(Stage::Settling(held), Effect::Note(record));
+                let record = self.record_in_force(held, fallback);
+                self.go_on(Stage::Settling(record.clone()), Effect::Note(record));
             }
             Err(error) => self.restore(Refusal::Kernel { error }),
         }
@@ -145,23 +241,23 @@ impl Fence {
 
     fn take_up_next(&mut self) {
         while matches!(self.stage, Stage::Idle) {
-            let Some(install) = self.waiting.pop_front() else {
+            let Some(order) = self.waiting.pop_front() else {
                 return;
             };
-            self.take_up(install);
+            self.take_up(order);
         }
     }
 
-    fn take_up(&mut self, install: Install) {
-        match self.judge(&install) {
-            Verdict::Refuse(refusal) => self.answer(&install, Err(refusal)),
+    fn take_up(&mut self, order: Order) {
+        match self.judge(&order.install) {
+            Verdict::Refuse(refusal) => self.answer(&order.install, Err(refusal)),
             Verdict::Repeat(ack) => self.effects.push_back(Effect::Send(ack)),
             Verdict::Follow => {
                 let record = Record {
-                    promised: Some(install.clone()),
+                    promised: Some(order.install.clone()),
                     ..self.record.clone()
                 };
-                self.go_on(Stage::Promising(install), Effect::Note(record));
+                self.go_on(Stage::Promising(order), Effect::Note(record));
             }
         }
     }
@@ -193,18 +289,38 @@ impl Fence {
         }
     }
 
-    fn act(&mut self, install: Install) {
-        let holding = install.holding.clone();
-        self.record.promised = Some(install);
+    fn act(&mut self, order: Order) {
+        let holding = order.install.holding.clone();
+        self.record.promised = Some(order.install);
         if !self.forwards && !holding.rules.is_empty() {
             return self.answer_promised(Err(Refusal::NotASwitch));
         }
-        self.go_on(Stage::Applying, Effect::Apply(holding));
+        let fallback = order.confirm_timeout_ms.map(|ms| self.fallback(ms));
+        self.go_on(Stage::Applying(fallback), Effect::Apply(holding));
     }
 
-    fn settle(&mut self, held: Holding) {
-        self.record = self.record_in_force(held.clone());
+    /// To what was last confirmed.
+    fn fallback(&self, confirm_timeout_ms: u32) -> Fallback {
+        let confirmed = self.record.fallback.as_ref().map(|it| &it.in_force);
+        Fallback {
+            in_force: confirmed.unwrap_or(&self.record.in_force).clone(),
+            confirm_timeout_ms,
+        }
+    }
+
+    fn settle(&mut self, record: Record) {
+        let held = record.in_force.holding.clone();
+        self.record = record;
+        (self.unconfirmed, self.looked) = (Duration::ZERO, None);
         self.answer_promised(Ok(held));
+    }
+
+    /// What was answered is so no more. Where the kernel does not take it now, it is mended with everything else.
+    fn revert(&mut self, record: Record) {
+        let before = record.in_force.holding.clone();
+        self.record = record;
+        self.answered = None;
+        self.go_on(Stage::Reverting, Effect::Apply(before));
     }
 
     fn restore(&mut self, refusal: Refusal) {
@@ -248,7 +364,7 @@ impl Fence {
         promised.map_or_else(Holding::default, |install| install.holding.clone())
     }
 
-    fn record_in_force(&self, holding: Holding) -> Record {
+    fn record_in_force(&self, holding: Holding, fallback: Option<Fallback>) -> Record {
         let promised = self.record.promised.clone();
         let generation = promised.as_ref().map(|install| install.generation);
         Record {
@@ -257,6 +373,7 @@ impl Fence {
                 generation: generation.unwrap_or_default(),
                 holding,
             },
+            fallback,
         }
     }
 }

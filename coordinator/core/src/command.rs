@@ -157,6 +157,8 @@ pub enum Change {
         how: Steering,
         by: Author,
     },
+    /// What all nodes of this plan's step hold unconfirmed is to stay. They are told so under this entry's token.
+    ConfirmIntent { plan: Generation },
 }
 
 impl Change {
@@ -196,7 +198,7 @@ impl Change {
             | Self::Registered { .. }
             | Self::ClusterVersion { .. } => 0,
             Self::Together(parts) => parts.iter().map(Self::since).max().unwrap_or_default(),
-            Self::Steered { .. } => 1,
+            Self::Steered { .. } | Self::ConfirmIntent { .. } => 1,
         }
     }
 

@@ -2,10 +2,11 @@
 //! so that a recorded run can be lived through again.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use reweave_common::circuit::{Readback, Switchover};
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Ack, Closely, Install, Instruction, Watch};
+use reweave_common::instruction::{Ack, Closely, Install, Instruction, Unconfirmed, Watch};
 use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{About, Request, Response};
@@ -158,9 +159,26 @@ impl Outbox {
         self.effects.iter().any(append)
     }
 
-    pub(crate) fn install(&mut self, node: NodeId, install: Install) {
-        let instruction = Instruction::Install(install);
+    fn instruct(&mut self, node: NodeId, instruction: Instruction) {
         self.effects.push_back(Effect::Send { node, instruction });
+    }
+
+    pub(crate) fn install(&mut self, node: NodeId, install: Install) {
+        self.instruct(node, Instruction::Install(install));
+    }
+
+    pub(crate) fn install_unconfirmed(
+        &mut self,
+        node: NodeId,
+        install: Install,
+        timeout: Duration,
+    ) {
+        let confirm_timeout_ms = timeout.as_millis().try_into().unwrap_or(u32::MAX);
+        let unconfirmed = Unconfirmed {
+            install,
+            confirm_timeout_ms,
+        };
+        self.instruct(node, Instruction::Unconfirmed(unconfirmed));
     }
 
     pub(crate) fn switch(&mut self, optical: OpticalId, switchover: Switchover) {
@@ -172,18 +190,15 @@ impl Outbox {
     }
 
     pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {
-        let instruction = Instruction::Watch(watch);
-        self.effects.push_back(Effect::Send { node, instruction });
+        self.instruct(node, Instruction::Watch(watch));
     }
 
     pub(crate) fn look_closely(&mut self, node: NodeId, closely: Closely) {
-        let instruction = Instruction::Closely(closely);
-        self.effects.push_back(Effect::Send { node, instruction });
+        self.instruct(node, Instruction::Closely(closely));
     }
 
     pub(crate) fn probe(&mut self, node: NodeId, list: ProbeList) {
-        let instruction = Instruction::Probe(list);
-        self.effects.push_back(Effect::Send { node, instruction });
+        self.instruct(node, Instruction::Probe(list));
     }
 
     pub(crate) fn reply(&mut self, id: u64, response: Response) {

@@ -116,6 +116,7 @@ impl Default for Policy {
 impl Policy {
     /// New circuits are given up where light has not come for good within twice as long.
     pub const LONGEST_LIGHT: Duration = Duration::from_secs(5);
+    const LEAST_CONFIRM_TIMEOUT: Duration = Duration::from_secs(15);
     const LONGEST_COOL_DOWN: Duration = Duration::from_secs(3600);
 
     /// The least gain of the slowest flow, as a share of what it had.
@@ -135,6 +136,13 @@ impl Policy {
     /// No more than are kept, and at least one.
     pub(crate) fn readings(&self) -> usize {
         self.readings.clamp(1, Recent::MOST)
+    }
+
+    /// Nodes keep what they were told for so long before they are told that it stays. The slowest may take all sends to
+    /// answer, and again to confirm, and another coordinator has come to lead by then.
+    pub fn confirm_timeout(&self) -> Duration {
+        let one = self.answer_within.saturating_mul(self.most_sends.max(1));
+        one.saturating_mul(3).max(Self::LEAST_CONFIRM_TIMEOUT)
     }
 
     pub(crate) fn promises_enough(&self, report: &Report) -> bool {

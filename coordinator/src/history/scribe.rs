@@ -554,6 +554,7 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::CircuitIntent { generation, .. } => ("circuit-intent", None, *generation),
         Change::CircuitObserved { readback, .. } => ("circuit-observed", None, readback.generation),
         Change::LightCame { generation } => ("light-came", None, *generation),
+        Change::ConfirmIntent { plan } => ("confirm-intent", None, *plan),
         Change::Verified { generation, .. } => ("verified", None, *generation),
         Change::Held { generation, .. } => ("held", None, *generation),
         Change::Steered {

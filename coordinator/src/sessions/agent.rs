@@ -8,7 +8,9 @@ use reweave_common::instruction::Instruction;
 use reweave_common::operator::About;
 use reweave_common::sample::{Reading, Sample};
 use reweave_link::{Channel, Pace, Ready, Session};
+use reweave_proto::hello::Version;
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
+use reweave_proto::spoken::came_with;
 use tokio::sync::mpsc;
 
 use super::Ending;
@@ -30,6 +32,16 @@ impl Kind for OfAgents {
 
     fn said(words: &Words) -> &Ready {
         &words.agents
+    }
+
+    /// Agents of 1.0 install for good at once, and look no closer than they do.
+    fn for_version(told: Instruction, version: Version) -> Option<Instruction> {
+        match told {
+            told if version >= came_with(1) => Some(told),
+            Instruction::Unconfirmed(it) => Some(Instruction::Install(it.install)),
+            Instruction::Closely(_) => None,
+            told => Some(told),
+        }
     }
 }
 

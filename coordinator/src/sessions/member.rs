@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
 use reweave_link::{Channel, LinkError, Pace, Ready, Session};
+use reweave_proto::hello::Version;
 use reweave_proto::message::{Order, Seat};
 use reweave_proto::spoken::Spoken;
 use serde::Serialize;
@@ -36,6 +37,11 @@ pub(super) trait Kind {
     const NAME: &'static str;
     /// In its messages.
     fn said(words: &Words) -> &Ready;
+
+    /// The same for a member that speaks an earlier version, or nothing where it cannot do without.
+    fn for_version(told: Self::Told, _: Version) -> Option<Self::Told> {
+        Some(told)
+    }
 }
 
 /// Waits until this coordinator leads, and tells the member so. Meanwhile it is told who does, and may stay
@@ -109,7 +115,10 @@ pub(super) async fn instruct<K: Kind>(
     mut instructions: mpsc::Receiver<Box<K::Told>>,
 ) -> Ending {
     while let Some(instruction) = instructions.recv().await {
-        if let Err(error) = order::<K>(session, Order::Told(*instruction)).await {
+        let Some(instruction) = K::for_version(*instruction, session.version()) else {
+            continue;
+        };
+        if let Err(error) = order::<K>(session, Order::Told(instruction)).await {
             return error.into();
         }
     }

@@ -18,7 +18,7 @@ use proptest::test_runner::RngSeed;
 use reweave_common::bandwidth::BandwidthReading;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::holding::{Holding, RouteHop, RouteRule};
-use reweave_common::instruction::{Ack, Closely, Install, Refusal, Token, Watch};
+use reweave_common::instruction::{Ack, Closely, Install, Refusal, Token, Unconfirmed, Watch};
 use reweave_common::member::{Admission, DenyList, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
@@ -248,14 +248,12 @@ pub(super) fn agent_message() -> impl Strategy<Value = AgentMessage> {
 
 pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage> {
     let watch = vec(flow(), 0..MANY).prop_map(|trace| CoordinatorMessage::Watch(Watch { trace }));
-    let install =
-        (generation(), any::<u64>(), holding()).prop_map(|(generation, token, holding)| {
-            CoordinatorMessage::Install(Install {
-                generation,
-                token: Token(token),
-                holding,
-            })
-        });
+    let unconfirmed = (install(), any::<u32>()).prop_map(|(install, confirm_timeout_ms)| {
+        CoordinatorMessage::Unconfirmed(Unconfirmed {
+            install,
+            confirm_timeout_ms,
+        })
+    });
     let renewed = proptest::option::of(text())
         .prop_map(|chain_pem| CoordinatorMessage::Renewed { chain_pem });
     let closely = any::<u32>().prop_map(|for_ms| CoordinatorMessage::Closely(Closely { for_ms }));
@@ -265,7 +263,8 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
     let seats = members::seats().prop_map(CoordinatorMessage::Coordinators);
     prop_oneof![
         watch,
-        install,
+        install().prop_map(CoordinatorMessage::Install),
+        unconfirmed,
         renewed,
         denied(),
         list,
@@ -274,6 +273,15 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
         here,
         seats
     ]
+}
+
+fn install() -> impl Strategy<Value = Install> {
+    let parts = (generation(), any::<u64>(), holding());
+    parts.prop_map(|(generation, token, holding)| Install {
+        generation,
+        token: Token(token),
+        holding,
+    })
 }
 
 fn denied() -> impl Strategy<Value = CoordinatorMessage> {

@@ -43,10 +43,11 @@ const KNOWN: &str = include_str!("../../shapes/1.1.txt");
 const KNOWN_VERSION: Version = Version { major: 1, minor: 1 };
 
 /// What came with 1.1, in each list of kinds at its end.
-const NEW: [NewKind; 13] = [
+const NEW: [NewKind; 14] = [
     ("CoordinatorMessage", "CoordinatorMessage", "Closely"),
     ("CoordinatorMessage", "CoordinatorMessage", "Coordinators"),
     ("CoordinatorMessage", "CoordinatorMessage", "DeniedMore"),
+    ("CoordinatorMessage", "CoordinatorMessage", "Unconfirmed"),
     ("Order", "Order", "Coordinators"),
     ("Order", "Order", "DeniedMore"),
     ("Request", "Request", "lanes"),

@@ -84,7 +84,7 @@ impl Cluster {
     }
 
     fn instruct(&mut self, id: u64, node: NodeId, instruction: Instruction) {
-        if let Instruction::Install(install) = &instruction {
+        if let Some(install) = instruction.install() {
             self.agreed.instructs(node, install);
         }
         if let Some(&to) = self.running(id).seats.get(&node) {

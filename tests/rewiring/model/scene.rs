@@ -335,7 +335,7 @@ impl Scene {
     fn tell(&mut self, order: Order) {
         let guest = order.guest();
         match order {
-            Order::Install(node, install) => self.cluster.node(node).handle_install(install),
+            Order::Instruct(node, it) => self.cluster.node(node).handle_instruction(it),
             Order::Switch(optical, it) => self.cluster.driver(optical).handle_switchover(it),
         }
         self.work(guest);
@@ -369,9 +369,9 @@ impl Scene {
             match output {
                 Output::Send {
                     node,
-                    instruction: Instruction::Install(install),
+                    instruction: it @ (Instruction::Install(_) | Instruction::Unconfirmed(_)),
                     ..
-                } => self.mail.push(Letter::Told(Order::Install(node, install))),
+                } => self.mail.push(Letter::Told(Order::Instruct(node, it))),
                 Output::Switch {
                     optical,
                     switchover,

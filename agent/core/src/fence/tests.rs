@@ -115,6 +115,146 @@ fn an_instruction_is_noted_carried_out_read_back_noted_and_acknowledged() {
     assert_eq!(fence.in_force().generation, Generation(1));
 }
 
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+fn unconfirmed(generation: u64, token: u64, rules: &[PinRule]) -> Unconfirmed {
+    Unconfirmed {
+        install: install(generation, token, rules),
+        confirm_timeout_ms: TIMEOUT.as_millis() as u32,
+    }
+}
+
+impl Switch {
+    fn told_unconfirmed(&mut self, fence: &mut Fence, unconfirmed: Unconfirmed) -> Ack {
+        fence.handle_unconfirmed(unconfirmed);
+        self.carry_out(fence, usize::MAX);
+        self.acks.pop().expect("each instruction is answered")
+    }
+
+    /// Looks at the time twice a second, from then on.
+    fn waits(&mut self, fence: &mut Fence, from: Moment, span: Duration) -> Moment {
+        let look = Duration::from_millis(500);
+        let looks = (span.as_millis() / look.as_millis()) as u32;
+        for count in 0..=looks {
+            fence.handle_time(from + look * count);
+            self.carry_out(fence, usize::MAX);
+        }
+        from + span
+    }
+}
+
+const BEGIN: Moment = Moment::from_micros(1_000_000);
+const ALMOST: Duration = Duration::from_millis(14_500);
+const A_SECOND: Duration = Duration::from_secs(1);
+
+/// One that holds generation 1, and generation 2 unconfirmed.
+fn unsure_switch() -> (Switch, Fence) {
+    let (mut switch, mut fence) = new_switch();
+    switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    let ack = switch.told_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
+    assert_eq!(ack.outcome, Ok(pins(&[rule(2, 0)])));
+    (switch, fence)
+}
+
+#[test]
+fn unconfirmed_install_is_taken_back_in_time() {
+    let (mut switch, mut fence) = unsure_switch();
+    let now = switch.waits(&mut fence, BEGIN, ALMOST);
+    assert_eq!(switch.kernel, [rule(2, 0)]);
+    assert!(fence.is_unconfirmed());
+    switch.waits(&mut fence, now, A_SECOND);
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+    assert_eq!(fence.in_force().generation, Generation(1));
+    assert!(!fence.is_unconfirmed() && switch.acks.is_empty());
+    // Older instructions are refused all the same, and the same one is carried out once more.
+    let older = switch
+        .told(&mut fence, install(1, 1, &[rule(1, 0)]))
+        .outcome;
+    assert!(matches!(older, Err(Refusal::Older { .. })), "{older:?}");
+    switch.told_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
+    assert_eq!(switch.kernel, [rule(2, 0)]);
+}
+
+#[test]
+fn confirmed_install_stays() {
+    let (mut switch, mut fence) = unsure_switch();
+    let now = switch.waits(&mut fence, BEGIN, ALMOST);
+    let ack = switch.told(&mut fence, install(2, 3, &[rule(2, 0)]));
+    assert_eq!(
+        (ack.token, ack.outcome),
+        (Token(3), Ok(pins(&[rule(2, 0)])))
+    );
+    switch.waits(&mut fence, now, 10 * TIMEOUT);
+    assert_eq!(switch.kernel, [rule(2, 0)]);
+    // What came before it may come late, and changes nothing.
+    let late = switch.told_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
+    assert!(
+        matches!(late.outcome, Err(Refusal::Older { .. })),
+        "{late:?}"
+    );
+    assert!(!fence.is_unconfirmed());
+}
+
+#[test]
+fn restarted_agent_takes_unconfirmed_install_back_too() {
+    let (mut switch, _) = unsure_switch();
+    let mut fence = switch.restart();
+    let now = switch.waits(&mut fence, BEGIN, ALMOST);
+    assert_eq!(switch.kernel, [rule(2, 0)]);
+    switch.waits(&mut fence, now, A_SECOND);
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+    assert_eq!(switch.restart().in_force().generation, Generation(1));
+}
+
+#[test]
+fn stopped_agent_has_not_waited_meanwhile() {
+    let (mut switch, mut fence) = unsure_switch();
+    let now = switch.waits(&mut fence, BEGIN, A_SECOND);
+    let resumed = now + 10 * TIMEOUT;
+    fence.handle_time(resumed);
+    switch.carry_out(&mut fence, usize::MAX);
+    assert_eq!(switch.kernel, [rule(2, 0)]);
+}
+
+#[test]
+fn told_again_falls_back_to_what_was_confirmed_last() {
+    let (mut switch, mut fence) = unsure_switch();
+    let now = switch.waits(&mut fence, BEGIN, ALMOST);
+    switch.told_unconfirmed(&mut fence, unconfirmed(3, 3, &[rule(2, 0), rule(3, 0)]));
+    let now = switch.waits(&mut fence, now, ALMOST);
+    assert_eq!(switch.kernel, [rule(2, 0), rule(3, 0)]);
+    switch.waits(&mut fence, now, A_SECOND);
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+}
+
+#[test]
+fn full_disk_delays_the_way_back() {
+    let (mut switch, mut fence) = unsure_switch();
+    switch.disk_full = true;
+    let now = switch.waits(&mut fence, BEGIN, 2 * TIMEOUT);
+    assert_eq!(switch.kernel, [rule(2, 0)]);
+    switch.disk_full = false;
+    switch.waits(&mut fence, now, A_SECOND);
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+}
+
+#[test]
+fn refused_install_leaves_the_timeout_running() {
+    let (mut switch, mut fence) = unsure_switch();
+    let now = switch.waits(&mut fence, BEGIN, ALMOST);
+    switch.refused = Some(rule(9, 0));
+    let refused = switch
+        .told(&mut fence, install(3, 3, &[rule(9, 0)]))
+        .outcome;
+    assert!(
+        matches!(refused, Err(Refusal::Kernel { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(switch.kernel, [rule(2, 0)]);
+    switch.waits(&mut fence, now, A_SECOND);
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+}
+
 #[test]
 fn an_older_generation_or_token_is_refused() {
     let (mut switch, mut fence) = new_switch();

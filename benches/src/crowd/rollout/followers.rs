@@ -12,7 +12,7 @@ use reweave_agent::state::Store;
 use reweave_agent_core::fence::{Effect, Fence};
 use reweave_common::holding::Holding;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Install, Instruction};
+use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
 use reweave_common::sample::{Reading, Sample};
@@ -163,8 +163,10 @@ impl<W: World> Follower<W> {
                 () = look.notified() => uplink.send_measured(self.sample()),
                 event = uplink.next() => match event {
                     Some(Event::Connected) => ticks.reset_immediately(),
-                    Some(Event::Told(Instruction::Install(install))) => {
-                        for ack in self.follow(install).await {
+                    Some(Event::Told(
+                        told @ (Instruction::Install(_) | Instruction::Unconfirmed(_)),
+                    )) => {
+                        for ack in self.follow(told).await {
                             uplink.answer(AgentMessage::Ack(ack));
                         }
                     }
@@ -193,9 +195,9 @@ impl<W: World> Follower<W> {
     }
 
     /// Step by step, as the agent does it.
-    async fn follow(&mut self, install: Install) -> Vec<Ack> {
+    async fn follow(&mut self, instruction: Instruction) -> Vec<Ack> {
         let mut acks = vec![];
-        self.fence.handle_install(install);
+        self.fence.handle_instruction(instruction);
         while let Some(effect) = self.fence.poll_effect() {
             match effect {
                 Effect::Note(record) => {

@@ -22,7 +22,7 @@ use super::around::Around;
 use super::begin::{Hindrance, all_connected};
 use super::light::Light;
 use super::quiet::{Port, Proof, Quietness};
-use super::{Driver, Turn, failure, measure};
+use super::{Driver, Turn, confirm, failure, measure};
 use crate::command::{Aim, Change, Departure, Move, StepIntent};
 use crate::course::{From, NoCourse, Pace, course};
 use crate::model::{Known, Picture};
@@ -243,7 +243,9 @@ impl Driver {
             (Stage::Due | Stage::Proven, _) if rollout.is_stopped() => {}
             (Stage::Due, Some(Leg::Round(round))) => self.begin_round(turn, plan, journey, round),
             (Stage::Due, Some(Leg::Switch(moved))) => self.prove(turn, plan, journey, moved),
-            (Stage::Telling(step), _) => self.tell(turn, plan, journey, step),
+            (Stage::Unconfirmed(step) | Stage::Telling(step), _) => {
+                self.tell(turn, plan, journey, step);
+            }
             (Stage::Proven, Some(Leg::Switch(moved))) => self.set_out(turn, plan, journey, moved),
             (Stage::Switching(moving), _) => self.switch(turn, plan, journey, moving),
             (Stage::Switched, Some(Leg::Switch(moved))) => {
@@ -282,16 +284,20 @@ impl Driver {
         }
         let is_again = has_failed && self.waited(turn) >= self.pause(turn, journey);
         let due = self.due_installs(turn, step);
+        let is_to_be_confirmed = journey.is_unconfirmed() && step.all_done();
         // What was sound when it was told first need not be so now.
-        if !is_again && due.is_empty() {
+        if !is_again && due.is_empty() && !is_to_be_confirmed {
             return;
         }
         if let Err(reasons) = judge_now(turn, plan, journey) {
             let is_late = self.waited(turn) >= turn.known.policy.begin_within;
-            if is_late && journey.leads_back() {
+            if is_late && (journey.leads_back() || is_to_be_confirmed) {
                 give_up(turn, plan, journey, reasons);
             }
             return;
+        }
+        if is_to_be_confirmed {
+            return confirm(turn, plan);
         }
         if is_again {
             let told = step.targets.iter();
@@ -299,7 +305,7 @@ impl Driver {
             self.in_vain += 1;
             return tell_round(turn, plan, targets.collect());
         }
-        self.install_all(turn, due);
+        self.install_all(turn, due, journey.is_unconfirmed());
     }
 
     /// On the way back it is tried some times before a person hears that it does not come about.

@@ -168,7 +168,7 @@ impl Driver {
             }
             Phase::Approved if rollout.is_stopped() => {}
             Phase::Approved => begin::begin(turn, &rollout.plan, self.waited(turn)),
-            Phase::Applying(step) => self.install(turn, rollout, step),
+            Phase::Unconfirmed(step) | Phase::Applying(step) => self.install(turn, rollout, step),
             Phase::Verifying(step) => self.verify(turn, rollout, step),
             Phase::RollingBack(undo) | Phase::Held(undo) => self.take_back(turn, rollout, undo),
             Phase::Travelling(journey) if journey::is_given_up(turn, rollout, journey) => {}
@@ -234,11 +234,20 @@ impl Driver {
             reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
         }
         if reasons.is_empty() || rollout.is_stopped() {
-            self.send_due(turn, step);
+            self.go_on(turn, rollout, step);
         } else {
             let switches = step.targets.keys().copied();
             begin_undo(turn, plan.generation, switches, reasons);
         }
+    }
+
+    fn go_on(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, step: &Step) {
+        let is_unconfirmed = rollout.phase.is_unconfirmed();
+        if is_unconfirmed && step.all_done() {
+            return confirm(turn, &rollout.plan);
+        }
+        let due = self.due_installs(turn, step);
+        self.install_all(turn, due, is_unconfirmed);
     }
 
     fn handle_unclear(&mut self, why: Option<NotSwitched>) {
@@ -361,7 +370,7 @@ impl Driver {
 
     fn send_due(&mut self, turn: &mut Turn<'_>, step: &Step) {
         let due = self.due_installs(turn, step);
-        self.install_all(turn, due);
+        self.install_all(turn, due, false);
     }
 
     /// For every connected switch that has not answered, and was not told just now. Before it has reported, nobody can
@@ -382,10 +391,19 @@ impl Driver {
             .collect()
     }
 
-    fn install_all(&mut self, turn: &mut Turn<'_>, due: Vec<(NodeId, Install)>) {
+    fn install_all(
+        &mut self,
+        turn: &mut Turn<'_>,
+        due: Vec<(NodeId, Install)>,
+        is_unconfirmed: bool,
+    ) {
+        let timeout = turn.known.policy.confirm_timeout();
         for (node, install) in due {
             self.sent.insert(node, turn.known.now);
-            turn.out.install(node, install);
+            match is_unconfirmed {
+                true => turn.out.install_unconfirmed(node, install, timeout),
+                false => turn.out.install(node, install),
+            }
         }
     }
 }
@@ -428,6 +446,12 @@ fn keep_unjudged(turn: &mut Turn<'_>, plan: &Plan) {
             flows: Vec::new(),
             iterations: Vec::new(),
         },
+    });
+}
+
+fn confirm(turn: &mut Turn<'_>, plan: &Plan) {
+    turn.decide(Change::ConfirmIntent {
+        plan: plan.generation,
     });
 }
 

@@ -1,10 +1,11 @@
 //! A running network on its course, leg by leg: rounds of tables, and circuits that move between.
 //!
 //! ```text
-//! Due -> Telling ----------------------------> the next leg is due
+//! Due -> Unconfirmed -> Telling -------------> the next leg is due
 //!  |                                             ^
 //!  +--> Proven -> Switching -> Switched ---------+
 //! ```
+//! On the way back nodes are told for good at once.
 //! Whatever happens, the way back is a course of its own, from where things are.
 
 use std::collections::BTreeMap;
@@ -55,6 +56,9 @@ pub enum Stage {
     Switching(Moving),
     /// The circuits are there; light has to come.
     Switched,
+    // What came with 1.1 follows.
+    /// Nodes do it, and go back by themselves unless they are told that it stays.
+    Unconfirmed(Step),
 }
 
 /// What the drivers of optical switches were told, and what they answered.
@@ -177,16 +181,21 @@ impl Journey {
 
     pub(crate) fn step(&self) -> Option<&Step> {
         match &self.stage {
-            Stage::Telling(step) => Some(step),
+            Stage::Telling(step) | Stage::Unconfirmed(step) => Some(step),
             _ => None,
         }
     }
 
-    /// Nodes that were told and have not answered with it may hold their part of the round, or not.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        matches!(self.stage, Stage::Unconfirmed(_))
+    }
+
+    /// Nodes that were told and have not answered that they hold their part of the round for good may hold it, or not.
     pub(crate) fn unsure_now(&self) -> Round {
         let mut unsure = self.unsure.clone();
-        if let (Stage::Telling(step), Some(Leg::Round(round))) = (&self.stage, self.leg()) {
-            let may_hold = round.iter().filter(|(node, _)| !step.is_done(**node));
+        if let (Some(step), Some(Leg::Round(round))) = (self.step(), self.leg()) {
+            let is_sure = |node| step.is_done(node) && !self.is_unconfirmed();
+            let may_hold = round.iter().filter(|(node, _)| !is_sure(**node));
             unsure.extend(may_hold.map(|(&node, table)| (node, table.clone())));
         }
         unsure
@@ -194,25 +203,41 @@ impl Journey {
 
     fn note_unsure(&mut self) {
         self.unsure = self.unsure_now();
-        if let Stage::Telling(step) = &self.stage {
-            self.installs.extend(step.installs());
+        if let Some(step) = self.step() {
+            let installs: Vec<_> = step.installs().collect();
+            self.installs.extend(installs);
         }
     }
 
     /// Whether a round was due, or is told once more.
-    pub(super) fn tell(&mut self, step: Step) -> bool {
-        let is_due = matches!(self.stage, Stage::Due | Stage::Telling(_));
+    pub(super) fn tell(&mut self, step: Step, is_confirmed_later: bool) -> bool {
+        let is_due = self.stage == Stage::Due || self.step().is_some();
         let is_round = matches!(self.leg(), Some(Leg::Round(_)));
         if is_due && is_round {
-            self.stage = Stage::Telling(step);
+            self.stage = match is_confirmed_later && !self.leads_back() {
+                true => Stage::Unconfirmed(step),
+                false => Stage::Telling(step),
+            };
             self.settle_round();
         }
         is_due && is_round
     }
 
+    /// Once all nodes of the round hold it.
+    pub(super) fn confirm(&mut self, token: Token) {
+        if let Stage::Unconfirmed(step) = &self.stage
+            && step.all_done()
+        {
+            self.stage = Stage::Telling(step.clone().again(token));
+            self.settle_round();
+        }
+    }
+
     pub(super) fn acknowledge(&mut self, node: NodeId, ack: &Ack) -> bool {
-        let Stage::Telling(step) = &mut self.stage else {
-            return false;
+        let step = match &mut self.stage {
+            Stage::Telling(step) => step,
+            Stage::Unconfirmed(step) => return step.acknowledge(node, ack),
+            _ => return false,
         };
         let heard = step.acknowledge(node, ack);
         let is_done = step.is_done(node);

@@ -48,6 +48,9 @@ const MAX_NUMBER: u64 = (1 << 53) - 1;
 /// lie, and is not followed: one lie would use up all numbers.
 const MAX_AHEAD: u64 = 1 << 20;
 
+/// Since this minor version steps are confirmed.
+const CONFIRMS_SINCE: u16 = 1;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     applied: u64,
@@ -207,6 +210,7 @@ impl State {
                 anyway,
             } => self.approve(generation, Signed { at, by }, anyway),
             Change::StepIntent(intent) => self.intend(token, intent),
+            Change::ConfirmIntent { plan } => self.confirm(plan, token),
             Change::Acked { node, ack } => self.acknowledge(node, &ack),
             Change::Verified {
                 generation,
@@ -369,6 +373,7 @@ impl State {
             targets,
         } = intent;
         let is_newer = generation > self.newest;
+        let is_confirmed_later = self.cluster_version >= CONFIRMS_SINCE;
         let Some(rollout) = self.rollout_mut(plan) else {
             return;
         };
@@ -380,15 +385,21 @@ impl State {
         }
         let step = Step::new(generation, token, targets);
         let accepted = match aim {
-            Aim::Install { before } => rollout.begin(step, before),
-            Aim::Undo { reasons } => is_newer && rollout.undo(step, reasons),
+            Aim::Install { before } => rollout.begin(step, before, is_confirmed_later),
+            Aim::Undo { reasons } => is_newer && rollout.undo(step, reasons, is_confirmed_later),
             Aim::Round => {
                 let journey = rollout.phase.journey_mut();
-                is_newer && journey.is_some_and(|journey| journey.tell(step))
+                is_newer && journey.is_some_and(|it| it.tell(step, is_confirmed_later))
             }
         };
         if accepted {
             self.newest = self.newest.max(generation);
+        }
+    }
+
+    fn confirm(&mut self, plan: Generation, token: Token) {
+        if let Some(rollout) = self.rollout_mut(plan) {
+            rollout.confirm(token);
         }
     }
 

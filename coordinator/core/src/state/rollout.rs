@@ -1,11 +1,11 @@
 //! A plan on its way, from proposal to end.
 //!
 //! ```text
-//! Proposed -> Approved -> Applying -> Verifying -> committed
-//!     |           |           |           |
-//!     +-----------+           +-----------+-> RollingBack -> rolled back
-//!     refused or withdrawn                        |              |
-//!                                                 +--> Held -----+
+//! Proposed -> Approved -> Unconfirmed -> Applying -> Verifying -> committed
+//!     |           |            |             |           |
+//!     +-----------+            +-------------+-----------+-> RollingBack -> rolled back
+//!     refused or withdrawn                                       |              |
+//!                                                                +--> Held -----+
 //! ```
 //! A plan that changes tables or circuits is Travelling in place of Applying and all that follows.
 
@@ -15,7 +15,7 @@ use std::mem;
 use reweave_common::claims::Claims;
 use reweave_common::course::Tables;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Install};
+use reweave_common::instruction::{Ack, Install, Token};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,9 @@ pub enum Phase {
     Held(Undo),
     /// Tables and circuits on their course, there or back.
     Travelling(Box<Journey>),
+    // What came with 1.1 follows.
+    /// Switches do it, and go back by themselves unless they are told that it stays.
+    Unconfirmed(Step),
 }
 
 /// The way back.
@@ -129,19 +132,43 @@ impl Rollout {
     }
 
     /// Whether the step was due and is the plan's.
-    pub(super) fn begin(&mut self, step: Step, before: Vec<Before>) -> bool {
+    pub(super) fn begin(
+        &mut self,
+        step: Step,
+        before: Vec<Before>,
+        is_confirmed_later: bool,
+    ) -> bool {
         let due = self.phase == Phase::Approved && step.generation == self.plan.generation;
         if due {
             self.before = before;
-            self.phase = Phase::applying(step);
+            self.phase = match is_confirmed_later && !step.targets.is_empty() {
+                true => Phase::Unconfirmed(step),
+                false => Phase::applying(step),
+            };
         }
         due
     }
 
-    /// Whether there was anything to undo.
-    pub(super) fn undo(&mut self, next: Step, reasons: Vec<Reason>) -> bool {
+    /// What all nodes of the step under way hold is to stay.
+    pub(super) fn confirm(&mut self, token: Token) {
+        match &mut self.phase {
+            Phase::Unconfirmed(step) if step.all_done() => {
+                self.phase = Phase::applying(step.clone().again(token));
+            }
+            Phase::Travelling(journey) => journey.confirm(token),
+            _ => {}
+        }
+    }
+
+    /// Whether there was anything to undo. A step that only confirms what switches hold already proves nothing by
+    /// a refusal.
+    pub(super) fn undo(&mut self, next: Step, reasons: Vec<Reason>, confirms: bool) -> bool {
         match mem::replace(&mut self.phase, Phase::Proposed) {
-            Phase::Applying(step) | Phase::Verifying(step) => {
+            Phase::Applying(step) if confirms => {
+                let undo = Undo::of_done(&step, reasons);
+                self.phase = Phase::RollingBack(undo.again(next));
+            }
+            Phase::Unconfirmed(step) | Phase::Applying(step) | Phase::Verifying(step) => {
                 self.phase = Phase::RollingBack(Undo::of(&step, reasons).again(next));
             }
             Phase::RollingBack(undo) => self.phase = Phase::RollingBack(undo.again(next)),
@@ -254,7 +281,7 @@ impl Phase {
     pub fn step(&self) -> Option<&Step> {
         match self {
             Self::Proposed | Self::Approved => None,
-            Self::Applying(step) | Self::Verifying(step) => Some(step),
+            Self::Unconfirmed(step) | Self::Applying(step) | Self::Verifying(step) => Some(step),
             Self::RollingBack(undo) | Self::Held(undo) => undo.step.as_ref(),
             Self::Travelling(journey) => journey.step(),
         }
@@ -262,16 +289,30 @@ impl Phase {
 
     /// Whether a node may hold what it was told last by this, or not.
     pub(crate) fn is_unsure_of(&self, node: NodeId) -> bool {
+        let may_go_back = match self {
+            Self::Unconfirmed(step) => step.targets.contains_key(&node),
+            _ => false,
+        };
         let is_awaited = |step: &Step| step.unanswered().any(|it| it == node);
         let journey = self.journey();
-        self.step().is_some_and(is_awaited)
+        may_go_back
+            || self.step().is_some_and(is_awaited)
             || journey.is_some_and(|it| it.unsure_now().contains_key(&node))
+    }
+
+    /// Whether nodes go back by themselves from what they are told now.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        match self {
+            Self::Unconfirmed(_) => true,
+            Self::Travelling(journey) => journey.is_unconfirmed(),
+            _ => false,
+        }
     }
 
     fn step_mut(&mut self) -> Option<&mut Step> {
         match self {
             Self::Proposed | Self::Approved | Self::Travelling(_) => None,
-            Self::Applying(step) | Self::Verifying(step) => Some(step),
+            Self::Unconfirmed(step) | Self::Applying(step) | Self::Verifying(step) => Some(step),
             Self::RollingBack(undo) | Self::Held(undo) => undo.step.as_mut(),
         }
     }
@@ -280,16 +321,18 @@ impl Phase {
 impl Undo {
     /// Switches that could not do the plan's step hold the parent's rules still.
     fn of(plan: &Step, reasons: Vec<Reason>) -> Self {
-        let switches: BTreeSet<_> = plan.targets.keys().copied().collect();
-        let clean = switches
-            .iter()
-            .copied()
-            .filter(|&node| plan.is_unchanged(node))
-            .collect();
+        let mut undo = Self::of_done(plan, reasons);
+        let switches = undo.switches.iter().copied();
+        undo.clean = switches.filter(|&node| plan.is_unchanged(node)).collect();
+        undo
+    }
+
+    /// All switches have done the plan's step before.
+    fn of_done(plan: &Step, reasons: Vec<Reason>) -> Self {
         Self {
             reasons,
-            switches,
-            clean,
+            switches: plan.targets.keys().copied().collect(),
+            clean: BTreeSet::new(),
             step: None,
         }
     }

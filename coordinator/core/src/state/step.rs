@@ -48,6 +48,15 @@ impl Step {
         }
     }
 
+    /// The same once more, under another token: nobody has answered to that yet.
+    pub(super) fn again(mut self, token: Token) -> Self {
+        self.token = token;
+        for target in self.targets.values_mut() {
+            target.answer = None;
+        }
+        self
+    }
+
     pub(crate) fn install(&self, node: NodeId) -> Option<Install> {
         let target = self.targets.get(&node)?;
         let (generation, token) = (self.generation, self.token);
@@ -104,7 +113,7 @@ impl Step {
         answered.filter(|(_, answer)| **answer != Answer::Done)
     }
 
-    pub(super) fn all_done(&self) -> bool {
+    pub(crate) fn all_done(&self) -> bool {
         self.targets.keys().all(|&node| self.is_done(node))
     }
 

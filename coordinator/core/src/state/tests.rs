@@ -129,11 +129,18 @@ fn change() -> impl Strategy<Value = Change> {
             .prop_map(|(generation, verdict)| Change::Verified { generation, verdict }),
         1 => generation().prop_map(|generation| Change::Held { generation, reasons: vec![] }),
         1 => generation().prop_map(|generation| Change::RolledBack { generation }),
+        3 => generation().prop_map(|plan| Change::ConfirmIntent { plan }),
+        1 => (0..2_u16).prop_map(|minor| Change::ClusterVersion { minor }),
     ]
 }
 
 fn applied(changes: &[Change]) -> State {
-    let mut state = State::default();
+    applied_by(0, changes)
+}
+
+/// In a cluster of this version.
+fn applied_by(cluster_version: u16, changes: &[Change]) -> State {
+    let mut state = State::founded(cluster_version);
     for change in changes {
         state.apply(Command {
             at: Moment::default(),
@@ -288,6 +295,69 @@ fn a_plan_is_verified_when_every_switch_has_done_its_step_and_not_before() {
         applied(&all).rollouts().next().unwrap().phase,
         Phase::Verifying(_)
     ));
+}
+
+fn only_phase(log: &[Change]) -> Phase {
+    let state = applied_by(1, log);
+    state.rollouts().next().expect("a plan").phase.clone()
+}
+
+const CONFIRM: Change = Change::ConfirmIntent {
+    plan: Generation(1),
+};
+
+#[test]
+fn step_is_confirmed_by_all_before_a_plan_is_verified() {
+    let mut log = vec![
+        propose(0, 1),
+        approve(1),
+        step(1, INSTALL, &[0, 1]),
+        done(0, 1, 2),
+        CONFIRM,
+    ];
+    assert!(matches!(only_phase(&log), Phase::Unconfirmed(_)));
+    log.extend([done(1, 1, 2), CONFIRM]);
+    // Late answers to the first instruction are none to the second.
+    log.push(done(0, 1, 2));
+    let Phase::Applying(step) = only_phase(&log) else {
+        panic!("{:?}", only_phase(&log))
+    };
+    assert_eq!((step.token, step.unanswered().count()), (Token(6), 2));
+    log.extend([done(0, 1, 6), done(1, 1, 6)]);
+    assert!(matches!(only_phase(&log), Phase::Verifying(_)));
+}
+
+#[test]
+fn unconfirmed_nodes_may_hold_either() {
+    let log = [
+        propose(0, 1),
+        approve(1),
+        step(1, INSTALL, &[0]),
+        done(0, 1, 2),
+        CONFIRM,
+        done(0, 1, 4),
+    ];
+    let is_unsure =
+        |entries: usize| only_phase(&log[..entries]).is_unsure_of(NodeId::from_index(0));
+    assert_eq!([3, 4, 5, 6].map(is_unsure), [true, true, true, false]);
+}
+
+/// It held the plan's rules when it refused, and so it may still.
+#[test]
+fn refusal_to_confirm_is_no_proof_of_the_parents_rules() {
+    let refused = |generation, token| acked(0, generation, token, Err(kernel()));
+    let log = [
+        propose(0, 1),
+        approve(1),
+        step(1, INSTALL, &[0]),
+        done(0, 1, 2),
+        CONFIRM,
+        refused(1, 4),
+        step(2, UNDO, &[0]),
+        refused(2, 6),
+    ];
+    let phase = only_phase(&log);
+    assert!(phase.undo().is_some_and(|undo| !undo.is_confirmed()));
 }
 
 #[test]

@@ -229,10 +229,10 @@ impl Cluster {
                 Instruction::Watch(watch) => self.network.watch(node, watch),
                 Instruction::Probe(list) => self.network.probe(node, list),
                 Instruction::Closely(_) => {}
-                Instruction::Install(install) => {
+                Instruction::Install(_) | Instruction::Unconfirmed(_) => {
                     let switch = self.network.switches.get_mut(&node).unwrap();
-                    self.to_core
-                        .extend(switch.follow(install).map(|ack| (node, ack)));
+                    let ack = switch.follow(&instruction);
+                    self.to_core.extend(ack.map(|ack| (node, ack)));
                 }
             }
         }
@@ -333,10 +333,7 @@ impl Cluster {
     /// Whom each was sent to.
     fn installs(&self) -> impl Iterator<Item = NodeId> {
         self.effects.iter().filter_map(|effect| match effect {
-            Effect::Send {
-                node,
-                instruction: Instruction::Install(_),
-            } => Some(*node),
+            Effect::Send { node, instruction } => instruction.install().map(|_| *node),
             _ => None,
         })
     }

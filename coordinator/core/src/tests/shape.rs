@@ -26,7 +26,12 @@ const KNOWN: &str = include_str!("../../shapes/1.1.txt");
 const KNOWN_MINOR: u16 = 1;
 
 /// What came with 1.1, in each list of kinds at its end.
-const NEW: [NewKind; 1] = [("Command", "Change", "steered")];
+const NEW: [NewKind; 4] = [
+    ("Command", "Change", "confirm_intent"),
+    ("Command", "Change", "steered"),
+    ("State", "Phase", "Unconfirmed"),
+    ("State", "Stage", "Unconfirmed"),
+];
 
 fn written() -> Formats {
     let common: [fn(&mut Tracer); 23] = [

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reweave_common::holding::{Holding, RouteRule};
-use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::instruction::{Ack, Install, Instruction, Refusal, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{PinRule, Reading};
 
@@ -25,7 +25,7 @@ pub(crate) enum Mood {
     Obeys,
     /// Does nothing, and says so.
     Refuses,
-    /// Refuses from its next instruction but one.
+    /// Refuses as soon as it has done something for good.
     RefusesLater,
     /// Does it and does not say so.
     Mute,
@@ -38,7 +38,9 @@ pub(crate) enum Mood {
 }
 
 impl Switch {
-    pub(crate) fn follow(&mut self, install: Install) -> Option<Ack> {
+    pub(crate) fn follow(&mut self, instruction: &Instruction) -> Option<Ack> {
+        let install = instruction.install()?.clone();
+        let is_for_good = matches!(instruction, Instruction::Install(_));
         if self.mood == Mood::Deaf {
             return None;
         }
@@ -49,7 +51,7 @@ impl Switch {
             None => Ack {
                 generation,
                 token,
-                outcome: self.act(install),
+                outcome: self.act(install, is_for_good),
             },
         };
         self.answers.insert(token, ack.clone());
@@ -63,7 +65,7 @@ impl Switch {
         }
     }
 
-    fn act(&mut self, install: Install) -> Result<Holding, Refusal> {
+    fn act(&mut self, install: Install, is_for_good: bool) -> Result<Holding, Refusal> {
         let (held, token) = (self.generation, self.token);
         if install.token < token || install.generation < held {
             return Err(Refusal::Older { held, token });
@@ -78,7 +80,7 @@ impl Switch {
                     error: "no space".to_owned(),
                 });
             }
-            Mood::RefusesLater => self.mood = Mood::Refuses,
+            Mood::RefusesLater if is_for_good => self.mood = Mood::Refuses,
             _ => {}
         }
         self.generation = install.generation;

@@ -1,0 +1,89 @@
+//! No coordinator is left for ten minutes, whatever a plan has just told: nodes take back what nobody confirms, no packet
+//! is lost, and the plan is over soon after somebody leads again.
+
+use std::time::Duration;
+
+use reweave_common::holding::Holding;
+use reweave_core::Change;
+use reweave_tests::world::coordinator::Death;
+
+use crate::deaths::{RESUMED_WITHIN, begun, good};
+use crate::node::Node;
+use crate::seeds::is_over;
+use crate::world::World;
+
+const ABSENCE: Duration = Duration::from_mins(10);
+/// Sessions are given up, and the longest timeout of what is unconfirmed passes.
+const SETTLED_WITHIN: Duration = Duration::from_mins(1);
+
+#[test]
+fn unconfirmed_rounds_are_taken_back_without_a_coordinator() {
+    let mut went_back = 0;
+    for (seed, undisturbed) in good(2) {
+        let log = undisturbed.cluster.coordinator.log();
+        let tells = |change: &Change| {
+            matches!(
+                change,
+                Change::StepIntent(_) | Change::Acked { .. } | Change::ConfirmIntent { .. }
+            )
+        };
+        let entries = (0..log.len()).filter(|&at| log[at].change.parts().iter().any(tells));
+        for entry in entries {
+            went_back += deserted(seed, entry);
+        }
+    }
+    assert!(went_back > 10, "only {went_back} were taken back");
+}
+
+/// How many nodes went back.
+fn deserted(seed: u64, entry: usize) -> usize {
+    let die = |world: &mut World| {
+        world.absence = Some(ABSENCE);
+        let is_durable = true;
+        world
+            .cluster
+            .coordinator
+            .will_die(Death { entry, is_durable });
+    };
+    let mut world = begun(seed, die).expect("it was good");
+    let is_alone = |world: &World| world.cluster.coordinator.died == 1;
+    assert!(
+        world.run_until(RESUMED_WITHIN, is_alone),
+        "seed {seed}, {entry}"
+    );
+    world.run_for(SETTLED_WITHIN);
+    are_known(&world, (seed, entry));
+    let held = holdings(&world);
+    world.run_for(ABSENCE - SETTLED_WITHIN - Duration::from_secs(1));
+    assert_eq!(holdings(&world), held, "seed {seed}, {entry}");
+    let went_back = world.cluster.nodes.values().map(|it| it.went_back).sum();
+    let is_led = |world: &World| world.cluster.coordinator.is_running();
+    assert!(
+        world.run_until(RESUMED_WITHIN, is_led),
+        "seed {seed}, {entry}"
+    );
+    if !world.run_until(RESUMED_WITHIN, |world| !world.is_busy()) {
+        world.fail("not over in time");
+    }
+    world.rest();
+    let outcome = world.outcome();
+    assert!(
+        is_over(outcome.as_ref()),
+        "seed {seed}, {entry}: {outcome:?}"
+    );
+    went_back
+}
+
+fn holdings(world: &World) -> Vec<Holding> {
+    let nodes = world.cluster.nodes.values();
+    nodes.map(Node::holding).collect()
+}
+
+/// Every node holds what was confirmed last, and nothing that was not.
+fn are_known(world: &World, at: (u64, usize)) {
+    for (id, node) in &world.cluster.nodes {
+        assert!(node.disk.fallback.is_none(), "{at:?}: {id:?}");
+        let in_force = &node.disk.in_force.holding;
+        assert!(node.holding().is_same_as(in_force), "{at:?}: {id:?}");
+    }
+}
