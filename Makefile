@@ -178,7 +178,7 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
 	@deploy/setup.sh build lab peers soak rdma
-	source deploy/stage.sh 21
+	source deploy/stage.sh 22
 	export PROPTEST_RNG_SEED=$$(od --address-radix=n --read-bytes=4 --format=u4 /dev/urandom | tr -d ' ')
 	echo "PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED tries these cases again"
 	PROPTEST_CASES=2560 stage properties cargo test --locked --release --workspace --lib
@@ -201,6 +201,7 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	stage programs $(PROGRAMS)
 	REWEAVE_REROUTES=50 stage rdma require_tests cargo test --locked --workspace $(IN_LAB) --test rdma -- outlives
 	REWEAVE_ALONE_S=600 stage alone require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- without_a_coordinator
+	REWEAVE_ALONE_S=600 stage unconfirmed require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- a_round_that_is_not_confirmed
 	stage demo require_tests cargo test --locked --workspace $(IN_LAB) --test demo
 	finish
 

@@ -19,7 +19,6 @@ use reweave_common::hardware::Lack;
 use reweave_common::holding::Holding;
 use reweave_common::instruction::{Ack, Install, Unconfirmed, Watch};
 use reweave_common::moment::Moment;
-use reweave_common::plan::Generation;
 use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
 use reweave_common::sample::{HostReading, Reading, Sample};
 
@@ -96,6 +95,13 @@ impl Agent {
         mark: Mark,
     ) -> Result<Self, AgentError> {
         let store = Store::open(state)?;
+        let record = store.load()?;
+        if record.fallback.is_some() {
+            let unconfirmed = record.in_force.generation;
+            tracing::warn!(
+                "generation {unconfirmed} was not confirmed before this start, and is taken back"
+            );
+        }
         let gate = SharedGate::default();
         let (probing, door) = start_probing(mark, gate.clone());
         let mut agent = Self {
@@ -113,8 +119,8 @@ impl Agent {
                 .then(|| RdmaThread::start(gate.clone(), u64::from(mark.0))),
             prober: Prober::open(mark).ok(),
             fence: match role.forwards() {
-                true => Fence::new(store.load()?),
-                false => Fence::of_host(store.load()?),
+                true => Fence::new(record),
+                false => Fence::of_host(record),
             },
             store,
             links: LinkBook::default(),
@@ -132,6 +138,7 @@ impl Agent {
             complaints: Complaints::default(),
         };
         agent.clear_leftovers()?;
+        agent.carry_out();
         tell_lacks(&agent.lacks());
         Ok(agent)
     }
@@ -263,23 +270,16 @@ impl Agent {
         self.fence.is_unconfirmed().then_some(UNCONFIRMED_LOOK)
     }
 
-    /// Takes back what nobody has confirmed in time, and follows what came meanwhile.
-    pub fn revert_unconfirmed(&mut self) -> Vec<Ack> {
+    /// Takes back what nobody has confirmed in time.
+    pub fn revert_unconfirmed(&mut self) {
         let unconfirmed = self.fence.in_force().generation;
-        if !self.fence.handle_time(clock::now()) {
-            return vec![];
-        }
-        let acks = self.carry_out();
-        let back = self.fence.in_force().generation;
-        match back == unconfirmed {
-            true => tracing::error!(
-                "generation {unconfirmed} was not confirmed, and cannot be taken back yet"
-            ),
-            false => tracing::warn!(
+        if self.fence.handle_time(clock::now()) {
+            self.carry_out();
+            let back = self.fence.in_force().generation;
+            tracing::warn!(
                 "generation {unconfirmed} was not confirmed in time: generation {back} is in force again"
-            ),
+            );
         }
-        acks
     }
 
     /// Takes in answers to probes; says whether there are no more for now.
@@ -441,8 +441,7 @@ impl Agent {
     /// hold anything has nothing to say.
     fn read_holding(&mut self, links: &[Link]) -> Option<Reading> {
         let in_force = self.fence.in_force().clone();
-        let is_told = in_force.generation != Generation::default();
-        if !self.role.forwards() && !is_told {
+        if !self.role.forwards() && !self.fence.was_told() {
             return None;
         }
         let kept = self.switch.keep(&mut self.route, &in_force.holding, links);

@@ -68,7 +68,7 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
             }
         }
         agent.probe();
-        answer(&uplink, agent.revert_unconfirmed());
+        agent.revert_unconfirmed();
         if Instant::now() >= news_due
             && let Some(news) = agent.poll_news()
         {

@@ -10,6 +10,7 @@ mod candidates;
 mod cost;
 mod dice;
 mod importers;
+mod judge;
 mod machine;
 mod operators;
 mod peers;
@@ -52,4 +53,5 @@ fn measure_all(words: &[String]) {
     operators::measure_all(words);
     balance::measure_all(words);
     switched::measure_all(words);
+    judge::measure_all(words);
 }

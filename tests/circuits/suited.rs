@@ -19,9 +19,8 @@ pub(crate) fn tests() -> Vec<Trial> {
     )]
 }
 
-/// As the demo shows it.
 const RING: Setting<'static> = Setting {
-    scenario: include_str!("../demo/clusters/ring-jobs.toml"),
+    scenario: include_str!("ring-jobs.toml"),
     fabric: include_str!("../demo/clusters/ring.toml"),
 };
 const JOBS: [&str; 2] = ["even", "odd"];

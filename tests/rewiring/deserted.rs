@@ -1,9 +1,11 @@
 //! No coordinator is left for ten minutes, whatever a plan has just told: nodes take back what nobody confirms, no packet
 //! is lost, and the plan is over soon after somebody leads again.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::holding::Holding;
+use reweave_common::ids::NodeId;
 use reweave_core::Change;
 use reweave_tests::world::coordinator::Death;
 
@@ -79,11 +81,45 @@ fn holdings(world: &World) -> Vec<Holding> {
     nodes.map(Node::holding).collect()
 }
 
-/// Every node holds what was confirmed last, and nothing that was not.
+/// By the log: every node holds what it held before the last round, or, where that is to stay, what it was told.
 fn are_known(world: &World, at: (u64, usize)) {
+    let told = told(world);
     for (id, node) in &world.cluster.nodes {
         assert!(node.disk.fallback.is_none(), "{at:?}: {id:?}");
-        let in_force = &node.disk.in_force.holding;
-        assert!(node.holding().is_same_as(in_force), "{at:?}: {id:?}");
+        let nothing = Told::default();
+        let Told {
+            before,
+            last,
+            stays,
+        } = told.get(id).unwrap_or(&nothing);
+        let held = node.holding();
+        let is_known = held.is_same_as(before) || *stays && held.is_same_as(last);
+        assert!(is_known, "{at:?}: {id:?} holds {held:?}, told {told:?}");
     }
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    before: Holding,
+    last: Holding,
+    stays: bool,
+}
+
+fn told(world: &World) -> BTreeMap<NodeId, Told> {
+    let mut told: BTreeMap<NodeId, Told> = BTreeMap::new();
+    let log = world.cluster.coordinator.log().iter();
+    for change in log.flat_map(|command| command.change.parts()) {
+        match change {
+            Change::StepIntent(intent) => {
+                for (&node, holding) in &intent.targets {
+                    let told = told.entry(node).or_default();
+                    let before = std::mem::replace(&mut told.last, holding.clone());
+                    (told.before, told.stays) = (before, false);
+                }
+            }
+            Change::ConfirmIntent { .. } => told.values_mut().for_each(|it| it.stays = true),
+            _ => {}
+        }
+    }
+    told
 }

@@ -33,6 +33,20 @@ pub struct Record {
     pub fallback: Option<Fallback>,
 }
 
+impl Record {
+    /// As after the timeout.
+    fn without_unconfirmed(self) -> Self {
+        match self.fallback {
+            Some(Fallback { in_force, .. }) => Self {
+                in_force,
+                fallback: None,
+                promised: self.promised,
+            },
+            None => self,
+        }
+    }
+}
+
 /// What comes into force again unless what is in force is confirmed in time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
@@ -75,7 +89,7 @@ pub struct Fence {
     /// A node that forwards nothing pins no flows of others.
     forwards: bool,
     /// For how long nobody has confirmed what is in force, and when that was last looked at.
-    unconfirmed: Duration,
+    unconfirmed_for: Duration,
     looked: Option<Moment>,
 }
 
@@ -99,16 +113,23 @@ enum Stage {
 }
 
 impl Fence {
+    /// What was not confirmed before the start is taken back by it.
     pub fn new(record: Record) -> Self {
+        let mut effects = VecDeque::new();
+        let is_unconfirmed = record.fallback.is_some();
+        let record = record.without_unconfirmed();
+        if is_unconfirmed {
+            effects.push_back(Effect::Note(record.clone()));
+        }
         Self {
             record,
             stage: Stage::Idle,
             waiting: VecDeque::new(),
-            effects: VecDeque::new(),
+            effects,
             answered: None,
             unnoted: None,
             forwards: true,
-            unconfirmed: Duration::ZERO,
+            unconfirmed_for: Duration::ZERO,
             looked: None,
         }
     }
@@ -124,6 +145,11 @@ impl Fence {
     /// What the kernel shall hold.
     pub fn in_force(&self) -> &InForce {
         &self.record.in_force
+    }
+
+    /// Whether anybody has ever told it to hold anything.
+    pub fn was_told(&self) -> bool {
+        self.record.promised.is_some()
     }
 
     pub fn is_unconfirmed(&self) -> bool {
@@ -146,7 +172,7 @@ impl Fence {
         match instruction {
             Instruction::Install(install) => self.handle_install(install),
             Instruction::Unconfirmed(unconfirmed) => self.handle_unconfirmed(unconfirmed),
-            _ => {}
+            Instruction::Watch(_) | Instruction::Probe(_) | Instruction::Closely(_) => {}
         }
     }
 
@@ -170,15 +196,11 @@ impl Fence {
             .looked
             .replace(now)
             .map_or(Duration::ZERO, |last| now.since(last));
-        self.unconfirmed += since.min(MAX_WAIT_PER_LOOK);
+        self.unconfirmed_for += since.min(MAX_WAIT_PER_LOOK);
         let timeout = Duration::from_millis(fallback.confirm_timeout_ms.into());
-        let expires = self.unconfirmed >= timeout && matches!(self.stage, Stage::Idle);
+        let expires = self.unconfirmed_for >= timeout && matches!(self.stage, Stage::Idle);
         if expires {
-            let record = Record {
-                in_force: fallback.in_force,
-                fallback: None,
-                ..self.record.clone()
-            };
+            let record = self.record.clone().without_unconfirmed();
             self.go_on(Stage::Expiring(record.clone()), Effect::Note(record));
         }
         expires
@@ -198,11 +220,8 @@ impl Fence {
             }
             (Stage::Settling(record), Ok(())) => self.settle(record),
             (Stage::Settling(_), Err(error)) => self.restore(Refusal::NotDurable { error }),
-            (Stage::Expiring(record), Ok(())) => self.revert(record),
-            // It is tried again soon.
-            (Stage::Expiring(_), Err(_)) => {
-                self.unconfirmed = self.unconfirmed.saturating_sub(MAX_WAIT_PER_LOOK);
-            }
+            // Where it cannot be noted, the next start goes back once more.
+            (Stage::Expiring(record), _) => self.revert(record),
             (stage, _) => self.stage = stage,
         }
         self.take_up_next();
@@ -311,7 +330,7 @@ impl Fence {
     fn settle(&mut self, record: Record) {
         let held = record.in_force.holding.clone();
         self.record = record;
-        (self.unconfirmed, self.looked) = (Duration::ZERO, None);
+        (self.unconfirmed_for, self.looked) = (Duration::ZERO, None);
         self.answer_promised(Ok(held));
     }
 

@@ -196,7 +196,11 @@ impl Journey {
         if let (Some(step), Some(Leg::Round(round))) = (self.step(), self.leg()) {
             let is_sure = |node| step.is_done(node) && !self.is_unconfirmed();
             let may_hold = round.iter().filter(|(node, _)| !is_sure(**node));
-            unsure.extend(may_hold.map(|(&node, table)| (node, table.clone())));
+            // Where it is told to hold what it held first, what it may hold besides is the other one still.
+            let is_known =
+                |node: &NodeId| unsure.contains_key(node) && holds_by(&self.tables, round, node);
+            let news: Vec<_> = may_hold.filter(|(node, _)| !is_known(node)).collect();
+            unsure.extend(news.into_iter().map(|(&node, table)| (node, table.clone())));
         }
         unsure
     }
@@ -373,5 +377,71 @@ impl Target {
 
     pub(crate) fn is_known(&self) -> bool {
         self.held().is_some()
+    }
+}
+
+/// Whether both lead this node's packets the same ways. A node without a table has one that leads nowhere.
+fn holds_by(tables: &Tables, round: &Round, node: &NodeId) -> bool {
+    let [one, other] = [tables, round].map(|it| it.get(node));
+    match (one, other) {
+        (Some(one), Some(other)) => one.towards == other.towards,
+        (one, other) => one.or(other).is_none_or(|table| table.towards.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::course::Wave;
+    use reweave_common::forwarding::{ForwardingTable, NextHop};
+    use reweave_common::ids::LinkId;
+
+    use super::super::step::Step;
+    use super::*;
+
+    fn table(at: NodeId, link: usize) -> ForwardingTable {
+        let hop = NextHop {
+            link: LinkId::from_index(link),
+            weight: 1,
+        };
+        ForwardingTable {
+            at,
+            towards: BTreeMap::from([(NodeId::from_index(9), vec![hop])]),
+            raises: vec![],
+        }
+    }
+
+    /// It has followed forth and not answered to the way back: neither is forgotten.
+    #[test]
+    fn node_that_is_told_back_may_hold_either_until_it_answers() {
+        let node = NodeId::from_index(0);
+        let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
+        let mut journey = Journey {
+            heading: Heading::Back { reasons: vec![] },
+            course: Course {
+                waves: vec![Wave {
+                    drain: vec![old.clone()],
+                    circuits: Circuits::new(),
+                    undrain: vec![],
+                }],
+            },
+            leg: 0,
+            stage: Stage::Due,
+            held: None,
+            tables: old,
+            unsure: new.clone(),
+            circuits: Circuits::new(),
+            installs: BTreeMap::new(),
+        };
+        let told = BTreeMap::from([(node, reweave_common::holding::Holding::default())]);
+        let step = Step::new(Generation(2), Token(7), told.clone());
+        assert!(journey.tell(step, true));
+        assert_eq!(journey.unsure_now(), new);
+        let ack = Ack {
+            generation: Generation(2),
+            token: Token(7),
+            outcome: Ok(told[&node].clone()),
+        };
+        assert!(journey.acknowledge(node, &ack));
+        assert!(journey.unsure_now().is_empty());
     }
 }

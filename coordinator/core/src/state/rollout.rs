@@ -327,7 +327,7 @@ impl Undo {
         undo
     }
 
-    /// All switches have done the plan's step before.
+    /// No switch is known to hold the parent's rules.
     fn of_done(plan: &Step, reasons: Vec<Reason>) -> Self {
         Self {
             reasons,
