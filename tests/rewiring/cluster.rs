@@ -166,7 +166,10 @@ impl Cluster {
         let step = node.work(|interface| cabling.far(drivers, id, interface).is_some());
         match step {
             Step::Rest => return Did::Rested,
-            Step::Took => {}
+            Step::Took => {
+                let (laws, sight, _) = self.sight(now);
+                laws.look_at_record(sight, id);
+            }
             Step::Changed => self.look_at_ways(now),
             Step::Says(ack) => return Did::Acked(id, ack),
             Step::Acts(install) => {

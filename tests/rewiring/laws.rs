@@ -9,7 +9,7 @@ use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Install, Token};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
-use reweave_core::{Change, Command, Decision, Move, State};
+use reweave_core::{Aim, Change, Command, Decision, Move, State};
 use reweave_driver::moves::contested;
 
 use crate::light::{Cabling, Drivers, Lost, Nodes, Port};
@@ -38,6 +38,8 @@ pub(crate) enum Breach {
     },
     /// Nothing in the log asks for it.
     NotIntended(Doer, Generation),
+    /// On the way forth, and no entry confirms it.
+    StaysUnconfirmed(NodeId, Generation),
     ActedOnOlder(Doer),
     /// A crash just then would have let it forget what it has promised.
     ActedUnnoted(Doer),
@@ -191,6 +193,16 @@ impl Laws {
         });
         let under_traffic = busy.map(|port| Breach::MovedUnderTraffic { port });
         self.breaches.extend(under_traffic.collect::<Vec<_>>());
+    }
+
+    /// What a node holds for good, on the way forth, the log confirms.
+    pub(crate) fn look_at_record(&mut self, sight: Sight<'_>, node: NodeId) {
+        let noted = &sight.nodes[&node].disk;
+        let generation = noted.in_force.generation;
+        if noted.fallback.is_none() && !stays(sight.log, generation) {
+            self.breaches
+                .push(Breach::StaysUnconfirmed(node, generation));
+        }
     }
 
     fn look_at_fence(
@@ -350,4 +362,26 @@ impl Laws {
             }
         }
     }
+}
+
+/// Whether what was intended as this generation may stay without more being said.
+fn stays(log: &[Command], generation: Generation) -> bool {
+    let mut turned_back = BTreeSet::new();
+    let mut forth = None;
+    for change in log.iter().flat_map(|command| command.change.parts()) {
+        match change {
+            Change::TurnedBack { generation, .. } => {
+                turned_back.insert(*generation);
+            }
+            Change::StepIntent(intent) if intent.generation == generation => {
+                let is_forth = !matches!(intent.aim, Aim::Undo { .. });
+                let goes_on = is_forth && !turned_back.contains(&intent.plan);
+                forth = goes_on.then_some(intent.plan);
+            }
+            Change::StepIntent(intent) if forth == Some(intent.plan) => return false,
+            Change::ConfirmIntent { plan } if forth == Some(*plan) => return true,
+            _ => {}
+        }
+    }
+    forth.is_none()
 }

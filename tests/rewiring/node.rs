@@ -103,6 +103,15 @@ impl Node {
         }
     }
 
+    /// Waits for as long as an unconfirmed install has, whatever the time elsewhere.
+    pub(crate) fn expire(&mut self) {
+        let timeout = self.disk.fallback.as_ref();
+        let timeout_ms = timeout.map_or(0, |it| u64::from(it.confirm_timeout_ms));
+        for second in 0..=timeout_ms.div_ceil(1000) {
+            self.handle_time(Moment::from_micros(second * 1_000_000));
+        }
+    }
+
     /// Mends what has gone astray, when there is nothing else to do; whether nothing has.
     pub(crate) fn keep(&mut self, is_up: impl Fn(&str) -> bool) -> bool {
         let idle = |process: &&mut Process| process.ops.is_empty() && !process.is_busy;

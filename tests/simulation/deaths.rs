@@ -2,17 +2,20 @@
 //! the switch before each step of its work. However it was, in the end the switches hold what is
 //! in force, and nobody is worse off.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reweave_common::ids::NodeId;
-use reweave_common::operator::Mode;
-use reweave_core::{Ended, Outcome, Phase};
-use reweave_tests::world::World;
-use reweave_tests::world::coordinator::Death;
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Mode, Request};
+use reweave_common::sample::PinRule;
+use reweave_core::{Change, Command, Ended, Outcome, Phase};
+use reweave_tests::world::coordinator::{Coordinator, Death};
 use reweave_tests::world::faults::Fault;
 use reweave_tests::world::wire::Weather;
+use reweave_tests::world::{Rhythm, World};
 
-use crate::scene::{LOOK, led, planned};
+use crate::scene::{LOOK, demo, led, planned, policy};
 
 /// An operator of little patience asks so often.
 const INSISTS: Duration = Duration::from_secs(1);
@@ -144,6 +147,76 @@ fn the_agent_of_the_switch_may_die_at_every_step() {
             );
         }
     }
+}
+
+/// A coordinator that dies is away for longer than nodes wait for being confirmed.
+const AWAY: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(61)];
+/// Sessions are given up by then, and the timeout of what is unconfirmed has passed.
+const SETTLED: Duration = Duration::from_secs(45);
+
+/// A plan against the collision that is being carried out, by a coordinator that is away for long where it dies.
+fn applied(prepare: impl FnOnce(&mut World)) -> World {
+    let scenario = demo();
+    let fabric = Arc::new(scenario.fabric.clone());
+    let coordinator = Coordinator::new(policy(Mode::Manual), fabric);
+    let rhythm = Rhythm {
+        comes_back: AWAY,
+        ..Rhythm::USUAL
+    };
+    let begin = Moment::from_micros(1_000_000);
+    let mut world = World::led_by(coordinator, begin, scenario, 7, Weather::FAIR, rhythm);
+    world.run_until("all there", |world| world.is_calm());
+    world.start_job("train");
+    world.run_for(LOOK);
+    prepare(&mut world);
+    let generation = planned(&mut world);
+    world.ask(Request::Apply { generation });
+    world
+}
+
+fn has(command: &Command, is_it: fn(&Change) -> bool) -> bool {
+    command.change.parts().iter().any(is_it)
+}
+
+fn is_told(change: &Change) -> bool {
+    let acked = matches!(change, Change::Acked { .. });
+    acked || matches!(change, Change::StepIntent(_)) || confirms(change)
+}
+
+fn confirms(change: &Change) -> bool {
+    matches!(change, Change::ConfirmIntent { .. })
+}
+
+fn pins(world: &World) -> Vec<PinRule> {
+    let kernels = world.network.kernels.values();
+    kernels.flat_map(|it| it.rules().to_vec()).collect()
+}
+
+/// Whatever has just been told: what the log does not say to stay is gone before anybody leads again.
+#[test]
+fn unconfirmed_pins_are_taken_back() {
+    let mut undisturbed = applied(|_| {});
+    undisturbed.run_until("over", |world| last_ended(world).is_some());
+    let log = undisturbed.coordinator.log();
+    let told: Vec<_> = (0..log.len())
+        .filter(|&at| has(&log[at], is_told))
+        .collect();
+    let mut taken_back = 0;
+    for entry in told {
+        let is_durable = true;
+        let death = Death { entry, is_durable };
+        let mut world = applied(|world| world.coordinator.will_die(death));
+        world.run_until("dead", |world| world.coordinator.died == 1);
+        let held = pins(&world);
+        world.run_for(SETTLED);
+        let stays = world.coordinator.log().iter().any(|it| has(it, confirms));
+        if !stays && !pins(&world).is_empty() {
+            world.fail(&format!("entry {entry}: pins stay unconfirmed"));
+        }
+        taken_back += usize::from(!held.is_empty() && pins(&world).is_empty());
+        world.rest();
+    }
+    assert!(taken_back > 0, "nothing was taken back");
 }
 
 /// The switch whose agent had most to do.

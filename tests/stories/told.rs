@@ -88,6 +88,7 @@ fn is_traced(collector: &Collector) {
         "plan < rollout",
         "approval < rollout",
         "round 1 < rollout",
+        "confirm 1 < rollout",
         "verify < rollout",
     ];
     assert_eq!(stages.collect::<Vec<_>>(), expected, "{outline:?}");

@@ -52,6 +52,8 @@ struct Rollout {
     rounds: usize,
     /// What is asked of whom, by the generation that they are told.
     asked: BTreeMap<(Generation, Told), usize>,
+    /// In the latest round.
+    last_asked: (Generation, BTreeSet<Told>),
     /// Since then nothing is asked of anybody.
     settled: Moment,
     beyond: usize,
@@ -95,7 +97,7 @@ impl Rollouts {
                 if let Aim::Undo { reasons } = &intent.aim {
                     self.turn_back(at, intent.plan, reasons)?;
                 }
-                self.ask(at, intent.plan, intent.generation, nodes)?;
+                self.ask(at, intent.plan, "round", intent.generation, nodes)?;
             }
             Change::CircuitIntent {
                 plan,
@@ -103,7 +105,12 @@ impl Rollouts {
                 moves,
             } => {
                 let opticals = moves.keys().map(|it| Told::Optical(*it)).collect();
-                self.ask(at, *plan, *generation, opticals)?;
+                self.ask(at, *plan, "round", *generation, opticals)?;
+            }
+            // The same nodes once more, under the same generation.
+            Change::ConfirmIntent { plan } => {
+                let (told, whom) = self.of(*plan)?.last_asked.clone();
+                self.ask(at, *plan, "confirm", told, whom)?;
             }
             Change::Acked { node, ack } => {
                 let failed = ack.outcome.as_ref().err().map(ToString::to_string);
@@ -178,12 +185,14 @@ impl Rollouts {
         &mut self,
         at: Moment,
         plan: Generation,
+        what: &str,
         told: Generation,
         whom: BTreeSet<Told>,
     ) -> Option<()> {
-        let names: Vec<_> = whom.into_iter().map(|it| (it, self.name(it))).collect();
+        let names: Vec<_> = whom.iter().map(|it| (*it, self.name(*it))).collect();
         let rollout = self.of(plan)?;
-        let round = rollout.next_round(at);
+        let round = rollout.next_round(at, what);
+        rollout.last_asked = (told, whom);
         for (whom, name) in names {
             let step = rollout.open(at, Some(round), format!("step {name}"));
             rollout.asked.extend(step.map(|step| ((told, whom), step)));
@@ -283,6 +292,7 @@ impl Rollout {
             round: None,
             rounds: 0,
             asked: BTreeMap::new(),
+            last_asked: Default::default(),
             settled: at,
             beyond: 0,
         }
@@ -324,12 +334,12 @@ impl Rollout {
         self.stage.is_some_and(name)
     }
 
-    /// Whoever had not answered the one before is asked again, or not any more.
-    fn next_round(&mut self, at: Moment) -> usize {
+    /// Who had not answered the one before is asked again, or not any more. What is confirmed has the number of its round.
+    fn next_round(&mut self, at: Moment, what: &str) -> usize {
         self.close_round(at);
-        self.rounds += 1;
+        self.rounds += usize::from(what == "round");
         let parent = self.stage.unwrap_or(0);
-        let round = self.open(at, Some(parent), format!("round {}", self.rounds));
+        let round = self.open(at, Some(parent), format!("{what} {}", self.rounds));
         self.round = round;
         round.unwrap_or(parent)
     }

@@ -95,6 +95,22 @@ fn kept() -> Vec<Change> {
     ]
 }
 
+/// Of generation 3, under its first token and under the one that confirms it.
+fn confirmed() -> Vec<Change> {
+    let good = |name| answered(name, PLAN, Ok(Holding::default()));
+    vec![
+        proposed(),
+        approved(),
+        told(PLAN, install()),
+        good("leaf1"),
+        good("leaf0"),
+        Change::ConfirmIntent { plan: PLAN },
+        good("leaf0"),
+        good("leaf1"),
+        verified(Decision::Commit),
+    ]
+}
+
 fn taken_back() -> Vec<Change> {
     let reasons = vec![Reason::Superseded { by: Generation(9) }];
     let refused = Err(Refusal::NotASwitch);
@@ -159,6 +175,23 @@ fn a_plan_that_is_kept_has_a_span_for_each_stage_and_switch() {
         "verify < rollout 5..6",
     ];
     assert_eq!(outline(&traced(kept())), expected);
+}
+
+#[test]
+fn confirming_has_spans_of_its_own() {
+    let expected = [
+        "rollout < - 1..9",
+        "plan < rollout 1..1",
+        "approval < rollout 1..2",
+        "round 1 < rollout 3..5",
+        "step leaf0 < round 1 3..5",
+        "step leaf1 < round 1 3..4",
+        "confirm 1 < rollout 6..8",
+        "step leaf0 < confirm 1 6..7",
+        "step leaf1 < confirm 1 6..8",
+        "verify < rollout 8..9",
+    ];
+    assert_eq!(outline(&traced(confirmed())), expected);
 }
 
 #[test]

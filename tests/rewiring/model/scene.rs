@@ -36,7 +36,7 @@ pub(super) struct Rewired {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Budget {
     pub(super) crashes: u8,
-    /// Messages that are lost, late or doubled.
+    /// Messages that are lost, late or doubled, and nodes that take back what nobody confirms.
     pub(super) mishaps: u8,
 }
 
@@ -77,6 +77,8 @@ pub(super) enum Act {
     Delay(usize),
     /// It is delivered, and may come again.
     Double(usize),
+    /// This node has waited long enough for being confirmed.
+    Expire(NodeId),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +195,11 @@ impl Scene {
                 acts.extend([Act::Delay(index), Act::Double(index)]);
             }
         }
+        if self.left.mishaps > 0 {
+            let nodes = self.cluster.nodes.iter();
+            let unconfirmed = nodes.filter(|(_, node)| node.disk.fallback.is_some());
+            acts.extend(unconfirmed.map(|(&id, _)| Act::Expire(id)));
+        }
         acts
     }
 
@@ -254,6 +261,11 @@ impl Scene {
                 let letter = scene.mail.remove(index);
                 scene.late.push(letter.clone());
                 scene.deliver(letter);
+            }
+            Act::Expire(node) => {
+                scene.left.mishaps -= 1;
+                scene.cluster.node(node).expire();
+                scene.work(Guest::Agent(node));
             }
         }
         scene.look();

@@ -505,6 +505,39 @@ fn some_rules() -> impl Strategy<Value = Vec<PinRule>> {
 }
 
 proptest! {
+    /// Of generations some are confirmed and some are not, and the agent may crash anywhere in any of them: it holds what
+    /// was confirmed last, or, while it runs, what it acknowledged since.
+    #[test]
+    fn crash_leaves_what_was_confirmed_last(
+        contents in proptest::collection::vec((some_rules(), 0usize..9, any::<bool>()), 1..6),
+    ) {
+        let (mut switch, mut fence) = new_switch();
+        let (mut confirmed, mut token) = (InForce::default(), 0);
+        for (number, (rules, crash_after, is_confirmed)) in (1..).zip(contents) {
+            fence.handle_unconfirmed(unconfirmed(number, token + 1, &rules));
+            switch.carry_out(&mut fence, crash_after);
+
+            fence = switch.restart();
+            prop_assert_eq!(fence.in_force(), &confirmed);
+            prop_assert!(!fence.is_unconfirmed());
+
+            let ack = switch.told_unconfirmed(&mut fence, unconfirmed(number, token + 2, &rules));
+            prop_assert_eq!(ack.outcome, Ok(pins(&rules)));
+            prop_assert!(fence.is_unconfirmed());
+            if is_confirmed {
+                switch.told(&mut fence, install(number, token + 3, &rules));
+                confirmed = fence.in_force().clone();
+            } else {
+                switch.waits(&mut fence, BEGIN, 2 * TIMEOUT);
+            }
+            prop_assert_eq!(fence.in_force(), &confirmed);
+            let mut held = switch.kernel.clone();
+            held.sort();
+            prop_assert_eq!(&held, &confirmed.holding.rules);
+            token += 3;
+        }
+    }
+
     /// Generations come one after the other; before each the agent may crash anywhere in the one
     /// before, and the coordinator repeats what was not acknowledged.
     #[test]

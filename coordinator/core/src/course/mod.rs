@@ -14,6 +14,7 @@ use reweave_common::ids::{LinkId, NodeId};
 
 use crate::diff::{crossings, meet};
 pub(crate) use retraced::retraced;
+pub(crate) use settled::{leads_alike, settled};
 pub(crate) use turns::Pace;
 
 mod drain;
@@ -21,6 +22,7 @@ mod drain;
 pub(crate) mod examples;
 mod retraced;
 mod rounds;
+mod settled;
 #[cfg(test)]
 mod tests;
 mod turns;

@@ -2,12 +2,10 @@
 //! judged in all mixtures of before and after, and nothing passes circuits while they move, to either side. How
 //! much capacity nodes keep meanwhile is looked at anew.
 
-use std::collections::BTreeMap;
-
 use reweave_common::course::{Course, Leg, Round, Tables, Wave};
 use reweave_common::fabric::Circuits;
-use reweave_common::forwarding::ForwardingTable;
-use reweave_common::ids::NodeId;
+
+use super::rounds::own_table;
 
 /// From behind so many legs to where the course began, at these tables and circuits.
 pub(crate) fn retraced(
@@ -31,15 +29,6 @@ pub(crate) fn retraced(
     Course { waves }
 }
 
-/// A node that is told this follows the network's own routes.
-fn none(at: NodeId) -> ForwardingTable {
-    ForwardingTable {
-        at,
-        towards: BTreeMap::new(),
-        raises: Vec::new(),
-    }
-}
-
 /// What was there before a leg, of all that it changes.
 enum Undone {
     Round(Round),
@@ -51,7 +40,12 @@ impl Undone {
         match leg {
             Leg::Round(round) => {
                 let nodes = round.keys().copied();
-                let held = |at| (at, tables.get(&at).cloned().unwrap_or_else(|| none(at)));
+                let held = |at| {
+                    (
+                        at,
+                        tables.get(&at).cloned().unwrap_or_else(|| own_table(at)),
+                    )
+                };
                 Self::Round(nodes.map(held).collect())
             }
             Leg::Switch(moved) => {

@@ -141,6 +141,7 @@ fn entry(tables: &Tables, node: NodeId, to: NodeId) -> Option<&Vec<NextHop>> {
     tables.get(&node)?.towards.get(&to)
 }
 
+/// A node that is told this follows the network's own routes.
 pub(super) fn own_table(at: NodeId) -> ForwardingTable {
     ForwardingTable {
         at,

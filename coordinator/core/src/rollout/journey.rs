@@ -24,7 +24,7 @@ use super::light::Light;
 use super::quiet::{Port, Proof, Quietness};
 use super::{Driver, Turn, confirm, failure, measure};
 use crate::command::{Aim, Change, Departure, Move, StepIntent};
-use crate::course::{From, NoCourse, Pace, course};
+use crate::course::{From, NoCourse, Pace, course, settled};
 use crate::model::{Known, Picture};
 use crate::reason::Reason;
 use crate::rules;
@@ -672,6 +672,7 @@ fn way_back(turn: &Turn<'_>, plan: &Plan, journey: &Journey) -> Option<Course> {
             .retraced((&in_force.tables, &before))
             .ok_or(NoCourse)
     });
+    let back = back.map(|course| settled(course, &around.tables, &around.own_unsure));
     back.ok().filter(|course| beyond(course, &claims).is_none())
 }
 

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::step::Step;
 use crate::command::{Departure, Move};
-use crate::course::retraced;
+use crate::course::{leads_alike, retraced};
 use crate::reason::Reason;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -197,8 +197,9 @@ impl Journey {
             let is_sure = |node| step.is_done(node) && !self.is_unconfirmed();
             let may_hold = round.iter().filter(|(node, _)| !is_sure(**node));
             // Where it is told to hold what it held first, what it may hold besides is the other one still.
-            let is_known =
-                |node: &NodeId| unsure.contains_key(node) && holds_by(&self.tables, round, node);
+            let is_known = |node: &NodeId| {
+                unsure.contains_key(node) && leads_alike(self.tables.get(node), round.get(node))
+            };
             let news: Vec<_> = may_hold.filter(|(node, _)| !is_known(node)).collect();
             unsure.extend(news.into_iter().map(|(&node, table)| (node, table.clone())));
         }
@@ -377,15 +378,6 @@ impl Target {
 
     pub(crate) fn is_known(&self) -> bool {
         self.held().is_some()
-    }
-}
-
-/// Whether both lead this node's packets the same ways. A node without a table has one that leads nowhere.
-fn holds_by(tables: &Tables, round: &Round, node: &NodeId) -> bool {
-    let [one, other] = [tables, round].map(|it| it.get(node));
-    match (one, other) {
-        (Some(one), Some(other)) => one.towards == other.towards,
-        (one, other) => one.or(other).is_none_or(|table| table.towards.is_empty()),
     }
 }
 
