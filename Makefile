@@ -178,7 +178,7 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
 	@deploy/setup.sh build lab peers soak rdma
-	source deploy/stage.sh 22
+	source deploy/stage.sh 23
 	export PROPTEST_RNG_SEED=$$(od --address-radix=n --read-bytes=4 --format=u4 /dev/urandom | tr -d ' ')
 	echo "PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED tries these cases again"
 	PROPTEST_CASES=2560 stage properties cargo test --locked --release --workspace --lib
@@ -196,6 +196,7 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	stage ranks require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored open_mpi_is_faster
 	stage rests require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored jobs_that_rest
 	REWEAVE_RECONFIGURATIONS=1000 stage circuits require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
+	REWEAVE_RECONFIGURATIONS=100 stage switches require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- sessions_outlive
 	stage killed require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- --ignored killed_at_each_record
 	stage helper cargo build --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
 	stage programs $(PROGRAMS)

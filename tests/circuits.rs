@@ -23,6 +23,7 @@ mod plans;
 mod records;
 #[path = "circuits/scene.rs"]
 mod scene;
+mod session_jobs;
 #[path = "circuits/sessions.rs"]
 mod sessions;
 #[path = "circuits/suited.rs"]

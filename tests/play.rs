@@ -116,6 +116,20 @@ pub(crate) fn taking_back() -> (Stage, BTreeMap<String, String>) {
     (stage, routing)
 }
 
+/// How many packets kernels have thrown away for want of a way, or of anything else but room in a
+/// queue that TCP fills.
+pub(crate) fn thrown_away(stage: &Stage) -> BTreeMap<String, u64> {
+    // Of the line of IP: errors of addresses, discards, and no routes.
+    let script = "awk '/^Ip:/ && !/Forw/ {print $6+$8+$9+$12+$13}' /proc/net/snmp; \
+                  cat /sys/class/net/*/statistics/?x_dropped";
+    let of = |node: &str| {
+        let counts = must(stage.output(node, &["sh", "-c", script]));
+        let counts = counts.lines().map(str::parse::<u64>);
+        (node.to_owned(), counts.map(|it| it.expect("a count")).sum())
+    };
+    stage.nodes().map(of).collect()
+}
+
 /// Looks at the job until it is as well off as it was, which must be soon.
 #[track_caller]
 pub(crate) fn is_as_before(job: &mut Job, before_mbps: f64) {

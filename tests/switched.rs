@@ -1,5 +1,5 @@
 //! Switched fabrics with real traffic: what is wrong is named, what collides is parted, imbalance is
-//! what counters say, and ranks are put where their traffic crosses racks least.
+//! what counters say, ranks are put where their traffic crosses racks least, and sessions outlive it all.
 
 #[path = "switched/clean.rs"]
 mod clean;
@@ -41,9 +41,14 @@ mod resting;
 mod running;
 #[path = "switched/scene.rs"]
 mod scene;
+mod session_jobs;
+#[path = "switched/sessions.rs"]
+mod sessions;
 mod skew;
 #[path = "switched/slowed.rs"]
 mod slowed;
+#[path = "switched/stopped.rs"]
+mod stopped;
 #[path = "recorded/thin.rs"]
 mod thin;
 #[path = "lab/tests/support/timed.rs"]
@@ -82,6 +87,8 @@ fn main() -> ExitCode {
         pairs::tests(),
         probed::tests(),
         resting::tests(),
+        sessions::tests(),
+        stopped::tests(),
     ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {

@@ -1,16 +1,17 @@
-//! Nobody leads, or a host has started anew: everybody holds what they were told last.
+//! Nobody leads, or a host has started anew or is stopped: everybody holds what they were told last.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
-use reweave_common::operator::Outcome;
+use reweave_common::operator::{AgentState, Outcome};
 use reweave_tests::{PATIENCE, Program, wait_for};
 
 use crate::LAB;
 use crate::cluster::Cluster;
 use crate::needs::trial;
 use crate::scene::{Over, Thirds};
-use crate::sessions::Running;
+use crate::session_jobs::{Running, go_on, lost};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -25,6 +26,8 @@ pub(crate) fn tests() -> Vec<Trial> {
             LAB,
             starts_anew,
         ),
+        trial("rebooted_host_disturbs_no_other", LAB, reboots),
+        trial("stopped_host_has_plan_rolled_back", LAB, stopped),
     ]
 }
 
@@ -39,6 +42,50 @@ impl Cluster {
     fn held(&self, host: &str) -> String {
         let held = self.scene.0.output(host, &["sh", "-c", OURS]);
         held.expect("it is told")
+    }
+
+    fn held_by_all(&self) -> BTreeMap<String, String> {
+        let hosts = self.scene.0.nodes();
+        hosts
+            .map(|host| (host.to_owned(), self.held(host)))
+            .collect()
+    }
+
+    fn wait_until_missed(&self, host: &str) {
+        let is_missed = || {
+            let agents = self.status().map(|it| it.agents).unwrap_or_default();
+            let own = agents.into_iter().find(|it| it.node == host);
+            Ok(own.filter(|it| it.state != AgentState::Up).map(drop))
+        };
+        wait_for("its agent is missed", PATIENCE, is_missed).expect("it is");
+    }
+
+    /// As a loss of power leaves it: no agent, empty tables, interfaces that are down.
+    fn lose_power(&mut self, host: &str) {
+        self.kill_agent(host);
+        let forget = "ip nexthop flush proto 213; ip -4 route flush table all proto 213; \
+                      while ip -4 rule del prio 21301 2>/dev/null; do :; done; \
+                      for it in fab0 fab1 fab2; do ip link set $it down; done";
+        let forgotten = self.scene.0.output(host, &["sh", "-c", forget]);
+        forgotten.expect("it forgets");
+    }
+
+    fn boot(&mut self, host: &str) {
+        let boot = "for it in fab0 fab1 fab2; do ip link set $it up; done";
+        let booted = self.scene.0.output(host, &["sh", "-c", boot]);
+        booted.expect("it boots");
+        self.start_agent(host);
+    }
+
+    /// Waits until the host holds this, and prints how long it took.
+    #[track_caller]
+    fn wait_until_held(&self, host: &str, expected: &str) {
+        let began = Instant::now();
+        let holds = || Ok((self.held(host) == expected).then_some(()));
+        wait_for("its routes are back", PATIENCE, holds)
+            .unwrap_or_else(|error| panic!("{error}: {} and not {expected}", self.held(host)));
+        let took = began.elapsed();
+        eprintln!("{host} has its routes back after {took:.1?}");
     }
 
     /// Kernels tell of changes of routes from now on.
@@ -86,7 +133,7 @@ fn nobody_leads() {
     let mut cluster = Cluster::up(Over::Restconf);
     let record = cluster.apply(&cluster.plan(Thirds::Along));
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
-    let running = Running::begin(&cluster.scene);
+    let running = Running::begin(&cluster.scene.0);
     let thrown_away = cluster.scene.thrown_away();
     cluster.kill_coordinators();
     let _monitors = cluster.listen();
@@ -126,7 +173,7 @@ fn nobody_confirms() {
             .collect::<Vec<_>>()
     };
     let (before, before_told) = (held(&cluster), cluster.held(told));
-    let running = Running::begin(&cluster.scene);
+    let running = Running::begin(&cluster.scene.0);
     let thrown_away = cluster.scene.thrown_away();
     cluster.agent(still).freeze().expect("it is there");
     cluster.begin(&plan);
@@ -156,31 +203,79 @@ fn nobody_confirms() {
 /// With empty tables, its interfaces down, and nobody to ask.
 fn starts_anew() {
     let mut cluster = Cluster::up(Over::Restconf);
-    let record = cluster.apply(&cluster.plan(Thirds::Along));
-    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
-    let told = cluster.held("h1");
-    assert!(told.contains("10.0.0."), "{told}");
+    let told = changed_once(&cluster);
     cluster.kill_coordinators();
-    cluster.kill_agent("h1");
-    let forget = "ip nexthop flush proto 213; ip -4 route flush table all proto 213; \
-                  while ip -4 rule del prio 21301 2>/dev/null; do :; done; \
-                  for it in fab0 fab1 fab2; do ip link set $it down; done";
-    let forgotten = cluster.scene.0.output("h1", &["sh", "-c", forget]);
-    forgotten.expect("it forgets");
+    cluster.lose_power("h1");
     assert_ne!(cluster.held("h1"), told);
-    let boot = "for it in fab0 fab1 fab2; do ip link set $it up; done";
-    let booted = cluster.scene.0.output("h1", &["sh", "-c", boot]);
-    booted.expect("it boots");
-    cluster.start_agent("h1");
-    let began = Instant::now();
-    let holds = || Ok((cluster.held("h1") == told).then_some(()));
-    wait_for("h1 holds what it was told", PATIENCE, holds)
-        .unwrap_or_else(|error| panic!("{error}: {} and not {told}", cluster.held("h1")));
-    let took = began.elapsed();
-    eprintln!("it holds what it was told {took:.1?} after its agent began");
-    let running = Running::begin(&cluster.scene);
+    cluster.boot("h1");
+    cluster.wait_until_held("h1", &told);
+    let running = Running::begin(&cluster.scene.0);
     cluster.start_coordinators();
     cluster.wait_until_known();
     running.go_on(10);
     running.end_without_loss();
+}
+
+/// The routes of h1 after a plan for circuits and routes.
+fn changed_once(cluster: &Cluster) -> String {
+    let record = cluster.apply(&cluster.plan(Thirds::Along));
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+    let held = cluster.held("h1");
+    assert!(held.contains("10.0.0."), "{held}");
+    held
+}
+
+/// Its neighbours lose their light, and jobs of other hosts lose nothing.
+fn reboots() {
+    let mut cluster = Cluster::up(Over::Restconf);
+    changed_once(&cluster);
+    let before = cluster.held_by_all();
+    let others = ["others-tcp", "others-udp"].map(|name| {
+        let job = cluster.scene.0.job(name).expect("the job starts");
+        go_on(&job, 20);
+        job
+    });
+    cluster.lose_power("h1");
+    assert_ne!(cluster.held("h1"), before["h1"]);
+    cluster.wait_until_missed("h1");
+    others.iter().for_each(|job| go_on(job, 20));
+    cluster.boot("h1");
+    for host in ["h1", "h0", "h2", "h3"] {
+        cluster.wait_until_held(host, &before[host]);
+    }
+    cluster.wait_until_known();
+    let running = Running::begin(&cluster.scene.0);
+    others.iter().for_each(|job| go_on(job, 20));
+    running.end_without_loss();
+    let [tcp, udp] = others.map(|job| job.stop().expect("the job ends"));
+    for report in [&tcp, &udp] {
+        assert!(report.kept_all_sessions(), "{report:#?}");
+    }
+    assert_eq!(lost(&udp), 0, "{udp:#?}");
+}
+
+/// The agent and the ranks of a host in the plan's first round are stopped. TCP has no idle timeout: the stop may take
+/// as long as it takes until the plan leads back.
+fn stopped() {
+    let cluster = Cluster::up(Over::Restconf);
+    changed_once(&cluster);
+    let plan = cluster.plan(Thirds::Across);
+    let course = plan.course.as_ref().expect("circuits move");
+    let mut round = course.waves[0].drain[0].keys();
+    let stopped = round.next().expect("a round has nodes");
+    let before = cluster.held_by_all();
+    let job = cluster.scene.0.job("tcp").expect("the job starts");
+    go_on(&job, 20);
+    let frozen = cluster.agent(stopped).freeze_node().expect("it is there");
+    cluster.begin(&plan);
+    let outcome = cluster.outcome(&plan);
+    assert_ne!(outcome, Outcome::Committed);
+    drop(frozen);
+    let outcome = cluster.ended(&plan);
+    assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
+    assert_eq!(cluster.held_by_all(), before);
+    cluster.wait_until_known();
+    go_on(&job, 20);
+    let report = job.stop().expect("the job ends");
+    assert!(report.kept_all_sessions(), "{report:#?}");
 }

@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::fixed::Stream;
 use crate::needs::trial;
 use crate::scene::{Over, Thirds};
-use crate::sessions::Running;
+use crate::session_jobs::{Running, outlive, reconfigurations};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -35,7 +35,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Reconfigurations under one run of jobs; `REWEAVE_RECONFIGURATIONS` says how many otherwise.
+/// Of circuits, tables and relays together.
 const RECONFIGURATIONS: usize = 100;
 
 fn is_shown() {
@@ -84,17 +84,24 @@ fn unlike() {
 }
 
 fn sessions_outlive_plans() {
-    let count = std::env::var("REWEAVE_RECONFIGURATIONS").ok();
-    let count = count.map_or(RECONFIGURATIONS, |count| count.parse().expect("a number"));
     let cluster = Cluster::up(Over::Restconf);
-    let running = Running::begin(&cluster.scene);
-    // Its first hop stays; from there, one way leads on, or two.
-    let stream = Stream::begin(&cluster.scene.0, ["h3", "fab1", "h1"]);
+    let stage = &cluster.scene.0;
+    outlive(stage, |running| {
+        // Its first hop stays; from there, one way leads on, or two.
+        let stream = Stream::begin(stage, ["h3", "fab1", "h1"]);
+        move_circuits(&cluster, running);
+        let [sent, arrived] = stream.end();
+        eprintln!("with a fixed first hop: {sent} sent, {arrived} arrived");
+        assert!(sent > 1000 && arrived == sent, "{arrived} of {sent}");
+    });
+}
+
+fn move_circuits(cluster: &Cluster, running: &Running) {
     let turns = [Thirds::Along, Thirds::Across].into_iter().cycle();
     let before = cluster.scene.thrown_away();
     let identities = cluster.scene.identities();
-    for to in turns.take(count) {
-        commit_circuits(&cluster, to);
+    for to in turns.take(reconfigurations(RECONFIGURATIONS)) {
+        commit_circuits(cluster, to);
         running.go_on(1);
     }
     assert_eq!(
@@ -103,10 +110,6 @@ fn sessions_outlive_plans() {
         "packets were thrown away"
     );
     assert_eq!(cluster.scene.identities(), identities);
-    let [sent, arrived] = stream.end();
-    eprintln!("with a fixed first hop: {sent} sent, {arrived} arrived");
-    assert!(sent > 1000 && arrived == sent, "{arrived} of {sent}");
-    running.end_without_loss();
 }
 
 fn commit_circuits(cluster: &Cluster, to: Thirds) {
@@ -119,7 +122,7 @@ fn commit_circuits(cluster: &Cluster, to: Thirds) {
 
 fn goes_wrong() {
     let cluster = Cluster::up(Over::Restconf);
-    let running = Running::begin(&cluster.scene);
+    let running = Running::begin(&cluster.scene.0);
     moves_unsaid(&cluster);
     moves_wrongly(&cluster);
     moves_by_halves(&cluster);
@@ -229,7 +232,7 @@ fn is_given_up(cluster: &Cluster) {
 /// Over a line that breaks with the driver, and is made anew.
 fn killed() {
     let mut cluster = Cluster::up(Over::Tl1);
-    let running = Running::begin(&cluster.scene);
+    let running = Running::begin(&cluster.scene.0);
     let turns = [Thirds::Along, Thirds::Across].into_iter().cycle();
     let victims: [fn(&mut Cluster, &Plan); 5] = [leader, driver, agent, driver_amid, leader_amid];
     for (victim, to) in victims.into_iter().zip(turns) {

@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, PAGES};
 use crate::needs::trial;
 use crate::plans::back_to;
 use crate::scene::{Over, Thirds};
-use crate::sessions::Running;
+use crate::session_jobs::Running;
 
 pub(crate) fn tests() -> Vec<Trial> {
     let name = "killed_at_each_record_of_a_plan_it_ends_as_a_whole";
@@ -51,7 +51,7 @@ impl Victim {
 
 fn killed_at_each() {
     let mut cluster = Cluster::up(Over::Restconf);
-    let running = Running::begin(&cluster.scene);
+    let running = Running::begin(&cluster.scene.0);
     let records = records_of_a_plan(&cluster);
     eprintln!("a plan takes {records} records");
     for victim in VICTIMS {

@@ -11,38 +11,29 @@ use reweave_common::holding::{Holding, RouteHop, RouteRule};
 use reweave_tests::{Labs, PATIENCE, Setting, Stage, wait_for};
 
 use crate::helper::HOLD;
+use crate::session_jobs::JOB_TABLES;
 
 const FABRIC: &str = include_str!("thirds.toml");
-/// A thousand bytes or so over each session at a time: many together would be more packets than a kernel keeps
-/// for whoever has no time just now.
+/// Jobs whose packets pass no fibre of h1, wherever the third fibres lead. Those of all hosts come besides.
 const SCENARIO: &str = r#"
 name = "circuits"
 management = true
 fabric = "two-leaves.toml"
 [[job]]
-name = "tcp"
-pattern = "all-to-all"
-hosts = ["h0", "h1", "h2", "h3"]
-flows_per_pair = 17
-bytes = 68_000
+name = "others-tcp"
+pattern = "streams"
+hosts = ["h0", "h2", "h3"]
+pairs = [[0, 2], [2, 0], [1, 2], [2, 1]]
+bytes = 10_000
 compute_ms = 5
 iterations = 1_000_000
 [[job]]
-name = "quic"
-pattern = "all-to-all"
-transport = "quic"
-hosts = ["h0", "h1", "h2", "h3"]
-flows_per_pair = 5
-bytes = 20_000
-compute_ms = 5
-iterations = 1_000_000
-[[job]]
-name = "udp"
-pattern = "all-to-all"
+name = "others-udp"
+pattern = "streams"
 transport = "udp"
-hosts = ["h0", "h1", "h2", "h3"]
-flows_per_pair = 2
-bytes = 20_000
+hosts = ["h0", "h2", "h3"]
+pairs = [[0, 2], [2, 0], [1, 2], [2, 1]]
+bytes = 10_000
 compute_ms = 5
 iterations = 1_000_000
 "#;
@@ -143,8 +134,9 @@ pub(crate) struct Scene(pub(crate) Stage);
 
 impl Scene {
     pub(crate) fn up(over: Over) -> Self {
+        let scenario = format!("{SCENARIO}{JOB_TABLES}");
         let setting = Setting {
-            scenario: SCENARIO,
+            scenario: &scenario,
             fabric: FABRIC,
         };
         Self::of(setting, over)

@@ -38,7 +38,7 @@ pub use job::{FlowProgress, FlowReport, Job, JobReport, Progress};
 pub use loss::Loss;
 use notifier::CLUSTER_EVENTS;
 pub use operator::{Applied, Operator};
-pub use program::Program;
+pub use program::{FrozenNode, Program};
 pub use programs::Programs;
 pub use wait::{PATIENCE, wait_for};
 

@@ -1,6 +1,8 @@
 //! Programs that run: in the background, or to their end.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -84,6 +86,27 @@ impl Program {
         self.signal_inner(Signal::SIGCONT)
     }
 
+    /// Makes all processes of its node stand still, itself among them; the kernel goes on.
+    pub fn freeze_node(&self) -> Result<FrozenNode, StageError> {
+        let network = network_of(self.pid()?);
+        let network = network.ok_or_else(|| self.gone("no network of it"))?;
+        let mut frozen = FrozenNode(BTreeSet::new());
+        loop {
+            let is_new = |pid: &u32| !frozen.0.contains(pid);
+            let living = processes().filter(is_new);
+            let living = living.filter(|pid| network_of(*pid).is_some_and(|it| it == network));
+            let living: Vec<_> = living.collect();
+            if living.is_empty() {
+                return Ok(frozen);
+            }
+            for pid in living {
+                // It may be gone already.
+                let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGSTOP);
+                frozen.0.insert(pid);
+            }
+        }
+    }
+
     /// The program itself, not what entered the node for it.
     pub fn pid(&self) -> Result<u32, StageError> {
         child_of(self.entrance.id()).ok_or_else(|| self.gone("no process of it"))
@@ -122,11 +145,32 @@ impl Drop for Program {
     }
 }
 
+/// Processes that stand still. They go on when this is dropped.
+#[derive(Debug)]
+pub struct FrozenNode(BTreeSet<u32>);
+
+impl Drop for FrozenNode {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            // It may have been killed.
+            let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGCONT);
+        }
+    }
+}
+
 /// The only child of a process.
 fn child_of(parent: u32) -> Option<u32> {
-    let entries = fs::read_dir("/proc").ok()?.flatten();
-    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| parent_of(*pid) == Some(parent))
+    processes().find(|pid| parent_of(*pid) == Some(parent))
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Every node has its own.
+fn network_of(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
 fn parent_of(pid: u32) -> Option<u32> {

@@ -10,7 +10,7 @@ use reweave_tests::{
 };
 
 use crate::needs::trial;
-use crate::play::{STAGE, collide, must, planned, reaches};
+use crate::play::{STAGE, collide, must, planned, reaches, thrown_away};
 
 /// What no flow has that shares an uplink.
 const ALONE_MBPS: f64 = 150.0;
@@ -102,20 +102,6 @@ fn kill_two(stage: &mut Stage, others: &mut Others) -> Vec<Seat> {
         }
     }
     seats
-}
-
-/// How many packets kernels have thrown away for want of a way, or of anything else but room in a
-/// queue that TCP fills.
-fn thrown_away(stage: &Stage) -> BTreeMap<String, u64> {
-    // Of the line of IP: errors of addresses, discards, and no routes.
-    let script = "awk '/^Ip:/ && !/Forw/ {print $6+$8+$9+$12+$13}' /proc/net/snmp; \
-                  cat /sys/class/net/*/statistics/?x_dropped";
-    let of = |node: &str| {
-        let counts = must(stage.output(node, &["sh", "-c", script]));
-        let counts = counts.lines().map(str::parse::<u64>);
-        (node.to_owned(), counts.map(|it| it.expect("a count")).sum())
-    };
-    stage.nodes().map(of).collect()
 }
 
 fn two_of_three_dead() {

@@ -47,6 +47,12 @@ struct Offered {
     plan: Option<Plan>,
 }
 
+/// The plan that these words make.
+pub(crate) fn offered(stage: &Stage, words: &[&str]) -> Plan {
+    let offered: Offered = must(stage.operator().ask(words));
+    offered.plan.expect("there is something to change")
+}
+
 /// What became of the plan that these words make, kept though flows become slower where it is so `anyway`. Until it
 /// begins it may be replaced by one that knows more.
 pub(crate) fn carried_out(stage: &Stage, words: &[&str], anyway: bool) -> Outcome {

@@ -1,0 +1,138 @@
+//! Sessions that cross switches whose pins and tables change: none is cut off, no packet is lost, and their longest
+//! stalls are printed beside those of a control.
+
+use libtest_mimic::Trial;
+use reweave_common::operator::Outcome;
+use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+
+use crate::mpi::{Mpi, WITH_MPI};
+use crate::needs::trial;
+use crate::play::{STAGE, ended, must, thrown_away};
+use crate::scene::{carried_out, leaf_spine, led};
+use crate::session_jobs::{JOB_TABLES, Running, outlive, reconfigurations};
+
+/// A pin takes some 3 s, and less to lift: the collision is found by the next traces, one a second.
+const PINS: usize = 12;
+const TABLES: usize = 24;
+
+/// Of two flows that meet on an uplink, one is pinned to the other uplink.
+const COLLIDING: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
+    pairs = [[0, 2], [1, 3]]\nbytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"collide\"\n";
+/// A machine with few processors fills no link beside so many sessions, and rates say little there.
+const POLICY: &str = "full_at = 0.6\nreadings = 1\nsettle_ms = 100\n";
+
+/// The routes of an agent, without the ids that it has chosen for next hops.
+pub(crate) const OURS: &str =
+    "ip -o -4 route show table all proto 213 | sed 's/nhid [0-9]*//' | sort";
+
+const HOSTS: &str = "h0 slots=1\nh1 slots=1\nh2 slots=1\nh3 slots=1\n";
+/// Prints the number of each all-reduce; runs until it is ended.
+const LOOP: &str = "\
+from mpi4py import MPI
+import array, itertools, time
+comm = MPI.COMM_WORLD
+ones, sums = (array.array('d', [it]) * 1000 for it in (1.0, 0.0))
+for done in itertools.count(1):
+    comm.Allreduce(ones, sums)
+    assert sums[0] == comm.size
+    if comm.rank == 0:
+        print(done, flush=True)
+    time.sleep(0.05)
+";
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial("sessions_outlive_pins", STAGE, pins),
+        trial("sessions_outlive_tables_of_switches", WITH_MPI, tables),
+    ]
+}
+
+/// Each pair of hosts in different racks has a flow of datagrams over each spine.
+pub(crate) fn jobs() -> String {
+    let udp = "transport = \"udp\"\n";
+    JOB_TABLES.replace(udp, &format!("{udp}paths = \"spread\"\n"))
+}
+
+fn pins() {
+    let leadership = Leadership {
+        policy: POLICY.to_owned(),
+        ..Leadership::default()
+    };
+    let stage = led(&leaf_spine(2, 2, 2), &(jobs() + COLLIDING), &leadership);
+    let mut train = must(stage.job("train"));
+    must(train.wait_until("it sends", |progress| progress.iterations >= 2));
+    outlive(&stage, |running| change_pins(&stage, running));
+    let report = must(train.stop());
+    assert!(report.kept_all_sessions(), "{report:#?}");
+}
+
+fn change_pins(stage: &Stage, running: &Running) {
+    let before = thrown_away(stage);
+    let changes: [fn(&Stage) -> usize; 2] = [pin, unpin];
+    for change in changes.into_iter().cycle().take(reconfigurations(PINS)) {
+        let pins = change(stage);
+        let rules = must(stage.output("leaf0", &["ip", "rule"]));
+        assert_eq!(rules.matches("proto 213").count(), pins, "{rules}");
+        running.go_on(1);
+    }
+    assert_eq!(thrown_away(stage), before, "packets were thrown away");
+}
+
+/// How many pins there are then.
+fn pin(stage: &Stage) -> usize {
+    let operator = stage.operator();
+    let plan = must(wait_for("a pin is begun", PATIENCE, || {
+        let Some(plan) = operator.plan()? else {
+            return Ok(None);
+        };
+        let begun = operator.begin_anyway(&plan)?.code == Some(0);
+        Ok(begun.then_some(plan))
+    }));
+    assert_eq!(ended(stage).outcome, Outcome::Committed);
+    assert!(!plan.pins.is_empty(), "{plan:#?}");
+    plan.pins.len()
+}
+
+fn unpin(stage: &Stage) -> usize {
+    let outcome = carried_out(stage, &["rollback"], true);
+    assert_eq!(outcome, Outcome::Committed);
+    0
+}
+
+/// Open MPI's sessions are among those that cross the switches.
+fn tables() {
+    let stage = led(&leaf_spine(2, 2, 2), &jobs(), &Leadership::default());
+    let mut ranks = Mpi::start(&stage, HOSTS, LOOP);
+    ranks_go_on(&mut ranks);
+    outlive(&stage, |running| change_tables(&stage, running, &mut ranks));
+    ranks_go_on(&mut ranks);
+}
+
+fn change_tables(stage: &Stage, running: &Running, ranks: &mut Mpi<'_>) {
+    let before = thrown_away(stage);
+    let mut held = String::new();
+    let spines = ["spine1", "spine0"].into_iter().cycle();
+    for spine in spines.take(reconfigurations(TABLES)) {
+        let outcome = carried_out(stage, &["plan", "drain", spine], true);
+        assert_eq!(outcome, Outcome::Committed);
+        let holds = must(stage.output("leaf0", &["sh", "-c", OURS]));
+        assert_ne!(holds, held, "without {spine} the leaf sends as before");
+        held = holds;
+        running.go_on(1);
+        ranks_go_on(ranks);
+    }
+    assert_eq!(thrown_away(stage), before, "packets were thrown away");
+}
+
+fn ranks_go_on(ranks: &mut Mpi<'_>) {
+    let before = all_reduces(ranks);
+    must(wait_for("all-reduces go on", PATIENCE, || {
+        let are_over = ranks.looked_after();
+        assert!(!are_over, "the ranks have ended: {}", ranks.said());
+        Ok((all_reduces(ranks) > before).then_some(()))
+    }));
+}
+
+fn all_reduces(ranks: &Mpi<'_>) -> usize {
+    ranks.said().lines().count()
+}

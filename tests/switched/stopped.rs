@@ -1,0 +1,96 @@
+//! A switch's agent is stopped while tables change, with and without a coordinator: the plan is rolled back, and no
+//! session notices.
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{Outcome, Phase, RunningChange};
+use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+
+use crate::needs::trial;
+use crate::play::{STAGE, must, status_when};
+use crate::scene::{leaf_spine, led, offered};
+use crate::session_jobs::Running;
+use crate::sessions::{OURS, jobs};
+
+/// Both change their tables in one round when a spine is drained; the agent of the second is stopped.
+const LEAVES: [&str; 2] = ["leaf0", "leaf1"];
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial("stopped_switch_has_plan_rolled_back", STAGE, stopped),
+        trial(
+            "tables_without_coordinator_are_reverted",
+            STAGE,
+            without_coordinator,
+        ),
+    ]
+}
+
+/// Sessions, and a plan under way that only the first leaf can follow.
+fn half_installed() -> (Stage, Running) {
+    let mut stage = led(&leaf_spine(2, 2, 2), &jobs(), &Leadership::default());
+    let running = Running::begin(&stage);
+    let plan = offered(&stage, &["plan", "drain", "spine1"]);
+    let course = plan.course.as_ref().expect("tables change");
+    let round = &course.waves[0].undrain[0];
+    let has_both = LEAVES.iter().all(|leaf| round.contains_key(*leaf));
+    assert!(has_both, "{course:?}");
+    must(must(stage.agent(LEAVES[1])).freeze());
+    let begun = must(stage.operator().begin(&plan));
+    assert_eq!(begun.code, Some(0), "{begun:?}");
+    (stage, running)
+}
+
+fn holds_ours(stage: &Stage, leaf: &str) -> bool {
+    !must(stage.output(leaf, &["sh", "-c", OURS])).is_empty()
+}
+
+/// Of the plan, once it is final.
+fn outcome(stage: &Stage) -> Outcome {
+    let operator = stage.operator();
+    must(wait_for("the plan ends", PATIENCE, || {
+        let newest = operator.history()?.into_iter().next();
+        let is_over = |it: &Outcome| !it.is_open() && !matches!(it, Outcome::Held { .. });
+        Ok(newest.map(|record| record.outcome).filter(is_over))
+    }))
+}
+
+fn stopped() {
+    let (mut stage, running) = half_installed();
+    let leads_back =
+        |change: &RunningChange| matches!(change.phase, Phase::RollingBack | Phase::Held);
+    status_when(&stage, "the plan leads back", |status| {
+        status.changes.iter().any(leads_back)
+    });
+    running.go_on(2);
+    must(must(stage.agent(LEAVES[1])).thaw());
+    let outcome = outcome(&stage);
+    assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
+    assert_eq!(LEAVES.map(|leaf| holds_ours(&stage, leaf)), [false; 2]);
+    must(stage.wait_until_known());
+    running.go_on(2);
+    running.end_without_loss();
+}
+
+fn without_coordinator() {
+    let (mut stage, running) = half_installed();
+    let first = LEAVES[0];
+    must(wait_for("the first leaf follows", PATIENCE, || {
+        Ok(holds_ours(&stage, first).then_some(()))
+    }));
+    must(stage.coordinator()).kill();
+    must(wait_for("it goes back by itself", PATIENCE, || {
+        Ok((!holds_ours(&stage, first)).then_some(()))
+    }));
+    running.go_on(2);
+    must(must(stage.agent(LEAVES[1])).thaw());
+    must(stage.lead(&Leadership::default()));
+    let is_kept = match outcome(&stage) {
+        Outcome::Committed => true,
+        Outcome::RolledBack { .. } => false,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(LEAVES.map(|leaf| holds_ours(&stage, leaf)), [is_kept; 2]);
+    must(stage.wait_until_known());
+    running.go_on(2);
+    running.end_without_loss();
+}
