@@ -15,7 +15,7 @@ IN_LAB := --config "target.'cfg(unix)'.runner = 'deploy/as-lab.sh'"
 # smoke belongs to make test; every other test target of the lab belongs to make test-lab.
 LAB_TESTS := $(filter-out smoke,$(basename $(notdir $(wildcard tests/lab/tests/*.rs))))
 
-.PHONY: help demo test shapes test-lab test-fleet packages test-packages test-rdma bench bench-peers soak fuzz clean
+.PHONY: help demo test shapes test-lab test-upgrade test-fleet packages test-packages test-rdma bench bench-peers soak fuzz clean
 
 help: ## Lists the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -82,6 +82,17 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	stage fuzzers tests/fuzz/run.sh 0
 	stage fuzz  tests/fuzz/run.sh 2
 	finish .ci/skips-lab.txt
+
+# The programs of the release before lie here.
+BEFORE := $(abspath $(or $(CARGO_TARGET_DIR),target)/before)
+
+test-upgrade: ## Exchanges three coordinators and 16 agents of the release before for those of this one and back, under a job.
+	@deploy/setup.sh build lab
+	source deploy/stage.sh 3
+	stage before tests/before/build.sh $(BEFORE)
+	stage build $(PROGRAMS)
+	REWEAVE_RELEASE_BEFORE=$(BEFORE) stage upgrade require_tests with_tmpfs cargo test --locked --workspace $(IN_LAB) --test stories rolling_upgrade
+	finish
 
 # The tool that packs them comes from crates.io, into a folder of its own.
 PACKAGES := $(abspath $(or $(CARGO_TARGET_DIR),target)/packages)

@@ -32,6 +32,8 @@ mod thwarted;
 mod timed;
 #[path = "stories/told.rs"]
 mod told;
+#[path = "stories/upgraded.rs"]
+mod upgraded;
 
 use std::process::ExitCode;
 
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         told::tests(),
         jobs::tests(),
         ranks::tests(),
+        upgraded::tests(),
     ];
     // Each measures rates, so none may have another beside it.
     let arguments = Arguments {

@@ -65,7 +65,10 @@ pub(crate) enum CoordinatorError {
         "entry {index} of the log was written by a later version of this program: upgrade this one"
     )]
     UnknownCommand { index: u64, source: postcard::Error },
-    #[error("the cluster is at version 1.{version}, and this build reads 1.{reads}: upgrade it")]
+    #[error(
+        "the cluster is at version 1.{version}, and this build reads 1.{reads}: upgrade it, or start the later build again, \
+         and it goes back once `reweave cluster version 1.{reads}` has lowered that"
+    )]
     ClusterVersionTooHigh { version: u16, reads: u16 },
     #[error("a command cannot be written")]
     UnwritableCommand { source: postcard::Error },

@@ -60,7 +60,11 @@ impl Spoken for Request {
     fn since(&self) -> u16 {
         let is_later = matches!(
             self,
-            Self::Standing | Self::Steer { .. } | Self::Lanes { .. } | Self::Reorder { .. }
+            Self::Standing
+                | Self::Steer { .. }
+                | Self::Lanes { .. }
+                | Self::Reorder { .. }
+                | Self::ClusterVersion { .. }
         );
         u16::from(is_later)
     }
@@ -70,7 +74,7 @@ impl Spoken for Response {
     fn since(&self) -> u16 {
         let is_later = matches!(
             self,
-            Self::Standing(_) | Self::Steered { .. } | Self::Lanes(_)
+            Self::Standing(_) | Self::Steered { .. } | Self::Lanes(_) | Self::ClusterVersion { .. }
         );
         u16::from(is_later)
     }

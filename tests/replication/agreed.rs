@@ -35,6 +35,8 @@ pub(crate) struct Agreed {
     /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
     pub(crate) steered: u64,
     pub(crate) too_early: u64,
+    /// So often the cluster version was lowered.
+    pub(crate) lowered: u64,
 }
 
 impl Agreed {
@@ -62,7 +64,14 @@ impl Agreed {
             return;
         }
         self.last = index;
+        let version = self.state.cluster_version();
         self.state.apply(command.clone());
+        let now = self.state.cluster_version();
+        self.lowered += u64::from(now < version);
+        assert!(
+            now <= version || self.lowered == 0,
+            "nobody has asked for 1.{now} since it was lowered: {command:?}"
+        );
         assert_eq!(
             &self.state, state,
             "entry {index} led elsewhere: {command:?}"
@@ -148,6 +157,7 @@ impl Agreed {
             }
             (_, Response::Revoked { member }) => self.shut_out.contains_key(member),
             (_, Response::ApplyStarted { generation }) => self.approved.contains(generation),
+            (_, Response::ClusterVersion { minor, .. }) => *minor == self.state.cluster_version(),
             _ => true,
         };
         assert!(is_kept, "promised before it was agreed on: {response:?}");

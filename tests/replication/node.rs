@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
-use reweave_core::{Command, LATEST_MINOR, Office, Policy, State};
+use reweave_core::{Change, Command, LATEST_MINOR, Office, Phase, Policy, Stage, State};
 use reweave_replica::decode_exact;
 use reweave_replica::{
-    FolderId, MemberId, Message, ReadId, Replica, RequestId, Saved, Standing, Timing,
+    FolderId, MemberId, Message, Proposal, ReadId, Replica, RequestId, Saved, Standing, Timing,
 };
 use reweave_tests::world::wire::SessionId;
 use serde::Serialize;
 
 use crate::disk::Disk;
 use crate::fabric::fabric;
-use crate::machine::{Machine, digest};
+use crate::machine::{Machine, Payload, digest};
 use crate::people::Matter;
 
 /// Who asked, and for which of its attempts.
@@ -137,6 +137,41 @@ fn decode(bytes: &[u8]) -> (Machine, State) {
     decode_exact(bytes).expect("a coordinator wrote it")
 }
 
+/// The minor version of the protocol that a build has to read for this, whatever the product says of it.
+pub(crate) fn came_with(change: &Change) -> u16 {
+    let is_later = |part: &Change| {
+        matches!(
+            part,
+            Change::Steered { .. }
+                | Change::ConfirmIntent { .. }
+                | Change::ClusterVersionLowered { .. }
+        )
+    };
+    u16::from(change.parts().iter().any(is_later))
+}
+
+/// The same for all that was decided so far.
+pub(crate) fn came_with_state(state: &State) -> u16 {
+    let is_later = |phase: &Phase| match phase {
+        Phase::Unconfirmed(_) => true,
+        Phase::Travelling(journey) => matches!(journey.stage, Stage::Unconfirmed(_)),
+        _ => false,
+    };
+    let any_is_later = state.rollouts().any(|it| is_later(&it.phase));
+    state.cluster_version().max(u16::from(any_is_later))
+}
+
+/// And for what a build starts from.
+pub(crate) fn came_with_saved(saved: &Saved) -> u16 {
+    let (_, state) = decode(&saved.state().expect("it can be read"));
+    let proposals = saved.entries.iter().filter_map(Proposal::of);
+    let decided = proposals.filter_map(|it| match decode_exact(&it.payload) {
+        Ok(Payload::Decided(command)) => Some(came_with(&command.change)),
+        _ => None,
+    });
+    decided.fold(came_with_state(&state), u16::max)
+}
+
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) disk: Disk,
@@ -176,6 +211,11 @@ impl Node {
     /// With what is on its disk, which a loss of power never damages.
     pub(crate) fn start(&mut self, timing: &Timing, policy: &Policy) {
         let saved = self.disk.read().expect("the disk only ever lost power");
+        let (needs, reads) = (came_with_saved(&saved), self.reads);
+        assert!(
+            needs <= reads,
+            "it reads 1.{reads}, and starts from 1.{needs}"
+        );
         let replica = Replica::new(&saved, timing.clone()).expect("it goes on");
         self.life += 1;
         let state = saved.state().expect("it can be read");

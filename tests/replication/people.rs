@@ -6,7 +6,7 @@ use std::time::Duration;
 use reweave_common::member::{Digest, Member, Role};
 use reweave_common::operator::{Request, Response, Steering};
 use reweave_common::plan::Generation;
-use reweave_core::{NoEntry, Pass};
+use reweave_core::{LATEST_MINOR, NoEntry, Pass};
 use reweave_tests::world::chance::Chance;
 
 const LASTING: Duration = Duration::from_mins(10);
@@ -45,6 +45,8 @@ pub(crate) struct Gossip {
     latest: Option<Generation>,
     /// Whether anybody gives up plans on their way.
     pub(crate) steers: bool,
+    /// How often somebody wants the cluster version lowered.
+    pub(crate) lowers: f64,
     keys: u64,
 }
 
@@ -58,6 +60,10 @@ impl Gossip {
 
     /// A token is tried by several, each with a key of its own.
     fn matter(&mut self, chance: &mut Chance) -> Matter {
+        if self.lowers > 0.0 && chance.happens(self.lowers) {
+            let minor = Some(LATEST_MINOR - 1);
+            return Matter::Ask(Request::ClusterVersion { minor });
+        }
         if self.steers
             && chance.happens(0.5)
             && let Some(generation) = self.latest

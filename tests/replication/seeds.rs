@@ -13,6 +13,7 @@ use crate::trouble::{Life, Trouble};
 
 const FIRST_SEEDS: u64 = 72;
 const UPGRADED_SEEDS: u64 = 72;
+const DOWNGRADED_SEEDS: u64 = 72;
 /// Seeds that found mistakes; 749 finds one that is planted and that no other of these finds.
 const REGRESSION_SEEDS: [u64; 3] = [413, 749, 1739];
 const OPERATIONS: u64 = 5000;
@@ -58,6 +59,29 @@ fn nobody_gets_an_entry_that_it_cannot_read() {
     play_all(&seeds, upgraded, |life| add(&mut sum, &life));
     eprintln!("{sum:?}");
     assert!(sum.steered > 0 && sum.too_early > 0, "{sum:?}");
+}
+
+/// An operator lowers the cluster version, and coordinators come back as those of the release before, whatever else goes
+/// wrong.
+#[test]
+fn downgraded_coordinators_read_all_they_get() {
+    let downgraded = |seed| {
+        let trouble = Trouble::amid_downgrade(seed).with_agents(seed, TROUBLED);
+        let (life, cluster) = trouble.live(TROUBLED);
+        assert_linearizable(&cluster.history);
+        life
+    };
+    if let Some(seed) = number("REWEAVE_SEED") {
+        return eprintln!("{:?}", downgraded(seed));
+    }
+    let (seeds, mut sum) = (sample_seeds(DOWNGRADED_SEEDS, &[]), Life::default());
+    play_all(&seeds, downgraded, |life| add(&mut sum, &life));
+    eprintln!("{sum:?}");
+    assert_eq!(sum.lowered, seeds.len() as u64, "each is, once: {sum:?}");
+    assert!(
+        sum.went_back > 0 && sum.steered > 0 && sum.too_early > 0,
+        "{sum:?}"
+    );
 }
 
 /// One long life: `REWEAVE_OPERATIONS=COUNT` makes it longer.
@@ -125,6 +149,8 @@ fn add(sum: &mut Life, life: &Life) {
     sum.inherited += life.inherited;
     sum.steered += life.steered;
     sum.too_early += life.too_early;
+    sum.lowered += life.lowered;
+    sum.went_back += life.went_back;
 }
 
 /// Two lives with one seed are the same, event by event.

@@ -49,6 +49,9 @@ pub(crate) struct Life {
     /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
     pub(crate) steered: u64,
     pub(crate) too_early: u64,
+    /// So often the cluster version was lowered, and so many coordinators went back amid trouble.
+    pub(crate) lowered: u64,
+    pub(crate) went_back: u64,
 }
 
 /// A change of who takes part; the next begins when it is done.
@@ -86,6 +89,11 @@ impl Trouble {
     /// While coordinators are upgraded, one after the other.
     pub(crate) fn amid_upgrade(seed: u64) -> Self {
         Self::of(seed, Cluster::upgraded)
+    }
+
+    /// While coordinators go back to the release before.
+    pub(crate) fn amid_downgrade(seed: u64) -> Self {
+        Self::of(seed, Cluster::downgraded)
     }
 
     fn of(seed: u64, founded: fn(u64, u64, usize) -> Cluster) -> Self {
@@ -130,7 +138,9 @@ impl Trouble {
             self.world.run_for(pause);
             self.strike();
             self.run_errand();
+            self.cluster().go_back_now_and_then();
         }
+        self.life.went_back = self.cluster().went_back;
         self.mend();
         self.come_to_rest();
         self.world.look_at_rest();
@@ -158,6 +168,7 @@ impl Trouble {
             inherited: cluster.inherited,
             steered: cluster.agreed.steered,
             too_early: cluster.agreed.too_early,
+            lowered: cluster.agreed.lowered,
             ..self.life
         }
     }
@@ -318,13 +329,32 @@ impl Trouble {
         let errand = format!("{:?} is done", self.errand);
         let is_done = self.errand.is_none();
         self.comes_to_be(&errand, |_| is_done);
-        self.comes_to_be("entries have the latest version", Cluster::is_upgraded);
+        if self.cluster().goes_back() {
+            self.go_back();
+        } else {
+            self.comes_to_be("entries have the latest version", Cluster::is_upgraded);
+        }
         self.cluster().is_closing = true;
         // Former leaders may still be heard for a while.
         self.world.run_for(RHYTHM.echoes);
         self.comes_to_be("nothing is under way", |cluster| cluster.agreed.is_over());
         self.world.look_at_rest();
         self.comes_to_be("states are the same", same_everywhere);
+    }
+
+    /// The rest of them do, too.
+    fn go_back(&mut self) {
+        self.cluster().insist_on_going_back();
+        self.comes_to_be("no plan is on its way", Cluster::is_idle);
+        self.comes_to_be("the version is lowered", Cluster::is_lowered);
+        let end = self.world.now() + CALM;
+        while self.world.now() < end && !self.cluster().may_all_go_back() {
+            self.world.run_for(REST);
+        }
+        let may_all = self.cluster().may_all_go_back();
+        self.comes_to_be("the release before reads all logs", |_| may_all);
+        self.cluster().go_back_all();
+        self.comes_to_be("the release before leads", Cluster::is_led_by_earlier);
     }
 
     /// Everything works, so it must be so soon.

@@ -34,6 +34,7 @@ impl Stage {
             self.output(Self::STATION, &words)?;
         }
         for place in 0..TRIO.len() {
+            self.certificate("coordinator", &name(place))?;
             let started = self.start_one_of_three(place)?;
             self.trio.push(started);
         }
@@ -45,13 +46,12 @@ impl Stage {
 
     fn start_one_of_three(&self, place: usize) -> Result<Program, StageError> {
         let (name, page) = (name(place), Self::PAGES[place]);
-        self.certificate("coordinator", &name)?;
         let settings = settings_of(place, &addresses(), "two-leaves.toml", IDENTITIES);
         let (own, secure) = (TRIO[place], Self::SECURE_PAGE);
         let settings =
             format!("http = \"127.0.0.1:{page}\"\nhttps = \"{own}:{secure}\"\n{settings}");
         let settings = self.write(&format!("{name}.toml"), &settings)?;
-        let mut run = self.inside(Self::STATION, self.programs.coordinator());
+        let mut run = self.inside(Self::STATION, self.daemons.coordinator());
         run.args(["run", "--config"]).arg(settings);
         self.start(&name, run)
     }
@@ -64,6 +64,13 @@ impl Stage {
     /// One of three coordinators, by its place.
     pub fn one_of_three(&mut self, place: usize) -> &mut Program {
         &mut self.trio[place]
+    }
+
+    /// Ends the one at this place in good order, and starts it anew.
+    pub fn restart_one_of_three(&mut self, place: usize) -> Result<(), StageError> {
+        self.trio[place].end()?;
+        self.trio[place] = self.start_one_of_three(place)?;
+        Ok(())
     }
 
     /// The place of the one of them that leads, as the others say.

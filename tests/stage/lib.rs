@@ -104,6 +104,8 @@ impl Leadership {
 #[derive(Debug)]
 pub struct Stage {
     programs: Programs,
+    /// What coordinators and agents are started from.
+    daemons: Programs,
     home: TempDir,
     labs: Labs,
     name: String,
@@ -131,8 +133,10 @@ impl Stage {
             source,
         })?;
         let fabric = Fabric::parse("two-leaves.toml", setting.fabric)?;
+        let programs = Programs::beside_this()?;
         let mut stage = Self {
-            programs: Programs::beside_this()?,
+            daemons: programs.clone(),
+            programs,
             name: String::new(),
             home,
             labs,
@@ -169,6 +173,11 @@ impl Stage {
         &self.programs
     }
 
+    /// Coordinators and agents that start from now on are these.
+    pub fn run_daemons(&mut self, daemons: Programs) {
+        self.daemons = daemons;
+    }
+
     /// Where the FRR of a switch listens, if one makes its routes.
     pub fn frr(&self, switch: &str) -> Option<&str> {
         self.frr.get(switch).map(String::as_str)
@@ -186,7 +195,7 @@ impl Stage {
             leadership.head, leadership.policy, leadership.tables
         );
         let config = self.write("coordinator.toml", &config)?;
-        let mut command = self.inside(Self::STATION, self.programs.coordinator());
+        let mut command = self.inside(Self::STATION, self.daemons.coordinator());
         command.arg("run").arg("--config").arg(config);
         if leadership.auto {
             command.args(["--mode", "auto"]);
@@ -438,7 +447,7 @@ impl Stage {
     }
 
     fn agent_command(&self, node: &str, wrapper: &[&str], identity: &Path) -> Command {
-        let agent = self.programs.agent();
+        let agent = self.daemons.agent();
         let mut command = match wrapper.split_first() {
             None => self.inside(node, agent),
             Some((program, arguments)) => {

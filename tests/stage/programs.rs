@@ -37,6 +37,12 @@ impl Programs {
         }
     }
 
+    /// Those that were built elsewhere.
+    pub fn in_folder(folder: &Path) -> Self {
+        let folder = folder.to_owned();
+        Self { folder }
+    }
+
     pub fn reweave(&self) -> PathBuf {
         self.folder.join("reweave")
     }

@@ -1,4 +1,5 @@
-//! Every mistake that is kept to be planted can be planted: each place it changes is there, once.
+//! Every mistake that is kept to be planted can be planted, and what the release before lacks can be taken out: each place
+//! that such a patch changes is there, once.
 
 use crate::tree::TextFile;
 use crate::violation::Violation;
@@ -21,7 +22,8 @@ pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {
 }
 
 fn is_planted(path: &str) -> bool {
-    path.starts_with("tests/planted/") && path.ends_with(".patch")
+    let folders = ["tests/planted/", "tests/before/"];
+    folders.iter().any(|folder| path.starts_with(folder)) && path.ends_with(".patch")
 }
 
 fn of_patch(patch: &TextFile, files: &[TextFile]) -> Vec<Violation> {

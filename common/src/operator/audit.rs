@@ -69,6 +69,8 @@ fn wanted(circuits: &BTreeMap<OpticalName, CircuitSet>) -> String {
     }
 }
 
+const LOOK: &str = "look at the cluster";
+
 /// In the words of whoever asks it; what reads is told alike.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,6 +117,7 @@ impl fmt::Display for Request {
             } => write!(f, "invite {member}, within {} s", lasting.as_secs()),
             Self::Revoke { member } => write!(f, "shut {member} out"),
             Self::ChangeMembers(order) => members(f, order),
+            Self::ClusterVersion { minor } => version(f, *minor),
             Self::Visit { lasting, .. } => {
                 write!(f, "make a token, good for {} s", lasting.as_secs())
             }
@@ -137,7 +140,7 @@ impl fmt::Display for Request {
             | Self::Jobs
             | Self::Registered
             | Self::Gate { .. }
-            | Self::Lanes { .. } => f.write_str("look at the cluster"),
+            | Self::Lanes { .. } => f.write_str(LOOK),
         }
     }
 }
@@ -167,6 +170,13 @@ fn told(order: &JobOrder) -> String {
         JobOrder::Start { may_change: true } => "starts, and ways may change for it".to_owned(),
         JobOrder::Start { may_change: false } => "starts".to_owned(),
         JobOrder::End => "is over".to_owned(),
+    }
+}
+
+fn version(f: &mut fmt::Formatter<'_>, minor: Option<u16>) -> fmt::Result {
+    match minor {
+        Some(minor) => write!(f, "set the cluster version to 1.{minor}"),
+        None => f.write_str(LOOK),
     }
 }
 

@@ -215,6 +215,10 @@ pub enum Request {
     Reorder {
         job: String,
     },
+    /// The minor version whose entries all coordinators read: what it is, or what it is to be.
+    ClusterVersion {
+        minor: Option<u16>,
+    },
 }
 
 /// How a plan is carried out that somebody approves.
@@ -272,6 +276,7 @@ impl Request {
             | Self::Gate { .. }
             | Self::Standing
             | Self::Lanes { .. }
+            | Self::ClusterVersion { minor: None }
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Trace { anew: true, .. }
@@ -292,6 +297,7 @@ impl Request {
             | Self::Invite { .. }
             | Self::Revoke { .. }
             | Self::Audit { .. }
+            | Self::ClusterVersion { minor: Some(_) }
             | Self::ChangeMembers(_) => role == Role::Operator,
         }
     }
@@ -317,6 +323,7 @@ impl Request {
             | Self::Invite { .. }
             | Self::Revoke { .. }
             | Self::ChangeMembers(_)
+            | Self::ClusterVersion { minor: Some(_) }
             | Self::Visit { .. } => true,
             Self::Status
             | Self::Diagnose
@@ -336,6 +343,7 @@ impl Request {
             | Self::Audit { .. }
             | Self::Standing
             | Self::Lanes { .. }
+            | Self::ClusterVersion { minor: None }
             | Self::Renew { .. } => false,
         }
     }
@@ -406,4 +414,10 @@ pub enum Response {
         how: Steering,
     },
     Lanes(Lanes),
+    /// What it is, or is from now on.
+    ClusterVersion {
+        minor: u16,
+        /// An operator has lowered it to that, and no leader raises it by itself.
+        lowered_by: Option<String>,
+    },
 }

@@ -111,6 +111,8 @@ pub enum Refused {
     },
     /// Not every coordinator could read the decision: of its minor version, and of that all read.
     ClusterVersionTooLow { needed: u16, has: u16 },
+    /// The cluster version cannot be that now.
+    VersionStays { why: String },
 }
 
 const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
@@ -173,7 +175,8 @@ fn version_too_low(f: &mut fmt::Formatter<'_>, needed: u16, has: u16) -> fmt::Re
     write!(
         f,
         "this needs cluster version 1.{needed}, and the cluster is at 1.{has}: upgrade every coordinator (`reweave \
-         cluster member list` shows their versions)"
+         cluster member list` shows their versions); where an operator has lowered it, `reweave cluster version \
+         1.{needed}` raises it again"
     )
 }
 
@@ -311,6 +314,7 @@ impl fmt::Display for Refused {
             | Self::NotReordered { .. }
             | Self::NoBetterOrder { .. } => self.of_jobs(f),
             Self::ClusterVersionTooLow { needed, has } => version_too_low(f, *needed, *has),
+            Self::VersionStays { why } => write!(f, "the cluster version stays: {why}"),
             Self::NoBetterCircuits { why } => write!(f, "no circuits are worth moving: {why}"),
             Self::NotUnderWay { .. }
             | Self::NotStopped { .. }

@@ -15,6 +15,7 @@ use crate::coordinators::Coordinators;
 use crate::error::CliError;
 use crate::join::Join;
 use crate::membership::{Revoke, Token};
+use crate::version::Version;
 use crate::{Output, print};
 
 /// As long as those that members renew for themselves.
@@ -56,6 +57,12 @@ pub(crate) enum Cluster {
     /// The coordinators: who they are, and how others come to be among them
     #[command(subcommand)]
     Member(Coordinators),
+    /// The version that all coordinators read, so that nothing later is decided
+    ///
+    /// It rises by itself once all coordinators are of the next release. Before coordinators go back by one release it is
+    /// lowered, while no plan is on its way; then their programs are exchanged one after the other. It stays where it was
+    /// lowered to until it is raised here.
+    Version(Version),
 }
 
 fn role(text: &str) -> Result<Role, UnknownRole> {
@@ -83,6 +90,7 @@ impl Cluster {
             Self::Join(join) => join.run(reach, output),
             Self::Revoke(revoke) => revoke.run(reach, output),
             Self::Member(members) => members.run(reach, output),
+            Self::Version(version) => version.run(reach, output),
         }
     }
 }

@@ -47,6 +47,7 @@ mod steer;
 mod top;
 mod trace;
 mod trouble;
+mod version;
 mod voice;
 mod watch;
 mod work;

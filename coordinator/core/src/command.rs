@@ -159,6 +159,9 @@ pub enum Change {
     },
     /// What all nodes of this plan's step hold unconfirmed is to stay. They are told so under this entry's token.
     ConfirmIntent { plan: Generation },
+    /// From here on nothing is decided that came after this minor version, and no leader raises it by itself. Each
+    /// coordinator takes this entry and all before it out of its log, so that an earlier build reads what is left.
+    ClusterVersionLowered { minor: u16, by: Author },
 }
 
 impl Change {
@@ -198,8 +201,16 @@ impl Change {
             | Self::Registered { .. }
             | Self::ClusterVersion { .. } => 0,
             Self::Together(parts) => parts.iter().map(Self::since).max().unwrap_or_default(),
-            Self::Steered { .. } | Self::ConfirmIntent { .. } => 1,
+            Self::Steered { .. }
+            | Self::ConfirmIntent { .. }
+            | Self::ClusterVersionLowered { .. } => 1,
         }
+    }
+
+    /// Whether coordinators of an earlier release read all that follows it.
+    pub fn lowers_version(&self) -> bool {
+        let one = |part: &Self| matches!(part, Self::ClusterVersionLowered { .. });
+        self.parts().iter().any(one)
     }
 
     /// Whether people decided it, of members, whatever else there is.

@@ -471,7 +471,8 @@ impl Core {
             out: &mut self.outbox,
         };
         if !self.disk_is_full {
-            if self.min_version > self.state.cluster_version() {
+            let is_lowered = self.state.lowered().is_some();
+            if self.min_version > self.state.cluster_version() && !is_lowered {
                 let minor = self.min_version;
                 turn.decide(Change::ClusterVersion { minor });
             }
@@ -500,6 +501,7 @@ impl Core {
                 probing: &self.probing,
                 cool_down: self.autopilot.rest_of_cool_down(known, &self.state),
                 disk_is_full: self.disk_is_full,
+                min_version: self.min_version,
             };
             operator::answer(&mut turn, asked, seen);
         }

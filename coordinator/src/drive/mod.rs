@@ -23,7 +23,7 @@ use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{Command, Effect, Input, LATEST_MINOR, NoEntry, Office, Pass, Policy, State};
 use reweave_proto::hello::VERSION;
 use reweave_replica::decode_exact;
-use reweave_replica::{MemberId, ReadId, RequestId, Saved, Standing};
+use reweave_replica::{MemberId, Proposal, ReadId, RequestId, Saved, Standing};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
@@ -296,8 +296,7 @@ impl Drive {
     }
 
     fn apply(&mut self, index: u64, payload: &[u8]) -> Result<(), CoordinatorError> {
-        let command: Command = decode_exact(payload)
-            .map_err(|source| CoordinatorError::UnknownCommand { index, source })?;
+        let command = decode_command(index, payload)?;
         if let Some(traces) = &self.traces {
             traces.hear_decided(&command, self.office.leads());
         }
@@ -308,8 +307,14 @@ impl Drive {
                 history.hear_decided(&command);
             }
         }
+        let lowers_version = command.change.lowers_version();
         self.office.apply(command);
         expect_readable(self.office.state())?;
+        if lowers_version {
+            let minor = self.office.state().cluster_version();
+            tracing::info!("the cluster goes back to version 1.{minor}");
+            self.replication.put(Task::CompactTo { index });
+        }
         self.decisions.note();
         self.publish_denied();
         self.carry_out_all()
@@ -561,7 +566,22 @@ pub(crate) fn saved_state(saved: &Saved, folder: &Path) -> Result<State, Coordin
     let state = saved.state().map_err(ReplicationError::Start)?;
     let state = decode_state(&state).map_err(of_another_version(folder))?;
     expect_readable(&state)?;
+    expect_readable_entries(saved)?;
     Ok(state)
+}
+
+/// Whether this build reads what is to be applied to the state, as far as the log has it.
+fn expect_readable_entries(saved: &Saved) -> Result<(), CoordinatorError> {
+    for entry in &saved.entries {
+        if let Some(Proposal { payload, .. }) = Proposal::of(entry) {
+            decode_command(entry.index, &payload)?;
+        }
+    }
+    Ok(())
+}
+
+fn decode_command(index: u64, payload: &[u8]) -> Result<Command, CoordinatorError> {
+    decode_exact(payload).map_err(|source| CoordinatorError::UnknownCommand { index, source })
 }
 
 /// Whether this build reads all that is decided from here on.

@@ -575,6 +575,9 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::Froze { .. } => ("froze", None, Generation::default()),
         Change::RolledBack { generation } => ("rolled-back", None, *generation),
         Change::ClusterVersion { .. } => ("cluster-version", None, Generation::default()),
+        Change::ClusterVersionLowered { .. } => {
+            ("cluster-version-lowered", None, Generation::default())
+        }
         Change::Together(_) => ("together", None, Generation::default()),
     }
 }

@@ -1,5 +1,6 @@
 //! The loop around the replica: tasks and ticks in, and its effects carried out in order.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -43,6 +44,10 @@ pub(crate) enum Task {
     Snapshot {
         index: u64,
         state: Vec<u8>,
+    },
+    /// The file is to begin with a snapshot of this entry or a later one.
+    CompactTo {
+        index: u64,
     },
     /// An operator wants other members.
     Change {
@@ -116,6 +121,8 @@ pub(crate) struct Engine {
     disk_is_full: bool,
     /// All there is, as the leader has sent it: the disk had no room for that.
     waiting: Option<Batch>,
+    /// A newer snapshot came while the file was made to begin with the one before.
+    is_outdated: bool,
     /// As everybody is told, the drive first where it leads: whoever comes then finds it ready.
     standing: Standing,
     /// What the drive was told last.
@@ -158,6 +165,7 @@ impl Engine {
             ticks: 0,
             disk_is_full: false,
             waiting: None,
+            is_outdated: false,
             may_decide: true,
         };
         engine.look_at_disk();
@@ -282,6 +290,7 @@ impl Engine {
                 }
             }
             Task::Snapshot { index, state } => self.replica.handle_snapshot(index, state),
+            Task::CompactTo { index } => self.replica.compact_to(index),
             Task::Change { reply, .. } if !self.may_decide => {
                 let _ = reply.send(Err(Refused::DiskFull));
             }
@@ -311,8 +320,9 @@ impl Engine {
         let (began, is_whole) = (Instant::now(), batch.is_whole);
         if self.replica.is_compacting() {
             // Nothing waits for that: the longer file holds the same.
-            if let Err(error) = self.store.start_compaction(batch) {
-                tracing::warn!("the log is not made shorter: {}", told(&error));
+            match self.store.start_compaction(batch) {
+                Ok(has_begun) => self.is_outdated = !has_begun,
+                Err(error) => tracing::warn!("the log is not made shorter: {}", told(&error)),
             }
         } else {
             match self.store.persist(&batch) {
@@ -336,7 +346,12 @@ impl Engine {
     fn finish_compaction(&mut self) -> Result<(), ReplicationError> {
         match self.store.poll_compaction() {
             Ok(false) => {}
-            Ok(true) => self.wrist.note_snapshot(),
+            Ok(true) => {
+                self.wrist.note_snapshot();
+                if mem::take(&mut self.is_outdated) {
+                    self.replica.write_anew();
+                }
+            }
             Err(error @ LogError::NoRoom { .. }) => {
                 tracing::warn!("the log is not made shorter: {}", told(&error));
             }

@@ -251,12 +251,13 @@ impl Store {
         Ok(())
     }
 
-    /// Begins a file that holds no more than this, which is all there is. One that is on its way already will do.
-    pub(crate) fn start_compaction(&mut self, whole: Batch) -> Result<(), LogError> {
-        if self.compaction.is_none() {
+    /// Begins a file that holds no more than this, which is all there is; or not, where one is on its way already.
+    pub(crate) fn start_compaction(&mut self, whole: Batch) -> Result<bool, LogError> {
+        let is_free = self.compaction.is_none();
+        if is_free {
             self.compaction = Some(Compaction::begin(&self.path, whole)?);
         }
-        Ok(())
+        Ok(is_free)
     }
 
     /// The new file takes the place of the old one as soon as it is written; whether it did now.

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_common::instruction::{Instruction, Watch};
-use reweave_common::operator::{NotSeen, Plan, Request, Response};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{NotSeen, Plan, Request, Response, Steering};
 use reweave_core::{LATEST_MINOR, State};
-use reweave_replica::{Founding, MemberId, Saved};
+use reweave_replica::{Content, Entry, Founding, MemberId, Proposal, RequestId, Saved};
 use tokio::sync::mpsc;
 
 use super::scene::{Scene, lines_with};
@@ -205,15 +206,79 @@ fn an_agent_that_takes_nothing_loses_its_session() {
     driving.join().unwrap().unwrap();
 }
 
-#[test]
-fn build_older_than_the_cluster_does_not_start() {
-    let state = State::founded(LATEST_MINOR + 1);
+fn founded(cluster_version: u16) -> Saved {
     let founding = Founding {
         members: BTreeMap::new(),
-        state: postcard::to_stdvec(&state).unwrap(),
+        state: postcard::to_stdvec(&State::founded(cluster_version)).unwrap(),
     };
-    let saved = Saved::founding(MemberId(1), Vec::new(), founding);
+    Saved::founding(MemberId(1), Vec::new(), founding)
+}
+
+#[test]
+fn build_older_than_the_cluster_does_not_start() {
+    let saved = founded(LATEST_MINOR + 1);
     let error = saved_state(&saved, Path::new("data")).unwrap_err();
     assert_eq!(error.exit_code(), 2);
     assert!(error.to_string().contains("upgrade it"), "{error}");
+}
+
+/// Of a kind that came later.
+#[test]
+fn unreadable_entry_is_refused_before_start() {
+    let proposal = Proposal {
+        request: RequestId {
+            client: 1,
+            number: 1,
+        },
+        payload: postcard::to_stdvec(&(Moment::default(), 200_u32)).unwrap(),
+    };
+    let mut saved = founded(LATEST_MINOR);
+    saved.entries.push(Entry {
+        term: 1,
+        index: 2,
+        content: Content::Proposal(postcard::to_stdvec(&proposal).unwrap()),
+    });
+    let error = saved_state(&saved, Path::new("data")).unwrap_err();
+    let is_told = matches!(error, CoordinatorError::UnknownCommand { index: 2, .. });
+    assert!(is_told, "{error}");
+}
+
+/// In the file, from which the release before is to start.
+#[test]
+fn lowered_version_empties_the_log() {
+    let mut scene = Scene::new();
+    scene.collide();
+    let alone = scene.alone();
+    let driving = scene.run_aside(alone);
+    let answered = |request| scene.ask(request).blocking_recv().unwrap();
+    let generation = match answered(Request::Plan) {
+        Response::Plan {
+            plan: Some(plan), ..
+        } => plan.generation,
+        other => panic!("a plan was to be had: {other:?}"),
+    };
+    let how = Steering::Abort;
+    let steered = answered(Request::Steer { generation, how });
+    assert_eq!(steered, Response::Steered { generation, how });
+    let minor = LATEST_MINOR - 1;
+    let lowered = answered(Request::ClusterVersion { minor: Some(minor) });
+    let lowered_by = Some("ops".to_owned());
+    assert_eq!(lowered, Response::ClusterVersion { minor, lowered_by });
+    let log = scene.folder.path().join("log");
+    let deadline = Instant::now() + Duration::from_mins(2);
+    loop {
+        let saved = look(&log).unwrap().unwrap();
+        let state = saved_state(&saved, Path::new("data")).unwrap();
+        if state.cluster_version() == minor {
+            break;
+        }
+        let entries = saved.entries.len();
+        assert!(Instant::now() < deadline, "{entries} entries stay there");
+        thread::park_timeout(Duration::from_millis(1));
+    }
+    scene.put(Event::End);
+    driving.join().unwrap().unwrap();
+    let later = scene.logged().into_iter();
+    let later: Vec<_> = later.filter(|it| it.change.since() > minor).collect();
+    assert!(later.is_empty(), "{later:?}");
 }

@@ -336,6 +336,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
             }
         ),
         rewiring::steering().prop_map(|(generation, how)| Request::Steer { generation, how }),
+        any::<Option<u16>>().prop_map(|minor| Request::ClusterVersion { minor }),
         texts().prop_map(|hosts| Request::Freeze { hosts }),
         texts().prop_map(|hosts| Request::Thaw { hosts }),
         rewiring::maintain(),
@@ -542,6 +543,7 @@ fn refused() -> impl Strategy<Value = Refused> {
         }),
         texts().prop_map(|reasons| Refused::Unfit { reasons }),
         text().prop_map(|job| Refused::NotReordered { job }),
+        text().prop_map(|why| Refused::VersionStays { why }),
         (text(), any::<u64>()).prop_map(|(job, least_gain_percent)| Refused::NoBetterOrder {
             job,
             least_gain_percent,
@@ -566,6 +568,8 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
             .prop_map(|(plan, not_seen)| Response::Plan { plan, not_seen }),
         generation().prop_map(|generation| Response::ApplyStarted { generation }),
         rewiring::steering().prop_map(|(generation, how)| Response::Steered { generation, how }),
+        (any::<u16>(), option::of(text()))
+            .prop_map(|(minor, lowered_by)| Response::ClusterVersion { minor, lowered_by }),
         texts().prop_map(|hosts| Response::Froze { hosts }),
         vec(record(), 0..MANY).prop_map(Response::History),
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),

@@ -43,18 +43,21 @@ const KNOWN: &str = include_str!("../../shapes/1.1.txt");
 const KNOWN_VERSION: Version = Version { major: 1, minor: 1 };
 
 /// What came with 1.1, in each list of kinds at its end.
-const NEW: [NewKind; 14] = [
+const NEW: [NewKind; 17] = [
     ("CoordinatorMessage", "CoordinatorMessage", "Closely"),
     ("CoordinatorMessage", "CoordinatorMessage", "Coordinators"),
     ("CoordinatorMessage", "CoordinatorMessage", "DeniedMore"),
     ("CoordinatorMessage", "CoordinatorMessage", "Unconfirmed"),
     ("Order", "Order", "Coordinators"),
     ("Order", "Order", "DeniedMore"),
+    ("Request", "Request", "cluster-version"),
     ("Request", "Request", "lanes"),
     ("Request", "Request", "reorder"),
     ("Request", "Request", "standing"),
     ("Request", "Request", "steer"),
     ("Response", "Refused", "cluster-version-too-low"),
+    ("Response", "Refused", "version-stays"),
+    ("Response", "Response", "cluster-version"),
     ("Response", "Response", "lanes"),
     ("Response", "Response", "standing"),
     ("Response", "Response", "steered"),

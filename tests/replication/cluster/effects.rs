@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_core::{Change, Command};
+use reweave_core::Command;
 use reweave_replica::decode_exact;
 use reweave_replica::{
     Applied, Batch, Effect, Kind, MemberId, Message, ReadId, RequestId, Standing,
@@ -11,7 +11,7 @@ use reweave_replica::{
 use super::leading::ELSEWHERE;
 use super::{Cluster, Event, ON_THE_WAY};
 use crate::machine::{Answer, Payload};
-use crate::node::{Asker, Running, direction};
+use crate::node::{Asker, Running, came_with, came_with_state, direction};
 
 const SNAPSHOT_TAKES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(20)];
 
@@ -108,6 +108,14 @@ impl Cluster {
                 let since = came_with(&command.change);
                 assert!(since <= reads, "{id} reads 1.{reads}, and not {command:?}");
                 running.decide(Command::clone(command));
+                let version = running.office.state().cluster_version();
+                assert!(
+                    version <= reads,
+                    "{id} reads 1.{reads}, and is at 1.{version}"
+                );
+                if command.change.lowers_version() {
+                    running.replica.compact_to(index);
+                }
             }
         }
         if let Some(running) = self.nodes[&id].running.as_ref() {
@@ -143,7 +151,7 @@ impl Cluster {
 
     fn restore(&mut self, id: u64, index: u64, state: &[u8]) {
         self.running(id).restore(state);
-        let version = self.running(id).office.state().cluster_version();
+        let version = came_with_state(self.running(id).office.state());
         let reads = self.nodes[&id].reads;
         assert!(
             version <= reads,
@@ -213,10 +221,4 @@ impl Cluster {
             Standing::Follows { .. } => self.step_down(id),
         }
     }
-}
-
-/// Whatever the product says of it.
-fn came_with(change: &Change) -> u16 {
-    let is_later = |part: &Change| matches!(part, Change::Steered { .. });
-    u16::from(change.parts().iter().any(is_later))
 }

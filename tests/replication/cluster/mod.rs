@@ -6,6 +6,7 @@ mod effects;
 mod leading;
 mod pleading;
 mod seating;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -155,6 +156,10 @@ pub(crate) struct Cluster {
     founded: u16,
     /// Whether one that comes back has been upgraded.
     upgrades: Option<Chance>,
+    /// When one goes back to the release before, once the cluster version is lowered.
+    goes_back: Option<Chance>,
+    /// So many did.
+    pub(crate) went_back: u64,
     /// Whoever has voted loses power at once, and comes back.
     pub(crate) voters_die: bool,
     pub(crate) history: History,
@@ -234,6 +239,8 @@ impl Cluster {
             is_deciding: true,
             founded: LATEST_MINOR,
             upgrades: None,
+            goes_back: None,
+            went_back: 0,
             voters_die: false,
             history: History::default(),
             laws: Laws::default(),

@@ -46,6 +46,7 @@ mod seal;
 mod status;
 mod steering;
 mod trace;
+mod version;
 mod warnings;
 
 /// A request on its way to its reply.
@@ -69,6 +70,8 @@ pub(crate) struct Seen<'a> {
     /// How long to let things be after the last plan.
     pub(crate) cool_down: Duration,
     pub(crate) disk_is_full: bool,
+    /// The minor version that all coordinators read, as far as they are heard.
+    pub(crate) min_version: u16,
 }
 
 pub(crate) use imbalance::imbalances;
@@ -119,6 +122,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
             maintenance::maintain(turn, principal, name, stage, seen)
         }
         Request::Steer { generation, how } => steering::steer(turn, principal, generation, how),
+        Request::ClusterVersion { minor } => version::answer(turn, principal, minor, seen),
         request @ (Request::Apply { .. }
         | Request::ApplyAnyway { .. }
         | Request::ApplyNow { .. }

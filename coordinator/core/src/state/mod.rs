@@ -30,6 +30,7 @@ mod orders;
 mod rollout;
 mod steering;
 mod step;
+mod version;
 
 pub use journey::{Heading, Journey, Moving, Stage};
 pub use membership::{Invitation, Membership, NoEntry, Pass};
@@ -70,6 +71,9 @@ pub struct State {
     registered: BTreeMap<String, Registered>,
     /// The minor version of the protocol whose entries all coordinators read.
     cluster_version: u16,
+    /// Who has lowered it to that. It is not raised again by itself: coordinators of this release may be replaced by those
+    /// of the one before, and until the first is, all of them read more.
+    lowered: Option<Signed>,
 }
 
 /// The routes that were committed, or put back.
@@ -157,11 +161,6 @@ impl State {
         &self.registered
     }
 
-    /// The minor version of the protocol that all coordinators read: nothing later is decided.
-    pub fn cluster_version(&self) -> u16 {
-        self.cluster_version
-    }
-
     /// What a switch was told last, by a step under way or before it.
     pub(crate) fn last_install(&self, node: NodeId) -> Option<Install> {
         let mut told = self.rollouts.iter().map(|it| it.last_install(node));
@@ -195,15 +194,11 @@ impl State {
             Change::PlanRefused {
                 generation,
                 reasons,
-            } => {
-                self.drop_plan(at, generation, Outcome::Refused { reasons });
-            }
+            } => self.drop_plan(at, generation, Outcome::Refused { reasons }),
             Change::PlanWithdrawn {
                 generation,
                 reasons,
-            } => {
-                self.drop_plan(at, generation, Outcome::Withdrawn { reasons });
-            }
+            } => self.drop_plan(at, generation, Outcome::Withdrawn { reasons }),
             Change::PlanApproved {
                 generation,
                 by,
@@ -249,7 +244,8 @@ impl State {
             | Change::Maintained { .. }
             | Change::Froze { .. }
             | Change::Registered { .. }
-            | Change::ClusterVersion { .. } => self.obey(at, change),
+            | Change::ClusterVersion { .. }
+            | Change::ClusterVersionLowered { .. } => self.obey(at, change),
             Change::Together(parts) => {
                 parts
                     .into_iter()
@@ -307,8 +303,9 @@ impl State {
                 }
             }
             Change::Registered { job, told, .. } => self.register(job, told),
-            Change::ClusterVersion { minor } => {
-                self.cluster_version = self.cluster_version.max(minor);
+            Change::ClusterVersion { minor } => self.raise_version(minor),
+            Change::ClusterVersionLowered { minor, by } => {
+                self.lower_version(minor, Signed { at, by });
             }
             // All others are of plans.
             _ => {}

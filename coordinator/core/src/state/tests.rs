@@ -131,6 +131,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => generation().prop_map(|generation| Change::RolledBack { generation }),
         3 => generation().prop_map(|plan| Change::ConfirmIntent { plan }),
         1 => (0..2_u16).prop_map(|minor| Change::ClusterVersion { minor }),
+        1 => Just(Change::ClusterVersionLowered { minor: 0, by: Author::Policy }),
     ]
 }
 
@@ -168,6 +169,8 @@ proptest! {
                 prop_assert!(step.token <= Token(index) && step.generation <= state.newest);
             }
             prop_assert!(share_nothing(&state));
+            let is_lowered = state.cluster_version() < before.cluster_version();
+            prop_assert!(!is_lowered || state.under_way().next().is_none());
         }
         prop_assert_eq!(applied(&changes), state, "the log alone leads to the state");
     }

@@ -46,5 +46,6 @@ mod steered;
 mod switch;
 mod switches;
 mod traced;
+mod versions;
 mod weighed;
 mod worst;

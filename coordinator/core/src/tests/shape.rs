@@ -26,7 +26,8 @@ const KNOWN: &str = include_str!("../../shapes/1.1.txt");
 const KNOWN_MINOR: u16 = 1;
 
 /// What came with 1.1, in each list of kinds at its end.
-const NEW: [NewKind; 4] = [
+const NEW: [NewKind; 5] = [
+    ("Command", "Change", "cluster_version_lowered"),
     ("Command", "Change", "confirm_intent"),
     ("Command", "Change", "steered"),
     ("State", "Phase", "Unconfirmed"),
@@ -90,6 +91,15 @@ fn log_keeps_the_shape_of_its_version() {
 #[test]
 fn later_minor_only_adds_kinds() {
     assert_only_added(written(), &NEW, [EARLIER, KNOWN]);
+}
+
+/// Then none is left when the cluster version is lowered.
+#[test]
+fn only_plans_under_way_are_new() {
+    let of_state = NEW.iter().filter(|(format, ..)| *format == "State");
+    for (_, list, kind) in of_state {
+        assert!(["Phase", "Stage"].contains(list), "{kind} in {list}");
+    }
 }
 
 #[test]

@@ -111,11 +111,19 @@ impl Replica {
         self.effects.push_back(Effect::Membership(members));
     }
 
+    /// The file is to begin with a snapshot of this entry or a later one: builds that are to start from it do not read all
+    /// that it holds up to here.
+    pub fn compact_to(&mut self, index: u64) {
+        self.compact_to = self.compact_to.max(index);
+    }
+
     /// Whether one was asked for just now.
     pub(super) fn wants_snapshot(&mut self) -> bool {
         let memory = self.node.raft.store();
-        let since = self.applied - memory.snapshot().get_metadata().index;
+        let begins = memory.snapshot().get_metadata().index;
+        let since = self.applied - begins;
         let is_wanted = memory.take_snapshot_wanted()
+            || begins < self.compact_to
             || since >= self.timing.entries_per_snapshot
             || self.bytes_applied >= self.timing.bytes_per_snapshot;
         if !is_wanted || since == 0 || self.snapshot_due.is_some() {
@@ -158,6 +166,11 @@ impl Replica {
         let kept = self.timing.kept_entries;
         let memory = self.node.raft.mut_store();
         memory.compact(snapshot, kept);
+        self.write_anew();
+    }
+
+    /// All that there is takes the place of the file, as soon as nothing else is being written.
+    pub fn write_anew(&mut self) {
         if self.writing.is_none() {
             self.rewrite();
         } else {

@@ -61,6 +61,8 @@ pub struct Replica {
     snapshot_due: Option<SnapshotDue>,
     /// The file shall begin with a new snapshot, as soon as nothing else is being written.
     rewrite_due: bool,
+    /// A snapshot shall hold this entry, however few have come since the last one.
+    compact_to: u64,
     /// Since the last snapshot.
     bytes_applied: usize,
     applied: u64,
@@ -191,6 +193,7 @@ impl Replica {
             snapshots_out: BTreeMap::new(),
             snapshot_due: None,
             rewrite_due: false,
+            compact_to: 0,
             bytes_applied: 0,
             applied: saved.snapshot.index,
             applied_term: saved.snapshot.term,

@@ -166,6 +166,7 @@ impl From<Refused> for Problem {
             | Refused::Oneself
             | Refused::TooManyVisitors { .. }
             | Refused::CannotSign { .. }
+            | Refused::VersionStays { .. }
             | Refused::Membership { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:refused"),
         };
         let leader = match refused {

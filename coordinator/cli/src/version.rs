@@ -1,0 +1,66 @@
+//! `reweave cluster version`: what all coordinators read, lowered before they go back by a release.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use reweave_common::operator::{Request, Response};
+use reweave_proto::hello::VERSION;
+use reweave_proto::spoken::came_with;
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::{Output, print};
+
+#[derive(Debug, Args)]
+pub(crate) struct Version {
+    /// What it is to be from now on: one release lower or higher; without it, what it is, is shown
+    #[arg(value_name = "MAJOR.MINOR", value_parser = minor)]
+    minor: Option<u16>,
+}
+
+fn minor(text: &str) -> Result<u16, String> {
+    let minor = text.strip_prefix(&format!("{}.", VERSION.major));
+    let minor = minor.and_then(|minor| minor.parse().ok());
+    minor.ok_or_else(|| format!("a version has two numbers, as {VERSION} does"))
+}
+
+impl Version {
+    pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
+        let request = Request::ClusterVersion { minor: self.minor };
+        match Coordinator::reach(reach)?.ask(&request)? {
+            Response::ClusterVersion { minor, lowered_by } => {
+                let version = came_with(minor).to_string();
+                let shown = serde_json::json!({ "version": version, "lowered_by": lowered_by });
+                print(output, &shown, |page| match &lowered_by {
+                    Some(by) => page.line(&lowered(minor, by)),
+                    None => page.line(&format!("the cluster is at version {version}")),
+                })
+            }
+            Response::Refused(refused) => Err(CliError::Refused(refused)),
+            other => Err(CliError::unexpected(&other)),
+        }
+    }
+}
+
+fn lowered(minor: u16, by: &str) -> String {
+    let [version, next] = [minor, minor.saturating_add(1)].map(came_with);
+    format!(
+        "the cluster is at version {version}, to which {by} has lowered it, and stays there until `reweave cluster version \
+         {next}`; a coordinator may go back to that release once the `reweave-coordinator check` of that release, on its \
+         machine, says that it would start"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_this_major_are_read() {
+        assert_eq!(minor("1.0"), Ok(0));
+        for wrong in ["", "1", "2.0", "1.", "1.x", "1.0.0", "0.1", "1.70000"] {
+            let told = minor(wrong).unwrap_err();
+            assert!(told.contains("two numbers"), "{wrong}: {told}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The cluster version, shown, lowered before coordinators go back by a release, and raised again.
+
+use reweave_common::operator::{Refused, Response};
+
+use super::Seen;
+use crate::command::{Author, Change};
+use crate::rollout::Turn;
+use crate::state::State;
+
+pub(super) fn answer(
+    turn: &mut Turn<'_>,
+    principal: String,
+    minor: Option<u16>,
+    seen: Seen<'_>,
+) -> Response {
+    let has = turn.state.cluster_version();
+    let response = match minor {
+        Some(minor) if minor < has => lower(turn, principal, minor),
+        Some(minor) if minor > has => raise(turn, minor, seen.min_version),
+        _ => Ok(shown(turn.state)),
+    };
+    response.unwrap_or_else(|why| Response::Refused(Refused::VersionStays { why }))
+}
+
+fn shown(state: &State) -> Response {
+    Response::ClusterVersion {
+        minor: state.cluster_version(),
+        lowered_by: state.lowered().map(|lowered| lowered.by.to_string()),
+    }
+}
+
+fn lower(turn: &mut Turn<'_>, principal: String, minor: u16) -> Result<Response, String> {
+    let before = turn.state.cluster_version() - 1;
+    if minor < before {
+        return Err(format!(
+            "coordinators go back by one release at a time, and the one before has 1.{before}"
+        ));
+    }
+    if let Some(rollout) = turn.state.under_way().next() {
+        let generation = rollout.plan.generation;
+        return Err(format!(
+            "plan {generation} is on its way, and coordinators of 1.{minor} do not know all that may come of it; wait \
+             until it has ended, or take it back with `reweave abort {generation}`"
+        ));
+    }
+    let by = Author::Operator(principal);
+    let lowered_by = Some(by.to_string());
+    turn.decide(Change::ClusterVersionLowered { minor, by });
+    Ok(Response::ClusterVersion { minor, lowered_by })
+}
+
+/// As a leader does by itself where nobody has lowered it.
+fn raise(turn: &mut Turn<'_>, minor: u16, min_version: u16) -> Result<Response, String> {
+    if minor > min_version {
+        return Err(format!(
+            "not every coordinator was heard just now and speaks 1.{minor}; `reweave cluster member list` shows who does"
+        ));
+    }
+    turn.decide(Change::ClusterVersion { minor });
+    let lowered_by = None;
+    Ok(Response::ClusterVersion { minor, lowered_by })
+}

@@ -1,0 +1,32 @@
+//! The cluster version: nothing is decided that came after it.
+//!
+//! It rises once all coordinators read more. An operator lowers it before coordinators of the release before take the
+//! places of those of this one: what the state holds then, and whatever is decided from then on, the earlier release knows.
+
+use super::{Signed, State};
+
+impl State {
+    /// The minor version of the protocol that all coordinators read: nothing later is decided.
+    pub fn cluster_version(&self) -> u16 {
+        self.cluster_version
+    }
+
+    /// Who has lowered it, since when it is not raised by itself.
+    pub fn lowered(&self) -> Option<&Signed> {
+        self.lowered.as_ref()
+    }
+
+    pub(super) fn raise_version(&mut self, minor: u16) {
+        if minor > self.cluster_version {
+            (self.cluster_version, self.lowered) = (minor, None);
+        }
+    }
+
+    /// A plan on its way may be in a phase that the earlier release does not know, and goes by the rules of the version that
+    /// it began in.
+    pub(super) fn lower_version(&mut self, minor: u16, by: Signed) {
+        if minor < self.cluster_version && self.under_way().next().is_none() {
+            (self.cluster_version, self.lowered) = (minor, Some(by));
+        }
+    }
+}

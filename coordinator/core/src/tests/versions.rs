@@ -1,0 +1,99 @@
+//! The cluster version is lowered before coordinators go back by a release, and raised again.
+
+use reweave_common::member::Role;
+use reweave_common::operator::{Refused, Request, Response, Steering};
+
+use super::cluster::Cluster;
+use super::scene::*;
+use crate::{Author, Change, Input};
+
+fn set(cluster: &mut Cluster, minor: u16) -> Response {
+    let minor = Some(minor);
+    cluster.ask(Request::ClusterVersion { minor })
+}
+
+fn version(cluster: &Cluster) -> u16 {
+    cluster.core.state().cluster_version()
+}
+
+#[track_caller]
+fn why_it_stays(response: Response) -> String {
+    match response {
+        Response::Refused(Refused::VersionStays { why }) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// All coordinators read more, whoever leads.
+#[test]
+fn lowered_version_waits_for_an_operator() {
+    let (mut cluster, _, generation) = planned();
+    let lowered = Response::ClusterVersion {
+        minor: 0,
+        lowered_by: Some("ada".to_owned()),
+    };
+    assert_eq!(set(&mut cluster, 0), lowered);
+    let how = Steering::Abort;
+    let abort = Request::Steer { generation, how };
+    let too_low = Refused::ClusterVersionTooLow { needed: 1, has: 0 };
+    assert_eq!(cluster.ask(abort), Response::Refused(too_low));
+    for _ in 0..2 {
+        cluster.handle(Input::MinVersion { minor: 1 });
+        cluster.run_for(A_WHILE);
+        assert_eq!(version(&cluster), 0);
+        cluster.start_anew();
+        cluster.reconnect();
+    }
+    assert_eq!(
+        cluster.ask(Request::ClusterVersion { minor: None }),
+        lowered
+    );
+    let why = why_it_stays(set(&mut cluster, 1));
+    assert!(why.contains("speaks 1.1"), "nobody has been heard: {why}");
+    cluster.handle(Input::MinVersion { minor: 1 });
+    let raised = Response::ClusterVersion {
+        minor: 1,
+        lowered_by: None,
+    };
+    assert_eq!(set(&mut cluster, 1), raised);
+    assert_eq!(version(&cluster), 1);
+}
+
+/// It may be in a phase that the release before does not know.
+#[test]
+fn plan_under_way_keeps_the_version() {
+    let (mut cluster, _, plan) = planned();
+    cluster.apply(plan);
+    let why = why_it_stays(set(&mut cluster, 0));
+    assert!(why.contains(&format!("plan {plan} is on its way")), "{why}");
+    let by = Author::Policy;
+    cluster.append(Change::ClusterVersionLowered { minor: 0, by });
+    assert_eq!(version(&cluster), 1);
+    cluster.run_until_ended(1);
+    let lowered = set(&mut cluster, 0);
+    assert!(
+        matches!(lowered, Response::ClusterVersion { minor: 0, .. }),
+        "{lowered:?}"
+    );
+}
+
+#[test]
+fn version_goes_back_one_release() {
+    let (mut cluster, ..) = planned();
+    cluster.founded = 2;
+    cluster.start_anew();
+    cluster.reconnect();
+    let why = why_it_stays(set(&mut cluster, 0));
+    assert!(why.contains("one release at a time"), "{why}");
+    assert_eq!(version(&cluster), 2);
+}
+
+#[test]
+fn viewers_set_no_version() {
+    let minors = [None, Some(0)];
+    let may = minors.map(|minor| {
+        let request = Request::ClusterVersion { minor };
+        (request.may_be_asked_by(Role::Viewer), request.decides())
+    });
+    assert_eq!(may, [(true, false), (false, true)]);
+}

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Builds the programs of the release before. As long as none is tagged, that is this tree without what came with this minor
+# version, which the patch beside this takes out: such a build reads and says what the files of shapes have for it.
+#
+#     tests/before/build.sh FOLDER
+set -euo pipefail
+
+to=${1:?which folder}
+tree=$(git rev-parse --show-toplevel)
+cd "$tree"
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents --no-dereference -t "$copy"
+patch --quiet --fuzz=0 --directory "$copy" --strip 1 <tests/before/without-1.1.patch
+mkdir -p "$to"
+(cd "$copy" && CARGO_TARGET_DIR=$to/target cargo build --locked --workspace --bins)
+for program in reweave reweave-agent reweave-coordinator reweave-driver; do
+    cp "$to/target/debug/$program" "$to/"
+done

@@ -1,0 +1,97 @@
+//! Coordinators go back to the release before, one after the other, once an operator has lowered the cluster version.
+
+use std::time::Duration;
+
+use reweave_core::{LATEST_MINOR, Phase};
+use reweave_replica::MemberId;
+use reweave_tests::world::chance::Chance;
+
+use super::Cluster;
+use crate::node::{Node, came_with_saved};
+
+const EARLIER: u16 = LATEST_MINOR - 1;
+const AWAY: Duration = Duration::from_millis(20);
+/// Of what a person wants, this share is a lower version.
+const OFTEN: f64 = 0.05;
+
+impl Cluster {
+    /// Of coordinators of this release, which come back as those of the one before once they may.
+    pub(crate) fn downgraded(seed: u64, nodes: u64, clients: usize) -> Self {
+        let mut cluster = Self::empty(seed, clients);
+        cluster.goes_back = Some(Chance::of(seed ^ 0x0d09_624d));
+        cluster.gossip.steers = true;
+        cluster.gossip.lowers = OFTEN;
+        cluster.found(nodes);
+        cluster.begin();
+        cluster
+    }
+
+    pub(crate) fn goes_back(&self) -> bool {
+        self.goes_back.is_some()
+    }
+
+    /// One of those that may does now, sooner or later.
+    pub(crate) fn go_back_now_and_then(&mut self) {
+        if self.goes_back.as_mut().is_some_and(|it| it.happens(0.4)) {
+            let mut nodes = self.nodes.iter();
+            let found = nodes.find(|(_, node)| may_go_back(node));
+            if let Some(id) = found.map(|(&id, _)| id) {
+                self.go_back(id);
+            }
+        }
+    }
+
+    /// People want nothing else any more.
+    pub(crate) fn insist_on_going_back(&mut self) {
+        self.gossip.lowers = 1.0;
+    }
+
+    pub(crate) fn is_lowered(&self) -> bool {
+        self.agreed.state().cluster_version() == EARLIER
+    }
+
+    /// No plan is on its way, which hinders that.
+    pub(crate) fn is_idle(&self) -> bool {
+        let mut rollouts = self.agreed.state().rollouts();
+        rollouts.all(|it| it.phase == Phase::Proposed)
+    }
+
+    /// Whether all do, or have.
+    pub(crate) fn may_all_go_back(&self) -> bool {
+        let may = |node: &Node| node.reads == EARLIER || may_go_back(node);
+        let of_member = |MemberId(id): &MemberId| self.nodes.get(id).is_some_and(may);
+        let members = self.members();
+        members.is_some_and(|members| members.of.keys().all(of_member))
+    }
+
+    /// The rest of them, at once.
+    pub(crate) fn go_back_all(&mut self) {
+        let later = self.nodes.iter().filter(|(_, node)| may_go_back(node));
+        let later: Vec<_> = later.map(|(&id, _)| id).collect();
+        later.into_iter().for_each(|id| self.go_back(id));
+    }
+
+    /// Whether the release before leads.
+    pub(crate) fn is_led_by_earlier(&self) -> bool {
+        let mut nodes = self.nodes.values();
+        nodes.any(|node| node.leads().is_some() && node.reads == EARLIER)
+    }
+
+    fn go_back(&mut self, id: u64) {
+        self.kill(id, AWAY);
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.reads = EARLIER;
+            self.went_back += 1;
+        }
+    }
+}
+
+/// What a build of the release before looks at to say whether it would start: a log that begins after the version was
+/// lowered. One that has not begun yet says nothing of that.
+fn may_go_back(node: &Node) -> bool {
+    let runs = node.reads == LATEST_MINOR && node.running.is_some();
+    runs && node
+        .disk
+        .look()
+        .is_ok_and(|saved| saved.snapshot.index > 0 && came_with_saved(&saved) == EARLIER)
+}

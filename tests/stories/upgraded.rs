@@ -1,0 +1,176 @@
+//! Three coordinators and 16 agents are exchanged, one after the other, under a job whose flows are pinned: it does not
+//! notice. `REWEAVE_RELEASE_BEFORE` names a folder with the programs of the release before, which come first then, and
+//! again in the end.
+
+use std::env;
+use std::path::Path;
+use std::time::Instant;
+
+use libtest_mimic::Trial;
+use reweave_common::operator::{AgentState, CoordinatorState, CoordinatorStatus, Outcome, Status};
+use reweave_proto::hello::VERSION;
+use reweave_proto::spoken::came_with;
+use reweave_tests::{Job, Labs, PATIENCE, Programs, Setting, Stage, wait_for};
+use serde::Deserialize;
+
+use crate::needs::trial;
+use crate::play::{STAGE, collide, ended, must, status_when};
+
+/// With the switches these are 16 nodes.
+const SIX_AT_EACH_LEAF: Setting<'static> = Setting {
+    scenario: "name = \"upgraded\"\nseed = 1\nmanagement = true\nfabric = \"two-leaves.toml\"\n\
+               [[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h6\", \"h7\"]\n\
+               pairs = [[0, 2], [1, 3]]\nbytes = 8_000_000\ncompute_ms = 10\niterations = 1_000_000\n\
+               paths = \"collide\"\n",
+    fabric: "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 6\nhost_gbps = 0.4\nuplink_gbps = 0.2\n",
+};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![trial("rolling_upgrade_resets_no_session", STAGE, exchanged)]
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct ClusterVersion {
+    version: String,
+    lowered_by: Option<String>,
+}
+
+/// Where nobody has lowered it.
+fn latest() -> ClusterVersion {
+    ClusterVersion {
+        version: VERSION.to_string(),
+        lowered_by: None,
+    }
+}
+
+fn is_at(stage: &Stage, expected: &ClusterVersion) {
+    let what = format!("the cluster is at {expected:?}");
+    must(wait_for(&what, PATIENCE, || {
+        let version: ClusterVersion = stage.operator().ask(&["cluster", "version"])?;
+        Ok((version == *expected).then_some(()))
+    }));
+}
+
+/// To the one of the release before; how it is then.
+fn lower(stage: &Stage) -> ClusterVersion {
+    let before = came_with(VERSION.minor - 1).to_string();
+    let lowered: ClusterVersion = must(wait_for("the version is lowered", PATIENCE, || {
+        let lowered = stage.operator().ask(&["cluster", "version", &before])?;
+        Ok(Some(lowered))
+    }));
+    assert_eq!(lowered.version, before);
+    assert!(lowered.lowered_by.is_some(), "{lowered:?}");
+    lowered
+}
+
+/// Both flows of the job have an uplink of their own.
+fn pin(stage: &Stage) {
+    let operator = stage.operator();
+    must(wait_for("a plan is begun", PATIENCE, || {
+        let Some(plan) = operator.plan()? else {
+            return Ok(None);
+        };
+        let begun = operator.begin_anyway(&plan)?.code == Some(0);
+        Ok(begun.then_some(()))
+    }));
+    let record = ended(stage);
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+}
+
+fn rules(stage: &Stage) -> String {
+    must(stage.output("leaf0", &["ip", "rule"]))
+}
+
+/// Whether the coordinator at this place was heard since then, and all others are there.
+fn is_heard(status: &Status, place: usize, since: Instant) -> bool {
+    let is_there = |one: &CoordinatorStatus| {
+        matches!(
+            one.state,
+            CoordinatorState::Leads | CoordinatorState::Follows
+        )
+    };
+    let is_new = |one: &CoordinatorStatus| match one.heard_ms {
+        Some(ms) => u128::from(ms) < since.elapsed().as_millis(),
+        None => one.state == CoordinatorState::Leads,
+    };
+    let all = &status.coordinators;
+    let mut own = all.iter().filter(|one| one.name == format!("c{place}"));
+    all.iter().all(is_there) && own.any(is_new)
+}
+
+fn is_up(status: &Status, node: &str) -> bool {
+    let mut agents = status.agents.iter();
+    agents.any(|agent| agent.node == node && agent.state == AgentState::Up)
+}
+
+/// Each is there again before the next one goes.
+fn exchange(stage: &mut Stage, daemons: &Programs, job: &mut Job) {
+    let (pinned, nodes) = (rules(stage), stage.nodes().map(str::to_owned));
+    let nodes: Vec<_> = nodes.collect();
+    let before = job.latest().map_or(0, |progress| progress.iterations);
+    stage.run_daemons(daemons.clone());
+    for place in 0..3 {
+        must(stage.restart_one_of_three(place));
+        let since = Instant::now();
+        let what = format!("c{place} is heard again");
+        status_when(stage, &what, |status| is_heard(status, place, since));
+    }
+    for node in &nodes {
+        must(must(stage.agent(node)).end());
+        must(stage.start_agent(node));
+        status_when(stage, "its agent is heard again", |status| {
+            is_up(status, node)
+        });
+    }
+    must(stage.wait_until_known());
+    assert_eq!(rules(stage), pinned);
+    must(job.wait_until("it goes on", |it| it.iterations > before));
+}
+
+/// By the build in this folder, on the log of each.
+fn would_start(stage: &Stage, earlier: &Programs) {
+    let coordinator = earlier.coordinator().display().to_string();
+    for place in 0..3 {
+        let settings = stage.path(&format!("c{place}.toml"));
+        let settings = settings.display().to_string();
+        let words = [&*coordinator, "check", "--config", &settings];
+        must(wait_for("it would start", PATIENCE, || {
+            stage.output(Stage::STATION, &words).map(Some)
+        }));
+    }
+}
+
+fn exchanged() {
+    let earlier = env::var_os("REWEAVE_RELEASE_BEFORE");
+    let earlier = earlier.map(|folder| Programs::in_folder(Path::new(&folder)));
+    let mut stage = must(Stage::up(SIX_AT_EACH_LEAF, Labs::Hidden));
+    assert_eq!(stage.nodes().count(), 16);
+    let this = stage.programs().clone();
+    stage.run_daemons(earlier.clone().unwrap_or_else(|| this.clone()));
+    must(stage.lead_by_three());
+    must(stage.start_agents());
+    must(stage.wait_until_known());
+    let mut job = collide(&stage);
+    pin(&stage);
+    let latest = latest();
+    if earlier.is_some() {
+        exchange(&mut stage, &this, &mut job);
+    } else {
+        // Whoever comes to lead meanwhile, and all read more.
+        is_at(&stage, &latest);
+        let lowered = lower(&stage);
+        exchange(&mut stage, &this, &mut job);
+        is_at(&stage, &lowered);
+        let words = ["cluster", "version", &latest.version];
+        must(stage.operator().shown(&words));
+    }
+    is_at(&stage, &latest);
+    if let Some(earlier) = earlier {
+        lower(&stage);
+        would_start(&stage, &earlier);
+        exchange(&mut stage, &earlier, &mut job);
+    }
+    let report = must(job.stop());
+    assert!(report.kept_all_sessions(), "{report:#?}");
+    eprintln!("longest stall: {:?} ms", report.longest_stall_ms());
+}
