@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::JournalError;
 
 /// What the file begins with; all versions have the first part.
-pub(super) const MAGIC: &[u8] = b"reweave log 6  \n";
+pub(super) const MAGIC: &[u8] = b"reweave log 7  \n";
 const FAMILY: &[u8] = b"reweave log ";
 
 const HEADER_BYTES: usize = 12;
