@@ -5,30 +5,44 @@
 //! so all that anybody may do meanwhile is laid together. What waited for each other before is not held
 //! against a change; a circle counts when something new closes it.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use reweave_common::course::Tables;
 use reweave_common::flow::FlowKey;
+use reweave_common::forwarding::ForwardingTable;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::Pin;
 
+use crate::columns::Columns;
+use crate::course::differing;
 use crate::mesh::{Ground, Mesh};
+use crate::pins::by_flow;
 use crate::{Network, Unsound};
 
 /// At the far end of a link, of one class of service.
 type Buffer = (LinkId, NodeId, u32);
 /// The first is not emptied before the second has room.
 type Waits = BTreeSet<[Buffer; 2]>;
+/// By node: over which link a flow leaves it, before and after.
+type Pinned = [BTreeMap<NodeId, LinkId>; 2];
 
-/// While nodes take these tables and pins, in any order.
+/// While nodes take these tables and pins, in any order. What waits before waits meanwhile, too.
 pub(crate) fn deadlock(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Option<Unsound> {
     if !network.is_lossless {
         return None;
     }
-    let before = waits(network, &Tables::new(), network.pins);
-    let meanwhile = waits(network, next, pins);
-    let mut new = meanwhile.difference(&before);
-    let circle = new.find_map(|&wait| closed_by(&meanwhile, wait))?;
+    let ground = Ground::of(network);
+    let concerned = concerned(network, next, pins);
+    let is_concerned = |to: NodeId| concerned.as_ref().is_none_or(|some| some.contains(&to));
+    let meanwhile = waits(&ground, (next, pins), is_concerned);
+    if meanwhile.is_empty() {
+        return None;
+    }
+    let mut all = waits(&ground, (&Tables::new(), network.pins), |_| true);
+    let new: Vec<_> = meanwhile.difference(&all).copied().collect();
+    all.extend(&new);
+    let circle = new.into_iter().find_map(|wait| closed_by(&all, wait))?;
     let name = |&(link, head, _): &Buffer| {
         let fabric = network.fabric;
         let tail = fabric.link(link).far(head).node;
@@ -38,47 +52,75 @@ pub(crate) fn deadlock(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Op
     Some(Unsound::Deadlock { buffers })
 }
 
-pub(crate) fn waits(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Waits {
+/// Destinations towards which a node may do what it does not do now. None where these may be all, since it puts packets
+/// into other classes.
+fn concerned(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Option<BTreeSet<NodeId>> {
+    let raises_as_now = |(at, table): (&NodeId, &ForwardingTable)| {
+        let held = network.tables.get(at);
+        held.map_or(table.raises.is_empty(), |held| held.raises == table.raises)
+    };
+    if !next.iter().all(raises_as_now) {
+        return None;
+    }
+    let led_anew = next.iter();
+    let led_anew =
+        led_anew.flat_map(|(at, table)| differing([network.tables.get(at), Some(table)]));
+    let [before, after] = [network.pins, pins].map(|pins| pins.iter().collect::<BTreeSet<_>>());
+    let pins = before.symmetric_difference(&after);
+    let pinned = pins.filter_map(|pin| network.addresses.get(pin.flow.destination.ip()));
+    Some(led_anew.chain(pinned.copied()).collect())
+}
+
+/// Of what goes to these destinations.
+pub(crate) fn waits(
+    ground: &Ground<'_>,
+    (next, pins): (&Tables, &[Pin]),
+    is_concerned: impl Fn(NodeId) -> bool,
+) -> Waits {
     let mut waits = Waits::new();
-    let (fabric, ground) = (network.fabric, Ground::of(network));
+    let (network, fabric) = (ground.network, ground.network.fabric);
+    let tables = Columns::of(next, fabric.nodes().len());
+    let pinned = pinned(network, pins);
     let (nobody, no_pins) = (BTreeSet::new(), BTreeMap::new());
-    for to in fabric.endpoints() {
-        let mesh = Mesh::new((network, &ground), to, (next, &nobody), &no_pins);
-        let unpinned = |at: NodeId| mesh.links(at);
+    for to in fabric.endpoints().filter(|to| is_concerned(*to)) {
+        let mesh = Mesh::new(ground, to, (&tables, &nobody), &no_pins);
         let sources: Vec<_> = fabric.endpoints().filter(|from| *from != to).collect();
         let way = Way { network, next, to };
-        way.walk(&sources, &unpinned, &mut waits);
-        for flow in flows_to(network, to, pins) {
-            let sources = match network.addresses.get(flow.source.ip()) {
-                Some(&from) => vec![from],
-                None => sources.clone(),
-            };
-            let pinned = |at: NodeId| pinned(network, (flow, at), pins, &mesh.links(at));
-            way.walk(&sources, &pinned, &mut waits);
+        way.walk(&sources, |at| mesh.links(at), &mut waits);
+        for (flow, pins) in pinned.get(&to).into_iter().flatten() {
+            let from = network.addresses.get(flow.source.ip());
+            let sources = from.map_or(&sources[..], std::slice::from_ref);
+            way.walk(sources, |at| links_of(pins, at, &mesh), &mut waits);
         }
     }
     waits
 }
 
-fn flows_to(network: &Network<'_>, to: NodeId, pins: &[Pin]) -> BTreeSet<FlowKey> {
-    let all = network.pins.iter().chain(pins).map(|pin| pin.flow);
-    all.filter(|flow| network.addresses.get(flow.destination.ip()) == Some(&to))
-        .collect()
+/// By destination.
+fn pinned(network: &Network<'_>, pins: &[Pin]) -> BTreeMap<NodeId, Vec<(FlowKey, Pinned)>> {
+    let mut pinned: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (flow, pins) in by_flow([network.pins, pins]) {
+        let pinned_at = [pins.in_force, pins.planned].map(|pins| {
+            let mut links = BTreeMap::new();
+            for pin in pins {
+                links.entry(pin.at).or_insert(pin.link);
+            }
+            links
+        });
+        if let Some(&to) = network.addresses.get(flow.destination.ip()) {
+            pinned.entry(to).or_default().push((flow, pinned_at));
+        }
+    }
+    pinned
 }
 
 /// Where a flow may leave a node: by its pins before and after, or as all packets do.
-fn pinned(
-    network: &Network<'_>,
-    (flow, at): (FlowKey, NodeId),
-    pins: &[Pin],
-    unpinned: &BTreeSet<LinkId>,
-) -> BTreeSet<LinkId> {
+fn links_of(pinned: &Pinned, at: NodeId, mesh: &Mesh<'_>) -> BTreeSet<LinkId> {
     let mut links = BTreeSet::new();
-    for pins in [network.pins, pins] {
-        let mut here = pins.iter().filter(|pin| pin.flow == flow && pin.at == at);
-        match here.next() {
-            Some(pin) => links.extend([pin.link]),
-            None => links.extend(unpinned),
+    for pinned in pinned {
+        match pinned.get(&at) {
+            Some(&link) => links.extend([link]),
+            None => links.extend(mesh.links(at)),
         }
     }
     links
@@ -95,12 +137,15 @@ impl Way<'_> {
     fn walk(
         &self,
         sources: &[NodeId],
-        links: &impl Fn(NodeId) -> BTreeSet<LinkId>,
+        links: impl Fn(NodeId) -> BTreeSet<LinkId>,
         waits: &mut Waits,
     ) {
+        // Over each link that leads to a node, the same is asked of it.
+        let known = vec![OnceCell::new(); self.network.fabric.nodes().len()];
+        let links = |at: NodeId| known[at.index()].get_or_init(|| links(at));
         let first = sources.iter().flat_map(|&from| {
-            let links = links(from).into_iter();
-            links.filter_map(move |link| self.buffer(from, link, 0))
+            let links = links(from).iter();
+            links.filter_map(move |&link| self.buffer(from, link, 0))
         });
         let mut open: Vec<Buffer> = first.collect();
         let mut seen = BTreeSet::new();
@@ -110,7 +155,7 @@ impl Way<'_> {
             }
             let (came_over, at, class) = buffer;
             let passes = at != self.to && self.network.fabric.node(at).role.forwards();
-            for link in links(at).into_iter().filter(|_| passes) {
+            for &link in links(at).iter().filter(|_| passes) {
                 let classes = self.classes(at, [came_over, link], class);
                 for next in classes.filter_map(|class| self.buffer(at, link, class)) {
                     waits.insert([buffer, next]);
@@ -122,7 +167,7 @@ impl Way<'_> {
 
     fn buffer(&self, from: NodeId, link: LinkId, class: u32) -> Option<Buffer> {
         let fabric = self.network.fabric;
-        let is_own = fabric.links_of(from).contains(&link);
+        let is_own = self.network.is_at(from, link);
         is_own.then(|| (link, fabric.link(link).far(from).node, class))
     }
 
@@ -134,12 +179,20 @@ impl Way<'_> {
         let sure = Some(*tables);
         let others = [*unsure, self.next].map(|it| it.contains_key(&at).then_some(it));
         let held = sure.into_iter().chain(others.into_iter().flatten());
-        let rises = held.map(|tables| {
+        let raises = |tables: &Tables| {
             let table = tables.get(&at);
             table.is_some_and(|table| table.raises.contains(&hop))
-        });
-        let classes: BTreeSet<_> = rises.map(|rises| class + u32::from(rises)).collect();
-        classes.into_iter().filter(move |class| *class <= most)
+        };
+        let (mut stays, mut rises) = (false, false);
+        for tables in held {
+            match raises(tables) {
+                true => rises = true,
+                false => stays = true,
+            }
+        }
+        let classes = [stays.then_some(class), rises.then_some(class + 1)];
+        let classes = classes.into_iter().flatten();
+        classes.filter(move |class| *class <= most)
     }
 }
 

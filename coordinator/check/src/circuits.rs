@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use reweave_common::fabric::{Circuits, Fabric};
-use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::ids::{LinkId, OpticalId};
 use reweave_common::units::Rate;
 
 use crate::{Network, Unsound};
@@ -53,20 +53,15 @@ fn unplugged(fabric: &Fabric, optical: OpticalId, set: &CircuitSet) -> Vec<Unsou
 /// have now where that is more. Were it of now alone, one wave after the other could take its share.
 pub(crate) fn too_narrow(network: &Network<'_>, dark: &BTreeSet<LinkId>) -> Vec<Unsound> {
     let fabric = network.fabric;
-    let well = Network {
-        circuits: fabric.first_circuits(),
-        down: &BTreeSet::new(),
-        ..*network
-    };
-    let rate = |node: NodeId, is_there: &dyn Fn(LinkId) -> bool| -> u64 {
-        let links = fabric.links_of(node).iter();
-        let links = links.filter(|&&link| is_there(link));
-        links.map(|&link| fabric.link(link).rate.bits_per_s()).sum()
-    };
+    let is_up = |link: LinkId| !network.down.contains(&link);
+    let well = rates(fabric, fabric.first_circuits(), |_| true);
+    let open = rates(fabric, network.circuits, is_up);
+    let left = rates(fabric, network.circuits, |link| {
+        is_up(link) && !dark.contains(&link)
+    });
     let narrow = fabric.nodes().filter_map(|(node, _)| {
-        let now = rate(node, &|link| network.is_open(link));
-        let left = rate(node, &|link| network.is_open(link) && !dark.contains(&link));
-        let whole = now.max(rate(node, &|link| well.is_open(link)));
+        let [now, left, well] = [&open, &left, &well].map(|rates| rates[node.index()]);
+        let whole = now.max(well);
         let least = (whole as f64 * network.floor) as u64;
         let [left_rate, least_rate] = [left, least].map(Rate::from_bits_per_s);
         (left < now && left < least).then(|| Unsound::TooNarrow {
@@ -76,4 +71,18 @@ pub(crate) fn too_narrow(network: &Network<'_>, dark: &BTreeSet<LinkId>) -> Vec<
         })
     });
     narrow.collect()
+}
+
+/// What the links of each node carry together: cables, and what these circuits light. Of fibres every pair is a link, so
+/// that to ask each of them takes long where there are hundreds.
+fn rates(fabric: &Fabric, circuits: &Circuits, is_there: impl Fn(LinkId) -> bool) -> Vec<u64> {
+    let mut rates = vec![0; fabric.nodes().len()];
+    let lit = fabric.lit(circuits).into_iter();
+    for link in lit.filter(|link| is_there(*link)) {
+        let link = fabric.link(link);
+        for port in link.ports() {
+            rates[port.node.index()] += link.rate.bits_per_s();
+        }
+    }
+    rates
 }

@@ -4,7 +4,9 @@
 //! Towards one destination only those nodes may ever be led elsewhere whose packets pass what moves,
 //! before or after: whatever is drained on the way, all others go on as they did.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::mem;
 
 use reweave_common::claims::Claims;
 use reweave_common::course::Tables;
@@ -12,7 +14,10 @@ use reweave_common::forwarding::NextHop;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::plan::{Pin, Plan};
 
-use crate::mesh::{Open, listed};
+use crate::columns::Columns;
+use crate::course::differing;
+use crate::mesh::{NextLinks, Open};
+use crate::pins::by_flow;
 use crate::{Network, circuits_after};
 
 /// What only this plan may touch while it is on its way.
@@ -20,19 +25,44 @@ pub fn claims(network: &Network<'_>, plan: &Plan) -> Claims {
     let circuits = circuits_after(network, plan);
     let after = Network {
         circuits: &circuits,
+        tables: &plan.tables,
+        pins: &plan.pins,
         ..*network
     };
+    let both = &[Side::of(network), Side::of(&after)];
     let mut found = Found::default();
     let jobs = plan.orders.iter().map(|order| order.job.clone());
     found.0.jobs.extend(jobs);
-    found.take_pins([network, &after], plan);
+    found.take_pins(both);
     found.take_moves(network, plan);
-    found.take_tables([network, &after], &plan.tables);
+    found.take_tables(both);
     let moved = moved(network, plan);
     if !moved.is_empty() {
-        found.take_circuits([network, &after], &plan.tables, &moved);
+        found.take_circuits(both, &moved);
     }
     found.0
+}
+
+/// The network before a plan, or after it.
+struct Side<'a> {
+    network: &'a Network<'a>,
+    open: Open<'a>,
+    tables: Columns<'a>,
+}
+
+impl<'a> Side<'a> {
+    fn of(network: &'a Network<'a>) -> Self {
+        Self {
+            network,
+            open: Open::of(network),
+            tables: Columns::of(network.tables, network.fabric.nodes().len()),
+        }
+    }
+
+    /// By its tables.
+    fn ways(&self, to: NodeId) -> Ways<'_> {
+        Ways::new((self.network, &self.open), &self.tables, to)
+    }
 }
 
 /// What has been found so far.
@@ -41,36 +71,30 @@ struct Found(Claims);
 
 impl Found {
     /// Where a flow is pinned otherwise, and all that lies behind.
-    fn take_pins(&mut self, [before, after]: [&Network<'_>; 2], plan: &Plan) {
-        let is_in_both = |pin: &&Pin| before.pins.contains(pin) && plan.pins.contains(pin);
-        let all = before.pins.iter().chain(&plan.pins);
-        let changed: Vec<_> = all.filter(|pin| !is_in_both(pin)).copied().collect();
-        self.0.nodes.extend(changed.iter().map(|pin| pin.at));
-        self.0.links.extend(changed.iter().map(|pin| pin.link));
-        let flows: BTreeSet<_> = changed.iter().map(|pin| pin.flow).collect();
-        let open = [before, after].map(Open::of);
-        for &flow in &flows {
-            let Some(&to) = before.addresses.get(flow.destination.ip()) else {
+    fn take_pins(&mut self, [before, after]: &[Side<'_>; 2]) {
+        let network = before.network;
+        for (flow, pins) in by_flow([network.pins, after.network.pins]) {
+            let both = [&pins.in_force, &pins.planned];
+            let [in_force, planned] = both.map(|pins| pins.iter().collect::<BTreeSet<&Pin>>());
+            let changed: Vec<_> = in_force.symmetric_difference(&planned).collect();
+            if changed.is_empty() {
+                continue;
+            }
+            self.0.flows.insert(flow);
+            self.0.nodes.extend(changed.iter().map(|pin| pin.at));
+            self.0.links.extend(changed.iter().map(|pin| pin.link));
+            let Some(&to) = network.addresses.get(flow.destination.ip()) else {
                 continue;
             };
             self.0.destinations.insert(to);
-            let from = changed.iter().filter(|pin| pin.flow == flow);
-            let from: Vec<_> = from.map(|pin| pin.at).collect();
-            let both = [
-                (before, &open[0], before.pins),
-                (after, &open[1], &plan.pins),
-            ];
-            for (network, open, pins) in both {
-                let mut ways = Ways::new((network, open), network.tables, to);
-                for pin in pins.iter().filter(|pin| pin.flow == flow) {
-                    if let Some(links) = ways.links.get_mut(pin.at.index()) {
-                        *links = vec![pin.link];
-                    }
-                }
+            let from: Vec<_> = changed.iter().map(|pin| pin.at).collect();
+            for (side, pins) in [before, after].into_iter().zip(both) {
+                // Whoever is not pinned goes on as now.
+                let mut ways = Ways::new((side.network, &side.open), &before.tables, to);
+                ways.pin(pins);
                 self.0.links.extend(ways.passed_from(&from));
             }
         }
-        self.0.flows.extend(flows);
     }
 
     /// What whoever made the plan says of it.
@@ -86,57 +110,62 @@ impl Found {
     }
 
     /// Whoever is told anything; and behind them all that goes another way by it.
-    fn take_tables(&mut self, [before, after]: [&Network<'_>; 2], tables: &Tables) {
-        let nodes: BTreeSet<_> = before.tables.keys().chain(tables.keys()).copied().collect();
-        let told = nodes
-            .iter()
-            .filter(|at| is_told(before.tables, tables, **at));
-        let told: Vec<_> = told.copied().collect();
-        let to_them = |to: &NodeId| to.index() < before.fabric.nodes().len();
-        let all = [before.tables, tables].into_iter().flat_map(Tables::values);
-        let towards: BTreeSet<_> = all.flat_map(|it| it.towards.keys().copied()).collect();
-        let open = [before, after].map(Open::of);
-        for to in towards.into_iter().filter(to_them) {
-            let ways = [(before, &open[0], before.tables), (after, &open[1], tables)];
-            let ways = ways.map(|(network, open, tables)| Ways::new((network, open), tables, to));
-            let goes_on = |at: &NodeId| {
-                let weights = [before.tables, tables].map(|it| weights(it, *at, to));
-                ways[0].same_as(&ways[1], *at) && weights[0] == weights[1]
-            };
-            let elsewhere = told.iter().filter(|at| !goes_on(at));
-            let elsewhere: Vec<_> = elsewhere.copied().collect();
-            if !elsewhere.is_empty() {
-                self.0.destinations.insert(to);
+    fn take_tables(&mut self, both: &[Side<'_>; 2]) {
+        let [before, after] = both.each_ref().map(|side| side.network);
+        let nodes: BTreeSet<_> = before.tables.keys().chain(after.tables.keys()).collect();
+        let (mut told, mut towards) = (Vec::new(), BTreeSet::new());
+        for &at in nodes {
+            let differing = differing([before.tables.get(&at), after.tables.get(&at)]);
+            if !differing.is_empty() {
+                told.push(at);
+                towards.extend(differing);
             }
-            let passed = ways.iter().map(|ways| ways.passed_from(&elsewhere));
-            self.0.links.extend(passed.flatten());
+        }
+        // Where circuits move, whoever is told nothing of a destination may go another way there, too.
+        if before.circuits != after.circuits {
+            let all = [before.tables, after.tables].into_iter();
+            let all = all.flat_map(Tables::values);
+            towards.extend(all.flat_map(|table| table.towards.keys().copied()));
+        }
+        let is_there = |to: &NodeId| to.index() < before.fabric.nodes().len();
+        for to in towards.into_iter().filter(is_there) {
+            self.take_ways_to(to, both, &told);
         }
         self.0.nodes.extend(told);
     }
 
+    /// Of those who are told anything.
+    fn take_ways_to(&mut self, to: NodeId, both: &[Side<'_>; 2], told: &[NodeId]) {
+        let ways = both.each_ref().map(|side| side.ways(to));
+        let goes_on = |at: &NodeId| {
+            let hops = both.each_ref().map(|side| side.tables.entry(to, *at));
+            let [before, after] = hops.map(|hops| hops.filter(|hops| is_weighed(hops)));
+            ways[0].same_as(&ways[1], *at) && before == after
+        };
+        let elsewhere = told.iter().filter(|at| !goes_on(at));
+        let elsewhere: Vec<_> = elsewhere.copied().collect();
+        if !elsewhere.is_empty() {
+            self.0.destinations.insert(to);
+        }
+        for ways in &ways {
+            self.0.links.extend(ways.passed_from(&elsewhere));
+        }
+    }
+
     /// Whoever passes what moves, and whoever it is plugged into.
-    fn take_circuits(
-        &mut self,
-        [before, after]: [&Network<'_>; 2],
-        tables: &Tables,
-        moved: &BTreeSet<OpticalId>,
-    ) {
-        let fabric = before.fabric;
+    fn take_circuits(&mut self, both: &[Side<'_>; 2], moved: &BTreeSet<OpticalId>) {
+        let fabric = both[0].network.fabric;
         let plugged = fabric.fibres().filter(|it| moved.contains(&it.optical));
         self.0.nodes.extend(plugged.map(|fibre| fibre.node));
         self.0.opticals.extend(moved);
-        let is_moving = |link: &LinkId| {
-            let crossing = fabric.crossing(*link);
+        let is_moving = |link: LinkId| {
+            let crossing = fabric.crossing(link);
             crossing.is_some_and(|it| moved.contains(&it.optical))
         };
-        let links = fabric.links().map(|(link, _)| link);
-        let moving: BTreeSet<_> = links.filter(is_moving).collect();
-        let open = [before, after].map(Open::of);
         for to in fabric.endpoints() {
-            let both = [(before, &open[0], before.tables), (after, &open[1], tables)];
-            for (network, open, tables) in both {
-                let ways = Ways::new((network, open), tables, to);
-                let users = ways.users_of(&moving);
+            for side in both {
+                let ways = side.ways(to);
+                let users = ways.users_of(is_moving);
                 if !users.is_empty() {
                     self.0.destinations.insert(to);
                 }
@@ -144,7 +173,8 @@ impl Found {
                 self.0.nodes.extend(users);
             }
         }
-        self.0.links.extend(moving);
+        let links = fabric.links().map(|(link, _)| link);
+        self.0.links.extend(links.filter(|link| is_moving(*link)));
     }
 }
 
@@ -155,17 +185,11 @@ fn moved(network: &Network<'_>, plan: &Plan) -> BTreeSet<OpticalId> {
     all.filter(is_moved).map(|(&optical, _)| optical).collect()
 }
 
-fn is_told(before: &Tables, after: &Tables, at: NodeId) -> bool {
-    let entries = |tables: &Tables| tables.get(&at).map(|table| table.towards.clone());
-    let [before, after] = [before, after].map(|tables| entries(tables).unwrap_or_default());
-    before != after
-}
-
-/// Of ways that are not all the same.
-fn weights(tables: &Tables, at: NodeId, to: NodeId) -> Option<&Vec<NextHop>> {
-    let hops = tables.get(&at)?.towards.get(&to)?;
-    let first = hops.first()?.weight;
-    hops.iter().any(|hop| hop.weight != first).then_some(hops)
+/// Whether some of these ways weigh more than others.
+fn is_weighed(hops: &[NextHop]) -> bool {
+    let mut weights = hops.iter().map(|hop| hop.weight);
+    let first = weights.next();
+    weights.any(|weight| Some(weight) != first)
 }
 
 /// Where everybody sends what is for one destination.
@@ -173,72 +197,92 @@ pub(crate) struct Ways<'a> {
     network: &'a Network<'a>,
     to: NodeId,
     /// By node.
-    links: Vec<Vec<LinkId>>,
+    ways: Vec<NextLinks<'a>>,
 }
 
 impl<'a> Ways<'a> {
     pub(crate) fn new(
         (network, open): (&'a Network<'a>, &Open<'_>),
-        tables: &Tables,
+        tables: &Columns<'a>,
         to: NodeId,
     ) -> Self {
-        let own = open.routes(to);
+        let own = OnceCell::new();
+        let by_itself = |node: NodeId| {
+            let routes = own.get_or_init(|| open.routes(to));
+            NextLinks::Links(routes[node.index()].clone())
+        };
         let nodes = network.fabric.nodes().map(|(node, _)| node);
-        let links = nodes.map(|node| listed(tables, to, node, &own));
+        let ways = nodes.map(|node| {
+            let told = tables.entry(to, node).map(NextLinks::Table);
+            told.unwrap_or_else(|| by_itself(node))
+        });
         Self {
             network,
             to,
-            links: links.collect(),
+            ways: ways.collect(),
+        }
+    }
+
+    /// The pins are those of one flow.
+    fn pin(&mut self, pins: &[Pin]) {
+        for pin in pins {
+            if let Some(way) = self.ways.get_mut(pin.at.index()) {
+                *way = NextLinks::Links(vec![pin.link]);
+            }
         }
     }
 
     /// The ends of a node's ways, and over which links.
     fn next(&self, at: NodeId) -> impl Iterator<Item = (LinkId, NodeId)> {
-        let fabric = self.network.fabric;
-        let links = self.links.get(at.index()).filter(|_| at != self.to);
-        let links = links.into_iter().flatten();
-        let own = links.filter(move |link| fabric.links_of(at).contains(link));
-        own.map(move |&link| (link, fabric.link(link).far(at).node))
+        let network = self.network;
+        let way = self.ways.get(at.index()).filter(|_| at != self.to);
+        let links = way.into_iter().flat_map(NextLinks::links);
+        let own = links.filter(move |link| network.is_at(at, *link));
+        own.map(move |link| (link, network.fabric.link(link).far(at).node))
     }
 
     fn same_as(&self, other: &Self, at: NodeId) -> bool {
         let links = |ways: &Self| {
-            ways.links
-                .get(at.index())
-                .map(|it| BTreeSet::from_iter(it.clone()))
+            let way = ways.ways.get(at.index());
+            way.map(|way| way.links().collect::<BTreeSet<_>>())
         };
         links(self) == links(other)
     }
 
     /// All links that packets pass from there.
-    pub(crate) fn passed_from(&self, from: &[NodeId]) -> BTreeSet<LinkId> {
-        let (mut passed, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    pub(crate) fn passed_from(&self, from: &[NodeId]) -> Vec<LinkId> {
+        let (mut passed, mut seen) = (Vec::new(), vec![false; self.ways.len()]);
         let mut open = from.to_vec();
         while let Some(at) = open.pop() {
-            if seen.insert(at) {
-                for (link, next) in self.next(at) {
-                    passed.insert(link);
-                    open.push(next);
-                }
+            let is_new = seen
+                .get_mut(at.index())
+                .is_some_and(|it| !mem::replace(it, true));
+            for (link, next) in self.next(at).filter(|_| is_new) {
+                passed.push(link);
+                open.push(next);
             }
         }
         passed
     }
 
-    /// All whose packets may pass any of these.
-    fn users_of(&self, moving: &BTreeSet<LinkId>) -> Vec<NodeId> {
-        let mut users = BTreeSet::new();
-        loop {
-            let nodes = self.network.fabric.nodes().map(|(node, _)| node);
-            let more = nodes.filter(|node| !users.contains(node)).filter(|&node| {
-                let mut next = self.next(node);
-                next.any(|(link, next)| moving.contains(&link) || users.contains(&next))
-            });
-            let more: Vec<_> = more.collect();
-            if more.is_empty() {
-                return users.into_iter().collect();
+    /// All whose packets may pass any of the links that move.
+    fn users_of(&self, is_moving: impl Fn(LinkId) -> bool) -> Vec<NodeId> {
+        let nodes = || self.network.fabric.nodes().map(|(node, _)| node);
+        let mut tails = vec![Vec::new(); self.ways.len()];
+        let (mut is_user, mut open) = (vec![false; self.ways.len()], Vec::new());
+        for at in nodes() {
+            for (link, next) in self.next(at) {
+                tails[next.index()].push(at);
+                if is_moving(link) {
+                    open.push(at);
+                }
             }
-            users.extend(more);
         }
+        while let Some(at) = open.pop() {
+            if !mem::replace(&mut is_user[at.index()], true) {
+                open.extend(&tails[at.index()]);
+            }
+        }
+        nodes().filter(|node| is_user[node.index()]).collect()
     }
 }

@@ -1,16 +1,19 @@
 //! A course leg by leg: each is judged for the network as the legs before have left it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use reweave_common::course::{Course, Leg, Place, Round, Tables};
 use reweave_common::fabric::Circuits;
-use reweave_common::forwarding::NextHop;
+use reweave_common::flow::FlowKey;
+use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
-use reweave_common::plan::{Pin, Plan};
+use reweave_common::plan::Plan;
 
 use crate::buffers;
 use crate::circuits;
-use crate::mesh::{Ground, Mesh, Mishap, entry};
+use crate::columns::Columns;
+use crate::mesh::{Ground, Mesh, Mishap};
 use crate::unsound::Trouble;
 use crate::{Network, Unsound};
 
@@ -116,8 +119,9 @@ pub(crate) fn at_rest(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
     if let Some(node) = stranger(network, &plan.tables) {
         found.push(Unsound::NoSuchNode { node });
     }
-    let same_pins = |a: &[Pin], b: &[Pin]| a.iter().all(|pin| b.contains(pin));
-    if !same_pins(network.pins, &plan.pins) || !same_pins(&plan.pins, network.pins) {
+    let pins = [network.pins, plan.pins.as_slice()];
+    let [in_force, planned] = pins.map(|pins| pins.iter().collect::<BTreeSet<_>>());
+    if in_force != planned {
         found.push(Unsound::PinsBesides);
     }
     if !found.is_empty() {
@@ -128,6 +132,7 @@ pub(crate) fn at_rest(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
         ..*network
     };
     let ground = Ground::of(&after);
+    let tables = Columns::of(&plan.tables, network.fabric.nodes().len());
     let everybody: BTreeSet<_> = plan.tables.keys().copied().collect();
     let lost = |to| {
         // Where circuits move, whoever has not been told goes other ways, too.
@@ -136,7 +141,7 @@ pub(crate) fn at_rest(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
             false => led_anew.get(&to)?,
         };
         let concerned = concerned.iter().copied();
-        let mesh = Mesh::at_rest((&after, &ground), to, &plan.tables, concerned);
+        let mesh = Mesh::at_rest(&ground, to, &tables, concerned);
         Some(told(&after, to, mesh.mishap()?))
     };
     network.fabric.endpoints().filter_map(lost).collect()
@@ -149,16 +154,34 @@ fn led_anew(
 ) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
     let mut led_anew: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     for at in nodes {
-        let both = [old, new].map(|tables| tables.get(&at));
-        let known = both.into_iter().flatten();
-        let known = known.flat_map(|table| table.towards.keys().copied());
-        for to in known.filter(|to| *to != at) {
-            if entry(old, to, at) != entry(new, to, at) {
-                led_anew.entry(to).or_default().insert(at);
-            }
+        let differing = differing([old.get(&at), new.get(&at)]);
+        for to in differing.into_iter().filter(|to| *to != at) {
+            led_anew.entry(to).or_default().insert(at);
         }
     }
     led_anew
+}
+
+/// Of which destinations two tables of a node say something else, in the order of their numbers. A table that is absent
+/// says nothing.
+pub(crate) fn differing([old, new]: [Option<&ForwardingTable>; 2]) -> Vec<NodeId> {
+    let nothing = BTreeMap::new();
+    let [old, new] = [old, new].map(|table| table.map_or(&nothing, |table| &table.towards));
+    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    let mut differing = Vec::new();
+    loop {
+        let heads = [old.peek(), new.peek()].into_iter().flatten();
+        let Some(to) = heads.map(|(to, _)| **to).min() else {
+            return differing;
+        };
+        let hops = [&mut old, &mut new].map(|entries| {
+            let entry = entries.next_if(|(at, _)| **at == to);
+            entry.map(|(_, hops)| hops)
+        });
+        if hops[0] != hops[1] {
+            differing.push(to);
+        }
+    }
 }
 
 /// A node that the fabric does not have, with a table or as a destination.
@@ -173,16 +196,19 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
     if let Some(node) = stranger(network, round) {
         return vec![Unsound::NoSuchNode { node }];
     }
-    let ground = &Ground::of(network);
-    let judged = led_anew_by(network, round).into_iter();
-    let judged = judged.flat_map(|(destination, nodes)| {
-        let pins = pinned(network, destination).into_iter();
-        pins.filter_map(move |pins| {
-            let mesh = Mesh::new((network, ground), destination, (round, &nodes), &pins);
-            Some(told(network, destination, mesh.mishap()?))
-        })
-    });
-    let mut found: Vec<_> = judged.collect();
+    let ground = Ground::of(network);
+    let next = Columns::of(round, network.fabric.nodes().len());
+    let (unpinned, pinned) = (PinnedAt::new(), pinned(network));
+    let mut found = Vec::new();
+    for (destination, nodes) in led_anew_by(network, round) {
+        let flows = pinned.get(&destination).into_iter();
+        let flows = flows.flat_map(BTreeMap::values);
+        for pins in iter::once(&unpinned).chain(flows) {
+            let mesh = Mesh::new(&ground, destination, (&next, &nodes), pins);
+            let mishap = mesh.mishap();
+            found.extend(mishap.map(|mishap| told(network, destination, mishap)));
+        }
+    }
     if found.is_empty() {
         found.extend(buffers::deadlock(network, round, network.pins));
     }
@@ -200,17 +226,20 @@ fn led_anew_by(network: &Network<'_>, round: &Round) -> BTreeMap<NodeId, BTreeSe
     led_anew_by
 }
 
-/// Unpinned packets first, then each flow to this destination with its pins.
-fn pinned(network: &Network<'_>, destination: NodeId) -> Vec<BTreeMap<NodeId, LinkId>> {
-    let mut flows: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+/// By node: over which link a flow leaves it.
+type PinnedAt = BTreeMap<NodeId, LinkId>;
+
+/// By destination, of each flow that is pinned.
+fn pinned(network: &Network<'_>) -> BTreeMap<NodeId, BTreeMap<FlowKey, PinnedAt>> {
+    let mut pinned: BTreeMap<_, BTreeMap<_, PinnedAt>> = BTreeMap::new();
     for pin in network.pins {
-        if network.addresses.get(pin.flow.destination.ip()) == Some(&destination) {
-            flows.entry(pin.flow).or_default().insert(pin.at, pin.link);
+        if let Some(&to) = network.addresses.get(pin.flow.destination.ip()) {
+            let flows = pinned.entry(to).or_default();
+            let at = flows.entry(pin.flow).or_default();
+            at.insert(pin.at, pin.link);
         }
     }
-    let mut pins = vec![BTreeMap::new()];
-    pins.extend(flows.into_values());
-    pins
+    pinned
 }
 
 /// Circuits move, and nothing may pass them: not by what nodes hold, and so not by what the
@@ -222,10 +251,11 @@ fn judge_switch(network: &Network<'_>, moved: &Circuits) -> Vec<Unsound> {
     }
     let mut after = network.circuits.clone();
     after.extend(moved.clone());
-    let dark = network.fabric.dark(&after);
-    let going_dark: BTreeSet<_> = dark
+    let both = [network.circuits, &after];
+    let [lit, lit_after] = both.map(|circuits| network.fabric.lit(circuits));
+    let going_dark: BTreeSet<_> = lit
         .into_iter()
-        .filter(|&link| network.is_open(link))
+        .filter(|link| !network.down.contains(link) && lit_after.binary_search(link).is_err())
         .collect();
     for node in network.fabric.nodes().map(|(node, _)| node) {
         found.extend(passes(network, node, &going_dark));

@@ -8,7 +8,13 @@
 //! are laid over each other. A switch that has followed the plan and one that has not may then meet
 //! in any mixture. If nothing circles in the union, nothing circles in any mixture; where each node
 //! has one next hop the reverse holds too. Flows without pins go as before, downhill.
+//!
+//! Loads are not judged. A rate that was measured is what a flow got, not what it would send: the flows on a full link
+//! never add up to more than it carries, however many share it, while those that are moved to another may do so with what
+//! was there. By such rates the best of moves can look like harm. What becomes of rates is foretold with the plan, and
+//! measured after it.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -18,9 +24,12 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::{Generation, Pin, Plan};
 
+use crate::mesh::Ground;
+
 mod buffers;
 mod circuits;
 mod claims;
+mod columns;
 mod course;
 mod mesh;
 mod pins;
@@ -32,7 +41,7 @@ mod ways;
 
 pub use claims::claims;
 pub use course::{check_course, check_leg, judge_legs};
-pub use touched::{Sent, Touch, touch};
+pub use touched::{Sent, Touch, Touches};
 pub use unsound::{NamedPin, PinFault, Trouble, Unsound};
 
 /// The network a plan is judged against, as it is now.
@@ -66,6 +75,13 @@ impl Network<'_> {
         let there = link.index() < self.fabric.links().len() && !self.down.contains(&link);
         there && self.fabric.crossing(link).is_none_or(is_lit)
     }
+
+    /// Whether the link ends at this node. A node of many fibres has too many links to look for one among them.
+    fn is_at(&self, node: NodeId, link: LinkId) -> bool {
+        let there = link.index() < self.fabric.links().len();
+        let ports = || self.fabric.link(link).ports();
+        there && ports().iter().any(|port| port.node == node)
+    }
 }
 
 /// Everything that speaks against the plan.
@@ -76,11 +92,7 @@ pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
         circuits: &circuits,
         ..*network
     };
-    let pins = network.pins.iter().chain(&plan.pins);
-    let flows: BTreeSet<_> = pins.map(|pin| pin.flow).collect();
-    for flow in flows {
-        found.extend(judge_flow([network, &after], &plan.pins, flow));
-    }
+    found.extend(judge_flows([network, &after], &plan.pins));
     found.extend(course::at_rest(network, plan));
     if found.is_empty() {
         found.extend(buffers::deadlock(network, &plan.tables, &plan.pins));
@@ -105,15 +117,31 @@ fn generations(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
     stale.into_iter().chain(old).collect()
 }
 
-/// First the pins by themselves; only where they mean something are they followed further.
-fn judge_flow([network, after]: [&Network<'_>; 2], planned: &[Pin], flow: FlowKey) -> Vec<Unsound> {
-    let of_flow = |pin: &&Pin| pin.flow == flow;
-    let planned: Vec<_> = planned.iter().filter(of_flow).copied().collect();
-    let faults = pins::faults([network, after], &planned);
-    match network.addresses.get(flow.destination.ip()) {
-        Some(&destination) if faults.is_empty() => {
-            ways::judge(network, flow, destination, &planned)
+/// First the pins by themselves; only where they mean something are they followed further, all flows to a destination
+/// together. What is found is told flow by flow.
+fn judge_flows([network, after]: [&Network<'_>; 2], planned: &[Pin]) -> Vec<Unsound> {
+    let flows = pins::by_flow([network.pins, planned]);
+    let mut found = BTreeMap::new();
+    let mut followed: BTreeMap<NodeId, Vec<FlowKey>> = BTreeMap::new();
+    for (&flow, pins) in &flows {
+        let faults = pins::faults([network, after], pins);
+        match network.addresses.get(flow.destination.ip()) {
+            Some(&destination) if faults.is_empty() => {
+                followed.entry(destination).or_default().push(flow);
+            }
+            _ => {
+                found.insert(flow, faults);
+            }
         }
-        _ => faults,
     }
+    let ground = OnceCell::new();
+    for (destination, of_destination) in followed {
+        let ground = ground.get_or_init(|| Ground::of(network));
+        let hops_left = ground.hops_to(destination);
+        for flow in of_destination {
+            let faults = ways::judge((ground, &hops_left), flow, destination, &flows[&flow]);
+            found.insert(flow, faults);
+        }
+    }
+    found.into_values().flatten().collect()
 }

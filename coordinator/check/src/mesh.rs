@@ -7,24 +7,52 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 
-use reweave_common::course::Tables;
 use reweave_common::fabric::Fabric;
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::{LinkId, NodeId};
 
 use crate::Network;
+use crate::columns::Columns;
 
-/// The links over which a node may send, one list for each state that it may be in.
-type Alternatives = Vec<Vec<LinkId>>;
+/// The links over which a node sends in one of the states that it may be in.
+#[derive(Debug, Clone)]
+pub(crate) enum NextLinks<'a> {
+    /// As its table says.
+    Table(&'a [NextHop]),
+    /// By itself, or by a pin.
+    Links(Vec<LinkId>),
+}
+
+impl NextLinks<'_> {
+    pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> {
+        let told: &[NextHop] = match self {
+            Self::Table(hops) => hops,
+            Self::Links(_) => &[],
+        };
+        let over: &[LinkId] = match self {
+            Self::Table(_) => &[],
+            Self::Links(links) => links,
+        };
+        told.iter().map(|hop| hop.link).chain(over.iter().copied())
+    }
+
+    fn is_one_of(&self, ways: &[Self]) -> bool {
+        ways.iter().any(|way| way.links().eq(self.links()))
+    }
+}
+
+/// One for each state that a node may be in.
+type Alternatives<'a> = Vec<NextLinks<'a>>;
 
 pub(crate) struct Mesh<'a> {
-    network: &'a Network<'a>,
+    ground: &'a Ground<'a>,
     destination: NodeId,
     own: Own<'a>,
     state: State<'a>,
     /// By node, as far as somebody has asked.
-    ways: Vec<OnceCell<Alternatives>>,
+    ways: Vec<OnceCell<Alternatives<'a>>>,
     /// What these nodes are about to do is what is judged.
     changed: BTreeMap<NodeId, Vec<LinkId>>,
 }
@@ -34,11 +62,11 @@ pub(crate) struct Mesh<'a> {
 enum State<'a> {
     /// They go from the tables in force to these. Flows that are pinned leave a node over its pin alone.
     OnTheWay {
-        next: &'a Tables,
+        next: &'a Columns<'a>,
         pinned: &'a BTreeMap<NodeId, LinkId>,
     },
     /// All hold these, and have held nothing else.
-    AtRest(&'a Tables),
+    AtRest(&'a Columns<'a>),
 }
 
 /// What may befall packets.
@@ -55,20 +83,21 @@ pub(crate) enum Mishap {
 impl<'a> Mesh<'a> {
     /// While nodes go from the tables in force to `next`, of whom these may send otherwise then.
     pub(crate) fn new(
-        (network, ground): (&'a Network<'a>, &'a Ground<'a>),
+        ground: &'a Ground<'a>,
         destination: NodeId,
-        (next, led_anew): (&'a Tables, &BTreeSet<NodeId>),
+        (next, led_anew): (&'a Columns<'a>, &BTreeSet<NodeId>),
         pinned: &'a BTreeMap<NodeId, LinkId>,
     ) -> Self {
         let state = State::OnTheWay { next, pinned };
-        let mut mesh = Self::of((network, ground), destination, state);
+        let mut mesh = Self::of(ground, destination, state);
         let led_anew = led_anew.iter().filter(|node| !pinned.contains_key(node));
         for &node in led_anew {
             let held = mesh.held(node);
             let mut new = mesh.own.alternatives(next, node);
-            new.retain(|links| !held.contains(links));
+            new.retain(|way| !way.is_one_of(&held));
             if !new.is_empty() {
-                mesh.changed.insert(node, new.concat());
+                let links = new.iter().flat_map(NextLinks::links).collect();
+                mesh.changed.insert(node, links);
             }
         }
         mesh
@@ -76,65 +105,63 @@ impl<'a> Mesh<'a> {
 
     /// When all nodes hold these tables: what comes of what those send otherwise than now.
     pub(crate) fn at_rest(
-        (network, ground): (&'a Network<'a>, &'a Ground<'a>),
+        ground: &'a Ground<'a>,
         destination: NodeId,
-        tables: &'a Tables,
+        tables: &'a Columns<'a>,
         led_anew: impl IntoIterator<Item = NodeId>,
     ) -> Self {
-        let mut mesh = Self::of((network, ground), destination, State::AtRest(tables));
+        let mut mesh = Self::of(ground, destination, State::AtRest(tables));
         for node in led_anew {
-            let links = mesh.own.alternatives(tables, node).concat();
+            let ways = mesh.own.alternatives(tables, node);
+            let links = ways.iter().flat_map(NextLinks::links).collect();
             mesh.changed.insert(node, links);
         }
         mesh
     }
 
-    fn of(
-        (network, ground): (&'a Network<'a>, &'a Ground<'a>),
-        destination: NodeId,
-        state: State<'a>,
-    ) -> Self {
+    fn of(ground: &'a Ground<'a>, destination: NodeId, state: State<'a>) -> Self {
         Self {
-            network,
+            ground,
             destination,
             own: Own::new(ground, destination),
             state,
-            ways: vec![OnceCell::new(); network.fabric.nodes().len()],
+            ways: vec![OnceCell::new(); ground.network.fabric.nodes().len()],
             changed: BTreeMap::new(),
         }
     }
 
-    fn ways(&self, node: NodeId) -> &Alternatives {
+    fn ways(&self, node: NodeId) -> &[NextLinks<'a>] {
         self.ways[node.index()].get_or_init(|| match self.state {
             _ if node == self.destination => Vec::new(),
             State::AtRest(tables) => self.own.alternatives(tables, node),
             State::OnTheWay { next, pinned } => match pinned.get(&node) {
-                Some(&link) => vec![vec![link]],
+                Some(&link) => vec![NextLinks::Links(vec![link])],
                 None => self.on_the_way(node, next),
             },
         })
     }
 
-    fn on_the_way(&self, node: NodeId, next: &Tables) -> Alternatives {
+    fn on_the_way(&self, node: NodeId, next: &'a Columns<'a>) -> Alternatives<'a> {
         let mut ways = self.held(node);
-        if next.contains_key(&node) {
+        if next.has_table(node) {
             add(&mut ways, self.own.alternatives(next, node));
         }
         ways
     }
 
     /// By what it has been told so far, and may have followed.
-    fn held(&self, node: NodeId) -> Alternatives {
-        let mut held = self.own.alternatives(self.network.tables, node);
-        if self.network.unsure.contains_key(&node) {
-            add(&mut held, self.own.alternatives(self.network.unsure, node));
+    fn held(&self, node: NodeId) -> Alternatives<'a> {
+        let Ground { held, unsure, .. } = self.ground;
+        let mut ways = self.own.alternatives(held, node);
+        if unsure.has_table(node) {
+            add(&mut ways, self.own.alternatives(unsure, node));
         }
-        held
+        ways
     }
 
     /// All over which a node may send, whatever it holds.
     pub(crate) fn links(&self, node: NodeId) -> BTreeSet<LinkId> {
-        self.ways(node).iter().flatten().copied().collect()
+        self.ways(node).iter().flat_map(NextLinks::links).collect()
     }
 
     /// What may befall packets behind a node that has followed. What was wrong before is not held
@@ -147,18 +174,21 @@ impl<'a> Mesh<'a> {
         stuck.or_else(|| self.circle(&reached).map(Mishap::Circle))
     }
 
-    /// All behind what changed nodes are about to do.
-    fn reached(&self) -> BTreeSet<NodeId> {
+    /// All behind what changed nodes are about to do, in the order of their numbers.
+    fn reached(&self) -> Vec<NodeId> {
+        let fabric = self.ground.network.fabric;
+        let mut is_reached = vec![false; fabric.nodes().len()];
         let firsts = self.changed.iter();
-        let mut reached: BTreeSet<_> = firsts
-            .flat_map(|(&node, links)| self.nodes_behind(node, links.iter()))
-            .collect();
-        let mut queue: VecDeque<_> = reached.iter().copied().collect();
-        while let Some(node) = queue.pop_front() {
-            let next: BTreeSet<_> = self.next_nodes(node).collect();
-            queue.extend(next.iter().filter(|&&node| reached.insert(node)));
+        let firsts =
+            firsts.flat_map(|(&node, links)| self.nodes_behind(node, links.iter().copied()));
+        let mut open: Vec<_> = firsts.collect();
+        while let Some(node) = open.pop() {
+            if !mem::replace(&mut is_reached[node.index()], true) {
+                open.extend(self.next_nodes(node));
+            }
         }
-        reached
+        let nodes = fabric.nodes().map(|(node, _)| node);
+        nodes.filter(|node| is_reached[node.index()]).collect()
     }
 
     fn stuck_at(&self, node: NodeId) -> Option<Mishap> {
@@ -167,62 +197,71 @@ impl<'a> Mesh<'a> {
         }
         // Whoever is only reached has to pass packets on.
         let is_changed = self.changed.contains_key(&node);
-        let passes = is_changed || self.network.fabric.node(node).role.forwards();
+        let passes = is_changed || self.ground.network.fabric.node(node).role.forwards();
         let stuck = (!passes).then_some(Mishap::Stuck(node));
         let mut ways = self.ways(node).iter();
-        stuck.or_else(|| ways.find_map(|links| self.ends_at(node, links)))
+        stuck.or_else(|| ways.find_map(|way| self.ends_at(node, way.links())))
     }
 
     /// A changed node, whoever is before it: what it did before it does no more.
     fn stuck_by(&self, node: NodeId) -> Option<Mishap> {
-        self.ends_at(node, &self.changed[&node])
+        self.ends_at(node, self.changed[&node].iter().copied())
     }
 
-    fn ends_at(&self, node: NodeId, links: &[LinkId]) -> Option<Mishap> {
+    fn ends_at(&self, node: NodeId, links: impl Iterator<Item = LinkId>) -> Option<Mishap> {
         if node == self.destination {
             return None;
         }
-        let dead = links.iter().find(|&&link| !self.is_alive(node, link));
-        let dead = dead.map(|&link| Mishap::Dead(node, link));
-        dead.or(links.is_empty().then_some(Mishap::Stuck(node)))
+        let mut is_empty = true;
+        for link in links {
+            is_empty = false;
+            if !self.is_alive(node, link) {
+                return Some(Mishap::Dead(node, link));
+            }
+        }
+        is_empty.then_some(Mishap::Stuck(node))
     }
 
     fn is_alive(&self, node: NodeId, link: LinkId) -> bool {
-        self.network.fabric.links_of(node).contains(&link) && self.network.is_open(link)
+        self.ground.network.is_at(node, link) && self.ground.is_open(link)
     }
 
     /// Takes nodes away that no other leads to until none is left, or only circles and what is
     /// behind them.
-    fn circle(&self, reached: &BTreeSet<NodeId>) -> Option<Vec<NodeId>> {
-        let mut inward: BTreeMap<NodeId, usize> = reached.iter().map(|&node| (node, 0)).collect();
+    fn circle(&self, reached: &[NodeId]) -> Option<Vec<NodeId>> {
+        let mut inward = vec![0_usize; self.ways.len()];
         for next in reached.iter().flat_map(|&node| self.next_nodes(node)) {
-            *inward.entry(next).or_default() += 1;
+            inward[next.index()] += 1;
         }
-        let mut free: Vec<_> = inward
-            .iter()
-            .filter(|(_, n)| **n == 0)
-            .map(|(&node, _)| node)
-            .collect();
+        let nodes = reached.iter().copied();
+        let mut free: Vec<_> = nodes.filter(|node| inward[node.index()] == 0).collect();
         while let Some(node) = free.pop() {
-            inward.remove(&node);
             for next in self.next_nodes(node) {
-                let left = inward.get_mut(&next)?;
+                let left = &mut inward[next.index()];
                 *left -= 1;
                 if *left == 0 {
                     free.push(next);
                 }
             }
         }
-        self.walk_back(&inward.into_keys().collect())
+        let nodes = reached.iter().copied();
+        let circling: Vec<_> = nodes.filter(|node| inward[node.index()] > 0).collect();
+        self.walk_back(&circling)
     }
 
-    /// Each of these has one before it among them: whoever walks back comes round.
-    fn walk_back(&self, circling: &BTreeSet<NodeId>) -> Option<Vec<NodeId>> {
+    /// Each of these has one before it among them: whoever walks back comes round. Of several before a node the first
+    /// is gone by.
+    fn walk_back(&self, circling: &[NodeId]) -> Option<Vec<NodeId>> {
         let mut walk = vec![*circling.first()?];
+        let mut before = vec![None; self.ways.len()];
+        for &node in circling {
+            for next in self.next_nodes(node) {
+                let first: &mut Option<NodeId> = &mut before[next.index()];
+                *first = first.or(Some(node));
+            }
+        }
         loop {
-            let at = *walk.last()?;
-            let mut before = circling.iter();
-            let before = *before.find(|&&node| self.next_nodes(node).any(|next| next == at))?;
+            let before = before[walk.last()?.index()]?;
             if let Some(start) = walk.iter().position(|&node| node == before) {
                 walk.drain(..start);
                 walk.reverse();
@@ -236,46 +275,26 @@ impl<'a> Mesh<'a> {
 
     /// One for each link that leads there.
     fn next_nodes(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
-        self.nodes_behind(node, self.ways(node).iter().flatten())
+        self.nodes_behind(node, self.ways(node).iter().flat_map(NextLinks::links))
     }
 
-    fn nodes_behind<'l>(
+    fn nodes_behind(
         &self,
         node: NodeId,
-        links: impl Iterator<Item = &'l LinkId>,
+        links: impl Iterator<Item = LinkId>,
     ) -> impl Iterator<Item = NodeId> {
-        let fabric = self.network.fabric;
-        let own = links.filter(move |link| fabric.links_of(node).contains(link));
-        own.map(move |&link| fabric.link(link).far(node).node)
+        let network = self.ground.network;
+        let own = links.filter(move |&link| network.is_at(node, link));
+        own.map(move |link| network.fabric.link(link).far(node).node)
     }
 }
 
-fn add(ways: &mut Alternatives, others: Alternatives) {
-    for links in others {
-        if !ways.contains(&links) {
-            ways.push(links);
+fn add<'a>(ways: &mut Alternatives<'a>, others: Alternatives<'a>) {
+    for way in others {
+        if !way.is_one_of(ways) {
+            ways.push(way);
         }
     }
-}
-
-pub(crate) fn listed(
-    tables: &Tables,
-    destination: NodeId,
-    node: NodeId,
-    own: &[Vec<LinkId>],
-) -> Vec<LinkId> {
-    let told = told(tables, destination, node);
-    told.unwrap_or_else(|| own[node.index()].clone())
-}
-
-/// Nothing where the table says nothing of it.
-fn told(tables: &Tables, destination: NodeId, node: NodeId) -> Option<Vec<LinkId>> {
-    let hops = entry(tables, destination, node)?;
-    Some(hops.iter().map(|hop| hop.link).collect())
-}
-
-pub(crate) fn entry(tables: &Tables, destination: NodeId, node: NodeId) -> Option<&Vec<NextHop>> {
-    tables.get(&node)?.towards.get(&destination)
 }
 
 /// What nodes do by themselves. Where all have been told, nobody asks.
@@ -316,28 +335,30 @@ impl<'a> Own<'a> {
     }
 
     /// Over which links a node sends by these tables.
-    fn alternatives(&self, tables: &Tables, node: NodeId) -> Alternatives {
-        if let Some(told) = told(tables, self.destination, node) {
-            return vec![told];
+    fn alternatives(&self, tables: &Columns<'a>, node: NodeId) -> Alternatives<'a> {
+        if let Some(hops) = tables.entry(self.destination, node) {
+            return vec![NextLinks::Table(hops)];
         }
         let heard = self.heard(node);
         let unheard = self.unheard(node);
         let other = unheard.filter(|links| !links.is_empty() && *links != heard);
-        [Some(heard), other]
-            .into_iter()
-            .flatten()
-            .map(<[_]>::to_vec)
-            .collect()
+        let both = [Some(heard), other].into_iter().flatten();
+        both.map(|links| NextLinks::Links(links.to_vec())).collect()
     }
 }
 
-/// What the network's own routes go over, for all destinations: every pair of fibres is a link, and
-/// whether light passes it is asked only once.
+/// What is the same for all destinations. Every pair of fibres is a link, and whether light passes it is asked only once.
 pub(crate) struct Ground<'a> {
-    network: &'a Network<'a>,
+    pub(crate) network: &'a Network<'a>,
     heard: Open<'a>,
     /// As if nothing were down, where something is.
     well: Option<Open<'a>>,
+    /// By link.
+    is_open: Vec<bool>,
+    /// The tables in force.
+    pub(crate) held: Columns<'a>,
+    /// What some nodes may hold in their place.
+    unsure: Columns<'a>,
 }
 
 impl<'a> Ground<'a> {
@@ -348,19 +369,45 @@ impl<'a> Ground<'a> {
             ..*network
         };
         let is_ailing = !network.down.is_empty();
+        let [nodes, links] = [network.fabric.nodes().len(), network.fabric.links().len()];
+        let heard = Open::of(network);
+        let mut is_open = vec![false; links];
+        for link in heard.links.iter().flatten() {
+            is_open[link.index()] = true;
+        }
         Self {
             network,
-            heard: Open::of(network),
+            heard,
             well: is_ailing.then(|| Open {
                 fabric: network.fabric,
                 links: open_links(&well),
             }),
+            is_open,
+            held: Columns::of(network.tables, nodes),
+            unsure: Columns::of(network.unsure, nodes),
         }
+    }
+
+    /// What the network says of a link, without any search.
+    pub(crate) fn is_open(&self, link: LinkId) -> bool {
+        let is_open = self.is_open.get(link.index());
+        is_open.copied().unwrap_or_default()
+    }
+
+    /// Those of the node's links that packets pass.
+    pub(crate) fn open_links_of(&self, node: NodeId) -> &[LinkId] {
+        &self.heard.links[node.index()]
+    }
+
+    /// How many hops each node is from there: first for routers that have not heard what is down, then for those that have.
+    pub(crate) fn hops_to(&self, destination: NodeId) -> [Vec<Option<usize>>; 2] {
+        let unheard = self.well.as_ref().unwrap_or(&self.heard);
+        [unheard, &self.heard].map(|open| open.hops_to(destination))
     }
 
     fn left_of(&self, mut routes: Vec<Vec<LinkId>>) -> Vec<Vec<LinkId>> {
         for links in &mut routes {
-            links.retain(|link| self.network.is_open(*link));
+            links.retain(|link| self.is_open(*link));
         }
         routes
     }
@@ -415,5 +462,26 @@ impl<'a> Open<'a> {
             }
         }
         routes
+    }
+
+    /// How many hops each node is from there. A node that forwards nothing ends a way.
+    fn hops_to(&self, destination: NodeId) -> Vec<Option<usize>> {
+        let fabric = self.fabric;
+        let mut hops = vec![None; fabric.nodes().len()];
+        hops[destination.index()] = Some(0);
+        let mut queue = VecDeque::from([(destination, 0)]);
+        while let Some((node, distance)) = queue.pop_front() {
+            if node != destination && !fabric.node(node).role.forwards() {
+                continue;
+            }
+            for &link in &self.links[node.index()] {
+                let next = fabric.link(link).far(node).node;
+                if hops[next.index()].is_none() {
+                    hops[next.index()] = Some(distance + 1);
+                    queue.push_back((next, distance + 1));
+                }
+            }
+        }
+        hops
     }
 }

@@ -3,20 +3,41 @@
 use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
+use reweave_common::flow::FlowKey;
 use reweave_common::ids::LinkId;
 use reweave_common::plan::Pin;
 
 use crate::unsound::{NamedPin, PinFault};
 use crate::{Network, Unsound};
 
+/// The pins of one flow: those in force, and those that are planned.
+#[derive(Debug, Default)]
+pub(crate) struct FlowPins {
+    pub(crate) in_force: Vec<Pin>,
+    pub(crate) planned: Vec<Pin>,
+}
+
+/// Of every flow that has any. There may be as many pins as a plan may have entries.
+pub(crate) fn by_flow([in_force, planned]: [&[Pin]; 2]) -> BTreeMap<FlowKey, FlowPins> {
+    let mut flows: BTreeMap<FlowKey, FlowPins> = BTreeMap::new();
+    for pin in in_force {
+        flows.entry(pin.flow).or_default().in_force.push(*pin);
+    }
+    for pin in planned {
+        flows.entry(pin.flow).or_default().planned.push(*pin);
+    }
+    flows
+}
+
 /// What is wrong with the pins of one flow, wherever its packets go, before circuits move and after.
-pub(crate) fn faults([network, after]: [&Network<'_>; 2], pins: &[Pin]) -> Vec<Unsound> {
-    let bad = pins.iter().filter_map(|pin| {
-        let fault = fault(network, pin).or_else(|| goes_dark([network, after], pin))?;
+pub(crate) fn faults([network, after]: [&Network<'_>; 2], pins: &FlowPins) -> Vec<Unsound> {
+    let bad = pins.planned.iter().filter_map(|pin| {
+        let goes_dark = || goes_dark([network, after], &pins.in_force, pin);
+        let fault = fault(network, pin).or_else(goes_dark)?;
         let pin = named(network, pin);
         Some(Unsound::BadPin { pin, fault })
     });
-    bad.chain(conflicts(network, pins)).collect()
+    bad.chain(conflicts(network, &pins.planned)).collect()
 }
 
 fn fault(network: &Network<'_>, pin: &Pin) -> Option<PinFault> {
@@ -27,7 +48,7 @@ fn fault(network: &Network<'_>, pin: &Pin) -> Option<PinFault> {
         Some(PinFault::NoSuchLink)
     } else if !fabric.node(pin.at).role.forwards() {
         Some(PinFault::ForwardsNothing)
-    } else if !fabric.links_of(pin.at).contains(&pin.link) {
+    } else if !network.is_at(pin.at, pin.link) {
         Some(PinFault::LinkElsewhere)
     } else if network.down.contains(&pin.link) {
         Some(PinFault::LinkDown)
@@ -39,8 +60,8 @@ fn fault(network: &Network<'_>, pin: &Pin) -> Option<PinFault> {
 }
 
 /// A plan is not to blame for a pin in force whose fibre is dark already.
-fn goes_dark([network, after]: [&Network<'_>; 2], pin: &Pin) -> Option<PinFault> {
-    let is_dark_already = network.pins.contains(pin) && !network.is_open(pin.link);
+fn goes_dark([network, after]: [&Network<'_>; 2], in_force: &[Pin], pin: &Pin) -> Option<PinFault> {
+    let is_dark_already = in_force.contains(pin) && !network.is_open(pin.link);
     let goes_dark = !after.is_open(pin.link) && !is_dark_already;
     goes_dark.then_some(PinFault::Dark)
 }

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use reweave_common::claims::Claims;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
-use reweave_common::plan::{Pin, Plan};
+use reweave_common::plan::Plan;
 
 use crate::Network;
 use crate::claims::Ways;
+use crate::columns::Columns;
 use crate::mesh::Open;
 
 /// What is sent, from where to where.
@@ -29,33 +30,49 @@ pub enum Touch {
     Moved,
 }
 
-/// None when the plan has nothing to do with it.
-pub fn touch(
-    network: &Network<'_>,
-    (plan, claims): (&Plan, &Claims),
-    sent: &Sent,
-) -> Option<Touch> {
-    if is_pinned_otherwise(network.pins, &plan.pins, sent.flow) {
-        return Some(Touch::Moved);
-    }
-    let ways = || {
-        let open = Open::of(network);
-        Ways::new((network, &open), network.tables, sent.to).passed_from(&[sent.from])
-    };
-    let links = sent.path.clone().unwrap_or_else(ways);
-    let shares = !links.is_disjoint(&claims.links);
-    let is_foreseen = claims.flows.contains(&sent.flow);
-    let changes_routes = plan.tables != *network.tables || !claims.opticals.is_empty();
-    match changes_routes && shares && claims.destinations.contains(&sent.to) {
-        true => Some(Touch::Moved),
-        false => (shares || is_foreseen).then_some(Touch::Slowed),
-    }
+/// A plan, as far as it can touch a flow. There are thousands of these, and what is asked of the plan alone is asked once.
+pub struct Touches<'a> {
+    network: &'a Network<'a>,
+    claims: &'a Claims,
+    /// Flows that it pins otherwise.
+    pinned_otherwise: BTreeSet<FlowKey>,
+    changes_routes: bool,
+    open: Open<'a>,
+    tables: Columns<'a>,
 }
 
-fn is_pinned_otherwise(before: &[Pin], after: &[Pin], flow: FlowKey) -> bool {
-    let of_flow = |pins: &[Pin]| -> BTreeSet<Pin> {
-        let of_it = pins.iter().filter(|pin| pin.flow == flow);
-        of_it.copied().collect()
-    };
-    of_flow(before) != of_flow(after)
+impl<'a> Touches<'a> {
+    pub fn of(network: &'a Network<'a>, (plan, claims): (&Plan, &'a Claims)) -> Self {
+        let pins = [network.pins, plan.pins.as_slice()];
+        let [before, after] = pins.map(|pins| pins.iter().collect::<BTreeSet<_>>());
+        let differing = before.symmetric_difference(&after);
+        Self {
+            network,
+            claims,
+            pinned_otherwise: differing.map(|pin| pin.flow).collect(),
+            changes_routes: plan.tables != *network.tables || !claims.opticals.is_empty(),
+            open: Open::of(network),
+            tables: Columns::of(network.tables, network.fabric.nodes().len()),
+        }
+    }
+
+    /// None when the plan has nothing to do with it.
+    pub fn touch(&self, sent: &Sent) -> Option<Touch> {
+        if self.pinned_otherwise.contains(&sent.flow) {
+            return Some(Touch::Moved);
+        }
+        let ways = || {
+            let ways = Ways::new((self.network, &self.open), &self.tables, sent.to);
+            ways.passed_from(&[sent.from])
+                .into_iter()
+                .collect::<BTreeSet<_>>()
+        };
+        let links = sent.path.clone().unwrap_or_else(ways);
+        let shares = !links.is_disjoint(&self.claims.links);
+        let is_foreseen = self.claims.flows.contains(&sent.flow);
+        match self.changes_routes && shares && self.claims.destinations.contains(&sent.to) {
+            true => Some(Touch::Moved),
+            false => (shares || is_foreseen).then_some(Touch::Slowed),
+        }
+    }
 }

@@ -2,36 +2,37 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::Pin;
 
-use crate::pins::named;
+use crate::mesh::Ground;
+use crate::pins::{FlowPins, named};
 use crate::{Network, Unsound};
+
+/// How many hops each node is from a destination: first for routers that have not heard what is down, then for those that
+/// have. Nodes that forward nothing end a way.
+type HopsLeft = [Vec<Option<usize>>; 2];
 
 /// What may befall a flow with these pins planned, each of which a switch could carry out.
 ///
 /// Where links are down, routers elsewhere may have heard of it and send around, or not yet, or
 /// they never will. The plan must be sound either way; where it is not, one way is told.
 pub(crate) fn judge(
-    network: &Network<'_>,
+    (ground, hops_left): (&Ground<'_>, &HopsLeft),
     flow: FlowKey,
     destination: NodeId,
-    planned: &[Pin],
+    pins: &FlowPins,
 ) -> Vec<Unsound> {
-    let unheard = network.fabric.dark(network.circuits);
-    let heard: BTreeSet<_> = unheard.union(network.down).copied().collect();
-    let faults = |rerouted| {
-        let avoided = if rerouted { &heard } else { &unheard };
+    let faults = |rerouted: bool| {
         let ways = Ways {
-            network,
+            ground,
             flow,
             destination,
-            hops_left: hops_to(network.fabric, destination, avoided),
+            hops_left: &hops_left[usize::from(rerouted)],
             rerouted,
-            before: by_node(in_force(network, flow)),
-            after: by_node(planned.iter().copied()),
+            before: by_node(in_force(ground.network, &pins.in_force)),
+            after: by_node(pins.planned.iter().copied()),
         };
         ways.faults()
     };
@@ -39,14 +40,10 @@ pub(crate) fn judge(
     both.find(|faults| !faults.is_empty()).unwrap_or_default()
 }
 
-/// The pins of a flow that are carried out now. The plan is not to blame for what is wrong there.
-fn in_force(network: &Network<'_>, flow: FlowKey) -> impl Iterator<Item = Pin> {
-    let fabric = network.fabric;
-    let is_there = move |pin: &Pin| {
-        pin.at.index() < fabric.nodes().len() && fabric.links_of(pin.at).contains(&pin.link)
-    };
-    let pins = network.pins.iter().copied();
-    pins.filter(move |pin| pin.flow == flow && is_there(pin))
+/// Those that are carried out now. The plan is not to blame for what is wrong there.
+fn in_force(network: &Network<'_>, pins: &[Pin]) -> impl Iterator<Item = Pin> {
+    let pins = pins.iter().copied();
+    pins.filter(move |pin| network.is_at(pin.at, pin.link))
 }
 
 fn by_node(pins: impl Iterator<Item = Pin>) -> Pins {
@@ -56,43 +53,12 @@ fn by_node(pins: impl Iterator<Item = Pin>) -> Pins {
 /// By node: the link to which the flow is pinned there.
 type Pins = BTreeMap<NodeId, LinkId>;
 
-/// How many hops each node is from the destination, where nodes that forward nothing end a way.
-fn hops_to(fabric: &Fabric, destination: NodeId, avoided: &BTreeSet<LinkId>) -> Vec<Option<usize>> {
-    let mut hops_left = vec![None; fabric.nodes().len()];
-    let (mut ring, mut hops) = (BTreeSet::from([destination]), 0);
-    while !ring.is_empty() {
-        for &node in &ring {
-            hops_left[node.index()] = Some(hops);
-        }
-        let passes = |node: &&NodeId| **node == destination || forwards(fabric, **node);
-        let open = ring.iter().filter(passes);
-        let around = open.flat_map(|&node| neighbours(fabric, node, avoided));
-        let unseen = around.filter(|node| hops_left[node.index()].is_none());
-        (ring, hops) = (unseen.collect(), hops + 1);
-    }
-    hops_left
-}
-
-fn neighbours(
-    fabric: &Fabric,
-    node: NodeId,
-    avoided: &BTreeSet<LinkId>,
-) -> impl Iterator<Item = NodeId> {
-    let links = fabric.links_of(node).iter();
-    let links = links.filter(|link| !avoided.contains(link));
-    links.map(move |&link| fabric.link(link).far(node).node)
-}
-
-fn forwards(fabric: &Fabric, node: NodeId) -> bool {
-    fabric.node(node).role.forwards()
-}
-
 /// The ways of one flow's packets, before and after.
 struct Ways<'a> {
-    network: &'a Network<'a>,
+    ground: &'a Ground<'a>,
     flow: FlowKey,
     destination: NodeId,
-    hops_left: Vec<Option<usize>>,
+    hops_left: &'a [Option<usize>],
     /// Whether routers send around links that are down elsewhere.
     rerouted: bool,
     before: Pins,
@@ -187,7 +153,7 @@ impl Ways<'_> {
     }
 
     fn head(&self, node: NodeId, link: LinkId) -> NodeId {
-        self.network.fabric.link(link).far(node).node
+        self.ground.network.fabric.link(link).far(node).node
     }
 
     /// The links over which a node sends the flow on, given who is pinned.
@@ -199,20 +165,19 @@ impl Ways<'_> {
             Some(&link) => vec![link],
             None => self.unpinned(node),
         };
-        let is_open = |link: &LinkId| self.network.is_open(*link);
+        let is_open = |link: &LinkId| self.ground.is_open(*link);
         links.into_iter().filter(is_open).collect()
     }
 
     /// By the node's table, or the network's own routes where that says nothing.
     fn unpinned(&self, node: NodeId) -> Vec<LinkId> {
-        let table = self.network.tables.get(&node);
-        match table.and_then(|table| table.towards.get(&self.destination)) {
+        match self.ground.held.entry(self.destination, node) {
             Some(hops) => hops.iter().map(|hop| hop.link).collect(),
             None => self.downhill(node),
         }
     }
 
-    /// The links to neighbours that are nearer and pass packets on.
+    /// The open links to neighbours that are nearer and pass packets on.
     fn downhill(&self, node: NodeId) -> Vec<LinkId> {
         let left = |node: NodeId| self.hops_left[node.index()];
         let is_nearer = |link: &LinkId| {
@@ -220,12 +185,13 @@ impl Ways<'_> {
             let ends_or_passes = next == self.destination || self.sends(next);
             ends_or_passes && left(next).is_some_and(|next| left(node) == Some(next + 1))
         };
-        let links = self.network.fabric.links_of(node).iter().copied();
+        let links = self.ground.open_links_of(node).iter().copied();
         links.filter(is_nearer).collect()
     }
 
     fn sends(&self, node: NodeId) -> bool {
-        node != self.destination && forwards(self.network.fabric, node)
+        let fabric = self.ground.network.fabric;
+        node != self.destination && fabric.node(node).role.forwards()
     }
 
     fn told_loop(&self, nodes: &[NodeId]) -> Unsound {
@@ -238,13 +204,13 @@ impl Ways<'_> {
     fn told_black_hole(&self, at: NodeId, link: LinkId, stuck_at: NodeId) -> Unsound {
         let flow = self.flow;
         Unsound::BlackHole {
-            way: named(self.network, &Pin { flow, at, link }),
+            way: named(self.ground.network, &Pin { flow, at, link }),
             stuck_at: self.name(stuck_at),
             destination: self.name(self.destination),
         }
     }
 
     fn name(&self, node: NodeId) -> String {
-        self.network.fabric.name(node).to_owned()
+        self.ground.network.fabric.name(node).to_owned()
     }
 }

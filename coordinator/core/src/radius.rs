@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_check::{Sent, Touch, touch};
+use reweave_check::{Sent, Touch, Touches};
 use reweave_common::claims::Claims;
 use reweave_common::operator::{Refused, TouchedJob};
 use reweave_common::plan::Plan;
@@ -79,8 +79,9 @@ fn by_job(
         .map(|it| (it.flow, it.low < scaled(it.before, 1.0 - tolerance)))
         .collect();
     with_network(picture, state, plan, |network| {
+        let touches = Touches::of(network, (plan, claims));
         let one = |flow: &FlowState| {
-            let touch = touch(network, (plan, claims), &sent(flow));
+            let touch = touches.touch(&sent(flow));
             let may_slow = foretold.get(&flow.flow).copied();
             (touch, may_slow.unwrap_or(touch == Some(Touch::Slowed)))
         };

@@ -191,7 +191,8 @@ fn what_may_wait_for_what_is_what_some_mixture_makes_wait() {
         };
         let (nothing, circuits) = (Tables::new(), Circuits::new());
         let network = network(&site, &before, &nothing, &circuits);
-        let found = waits(&network, &round, &[]).into_iter();
+        let all = |_: NodeId| true;
+        let found = waits(&Ground::of(&network), (&round, &[]), all).into_iter();
         let found = found.map(|wait| wait.map(|(link, node, _)| (link, node)));
         prop_assert_eq!(&found.collect::<BTreeSet<Wait>>(), &expected);
         let mut old = BTreeSet::new();

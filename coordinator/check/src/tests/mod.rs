@@ -4,6 +4,7 @@ mod claimed;
 mod courses;
 mod deadlocks;
 mod mixtures;
+mod plain;
 
 use std::net::SocketAddrV4;
 

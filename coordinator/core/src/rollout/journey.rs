@@ -257,15 +257,20 @@ impl Driver {
     }
 
     fn begin_round(&self, turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, round: &Round) {
+        let is_late = self.waited(turn) >= turn.known.policy.begin_within;
+        let connected = all_connected(turn.known, round.keys().copied().collect());
+        // Of hundreds of nodes the judge takes part of a second, and while one of them is missing this is asked at every
+        // tick.
+        if connected.is_err() && !is_late {
+            return;
+        }
         let ready = judge(turn, plan, Leg::Round(round)).and_then(|()| {
-            all_connected(turn.known, round.keys().copied().collect())?;
+            connected?;
             holdings(turn, &turn.known.picture(), round)
         });
         match ready {
             Ok(targets) => tell_round(turn, plan, targets),
-            Err(reasons) if self.waited(turn) >= turn.known.policy.begin_within => {
-                give_up(turn, plan, journey, reasons);
-            }
+            Err(reasons) if is_late => give_up(turn, plan, journey, reasons),
             Err(_) => {}
         }
     }

@@ -1,0 +1,48 @@
+//! Tables by destination. They are kept by node, and judged one destination after the other: to look every node up anew
+//! for each of them took most of the time, of as many entries as a plan may have.
+
+use reweave_common::course::Tables;
+use reweave_common::forwarding::NextHop;
+use reweave_common::ids::NodeId;
+
+/// What nodes say of one destination, in the order of their numbers.
+type Column<'a> = Vec<(NodeId, &'a [NextHop])>;
+
+pub(crate) struct Columns<'a> {
+    /// By node: whether it has a table, whatever that says.
+    has_table: Vec<bool>,
+    /// By destination.
+    towards: Vec<Column<'a>>,
+}
+
+impl<'a> Columns<'a> {
+    /// Of a fabric of so many nodes. What is said of others leads nowhere.
+    pub(crate) fn of(tables: &'a Tables, nodes: usize) -> Self {
+        let mut columns = Self {
+            has_table: vec![false; nodes],
+            towards: vec![Vec::new(); nodes],
+        };
+        for (&at, table) in tables {
+            if let Some(has_table) = columns.has_table.get_mut(at.index()) {
+                *has_table = true;
+            }
+            for (to, hops) in &table.towards {
+                if let Some(column) = columns.towards.get_mut(to.index()) {
+                    column.push((at, hops.as_slice()));
+                }
+            }
+        }
+        columns
+    }
+
+    pub(crate) fn has_table(&self, node: NodeId) -> bool {
+        self.has_table[node.index()]
+    }
+
+    /// Nothing where the table says nothing of it.
+    pub(crate) fn entry(&self, to: NodeId, at: NodeId) -> Option<&'a [NextHop]> {
+        let column = self.towards.get(to.index())?;
+        let place = column.binary_search_by_key(&at, |(node, _)| *node).ok()?;
+        Some(column[place].1)
+    }
+}
