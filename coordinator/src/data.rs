@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use reweave_common::fabric::Fabric;
 use reweave_link::keep::{self, KeepError, replace};
 use reweave_replica::decode_exact;
-use reweave_replica::{FolderId, Saved};
+use reweave_replica::{FolderId, LogError, Saved};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::replication::{self, LogError, Opened, Store};
+use crate::replication::{self, Opened};
 
 #[derive(Debug, Error)]
 pub(crate) enum DataError {
@@ -189,7 +189,7 @@ impl Folder {
         ours: &Belonging,
         beginning: Option<Saved>,
     ) -> Result<Data, DataError> {
-        let opened = Store::open(&self.log(), beginning)?;
+        let opened = replication::open(&self.log(), beginning)?;
         let theirs = check(self.0.path(), ours, &opened.saved)?;
         let name = self.name();
         match fs::remove_file(&name) {

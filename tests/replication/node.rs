@@ -1,7 +1,10 @@
 //! One coordinator of the simulated cluster: its replica, its disk, its office with the core while it
 //! leads, and what it knows of clients, people and agents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as _;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use reweave_common::ids::NodeId;
@@ -9,12 +12,13 @@ use reweave_common::moment::Moment;
 use reweave_core::{Change, Command, LATEST_MINOR, Office, Phase, Policy, Stage, State};
 use reweave_replica::decode_exact;
 use reweave_replica::{
-    FolderId, MemberId, Message, Proposal, ReadId, Replica, RequestId, Saved, Standing, Timing,
+    Batch, DurableReplica, FolderId, LogError, MemberId, Message, Proposal, ReadId, Replica,
+    RequestId, Saved, Standing, Store, Timing,
 };
 use reweave_tests::world::wire::SessionId;
 use serde::Serialize;
 
-use crate::disk::Disk;
+use crate::disk::{LOG, SimulatedDisk};
 use crate::fabric::fabric;
 use crate::machine::{Machine, Payload, digest};
 use crate::people::Matter;
@@ -38,7 +42,7 @@ pub(crate) struct Plea {
 /// What there is of a node while it runs.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) replica: Replica,
+    pub(crate) durable: DurableReplica<SimulatedDisk>,
     pub(crate) machine: Machine,
     /// Whoever waits for a request to be applied.
     pub(crate) waiting: BTreeMap<RequestId, Asker>,
@@ -50,8 +54,12 @@ pub(crate) struct Running {
     pub(crate) last_request: u64,
     /// What each peer reads, and when it was heard last.
     pub(crate) read_by: BTreeMap<u64, (u16, Moment)>,
+    /// Peers whose disks were full when they were last heard.
+    full: BTreeSet<MemberId>,
     /// As the core was told it last.
     pub(crate) min_version: u16,
+    /// As the core was told it last, too.
+    pub(crate) may_decide: bool,
     /// Agents with a session.
     pub(crate) seats: BTreeMap<NodeId, SessionId>,
     pub(crate) office: Office,
@@ -63,22 +71,50 @@ pub(crate) struct Running {
 
 impl Running {
     /// With what was on its disk.
-    fn new(replica: Replica, policy: &Policy, state: &[u8]) -> Self {
+    fn new(durable: DurableReplica<SimulatedDisk>, policy: &Policy, state: &[u8]) -> Self {
         let (machine, state) = decode(state);
         let decided = digest_of(&state);
         Self {
-            replica,
+            durable,
             machine,
             waiting: BTreeMap::new(),
             reads: BTreeMap::new(),
             people: BTreeMap::new(),
             last_request: 0,
             read_by: BTreeMap::new(),
+            full: BTreeSet::new(),
             min_version: 0,
+            may_decide: true,
             seats: BTreeMap::new(),
             office: Office::new(policy.clone(), fabric(), state),
             decided,
             led: [Moment::default(); 2],
+        }
+    }
+
+    pub(crate) fn replica(&self) -> &Replica {
+        self.durable.replica()
+    }
+
+    pub(crate) fn replica_mut(&mut self) -> &mut Replica {
+        self.durable.replica_mut()
+    }
+
+    /// As the loop of the product does.
+    pub(crate) fn tick(&mut self) -> Result<(), LogError> {
+        self.durable.handle_tick(|| self.full.clone());
+        match self.durable.poll_compaction() {
+            Err(error) if !matches!(error, LogError::NoRoom { .. }) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Peers say it with all they say.
+    pub(crate) fn hear_room(&mut self, peer: u64, is_full: bool) {
+        if is_full {
+            self.full.insert(MemberId(peer));
+        } else {
+            self.full.remove(&MemberId(peer));
         }
     }
 
@@ -174,56 +210,100 @@ pub(crate) fn came_with_saved(saved: &Saved) -> u16 {
 
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) disk: Disk,
+    pub(crate) disk: SimulatedDisk,
+    /// What an empty disk begins with.
+    beginning: Saved,
     pub(crate) running: Option<Running>,
+    /// On its way to the disk.
+    pub(crate) writing: Option<Batch>,
     /// Counts its starts, so that what was meant for one is not taken for another.
     pub(crate) life: u64,
     /// What others know its disk by.
     pub(crate) folder: FolderId,
     /// Its disk is gone for good.
     pub(crate) is_lost: bool,
+    /// What lies on its disk was refused at a start, for good.
+    pub(crate) is_refused: bool,
     pub(crate) stands_still_until: Moment,
     /// Of its clock, in steps of an hour.
     pub(crate) clock_ahead_h: i64,
-    /// At this write it loses power.
-    pub(crate) dies_at: Option<u64>,
     pub(crate) sync_takes: [Duration; 2],
     /// The latest minor version that its build reads.
     pub(crate) reads: u16,
 }
 
 impl Node {
-    pub(crate) fn of(saved: &Saved) -> Self {
+    pub(crate) fn of(saved: &Saved, disk: SimulatedDisk) -> Self {
         Self {
-            disk: Disk::of(saved),
+            disk,
+            beginning: saved.clone(),
             running: None,
+            writing: None,
             life: 0,
             folder: FolderId(saved.member.0),
             is_lost: false,
+            is_refused: false,
             stands_still_until: Moment::default(),
             clock_ahead_h: 0,
-            dies_at: None,
             sync_takes: [Duration::from_micros(100), Duration::from_millis(3)],
             reads: LATEST_MINOR,
         }
     }
 
-    /// With what is on its disk, which a loss of power never damages.
-    pub(crate) fn start(&mut self, timing: &Timing, policy: &Policy) {
-        let saved = self.disk.read().expect("the disk only ever lost power");
-        let (needs, reads) = (came_with_saved(&saved), self.reads);
+    /// With what is on its disk. A loss of power does no damage, and all damage is noticed.
+    pub(crate) fn start(&mut self, timing: &Timing, policy: &Policy) -> Result<(), LogError> {
+        let is_damaged = self.disk.is_damaged();
+        let beginning = Some(self.beginning.clone());
+        let opened = Store::open(self.disk.clone(), Path::new(LOG), beginning)?;
+        assert!(!is_damaged, "started on damage: {opened:?}");
+        let (needs, reads) = (came_with_saved(&opened.saved), self.reads);
         assert!(
             needs <= reads,
             "it reads 1.{reads}, and starts from 1.{needs}"
         );
-        let replica = Replica::new(&saved, timing.clone()).expect("it goes on");
+        self.disk.believe();
+        let durable = DurableReplica::new(&opened.saved, timing.clone(), opened.store);
+        let mut durable = durable.expect("it goes on");
+        durable.look_at_disk(&BTreeSet::new());
         self.life += 1;
-        let state = saved.state().expect("it can be read");
-        self.running = Some(Running::new(replica, policy, &state));
+        let state = opened.saved.state().expect("it can be read");
+        self.running = Some(Running::new(durable, policy, &state));
+        Ok(())
+    }
+
+    /// What a start would find, if it would take it.
+    pub(crate) fn saved(&self) -> Option<Saved> {
+        let found = Store::look(&self.disk, Path::new(LOG));
+        found.ok().flatten()
+    }
+
+    /// What was on its way to the disk gets there.
+    pub(crate) fn sync(&mut self) -> Result<(), LogError> {
+        if let (Some(running), Some(batch)) = (&mut self.running, self.writing.take()) {
+            running.durable.persist(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Of what was on its way to the disk, some gets there. Agents that had a session have none any more.
+    pub(crate) fn lose_power(&mut self) -> BTreeMap<NodeId, SessionId> {
+        let is_whole = self.writing.as_ref().is_some_and(|batch| batch.is_whole);
+        // A file that is replaced takes more operations than one that is appended to.
+        self.disk.die_within(if is_whole { 8 } else { 3 });
+        let _ = self.sync();
+        self.disk.lose_power();
+        let seats = self.running.take().map(|running| running.seats);
+        seats.unwrap_or_default()
+    }
+
+    /// Whether its disk has no room for decisions, as far as it says.
+    pub(crate) fn is_full(&self) -> bool {
+        let running = self.running.as_ref();
+        running.is_some_and(|running| running.durable.disk_is_full())
     }
 
     pub(crate) fn leads(&self) -> Option<u64> {
-        match self.running.as_ref()?.replica.standing() {
+        match self.running.as_ref()?.replica().standing() {
             Standing::Leads { term } => Some(term),
             Standing::Follows { .. } => None,
         }
@@ -239,6 +319,13 @@ impl Node {
             now + jump
         }
     }
+}
+
+/// Whether the log only wanted room.
+pub(crate) fn wants_room(error: &LogError) -> bool {
+    let source = error.source();
+    let source = source.and_then(|it| it.downcast_ref::<io::Error>());
+    source.is_some_and(|it| it.kind() == io::ErrorKind::StorageFull)
 }
 
 /// Which way a message goes.

@@ -1,8 +1,9 @@
-//! Everything that may go wrong, one thing after the other, as chance wants it: with coordinators and
+//! Everything that may go wrong, several things at once, as chance wants it: with coordinators and
 //! their disks and lines, and with the agents that they lead.
 
 use std::time::Duration;
 
+use reweave_common::moment::Moment;
 use reweave_common::operator::Mode;
 use reweave_replica::{Change, Member, MemberId, Members, Saved};
 use reweave_tests::world::chance::Chance;
@@ -12,6 +13,7 @@ use reweave_tests::world::{Rhythm, World};
 
 use crate::cluster::{Cluster, Weather, member};
 use crate::fabric::{JOB, policy, scenario};
+use crate::node::Node;
 
 const SOON: Duration = Duration::from_millis(20);
 /// Agents notice and come back sooner than usual, so that a short life sees more.
@@ -24,6 +26,10 @@ const RHYTHM: Rhythm = Rhythm {
 /// Everything works again; then so long at most until all is well.
 const CALM: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_millis(500);
+/// One strike is so many troubles, at most.
+const MAX_TROUBLES: usize = 3;
+/// Bytes that others leave of a disk: nothing, less and more than the log keeps ahead of it, and nearly enough.
+const LEFT_BYTES: [u64; 4] = [0, 1 << 20, 3 << 20, 17 << 20];
 
 /// What a life in trouble came to.
 #[derive(Debug, Default)]
@@ -52,6 +58,11 @@ pub(crate) struct Life {
     /// So often the cluster version was lowered, and so many coordinators went back amid trouble.
     pub(crate) lowered: u64,
     pub(crate) went_back: u64,
+    /// Disks that others filled up, and disks that were refused because they were damaged.
+    pub(crate) filled_up: u64,
+    pub(crate) refused: u64,
+    /// Kinds of trouble that were there at one moment, at most.
+    pub(crate) together: usize,
 }
 
 /// A change of who takes part; the next begins when it is done.
@@ -77,6 +88,10 @@ pub(crate) struct Trouble {
     founders: u64,
     life: Life,
     errand: Option<Errand>,
+    /// Its disk was damaged in this of its lives, as far as is known. The next start tells, and until then no other disk is
+    /// lost.
+    suspect: Option<(u64, u64)>,
+    may_damage: bool,
     may_replace: bool,
     may_change: bool,
 }
@@ -110,8 +125,10 @@ impl Trouble {
             founders: nodes,
             life: Life::default(),
             errand: None,
+            suspect: None,
             may_replace: chance.happens(0.4),
             may_change: chance.happens(0.4),
+            may_damage: chance.happens(0.6),
         }
     }
 
@@ -136,7 +153,11 @@ impl Trouble {
             let most = self.every;
             let pause = self.cluster().chance.time(SOON, most);
             self.world.run_for(pause);
-            self.strike();
+            for _ in 0..1 + self.cluster().chance.below(MAX_TROUBLES) {
+                self.strike();
+            }
+            self.life.together = self.life.together.max(self.kinds_of_trouble());
+            self.follow_suspect();
             self.run_errand();
             self.cluster().go_back_now_and_then();
         }
@@ -179,38 +200,118 @@ impl Trouble {
         let away = cluster
             .chance
             .time(Duration::from_millis(10), Duration::from_millis(600));
-        match cluster.chance.below(14) {
+        match cluster.chance.below(20) {
             0 | 1 => {
                 let other = cluster.anybody();
                 cluster.cut.insert((node, other));
             }
             2 => cluster.isolate(node),
-            3..=5 => cluster.cut.clear(),
-            6 => {
+            3..=7 => cluster.cut.clear(),
+            8 => {
                 self.life.killed += 1;
                 cluster.kill(node, away);
             }
-            7 => self.die_at_a_write(node),
-            8 => {
+            9 => self.die_at_an_operation(node),
+            10 => {
                 cluster.standing_still(node, away);
                 if cluster.chance.happens(0.5) {
                     cluster.isolate(node);
                 }
             }
-            9 => self.jump(node),
-            10 => self.slow_down(node),
-            11 => self.replace(node),
-            12 => self.add(),
+            11 => self.jump(node),
+            12 => self.slow_down(node),
+            13 => self.fill_up(node),
+            14 => cluster.make_room(),
+            15 => self.flip(node, away),
+            16 => self.misdirect(node),
+            17 => self.replace(node),
+            18 => self.add(),
             _ => self.remove(node),
         }
     }
 
-    fn die_at_a_write(&mut self, node: u64) {
+    /// Of crash, partition, pause, full disk and damaged disk.
+    fn kinds_of_trouble(&self) -> usize {
+        let cluster = &self.world.coordinator;
+        let now = cluster.now();
+        let any = |is_so: fn(&Node, Moment) -> bool| {
+            let mut nodes = cluster.nodes.values();
+            nodes.any(|node| !node.is_lost && is_so(node, now))
+        };
+        let kinds = [
+            any(|node, _| node.running.is_none()),
+            !cluster.cut.is_empty(),
+            any(|node, now| node.stands_still_until > now),
+            any(|node, _| node.disk.is_filled_up()),
+            self.suspect.is_some(),
+        ];
+        kinds.into_iter().filter(|is_there| *is_there).count()
+    }
+
+    fn die_at_an_operation(&mut self, node: u64) {
         self.life.killed += 1;
-        let writes = 1 + self.world.coordinator.chance.below(5) as u64;
-        if let Some(node) = self.world.coordinator.nodes.get_mut(&node) {
-            node.dies_at = Some(node.disk.writes + writes);
+        let operation = 1 + self.world.coordinator.chance.below(20) as u64;
+        if let Some(node) = self.world.coordinator.nodes.get(&node) {
+            node.disk.die_at(operation);
         }
+    }
+
+    fn fill_up(&mut self, node: u64) {
+        self.life.filled_up += 1;
+        let left = *self.world.coordinator.chance.one_of(&LEFT_BYTES);
+        if let Some(node) = self.world.coordinator.nodes.get(&node) {
+            node.disk.fill_up(left);
+        }
+    }
+
+    /// What is read at the next start is not what was written.
+    fn flip(&mut self, node: u64, away: Duration) {
+        if self.suspects(node) {
+            self.world.coordinator.nodes[&node].disk.flip();
+            self.world.coordinator.kill(node, away);
+        }
+    }
+
+    /// It loses power soon after that, or amid it.
+    fn misdirect(&mut self, node: u64) {
+        let runs = self.world.coordinator.nodes[&node].running.is_some();
+        if runs && self.suspects(node) {
+            let node = &self.world.coordinator.nodes[&node];
+            node.disk.misdirect();
+            node.disk.die_within(12);
+        }
+    }
+
+    /// Whether its disk may be damaged from here on: once in a life, while others could do without it.
+    fn suspects(&mut self, node: u64) -> bool {
+        if !self.may_damage || !self.is_idle() || !self.can_spare(node) {
+            return false;
+        }
+        self.may_damage = false;
+        self.suspect = Some((node, self.world.coordinator.nodes[&node].life));
+        true
+    }
+
+    /// A coordinator that refuses its disk is replaced by another, with a new number and an empty disk. One that starts
+    /// again has no damage: it never got to the disk, or was overwritten.
+    fn follow_suspect(&mut self) {
+        let Some((suspect, life)) = self.suspect else {
+            return;
+        };
+        let node = &self.world.coordinator.nodes[&suspect];
+        if node.is_refused {
+            self.suspect = None;
+            self.life.refused += 1;
+            let new = self.newcomer();
+            self.errand = Some(Errand::Replace { old: suspect, new });
+        } else if node.life > life {
+            self.suspect = None;
+        }
+    }
+
+    /// Whether all members have what they ever synced, and no change of members is on its way.
+    fn is_idle(&self) -> bool {
+        self.errand.is_none() && self.suspect.is_none()
     }
 
     fn jump(&mut self, node: u64) {
@@ -237,7 +338,7 @@ impl Trouble {
 
     /// Once in a life, and only while nobody else is on the way.
     fn replace(&mut self, old: u64) {
-        if !self.may_replace || self.errand.is_some() || !self.can_spare(old) {
+        if !self.may_replace || !self.is_idle() || !self.can_spare(old) {
             return;
         }
         self.may_replace = false;
@@ -252,14 +353,14 @@ impl Trouble {
     }
 
     fn add(&mut self) {
-        if self.may_change && self.errand.is_none() && self.life.added < 3 {
+        if self.may_change && self.is_idle() && self.life.added < 3 {
             let new = self.newcomer();
             self.errand = Some(Errand::Add { new });
         }
     }
 
     fn remove(&mut self, old: u64) {
-        if self.may_change && self.errand.is_none() && self.can_spare(old) {
+        if self.may_change && self.is_idle() && self.can_spare(old) {
             self.errand = Some(Errand::Remove { old });
         }
     }
@@ -305,10 +406,15 @@ impl Trouble {
         let all: Vec<_> = cluster.nodes.keys().copied().collect();
         for id in all {
             if let Some(node) = cluster.nodes.get_mut(&id) {
-                node.dies_at = None;
+                node.disk.mend();
                 node.stands_still_until = now.min(node.stands_still_until);
             }
             cluster.start(id);
+        }
+        if let Some((suspect, _)) = self.suspect {
+            cluster.kill(suspect, Duration::ZERO);
+            cluster.start(suspect);
+            self.follow_suspect();
         }
         self.world.heal();
     }

@@ -5,10 +5,15 @@
 //! [`Effect`]s in order: messages to send, records to make durable, entries to apply. What entries
 //! mean is none of its business, and neither is what a snapshot holds.
 //!
+//! A [`Store`] keeps the log in a file, by way of a [`Disk`] that its owner hands in; a [`DurableReplica`] is both
+//! together.
+//!
 //! Nothing that comes from a network or a disk is read as protobuf: messages and records are types
 //! of this crate in postcard.
 
 mod change;
+mod disk;
+mod durable;
 mod effect;
 mod exact;
 mod introduction;
@@ -16,6 +21,7 @@ mod journal;
 mod memory;
 mod reads;
 mod replica;
+mod store;
 mod timing;
 mod wire;
 
@@ -23,11 +29,14 @@ mod wire;
 mod tests;
 
 pub use change::{Change, ChangeRefused, Member, Members, NoPlace, Welcome};
+pub use disk::{Compaction, Disk, DiskFile};
+pub use durable::{DISK_CHECK_INTERVAL_TICKS, DurableReplica, Persisted};
 pub use effect::{Applied, Effect, LostLog, NotLeading, ReadId, RequestId, Standing, StartError};
 pub use exact::decode_exact;
 pub use introduction::{Answer, Beginning, Newcomer};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
 pub use replica::{Founding, Proposal, Replica, Status};
+pub use store::{LogError, Opened, Store, Written, discard_compacted, write_compacted};
 pub use timing::Timing;
 pub use wire::{
     Configuration, Content, Entry, FolderId, Kind, MemberId, Message, Snapshot, Step, Transition,

@@ -1,6 +1,6 @@
-//! The loop around the replica: tasks and ticks in, and its effects carried out in order.
+//! The loop around the replica: tasks and ticks in, and its effects carried out in order. What follows from a disk that
+//! fails or is full is decided in [`DurableReplica`].
 
-use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,17 +9,18 @@ use std::time::{Duration, Instant};
 use reweave_common::error::told;
 use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{
-    Applied, Batch, Change, Effect, FolderId, Kind, MemberId, Message, ReadId, Replica, RequestId,
-    Saved, Standing, Status, Timing,
+    Applied, Batch, Change, DurableReplica, Effect, FolderId, LogError, MemberId, Message,
+    Persisted, ReadId, RequestId, Saved, Standing, Status, Timing,
 };
 use tokio::sync::{oneshot, watch};
 
 use super::acquaintances::Acquaintances;
 use super::cluster::{Cluster, Directory};
+use super::disk::LocalDisk;
 use super::members::Orders;
 use super::peers::Posts;
 use super::pulse::{Pulse, Wrist};
-use super::store::{LogError, Store};
+use super::store::Store;
 use super::{Outcome, ReplicationError};
 use crate::intake::Intake;
 
@@ -27,8 +28,8 @@ use crate::intake::Intake;
 const TICK: Duration = Duration::from_millis(10);
 /// So many tasks are taken together, and what follows from them is written at once.
 const MOST_TASKS: usize = 256;
-/// In ticks, how often the disk is looked at.
-const LOOK_AT_DISK_EVERY: u32 = 100;
+/// How far the log had come is synced so often: with each entry it would cost a second write to disk per decision.
+const REACHED_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Messages of peers that wait; more are as good as lost.
 const MOST_MESSAGES: usize = 4096;
 
@@ -108,8 +109,8 @@ pub(crate) struct Outlets {
 }
 
 pub(crate) struct Engine {
-    replica: Replica,
-    store: Store,
+    durable: DurableReplica<LocalDisk>,
+    reached_synced: Instant,
     directory: Directory,
     tasks: mpsc::Receiver<Task>,
     messages: Arc<AtomicUsize>,
@@ -117,12 +118,8 @@ pub(crate) struct Engine {
     outlets: Outlets,
     /// What operators want and wait for.
     orders: Orders,
-    ticks: u32,
+    /// As it was published last.
     disk_is_full: bool,
-    /// All there is, as the leader has sent it: the disk had no room for that.
-    waiting: Option<Batch>,
-    /// A newer snapshot came while the file was made to begin with the one before.
-    is_outdated: bool,
     /// As everybody is told, the drive first where it leads: whoever comes then finds it ready.
     standing: Standing,
     /// What the drive was told last.
@@ -141,7 +138,7 @@ impl Engine {
             seed: rand::random(),
             ..Timing::default()
         };
-        let replica = Replica::new(saved, timing).map_err(ReplicationError::Start)?;
+        let durable = DurableReplica::new(saved, timing, store).map_err(ReplicationError::Start)?;
         let (sender, tasks) = mpsc::channel();
         let messages = Arc::new(AtomicUsize::new(0));
         let replication = Replication {
@@ -154,21 +151,20 @@ impl Engine {
         replication.wrist.note_term(before);
         let mut engine = Self {
             standing: Standing::Follows { leader: None },
-            replica,
-            store,
+            durable,
+            reached_synced: Instant::now(),
             directory,
             tasks,
             messages,
             wrist: replication.wrist.clone(),
             outlets,
             orders: Orders::default(),
-            ticks: 0,
             disk_is_full: false,
-            waiting: None,
-            is_outdated: false,
             may_decide: true,
         };
-        engine.look_at_disk();
+        let full = engine.outlets.acquaintances.full();
+        engine.durable.look_at_disk(&full);
+        engine.follow_disk();
         engine.publish();
         engine.carry_out()?;
         Ok((engine, replication))
@@ -201,36 +197,37 @@ impl Engine {
             }
             let now = Instant::now();
             if now >= next_tick {
-                self.tick()?;
+                self.tick();
                 self.finish_compaction()?;
                 // Whoever stood still for a while does not make up for it.
                 next_tick = (next_tick + TICK).max(now);
             }
             self.carry_out()?;
+            if let Some(warning) = self.durable.store_mut().take_warning() {
+                tracing::warn!("{}", told(&warning));
+            }
         }
     }
 
-    /// Raft may neither campaign nor hear anything between a snapshot and its being written.
-    fn tick(&mut self) -> Result<(), ReplicationError> {
-        if self.waiting.is_none() {
-            self.replica.handle_tick();
+    fn tick(&mut self) {
+        self.durable
+            .handle_tick(|| self.outlets.acquaintances.full());
+        self.wrist.note_term(self.durable.replica().term());
+        self.follow_disk();
+        // Ticks come late where there is much to do.
+        if self.reached_synced.elapsed() >= REACHED_SYNC_INTERVAL {
+            self.durable.store_mut().sync_reached();
+            self.reached_synced = Instant::now();
         }
-        self.wrist.note_term(self.replica.term());
-        self.ticks = self.ticks.wrapping_add(1);
-        if self.ticks.is_multiple_of(LOOK_AT_DISK_EVERY) {
-            self.look_at_disk();
-            self.waiting.take().map_or(Ok(()), |it| self.persist(it))?;
-        }
-        Ok(())
     }
 
-    /// Whoever has no room leaves it to others to lead.
-    fn look_at_disk(&mut self) {
-        let is_full = self.store.look_for_room();
+    /// Tells everybody what the last look at the disk has changed.
+    fn follow_disk(&mut self) {
+        let is_full = self.durable.disk_is_full();
         if is_full != self.disk_is_full {
             self.disk_is_full = is_full;
             self.publish();
-            let folder = self.store.folder().display();
+            let folder = self.durable.store().folder().display();
             match is_full {
                 true => tracing::error!(
                     "the disk is full: nothing is decided here until there is room in {folder}"
@@ -238,23 +235,12 @@ impl Engine {
                 false => tracing::info!("there is room in {folder} again"),
             }
         }
-        if is_full {
-            self.replica.resign(&self.outlets.acquaintances.full());
-        }
-        let may_decide = !is_full && self.enough_have_room();
+        let may_decide = self.durable.may_decide();
         if may_decide != self.may_decide {
             self.may_decide = may_decide;
             let is_full = !may_decide;
             self.tell(Outcome::Disk { is_full });
         }
-    }
-
-    /// Whether as many have room, as far as they have said, as have to write down what is decided.
-    fn enough_have_room(&self) -> bool {
-        let full = self.outlets.acquaintances.full();
-        let voters = &self.replica.members().configuration.voters;
-        let without = voters.iter().filter(|id| full.contains(id)).count();
-        without <= voters.len().saturating_sub(1) / 2
     }
 
     /// Everything that waits, up to a bound; whether it was to end.
@@ -275,83 +261,64 @@ impl Engine {
         match task {
             Task::Message(message) => {
                 self.messages.fetch_sub(1, Ordering::Relaxed);
-                // What there is no room for is as good as lost on its way.
-                let has_room = !self.disk_is_full || self.finds_room(&message);
-                if has_room && self.waiting.is_none() {
-                    self.replica.handle_message(message)?;
-                }
+                self.durable.handle_message(message)?;
             }
-            Task::Unreachable(peer) => self.replica.handle_unreachable(peer),
+            Task::Unreachable(peer) => self.durable.replica_mut().handle_unreachable(peer),
             // Whoever does not lead any more is told so by itself.
-            Task::Propose { request, payload } => drop(self.replica.propose(request, payload)),
+            Task::Propose { request, payload } => {
+                let _ = self.durable.replica_mut().propose(request, payload);
+            }
             Task::Read(read) => {
-                if self.replica.read(read).is_err() {
+                if self.durable.replica_mut().read(read).is_err() {
                     self.tell(Outcome::ReadLost(read));
                 }
             }
-            Task::Snapshot { index, state } => self.replica.handle_snapshot(index, state),
-            Task::CompactTo { index } => self.replica.compact_to(index),
+            Task::Snapshot { index, state } => {
+                self.durable.replica_mut().handle_snapshot(index, state);
+            }
+            Task::CompactTo { index } => self.durable.replica_mut().compact_to(index),
             Task::Change { reply, .. } if !self.may_decide => {
                 let _ = reply.send(Err(Refused::DiskFull));
             }
-            Task::Change { order, reply } => self.orders.take(&mut self.replica, &order, reply),
+            Task::Change { order, reply } => {
+                self.orders.take(self.durable.replica_mut(), &order, reply);
+            }
             // It asks again until it is done.
             Task::Settle { id, folder } => {
-                let _ = self.replica.change(&Change::Settle { id, folder });
+                let settle = Change::Settle { id, folder };
+                let _ = self.durable.replica_mut().change(&settle);
             }
             // Whoever has stopped waiting needs no answer.
-            Task::Status { reply } => drop(reply.send(self.replica.status())),
+            Task::Status { reply } => drop(reply.send(self.durable.replica().status())),
             Task::End => {}
         }
         Ok(())
     }
 
-    /// Elections go on, with a few entries of whoever is elected.
-    fn finds_room(&self, message: &Message) -> bool {
-        match message.kind {
-            Kind::Append => message.entries.is_empty() || self.store.spares_some(),
-            // Whoever leads decides things.
-            Kind::Snapshot | Kind::TimeoutNow => false,
-            _ => true,
-        }
-    }
-
     fn persist(&mut self, batch: Batch) -> Result<(), ReplicationError> {
         let (began, is_whole) = (Instant::now(), batch.is_whole);
-        if self.replica.is_compacting() {
-            // Nothing waits for that: the longer file holds the same.
-            match self.store.start_compaction(batch) {
-                Ok(has_begun) => self.is_outdated = !has_begun,
-                Err(error) => tracing::warn!("the log is not made shorter: {}", told(&error)),
-            }
-        } else {
-            match self.store.persist(&batch) {
-                // The log is as it was, and nobody was told that it is another.
-                Err(error @ LogError::NoRoom { .. }) => {
-                    tracing::error!("what the leader has sent waits: {}", told(&error));
-                    self.waiting = Some(batch);
-                    return Ok(());
+        match self.durable.persist(batch)? {
+            Persisted::Written => {
+                self.wrist.note_write(began.elapsed());
+                if is_whole {
+                    self.wrist.note_snapshot();
                 }
-                outcome => outcome?,
             }
-            self.wrist.note_write(began.elapsed());
-            if is_whole {
-                self.wrist.note_snapshot();
+            Persisted::Compacting => {}
+            Persisted::NotCompacted(error) => {
+                tracing::warn!("the log is not made shorter: {}", told(&error));
+            }
+            Persisted::Waiting(error) => {
+                tracing::error!("what the leader has sent waits: {}", told(&error));
             }
         }
-        self.replica.handle_durable();
         Ok(())
     }
 
     fn finish_compaction(&mut self) -> Result<(), ReplicationError> {
-        match self.store.poll_compaction() {
+        match self.durable.poll_compaction() {
             Ok(false) => {}
-            Ok(true) => {
-                self.wrist.note_snapshot();
-                if mem::take(&mut self.is_outdated) {
-                    self.replica.write_anew();
-                }
-            }
+            Ok(true) => self.wrist.note_snapshot(),
             Err(error @ LogError::NoRoom { .. }) => {
                 tracing::warn!("the log is not made shorter: {}", told(&error));
             }
@@ -361,7 +328,7 @@ impl Engine {
     }
 
     fn carry_out(&mut self) -> Result<(), ReplicationError> {
-        while let Some(effect) = self.replica.poll_effect() {
+        while let Some(effect) = self.durable.poll_effect() {
             self.carry_out_one(effect)?;
         }
         Ok(())
@@ -372,7 +339,6 @@ impl Engine {
             Effect::Send(message) => self.outlets.posts.send(message),
             Effect::Persist(batch) => self.persist(batch)?,
             Effect::Apply(Applied { index, payload, .. }) => {
-                self.store.acknowledge(index);
                 self.tell(Outcome::Applied { index, payload });
             }
             // The drive proposes nothing twice.
@@ -384,8 +350,8 @@ impl Engine {
             Effect::Stands(standing) => self.stand(standing),
             Effect::Membership(members) => {
                 self.publish();
-                self.orders.settle(&self.replica);
-                let id = self.replica.id();
+                self.orders.settle(self.durable.replica());
+                let id = self.durable.replica().id();
                 if !members.of.is_empty() && !members.of.contains_key(&id) {
                     return Err(ReplicationError::TakenOut { id });
                 }
@@ -410,7 +376,7 @@ impl Engine {
     }
 
     fn publish(&mut self) {
-        self.directory.learn(self.replica.members());
+        self.directory.learn(self.durable.replica().members());
         self.outlets.cluster.send_replace(Cluster {
             standing: self.standing,
             disk_is_full: self.disk_is_full,
@@ -423,9 +389,12 @@ impl Engine {
         let _ = self.outlets.intake.put_outcome(outcome);
     }
 
+    /// From now on nothing can be written to the log.
     #[cfg(test)]
     pub(crate) fn break_down(&mut self) {
-        self.store.break_down();
+        let store = self.durable.store_mut();
+        let readable = super::disk::LocalFile::readable(&store.folder().join("log"));
+        *store.file_mut() = readable;
     }
 }
 

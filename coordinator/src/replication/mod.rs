@@ -3,19 +3,18 @@
 
 mod acquaintances;
 mod cluster;
+mod disk;
 mod engine;
 mod introduction;
 mod letters;
 mod members;
 mod peers;
 mod pulse;
-mod reached;
-mod room;
 mod store;
 
 use thiserror::Error;
 
-use reweave_replica::{LostLog, MemberId, ReadId, Standing, StartError};
+use reweave_replica::{LogError, LostLog, MemberId, ReadId, Standing, StartError};
 
 pub(crate) use acquaintances::{Acquaintances, Condition, SILENT_AFTER};
 pub(crate) use cluster::{Cluster, Directory};
@@ -24,8 +23,7 @@ pub(crate) use introduction::{Introduction, IntroductionError};
 pub(crate) use letters::{Joiner, Letter, Unheard, Wish};
 pub(crate) use peers::{Own, Posts, keep_open};
 pub(crate) use pulse::{Pulse, WRITES_S};
-pub(crate) use reached::expect_none;
-pub(crate) use store::{LogError, Opened, Store, look};
+pub(crate) use store::{Opened, expect_none, look, open};
 
 /// What the drive has to know of it.
 #[derive(Debug)]

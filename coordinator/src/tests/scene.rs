@@ -27,9 +27,7 @@ use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::intake::{Asker, Event, Intake, Origin, Queue, SessionId, queue};
 use crate::recorder::{Beginning, Recorder};
-use crate::replication::{
-    Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Posts, Store,
-};
+use crate::replication::{Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Posts, open};
 use crate::traces::Traces;
 
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
@@ -88,7 +86,7 @@ impl Scene {
             state: postcard::to_stdvec(&State::founded(LATEST_MINOR)).unwrap(),
         };
         let beginning = Some(Saved::founding(OWN, Vec::new(), founding));
-        Store::open(&self.folder.path().join("log"), beginning).unwrap()
+        open(&self.folder.path().join("log"), beginning).unwrap()
     }
 
     /// The commands in the log on disk.

@@ -46,7 +46,7 @@ impl Cluster {
         };
         let taken = take(running, asker, asked);
         if taken.is_err() {
-            let leader = match running.replica.standing() {
+            let leader = match running.replica().standing() {
                 Standing::Follows { leader } => leader.map(|leader| leader.0),
                 Standing::Leads { .. } => None,
             };
@@ -118,13 +118,13 @@ fn take(running: &mut Running, asker: Asker, asked: Asked) -> Result<(), NotLead
     } = asked;
     if op == Op::Read {
         let read = ReadId(running.next_request());
-        running.replica.read(read)?;
+        running.replica_mut().read(read)?;
         let value = running.machine.get(key);
         running.reads.insert(read, (asker, value));
     } else {
         let payload = Payload::Register { key, op };
         let payload = postcard::to_stdvec(&payload).expect("it can be written");
-        running.replica.propose(request, payload)?;
+        running.replica_mut().propose(request, payload)?;
         running.waiting.insert(request, asker);
     }
     Ok(())

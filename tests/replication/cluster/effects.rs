@@ -18,10 +18,17 @@ const SNAPSHOT_TAKES: [Duration; 2] = [Duration::from_micros(50), Duration::from
 impl Cluster {
     pub(super) fn carry_out(&mut self, id: u64) {
         while let Some(effect) = self.poll(id) {
+            // Then nothing follows from it.
+            if self.has_lost_power(id) {
+                return;
+            }
             self.carry_out_one(id, effect);
         }
+        if self.has_lost_power(id) {
+            return;
+        }
         if let Some(running) = self.nodes.get(&id).and_then(|node| node.running.as_ref()) {
-            self.laws.look(id, &running.replica);
+            self.laws.look(id, running.replica());
         }
     }
 
@@ -30,7 +37,7 @@ impl Cluster {
             .get_mut(&id)?
             .running
             .as_mut()?
-            .replica
+            .durable
             .poll_effect()
     }
 
@@ -43,7 +50,7 @@ impl Cluster {
                     self.kill(id, Duration::from_millis(1));
                 }
             }
-            Effect::Persist(batch) => self.write(id, &batch),
+            Effect::Persist(batch) => self.write(id, batch),
             Effect::Apply(applied) => self.apply(id, &applied),
             Effect::Repeated(request) => self.answer_waiting(id, request),
             Effect::Restore { index, state } => self.restore(id, index, &state),
@@ -81,16 +88,20 @@ impl Cluster {
         }
     }
 
-    fn write(&mut self, id: u64, batch: &Batch) {
+    /// Syncing takes a while, and nothing waits for a shorter log.
+    fn write(&mut self, id: u64, batch: Batch) {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        node.disk.write(batch);
+        assert!(node.writing.is_none(), "one write at a time");
+        node.writing = Some(batch);
         let (life, takes) = (node.life, node.sync_takes);
-        if node.dies_at == Some(node.disk.writes) {
-            return self.kill(id, Duration::from_millis(50));
+        let running = node.running.as_ref();
+        if running.is_some_and(|running| running.replica().is_compacting()) {
+            node.sync().expect("a compaction begins");
+        } else {
+            self.after(takes, Event::Synced { node: id, life });
         }
-        self.after(takes, Event::Synced { node: id, life });
     }
 
     pub(super) fn running(&mut self, id: u64) -> &mut Running {
@@ -114,7 +125,7 @@ impl Cluster {
                     "{id} reads 1.{reads}, and is at 1.{version}"
                 );
                 if command.change.lowers_version() {
-                    running.replica.compact_to(index);
+                    running.replica_mut().compact_to(index);
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::mem;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::operator::{Refused, Response};
-use reweave_core::{Command, Effect, NoEntry, Pass, State};
+use reweave_core::{Command, Effect, Input, NoEntry, Pass, State};
 use reweave_replica::{ReadId, RequestId};
 use reweave_tests::world::coordinator::Output;
 
@@ -22,7 +22,12 @@ impl Cluster {
     pub(super) fn lead(&mut self, id: u64, term: u64) {
         let now = self.now();
         let today = self.nodes[&id].time_of_day(now);
-        self.running(id).begin_to_lead(term, today, now);
+        let running = self.running(id);
+        running.begin_to_lead(term, today, now);
+        if !running.may_decide {
+            let at = running.clock(now);
+            running.office.handle(at, Input::Disk { is_full: true });
+        }
         if let Some(running) = &self.nodes[&id].running {
             self.laws.leads(id, term, &running.machine);
             self.agreed.leads(id, term, running.office.state());
@@ -80,7 +85,7 @@ impl Cluster {
         let payload = Payload::Decided(Box::new(command));
         let payload = postcard::to_stdvec(&payload).expect("it can be written");
         let request = RequestId { client: id, number };
-        let _ = running.replica.propose(request, payload);
+        let _ = running.replica_mut().propose(request, payload);
     }
 
     fn instruct(&mut self, id: u64, node: NodeId, instruction: Instruction) {
@@ -145,7 +150,7 @@ fn is_under_way(state: &State) -> bool {
 
 /// Has the others asked whether anybody else leads.
 pub(super) fn seek(running: &mut Running, ask: u64) {
-    if running.replica.read(ReadId(ask)).is_err() {
+    if running.replica_mut().read(ReadId(ask)).is_err() {
         running.office.handle_uncertain(ask, ELSEWHERE);
     }
 }

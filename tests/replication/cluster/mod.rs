@@ -16,7 +16,8 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::Mode;
 use reweave_core::{Input, LATEST_MINOR, Policy, State};
 use reweave_replica::{
-    Change, FolderId, Founding, Member, MemberId, Members, Message, RequestId, Saved, Timing,
+    Change, FolderId, Founding, LogError, Member, MemberId, Members, Message, RequestId, Saved,
+    Timing,
 };
 use reweave_tests::world::chance::Chance;
 use reweave_tests::world::coordinator::Output;
@@ -25,10 +26,11 @@ use reweave_tests::world::wire::SessionId;
 
 use crate::agreed::Agreed;
 use crate::client::{Asked, Client, History};
+use crate::disk::SimulatedDisk;
 use crate::fabric::policy;
 use crate::laws::Laws;
 use crate::machine::{Answer, Machine};
-use crate::node::{Asker, Node, Plea, Running, direction, encode};
+use crate::node::{Asker, Node, Plea, Running, direction, encode, wants_room};
 use crate::people::{Gossip, Person, Word};
 use asking::THINKS;
 use pleading::MUSES;
@@ -37,6 +39,8 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// They ask, approve, invite, shut out and knock.
 const PEOPLE: usize = 3;
 const ON_THE_WAY: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
+/// A coordinator that loses power at an operation on its disk, or finds no room there, starts again after this.
+const RESTART_DELAY: Duration = Duration::from_millis(50);
 
 /// Whoever was not heard for so long may come back as another build.
 const SILENT_AFTER: Duration = Duration::from_secs(1);
@@ -287,10 +291,9 @@ impl Cluster {
 
     fn enter_as(&mut self, saved: &Saved, reads: u16) {
         let node = saved.member.0;
-        let entering = Node {
-            reads,
-            ..Node::of(saved)
-        };
+        let disk = SimulatedDisk::new(self.chance.branch());
+        let mut entering = Node::of(saved, disk);
+        entering.reads = reads;
         self.nodes.insert(node, entering);
         self.start(node);
     }
@@ -360,7 +363,7 @@ impl Cluster {
                 state,
             } => {
                 self.in_life(node, life, |running| {
-                    running.replica.handle_snapshot(index, state);
+                    running.replica_mut().handle_snapshot(index, state);
                 });
             }
             Event::Start { node } => self.start(node),
@@ -401,8 +404,32 @@ impl Cluster {
         if self.nodes[&node].life == life && self.nodes[&node].running.is_some() {
             self.schedule.after(TICK, Event::Tick { node, life });
         }
-        self.in_life(node, life, |running| running.replica.handle_tick());
+        let found = self.nodes.get_mut(&node).filter(|node| node.life == life);
+        let Some(running) = found.and_then(|node| node.running.as_mut()) else {
+            return;
+        };
+        if let Err(error) = running.tick() {
+            return self.end(node, &error);
+        }
+        self.carry_out(node);
+        self.tell_room(node);
         self.tell_min_version(node);
+    }
+
+    /// As the loop of the product does.
+    fn tell_room(&mut self, id: u64) {
+        let now = self.now();
+        let Some(running) = self.alive(id) else {
+            return;
+        };
+        let may_decide = running.durable.may_decide();
+        if may_decide != running.may_decide {
+            running.may_decide = may_decide;
+            let (at, is_full) = (running.clock(now), !may_decide);
+            running.office.handle(at, Input::Disk { is_full });
+            self.drive(id);
+            self.carry_out(id);
+        }
     }
 
     /// As the loop of the product does.
@@ -418,7 +445,7 @@ impl Cluster {
             true => Some(reads),
             false => running.read_by.get(&peer).and_then(heard),
         };
-        let minor = running.replica.members().min_version(read);
+        let minor = running.replica().members().min_version(read);
         let minor = minor.unwrap_or(decided);
         if decided < reads && minor != running.min_version {
             running.min_version = minor;
@@ -431,10 +458,27 @@ impl Cluster {
 
     fn synced(&mut self, node: u64, life: u64) {
         let found = self.nodes.get_mut(&node).filter(|node| node.life == life);
-        if let Some(node) = found.filter(|node| node.running.is_some()) {
-            node.disk.sync();
+        match found.map(Node::sync) {
+            Some(Err(error)) => self.end(node, &error),
+            _ => self.carry_out(node),
         }
-        self.in_life(node, life, |running| running.replica.handle_durable());
+    }
+
+    /// The product ends when its log cannot be written, and is started again.
+    fn end(&mut self, id: u64, error: &LogError) {
+        let is_dead = self.nodes[&id].disk.is_dead();
+        assert!(is_dead || wants_room(error), "{id} ends: {error}");
+        self.kill(id, RESTART_DELAY);
+    }
+
+    /// Whether it has lost power at what it has just done to its disk. It starts again later.
+    fn has_lost_power(&mut self, id: u64) -> bool {
+        let node = self.nodes.get(&id);
+        let is_dead = node.is_some_and(|node| node.running.is_some() && node.disk.is_dead());
+        if is_dead {
+            self.kill(id, RESTART_DELAY);
+        }
+        is_dead
     }
 
     fn deliver(&mut self, message: Message) {
@@ -451,10 +495,12 @@ impl Cluster {
             return;
         }
         let said = (self.nodes[&from].reads, self.now());
+        let is_full = self.nodes[&from].is_full();
         let mut lost = None;
         self.in_life(to, life, |running| {
             running.read_by.insert(from, said);
-            lost = running.replica.handle_message(message).err();
+            running.hear_room(from, is_full);
+            lost = running.durable.handle_message(message).err();
         });
         if let Some(lost) = lost {
             assert!(!is_known, "no disk ever lost what was synced: {lost}");
@@ -467,7 +513,7 @@ impl Cluster {
         let from = direction(message).0;
         let folder = self.nodes[&from].folder;
         let hears = |by: &Running| {
-            let members = by.replica.members();
+            let members = by.replica().members();
             members.hears(message.from, &format!("c{from}"), folder)
         };
         by.is_some_and(hears)
@@ -484,11 +530,35 @@ impl Cluster {
         if found.life > 0 && self.upgrades.as_mut().is_some_and(|it| it.happens(0.5)) {
             found.reads = LATEST_MINOR;
         }
-        found.start(&timing, &policy);
+        if let Err(error) = found.start(&timing, &policy) {
+            return self.could_not_start(node, &error);
+        }
         let life = found.life;
         self.laws.started(node);
         self.after([Duration::ZERO, TICK], Event::Tick { node, life });
         self.carry_out(node);
+    }
+
+    /// Without power or room it starts later. A disk that does not hold what was written is refused for good, and the file
+    /// is named.
+    fn could_not_start(&mut self, id: u64, error: &LogError) {
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        if node.disk.is_dead() || wants_room(error) {
+            return self.kill(id, RESTART_DELAY);
+        }
+        let why = error.to_string();
+        assert!(
+            !node.disk.is_intact(),
+            "{id} refuses what was written: {why}"
+        );
+        assert!(error.is_bad_input(), "{id}: {why}");
+        assert!(
+            why.starts_with("log ") || why.starts_with("reached "),
+            "{why}"
+        );
+        (node.is_refused, node.is_lost) = (true, true);
     }
 
     /// It loses power now, and comes back after a while.
@@ -496,11 +566,9 @@ impl Cluster {
         let Some(found) = self.nodes.get_mut(&node) else {
             return;
         };
-        let seats = found.running.take().map(|running| running.seats);
-        found.dies_at = None;
-        found.disk.lose_power(&mut self.chance);
+        let seats = found.lose_power();
         self.schedule.after(away, Event::Start { node });
-        self.end_sessions(seats.unwrap_or_default());
+        self.end_sessions(seats);
     }
 
     /// The rest of them, at once.
@@ -540,6 +608,13 @@ impl Cluster {
         self.cut.extend(lines);
     }
 
+    /// On all disks.
+    pub(crate) fn make_room(&mut self) {
+        for node in self.nodes.values() {
+            node.disk.make_room();
+        }
+    }
+
     pub(crate) fn anybody(&mut self) -> u64 {
         let all: Vec<_> = self.nodes.keys().copied().collect();
         *self.chance.one_of(&all)
@@ -554,7 +629,8 @@ impl Cluster {
             .map(|(&id, _)| id)
             .collect();
         leaders.into_iter().any(|id| {
-            let done = self.running(id).replica.change(change).is_ok();
+            let running = self.running(id);
+            let done = running.durable.may_decide() && running.replica_mut().change(change).is_ok();
             self.carry_out(id);
             done
         })
@@ -579,13 +655,13 @@ impl Cluster {
             .values()
             .filter_map(|node| Some((node.leads()?, node)));
         let (_, node) = leaders.max_by_key(|(term, _)| *term)?;
-        Some(node.running.as_ref()?.replica.members().clone())
+        Some(node.running.as_ref()?.replica().members().clone())
     }
 
     /// How each of them is, for whoever wants to know what went wrong.
     pub(crate) fn standing(&self) -> String {
         let each = self.nodes.iter().map(|(id, node)| match &node.running {
-            Some(running) => format!("{id}: {:?}", running.replica),
+            Some(running) => format!("{id}: {:?}", running.replica()),
             None => format!("{id} does not run"),
         });
         each.collect::<Vec<_>>().join("\n")

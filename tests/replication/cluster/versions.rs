@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reweave_core::{LATEST_MINOR, Phase};
-use reweave_replica::MemberId;
+use reweave_replica::{MemberId, Saved};
 use reweave_tests::world::chance::Chance;
 
 use super::Cluster;
@@ -90,8 +90,6 @@ impl Cluster {
 /// lowered. One that has not begun yet says nothing of that.
 fn may_go_back(node: &Node) -> bool {
     let runs = node.reads == LATEST_MINOR && node.running.is_some();
-    runs && node
-        .disk
-        .look()
-        .is_ok_and(|saved| saved.snapshot.index > 0 && came_with_saved(&saved) == EARLIER)
+    let is_readable = |saved: Saved| saved.snapshot.index > 0 && came_with_saved(&saved) == EARLIER;
+    runs && node.saved().is_some_and(is_readable)
 }

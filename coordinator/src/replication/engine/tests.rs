@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use reweave_replica::{Founding, Member, Members};
+use reweave_replica::{DISK_CHECK_INTERVAL_TICKS, Founding, Kind, Member, Members};
 
 use super::*;
 use crate::intake::{Event, Queue, queue};
+use crate::replication::open;
 
 const LEADER: MemberId = MemberId(1);
 const OWN: MemberId = MemberId(2);
@@ -49,7 +50,7 @@ fn snapshot_waits_for_room_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let joining = Saved::joining(OWN, Vec::new(), Members::default());
-    let opened = Store::open(&path, Some(joining)).unwrap();
+    let opened = open(&path, Some(joining)).unwrap();
     let directory = Directory::new(OWN, &members());
     let (intake, mut queue) = queue();
     let (cluster, _kept) = watch::channel(Cluster::unknown(directory.clone()));
@@ -69,10 +70,10 @@ fn snapshot_waits_for_room_on_the_disk() {
     assert!(restored(&mut queue).is_empty());
     assert_eq!(fs::read(&path).unwrap(), before);
     // The link is gone with what was written there in vain.
-    for _ in 0..LOOK_AT_DISK_EVERY {
-        engine.tick().unwrap();
+    for _ in 0..DISK_CHECK_INTERVAL_TICKS {
+        engine.tick();
         engine.carry_out().unwrap();
     }
     assert_eq!(restored(&mut queue), [b"all there is".to_vec()]);
-    assert_eq!(engine.replica.status().applied, 1);
+    assert_eq!(engine.durable.replica().status().applied, 1);
 }

@@ -1,10 +1,13 @@
 //! A file that was cut short, damaged, or half replaced. What the bytes themselves allow is tried
 //! where they are written; here it is the file and its folder.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::thread;
 
-use reweave_replica::{Content, Entry, MemberId, Members, Record, Vote};
+use reweave_replica::{Batch, Content, Entry, MemberId, Members, Record, Vote};
 use tempfile::TempDir;
 
 use super::*;
@@ -24,7 +27,7 @@ impl Scratch {
     }
 
     fn open(&self) -> Result<Opened, LogError> {
-        Store::open(&self.path(), Some(saved()))
+        open(&self.path(), Some(saved()))
     }
 
     /// The content of a log with so many entries, each written by itself.

@@ -2,22 +2,16 @@
 //! that never was, and one without its end like one that a crash cut short.
 //!
 //! It is written in place once what it tells of is on disk, so whatever of it gets to the disk is true. It is synced with
-//! each new term, and otherwise once a second while there is something to sync: after a loss of power it may say too
-//! little by that much, never too much.
+//! each new term, and otherwise when [`Store::sync_reached`](super::Store::sync_reached) is called: after a loss of power
+//! it may say too little by that much, never too much.
 
-use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use reweave_link::keep::replace;
-use reweave_replica::Saved;
-
-use super::store::LogError;
-
-/// To sync it with each entry would cost a second write to disk per decision.
-const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+use super::beside::replace;
+use super::error::{LogError, failed};
+use crate::disk::{Disk, DiskFile};
+use crate::journal::Saved;
 
 /// What was said to others, and must stand in the log from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,70 +51,61 @@ impl Reach {
 }
 
 #[derive(Debug)]
-pub(super) struct Reached {
+pub(super) struct Reached<F> {
     path: PathBuf,
-    file: File,
+    file: F,
     reach: Reach,
-    synced: Instant,
     is_synced: bool,
 }
 
-impl Reached {
+impl<F: DiskFile> Reached<F> {
     /// Of the log at this path, and begun where there is none.
-    pub(super) fn beside(log: &Path, saved: &Saved) -> Result<Self, LogError> {
+    pub(super) fn beside<D: Disk<File = F>>(
+        disk: &D,
+        log: &Path,
+        saved: &Saved,
+    ) -> Result<Self, LogError> {
         let path = name(log);
-        let failed = |source| LogError::File {
-            what: "keep how far the log had come in",
-            path: path.clone(),
-            source,
-        };
-        let found = found(log)?;
+        let keep = "keep how far the log had come in";
+        let found = found(disk, log)?;
         let reach = found.unwrap_or_else(|| Reach::agreed(saved));
         if found.is_none() {
-            replace(&path, reach.in_words().as_bytes()).map_err(failed)?;
+            let replaced = replace(disk, &path, reach.in_words().as_bytes());
+            replaced.map_err(failed(keep, &path))?;
         }
-        let file = OpenOptions::new().write(true).open(&path);
-        let file = file.map_err(failed)?;
+        let file = disk.open(&path).map_err(failed(keep, &path))?;
         Ok(Self {
             path,
             file,
             reach,
-            synced: Instant::now(),
             is_synced: true,
         })
     }
 
     /// A smaller number says nothing new. What cannot be written leaves the one before, which stays true.
-    pub(super) fn note(&mut self, term: u64, index: u64) {
+    pub(super) fn note(&mut self, term: u64, index: u64) -> Result<(), LogError> {
         let reach = Reach {
             term: self.reach.term.max(term),
             index: self.reach.index.max(index),
         };
         if reach == self.reach {
-            return;
+            return Ok(());
         }
         let is_new_term = reach.term > self.reach.term;
         (self.reach, self.is_synced) = (reach, false);
-        let written = self.file.write_all_at(reach.in_words().as_bytes(), 0);
-        self.warn_of(written);
-        if is_new_term || self.synced.elapsed() >= SYNC_INTERVAL {
-            self.sync();
+        let written = self.file.overwrite(reach.in_words().as_bytes());
+        if is_new_term {
+            self.sync()?;
         }
+        written.map_err(failed("write", &self.path))
     }
 
-    /// To be called now and then, so that nothing waits for the next entry.
-    pub(super) fn sync(&mut self) {
-        if !self.is_synced {
-            let synced = self.file.sync_data();
-            (self.synced, self.is_synced) = (Instant::now(), true);
-            self.warn_of(synced);
+    pub(super) fn sync(&mut self) -> Result<(), LogError> {
+        if self.is_synced {
+            return Ok(());
         }
-    }
-
-    fn warn_of(&self, outcome: io::Result<()>) {
-        if let Err(error) = outcome {
-            tracing::warn!("cannot write {}: {error}", self.path.display());
-        }
+        self.is_synced = true;
+        self.file.sync_data().map_err(failed("write", &self.path))
     }
 }
 
@@ -128,26 +113,22 @@ fn name(log: &Path) -> PathBuf {
     log.with_file_name("reached")
 }
 
-fn found(log: &Path) -> Result<Option<Reach>, LogError> {
+fn found<D: Disk>(disk: &D, log: &Path) -> Result<Option<Reach>, LogError> {
     let path = name(log);
-    match fs::read(&path) {
+    match disk.read(&path) {
         Ok(bytes) => {
             let text = String::from_utf8_lossy(&bytes);
             let reach = Reach::read(&text);
             reach.map(Some).ok_or(LogError::Unclear { path })
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(LogError::File {
-            what: "read",
-            path,
-            source,
-        }),
+        Err(source) => Err(failed("read", &path)(source)),
     }
 }
 
 /// Refuses to go on where there is no log any more.
-pub(crate) fn expect_none(log: &Path) -> Result<(), LogError> {
-    match found(log)? {
+pub(super) fn expect_none<D: Disk>(disk: &D, log: &Path) -> Result<(), LogError> {
+    match found(disk, log)? {
         None => Ok(()),
         Some(_) => Err(LogError::Gone {
             path: log.to_owned(),
@@ -157,8 +138,8 @@ pub(crate) fn expect_none(log: &Path) -> Result<(), LogError> {
 }
 
 /// Refuses to go on with a log that had come further.
-pub(super) fn expect_all(log: &Path, saved: &Saved) -> Result<(), LogError> {
-    match found(log)? {
+pub(super) fn expect_all<D: Disk>(disk: &D, log: &Path, saved: &Saved) -> Result<(), LogError> {
+    match found(disk, log)? {
         Some(reach) if !reach.is_in(saved) => Err(LogError::CutBack {
             path: log.to_owned(),
             last: saved.last(),

@@ -1,0 +1,192 @@
+//! A replica with its log on a disk.
+//!
+//! A full disk must cost no more than it has to: elections go on in the room that is kept for them, others lead, and
+//! nothing new is decided until there is room again.
+
+use std::collections::BTreeSet;
+use std::mem;
+
+use crate::disk::Disk;
+use crate::effect::{Effect, LostLog, StartError};
+use crate::journal::{Batch, Saved};
+use crate::replica::Replica;
+use crate::store::{LogError, Store};
+use crate::timing::Timing;
+use crate::wire::{Kind, MemberId, Message};
+
+/// From one look at the disk to the next.
+pub const DISK_CHECK_INTERVAL_TICKS: u32 = 100;
+
+/// Driven as a [`Replica`] is, except that [`persist`](Self::persist) carries out an [`Effect::Persist`].
+#[derive(Debug)]
+pub struct DurableReplica<D: Disk> {
+    replica: Replica,
+    store: Store<D>,
+    ticks: u32,
+    disk_is_full: bool,
+    may_decide: bool,
+    /// All there is, as the leader has sent it: the disk had no room for that.
+    waiting: Option<Batch>,
+    /// The disk was looked at since: what waits is to be written now.
+    retry_is_due: bool,
+    /// From the first attempt at what waits until it is written.
+    is_waiting: bool,
+    /// A newer snapshot came while a shorter log was on its way.
+    is_outdated: bool,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub enum Persisted {
+    /// It survives a loss of power.
+    Written,
+    /// A shorter log is on its way; the longer one holds the same.
+    Compacting,
+    /// The log stays as long as it is.
+    NotCompacted(LogError),
+    /// There was no room. It comes out again as [`Effect::Persist`].
+    Waiting(LogError),
+}
+
+impl<D: Disk> DurableReplica<D> {
+    /// Goes on from what was saved, which is what this log holds.
+    pub fn new(saved: &Saved, timing: Timing, store: Store<D>) -> Result<Self, StartError> {
+        Ok(Self {
+            replica: Replica::new(saved, timing)?,
+            store,
+            ticks: 0,
+            disk_is_full: false,
+            may_decide: true,
+            waiting: None,
+            retry_is_due: false,
+            is_waiting: false,
+            is_outdated: false,
+        })
+    }
+
+    pub fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    /// For proposals, reads, changes of membership and snapshots. Ticks and messages come in by methods of this type.
+    pub fn replica_mut(&mut self) -> &mut Replica {
+        &mut self.replica
+    }
+
+    pub fn store(&self) -> &Store<D> {
+        &self.store
+    }
+
+    pub fn store_mut(&mut self) -> &mut Store<D> {
+        &mut self.store
+    }
+
+    /// As of the last look.
+    pub fn disk_is_full(&self) -> bool {
+        self.disk_is_full
+    }
+
+    /// Whether this disk has room, and as many disks as have to write down what is decided.
+    pub fn may_decide(&self) -> bool {
+        self.may_decide
+    }
+
+    /// Raft may neither campaign nor hear anything between a snapshot and its being written. `full` names the peers whose
+    /// disks were full when they were last heard; it is asked for at a look at the disk.
+    pub fn handle_tick(&mut self, full: impl FnOnce() -> BTreeSet<MemberId>) {
+        if !self.is_waiting {
+            self.replica.handle_tick();
+        }
+        self.ticks = self.ticks.wrapping_add(1);
+        if self.ticks.is_multiple_of(DISK_CHECK_INTERVAL_TICKS) {
+            self.look_at_disk(&full());
+            self.retry_is_due = self.waiting.is_some();
+        }
+    }
+
+    /// Whoever has no room leaves it to others to lead.
+    pub fn look_at_disk(&mut self, full: &BTreeSet<MemberId>) {
+        self.disk_is_full = self.store.look_for_room();
+        if self.disk_is_full {
+            self.replica.resign(full);
+        }
+        self.may_decide = !self.disk_is_full && self.enough_have_room(full);
+    }
+
+    /// Whether as many have room, as far as they have said, as have to write down what is decided.
+    fn enough_have_room(&self, full: &BTreeSet<MemberId>) -> bool {
+        let voters = &self.replica.members().configuration.voters;
+        let without = voters.iter().filter(|id| full.contains(id)).count();
+        without <= voters.len().saturating_sub(1) / 2
+    }
+
+    /// What there is no room for is as good as lost on its way.
+    pub fn handle_message(&mut self, message: Message) -> Result<(), LostLog> {
+        let has_room = !self.disk_is_full || self.finds_room(&message);
+        if has_room && !self.is_waiting {
+            self.replica.handle_message(message)?;
+        }
+        Ok(())
+    }
+
+    /// Elections go on, with a few entries of whoever is elected.
+    fn finds_room(&self, message: &Message) -> bool {
+        match message.kind {
+            Kind::Append => message.entries.is_empty() || self.store.spares_some(),
+            // Whoever leads decides things.
+            Kind::Snapshot | Kind::TimeoutNow => false,
+            _ => true,
+        }
+    }
+
+    /// An entry is acknowledged before it comes out as applied.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        if self.retry_is_due {
+            self.retry_is_due = false;
+            if let Some(batch) = self.waiting.take() {
+                return Some(Effect::Persist(batch));
+            }
+        }
+        let effect = self.replica.poll_effect()?;
+        if let Effect::Apply(applied) = &effect {
+            self.store.acknowledge(applied.index);
+        }
+        Some(effect)
+    }
+
+    /// Carries out an [`Effect::Persist`]. After an error nothing may be done any more.
+    pub fn persist(&mut self, batch: Batch) -> Result<Persisted, LogError> {
+        if self.replica.is_compacting() {
+            let begun = self.store.start_compaction(batch);
+            self.replica.handle_durable();
+            return Ok(match begun {
+                Ok(has_begun) => {
+                    self.is_outdated = !has_begun;
+                    Persisted::Compacting
+                }
+                Err(error) => Persisted::NotCompacted(error),
+            });
+        }
+        match self.store.persist(&batch) {
+            // The log is as it was, and nothing was said of another.
+            Err(error @ LogError::NoRoom { .. }) => {
+                (self.waiting, self.is_waiting) = (Some(batch), true);
+                return Ok(Persisted::Waiting(error));
+            }
+            outcome => outcome?,
+        }
+        self.is_waiting = false;
+        self.replica.handle_durable();
+        Ok(Persisted::Written)
+    }
+
+    /// To be called now and then. Whether a shorter log took the place of the old one; one that finds no room leaves the
+    /// log as it is.
+    pub fn poll_compaction(&mut self) -> Result<bool, LogError> {
+        let is_done = self.store.poll_compaction()?;
+        if is_done && mem::take(&mut self.is_outdated) {
+            self.replica.write_anew();
+        }
+        Ok(is_done)
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a log cannot be opened or written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::journal::JournalError;
+
+#[derive(Debug, Error)]
+pub enum LogError {
+    #[error("cannot {what} {}", path.display())]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error(
+        "{} cannot be believed. A coordinator that leads alone needs this file from a copy; a \
+         member of a cluster is taken out and added again, with a new number and an empty folder",
+        path.display()
+    )]
+    Unbelievable { path: PathBuf, source: JournalError },
+    #[error(
+        "{} is gone, and {} shows that this folder was in use. Bring the log back from where it went; \
+         to begin anew without what was decided, move both away, and a member of a cluster is taken \
+         out and added again", path.display(), reached.display()
+    )]
+    Gone { path: PathBuf, reached: PathBuf },
+    #[error(
+        "{} ends with entry {last}, and {} shows that entry {index} was there, or a later vote: its end is \
+         lost. A coordinator that leads alone needs the whole file back, or goes on without what is lost \
+         once {} is removed; a member of a cluster is taken out and added again, with a new number and \
+         an empty folder", path.display(), reached.display(), reached.display()
+    )]
+    CutBack {
+        path: PathBuf,
+        last: u64,
+        index: u64,
+        reached: PathBuf,
+    },
+    #[error(
+        "{} is damaged: it tells how far the log beside it had come. Remove it, if that log is known to \
+         be whole", path.display()
+    )]
+    Unclear { path: PathBuf },
+    #[error(
+        "{} says that another version of this program wrote it: start that one. If none ever ran on \
+         this folder, the file is damaged", path.display()
+    )]
+    OfAnotherVersion { path: PathBuf, source: JournalError },
+    /// The log itself is as it was.
+    #[error("there is no room for a new {}", path.display())]
+    NoRoom { path: PathBuf, source: io::Error },
+    #[error("an entry for {} cannot be written", path.display())]
+    Unwritable { path: PathBuf, source: JournalError },
+}
+
+impl LogError {
+    /// Whether the file is at fault, and no disk.
+    pub fn is_bad_input(&self) -> bool {
+        matches!(
+            self,
+            Self::Unbelievable { .. }
+                | Self::OfAnotherVersion { .. }
+                | Self::Gone { .. }
+                | Self::CutBack { .. }
+                | Self::Unclear { .. }
+        )
+    }
+}
+
+pub(super) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError {
+    let path = path.to_owned();
+    move |source| LogError::File { what, path, source }
+}
+
+/// Writing the file that is to take this one's place.
+pub(super) fn replace_error(path: &Path) -> impl FnOnce(io::Error) -> LogError {
+    let path = path.to_owned();
+    move |source| match is_lack(&source) {
+        true => LogError::NoRoom { path, source },
+        false => failed("replace", &path)(source),
+    }
+}
+
+/// Whether it only wants room: `ENOSPC` or `EDQUOT`.
+pub(super) fn is_lack(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}

@@ -1,0 +1,325 @@
+//! The log on disk: one file, appended to, or replaced as a whole.
+//!
+//! What a crash cut short at its end was never acknowledged to anybody and is cut off; anything else
+//! that is not as it was written, or less than was acknowledged, means that the file cannot be believed,
+//! and nothing is started on it. After the first error nothing more is written: whoever does not know what reached the disk
+//! must not go on.
+//!
+//! A compacted file is written beside by the [`Disk`]: it may take a second, and heartbeats go on meanwhile. What
+//! is appended until then goes to the old file, and to the end of the new one before that takes its place.
+
+mod beside;
+mod error;
+mod reached;
+mod reserve;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::disk::{Compaction, Disk, DiskFile};
+use crate::journal::{Batch, Journal, JournalError, Record, Saved};
+use beside::{remove_beside, take_place, write_beside};
+pub use error::LogError;
+use error::{failed, replace_error};
+use reached::{Reached, expect_all, expect_none};
+use reserve::DiskReserve;
+
+#[derive(Debug)]
+pub struct Store<D: Disk> {
+    disk: D,
+    path: PathBuf,
+    file: D::File,
+    /// Of the file.
+    end: u64,
+    reserve: DiskReserve,
+    reached: Reached<D::File>,
+    compaction: Option<Underway<D::Compaction>>,
+    warning: Option<LogError>,
+}
+
+/// A compacted file on its way.
+#[derive(Debug)]
+struct Underway<C> {
+    compaction: C,
+    /// What was appended to the old file since.
+    tail: Vec<u8>,
+}
+
+/// A compacted file, whole on disk beside the log.
+#[derive(Debug)]
+pub struct Written<F> {
+    pub file: F,
+    /// In bytes.
+    pub length: usize,
+}
+
+/// A log and all that was in it.
+#[derive(Debug)]
+pub struct Opened<D: Disk> {
+    pub store: Store<D>,
+    pub saved: Saved,
+    /// Bytes of a write that was never completed, and are gone now.
+    pub torn_bytes: u64,
+}
+
+impl<D: Disk> Store<D> {
+    /// Opens the log; without one, begins one with this.
+    pub fn open(disk: D, path: &Path, beginning: Option<Saved>) -> Result<Opened<D>, LogError> {
+        match (disk.read(path), beginning) {
+            (Ok(content), _) => Self::resume(disk, path, &content),
+            (Err(error), Some(saved)) if error.kind() == io::ErrorKind::NotFound => {
+                expect_none(&disk, path)?;
+                Self::begin(disk, path, saved)
+            }
+            (Err(source), _) => Err(failed("read", path)(source)),
+        }
+    }
+
+    /// Whether a start would take what lies there, if anything does. Changes nothing.
+    pub fn look(disk: &D, path: &Path) -> Result<Option<Saved>, LogError> {
+        match disk.read(path) {
+            Ok(content) => Ok(Some(journal(disk, path, &content)?.saved)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                expect_none(disk, path)?;
+                Ok(None)
+            }
+            Err(source) => Err(failed("read", path)(source)),
+        }
+    }
+
+    /// Refuses to go on where there is no log any more.
+    pub fn expect_none(disk: &D, path: &Path) -> Result<(), LogError> {
+        expect_none(disk, path)
+    }
+
+    fn begin(disk: D, path: &Path, saved: Saved) -> Result<Opened<D>, LogError> {
+        let content = encoded(path, &saved.whole())?;
+        let file = put_in_place(&disk, path, &content)?;
+        let reached = Reached::beside(&disk, path, &saved)?;
+        Ok(Opened {
+            store: Self::at(disk, path, file, content.len(), reached),
+            saved,
+            torn_bytes: 0,
+        })
+    }
+
+    fn resume(disk: D, path: &Path, content: &[u8]) -> Result<Opened<D>, LogError> {
+        let journal = journal(&disk, path, content)?;
+        // A crash may have left half a file that was to take its place.
+        remove_beside(&disk, path);
+        let reached = Reached::beside(&disk, path, &journal.saved)?;
+        let torn_bytes = content.len() - journal.whole_bytes;
+        let file = cut(&disk, path, journal.whole_bytes, torn_bytes)?;
+        Ok(Opened {
+            store: Self::at(disk, path, file, journal.whole_bytes, reached),
+            saved: journal.saved,
+            torn_bytes: torn_bytes as u64,
+        })
+    }
+
+    fn at(disk: D, path: &Path, file: D::File, end: usize, reached: Reached<D::File>) -> Self {
+        let mut store = Self {
+            disk,
+            path: path.to_owned(),
+            file,
+            end: end as u64,
+            reserve: DiskReserve::new(),
+            reached,
+            compaction: None,
+            warning: None,
+        };
+        store.look_for_room();
+        store
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Whether there is none for more than what is under way.
+    pub fn look_for_room(&mut self) -> bool {
+        self.sync_reached();
+        let (file, end) = (&mut self.file, self.end);
+        match self.compaction {
+            Some(_) => self.reserve.look_amid_compaction(file, end),
+            None => {
+                let free_bytes = || self.disk.free_bytes(&self.path);
+                self.reserve.look(file, end, free_bytes);
+            }
+        }
+        self.reserve.is_full()
+    }
+
+    /// Whether a peer's entries may still be taken.
+    pub fn spares_some(&self) -> bool {
+        self.reserve.spares_some(self.end)
+    }
+
+    /// When this returns, the batch survives a loss of power.
+    pub fn persist(&mut self, batch: &Batch) -> Result<(), LogError> {
+        let content = encoded(&self.path, batch)?;
+        if batch.is_whole {
+            self.compaction = None;
+            let file = put_in_place(&self.disk, &self.path, &content)?;
+            self.go_on_with(file, content.len());
+        } else {
+            self.append(&content)?;
+        }
+        self.note_votes(batch);
+        Ok(())
+    }
+
+    fn append(&mut self, content: &[u8]) -> Result<(), LogError> {
+        let mut write = || -> io::Result<()> {
+            self.file.append(content)?;
+            self.file.sync_data()
+        };
+        write().map_err(failed("write", &self.path))?;
+        self.end += content.len() as u64;
+        if let Some(underway) = &mut self.compaction {
+            underway.tail.extend_from_slice(content);
+        }
+        Ok(())
+    }
+
+    /// Begins a file that holds no more than this, which is all there is; or not, where one is on its way already.
+    pub fn start_compaction(&mut self, whole: Batch) -> Result<bool, LogError> {
+        let is_free = self.compaction.is_none();
+        if is_free {
+            let begun = self.disk.compact(&self.path, whole);
+            self.compaction = Some(Underway {
+                compaction: begun.map_err(failed("compact", &self.path))?,
+                tail: Vec::new(),
+            });
+        }
+        Ok(is_free)
+    }
+
+    /// The new file takes the place of the old one as soon as it is written; whether it did now.
+    pub fn poll_compaction(&mut self) -> Result<bool, LogError> {
+        let underway = self.compaction.take_if(|it| it.compaction.is_written());
+        let Some(Underway { compaction, tail }) = underway else {
+            return Ok(false);
+        };
+        let Written { mut file, length } = compaction.finish()?;
+        let appended = file.append(&tail).and_then(|()| file.sync_data());
+        appended
+            .inspect_err(|_| remove_beside(&self.disk, &self.path))
+            .map_err(replace_error(&self.path))?;
+        take_place(&self.disk, &self.path).map_err(failed("replace", &self.path))?;
+        self.go_on_with(file, length + tail.len());
+        Ok(true)
+    }
+
+    fn go_on_with(&mut self, file: D::File, length: usize) {
+        self.file = file;
+        self.end = length as u64;
+        self.reserve.forget();
+        self.look_for_room();
+    }
+
+    fn note_votes(&mut self, batch: &Batch) {
+        for record in &batch.records {
+            if let Record::Vote(vote) = record {
+                self.note(vote.term, 0);
+            }
+        }
+    }
+
+    /// From now on a log without this entry is not believed. To be said before anybody hears of it.
+    pub fn acknowledge(&mut self, index: u64) {
+        self.note(0, index);
+    }
+
+    fn note(&mut self, term: u64, index: u64) {
+        let noted = self.reached.note(term, index);
+        self.warn_of(noted);
+    }
+
+    /// To be called now and then, so that nothing waits for the next entry.
+    pub fn sync_reached(&mut self) {
+        let synced = self.reached.sync();
+        self.warn_of(synced);
+    }
+
+    /// The log itself is none the worse for it.
+    fn warn_of(&mut self, outcome: Result<(), LogError>) {
+        if let Err(error) = outcome {
+            self.warning = Some(error);
+        }
+    }
+
+    /// Why less is known of how far the log had come than could be. The last reason, once.
+    pub fn take_warning(&mut self) -> Option<LogError> {
+        self.warning.take()
+    }
+
+    /// What is appended to. Tests of what follows from a broken disk put another one there.
+    pub fn file_mut(&mut self) -> &mut D::File {
+        &mut self.file
+    }
+}
+
+/// What a [`Compaction`] does: all there is, whole on disk, beside the log whose place it is to take.
+pub fn write_compacted<D: Disk>(
+    disk: &D,
+    log: &Path,
+    whole: &Batch,
+) -> Result<Written<D::File>, LogError> {
+    let content = encoded(log, whole)?;
+    let written = write_beside(disk, log, &content).map_err(replace_error(log));
+    Ok(Written {
+        file: written?,
+        length: content.len(),
+    })
+}
+
+/// The compacted file beside this log is not wanted any more.
+pub fn discard_compacted<D: Disk>(disk: &D, log: &Path) {
+    remove_beside(disk, log);
+}
+
+fn journal<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> Result<Journal, LogError> {
+    let journal = Journal::read(content).map_err(|source| {
+        let path = path.to_owned();
+        match source {
+            JournalError::OtherVersion { .. } | JournalError::Foreign { .. } => {
+                LogError::OfAnotherVersion { path, source }
+            }
+            _ => LogError::Unbelievable { path, source },
+        }
+    })?;
+    expect_all(disk, path, &journal.saved)?;
+    Ok(journal)
+}
+
+fn encoded(path: &Path, batch: &Batch) -> Result<Vec<u8>, LogError> {
+    batch.encode().map_err(|source| LogError::Unwritable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn put_in_place<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> Result<D::File, LogError> {
+    let made = write_beside(disk, path, content).map_err(replace_error(path))?;
+    take_place(disk, path).map_err(failed("replace", path))?;
+    Ok(made)
+}
+
+/// The log without what lies behind all that counts.
+fn cut<D: Disk>(
+    disk: &D,
+    path: &Path,
+    whole_bytes: usize,
+    torn_bytes: usize,
+) -> Result<D::File, LogError> {
+    let cut = || -> io::Result<D::File> {
+        let mut file = disk.open(path)?;
+        if torn_bytes > 0 {
+            file.truncate(whole_bytes as u64)?;
+            file.sync_all()?;
+        }
+        Ok(file)
+    };
+    cut().map_err(failed("cut", path))
+}

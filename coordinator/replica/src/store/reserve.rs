@@ -1,0 +1,164 @@
+//! Room on the disk. A log that found none in the middle of a write could not go on; so some is kept
+//! ahead of it, for what is under way and for elections, and nothing more is decided once there is
+//! little left for anybody.
+
+use super::error::is_lack;
+use crate::disk::DiskFile;
+
+/// With less there is no room.
+const LEAST_BYTES: u64 = 16 << 20;
+/// With so much there is room again: not now some and then none.
+const ENOUGH_BYTES: u64 = 2 * LEAST_BYTES;
+/// Always kept behind the end of the log, where the file system can do that.
+const KEPT_BYTES: u64 = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct DiskReserve {
+    /// The log may grow so far, whatever happens to the disk.
+    kept_until: u64,
+    is_full: bool,
+}
+
+impl DiskReserve {
+    pub(super) fn new() -> Self {
+        Self {
+            kept_until: 0,
+            is_full: false,
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Of what is kept, so much is left for a log that ends here.
+    fn kept(&self, end: u64) -> u64 {
+        self.kept_until.saturating_sub(end)
+    }
+
+    /// Whether most of what is kept is still there.
+    pub(super) fn spares_some(&self, end: u64) -> bool {
+        !self.is_full || self.kept(end) >= KEPT_BYTES / 2
+    }
+
+    /// Keeps enough for a log that ends here, and takes note of how many bytes are free besides.
+    pub(super) fn look(
+        &mut self,
+        file: &mut impl DiskFile,
+        end: u64,
+        free_bytes: impl FnOnce() -> Option<u64>,
+    ) {
+        let kept = self.keep(file, end);
+        let needed = if self.is_full {
+            ENOUGH_BYTES
+        } else {
+            LEAST_BYTES
+        };
+        self.is_full = !kept || free_bytes().is_some_and(|free| free < needed);
+    }
+
+    /// The same while there are two files: how much there is will be seen when one is gone.
+    pub(super) fn look_amid_compaction(&mut self, file: &mut impl DiskFile, end: u64) {
+        self.is_full |= !self.keep(file, end);
+    }
+
+    /// Anew, for a file that took the place of the one before.
+    pub(super) fn forget(&mut self) {
+        self.kept_until = 0;
+    }
+
+    /// False where there is not enough. Some file systems keep nothing for anybody.
+    fn keep(&mut self, file: &mut impl DiskFile, end: u64) -> bool {
+        if self.kept(end) >= KEPT_BYTES {
+            return true;
+        }
+        let ahead = 2 * KEPT_BYTES;
+        match file.reserve(end, ahead) {
+            Ok(()) => self.kept_until = end + ahead,
+            Err(error) => return !is_lack(&error),
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// Remembers what was to be kept.
+    #[derive(Debug, Default)]
+    struct Kept {
+        ranges: Vec<[u64; 2]>,
+        fails: Option<io::ErrorKind>,
+    }
+
+    impl DiskFile for Kept {
+        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn overwrite(&mut self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn truncate(&mut self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync_data(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync_all(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn reserve(&mut self, from: u64, length: u64) -> io::Result<()> {
+            self.ranges.push([from, length]);
+            self.fails.map_or(Ok(()), |kind| Err(kind.into()))
+        }
+    }
+
+    #[test]
+    fn what_is_kept_lies_behind_the_end_and_is_kept_anew_when_half_is_used() {
+        let (mut reserve, mut file) = (DiskReserve::new(), Kept::default());
+        assert_eq!(reserve.kept(0), 0);
+        for end in [100, 100 + KEPT_BYTES, 101 + KEPT_BYTES] {
+            reserve.look(&mut file, end, || None);
+            assert!(!reserve.is_full());
+        }
+        assert_eq!(reserve.kept(101 + KEPT_BYTES), 2 * KEPT_BYTES);
+        let anew = [100, 101 + KEPT_BYTES].map(|end| [end, 2 * KEPT_BYTES]);
+        assert_eq!(file.ranges, anew);
+    }
+
+    #[test]
+    fn only_want_of_room_is_full() {
+        let fails = |kind| Kept {
+            fails: Some(kind),
+            ..Kept::default()
+        };
+        let mut reserve = DiskReserve::new();
+        reserve.look(&mut fails(io::ErrorKind::PermissionDenied), 0, || None);
+        assert!(!reserve.is_full());
+        reserve.look(&mut fails(io::ErrorKind::StorageFull), 0, || None);
+        assert!(reserve.is_full());
+    }
+
+    #[test]
+    fn full_disk_needs_twice_as_much() {
+        let (mut reserve, mut file) = (DiskReserve::new(), Kept::default());
+        let frees = [
+            (LEAST_BYTES, false),
+            (LEAST_BYTES - 1, true),
+            (ENOUGH_BYTES - 1, true),
+            (ENOUGH_BYTES, false),
+        ];
+        for (free, is_full) in frees {
+            reserve.look(&mut file, 0, || Some(free));
+            assert_eq!(reserve.is_full(), is_full, "{free} bytes are free");
+        }
+    }
+}
