@@ -5,12 +5,16 @@
 #     tests/before/build.sh FOLDER
 set -euo pipefail
 
-to=${1:?which folder}
+to=$(realpath -m "${1:?which folder}")
 tree=$(git rev-parse --show-toplevel)
 cd "$tree"
-copy=$(mktemp -d)
-trap 'rm -rf "$copy"' EXIT
-git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents --no-dereference -t "$copy"
+# Always the same place: cargo would keep what it built in each.
+copy=$to/tree
+rm -rf "$copy"
+mkdir -p "$copy"
+git ls-files --cached --others --exclude-standard -z | while IFS= read -r -d '' file; do
+    [[ ! -e $file && ! -L $file ]] || cp --parents --no-dereference --preserve=timestamps "$file" "$copy"
+done
 patch --quiet --fuzz=0 --directory "$copy" --strip 1 <tests/before/without-1.1.patch
 mkdir -p "$to"
 (cd "$copy" && CARGO_TARGET_DIR=$to/target cargo build --locked --workspace --bins)

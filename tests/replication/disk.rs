@@ -20,6 +20,8 @@ pub(crate) const LOG: &str = "log";
 const REACHED: &str = "reached";
 /// What disks write as a whole.
 const SECTOR_BYTES: usize = 512;
+/// Behind the end of a file, where a write to the wrong place may land.
+const FAR_SECTORS: usize = 256;
 /// Bytes of a disk that is not filled up.
 const PLENTY: u64 = 1 << 30;
 /// A compacted file is written after fewer polls than this.
@@ -305,7 +307,9 @@ impl Platter {
     fn truncate(&mut self, number: u64, length: u64) -> io::Result<()> {
         self.begin()?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        self.file(number)?.change(Change::Truncate(length));
+        let file = self.file(number)?;
+        file.begins.retain(|begin| *begin < length);
+        file.change(Change::Truncate(length));
         self.expect_power()
     }
 
@@ -415,10 +419,12 @@ impl Content {
     /// Off by whole sectors, as a block is that goes to another address. Where another write began, this one could pass for
     /// that: batches do not say where they belong.
     fn wrong_place(&self, at: usize, drawn: u64) -> usize {
-        let sectors = self.now.meant.len() / SECTOR_BYTES + 2;
-        let places = (0..sectors).map(|sector| sector * SECTOR_BYTES + at % SECTOR_BYTES);
+        let sectors = self.now.meant.len() / SECTOR_BYTES;
+        // The last of them lies behind the end, so far that no write to come reaches it before a start: a torn one over it
+        // would look like any torn write.
+        let sectors = (0..sectors).chain([sectors + FAR_SECTORS]);
+        let places = sectors.map(|sector| sector * SECTOR_BYTES + at % SECTOR_BYTES);
         let is_wrong = |place: &usize| *place != at && !self.begins.contains(place);
-        // The last of them lies behind the end.
         let wrong: Vec<_> = places.filter(is_wrong).collect();
         wrong[drawn as usize % wrong.len()]
     }

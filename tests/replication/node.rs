@@ -202,10 +202,19 @@ pub(crate) fn came_with_saved(saved: &Saved) -> u16 {
     let (_, state) = decode(&saved.state().expect("it can be read"));
     let proposals = saved.entries.iter().filter_map(Proposal::of);
     let decided = proposals.filter_map(|it| match decode_exact(&it.payload) {
-        Ok(Payload::Decided(command)) => Some(came_with(&command.change)),
+        Ok(Payload::Decided(command)) => Some(leads_to(&command.change)),
         _ => None,
     });
     decided.fold(came_with_state(&state), u16::max)
+}
+
+/// The cluster version that it raises is to be read, too.
+fn leads_to(change: &Change) -> u16 {
+    let raised = change.parts().iter().filter_map(|part| match part {
+        Change::ClusterVersion { minor } => Some(*minor),
+        _ => None,
+    });
+    raised.fold(came_with(change), u16::max)
 }
 
 #[derive(Debug)]

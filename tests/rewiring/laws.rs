@@ -367,13 +367,14 @@ impl Laws {
 /// Whether what was intended as this generation may stay without more being said.
 fn stays(log: &[Command], generation: Generation) -> bool {
     let mut turned_back = BTreeSet::new();
-    let mut forth = None;
+    let (mut forth, mut is_intended) = (None, generation == Generation::default());
     for change in log.iter().flat_map(|command| command.change.parts()) {
         match change {
             Change::TurnedBack { generation, .. } => {
                 turned_back.insert(*generation);
             }
             Change::StepIntent(intent) if intent.generation == generation => {
+                is_intended = true;
                 let is_forth = !matches!(intent.aim, Aim::Undo { .. });
                 let goes_on = is_forth && !turned_back.contains(&intent.plan);
                 forth = goes_on.then_some(intent.plan);
@@ -383,5 +384,5 @@ fn stays(log: &[Command], generation: Generation) -> bool {
             _ => {}
         }
     }
-    forth.is_none()
+    is_intended && forth.is_none()
 }

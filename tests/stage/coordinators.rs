@@ -66,11 +66,11 @@ impl Stage {
         &mut self.trio[place]
     }
 
-    /// Ends the one at this place in good order, and starts it anew.
-    pub fn restart_one_of_three(&mut self, place: usize) -> Result<(), StageError> {
-        self.trio[place].end()?;
+    /// Ends the one at this place in good order, and starts it anew. Says how it ended.
+    pub fn restart_one_of_three(&mut self, place: usize) -> Result<i32, StageError> {
+        let code = self.trio[place].end()?;
         self.trio[place] = self.start_one_of_three(place)?;
-        Ok(())
+        Ok(code)
     }
 
     /// The place of the one of them that leads, as the others say.

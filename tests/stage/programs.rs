@@ -27,20 +27,22 @@ impl Programs {
             Some(name) if name == "deps" => folder.parent().unwrap_or(folder),
             _ => folder,
         };
-        let found = Self {
-            folder: folder.to_owned(),
-        };
-        let paths = Self::ALL.map(|name| found.folder.join(name));
-        match paths.into_iter().find(|path| !path.is_file()) {
-            Some(path) => Err(StageError::NoProgram { path }),
-            None => Ok(found),
-        }
+        Self::with_all(folder, &Self::ALL)
     }
 
-    /// Those that were built elsewhere.
-    pub fn in_folder(folder: &Path) -> Self {
-        let folder = folder.to_owned();
-        Self { folder }
+    /// Those of the product that were built elsewhere.
+    pub fn in_folder(folder: &Path) -> Result<Self, StageError> {
+        Self::with_all(folder, &Self::ALL[..4])
+    }
+
+    fn with_all(folder: &Path, names: &[&str]) -> Result<Self, StageError> {
+        let paths = names.iter().map(|name| folder.join(name));
+        match paths.into_iter().find(|path| !path.is_file()) {
+            Some(path) => Err(StageError::NoProgram { path }),
+            None => Ok(Self {
+                folder: folder.to_owned(),
+            }),
+        }
     }
 
     pub fn reweave(&self) -> PathBuf {

@@ -107,16 +107,16 @@ fn is_up(status: &Status, node: &str) -> bool {
 fn exchange(stage: &mut Stage, daemons: &Programs, job: &mut Job) {
     let (pinned, nodes) = (rules(stage), stage.nodes().map(str::to_owned));
     let nodes: Vec<_> = nodes.collect();
-    let before = job.latest().map_or(0, |progress| progress.iterations);
     stage.run_daemons(daemons.clone());
     for place in 0..3 {
-        must(stage.restart_one_of_three(place));
+        assert_eq!(must(stage.restart_one_of_three(place)), 0);
         let since = Instant::now();
         let what = format!("c{place} is heard again");
         status_when(stage, &what, |status| is_heard(status, place, since));
     }
     for node in &nodes {
-        must(must(stage.agent(node)).end());
+        assert_eq!(must(must(stage.agent(node)).end()), 0);
+        status_when(stage, "its agent is gone", |status| !is_up(status, node));
         must(stage.start_agent(node));
         status_when(stage, "its agent is heard again", |status| {
             is_up(status, node)
@@ -124,6 +124,7 @@ fn exchange(stage: &mut Stage, daemons: &Programs, job: &mut Job) {
     }
     must(stage.wait_until_known());
     assert_eq!(rules(stage), pinned);
+    let before = job.latest().map_or(0, |progress| progress.iterations);
     must(job.wait_until("it goes on", |it| it.iterations > before));
 }
 
@@ -140,9 +141,15 @@ fn would_start(stage: &Stage, earlier: &Programs) {
     }
 }
 
+/// Coordinators of the release before do not know this question.
+fn speaks_the_earlier(stage: &Stage) {
+    let version = stage.operator().shown(&["cluster", "version"]);
+    assert!(version.is_err(), "{version:?}");
+}
+
 fn exchanged() {
     let earlier = env::var_os("REWEAVE_RELEASE_BEFORE");
-    let earlier = earlier.map(|folder| Programs::in_folder(Path::new(&folder)));
+    let earlier = earlier.map(|folder| must(Programs::in_folder(Path::new(&folder))));
     let mut stage = must(Stage::up(SIX_AT_EACH_LEAF, Labs::Hidden));
     assert_eq!(stage.nodes().count(), 16);
     let this = stage.programs().clone();
@@ -154,6 +161,7 @@ fn exchanged() {
     pin(&stage);
     let latest = latest();
     if earlier.is_some() {
+        speaks_the_earlier(&stage);
         exchange(&mut stage, &this, &mut job);
     } else {
         // Whoever comes to lead meanwhile, and all read more.
@@ -169,6 +177,7 @@ fn exchanged() {
         lower(&stage);
         would_start(&stage, &earlier);
         exchange(&mut stage, &earlier, &mut job);
+        speaks_the_earlier(&stage);
     }
     let report = must(job.stop());
     assert!(report.kept_all_sessions(), "{report:#?}");

@@ -9,7 +9,7 @@ use crate::mpi::{Mpi, WITH_MPI};
 use crate::needs::trial;
 use crate::play::{STAGE, ended, must, thrown_away};
 use crate::scene::{carried_out, leaf_spine, led};
-use crate::session_jobs::{JOB_TABLES, Running, outlive, reconfigurations};
+use crate::session_jobs::{JOB_TABLES, Running, go_on, outlive, reconfigurations};
 
 /// A pin takes some 3 s, and less to lift: the collision is found by the next traces, one a second.
 const PINS: usize = 12;
@@ -62,6 +62,7 @@ fn pins() {
     let mut train = must(stage.job("train"));
     must(train.wait_until("it sends", |progress| progress.iterations >= 2));
     outlive(&stage, |running| change_pins(&stage, running));
+    go_on(&train, 2);
     let report = must(train.stop());
     assert!(report.kept_all_sessions(), "{report:#?}");
 }

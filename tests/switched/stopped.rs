@@ -14,6 +14,9 @@ use crate::sessions::{OURS, jobs};
 /// Both change their tables in one round when a spine is drained; the agent of the second is stopped.
 const LEAVES: [&str; 2] = ["leaf0", "leaf1"];
 
+/// Three times this the coordinator waits for the stopped agent before it turns back: the other one has followed by then.
+const POLICY: &str = "answer_within_ms = 3000\n";
+
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("stopped_switch_has_plan_rolled_back", STAGE, stopped),
@@ -25,9 +28,16 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
+fn leadership() -> Leadership {
+    Leadership {
+        policy: POLICY.to_owned(),
+        ..Leadership::default()
+    }
+}
+
 /// Sessions, and a plan under way that only the first leaf can follow.
 fn half_installed() -> (Stage, Running) {
-    let mut stage = led(&leaf_spine(2, 2, 2), &jobs(), &Leadership::default());
+    let mut stage = led(&leaf_spine(2, 2, 2), &jobs(), &leadership());
     let running = Running::begin(&stage);
     let plan = offered(&stage, &["plan", "drain", "spine1"]);
     let course = plan.course.as_ref().expect("tables change");
@@ -83,7 +93,7 @@ fn without_coordinator() {
     }));
     running.go_on(2);
     must(must(stage.agent(LEAVES[1])).thaw());
-    must(stage.lead(&Leadership::default()));
+    must(stage.lead(&leadership()));
     let is_kept = match outcome(&stage) {
         Outcome::Committed => true,
         Outcome::RolledBack { .. } => false,

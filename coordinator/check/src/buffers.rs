@@ -32,9 +32,18 @@ pub(crate) fn deadlock(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Op
     if !network.is_lossless {
         return None;
     }
-    let ground = Ground::of(network);
     let concerned = concerned(network, next, pins);
     let is_concerned = |to: NodeId| concerned.as_ref().is_none_or(|some| some.contains(&to));
+    deadlock_towards(network, (next, pins), is_concerned)
+}
+
+/// By what goes to these destinations, and all that goes on as now.
+pub(crate) fn deadlock_towards(
+    network: &Network<'_>,
+    (next, pins): (&Tables, &[Pin]),
+    is_concerned: impl Fn(NodeId) -> bool,
+) -> Option<Unsound> {
+    let ground = Ground::of(network);
     let meanwhile = waits(&ground, (next, pins), is_concerned);
     if meanwhile.is_empty() {
         return None;

@@ -207,10 +207,12 @@ impl Change {
         }
     }
 
-    /// Whether coordinators of an earlier release read all that follows it.
-    pub fn lowers_version(&self) -> bool {
-        let one = |part: &Self| matches!(part, Self::ClusterVersionLowered { .. });
-        self.parts().iter().any(one)
+    /// The cluster version from here on, where this raises it.
+    pub fn raises_version_to(&self) -> Option<u16> {
+        match self {
+            Self::ClusterVersion { minor } => Some(*minor),
+            _ => None,
+        }
     }
 
     /// Whether people decided it, of members, whatever else there is.

@@ -16,6 +16,8 @@ use crate::wire::{Kind, MemberId, Message};
 
 /// From one look at the disk to the next.
 pub const DISK_CHECK_INTERVAL_TICKS: u32 = 100;
+/// From one attempt to write a shorter log to the next: each writes as much as the log holds.
+const COMPACTION_RETRY_TICKS: u32 = 30 * DISK_CHECK_INTERVAL_TICKS;
 
 /// Driven as a [`Replica`] is, except that [`persist`](Self::persist) carries out an [`Effect::Persist`].
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub struct DurableReplica<D: Disk> {
     retry_is_due: bool,
     /// From the first attempt at what waits until it is written.
     is_waiting: bool,
-    /// A newer snapshot came while a shorter log was on its way.
+    /// The file begins before the latest snapshot: that came while a shorter log was on its way, or found no room.
     is_outdated: bool,
 }
 
@@ -102,6 +104,11 @@ impl<D: Disk> DurableReplica<D> {
             self.look_at_disk(&full());
             self.retry_is_due = self.waiting.is_some();
         }
+        let may_compact = !self.disk_is_full && !self.store.is_compacting();
+        let is_due = self.ticks.is_multiple_of(COMPACTION_RETRY_TICKS);
+        if is_due && may_compact && mem::take(&mut self.is_outdated) {
+            self.replica.write_anew();
+        }
     }
 
     /// Whoever has no room leaves it to others to lead.
@@ -164,7 +171,10 @@ impl<D: Disk> DurableReplica<D> {
                     self.is_outdated = !has_begun;
                     Persisted::Compacting
                 }
-                Err(error) => Persisted::NotCompacted(error),
+                Err(error) => {
+                    self.is_outdated = true;
+                    Persisted::NotCompacted(error)
+                }
             });
         }
         match self.store.persist(&batch) {
@@ -183,10 +193,12 @@ impl<D: Disk> DurableReplica<D> {
     /// To be called now and then. Whether a shorter log took the place of the old one; one that finds no room leaves the
     /// log as it is.
     pub fn poll_compaction(&mut self) -> Result<bool, LogError> {
-        let is_done = self.store.poll_compaction()?;
-        if is_done && mem::take(&mut self.is_outdated) {
-            self.replica.write_anew();
+        let done = self.store.poll_compaction();
+        match &done {
+            Ok(true) if mem::take(&mut self.is_outdated) => self.replica.write_anew(),
+            Err(_) => self.is_outdated = true,
+            Ok(_) => {}
         }
-        Ok(is_done)
+        done
     }
 }

@@ -20,7 +20,9 @@ use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_core::{Command, Effect, Input, LATEST_MINOR, NoEntry, Office, Pass, Policy, State};
+use reweave_core::{
+    Change, Command, Effect, Input, LATEST_MINOR, NoEntry, Office, Pass, Policy, State,
+};
 use reweave_proto::hello::VERSION;
 use reweave_replica::decode_exact;
 use reweave_replica::{MemberId, Proposal, ReadId, RequestId, Saved, Standing};
@@ -307,11 +309,11 @@ impl Drive {
                 history.hear_decided(&command);
             }
         }
-        let lowers_version = command.change.lowers_version();
+        let version = self.office.state().cluster_version();
         self.office.apply(command);
         expect_readable(self.office.state())?;
-        if lowers_version {
-            let minor = self.office.state().cluster_version();
+        let minor = self.office.state().cluster_version();
+        if minor < version {
             tracing::info!("the cluster goes back to version 1.{minor}");
             self.replication.put(Task::CompactTo { index });
         }
@@ -574,7 +576,13 @@ pub(crate) fn saved_state(saved: &Saved, folder: &Path) -> Result<State, Coordin
 fn expect_readable_entries(saved: &Saved) -> Result<(), CoordinatorError> {
     for entry in &saved.entries {
         if let Some(Proposal { payload, .. }) = Proposal::of(entry) {
-            decode_command(entry.index, &payload)?;
+            let command = decode_command(entry.index, &payload)?;
+            let raised = command
+                .change
+                .parts()
+                .iter()
+                .find_map(Change::raises_version_to);
+            raised.map_or(Ok(()), expect_version)?;
         }
     }
     Ok(())
@@ -586,7 +594,11 @@ fn decode_command(index: u64, payload: &[u8]) -> Result<Command, CoordinatorErro
 
 /// Whether this build reads all that is decided from here on.
 fn expect_readable(state: &State) -> Result<(), CoordinatorError> {
-    let (version, reads) = (state.cluster_version(), LATEST_MINOR);
+    expect_version(state.cluster_version())
+}
+
+fn expect_version(version: u16) -> Result<(), CoordinatorError> {
+    let reads = LATEST_MINOR;
     match version > reads {
         true => Err(CoordinatorError::ClusterVersionTooHigh { version, reads }),
         false => Ok(()),

@@ -202,10 +202,11 @@ impl Engine {
                 // Whoever stood still for a while does not make up for it.
                 next_tick = (next_tick + TICK).max(now);
             }
-            self.carry_out()?;
+            let carried_out = self.carry_out();
             if let Some(warning) = self.durable.store_mut().take_warning() {
                 tracing::warn!("{}", told(&warning));
             }
+            carried_out?;
         }
     }
 

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use reweave_common::instruction::{Instruction, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{NotSeen, Plan, Request, Response, Steering};
-use reweave_core::{LATEST_MINOR, State};
+use reweave_core::{Change, Command, LATEST_MINOR, State};
 use reweave_replica::{Content, Entry, Founding, MemberId, Proposal, RequestId, Saved};
+use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::scene::{Scene, lines_with};
@@ -222,15 +223,13 @@ fn build_older_than_the_cluster_does_not_start() {
     assert!(error.to_string().contains("upgrade it"), "{error}");
 }
 
-/// Of a kind that came later.
-#[test]
-fn unreadable_entry_is_refused_before_start() {
+fn with_entry(decided: &impl Serialize) -> Saved {
     let proposal = Proposal {
         request: RequestId {
             client: 1,
             number: 1,
         },
-        payload: postcard::to_stdvec(&(Moment::default(), 200_u32)).unwrap(),
+        payload: postcard::to_stdvec(decided).unwrap(),
     };
     let mut saved = founded(LATEST_MINOR);
     saved.entries.push(Entry {
@@ -238,8 +237,25 @@ fn unreadable_entry_is_refused_before_start() {
         index: 2,
         content: Content::Proposal(postcard::to_stdvec(&proposal).unwrap()),
     });
+    saved
+}
+
+/// Of a kind that came later.
+#[test]
+fn unreadable_entry_is_refused_before_start() {
+    let saved = with_entry(&(Moment::default(), 200_u32));
     let error = saved_state(&saved, Path::new("data")).unwrap_err();
     let is_told = matches!(error, CoordinatorError::UnknownCommand { index: 2, .. });
+    assert!(is_told, "{error}");
+}
+
+#[test]
+fn raise_in_the_log_is_refused_before_start() {
+    let minor = LATEST_MINOR + 1;
+    let change = Change::Together(vec![Change::ClusterVersion { minor }]);
+    let at = Moment::default();
+    let error = saved_state(&with_entry(&Command { at, change }), Path::new("data")).unwrap_err();
+    let is_told = matches!(error, CoordinatorError::ClusterVersionTooHigh { version, .. } if version == minor);
     assert!(is_told, "{error}");
 }
 

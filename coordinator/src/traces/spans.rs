@@ -233,8 +233,9 @@ impl Rollouts {
         let is_kept = why.is_none();
         let rollout = self.of(plan)?;
         rollout.close_round(at);
-        let span = rollout.open(rollout.settled, Some(0), "verify".to_owned())?;
-        rollout.close(at, span, why);
+        if let Some(span) = rollout.open(rollout.settled, Some(0), "verify".to_owned()) {
+            rollout.close(at, span, why);
+        }
         match is_kept {
             true => self.end(at, plan, None),
             false => None,

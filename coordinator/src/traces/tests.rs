@@ -211,6 +211,18 @@ fn a_plan_that_is_taken_back_says_who_did_not_follow_and_why() {
     assert_eq!(outline(&traced(taken_back())), expected);
 }
 
+/// However many switches were told, the trace of a plan that is kept comes out, and says what it leaves out.
+#[test]
+fn large_plan_has_its_trace() {
+    let mut changes = kept();
+    let confirmed = changes.split_off(3);
+    let rounds = std::iter::repeat_n(Change::ConfirmIntent { plan: PLAN }, 3_000);
+    changes.extend(rounds.chain(confirmed));
+    let trace = traced(changes);
+    let mut facts = trace.spans[0].facts.iter();
+    assert!(facts.any(|(name, _)| *name == "reweave.spans_left_out"));
+}
+
 #[test]
 fn who_refuses_or_withdraws_it_ends_it() {
     let withdrawn = Change::PlanWithdrawn {

@@ -118,13 +118,14 @@ impl Cluster {
             Payload::Decided(command) => {
                 let since = came_with(&command.change);
                 assert!(since <= reads, "{id} reads 1.{reads}, and not {command:?}");
+                let before = running.office.state().cluster_version();
                 running.decide(Command::clone(command));
                 let version = running.office.state().cluster_version();
                 assert!(
                     version <= reads,
                     "{id} reads 1.{reads}, and is at 1.{version}"
                 );
-                if command.change.lowers_version() {
+                if version < before {
                     running.replica_mut().compact_to(index);
                 }
             }

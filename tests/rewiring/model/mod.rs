@@ -91,6 +91,7 @@ impl Model for Course {
                 course.ends_from(scene)
             }),
             Property::sometimes("it is carried out", |_, scene: &Scene| scene.is_kept()),
+            Property::sometimes("a node goes back", |_, scene: &Scene| scene.went_back()),
         ]
     }
 }

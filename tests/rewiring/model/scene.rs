@@ -165,6 +165,11 @@ impl Scene {
         self.is_over() && self.outcome() == Some(&Outcome::Committed)
     }
 
+    /// Whether a node took back what was not confirmed in time.
+    pub(super) fn went_back(&self) -> bool {
+        self.cluster.nodes.values().any(|node| node.went_back > 0)
+    }
+
     fn state(&self) -> &State {
         self.cluster.state().expect("it starts anew at once")
     }

@@ -9,7 +9,7 @@ use reweave_common::course::Round;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 
 use super::*;
-use crate::buffers::{deadlock, waits};
+use crate::buffers::{deadlock, deadlock_towards, waits};
 
 type Wait = [(LinkId, NodeId); 2];
 
@@ -21,18 +21,26 @@ struct Case {
     /// Which of its ways there, by destination and node.
     picks: [Vec<usize>; 2],
     follows: Vec<bool>,
+    /// Where a flow between two nodes leaves a third: before, and after.
+    pins: [Vec<[usize; 4]>; 2],
+    /// At these nodes, in tables of before or after, what comes over one link is raised where it goes on over another.
+    raises: Vec<(bool, [usize; 3])>,
 }
 
 fn case() -> impl Strategy<Value = Case> {
     (3..=5usize).prop_flat_map(|nodes| {
         let picks = || prop::collection::vec(0..16usize, nodes * nodes);
+        let pins = || prop::collection::vec([0..nodes, 0..nodes, 0..nodes, 0..8], 0..=2);
+        let raises = (any::<bool>(), [0..nodes, 0..8, 0..8]);
         (
             (1..nodes).map(|node| 0..node).collect::<Vec<_>>(),
             prop::collection::vec((0..nodes, 0..nodes), 0..=4),
             [picks(), picks()],
             prop::collection::vec(any::<bool>(), nodes),
+            [pins(), pins()],
+            prop::collection::vec(raises, 0..=2),
         )
-            .prop_map(move |(tree, more, picks, follows)| {
+            .prop_map(move |(tree, more, picks, follows, pins, raises)| {
                 let tree = tree.into_iter().zip(1..);
                 let pairs: BTreeSet<_> = tree
                     .chain(more)
@@ -44,6 +52,8 @@ fn case() -> impl Strategy<Value = Case> {
                     pairs: pairs.into_iter().collect(),
                     picks,
                     follows,
+                    pins,
+                    raises,
                 }
             })
     })
@@ -86,6 +96,34 @@ impl Case {
             }
         }
         tables
+    }
+
+    fn pins(&self, site: &Site) -> [Vec<Pin>; 2] {
+        let name = |node: usize| char::from(b'a' + node as u8).to_string();
+        let pin = |&[from, to, at, nth]: &[usize; 4]| {
+            let at = NodeId::from_index(at);
+            let links = site.fabric.links_of(at);
+            Pin {
+                flow: site.flow(&name(from), &name(to)),
+                at,
+                link: links[nth % links.len()],
+            }
+        };
+        self.pins
+            .each_ref()
+            .map(|pins| pins.iter().map(pin).collect())
+    }
+
+    fn raise(&self, site: &Site, before: &mut Tables, round: &mut Round) {
+        for &(is_before, [at, first, second]) in &self.raises {
+            let at = NodeId::from_index(at);
+            let links = site.fabric.links_of(at);
+            let raise = [first, second].map(|nth| links[nth % links.len()]);
+            let tables = if is_before { &mut *before } else { &mut *round };
+            if let Some(table) = tables.get_mut(&at) {
+                table.raises.push(raise);
+            }
+        }
     }
 
     /// Before, and the round of all that follow.
@@ -207,6 +245,34 @@ fn what_may_wait_for_what_is_what_some_mixture_makes_wait() {
     runner.run(&case(), compare).unwrap();
     let (circles, compared) = (circles.get(), compared.get());
     assert!(compared > 100 && circles > 10, "{circles} of {compared}");
+}
+
+/// With pins, classes and nodes that may have followed already.
+#[test]
+fn destinations_that_go_on_as_now_close_no_circle() {
+    let (clean, circles) = (Cell::new(0), Cell::new(0));
+    let compare = |case: Case| {
+        let site = case.site();
+        let (mut before, mut round) = case.change(&site);
+        let unsure: Round = round.pop_first().into_iter().collect();
+        case.raise(&site, &mut before, &mut round);
+        let [pins, next_pins] = case.pins(&site);
+        let circuits = Circuits::new();
+        let network = Network {
+            pins: &pins,
+            ..network(&site, &before, &unsure, &circuits)
+        };
+        let found = deadlock(&network, &round, &next_pins).is_some();
+        let towards_all = deadlock_towards(&network, (&round, &next_pins), |_| true).is_some();
+        prop_assert_eq!(found, towards_all);
+        let count = if found { &circles } else { &clean };
+        count.set(count.get() + 1);
+        Ok(())
+    };
+    let mut runner = proptest::test_runner::TestRunner::new(config());
+    runner.run(&case(), compare).unwrap();
+    let (clean, circles) = (clean.get(), circles.get());
+    assert!(clean > 50 && circles > 50, "{clean} and {circles}");
 }
 
 /// Four relays in a ring. Over two hops a and c send by b, and b and d by c; then c by d, and d by a: with all

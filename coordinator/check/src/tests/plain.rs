@@ -114,7 +114,7 @@ fn tables(site: &Site, entries: &[Entry]) -> Tables {
                 STRANGE => LinkId::from_index(0),
                 _ => own[nth % own.len()],
             },
-            weight: 1,
+            weight: 1 + (nth % 2) as u32,
         };
         let table = tables.entry(at).or_insert_with(|| ForwardingTable {
             at,
@@ -351,8 +351,16 @@ fn plain_claims(site: &Site, [before, after]: [&Tables; 2]) -> Claims {
                 None => own.get(&at).into_iter().flatten().copied().collect(),
             }
         };
+        let weights = |tables: &Tables, at: NodeId| {
+            let hops = entries(tables, at).remove(&to).unwrap_or_default();
+            let weights: BTreeSet<_> = hops.iter().map(|hop| hop.weight).collect();
+            (weights.len() > 1).then_some(hops)
+        };
+        let goes_on = |at: NodeId| {
+            links(before, at) == links(after, at) && weights(before, at) == weights(after, at)
+        };
         let elsewhere = told.iter().copied();
-        let elsewhere = elsewhere.filter(|&at| links(before, at) != links(after, at));
+        let elsewhere = elsewhere.filter(|&at| !goes_on(at));
         let elsewhere: Vec<_> = elsewhere.collect();
         claims.destinations.extend(elsewhere.first().map(|_| to));
         for tables in [before, after] {
@@ -424,6 +432,7 @@ fn rounds_get_the_plain_verdict() {
 
 #[test]
 fn tables_claim_what_they_plainly_need() {
+    let (needing, as_before) = (Cell::new(0), Cell::new(0));
     let compare = |case: Case| {
         let mut site = case.site();
         site.pins.clear();
@@ -437,8 +446,13 @@ fn tables_claim_what_they_plainly_need() {
             tables: after,
             ..plan(&[])
         };
+        let needs = !expected.destinations.is_empty();
+        let count = if needs { &needing } else { &as_before };
+        count.set(count.get() + 1);
         prop_assert_eq!(claims(&network, &plan), expected);
         Ok(())
     };
     runner().run(&case(), compare).unwrap();
+    let (needing, as_before) = (needing.get(), as_before.get());
+    assert!(needing > 100 && as_before > 10, "{needing} and {as_before}");
 }

@@ -1,38 +1,77 @@
 //! A node that may hold either of two tables gets no third one before it has answered which it holds: every mixture on a
 //! course is judged with two per node.
 
-use reweave_common::course::{Course, Leg, Round, Tables};
+use std::collections::BTreeSet;
+
+use reweave_common::course::{Course, Round, Tables, Wave};
 use reweave_common::forwarding::ForwardingTable;
+use reweave_common::ids::NodeId;
 
 use super::rounds::own_table;
 
-/// The course with a round before all others, where it has to be: in that, each node that would get a third table is to
-/// hold the one that it held for certain.
-pub(crate) fn settled(mut course: Course, tables: &Tables, unsure: &Round) -> Course {
-    let mut first = Round::new();
-    for (_, leg) in course.legs() {
-        let Leg::Round(round) = leg else { continue };
-        for (&node, next) in round {
-            let held = tables.get(&node);
-            let is_third = unsure.get(&node).is_some_and(|other| {
-                !leads_alike(held, Some(next)) && !leads_alike(Some(other), Some(next))
-            });
-            if is_third {
-                first.insert(node, held.cloned().unwrap_or_else(|| own_table(node)));
-            }
-        }
+/// The course with a round before each in which nodes would get a third table: there they are to hold the one that they
+/// held for certain.
+pub(crate) fn settled(course: Course, tables: &Tables, unsure: &Round) -> Course {
+    let mut unsettled = Unsettled {
+        tables,
+        unsure,
+        told: BTreeSet::new(),
+    };
+    let waves = course.waves.into_iter().map(|wave| Wave {
+        drain: unsettled.settle(wave.drain),
+        circuits: wave.circuits,
+        undrain: unsettled.settle(wave.undrain),
+    });
+    Course {
+        waves: waves.collect(),
     }
-    if let Some(wave) = course.waves.first_mut().filter(|_| !first.is_empty()) {
-        wave.drain.insert(0, first);
-    }
-    course
 }
 
-/// Whether both lead a node's packets the same ways. A node without a table has one that leads nowhere.
+struct Unsettled<'a> {
+    tables: &'a Tables,
+    unsure: &'a Round,
+    /// Once it has answered to any round, a node is sure.
+    told: BTreeSet<NodeId>,
+}
+
+impl Unsettled<'_> {
+    fn settle(&mut self, rounds: Vec<Round>) -> Vec<Round> {
+        let mut settled = Vec::new();
+        for round in rounds {
+            let first = self.first_for(&round);
+            if !first.is_empty() {
+                settled.push(first);
+            }
+            self.told.extend(round.keys());
+            settled.push(round);
+        }
+        settled
+    }
+
+    fn first_for(&self, round: &Round) -> Round {
+        let untold = round.iter().filter(|(node, _)| !self.told.contains(node));
+        let third = untold.filter(|(node, next)| {
+            let held = self.tables.get(node);
+            self.unsure.get(node).is_some_and(|other| {
+                !leads_alike(held, Some(next)) && !leads_alike(Some(other), Some(next))
+            })
+        });
+        let held = |node| {
+            let table = self.tables.get(&node).cloned();
+            (node, table.unwrap_or_else(|| own_table(node)))
+        };
+        third.map(|(&node, _)| held(node)).collect()
+    }
+}
+
+/// Whether both lead a node's packets the same ways, in the same classes. A node without a table has one that leads
+/// nowhere.
 pub(crate) fn leads_alike(one: Option<&ForwardingTable>, other: Option<&ForwardingTable>) -> bool {
     match (one, other) {
-        (Some(one), Some(other)) => one.towards == other.towards,
-        (one, other) => one.or(other).is_none_or(|table| table.towards.is_empty()),
+        (Some(one), Some(other)) => one.towards == other.towards && one.raises == other.raises,
+        (one, other) => one
+            .or(other)
+            .is_none_or(|table| table.towards.is_empty() && table.raises.is_empty()),
     }
 }
 
@@ -40,9 +79,8 @@ pub(crate) fn leads_alike(one: Option<&ForwardingTable>, other: Option<&Forwardi
 mod tests {
     use std::collections::BTreeMap;
 
-    use reweave_common::course::Wave;
     use reweave_common::forwarding::NextHop;
-    use reweave_common::ids::{LinkId, NodeId};
+    use reweave_common::ids::LinkId;
 
     use super::*;
 
@@ -64,9 +102,9 @@ mod tests {
         Round::from([(node(), table)])
     }
 
-    fn course(link: usize) -> Course {
+    fn course(rounds: &[Round]) -> Course {
         let wave = Wave {
-            undrain: vec![round(link)],
+            undrain: rounds.to_vec(),
             ..Wave::default()
         };
         Course { waves: vec![wave] }
@@ -75,26 +113,36 @@ mod tests {
     #[test]
     fn third_table_waits_for_the_first() {
         let (held, unsure) = (round(0), round(1));
-        let course = settled(course(2), &held, &unsure);
-        assert_eq!(course.waves[0].drain, [held]);
-        assert_eq!(course.waves[0].undrain, [round(2)]);
+        let laid = settled(course(&[round(2)]), &held, &unsure);
+        assert_eq!(laid, course(&[held, round(2)]));
     }
 
     #[test]
     fn node_without_a_table_settles() {
-        let (held, unsure) = (Tables::new(), round(1));
-        let course = settled(course(2), &held, &unsure);
+        let laid = settled(course(&[round(2)]), &Tables::new(), &round(1));
         let nowhere = Round::from([(node(), own_table(node()))]);
-        assert_eq!(course.waves[0].drain, [nowhere]);
+        assert_eq!(laid, course(&[nowhere, round(2)]));
+    }
+
+    /// Where it gets one of both first, that settles it.
+    #[test]
+    fn either_of_both_is_told_at_once() {
+        for first in [0, 1] {
+            let rounds = [round(first), round(2)];
+            let laid = settled(course(&rounds), &round(0), &round(1));
+            assert_eq!(laid, course(&rounds));
+        }
+        let laid = settled(course(&[round(2)]), &round(0), &Round::new());
+        assert_eq!(laid, course(&[round(2)]));
     }
 
     #[test]
-    fn either_of_both_is_told_at_once() {
-        for next in [0, 1] {
-            let laid = settled(course(next), &round(0), &round(1));
-            assert_eq!(laid, course(next));
-        }
-        let laid = settled(course(2), &round(0), &Round::new());
-        assert_eq!(laid, course(2));
+    fn other_classes_are_another_table() {
+        let mut raised = round(0);
+        raised.entry(node()).and_modify(|table| {
+            table.raises = vec![[LinkId::from_index(3), LinkId::from_index(0)]];
+        });
+        let laid = settled(course(std::slice::from_ref(&raised)), &round(0), &round(1));
+        assert_eq!(laid, course(&[round(0), raised]));
     }
 }

@@ -261,7 +261,8 @@ impl Driver {
         let connected = all_connected(turn.known, round.keys().copied().collect());
         // Of hundreds of nodes the judge takes part of a second, and while one of them is missing this is asked at every
         // tick.
-        if connected.is_err() && !is_late {
+        let is_settled = journey.is_held() && !self.is_urged;
+        if connected.is_err() && (!is_late || is_settled) {
             return;
         }
         let ready = judge(turn, plan, Leg::Round(round)).and_then(|()| {
@@ -621,7 +622,6 @@ pub(super) fn is_given_up(turn: &mut Turn<'_>, rollout: &Rollout, journey: &Jour
 /// A way back that was laid for a network that was another is laid anew from where things are, if that
 /// leads on now.
 fn give_up(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons: Vec<Reason>) {
-    let generation = plan.generation;
     let is_stale = journey.leads_back() && judge_now(turn, plan, journey).is_err();
     let anew = way_back(turn, plan, journey).filter(|_| is_stale);
     let leads_on = |course: &Course| {
@@ -629,28 +629,34 @@ fn give_up(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons: Vec<Rea
         first.is_none_or(|(_, leg)| judge(turn, plan, leg).is_ok())
     };
     match anew.filter(leads_on) {
-        Some(course) => turn.decide(Change::TurnedBack {
-            generation,
-            course,
-            reasons,
-        }),
+        Some(course) => turn_back(turn, plan, journey, course, reasons),
         None => balk(turn, plan, journey, reasons),
     }
 }
 
-/// Gives it up, and goes back to where it began. Whoever is on the way back already waits.
+/// Gives it up, and goes back to where it began. What is on the way back already waits.
 pub(super) fn balk(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons: Vec<Reason>) {
-    let generation = plan.generation;
     let back = way_back(turn, plan, journey).filter(|_| !journey.leads_back());
     match back {
-        Some(course) => turn.decide(Change::TurnedBack {
-            generation,
-            course,
-            reasons,
-        }),
+        Some(course) => turn_back(turn, plan, journey, course, reasons),
         None if journey.is_held() => {}
         None => hold(turn, plan, reasons),
     }
+}
+
+fn turn_back(
+    turn: &mut Turn<'_>,
+    plan: &Plan,
+    journey: &Journey,
+    course: Course,
+    reasons: Vec<Reason>,
+) {
+    let around = Around::new(turn.state, turn.known.fabric, plan.generation);
+    turn.decide(Change::TurnedBack {
+        generation: plan.generation,
+        course: settled(course, &around.tables, &journey.unsure_now()),
+        reasons,
+    });
 }
 
 fn hold(turn: &mut Turn<'_>, plan: &Plan, reasons: Vec<Reason>) {
@@ -677,7 +683,6 @@ fn way_back(turn: &Turn<'_>, plan: &Plan, journey: &Journey) -> Option<Course> {
             .retraced((&in_force.tables, &before))
             .ok_or(NoCourse)
     });
-    let back = back.map(|course| settled(course, &around.tables, &around.own_unsure));
     back.ok().filter(|course| beyond(course, &claims).is_none())
 }
 

@@ -21,7 +21,7 @@ use crate::journal::{Batch, Journal, JournalError, Record, Saved};
 use beside::{remove_beside, take_place, write_beside};
 pub use error::LogError;
 use error::{failed, replace_error};
-use reached::{Reached, expect_all, expect_none};
+use reached::{Reach, Reached, expect_all, expect_none, found};
 use reserve::DiskReserve;
 
 #[derive(Debug)]
@@ -66,7 +66,10 @@ impl<D: Disk> Store<D> {
     /// Opens the log; without one, begins one with this.
     pub fn open(disk: D, path: &Path, beginning: Option<Saved>) -> Result<Opened<D>, LogError> {
         match (disk.read(path), beginning) {
-            (Ok(content), _) => Self::resume(disk, path, &content),
+            (Ok(content), _) => {
+                let reach = found(&disk, path)?;
+                Self::resume(disk, path, &content, reach)
+            }
             (Err(error), Some(saved)) if error.kind() == io::ErrorKind::NotFound => {
                 expect_none(&disk, path)?;
                 Self::begin(disk, path, saved)
@@ -75,10 +78,12 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Whether a start would take what lies there, if anything does. Changes nothing.
+    /// Whether a start would take what lies there, if anything does. Changes nothing. A coordinator may be appending to
+    /// it: how far it had come is read first, since the log only ever goes on from there.
     pub fn look(disk: &D, path: &Path) -> Result<Option<Saved>, LogError> {
+        let reach = found(disk, path);
         match disk.read(path) {
-            Ok(content) => Ok(Some(journal(disk, path, &content)?.saved)),
+            Ok(content) => Ok(Some(journal(path, &content, reach?)?.saved)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 expect_none(disk, path)?;
                 Ok(None)
@@ -103,8 +108,13 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    fn resume(disk: D, path: &Path, content: &[u8]) -> Result<Opened<D>, LogError> {
-        let journal = journal(&disk, path, content)?;
+    fn resume(
+        disk: D,
+        path: &Path,
+        content: &[u8],
+        reach: Option<Reach>,
+    ) -> Result<Opened<D>, LogError> {
+        let journal = journal(path, content, reach)?;
         // A crash may have left half a file that was to take its place.
         remove_beside(&disk, path);
         let reached = Reached::beside(&disk, path, &journal.saved)?;
@@ -180,6 +190,11 @@ impl<D: Disk> Store<D> {
             underway.tail.extend_from_slice(content);
         }
         Ok(())
+    }
+
+    /// Whether a shorter file is on its way.
+    pub fn is_compacting(&self) -> bool {
+        self.compaction.is_some()
     }
 
     /// Begins a file that holds no more than this, which is all there is; or not, where one is on its way already.
@@ -279,7 +294,7 @@ pub fn discard_compacted<D: Disk>(disk: &D, log: &Path) {
     remove_beside(disk, log);
 }
 
-fn journal<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> Result<Journal, LogError> {
+fn journal(path: &Path, content: &[u8], reach: Option<Reach>) -> Result<Journal, LogError> {
     let journal = Journal::read(content).map_err(|source| {
         let path = path.to_owned();
         match source {
@@ -289,7 +304,7 @@ fn journal<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> Result<Journal, Lo
             _ => LogError::Unbelievable { path, source },
         }
     })?;
-    expect_all(disk, path, &journal.saved)?;
+    expect_all(reach, path, &journal.saved)?;
     Ok(journal)
 }
 

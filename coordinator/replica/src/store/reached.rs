@@ -15,7 +15,7 @@ use crate::journal::Saved;
 
 /// What was said to others, and must stand in the log from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reach {
+pub(super) struct Reach {
     /// Of the latest vote.
     term: u64,
     /// Of the last entry that was carried out. Later ones may yet be replaced by a leader's.
@@ -113,7 +113,7 @@ fn name(log: &Path) -> PathBuf {
     log.with_file_name("reached")
 }
 
-fn found<D: Disk>(disk: &D, log: &Path) -> Result<Option<Reach>, LogError> {
+pub(super) fn found<D: Disk>(disk: &D, log: &Path) -> Result<Option<Reach>, LogError> {
     let path = name(log);
     match disk.read(&path) {
         Ok(bytes) => {
@@ -138,8 +138,8 @@ pub(super) fn expect_none<D: Disk>(disk: &D, log: &Path) -> Result<(), LogError>
 }
 
 /// Refuses to go on with a log that had come further.
-pub(super) fn expect_all<D: Disk>(disk: &D, log: &Path, saved: &Saved) -> Result<(), LogError> {
-    match found(disk, log)? {
+pub(super) fn expect_all(found: Option<Reach>, log: &Path, saved: &Saved) -> Result<(), LogError> {
+    match found {
         Some(reach) if !reach.is_in(saved) => Err(LogError::CutBack {
             path: log.to_owned(),
             last: saved.last(),
