@@ -7,7 +7,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
-use reweave_core::{Aim, Author, Change, Command, Decision, Reason, Verdict};
+use reweave_core::{Aim, Author, Change, Command, Decision, Reason, StepIntent, Verdict};
 
 /// More plans are not under way at once; the oldest is let go.
 const MOST_ROLLOUTS: usize = 64;
@@ -88,17 +88,8 @@ impl Rollouts {
             Change::PlanApproved { generation, by, .. } => {
                 self.of(*generation)?.approved(at, by);
             }
-            Change::StepIntent(intent) => {
-                let nodes = intent
-                    .targets
-                    .keys()
-                    .map(|node| Told::Node(*node))
-                    .collect();
-                if let Aim::Undo { reasons } = &intent.aim {
-                    self.turn_back(at, intent.plan, reasons)?;
-                }
-                self.ask(at, intent.plan, "round", intent.generation, nodes)?;
-            }
+            Change::StepIntent(intent) => self.intend(at, intent)?,
+            Change::ConfirmIntent { plan } => self.confirm(at, *plan)?,
             Change::CircuitIntent {
                 plan,
                 generation,
@@ -106,11 +97,6 @@ impl Rollouts {
             } => {
                 let opticals = moves.keys().map(|it| Told::Optical(*it)).collect();
                 self.ask(at, *plan, "round", *generation, opticals)?;
-            }
-            // The same nodes once more, under the same generation.
-            Change::ConfirmIntent { plan } => {
-                let (told, whom) = self.of(*plan)?.last_asked.clone();
-                self.ask(at, *plan, "confirm", told, whom)?;
             }
             Change::Acked { node, ack } => {
                 let failed = ack.outcome.as_ref().err().map(ToString::to_string);
@@ -179,6 +165,21 @@ impl Rollouts {
         }
         self.under_way
             .insert(plan.generation, Rollout::new(at, plan, by));
+    }
+
+    fn intend(&mut self, at: Moment, intent: &StepIntent) -> Option<()> {
+        let nodes = intent.targets.keys();
+        let nodes = nodes.map(|node| Told::Node(*node)).collect();
+        if let Aim::Undo { reasons } = &intent.aim {
+            self.turn_back(at, intent.plan, reasons)?;
+        }
+        self.ask(at, intent.plan, "round", intent.generation, nodes)
+    }
+
+    /// The same nodes once more, under the same generation.
+    fn confirm(&mut self, at: Moment, plan: Generation) -> Option<()> {
+        let (told, whom) = self.of(plan)?.last_asked.clone();
+        self.ask(at, plan, "confirm", told, whom)
     }
 
     fn ask(
