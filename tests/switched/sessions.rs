@@ -13,7 +13,7 @@ use crate::session_jobs::{JOB_TABLES, Running, go_on, outlive, reconfigurations}
 
 /// A pin takes some 3 s, and less to lift: the collision is found by the next traces, one a second.
 const PINS: usize = 12;
-const TABLES: usize = 24;
+const TABLES: usize = 12;
 
 /// Of two flows that meet on an uplink, one is pinned to the other uplink.
 const COLLIDING: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
@@ -53,12 +53,15 @@ pub(crate) fn jobs() -> String {
     JOB_TABLES.replace(udp, &format!("{udp}paths = \"spread\"\n"))
 }
 
-fn pins() {
-    let leadership = Leadership {
+fn leadership() -> Leadership {
+    Leadership {
         policy: POLICY.to_owned(),
         ..Leadership::default()
-    };
-    let stage = led(&leaf_spine(2, 2, 2), &(jobs() + COLLIDING), &leadership);
+    }
+}
+
+fn pins() {
+    let stage = led(&leaf_spine(2, 2, 2), &(jobs() + COLLIDING), &leadership());
     let mut train = must(stage.job("train"));
     must(train.wait_until("it sends", |progress| progress.iterations >= 2));
     outlive(&stage, |running| change_pins(&stage, running));
@@ -72,8 +75,9 @@ fn change_pins(stage: &Stage, running: &Running) {
     let changes: [fn(&Stage) -> usize; 2] = [pin, unpin];
     for change in changes.into_iter().cycle().take(reconfigurations(PINS)) {
         let pins = change(stage);
-        let rules = must(stage.output("leaf0", &["ip", "rule"]));
-        assert_eq!(rules.matches("proto 213").count(), pins, "{rules}");
+        let rules = ["leaf0", "leaf1"].map(|leaf| must(stage.output(leaf, &["ip", "rule"])));
+        let held = rules.iter().map(|it| it.matches("proto 213").count());
+        assert_eq!(held.sum::<usize>(), pins, "{rules:?}");
         running.go_on(1);
     }
     assert_eq!(thrown_away(stage), before, "packets were thrown away");
@@ -102,7 +106,7 @@ fn unpin(stage: &Stage) -> usize {
 
 /// Open MPI's sessions are among those that cross the switches.
 fn tables() {
-    let stage = led(&leaf_spine(2, 2, 2), &jobs(), &Leadership::default());
+    let stage = led(&leaf_spine(2, 2, 2), &jobs(), &leadership());
     let mut ranks = Mpi::start(&stage, HOSTS, LOOP);
     ranks_go_on(&mut ranks);
     outlive(&stage, |running| change_tables(&stage, running, &mut ranks));
