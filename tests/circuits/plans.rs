@@ -36,7 +36,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 /// Of circuits, tables and relays together.
-const RECONFIGURATIONS: usize = 100;
+const RECONFIGURATIONS: usize = 50;
 
 fn is_shown() {
     let cluster = Cluster::up(Over::Restconf);

@@ -1,6 +1,8 @@
 //! Sessions that cross switches whose pins and tables change: none is cut off, no packet is lost, and their longest
 //! stalls are printed beside those of a control.
 
+use std::collections::BTreeMap;
+
 use libtest_mimic::Trial;
 use reweave_common::operator::Outcome;
 use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
@@ -13,7 +15,8 @@ use crate::session_jobs::{JOB_TABLES, Running, go_on, outlive, reconfigurations}
 
 /// A pin takes some 3 s, and less to lift: the collision is found by the next traces, one a second.
 const PINS: usize = 12;
-const TABLES: usize = 12;
+/// Some 8 s each: the job's iterations are heard before and after.
+const TABLES: usize = 6;
 
 /// Of two flows that meet on an uplink, one is pinned to the other uplink.
 const COLLIDING: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
@@ -113,8 +116,15 @@ fn tables() {
     ranks_go_on(&mut ranks);
 }
 
+/// Bursts of Open MPI fill the queues of hosts, which TCP expects: packets are counted where tables change.
+fn thrown_away_by_switches(stage: &Stage) -> BTreeMap<String, u64> {
+    let mut counts = thrown_away(stage);
+    counts.retain(|node, _| node.starts_with("leaf") || node.starts_with("spine"));
+    counts
+}
+
 fn change_tables(stage: &Stage, running: &Running, ranks: &mut Mpi<'_>) {
-    let before = thrown_away(stage);
+    let before = thrown_away_by_switches(stage);
     let mut held = String::new();
     let spines = ["spine1", "spine0"].into_iter().cycle();
     for spine in spines.take(reconfigurations(TABLES)) {
@@ -126,7 +136,8 @@ fn change_tables(stage: &Stage, running: &Running, ranks: &mut Mpi<'_>) {
         running.go_on(1);
         ranks_go_on(ranks);
     }
-    assert_eq!(thrown_away(stage), before, "packets were thrown away");
+    let after = thrown_away_by_switches(stage);
+    assert_eq!(after, before, "packets were thrown away");
 }
 
 fn ranks_go_on(ranks: &mut Mpi<'_>) {
