@@ -91,7 +91,9 @@ impl Model for Course {
                 course.ends_from(scene)
             }),
             Property::sometimes("it is carried out", |_, scene: &Scene| scene.is_kept()),
-            Property::sometimes("a node goes back", |_, scene: &Scene| scene.went_back()),
+            Property::sometimes("a node goes back", |course: &Self, scene: &Scene| {
+                course.budget.mishaps == 0 || scene.went_back()
+            }),
         ]
     }
 }
