@@ -69,12 +69,17 @@ test: ## Runs all checks that every change must pass: logic, virtual time, and f
 	stage kernel with_summary with_tmpfs cargo test --locked --workspace $(IN_LAB) --test smoke --test kernel --test linux_hash -- --test-threads $(KERNEL_THREADS) $(SLOW_KERNEL_TESTS:%=--skip %)
 	finish
 
+# The helper that is linked with the verbs library lies apart from the plain one beside the agent.
+RDMA := $(or $(CARGO_TARGET_DIR),target)/rdma
+LINT_VERBS := cargo clippy --locked --package reweave-rdma --features rdma --target-dir $(RDMA) --all-targets -- -D warnings
+
 test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Reweave does about them.
-	@deploy/setup.sh build checks lab peers fuzz page
+	@deploy/setup.sh build checks lab peers fuzz page verbs
 	$(LINTED)
-	source deploy/stage.sh 14
+	source deploy/stage.sh 15
 	REWEAVE_OPERATIONS=100000 stage history require_tests cargo test --locked --workspace --test replication a_long_history
 	for replay in $(SLOW_REPLAYS); do stage $$replay require_tests cargo test --locked --workspace --test simulation $$replay; done
+	stage verbs $(LINT_VERBS)
 	stage build $(PROGRAMS)
 	for plan in $(SLOW_PLANS); do stage $${plan##*:} require_tests cargo test --locked --workspace --test reference $$plan; done
 	stage lab   require_tests with_tmpfs cargo test --locked --workspace $(IN_LAB) --no-fail-fast $(LAB_TESTS:%=--test %) --test system --test stories --test switched --test page --test quorum --test accuracy --test deploy --test circuits
@@ -112,9 +117,6 @@ test-packages: ## Builds the packages, and has a machine with a systemd of its o
 	REWEAVE_PACKAGES=$(PACKAGES)/debian stage packages require_tests cargo test --locked --workspace $(IN_LAB) --test packages
 	finish
 
-# The helper that is linked with the verbs library lies apart from the plain one beside the agent.
-RDMA := $(or $(CARGO_TARGET_DIR),target)/rdma
-
 test-fleet: ## Deploys to machines of the lab by Ansible, exchanges what they run, takes it back, and takes it away.
 	@deploy/setup.sh build lab fleet
 	source deploy/stage.sh 2
@@ -123,10 +125,10 @@ test-fleet: ## Deploys to machines of the lab by Ansible, exchanges what they ru
 	finish
 
 test-rdma: ## Boots two virtual machines with Soft-RoCE, and holds RDMA's figures against perftest's.
-	@deploy/setup.sh build lab rdma
+	@deploy/setup.sh build lab verbs rdma
 	source deploy/stage.sh 5
 	stage helper cargo build --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
-	stage clippy cargo clippy --locked --package reweave-rdma --features rdma --target-dir $(RDMA) --all-targets -- -D warnings
+	stage verbs  $(LINT_VERBS)
 	stage unit   cargo test --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
 	stage build  $(PROGRAMS)
 	stage rdma   require_tests cargo test --locked --workspace $(IN_LAB) --test rdma
@@ -188,7 +190,7 @@ bench-peers: ## Compares the simulator with SimGrid, and the coordinators with e
 	finish
 
 soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to see them noticed. Hours.
-	@deploy/setup.sh build lab peers soak rdma
+	@deploy/setup.sh build lab peers soak verbs rdma
 	source deploy/stage.sh 23
 	export PROPTEST_RNG_SEED=$$(od --address-radix=n --read-bytes=4 --format=u4 /dev/urandom | tr -d ' ')
 	echo "PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED tries these cases again"

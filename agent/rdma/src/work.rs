@@ -3,12 +3,12 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use reweave_common::error::told;
 use reweave_common::rdma::{
     Answer, RDMA_PORT, RdmaBandwidth, RdmaLatency, RdmaPort, RdmaReading, Request, Times, Transport,
 };
+use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
 use crate::error::RdmaError;
@@ -71,8 +71,9 @@ fn latency(peer: Ipv4Addr, transport: Transport, count: u32) -> Result<RdmaReadi
     let held = report
         .held_ns
         .iter()
-        .map(|held| held.map(Duration::from_nanos));
-    let both: Vec<_> = whole.into_iter().zip(held).collect();
+        .map(|held| held.map(TimeSpan::from_nanos));
+    let whole = whole.into_iter().map(|whole| whole.map(TimeSpan::new));
+    let both: Vec<_> = whole.zip(held).collect();
     // Both have clocks of their own, which need not run alike to the last nanosecond.
     let network = both
         .iter()
@@ -99,7 +100,7 @@ fn bandwidth(peer: Ipv4Addr, budget: Bytes) -> Result<RdmaReading, RdmaError> {
     Ok(RdmaReading::Bandwidth(RdmaBandwidth {
         peer,
         bytes: Bytes::new(bytes),
-        took: took.ok_or(RdmaError::Slow { peer })?,
+        took: TimeSpan::new(took.ok_or(RdmaError::Slow { peer })?),
     }))
 }
 
