@@ -241,6 +241,31 @@ fn a_newcomer_comes_to_vote_while_nothing_is_decided() {
     }
 }
 
+/// One that was cut off meanwhile needs a snapshot, of which so many parts come. They are joined with nothing that comes over
+/// the next connection.
+#[test]
+fn connection_is_lost_at_every_part() {
+    for parts in 1..=20 {
+        let mut cluster = settled(parts);
+        let leader = cluster.leader().expect("somebody answered");
+        let late = (1..=3).find(|&it| it != leader).expect("there are three");
+        cluster.isolate(late);
+        let before = cluster.answered();
+        let is_behind = move |cluster: &Cluster| cluster.answered() > before + 150;
+        assert!(cluster.run_until(A_WHILE, is_behind), "{parts} parts");
+        cluster.lines.part_bytes = 12;
+        cluster.lines.lose_snapshot_after = Some(parts as usize);
+        let cut_off = cluster.lines.cut_off;
+        cluster.cut.clear();
+        let is_cut_off = move |cluster: &Cluster| cluster.lines.cut_off > cut_off;
+        assert!(cluster.run_until(A_WHILE, is_cut_off), "{parts} parts");
+        let is_restored = |cluster: &Cluster| cluster.laws.snapshots_restored > 0;
+        assert!(cluster.run_until(A_WHILE, is_restored), "{parts} parts");
+        assert!(goes_on(&mut cluster), "{parts} parts");
+        assert_linearizable(&cluster.history);
+    }
+}
+
 /// Leaders die one after the other, lines are slow, and so there are often two candidates of one
 /// term. Whoever has voted for one forgets that if it was not written down.
 #[test]

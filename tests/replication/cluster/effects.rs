@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use reweave_core::Command;
 use reweave_replica::decode_exact;
-use reweave_replica::{
-    Applied, Batch, Effect, Kind, MemberId, Message, ReadId, RequestId, Standing,
-};
+use reweave_replica::{Applied, Batch, Effect, Kind, MemberId, ReadId, RequestId, Standing};
 
 use super::leading::ELSEWHERE;
 use super::{Cluster, Event, ON_THE_WAY};
 use crate::machine::{Answer, Payload};
-use crate::node::{Asker, Running, came_with, came_with_state, direction};
+use crate::node::{Asker, Running, came_with, came_with_state};
 
 const SNAPSHOT_TAKES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(20)];
 
@@ -44,8 +42,8 @@ impl Cluster {
     fn carry_out_one(&mut self, id: u64, effect: Effect) {
         match effect {
             Effect::Send(message) => {
-                self.post(&message);
                 let votes = message.kind == Kind::RequestVoteResponse && !message.reject;
+                self.post(message);
                 if votes && self.voters_die {
                     self.kill(id, Duration::from_millis(1));
                 }
@@ -65,26 +63,6 @@ impl Cluster {
                 }
             }
             Effect::Unreadable { index } => panic!("{id} cannot read entry {index}"),
-        }
-    }
-
-    fn post(&mut self, message: &Message) {
-        if self.cut.contains(&direction(message)) || self.chance.happens(self.weather.lost) {
-            return;
-        }
-        let copies = 1 + usize::from(self.chance.happens(self.weather.repeated));
-        for _ in 0..copies {
-            let late = self.chance.happens(self.weather.late);
-            let most = if late {
-                self.weather.late_by
-            } else {
-                ON_THE_WAY[1]
-            };
-            let message = Box::new(message.clone());
-            self.after(
-                [ON_THE_WAY[0], most.max(ON_THE_WAY[0])],
-                Event::Message(message),
-            );
         }
     }
 
