@@ -29,9 +29,9 @@ pub(crate) struct Lines {
     loose_bytes: usize,
     pub(crate) part_bytes: usize,
     connections: BTreeMap<Line, Connection>,
-    /// So many there were.
+    /// How many there were so far.
     opened: u64,
-    /// The next snapshot is lost with its connection after so many parts.
+    /// The next snapshot is lost with its connection after this number of parts.
     pub(crate) lose_snapshot_after: Option<usize>,
     /// Letters of several parts that came.
     pub(crate) in_parts: u64,

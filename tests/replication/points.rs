@@ -241,8 +241,8 @@ fn a_newcomer_comes_to_vote_while_nothing_is_decided() {
     }
 }
 
-/// One that was cut off meanwhile needs a snapshot, of which so many parts come. They are joined with nothing that comes over
-/// the next connection.
+/// A coordinator that was cut off needs a snapshot, of which some parts come. They are joined with nothing that comes over the
+/// next connection.
 #[test]
 fn connection_is_lost_at_every_part() {
     for parts in 1..=20 {
@@ -262,6 +262,49 @@ fn connection_is_lost_at_every_part() {
         let is_restored = |cluster: &Cluster| cluster.laws.snapshots_restored > 0;
         assert!(cluster.run_until(A_WHILE, is_restored), "{parts} parts");
         assert!(goes_on(&mut cluster), "{parts} parts");
+        assert_linearizable(&cluster.history);
+    }
+}
+
+/// It ends, and is not hurt by what it was sent.
+#[test]
+fn earlier_build_refuses_later_snapshot() {
+    for seed in 0..5 {
+        let mut cluster = settled(seed);
+        let id = MemberId(4);
+        cluster.enter_too_early(&Saved::joining(id, Vec::new(), Members::default()));
+        let add = Change::Add {
+            id,
+            member: member(4),
+        };
+        assert!(cluster.change(&add), "seed {seed}");
+        let ended = |cluster: &Cluster| cluster.nodes[&4].running.is_none();
+        assert!(cluster.run_until(A_WHILE, ended), "seed {seed}");
+        cluster.run_for(Duration::from_millis(100));
+        assert!(ended(&cluster), "seed {seed}: it starts on what it refused");
+        assert!(goes_on(&mut cluster), "seed {seed}");
+        cluster.come_back_upgraded(4);
+        let votes = |cluster: &Cluster| {
+            let members = cluster.members();
+            members.is_some_and(|members| members.is_voter(MemberId(4)))
+        };
+        assert!(cluster.run_until(A_WHILE, votes), "seed {seed}");
+        assert_linearizable(&cluster.history);
+    }
+}
+
+#[test]
+fn earlier_build_refuses_later_log() {
+    for seed in 0..5 {
+        let mut cluster = settled(seed);
+        let node = cluster.anybody();
+        cluster.come_back_too_early(node);
+        cluster.run_for(Duration::from_millis(100));
+        assert!(cluster.nodes[&node].running.is_none(), "seed {seed}");
+        assert!(goes_on(&mut cluster), "seed {seed}");
+        cluster.come_back_upgraded(node);
+        assert!(cluster.nodes[&node].running.is_some(), "seed {seed}");
+        assert!(goes_on(&mut cluster), "seed {seed}");
         assert_linearizable(&cluster.history);
     }
 }

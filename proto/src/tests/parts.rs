@@ -17,7 +17,8 @@ fn letter_is_whole_with_last_part() {
             for part in before {
                 assert_eq!(joiner.join::<(u64, String)>(part), Ok(None));
             }
-            assert_eq!(joiner.join(last), Ok(Some(letter.clone())));
+            let joined = joiner.join::<(u64, String)>(last);
+            assert_eq!(joined, Ok(Some(letter.clone())));
         }
     }
 }

@@ -7,7 +7,7 @@ use reweave_replica::decode_exact;
 use reweave_replica::{Applied, Batch, Effect, Kind, MemberId, ReadId, RequestId, Standing};
 
 use super::leading::ELSEWHERE;
-use super::{Cluster, Event, ON_THE_WAY};
+use super::{Cluster, Event, ON_THE_WAY, RESTART_DELAY};
 use crate::machine::{Answer, Payload};
 use crate::node::{Asker, Running, came_with, came_with_state};
 
@@ -89,33 +89,39 @@ impl Cluster {
 
     fn apply(&mut self, id: u64, applied: &Applied) {
         let payload = decode_exact(&applied.payload).expect("somebody here wrote it");
-        let (index, request, reads) = (applied.index, applied.request, self.nodes[&id].reads);
-        let running = self.running(id);
-        match &payload {
-            Payload::Register { key, op } => running.machine.apply(request, *key, *op),
-            Payload::Decided(command) => {
-                let since = came_with(&command.change);
-                assert!(since <= reads, "{id} reads 1.{reads}, and not {command:?}");
-                let before = running.office.state().cluster_version();
-                running.decide(Command::clone(command));
-                let version = running.office.state().cluster_version();
-                assert!(
-                    version <= reads,
-                    "{id} reads 1.{reads}, and is at 1.{version}"
-                );
-                if version < before {
-                    running.replica_mut().compact_to(index);
-                }
+        let (index, request) = (applied.index, applied.request);
+        let decided = match payload {
+            Payload::Register { key, op } => {
+                self.running(id).machine.apply(request, key, op);
+                None
             }
-        }
+            Payload::Decided(entry) => Some(self.apply_decided(id, index, &entry)),
+        };
         if let Some(running) = self.nodes[&id].running.as_ref() {
             self.laws.applied(id, index, running);
-            if let Payload::Decided(command) = &payload {
+            if let Some(command) = &decided {
                 self.agreed.applied(index, command, running.office.state());
             }
         }
         self.answer_waiting(id, request);
         self.drive(id);
+    }
+
+    fn apply_decided(&mut self, id: u64, index: u64, entry: &[u8]) -> Command {
+        let command = Command::decode(index, entry).expect("somebody here wrote it");
+        let (since, reads) = (came_with(&command.change), self.nodes[&id].reads);
+        assert!(since <= reads, "{id} reads 1.{reads}, and not {command:?}");
+        let running = self.running(id);
+        let lowered = running.decide(command.clone());
+        let version = running.office.state().cluster_version();
+        assert!(
+            lowered.is_ok() && version <= reads,
+            "{id} reads 1.{reads}, and is at 1.{version}: {lowered:?}"
+        );
+        if let Ok(Some(_)) = lowered {
+            running.replica_mut().compact_to(index);
+        }
+        command
     }
 
     fn answer_waiting(&mut self, id: u64, request: RequestId) {
@@ -139,8 +145,13 @@ impl Cluster {
         self.after(ON_THE_WAY, answer);
     }
 
+    /// The product ends where it does not read that.
     fn restore(&mut self, id: u64, index: u64, state: &[u8]) {
-        self.running(id).restore(state);
+        if let Err(refused) = self.running(id).restore(state) {
+            let is_too_early = self.nodes[&id].is_too_early;
+            assert!(is_too_early, "{id} refuses what it is sent: {refused:?}");
+            return self.kill(id, RESTART_DELAY);
+        }
         let version = came_with_state(self.running(id).office.state());
         let reads = self.nodes[&id].reads;
         assert!(

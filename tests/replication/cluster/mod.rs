@@ -75,7 +75,7 @@ enum Event {
     Message(Box<Message>),
     /// Of a letter.
     Parts(Lane),
-    /// The connection is lost, and whoever spoke notices.
+    /// The connection is lost, and its sender notices.
     HungUp {
         line: Line,
         connection: u64,
@@ -440,32 +440,30 @@ impl Cluster {
         let may_decide = running.durable.may_decide();
         if may_decide != running.may_decide {
             running.may_decide = may_decide;
-            let (at, is_full) = (running.clock(now), !may_decide);
-            running.office.handle(at, Input::Disk { is_full });
+            let at = running.clock(now);
+            let input = running.office.handle_disk(!may_decide);
+            running.office.handle(at, input);
             self.drive(id);
             self.carry_out(id);
         }
     }
 
-    /// As the loop of the product does.
     fn tell_min_version(&mut self, id: u64) {
         let (now, reads) = (self.now(), self.nodes[&id].reads);
-        let Some(running) = self.alive(id).filter(|it| it.office.leads()) else {
+        let Some(running) = self.alive(id) else {
             return;
         };
-        let decided = running.office.state().cluster_version();
         let heard =
             |(minor, at): &(u16, Moment)| (now.since(*at) <= SILENT_AFTER).then_some(*minor);
         let read = |MemberId(peer)| match peer == id {
             true => Some(reads),
             false => running.read_by.get(&peer).and_then(heard),
         };
-        let minor = running.replica().members().min_version(read);
-        let minor = minor.unwrap_or(decided);
-        if decided < reads && minor != running.min_version {
-            running.min_version = minor;
+        let members = running.durable.replica().members();
+        let find = || members.min_version(read);
+        if let Some(input) = running.office.handle_min_version(find) {
             let at = running.clock(now);
-            running.office.handle(at, Input::MinVersion { minor });
+            running.office.handle(at, input);
             self.drive(id);
             self.carry_out(id);
         }
@@ -547,6 +545,9 @@ impl Cluster {
         }
         if let Err(error) = found.start(&timing, &policy) {
             return self.could_not_start(node, &error);
+        }
+        if found.running.is_none() {
+            return;
         }
         let life = found.life;
         self.laws.started(node);

@@ -96,7 +96,7 @@ impl Cluster {
         }
     }
 
-    /// As the loop of the product does, the replica that spoke is told.
+    /// As in the product, the replica of the sender hears of it.
     pub(super) fn hang_up(&mut self, line: Line, connection: u64) {
         if !self.lines.holds(line, connection) {
             return;
