@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use reweave_common::input::InputError;
+use reweave_core::UnreadableLog;
 use reweave_link::pki::PkiError;
 use reweave_link::{LinkError, Refusal};
 use thiserror::Error;
@@ -102,6 +103,18 @@ pub(crate) enum CoordinatorError {
     Replay(#[from] ReplayError),
     #[error("cannot write the manual to {}", folder.display())]
     Manual { folder: PathBuf, source: io::Error },
+}
+
+impl From<UnreadableLog> for CoordinatorError {
+    fn from(error: UnreadableLog) -> Self {
+        match error {
+            UnreadableLog::Command { index, source } => Self::UnknownCommand { index, source },
+            UnreadableLog::State { source } => Self::UnknownState { source },
+            UnreadableLog::ClusterVersion { version, reads } => {
+                Self::ClusterVersionTooHigh { version, reads }
+            }
+        }
+    }
 }
 
 impl CoordinatorError {

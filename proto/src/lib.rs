@@ -9,6 +9,7 @@ pub mod frame;
 pub mod hello;
 pub mod message;
 pub mod name;
+pub mod parts;
 pub mod spoken;
 
 /// The UDP port a coordinator listens on unless it is told otherwise.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
-use reweave_core::Command;
 use reweave_replica::RequestId;
 use serde::{Deserialize, Serialize};
 
@@ -26,8 +25,12 @@ pub(crate) enum Answer {
 /// What stands in an entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Payload {
-    Register { key: u8, op: Op },
-    Decided(Box<Command>),
+    Register {
+        key: u8,
+        op: Op,
+    },
+    /// A command, as the product writes it.
+    Decided(Vec<u8>),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
-use reweave_core::{Change, Command, LATEST_MINOR, Office, Phase, Policy, Stage, State};
+use reweave_core::{
+    Change, Command, LATEST_MINOR, Office, Phase, Policy, Stage, State, UnreadableLog,
+};
 use reweave_replica::decode_exact;
 use reweave_replica::{
     Batch, DurableReplica, FolderId, LogError, MemberId, Message, Proposal, ReadId, Replica,
     RequestId, Saved, Standing, Store, Timing,
 };
 use reweave_tests::world::wire::SessionId;
-use serde::Serialize;
 
 use crate::disk::{LOG, SimulatedDisk};
 use crate::fabric::fabric;
@@ -56,9 +57,7 @@ pub(crate) struct Running {
     pub(crate) read_by: BTreeMap<u64, (u16, Moment)>,
     /// Peers whose disks were full when they were last heard.
     full: BTreeSet<MemberId>,
-    /// As the core was told it last.
-    pub(crate) min_version: u16,
-    /// As the core was told it last, too.
+    /// As the office heard it last.
     pub(crate) may_decide: bool,
     /// Agents with a session.
     pub(crate) seats: BTreeMap<NodeId, SessionId>,
@@ -71,9 +70,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// With what was on its disk.
-    fn new(durable: DurableReplica<SimulatedDisk>, policy: &Policy, state: &[u8]) -> Self {
-        let (machine, state) = decode(state);
-        let decided = digest_of(&state);
+    fn new(durable: DurableReplica<SimulatedDisk>, machine: Machine, office: Office) -> Self {
         Self {
             durable,
             machine,
@@ -83,11 +80,10 @@ impl Running {
             last_request: 0,
             read_by: BTreeMap::new(),
             full: BTreeSet::new(),
-            min_version: 0,
             may_decide: true,
             seats: BTreeMap::new(),
-            office: Office::new(policy.clone(), fabric(), state),
-            decided,
+            decided: digest(&encode_state(office.state())),
+            office,
             led: [Moment::default(); 2],
         }
     }
@@ -128,28 +124,35 @@ impl Running {
         encode(&self.machine, self.office.state())
     }
 
-    pub(crate) fn restore(&mut self, state: &[u8]) {
+    pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), UnreadableLog> {
         let (machine, state) = decode(state);
+        self.office.handle_restored(&state)?;
         self.machine = machine;
-        self.decided = digest_of(&state);
-        self.office.handle_restored(state);
+        self.decided = digest(&encode_state(self.office.state()));
+        Ok(())
     }
 
-    pub(crate) fn decide(&mut self, command: Command) {
-        self.office.apply(command);
-        self.decided = digest_of(self.office.state());
+    /// Gives the version that the cluster goes back to by it, if it does.
+    pub(crate) fn decide(&mut self, command: Command) -> Result<Option<u16>, UnreadableLog> {
+        let lowered = self.office.apply(command)?;
+        self.decided = digest(&encode_state(self.office.state()));
+        Ok(lowered)
     }
 
     /// The same where all bytes of what entries have led to are.
     pub(crate) fn digest(&self) -> [u64; 2] {
-        [digest_of(&self.machine), self.decided]
+        let machine = postcard::to_stdvec(&self.machine);
+        [digest(&machine.expect("it can be written")), self.decided]
     }
 
     /// Its clock begins at the time of day or after all that was decided, and goes by itself.
     pub(crate) fn begin_to_lead(&mut self, term: u64, today: Moment, now: Moment) {
-        self.led = [today.max(self.office.state().latest()), now];
-        self.min_version = 0;
-        self.office.handle_elected(term);
+        let begins = today.max(self.office.state().latest());
+        self.led = [begins, now];
+        let agents = self.seats.keys().copied();
+        for input in self.office.handle_elected(term, agents, []) {
+            self.office.handle(begins, input);
+        }
     }
 
     /// What its clock shows while it leads.
@@ -158,19 +161,31 @@ impl Running {
     }
 }
 
-fn digest_of(what: &impl Serialize) -> u64 {
-    digest(&postcard::to_stdvec(what).expect("it can be written"))
+fn encode_state(state: &State) -> Vec<u8> {
+    state.encode().expect("it can be written")
 }
 
+/// The state of the core is in there as the product writes it.
 pub(crate) fn encode(machine: &Machine, state: &State) -> Vec<u8> {
-    postcard::to_stdvec(&(machine, state)).expect("it can be written")
+    postcard::to_stdvec(&(machine, encode_state(state))).expect("it can be written")
 }
 
-fn decode(bytes: &[u8]) -> (Machine, State) {
+fn decode(bytes: &[u8]) -> (Machine, Vec<u8>) {
     if bytes.is_empty() {
-        return <(Machine, State)>::default();
+        return <(Machine, Vec<u8>)>::default();
     }
     decode_exact(bytes).expect("a coordinator wrote it")
+}
+
+/// The commands in a log, as the product writes them.
+fn decided(saved: &Saved) -> impl Iterator<Item = (u64, Vec<u8>)> {
+    saved.entries.iter().filter_map(|entry| {
+        let proposal = Proposal::of(entry)?;
+        match decode_exact(&proposal.payload) {
+            Ok(Payload::Decided(command)) => Some((entry.index, command)),
+            _ => None,
+        }
+    })
 }
 
 /// The minor version of the protocol that a build has to read for this, whatever the product says of it.
@@ -200,12 +215,12 @@ pub(crate) fn came_with_state(state: &State) -> u16 {
 /// And for what a build starts from.
 pub(crate) fn came_with_saved(saved: &Saved) -> u16 {
     let (_, state) = decode(&saved.state().expect("it can be read"));
-    let proposals = saved.entries.iter().filter_map(Proposal::of);
-    let decided = proposals.filter_map(|it| match decode_exact(&it.payload) {
-        Ok(Payload::Decided(command)) => Some(leads_to(&command.change)),
-        _ => None,
+    let state = State::decode(&state, LATEST_MINOR).expect("a coordinator wrote it");
+    let needs = decided(saved).map(|(index, command)| {
+        let command = Command::decode(index, &command).expect("a coordinator wrote it");
+        leads_to(&command.change)
     });
-    decided.fold(came_with_state(&state), u16::max)
+    needs.fold(came_with_state(&state), u16::max)
 }
 
 /// The cluster version that it raises is to be read, too.
@@ -239,6 +254,8 @@ pub(crate) struct Node {
     pub(crate) sync_takes: [Duration; 2],
     /// The latest minor version that its build reads.
     pub(crate) reads: u16,
+    /// Its build was started where a later one is needed.
+    pub(crate) is_too_early: bool,
 }
 
 impl Node {
@@ -256,27 +273,33 @@ impl Node {
             clock_ahead_h: 0,
             sync_takes: [Duration::from_micros(100), Duration::from_millis(3)],
             reads: LATEST_MINOR,
+            is_too_early: false,
         }
     }
 
-    /// With what is on its disk. A loss of power does no damage, and all damage is noticed.
+    /// With what is on its disk. A loss of power does no damage, and all damage is noticed. A build does not come up that does
+    /// not read what stands there.
     pub(crate) fn start(&mut self, timing: &Timing, policy: &Policy) -> Result<(), LogError> {
         let is_damaged = self.disk.is_damaged();
         let beginning = Some(self.beginning.clone());
         let opened = Store::open(self.disk.clone(), Path::new(LOG), beginning)?;
         assert!(!is_damaged, "started on damage: {opened:?}");
-        let (needs, reads) = (came_with_saved(&opened.saved), self.reads);
-        assert!(
-            needs <= reads,
-            "it reads 1.{reads}, and starts from 1.{needs}"
-        );
         self.disk.believe();
+        let (needs, reads) = (came_with_saved(&opened.saved), self.reads);
+        let (machine, state) = decode(&opened.saved.state().expect("it can be read"));
+        let state = State::decode_before(decided(&opened.saved), &state, reads);
+        assert!(
+            state.is_ok() == (needs <= reads) && (state.is_ok() || self.is_too_early),
+            "it reads 1.{reads}, and starts from 1.{needs}: {:?}",
+            state.map(drop)
+        );
+        let Ok(state) = state else { return Ok(()) };
         let durable = DurableReplica::new(&opened.saved, timing.clone(), opened.store);
         let mut durable = durable.expect("it goes on");
         durable.look_at_disk(&BTreeSet::new());
         self.life += 1;
-        let state = opened.saved.state().expect("it can be read");
-        self.running = Some(Running::new(durable, policy, &state));
+        let office = Office::new(policy.clone(), fabric(), state, reads);
+        self.running = Some(Running::new(durable, machine, office));
         Ok(())
     }
 

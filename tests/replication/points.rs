@@ -241,6 +241,74 @@ fn a_newcomer_comes_to_vote_while_nothing_is_decided() {
     }
 }
 
+/// A coordinator that was cut off needs a snapshot, of which some parts come. They are joined with nothing that comes over the
+/// next connection.
+#[test]
+fn connection_is_lost_at_every_part() {
+    for parts in 1..=20 {
+        let mut cluster = settled(parts);
+        let leader = cluster.leader().expect("somebody answered");
+        let late = (1..=3).find(|&it| it != leader).expect("there are three");
+        cluster.isolate(late);
+        let before = cluster.answered();
+        let is_behind = move |cluster: &Cluster| cluster.answered() > before + 150;
+        assert!(cluster.run_until(A_WHILE, is_behind), "{parts} parts");
+        cluster.lines.part_bytes = 12;
+        cluster.lines.lose_snapshot_after = Some(parts as usize);
+        let cut_off = cluster.lines.cut_off;
+        cluster.cut.clear();
+        let is_cut_off = move |cluster: &Cluster| cluster.lines.cut_off > cut_off;
+        assert!(cluster.run_until(A_WHILE, is_cut_off), "{parts} parts");
+        let is_restored = |cluster: &Cluster| cluster.laws.snapshots_restored > 0;
+        assert!(cluster.run_until(A_WHILE, is_restored), "{parts} parts");
+        assert!(goes_on(&mut cluster), "{parts} parts");
+        assert_linearizable(&cluster.history);
+    }
+}
+
+/// It ends, and is not hurt by what it was sent.
+#[test]
+fn earlier_build_refuses_later_snapshot() {
+    for seed in 0..5 {
+        let mut cluster = settled(seed);
+        let id = MemberId(4);
+        cluster.enter_too_early(&Saved::joining(id, Vec::new(), Members::default()));
+        let add = Change::Add {
+            id,
+            member: member(4),
+        };
+        assert!(cluster.change(&add), "seed {seed}");
+        let ended = |cluster: &Cluster| cluster.nodes[&4].running.is_none();
+        assert!(cluster.run_until(A_WHILE, ended), "seed {seed}");
+        cluster.run_for(Duration::from_millis(100));
+        assert!(ended(&cluster), "seed {seed}: it starts on what it refused");
+        assert!(goes_on(&mut cluster), "seed {seed}");
+        cluster.come_back_upgraded(4);
+        let votes = |cluster: &Cluster| {
+            let members = cluster.members();
+            members.is_some_and(|members| members.is_voter(MemberId(4)))
+        };
+        assert!(cluster.run_until(A_WHILE, votes), "seed {seed}");
+        assert_linearizable(&cluster.history);
+    }
+}
+
+#[test]
+fn earlier_build_refuses_later_log() {
+    for seed in 0..5 {
+        let mut cluster = settled(seed);
+        let node = cluster.anybody();
+        cluster.come_back_too_early(node);
+        cluster.run_for(Duration::from_millis(100));
+        assert!(cluster.nodes[&node].running.is_none(), "seed {seed}");
+        assert!(goes_on(&mut cluster), "seed {seed}");
+        cluster.come_back_upgraded(node);
+        assert!(cluster.nodes[&node].running.is_some(), "seed {seed}");
+        assert!(goes_on(&mut cluster), "seed {seed}");
+        assert_linearizable(&cluster.history);
+    }
+}
+
 /// Leaders die one after the other, lines are slow, and so there are often two candidates of one
 /// term. Whoever has voted for one forgets that if it was not written down.
 #[test]

@@ -41,6 +41,7 @@ fn whatever_goes_wrong_the_laws_hold() {
         sum.kept > 0 && sum.taken_back > 0 && sum.inherited > 0 && sum.let_in > 0,
         "{sum:?}"
     );
+    assert!(sum.in_parts > count && sum.cut_off > 0, "{sum:?}");
     // Of crash, partition, pause, full disk and damaged disk, nearly all at one moment.
     assert!(
         sum.filled_up > count / 2 && sum.refused > 0 && sum.together >= 4,
@@ -158,6 +159,8 @@ fn add(sum: &mut Life, life: &Life) {
     sum.went_back += life.went_back;
     sum.filled_up += life.filled_up;
     sum.refused += life.refused;
+    sum.in_parts += life.in_parts;
+    sum.cut_off += life.cut_off;
     sum.together = sum.together.max(life.together);
 }
 

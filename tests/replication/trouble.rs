@@ -61,6 +61,9 @@ pub(crate) struct Life {
     /// Disks that others filled up, and disks that were refused because they were damaged.
     pub(crate) filled_up: u64,
     pub(crate) refused: u64,
+    /// Letters of several parts that came, and those that were cut off with their connection.
+    pub(crate) in_parts: u64,
+    pub(crate) cut_off: u64,
     /// Kinds of trouble that were there at one moment, at most.
     pub(crate) together: usize,
 }
@@ -190,6 +193,8 @@ impl Trouble {
             steered: cluster.agreed.steered,
             too_early: cluster.agreed.too_early,
             lowered: cluster.agreed.lowered,
+            in_parts: cluster.lines.in_parts,
+            cut_off: cluster.lines.cut_off,
             ..self.life
         }
     }

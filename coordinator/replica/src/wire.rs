@@ -176,6 +176,11 @@ impl Message {
         }
     }
 
+    /// Whether it has to go beside what is urgent: a heartbeat that waits behind it comes too late.
+    pub fn is_large(&self) -> bool {
+        self.kind == Kind::Snapshot
+    }
+
     /// None for kinds that never leave a replica.
     pub(crate) fn of(mut message: eraftpb::Message) -> Option<Self> {
         let kind = Kind::of(message.get_msg_type())?;

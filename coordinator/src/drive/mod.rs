@@ -21,10 +21,9 @@ use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{
-    Change, Command, Effect, Input, LATEST_MINOR, NoEntry, Office, Pass, Policy, State,
+    Command, Effect, Input, LATEST_MINOR, NoEntry, Office, Pass, Policy, State, UnreadableLog,
 };
 use reweave_proto::hello::VERSION;
-use reweave_replica::decode_exact;
 use reweave_replica::{MemberId, Proposal, ReadId, RequestId, Saved, Standing};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -61,8 +60,6 @@ pub(crate) struct Drive {
     history: Option<History>,
     ailing: Ailing,
     traces: Option<Traces>,
-    /// The log has no room for decisions.
-    disk_is_full: bool,
     agents: Seats<NodeId, Instruction>,
     drivers: Seats<OpticalId, Switchover>,
     /// Operators that wait for an answer.
@@ -70,8 +67,6 @@ pub(crate) struct Drive {
     /// Newcomers that do.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
-    /// As the core was told it last.
-    min_version: u16,
     /// Who is shut out, by what has been applied.
     denied: watch::Sender<DenyList>,
     decisions: Decisions,
@@ -105,18 +100,16 @@ impl Drive {
             decisions: Decisions::default(),
             endings: Tally::default(),
             clock: Clock::after(parts.state.latest()),
-            office: Office::new(parts.policy, parts.fabric, parts.state),
+            office: Office::new(parts.policy, parts.fabric, parts.state, LATEST_MINOR),
             recorder: parts.recorder,
             history: parts.history,
             ailing: parts.ailing,
             traces: parts.traces,
-            disk_is_full: false,
             agents: Seats::default(),
             drivers: Seats::default(),
             waiting: BTreeMap::new(),
             knocking: BTreeMap::new(),
             last_request: 0,
-            min_version: 0,
         }
     }
 
@@ -242,33 +235,23 @@ impl Drive {
         }
     }
 
-    /// The core is told what all coordinators read, while that is less than there is.
     fn tell_min_version(&mut self) -> Result<(), CoordinatorError> {
-        let decided = self.office.state().cluster_version();
-        if decided == LATEST_MINOR || !self.office.leads() {
-            return Ok(());
-        }
         let read = |id| match id == self.id {
             true => Some(LATEST_MINOR),
             false => self.acquaintances.minor(id),
         };
-        let found = self.cluster.borrow().directory.members().min_version(read);
-        let minor = found.unwrap_or(decided);
-        if minor == self.min_version {
-            return Ok(());
+        let find = || self.cluster.borrow().directory.members().min_version(read);
+        match self.office.handle_min_version(find) {
+            Some(input) => self.feed(input),
+            None => Ok(()),
         }
-        self.min_version = minor;
-        self.feed(Input::MinVersion { minor })
     }
 
     fn follow(&mut self, outcome: Outcome) -> Result<(), CoordinatorError> {
         match outcome {
             Outcome::Applied { index, payload } => self.apply(index, &payload),
             Outcome::Restored { state } => {
-                let unknown = |source| CoordinatorError::UnknownState { source };
-                let state = decode_state(&state).map_err(unknown)?;
-                expect_readable(&state)?;
-                self.office.handle_restored(state);
+                self.office.handle_restored(&state)?;
                 self.decisions.note();
                 self.publish_denied();
                 Ok(())
@@ -290,15 +273,15 @@ impl Drive {
                 Ok(())
             }
             Outcome::Disk { is_full } => {
-                self.disk_is_full = is_full;
-                self.feed(Input::Disk { is_full })
+                let input = self.office.handle_disk(is_full);
+                self.feed(input)
             }
             Outcome::Failed(error) => Err(error.into()),
         }
     }
 
     fn apply(&mut self, index: u64, payload: &[u8]) -> Result<(), CoordinatorError> {
-        let command = decode_command(index, payload)?;
+        let command = Command::decode(index, payload)?;
         if let Some(traces) = &self.traces {
             traces.hear_decided(&command, self.office.leads());
         }
@@ -309,11 +292,7 @@ impl Drive {
                 history.hear_decided(&command);
             }
         }
-        let version = self.office.state().cluster_version();
-        self.office.apply(command);
-        expect_readable(self.office.state())?;
-        let minor = self.office.state().cluster_version();
-        if minor < version {
+        if let Some(minor) = self.office.apply(command)? {
             tracing::info!("the cluster goes back to version 1.{minor}");
             self.replication.put(Task::CompactTo { index });
         }
@@ -329,13 +308,12 @@ impl Drive {
     }
 
     fn take_snapshot(&self, index: u64) -> Result<(), CoordinatorError> {
-        let state = postcard::to_stdvec(self.office.state())
-            .map_err(|source| CoordinatorError::UnwritableCommand { source })?;
+        let state = self.office.state().encode();
+        let state = state.map_err(|source| CoordinatorError::UnwritableCommand { source })?;
         self.replication.put(Task::Snapshot { index, state });
         Ok(())
     }
 
-    /// Whoever has a session already is new to the core.
     fn lead(&mut self, term: u64) -> Result<(), CoordinatorError> {
         let state = self.office.state();
         tracing::info!(
@@ -347,18 +325,12 @@ impl Drive {
             let written = recorder.leads(state);
             self.record(|_| written);
         }
-        self.office.handle_elected(term);
-        self.min_version = 0;
+        let (agents, drivers) = (self.agents.keys(), self.drivers.keys());
+        let inputs = self.office.handle_elected(term, agents, drivers);
         if let Some(history) = &self.history {
             history.hear_leads(self.clock.now(), self.clock.ahead());
         }
-        if self.disk_is_full {
-            self.feed(Input::Disk { is_full: true })?;
-        }
-        let mut agents = self.agents.keys().into_iter();
-        agents.try_for_each(|node| self.feed(Input::AgentUp { node }))?;
-        let mut drivers = self.drivers.keys().into_iter();
-        drivers.try_for_each(|optical| self.feed(Input::DriverUp { optical }))
+        inputs.into_iter().try_for_each(|input| self.feed(input))
     }
 
     /// Agents find whoever leads now, and operators are told where.
@@ -538,8 +510,8 @@ impl Drive {
         let Some(number) = self.office.name_proposal() else {
             return Ok(());
         };
-        let payload = postcard::to_stdvec(command)
-            .map_err(|source| CoordinatorError::UnwritableCommand { source })?;
+        let payload = command.encode();
+        let payload = payload.map_err(|source| CoordinatorError::UnwritableCommand { source })?;
         let client = self.id.0;
         let request = RequestId { client, number };
         self.replication.put(Task::Propose { request, payload });
@@ -565,49 +537,14 @@ impl Drive {
 
 /// The state that the log in this folder goes on from.
 pub(crate) fn saved_state(saved: &Saved, folder: &Path) -> Result<State, CoordinatorError> {
-    let state = saved.state().map_err(ReplicationError::Start)?;
-    let state = decode_state(&state).map_err(of_another_version(folder))?;
-    expect_readable(&state)?;
-    expect_readable_entries(saved)?;
-    Ok(state)
-}
-
-/// Whether this build reads what is to be applied to the state, as far as the log has it.
-fn expect_readable_entries(saved: &Saved) -> Result<(), CoordinatorError> {
-    for entry in &saved.entries {
-        if let Some(Proposal { payload, .. }) = Proposal::of(entry) {
-            let command = decode_command(entry.index, &payload)?;
-            let raised = command
-                .change
-                .parts()
-                .iter()
-                .find_map(Change::raises_version_to);
-            raised.map_or(Ok(()), expect_version)?;
-        }
-    }
-    Ok(())
-}
-
-fn decode_command(index: u64, payload: &[u8]) -> Result<Command, CoordinatorError> {
-    decode_exact(payload).map_err(|source| CoordinatorError::UnknownCommand { index, source })
-}
-
-/// Whether this build reads all that is decided from here on.
-fn expect_readable(state: &State) -> Result<(), CoordinatorError> {
-    expect_version(state.cluster_version())
-}
-
-fn expect_version(version: u16) -> Result<(), CoordinatorError> {
-    let reads = LATEST_MINOR;
-    match version > reads {
-        true => Err(CoordinatorError::ClusterVersionTooHigh { version, reads }),
-        false => Ok(()),
-    }
-}
-
-pub(crate) fn decode_state(state: &[u8]) -> Result<State, postcard::Error> {
-    match state {
-        [] => Ok(State::default()),
-        state => decode_exact(state),
-    }
+    let snapshot = saved.state().map_err(ReplicationError::Start)?;
+    let entries = saved.entries.iter().filter_map(|entry| {
+        let Proposal { payload, .. } = Proposal::of(entry)?;
+        Some((entry.index, payload))
+    });
+    let state = State::decode_before(entries, &snapshot, LATEST_MINOR);
+    state.map_err(|error| match error {
+        UnreadableLog::State { source } => of_another_version(folder)(source).into(),
+        other => other.into(),
+    })
 }

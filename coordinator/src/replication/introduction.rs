@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::letters::{Joiner, Letter};
+use super::letters::{Letter, LetterReceiver};
 
 /// From one question to the next.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -146,7 +146,8 @@ impl Introduction<'_> {
 
 /// Says one thing, whatever is asked, and waits until it was heard.
 async fn answer(session: Session, answer: Answer) {
-    let asked = Joiner::default().receive(&session, Channel::Commands).await;
+    let mut letters = LetterReceiver::new(&session, Channel::Commands);
+    let asked = letters.receive().await;
     if asked.is_ok() && Letter::Answer(answer).send(&session).await.is_ok() {
         let _ = timeout(ANSWER_WITHIN, session.closed()).await;
     }
@@ -169,11 +170,9 @@ impl Line {
         }
         let exchange = async {
             self.letter.send(&session).await.ok()?;
-            let mut joiner = Joiner::default();
+            let mut letters = LetterReceiver::new(&session, Channel::Commands);
             loop {
-                if let Letter::Answer(answer) =
-                    joiner.receive(&session, Channel::Commands).await.ok()?
-                {
+                if let Letter::Answer(answer) = letters.receive().await.ok()? {
                     return Some(answer);
                 }
             }

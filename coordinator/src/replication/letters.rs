@@ -1,18 +1,17 @@
-//! What coordinators say to each other, in parts that fit into frames.
+//! What coordinators say to each other over a session, in parts that fit into frames.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use reweave_common::error::told;
 use reweave_common::member::{Admission, Member};
 use reweave_link::{Channel, LinkError, Session};
-use reweave_proto::message::PeerPart;
-use reweave_replica::decode_exact;
-use reweave_replica::{Answer, FolderId, Kind, Message};
+use reweave_proto::frame::WireError;
+use reweave_proto::parts::{self, Joiner};
+use reweave_replica::{Answer, FolderId, Message};
 use serde::{Deserialize, Serialize};
 
 /// A letter is sent in parts, each well below what a frame may hold.
 const PART_BYTES: usize = 256 << 10;
-/// No snapshot is larger.
-const MOST_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Letter {
@@ -57,69 +56,49 @@ impl Letter {
     /// What is large goes beside what is urgent.
     pub(crate) async fn send(&self, session: &Session) -> Result<(), LinkError> {
         let channel = match self {
-            Self::Replica(message) if message.kind == Kind::Snapshot => Channel::Telemetry,
+            Self::Replica(message) if message.is_large() => Channel::Telemetry,
             _ => Channel::Commands,
         };
-        // Writing to memory does not fail.
-        let bytes = postcard::to_stdvec(self).unwrap_or_default();
-        if bytes.len() > MOST_BYTES {
-            // It would be thrown away at the other end, again and again.
-            let length = bytes.len();
-            tracing::error!(
-                "a letter of {length} bytes is not sent: no more than {MOST_BYTES} are taken"
-            );
-            return Ok(());
-        }
-        let parts = bytes.chunks(PART_BYTES);
-        let count = parts.len();
-        for (number, part) in parts.enumerate() {
-            let part = PeerPart {
-                is_last: number + 1 == count,
-                bytes: part.to_vec(),
-            };
+        let letter = match parts::encode(self) {
+            Ok(letter) => letter,
+            Err(error) => {
+                tracing::error!("a letter is not sent: {}", told(&error));
+                return Ok(());
+            }
+        };
+        for part in parts::cut(&letter, PART_BYTES) {
             session.send(channel, &part).await?;
         }
         Ok(())
     }
 }
 
-/// Puts letters together again.
-#[derive(Debug, Default)]
-pub(crate) struct Joiner {
-    bytes: Vec<u8>,
+/// Hears letters that come in parts over one channel of a session.
+pub(crate) struct LetterReceiver<'s> {
+    session: &'s Session,
+    channel: Channel,
+    joiner: Joiner,
 }
 
-impl Joiner {
-    /// The letter that is complete with this part. An error when it is none.
-    pub(crate) fn join(&mut self, part: &PeerPart) -> Result<Option<Letter>, BadLetter> {
-        if self.bytes.len() + part.bytes.len() > MOST_BYTES {
-            return Err(BadLetter);
+impl<'s> LetterReceiver<'s> {
+    pub(crate) fn new(session: &'s Session, channel: Channel) -> Self {
+        Self {
+            session,
+            channel,
+            joiner: Joiner::default(),
         }
-        self.bytes.extend_from_slice(&part.bytes);
-        if !part.is_last {
-            return Ok(None);
-        }
-        let bytes = std::mem::take(&mut self.bytes);
-        decode_exact(&bytes).map(Some).map_err(|_| BadLetter)
     }
 
-    /// The next one that comes in parts.
-    pub(crate) async fn receive(
-        &mut self,
-        session: &Session,
-        channel: Channel,
-    ) -> Result<Letter, Unheard> {
+    /// Waits for the next one.
+    pub(crate) async fn receive(&mut self) -> Result<Letter, Unheard> {
         loop {
-            let part = session.receive(channel).await?;
-            if let Some(letter) = self.join(&part)? {
+            let part = self.session.receive(self.channel).await?;
+            if let Some(letter) = self.joiner.join(&part)? {
                 return Ok(letter);
             }
         }
     }
 }
-
-#[derive(Debug)]
-pub(crate) struct BadLetter;
 
 #[derive(Debug)]
 pub(crate) enum Unheard {
@@ -133,8 +112,8 @@ impl From<LinkError> for Unheard {
     }
 }
 
-impl From<BadLetter> for Unheard {
-    fn from(_: BadLetter) -> Self {
+impl From<WireError> for Unheard {
+    fn from(_: WireError) -> Self {
         Self::NoLetter
     }
 }

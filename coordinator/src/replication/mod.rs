@@ -20,7 +20,7 @@ pub(crate) use acquaintances::{Acquaintances, Condition, SILENT_AFTER};
 pub(crate) use cluster::{Cluster, Directory};
 pub(crate) use engine::{Engine, Outlets, Replication, Task};
 pub(crate) use introduction::{Introduction, IntroductionError};
-pub(crate) use letters::{Joiner, Letter, Unheard, Wish};
+pub(crate) use letters::{Letter, LetterReceiver, Unheard, Wish};
 pub(crate) use peers::{Own, Posts, keep_open};
 pub(crate) use pulse::{Pulse, WRITES_S};
 pub(crate) use store::{Opened, expect_none, look, open};

@@ -12,7 +12,7 @@ use reweave_replica::{Answer, FolderId, Message};
 use super::agent::{skew_us, time_of_day};
 use super::{Reason, member};
 use crate::house::House;
-use crate::replication::{Condition, Joiner, Letter, Unheard, Wish};
+use crate::replication::{Condition, Letter, LetterReceiver, Unheard, Wish};
 
 /// Why is for operators to know, and not for whoever says what it may not.
 const NO_REASON: &str = "it is not heard here";
@@ -89,9 +89,9 @@ struct Peer<'s> {
 impl Peer<'_> {
     /// An error when it says what it may not.
     async fn hear_on(&self, channel: Channel) -> Result<(), Fault> {
-        let mut joiner = Joiner::default();
+        let mut letters = LetterReceiver::new(self.session, channel);
         loop {
-            match joiner.receive(self.session, channel).await {
+            match letters.receive().await {
                 Ok(letter) => self.take(letter).await?,
                 Err(Unheard::Lost) => return Ok(()),
                 Err(Unheard::NoLetter) => return Err(Fault::NoMessage),

@@ -8,7 +8,7 @@ use reweave_link::{Channel, Identity, Role, Session, connect};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::replication::{Cluster, Joiner, Letter, Wish};
+use crate::replication::{Cluster, Letter, LetterReceiver, Wish};
 
 /// Signing takes a millisecond; whoever is asked may be busy, or gone.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -51,8 +51,8 @@ impl Neighbours {
 async fn exchange(session: &Session, wish: Option<&Wish>) -> Option<String> {
     let letter = Letter::Certify(wish.cloned());
     letter.send(session).await.ok()?;
-    let mut joiner = Joiner::default();
-    match joiner.receive(session, Channel::Commands).await.ok()? {
+    let mut letters = LetterReceiver::new(session, Channel::Commands);
+    match letters.receive().await.ok()? {
         Letter::Certified(chain_pem) => chain_pem,
         _ => None,
     }

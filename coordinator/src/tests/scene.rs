@@ -22,7 +22,7 @@ use reweave_replica::{Founding, Member as Voter, MemberId, Proposal, Saved};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::ailing::Ailing;
-use crate::drive::{Drive, Parts, decode_state};
+use crate::drive::{Drive, Parts};
 use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::intake::{Asker, Event, Intake, Origin, Queue, SessionId, queue};
@@ -118,7 +118,7 @@ impl Scene {
             cluster: published,
             acquaintances: acquaintances.clone(),
         };
-        let state = decode_state(&opened.saved.state().unwrap()).unwrap();
+        let state = State::decode(&opened.saved.state().unwrap(), LATEST_MINOR).unwrap();
         let started = Engine::start(&opened.saved, opened.store, directory, outlets);
         let (engine, replication) = started.unwrap();
         let beginning = Beginning {

@@ -11,6 +11,7 @@ mod kept;
 mod members;
 mod minors;
 mod names;
+mod parts;
 mod ranks;
 mod rdma;
 mod round_trips;

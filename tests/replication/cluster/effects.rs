@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use reweave_core::Command;
 use reweave_replica::decode_exact;
-use reweave_replica::{
-    Applied, Batch, Effect, Kind, MemberId, Message, ReadId, RequestId, Standing,
-};
+use reweave_replica::{Applied, Batch, Effect, Kind, MemberId, ReadId, RequestId, Standing};
 
 use super::leading::ELSEWHERE;
-use super::{Cluster, Event, ON_THE_WAY};
+use super::{Cluster, Event, ON_THE_WAY, RESTART_DELAY};
 use crate::machine::{Answer, Payload};
-use crate::node::{Asker, Running, came_with, came_with_state, direction};
+use crate::node::{Asker, Running, came_with, came_with_state};
 
 const SNAPSHOT_TAKES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(20)];
 
@@ -44,8 +42,8 @@ impl Cluster {
     fn carry_out_one(&mut self, id: u64, effect: Effect) {
         match effect {
             Effect::Send(message) => {
-                self.post(&message);
                 let votes = message.kind == Kind::RequestVoteResponse && !message.reject;
+                self.post(message);
                 if votes && self.voters_die {
                     self.kill(id, Duration::from_millis(1));
                 }
@@ -65,26 +63,6 @@ impl Cluster {
                 }
             }
             Effect::Unreadable { index } => panic!("{id} cannot read entry {index}"),
-        }
-    }
-
-    fn post(&mut self, message: &Message) {
-        if self.cut.contains(&direction(message)) || self.chance.happens(self.weather.lost) {
-            return;
-        }
-        let copies = 1 + usize::from(self.chance.happens(self.weather.repeated));
-        for _ in 0..copies {
-            let late = self.chance.happens(self.weather.late);
-            let most = if late {
-                self.weather.late_by
-            } else {
-                ON_THE_WAY[1]
-            };
-            let message = Box::new(message.clone());
-            self.after(
-                [ON_THE_WAY[0], most.max(ON_THE_WAY[0])],
-                Event::Message(message),
-            );
         }
     }
 
@@ -111,33 +89,39 @@ impl Cluster {
 
     fn apply(&mut self, id: u64, applied: &Applied) {
         let payload = decode_exact(&applied.payload).expect("somebody here wrote it");
-        let (index, request, reads) = (applied.index, applied.request, self.nodes[&id].reads);
-        let running = self.running(id);
-        match &payload {
-            Payload::Register { key, op } => running.machine.apply(request, *key, *op),
-            Payload::Decided(command) => {
-                let since = came_with(&command.change);
-                assert!(since <= reads, "{id} reads 1.{reads}, and not {command:?}");
-                let before = running.office.state().cluster_version();
-                running.decide(Command::clone(command));
-                let version = running.office.state().cluster_version();
-                assert!(
-                    version <= reads,
-                    "{id} reads 1.{reads}, and is at 1.{version}"
-                );
-                if version < before {
-                    running.replica_mut().compact_to(index);
-                }
+        let (index, request) = (applied.index, applied.request);
+        let decided = match payload {
+            Payload::Register { key, op } => {
+                self.running(id).machine.apply(request, key, op);
+                None
             }
-        }
+            Payload::Decided(entry) => Some(self.apply_decided(id, index, &entry)),
+        };
         if let Some(running) = self.nodes[&id].running.as_ref() {
             self.laws.applied(id, index, running);
-            if let Payload::Decided(command) = &payload {
+            if let Some(command) = &decided {
                 self.agreed.applied(index, command, running.office.state());
             }
         }
         self.answer_waiting(id, request);
         self.drive(id);
+    }
+
+    fn apply_decided(&mut self, id: u64, index: u64, entry: &[u8]) -> Command {
+        let command = Command::decode(index, entry).expect("somebody here wrote it");
+        let (since, reads) = (came_with(&command.change), self.nodes[&id].reads);
+        assert!(since <= reads, "{id} reads 1.{reads}, and not {command:?}");
+        let running = self.running(id);
+        let lowered = running.decide(command.clone());
+        let version = running.office.state().cluster_version();
+        assert!(
+            lowered.is_ok() && version <= reads,
+            "{id} reads 1.{reads}, and is at 1.{version}: {lowered:?}"
+        );
+        if let Ok(Some(_)) = lowered {
+            running.replica_mut().compact_to(index);
+        }
+        command
     }
 
     fn answer_waiting(&mut self, id: u64, request: RequestId) {
@@ -161,8 +145,13 @@ impl Cluster {
         self.after(ON_THE_WAY, answer);
     }
 
+    /// The product ends where it does not read that.
     fn restore(&mut self, id: u64, index: u64, state: &[u8]) {
-        self.running(id).restore(state);
+        if let Err(refused) = self.running(id).restore(state) {
+            let is_too_early = self.nodes[&id].is_too_early;
+            assert!(is_too_early, "{id} refuses what it is sent: {refused:?}");
+            return self.kill(id, RESTART_DELAY);
+        }
         let version = came_with_state(self.running(id).office.state());
         let reads = self.nodes[&id].reads;
         assert!(

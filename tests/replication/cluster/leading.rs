@@ -6,7 +6,7 @@ use std::mem;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::operator::{Refused, Response};
-use reweave_core::{Command, Effect, Input, NoEntry, Pass, State};
+use reweave_core::{Command, Effect, NoEntry, Pass, State};
 use reweave_replica::{ReadId, RequestId};
 use reweave_tests::world::coordinator::Output;
 
@@ -22,12 +22,7 @@ impl Cluster {
     pub(super) fn lead(&mut self, id: u64, term: u64) {
         let now = self.now();
         let today = self.nodes[&id].time_of_day(now);
-        let running = self.running(id);
-        running.begin_to_lead(term, today, now);
-        if !running.may_decide {
-            let at = running.clock(now);
-            running.office.handle(at, Input::Disk { is_full: true });
-        }
+        self.running(id).begin_to_lead(term, today, now);
         if let Some(running) = &self.nodes[&id].running {
             self.laws.leads(id, term, &running.machine);
             self.agreed.leads(id, term, running.office.state());
@@ -62,7 +57,7 @@ impl Cluster {
 
     fn carry_out_decided(&mut self, id: u64, effect: Effect) {
         match effect {
-            Effect::Append(command) => self.propose(id, command),
+            Effect::Append(command) => self.propose(id, &command),
             Effect::Send { node, instruction } => self.instruct(id, node, instruction),
             Effect::Reply { id: ask, response } => {
                 let running = self.running(id);
@@ -77,12 +72,12 @@ impl Cluster {
     }
 
     /// It comes back as applied, or this coordinator leads no more.
-    fn propose(&mut self, id: u64, command: Command) {
+    fn propose(&mut self, id: u64, command: &Command) {
         let running = self.running(id);
         let Some(number) = running.office.name_proposal() else {
             return;
         };
-        let payload = Payload::Decided(Box::new(command));
+        let payload = Payload::Decided(command.encode().expect("it can be written"));
         let payload = postcard::to_stdvec(&payload).expect("it can be written");
         let request = RequestId { client: id, number };
         let _ = running.replica_mut().propose(request, payload);

@@ -5,6 +5,7 @@ mod asking;
 mod effects;
 mod leading;
 mod pleading;
+mod posting;
 mod seating;
 mod versions;
 
@@ -29,6 +30,7 @@ use crate::client::{Asked, Client, History};
 use crate::disk::SimulatedDisk;
 use crate::fabric::policy;
 use crate::laws::Laws;
+use crate::lines::{Lane, Line, Lines};
 use crate::machine::{Answer, Machine};
 use crate::node::{Asker, Node, Plea, Running, direction, encode, wants_room};
 use crate::people::{Gossip, Person, Word};
@@ -71,6 +73,13 @@ enum Event {
         life: u64,
     },
     Message(Box<Message>),
+    /// Of a letter.
+    Parts(Lane),
+    /// The connection is lost, and its sender notices.
+    HungUp {
+        line: Line,
+        connection: u64,
+    },
     Synced {
         node: u64,
         life: u64,
@@ -151,6 +160,7 @@ pub(crate) struct Cluster {
     /// Nothing goes from the first to the second.
     pub(crate) cut: BTreeSet<(u64, u64)>,
     pub(crate) weather: Weather,
+    pub(crate) lines: Lines,
     pub(crate) clients: Vec<Client>,
     /// Nobody begins anything new.
     pub(crate) is_closing: bool,
@@ -238,6 +248,7 @@ impl Cluster {
             nodes: BTreeMap::new(),
             cut: BTreeSet::new(),
             weather: Weather::CALM,
+            lines: Lines::new(&mut Chance::of(seed ^ 0x0001_e77e)),
             clients: (0..clients).map(Client::new).collect(),
             is_closing: false,
             is_deciding: true,
@@ -345,6 +356,8 @@ impl Cluster {
             | Event::Plea { node, .. } => *node,
             Event::Seat { to, .. } | Event::Unseat { to, .. } | Event::Input { to, .. } => *to,
             Event::Message(message) => direction(message).1,
+            Event::Parts(lane) => lane.line.1,
+            Event::HungUp { line, .. } => line.0,
             _ => return None,
         };
         let until = self.nodes.get(&node)?.stands_still_until;
@@ -355,6 +368,8 @@ impl Cluster {
         match event {
             Event::Tick { node, life } => self.tick(node, life),
             Event::Message(message) => self.deliver(*message),
+            Event::Parts(lane) => self.parts_come(lane),
+            Event::HungUp { line, connection } => self.hang_up(line, connection),
             Event::Synced { node, life } => self.synced(node, life),
             Event::Snapshot {
                 node,
@@ -425,32 +440,30 @@ impl Cluster {
         let may_decide = running.durable.may_decide();
         if may_decide != running.may_decide {
             running.may_decide = may_decide;
-            let (at, is_full) = (running.clock(now), !may_decide);
-            running.office.handle(at, Input::Disk { is_full });
+            let at = running.clock(now);
+            let input = running.office.handle_disk(!may_decide);
+            running.office.handle(at, input);
             self.drive(id);
             self.carry_out(id);
         }
     }
 
-    /// As the loop of the product does.
     fn tell_min_version(&mut self, id: u64) {
         let (now, reads) = (self.now(), self.nodes[&id].reads);
-        let Some(running) = self.alive(id).filter(|it| it.office.leads()) else {
+        let Some(running) = self.alive(id) else {
             return;
         };
-        let decided = running.office.state().cluster_version();
         let heard =
             |(minor, at): &(u16, Moment)| (now.since(*at) <= SILENT_AFTER).then_some(*minor);
         let read = |MemberId(peer)| match peer == id {
             true => Some(reads),
             false => running.read_by.get(&peer).and_then(heard),
         };
-        let minor = running.replica().members().min_version(read);
-        let minor = minor.unwrap_or(decided);
-        if decided < reads && minor != running.min_version {
-            running.min_version = minor;
+        let members = running.durable.replica().members();
+        let find = || members.min_version(read);
+        if let Some(input) = running.office.handle_min_version(find) {
             let at = running.clock(now);
-            running.office.handle(at, Input::MinVersion { minor });
+            running.office.handle(at, input);
             self.drive(id);
             self.carry_out(id);
         }
@@ -533,6 +546,9 @@ impl Cluster {
         if let Err(error) = found.start(&timing, &policy) {
             return self.could_not_start(node, &error);
         }
+        if found.running.is_none() {
+            return;
+        }
         let life = found.life;
         self.laws.started(node);
         self.after([Duration::ZERO, TICK], Event::Tick { node, life });
@@ -567,6 +583,7 @@ impl Cluster {
             return;
         };
         let seats = found.lose_power();
+        self.lines.lose_all_of(node);
         self.schedule.after(away, Event::Start { node });
         self.end_sessions(seats);
     }

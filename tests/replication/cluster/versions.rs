@@ -77,6 +77,30 @@ impl Cluster {
         nodes.any(|node| node.leads().is_some() && node.reads == EARLIER)
     }
 
+    /// As the release before, which does not read what the others have decided.
+    pub(crate) fn enter_too_early(&mut self, saved: &Saved) {
+        self.enter_as(saved, EARLIER);
+        if let Some(node) = self.nodes.get_mut(&saved.member.0) {
+            node.is_too_early = true;
+        }
+    }
+
+    /// The same, with what is on its disk.
+    pub(crate) fn come_back_too_early(&mut self, id: u64) {
+        self.kill(id, AWAY);
+        if let Some(node) = self.nodes.get_mut(&id) {
+            (node.reads, node.is_too_early) = (EARLIER, true);
+        }
+    }
+
+    /// As this release.
+    pub(crate) fn come_back_upgraded(&mut self, id: u64) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            (node.reads, node.is_too_early) = (LATEST_MINOR, false);
+        }
+        self.start(id);
+    }
+
     fn go_back(&mut self, id: u64) {
         self.kill(id, AWAY);
         if let Some(node) = self.nodes.get_mut(&id) {

@@ -14,12 +14,14 @@ use std::mem;
 use std::sync::Arc;
 
 use reweave_common::fabric::Fabric;
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Imbalances, Response};
 
 use crate::command::Command;
 use crate::core::Core;
 use crate::effect::{Effect, Input};
+use crate::log::{UnreadableLog, expect_version};
 use crate::policy::Policy;
 use crate::state::State;
 use leading::Leading;
@@ -31,6 +33,12 @@ pub struct Office {
     fabric: Arc<Fabric>,
     part: Part,
     waiting: Waiting,
+    /// The latest minor version that this build reads entries of.
+    reads: u16,
+    /// As the core heard it last.
+    min_version: u16,
+    /// The log has no room for decisions.
+    disk_is_full: bool,
 }
 
 /// What this coordinator is in its cluster.
@@ -41,13 +49,16 @@ enum Part {
 }
 
 impl Office {
-    /// It follows, until it is elected.
-    pub fn new(policy: Policy, fabric: Arc<Fabric>, state: State) -> Self {
+    /// It follows, until it is elected. This build reads entries up to this minor version.
+    pub fn new(policy: Policy, fabric: Arc<Fabric>, state: State, reads: u16) -> Self {
         Self {
             policy,
             fabric,
             part: Part::Follows(Box::new(state)),
             waiting: Waiting::default(),
+            reads,
+            min_version: 0,
+            disk_is_full: false,
         }
     }
 
@@ -71,11 +82,24 @@ impl Office {
         is_proposing || !self.waiting.is_empty()
     }
 
-    /// Knows what was decided, and nothing of how things are: agents will tell.
-    pub fn handle_elected(&mut self, term: u64) {
+    /// Knows what was decided, and nothing of how things are: agents will tell. Gives what the core is to hear before
+    /// anything else: agents and drivers that have a session already are new to it.
+    pub fn handle_elected(
+        &mut self,
+        term: u64,
+        agents: impl IntoIterator<Item = NodeId>,
+        drivers: impl IntoIterator<Item = OpticalId>,
+    ) -> Vec<Input> {
         let state = self.take_state();
         let core = Core::resume(self.policy.clone(), Arc::clone(&self.fabric), state);
         self.part = Part::Leads(Box::new(Leading::new(core, term)));
+        self.min_version = 0;
+        let is_full = self.disk_is_full;
+        let disk = is_full.then_some(Input::Disk { is_full });
+        let agents = agents.into_iter().map(|node| Input::AgentUp { node });
+        let drivers = drivers.into_iter();
+        let drivers = drivers.map(|optical| Input::DriverUp { optical });
+        disk.into_iter().chain(agents).chain(drivers).collect()
     }
 
     /// All who wait are told where to ask.
@@ -85,17 +109,42 @@ impl Office {
         self.waiting.dismiss_all(elsewhere);
     }
 
-    /// Everything applied so far is replaced by this.
-    pub fn handle_restored(&mut self, state: State) {
+    /// Everything applied so far is replaced by what stands in this snapshot.
+    pub fn handle_restored(&mut self, snapshot: &[u8]) -> Result<(), UnreadableLog> {
+        let state = State::decode(snapshot, self.reads)?;
         self.part = Part::Follows(Box::new(state));
+        Ok(())
     }
 
-    /// The next entry that is agreed on.
-    pub fn apply(&mut self, command: Command) {
+    /// The next entry that is agreed on. Gives the version that the cluster goes back to by it, if it does: then the log is
+    /// to begin behind it, for builds that do not read what stands before.
+    pub fn apply(&mut self, command: Command) -> Result<Option<u16>, UnreadableLog> {
+        let before = self.state().cluster_version();
         match &mut self.part {
             Part::Follows(state) => state.apply(command),
             Part::Leads(leading) => leading.apply(command),
         }
+        let version = self.state().cluster_version();
+        expect_version(version, self.reads)?;
+        Ok((version < before).then_some(version))
+    }
+
+    /// Whether the log has room for decisions. Gives what the core is to hear of that now; the next core hears it first.
+    pub fn handle_disk(&mut self, is_full: bool) -> Input {
+        self.disk_is_full = is_full;
+        Input::Disk { is_full }
+    }
+
+    /// The core hears what all coordinators read, while the cluster's version is less than there is. None is found where one
+    /// of them was not heard.
+    pub fn handle_min_version(&mut self, find: impl FnOnce() -> Option<u16>) -> Option<Input> {
+        let decided = self.state().cluster_version();
+        if decided >= self.reads || !self.leads() {
+            return None;
+        }
+        let minor = find().unwrap_or(decided);
+        let before = mem::replace(&mut self.min_version, minor);
+        (minor != before).then_some(Input::MinVersion { minor })
     }
 
     /// Who does not lead has nobody who would hear it.

@@ -7,8 +7,9 @@
 #[path = "../../../../coordinator/src/replication/letters.rs"]
 mod letters;
 
-use letters::{Joiner, Letter};
+use letters::Letter;
 use reweave_proto::message::PeerPart;
+use reweave_proto::parts::{Joiner, cut};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut joiner = Joiner::default();
@@ -22,7 +23,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             is_last,
             bytes: piece.to_vec(),
         };
-        let joined = joiner.join(&part);
+        let joined = joiner.join::<Letter>(&part);
         assert!(is_last || matches!(joined, Ok(None)));
         if let Ok(Some(letter)) = joined {
             passed_on(&letter);
@@ -34,15 +35,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 fn passed_on(letter: &Letter) {
     let said = postcard::to_stdvec(letter).expect("it can be written");
     let mut joiner = Joiner::default();
-    let parts = said.chunks(7);
-    let count = parts.len();
-    let joined = parts.enumerate().map(|(number, piece)| {
-        let part = PeerPart {
-            is_last: number + 1 == count,
-            bytes: piece.to_vec(),
-        };
-        joiner.join(&part).expect("and read")
-    });
+    let joined = cut(&said, 7).map(|part| joiner.join::<Letter>(&part).expect("and read"));
     let again = joined.last().flatten().expect("it is whole");
     assert_eq!(postcard::to_stdvec(&again), Ok(said));
 }

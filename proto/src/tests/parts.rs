@@ -1,0 +1,52 @@
+//! Letters in parts.
+
+use crate::frame::WireError;
+use crate::message::PeerPart;
+use crate::parts::{Joiner, MAX_LETTER_BYTES, cut, encode};
+
+#[test]
+fn letter_is_whole_with_last_part() {
+    let letter = (7_u64, "what was decided".to_owned());
+    let bytes = encode(&letter).unwrap();
+    for part_bytes in 1..=bytes.len() + 1 {
+        let mut joiner = Joiner::default();
+        for _ in 0..2 {
+            let parts: Vec<_> = cut(&bytes, part_bytes).collect();
+            assert_eq!(parts.len(), bytes.len().div_ceil(part_bytes));
+            let (last, before) = parts.split_last().unwrap();
+            for part in before {
+                assert_eq!(joiner.join::<(u64, String)>(part), Ok(None));
+            }
+            let joined = joiner.join::<(u64, String)>(last);
+            assert_eq!(joined, Ok(Some(letter.clone())));
+        }
+    }
+}
+
+#[test]
+fn joiner_takes_no_endless_letter() {
+    let part = PeerPart {
+        is_last: false,
+        bytes: vec![0; 1 << 20],
+    };
+    let mut joiner = Joiner::default();
+    for _ in 0..MAX_LETTER_BYTES >> 20 {
+        assert_eq!(joiner.join::<u8>(&part), Ok(None));
+    }
+    let refused = joiner.join::<u8>(&part);
+    assert!(
+        matches!(refused, Err(WireError::Oversized { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn letter_with_bytes_behind_is_refused() {
+    let bytes = [&encode(&7_u8).unwrap()[..], &[0]].concat();
+    let part = PeerPart {
+        is_last: true,
+        bytes,
+    };
+    let refused = Joiner::default().join::<u8>(&part);
+    assert_eq!(refused, Err(WireError::Trailing { extra_bytes: 1 }));
+}
