@@ -200,12 +200,24 @@ pub(crate) fn came_with_state(state: &State) -> u16 {
 /// And for what a build starts from.
 pub(crate) fn came_with_saved(saved: &Saved) -> u16 {
     let (_, state) = decode(&saved.state().expect("it can be read"));
-    let proposals = saved.entries.iter().filter_map(Proposal::of);
-    let decided = proposals.filter_map(|it| match decode_exact(&it.payload) {
-        Ok(Payload::Decided(command)) => Some(leads_to(&command.change)),
-        _ => None,
-    });
+    let decided = decided(saved).map(|command| leads_to(&command.change));
     decided.fold(came_with_state(&state), u16::max)
+}
+
+/// The same as `reweave-coordinator check` goes by it.
+pub(crate) fn needed_version(saved: &Saved) -> u16 {
+    let (_, state) = decode(&saved.state().expect("it can be read"));
+    let decided = decided(saved).map(|command| command.change.needed_version());
+    decided.fold(state.cluster_version(), u16::max)
+}
+
+/// All that is to be applied to the state.
+fn decided(saved: &Saved) -> impl Iterator<Item = Box<Command>> {
+    let proposals = saved.entries.iter().filter_map(Proposal::of);
+    proposals.filter_map(|it| match decode_exact(&it.payload) {
+        Ok(Payload::Decided(command)) => Some(command),
+        _ => None,
+    })
 }
 
 /// The cluster version that it raises is to be read, too.

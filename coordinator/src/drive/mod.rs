@@ -20,9 +20,7 @@ use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_core::{
-    Change, Command, Effect, Input, LATEST_MINOR, NoEntry, Office, Pass, Policy, State,
-};
+use reweave_core::{Command, Effect, Input, LATEST_MINOR, NoEntry, Office, Pass, Policy, State};
 use reweave_proto::hello::VERSION;
 use reweave_replica::decode_exact;
 use reweave_replica::{MemberId, Proposal, ReadId, RequestId, Saved, Standing};
@@ -577,12 +575,7 @@ fn expect_readable_entries(saved: &Saved) -> Result<(), CoordinatorError> {
     for entry in &saved.entries {
         if let Some(Proposal { payload, .. }) = Proposal::of(entry) {
             let command = decode_command(entry.index, &payload)?;
-            let raised = command
-                .change
-                .parts()
-                .iter()
-                .find_map(Change::raises_version_to);
-            raised.map_or(Ok(()), expect_version)?;
+            expect_version(command.change.needed_version())?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use reweave_replica::{MemberId, Saved};
 use reweave_tests::world::chance::Chance;
 
 use super::Cluster;
-use crate::node::{Node, came_with_saved};
+use crate::node::{Node, needed_version};
 
 const EARLIER: u16 = LATEST_MINOR - 1;
 const AWAY: Duration = Duration::from_millis(20);
@@ -90,6 +90,6 @@ impl Cluster {
 /// lowered. One that has not begun yet says nothing of that.
 fn may_go_back(node: &Node) -> bool {
     let runs = node.reads == LATEST_MINOR && node.running.is_some();
-    let is_readable = |saved: Saved| saved.snapshot.index > 0 && came_with_saved(&saved) == EARLIER;
+    let is_readable = |saved: Saved| saved.snapshot.index > 0 && needed_version(&saved) == EARLIER;
     runs && node.saved().is_some_and(is_readable)
 }
