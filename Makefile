@@ -94,7 +94,7 @@ BEFORE := $(abspath $(or $(CARGO_TARGET_DIR),target)/before)
 test-upgrade: ## Exchanges three coordinators and 16 agents of the release before for those of this one and back, under a job.
 	@deploy/setup.sh build lab
 	source deploy/stage.sh 3
-	stage before tests/before/build.sh $(BEFORE)
+	stage before tests/upgrade/build.sh $(BEFORE)
 	stage build $(PROGRAMS)
 	REWEAVE_RELEASE_BEFORE=$(BEFORE) stage upgrade require_tests with_tmpfs cargo test --locked --workspace $(IN_LAB) --test stories rolling_upgrade
 	finish

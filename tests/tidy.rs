@@ -11,6 +11,8 @@ mod bans;
 mod habits;
 #[path = "tidy/planted.rs"]
 mod planted;
+#[path = "tidy/released.rs"]
+mod released;
 #[path = "tidy/rooms.rs"]
 mod rooms;
 #[path = "tidy/runs.rs"]
@@ -146,6 +148,20 @@ fn no_two_shapes_of_the_api_have_one_name() {
 #[test]
 fn every_planted_mistake_can_be_planted() {
     assert_none(&planted::violations(&FILES));
+}
+
+#[test]
+fn released_shapes_stay() {
+    if std::env::var_os("REWEAVE_WRITE_RELEASED").is_some() {
+        let list = tree::root().join(released::LIST);
+        std::fs::write(list, released::with_all(&FILES)).expect("the list can be written");
+    }
+    assert_none(&released::violations(&FILES));
+}
+
+#[test]
+fn logs_have_the_number_of_their_shapes() {
+    assert_none(&released::log_numbers(&FILES));
 }
 
 #[test]

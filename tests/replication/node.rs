@@ -223,6 +223,12 @@ pub(crate) fn came_with_saved(saved: &Saved) -> u16 {
     needs.fold(came_with_state(&state), u16::max)
 }
 
+/// Whether `reweave-coordinator check` of such a build says that it would start on this.
+pub(crate) fn is_readable(saved: &Saved, reads: u16) -> bool {
+    let (_, state) = decode(&saved.state().expect("it can be read"));
+    State::decode_before(decided(saved), &state, reads).is_ok()
+}
+
 /// The cluster version that it raises is to be read, too.
 fn leads_to(change: &Change) -> u16 {
     let raised = change.parts().iter().filter_map(|part| match part {

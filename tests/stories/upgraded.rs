@@ -7,10 +7,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use libtest_mimic::Trial;
-use reweave_common::operator::{AgentState, CoordinatorState, CoordinatorStatus, Outcome, Status};
+use reweave_common::operator::{
+    AgentState, CoordinatorState, CoordinatorStatus, Outcome, Plan, Status,
+};
 use reweave_proto::hello::VERSION;
 use reweave_proto::spoken::came_with;
-use reweave_tests::{Job, Labs, PATIENCE, Programs, Setting, Stage, wait_for};
+use reweave_tests::{Job, Labs, PATIENCE, Programs, Setting, Stage, StageError, wait_for};
 use serde::Deserialize;
 
 use crate::needs::trial;
@@ -33,6 +35,11 @@ pub(crate) fn tests() -> Vec<Trial> {
 struct ClusterVersion {
     version: String,
     lowered_by: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Offered {
+    plan: Option<Plan>,
 }
 
 /// Where nobody has lowered it.
@@ -75,6 +82,34 @@ fn pin(stage: &Stage) {
     }));
     let record = ended(stage);
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+}
+
+/// By which both flows share an uplink again.
+fn way_back(stage: &Stage) -> Result<Plan, StageError> {
+    let offered: Offered = stage.operator().ask(&["rollback"])?;
+    Ok(offered.plan.expect("there are pins to take back"))
+}
+
+/// Each node is told that what it was told stays: such entries came with 1.1.
+fn pin_anew(stage: &Stage) {
+    let operator = stage.operator();
+    must(wait_for("the pins are taken back", PATIENCE, || {
+        let begun = operator.begin_anyway(&way_back(stage)?)?.code == Some(0);
+        Ok(begun.then_some(()))
+    }));
+    let record = ended(stage);
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+    assert_eq!(must(operator.status()).pins, []);
+    pin(stage);
+}
+
+/// What a person wants of a plan is an entry that came with 1.1, too.
+fn give_up_an_offer(stage: &Stage) {
+    must(wait_for("an offer is given up", PATIENCE, || {
+        let generation = way_back(stage)?.generation.to_string();
+        let words = ["abort", &generation];
+        stage.operator().shown(&words).map(Some)
+    }));
 }
 
 fn rules(stage: &Stage) -> String {
@@ -128,16 +163,35 @@ fn exchange(stage: &mut Stage, daemons: &Programs, job: &mut Job) {
     must(job.wait_until("it goes on", |it| it.iterations > before));
 }
 
-/// By the build in this folder, on the log of each.
-fn would_start(stage: &Stage, earlier: &Programs) {
-    let coordinator = earlier.coordinator().display().to_string();
+/// What this build says of the log of the one at this place.
+fn checked(stage: &Stage, build: &Programs, place: usize) -> Result<String, StageError> {
+    let coordinator = build.coordinator().display().to_string();
+    let settings = stage.path(&format!("c{place}.toml"));
+    let settings = settings.display().to_string();
+    let words = [&*coordinator, "check", "--config", &settings];
+    stage.output(Stage::STATION, &words)
+}
+
+/// This build, on the log of each.
+fn would_start(stage: &Stage, build: &Programs) {
     for place in 0..3 {
-        let settings = stage.path(&format!("c{place}.toml"));
-        let settings = settings.display().to_string();
-        let words = [&*coordinator, "check", "--config", &settings];
         must(wait_for("it would start", PATIENCE, || {
-            stage.output(Stage::STATION, &words).map(Some)
+            checked(stage, build, place).map(Some)
         }));
+    }
+}
+
+/// There are entries in the log of each that it cannot read.
+fn would_not_start(stage: &Stage, earlier: &Programs) {
+    let version = format!("the cluster is at version {VERSION}");
+    let is_why = |said: &str| said.contains(&version) || said.contains("version of this program");
+    for place in 0..3 {
+        match checked(stage, earlier, place) {
+            Err(StageError::Failed { code, said, .. }) => {
+                assert!(code == Some(2) && is_why(&said), "c{place}: {said}");
+            }
+            other => panic!("c{place}: {other:?}"),
+        }
     }
 }
 
@@ -160,24 +214,28 @@ fn exchanged() {
     let mut job = collide(&stage);
     pin(&stage);
     let latest = latest();
-    if earlier.is_some() {
+    if let Some(earlier) = &earlier {
         speaks_the_earlier(&stage);
         exchange(&mut stage, &this, &mut job);
+        is_at(&stage, &latest);
+        pin_anew(&stage);
+        give_up_an_offer(&stage);
+        would_not_start(&stage, earlier);
+        lower(&stage);
+        would_start(&stage, earlier);
+        exchange(&mut stage, earlier, &mut job);
+        speaks_the_earlier(&stage);
     } else {
         // Whoever comes to lead meanwhile, and all read more.
         is_at(&stage, &latest);
+        give_up_an_offer(&stage);
         let lowered = lower(&stage);
+        would_start(&stage, &this);
         exchange(&mut stage, &this, &mut job);
         is_at(&stage, &lowered);
         let words = ["cluster", "version", &latest.version];
         must(stage.operator().shown(&words));
-    }
-    is_at(&stage, &latest);
-    if let Some(earlier) = earlier {
-        lower(&stage);
-        would_start(&stage, &earlier);
-        exchange(&mut stage, &earlier, &mut job);
-        speaks_the_earlier(&stage);
+        is_at(&stage, &latest);
     }
     let report = must(job.stop());
     assert!(report.kept_all_sessions(), "{report:#?}");

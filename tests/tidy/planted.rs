@@ -22,7 +22,7 @@ pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {
 }
 
 fn is_planted(path: &str) -> bool {
-    let folders = ["tests/planted/", "tests/before/"];
+    let folders = ["tests/planted/", "tests/upgrade/"];
     folders.iter().any(|folder| path.starts_with(folder)) && path.ends_with(".patch")
 }
 

@@ -441,9 +441,24 @@ impl<'a> Open<'a> {
 
     /// The network's own: all shortest ways over links that are open, through nodes that forward.
     pub(crate) fn routes(&self, destination: NodeId) -> Vec<Vec<LinkId>> {
+        let mut routes = vec![Vec::new(); self.fabric.nodes().len()];
+        self.search(destination, |node, link| routes[node.index()].push(link));
+        routes
+    }
+
+    /// How many hops each node is from there. A node that forwards nothing ends a way.
+    fn hops_to(&self, destination: NodeId) -> Vec<Option<usize>> {
+        self.search(destination, |_, _| {})
+    }
+
+    /// Breadth first. `leads_there` hears of each link that takes a node one hop nearer.
+    fn search(
+        &self,
+        destination: NodeId,
+        mut leads_there: impl FnMut(NodeId, LinkId),
+    ) -> Vec<Option<usize>> {
         let fabric = self.fabric;
         let mut hops: Vec<Option<usize>> = vec![None; fabric.nodes().len()];
-        let mut routes = vec![Vec::new(); fabric.nodes().len()];
         hops[destination.index()] = Some(0);
         let mut queue = VecDeque::from([(destination, 0)]);
         while let Some((node, distance)) = queue.pop_front() {
@@ -457,28 +472,7 @@ impl<'a> Open<'a> {
                     distance + 1
                 });
                 if known == distance + 1 {
-                    routes[next.index()].push(link);
-                }
-            }
-        }
-        routes
-    }
-
-    /// How many hops each node is from there. A node that forwards nothing ends a way.
-    fn hops_to(&self, destination: NodeId) -> Vec<Option<usize>> {
-        let fabric = self.fabric;
-        let mut hops = vec![None; fabric.nodes().len()];
-        hops[destination.index()] = Some(0);
-        let mut queue = VecDeque::from([(destination, 0)]);
-        while let Some((node, distance)) = queue.pop_front() {
-            if node != destination && !fabric.node(node).role.forwards() {
-                continue;
-            }
-            for &link in &self.links[node.index()] {
-                let next = fabric.link(link).far(node).node;
-                if hops[next.index()].is_none() {
-                    hops[next.index()] = Some(distance + 1);
-                    queue.push_back((next, distance + 1));
+                    leads_there(next, link);
                 }
             }
         }

@@ -207,12 +207,14 @@ impl Change {
         }
     }
 
-    /// The cluster version from here on, where this raises it.
-    pub fn raises_version_to(&self) -> Option<u16> {
-        match self {
+    /// The minor version of the protocol that a build has to read to go on from an entry with this: it may raise the cluster
+    /// version, and later ones are of that.
+    pub fn needed_version(&self) -> u16 {
+        let raised = self.parts().iter().filter_map(|part| match part {
             Self::ClusterVersion { minor } => Some(*minor),
             _ => None,
-        }
+        });
+        raised.fold(self.since(), u16::max)
     }
 
     /// Whether people decided it, of members, whatever else there is.

@@ -3,7 +3,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::command::{Change, Command};
+use crate::command::Command;
 use crate::state::State;
 
 /// A later build wrote it, and there is no going on without knowing what it says.
@@ -50,9 +50,7 @@ impl State {
         let state = Self::decode(snapshot, reads)?;
         for (index, entry) in entries {
             let command = Command::decode(index, &entry)?;
-            let mut parts = command.change.parts().iter();
-            let raised = parts.find_map(Change::raises_version_to);
-            raised.map_or(Ok(()), |version| expect_version(version, reads))?;
+            expect_version(command.change.needed_version(), reads)?;
         }
         Ok(state)
     }

@@ -7,7 +7,7 @@ use reweave_replica::{MemberId, Saved};
 use reweave_tests::world::chance::Chance;
 
 use super::Cluster;
-use crate::node::{Node, came_with_saved};
+use crate::node::{Node, is_readable};
 
 const EARLIER: u16 = LATEST_MINOR - 1;
 const AWAY: Duration = Duration::from_millis(20);
@@ -114,6 +114,6 @@ impl Cluster {
 /// lowered. One that has not begun yet says nothing of that.
 fn may_go_back(node: &Node) -> bool {
     let runs = node.reads == LATEST_MINOR && node.running.is_some();
-    let is_readable = |saved: Saved| saved.snapshot.index > 0 && came_with_saved(&saved) == EARLIER;
-    runs && node.saved().is_some_and(is_readable)
+    let may_read = |saved: Saved| saved.snapshot.index > 0 && is_readable(&saved, EARLIER);
+    runs && node.saved().is_some_and(may_read)
 }

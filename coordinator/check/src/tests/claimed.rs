@@ -9,19 +9,8 @@ use super::*;
 use crate::claims;
 
 fn of_pins(site: &Site, pins: &[Pin]) -> Claims {
-    let nothing = Tables::new();
-    let network = Network {
-        fabric: &site.fabric,
-        addresses: &site.addresses,
-        down: &site.down,
-        generation: Generation(4),
-        pins: &site.pins,
-        tables: &nothing,
-        unsure: &nothing,
-        circuits: &Circuits::new(),
-        floor: 0.0,
-        is_lossless: false,
-    };
+    let (nothing, circuits) = (Tables::new(), Circuits::new());
+    let network = site.network([&nothing, &nothing], &circuits);
     claims(&network, &plan(pins))
 }
 

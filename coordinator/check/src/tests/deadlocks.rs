@@ -4,10 +4,12 @@
 use std::cell::Cell;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::test_runner::TestRunner;
 use reweave_common::course::Round;
+use reweave_common::fabric::Role;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 
+use super::random_network::{Bounds, NTH, RandomNetwork, RandomPin, seeded, some_pins};
 use super::*;
 use crate::buffers::{deadlock, deadlock_towards, waits};
 
@@ -16,74 +18,57 @@ type Wait = [(LinkId, NodeId); 2];
 /// Relays, who is joined to whom, and where each sends what is for each, before and after.
 #[derive(Debug, Clone)]
 struct Case {
-    nodes: usize,
-    pairs: Vec<(usize, usize)>,
+    network: RandomNetwork,
     /// Which of its ways there, by destination and node.
     picks: [Vec<usize>; 2],
     follows: Vec<bool>,
     /// Where a flow between two nodes leaves a third: before, and after.
-    pins: [Vec<[usize; 4]>; 2],
+    pins: [Vec<RandomPin>; 2],
     /// At these nodes, in tables of before or after, what comes over one link is raised where it goes on over another.
     raises: Vec<(bool, [usize; 3])>,
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    (3..=5usize).prop_flat_map(|nodes| {
+    let networks = RandomNetwork::within(Bounds {
+        nodes: 3..=5,
+        roles: &[Role::Relay],
+        most_more_links: 4,
+        most_down: 0,
+    });
+    networks.prop_flat_map(|network| {
+        let nodes = network.nodes();
         let picks = || prop::collection::vec(0..16usize, nodes * nodes);
-        let pins = || prop::collection::vec([0..nodes, 0..nodes, 0..nodes, 0..8], 0..=2);
-        let raises = (any::<bool>(), [0..nodes, 0..8, 0..8]);
+        let raises = (any::<bool>(), [0..nodes, 0..NTH, 0..NTH]);
         (
-            (1..nodes).map(|node| 0..node).collect::<Vec<_>>(),
-            prop::collection::vec((0..nodes, 0..nodes), 0..=4),
+            Just(network),
             [picks(), picks()],
             prop::collection::vec(any::<bool>(), nodes),
-            [pins(), pins()],
+            [some_pins(nodes), some_pins(nodes)],
             prop::collection::vec(raises, 0..=2),
         )
-            .prop_map(move |(tree, more, picks, follows, pins, raises)| {
-                let tree = tree.into_iter().zip(1..);
-                let pairs: BTreeSet<_> = tree
-                    .chain(more)
-                    .filter(|(a, b)| a != b)
-                    .map(|(a, b)| (a.min(b), a.max(b)))
-                    .collect();
-                Case {
-                    nodes,
-                    pairs: pairs.into_iter().collect(),
-                    picks,
-                    follows,
-                    pins,
-                    raises,
-                }
+            .prop_map(|(network, picks, follows, pins, raises)| Case {
+                network,
+                picks,
+                follows,
+                pins,
+                raises,
             })
     })
 }
 
 impl Case {
-    fn site(&self) -> Site {
-        let name = |node: usize| char::from(b'a' + node as u8);
-        let names: String = (0..self.nodes).map(name).collect();
-        let pairs: Vec<_> = self
-            .pairs
-            .iter()
-            .map(|&(a, b)| format!("{}{}", name(a), name(b)))
-            .collect();
-        let pairs: Vec<_> = pairs.iter().map(String::as_str).collect();
-        Site::relays(&names, &pairs)
-    }
-
     /// Every node sends to each by a tree that grows at random from there.
     fn tables(&self, site: &Site, picks: &[usize]) -> Tables {
-        let mut tables = Tables::new();
+        let (mut tables, nodes) = (Tables::new(), self.network.nodes());
         for to in site.fabric.endpoints() {
             let (mut reached, mut turn) = (vec![to], 0);
-            while reached.len() < self.nodes {
+            while reached.len() < nodes {
                 let steps = reached.iter().flat_map(|&at| {
                     let links = site.fabric.links_of(at).iter();
                     links.map(move |&link| (link, site.fabric.link(link).far(at).node))
                 });
                 let steps: Vec<_> = steps.filter(|(_, node)| !reached.contains(node)).collect();
-                let (link, at) = steps[picks[to.index() * self.nodes + turn] % steps.len()];
+                let (link, at) = steps[picks[to.index() * nodes + turn] % steps.len()];
                 let own = || ForwardingTable {
                     at,
                     towards: BTreeMap::new(),
@@ -99,26 +84,15 @@ impl Case {
     }
 
     fn pins(&self, site: &Site) -> [Vec<Pin>; 2] {
-        let name = |node: usize| char::from(b'a' + node as u8).to_string();
-        let pin = |&[from, to, at, nth]: &[usize; 4]| {
-            let at = NodeId::from_index(at);
-            let links = site.fabric.links_of(at);
-            Pin {
-                flow: site.flow(&name(from), &name(to)),
-                at,
-                link: links[nth % links.len()],
-            }
-        };
         self.pins
             .each_ref()
-            .map(|pins| pins.iter().map(pin).collect())
+            .map(|pins| pins.iter().map(|&pin| site.random_pin(pin)).collect())
     }
 
     fn raise(&self, site: &Site, before: &mut Tables, round: &mut Round) {
         for &(is_before, [at, first, second]) in &self.raises {
             let at = NodeId::from_index(at);
-            let links = site.fabric.links_of(at);
-            let raise = [first, second].map(|nth| links[nth % links.len()]);
+            let raise = [first, second].map(|nth| site.nth_link(at, nth));
             let tables = if is_before { &mut *before } else { &mut *round };
             if let Some(table) = tables.get_mut(&at) {
                 table.raises.push(raise);
@@ -135,23 +109,15 @@ impl Case {
     }
 }
 
-fn network<'a>(
+fn lossless<'a>(
     site: &'a Site,
     tables: &'a Tables,
-    nothing: &'a Tables,
+    unsure: &'a Tables,
     circuits: &'a Circuits,
 ) -> Network<'a> {
     Network {
-        fabric: &site.fabric,
-        addresses: &site.addresses,
-        down: &site.down,
-        generation: Generation(4),
-        pins: &[],
-        tables,
-        unsure: nothing,
-        circuits,
-        floor: 0.0,
         is_lossless: true,
+        ..site.network([tables, unsure], circuits)
     }
 }
 
@@ -209,26 +175,21 @@ fn closes(all: &BTreeSet<Wait>, before: &BTreeSet<Wait>) -> bool {
     all.difference(before).any(|&[a, b]| far.contains(&[b, a]))
 }
 
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 600,
-        rng_seed: RngSeed::Fixed(9),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
+fn runner() -> TestRunner {
+    TestRunner::new(seeded(600, 9))
 }
 
 #[test]
 fn what_may_wait_for_what_is_what_some_mixture_makes_wait() {
     let (compared, circles) = (Cell::new(0), Cell::new(0));
     let compare = |case: Case| {
-        let site = case.site();
+        let site = case.network.site();
         let (before, round) = case.change(&site);
         let Some(expected) = tried(&site, &before, &round) else {
             return Ok(());
         };
         let (nothing, circuits) = (Tables::new(), Circuits::new());
-        let network = network(&site, &before, &nothing, &circuits);
+        let network = lossless(&site, &before, &nothing, &circuits);
         let all = |_: NodeId| true;
         let found = waits(&Ground::of(&network), (&round, &[]), all).into_iter();
         let found = found.map(|wait| wait.map(|(link, node, _)| (link, node)));
@@ -241,8 +202,7 @@ fn what_may_wait_for_what_is_what_some_mixture_makes_wait() {
         circles.set(circles.get() + u32::from(closes));
         Ok(())
     };
-    let mut runner = proptest::test_runner::TestRunner::new(config());
-    runner.run(&case(), compare).unwrap();
+    runner().run(&case(), compare).unwrap();
     let (circles, compared) = (circles.get(), compared.get());
     assert!(compared > 100 && circles > 10, "{circles} of {compared}");
 }
@@ -252,7 +212,7 @@ fn what_may_wait_for_what_is_what_some_mixture_makes_wait() {
 fn destinations_that_go_on_as_now_close_no_circle() {
     let (clean, circles) = (Cell::new(0), Cell::new(0));
     let compare = |case: Case| {
-        let site = case.site();
+        let site = case.network.site();
         let (mut before, mut round) = case.change(&site);
         let unsure: Round = round.pop_first().into_iter().collect();
         case.raise(&site, &mut before, &mut round);
@@ -260,7 +220,7 @@ fn destinations_that_go_on_as_now_close_no_circle() {
         let circuits = Circuits::new();
         let network = Network {
             pins: &pins,
-            ..network(&site, &before, &unsure, &circuits)
+            ..lossless(&site, &before, &unsure, &circuits)
         };
         let found = deadlock(&network, &round, &next_pins).is_some();
         let towards_all = deadlock_towards(&network, (&round, &next_pins), |_| true).is_some();
@@ -269,8 +229,7 @@ fn destinations_that_go_on_as_now_close_no_circle() {
         count.set(count.get() + 1);
         Ok(())
     };
-    let mut runner = proptest::test_runner::TestRunner::new(config());
-    runner.run(&case(), compare).unwrap();
+    runner().run(&case(), compare).unwrap();
     let (clean, circles) = (clean.get(), circles.get());
     assert!(clean > 50 && circles > 50, "{clean} and {circles}");
 }
@@ -303,7 +262,7 @@ fn ring() -> (Site, Tables, Round) {
 fn a_ring_that_is_closed_is_told_buffer_by_buffer_and_a_class_more_opens_it() {
     let (site, before, mut round) = ring();
     let (nothing, circuits) = (Tables::new(), Circuits::new());
-    let network = network(&site, &before, &nothing, &circuits);
+    let network = lossless(&site, &before, &nothing, &circuits);
     let found = deadlock(&network, &round, &[]).expect("c sends to a by d, and d to b by a");
     let words = found.to_string();
     assert!(

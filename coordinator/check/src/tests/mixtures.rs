@@ -2,91 +2,57 @@
 //! switches that have not, and every way a packet may take through it.
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
-use reweave_common::fabric::Role;
 
+use super::random_network::{ANY_ROLE, Bounds, NTH, RandomNetwork, name, seeded};
 use super::*;
 
-/// A small network, pins before and after, and links that are down.
+/// A small network, and pins before and after.
 #[derive(Debug, Clone)]
 struct Case {
-    roles: Vec<Role>,
-    /// Pairs of nodes.
-    links: Vec<(usize, usize)>,
+    network: RandomNetwork,
     destination: usize,
     /// Node, and which of its links.
     before: Vec<(usize, usize)>,
     after: Vec<(usize, usize)>,
-    down: BTreeSet<usize>,
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    (3..=6usize).prop_flat_map(|nodes| {
-        let role = prop::sample::select(vec![Role::Host, Role::Switch, Role::Relay, Role::Relay]);
-        let pins = || prop::collection::vec((0..nodes, 0..8usize), 0..=4);
-        (
-            prop::collection::vec(role, nodes),
-            // A tree, so that all hangs together, and some links more.
-            (1..nodes).map(|node| 0..node).collect::<Vec<_>>(),
-            prop::collection::vec((0..nodes, 0..nodes), 0..=3),
-            0..nodes,
-            (pins(), pins()),
-            prop::collection::btree_set(0..12usize, 0..=1),
+    let networks = RandomNetwork::within(Bounds {
+        nodes: 3..=6,
+        roles: ANY_ROLE,
+        most_more_links: 3,
+        most_down: 1,
+    });
+    networks.prop_flat_map(|network| {
+        let nodes = network.nodes();
+        let pins = || prop::collection::vec((0..nodes, 0..NTH), 0..=4);
+        (Just(network), 0..nodes, pins(), pins()).prop_map(
+            |(network, destination, before, after)| Case {
+                network,
+                destination,
+                before,
+                after,
+            },
         )
-            .prop_map(|(roles, tree, more, destination, (before, after), down)| {
-                let tree = tree.into_iter().zip(1..);
-                let links: BTreeSet<_> = tree
-                    .chain(more)
-                    .filter(|(a, b)| a != b)
-                    .map(|(a, b)| (a.min(b), a.max(b)))
-                    .collect();
-                let links = links.into_iter().collect();
-                Case {
-                    roles,
-                    links,
-                    destination,
-                    before,
-                    after,
-                    down,
-                }
-            })
     })
 }
 
 impl Case {
     fn site(&self) -> Site {
-        let node = |(index, role): (usize, &Role)| {
-            let role = format!("{role:?}").to_lowercase();
-            format!("[[node]]\nname = \"n{index}\"\nrole = \"{role}\"\n")
-        };
-        let link =
-            |(a, b): &(usize, usize)| format!("[[link]]\na = \"n{a}\"\nb = \"n{b}\"\ngbps = 1\n");
-        let nodes: String = self.roles.iter().enumerate().map(node).collect();
-        let links: String = self.links.iter().map(link).collect();
-        let mut site = Site::of(&format!("kind = \"graph\"\n{nodes}{links}"));
-        let down = self.down.iter().filter(|&&link| link < self.links.len());
-        site.down = down.map(|&link| LinkId::from_index(link)).collect();
+        let mut site = self.network.site();
         site.pins = self.pins(&site, &self.before);
         site
     }
 
     /// At most one pin per node, at nodes that forward, to one of its links.
     fn pins(&self, site: &Site, pins: &[(usize, usize)]) -> Vec<Pin> {
-        let flow = site.flow("n0", &format!("n{}", self.destination));
         let by_node: BTreeMap<_, _> = pins.iter().copied().collect();
+        let forwards = |at: usize| self.network.roles[at].forwards();
         let forwarding = by_node
             .into_iter()
-            .filter(|&(at, _)| at != self.destination && self.roles[at].forwards());
+            .filter(|&(at, _)| at != self.destination && forwards(at));
         forwarding
-            .map(|(at, nth)| {
-                let at = NodeId::from_index(at);
-                let links = site.fabric.links_of(at);
-                Pin {
-                    flow,
-                    at,
-                    link: links[nth % links.len()],
-                }
-            })
+            .map(|(at, nth)| site.random_pin([0, self.destination, at, nth]))
             .collect()
     }
 }
@@ -114,7 +80,7 @@ impl Walker {
             next
         };
         let has_pin = |pins: &[Pin]| {
-            (0..case.roles.len())
+            (0..case.network.nodes())
                 .map(|node| pins.iter().any(|pin| pin.at.index() == node))
                 .collect()
         };
@@ -195,23 +161,27 @@ struct Walk {
 
 /// By node: the neighbours nearer to the destination, by relaxing all distances till none changes.
 fn unpinned(case: &Case, site: &Site, rerouted: bool) -> Vec<Vec<usize>> {
-    let forwards = |node: usize| node == case.destination || case.roles[node].forwards();
+    let forwards = |node: usize| node == case.destination || case.network.roles[node].forwards();
     let is_up = |from: usize, to: usize| {
-        !site
-            .down
-            .contains(&site.link(&format!("n{from}"), &format!("n{to}")))
+        let link = site.link(&name(from), &name(to));
+        !site.down.contains(&link)
     };
-    let both_ways = || case.links.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
-    let mut far = vec![usize::MAX - 1; case.roles.len()];
+    let both_ways = || {
+        case.network
+            .links
+            .iter()
+            .flat_map(|&(a, b)| [(a, b), (b, a)])
+    };
+    let mut far = vec![usize::MAX - 1; case.network.nodes()];
     far[case.destination] = 0;
-    for _ in 0..case.roles.len() {
+    for _ in 0..case.network.nodes() {
         for (from, to) in both_ways().filter(|&(from, to)| !rerouted || is_up(from, to)) {
             if forwards(to) {
                 far[from] = far[from].min(far[to] + 1);
             }
         }
     }
-    let mut next = vec![Vec::new(); case.roles.len()];
+    let mut next = vec![Vec::new(); case.network.nodes()];
     for (from, to) in both_ways().filter(|&(from, to)| forwards(from) && forwards(to)) {
         if from != case.destination && far[from] == far[to] + 1 && is_up(from, to) {
             next[from].push(to);
@@ -220,18 +190,8 @@ fn unpinned(case: &Case, site: &Site, rerouted: bool) -> Vec<Vec<usize>> {
     next
 }
 
-fn seeded(cases: u32) -> ProptestConfig {
-    let rng_seed = RngSeed::Fixed(1);
-    ProptestConfig {
-        cases,
-        rng_seed,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(seeded(3000))]
+    #![proptest_config(seeded(3000, 1))]
 
     #[test]
     fn whatever_fails_in_some_mixture_is_refused_and_without_choices_nothing_else(case in case()) {

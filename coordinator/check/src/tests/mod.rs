@@ -5,6 +5,7 @@ mod courses;
 mod deadlocks;
 mod mixtures;
 mod plain;
+mod random_network;
 
 use std::net::SocketAddrV4;
 
@@ -93,19 +94,28 @@ impl Site {
     }
 
     fn check_plan(&self, plan: &Plan) -> Result<(), Vec<Unsound>> {
-        let network = Network {
+        let (nothing, circuits) = (Tables::new(), Circuits::new());
+        check(&self.network([&nothing, &nothing], &circuits), plan)
+    }
+
+    /// With the tables in force, and those that nodes may hold already.
+    fn network<'a>(
+        &'a self,
+        [tables, unsure]: [&'a Tables; 2],
+        circuits: &'a Circuits,
+    ) -> Network<'a> {
+        Network {
             fabric: &self.fabric,
             addresses: &self.addresses,
             down: &self.down,
             generation: Generation(4),
             pins: &self.pins,
-            tables: &BTreeMap::new(),
-            unsure: &BTreeMap::new(),
-            circuits: &BTreeMap::new(),
+            tables,
+            unsure,
+            circuits,
             floor: 0.0,
             is_lossless: false,
-        };
-        check(&network, plan)
+        }
     }
 
     /// The words with which the only fault is told.

@@ -5,12 +5,12 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestRunner};
+use proptest::test_runner::TestRunner;
 use reweave_common::claims::Claims;
 use reweave_common::course::{Leg, Round};
-use reweave_common::fabric::Role;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 
+use super::random_network::{ANY_ROLE, Bounds, NTH, RandomNetwork, RandomPin, seeded, some_pins};
 use super::*;
 use crate::claims;
 
@@ -18,20 +18,16 @@ use crate::claims;
 type Entry = (usize, usize, Vec<usize>);
 
 /// In place of one of its links: the first of the fabric, wherever that is.
-const STRANGE: usize = 8;
+const STRANGE: usize = NTH;
 
 /// A small network, what its nodes hold, may hold and are about to hold, and pins.
 #[derive(Debug, Clone)]
 struct Case {
-    roles: Vec<Role>,
-    /// Pairs of nodes.
-    links: Vec<(usize, usize)>,
-    down: BTreeSet<usize>,
+    network: RandomNetwork,
     tables: Vec<Entry>,
     unsure: Vec<Entry>,
     round: Vec<Entry>,
-    /// From where to where, at which node, and to which of its links.
-    pins: Vec<(usize, usize, usize, usize)>,
+    pins: Vec<RandomPin>,
 }
 
 fn entries(nodes: usize, most: usize) -> impl Strategy<Value = Vec<Entry>> {
@@ -40,67 +36,33 @@ fn entries(nodes: usize, most: usize) -> impl Strategy<Value = Vec<Entry>> {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    (3..=6usize).prop_flat_map(|nodes| {
-        let role = prop::sample::select(vec![Role::Host, Role::Switch, Role::Relay, Role::Relay]);
-        let pin = (0..nodes, 0..nodes, 0..nodes, 0..8usize);
-        (
-            prop::collection::vec(role, nodes),
-            // A tree, so that all hangs together, and some links more.
-            (1..nodes).map(|node| 0..node).collect::<Vec<_>>(),
-            prop::collection::vec((0..nodes, 0..nodes), 0..=3),
-            prop::collection::btree_set(0..8usize, 0..=1),
-            [entries(nodes, 8), entries(nodes, 2), entries(nodes, 4)],
-            prop::collection::vec(pin, 0..=2),
-        )
-            .prop_map(|(roles, tree, more, down, tables, pins)| {
-                let tree = tree.into_iter().zip(1..);
-                let links: BTreeSet<_> = tree
-                    .chain(more)
-                    .filter(|(a, b)| a != b)
-                    .map(|(a, b)| (a.min(b), a.max(b)))
-                    .collect();
-                let [tables, unsure, round] = tables;
-                Case {
-                    roles,
-                    links: links.into_iter().collect(),
-                    down,
-                    tables,
-                    unsure,
-                    round,
-                    pins,
-                }
-            })
+    let networks = RandomNetwork::within(Bounds {
+        nodes: 3..=6,
+        roles: ANY_ROLE,
+        most_more_links: 3,
+        most_down: 1,
+    });
+    networks.prop_flat_map(|network| {
+        let nodes = network.nodes();
+        let tables = [entries(nodes, 8), entries(nodes, 2), entries(nodes, 4)];
+        (Just(network), tables, some_pins(nodes)).prop_map(|(network, tables, pins)| {
+            let [tables, unsure, round] = tables;
+            Case {
+                network,
+                tables,
+                unsure,
+                round,
+                pins,
+            }
+        })
     })
 }
 
 impl Case {
     fn site(&self) -> Site {
-        let node = |(index, role): (usize, &Role)| {
-            let role = format!("{role:?}").to_lowercase();
-            format!("[[node]]\nname = \"n{index}\"\nrole = \"{role}\"\n")
-        };
-        let link =
-            |(a, b): &(usize, usize)| format!("[[link]]\na = \"n{a}\"\nb = \"n{b}\"\ngbps = 1\n");
-        let nodes: String = self.roles.iter().enumerate().map(node).collect();
-        let links: String = self.links.iter().map(link).collect();
-        let mut site = Site::of(&format!("kind = \"graph\"\n{nodes}{links}"));
-        let down = self.down.iter().filter(|&&link| link < self.links.len());
-        site.down = down.map(|&link| LinkId::from_index(link)).collect();
-        site.pins = self.pins(&site);
+        let mut site = self.network.site();
+        site.pins = self.pins.iter().map(|&pin| site.random_pin(pin)).collect();
         site
-    }
-
-    fn pins(&self, site: &Site) -> Vec<Pin> {
-        let pin = |&(from, to, at, nth): &(usize, usize, usize, usize)| {
-            let at = NodeId::from_index(at);
-            let links = site.fabric.links_of(at);
-            Pin {
-                flow: site.flow(&format!("n{from}"), &format!("n{to}")),
-                at,
-                link: links[nth % links.len()],
-            }
-        };
-        self.pins.iter().map(pin).collect()
     }
 }
 
@@ -108,11 +70,10 @@ fn tables(site: &Site, entries: &[Entry]) -> Tables {
     let mut tables = Tables::new();
     for (at, to, hops) in entries {
         let [at, to] = [*at, *to].map(NodeId::from_index);
-        let own = site.fabric.links_of(at);
         let hop = |&nth: &usize| NextHop {
             link: match nth {
                 STRANGE => LinkId::from_index(0),
-                _ => own[nth % own.len()],
+                _ => site.nth_link(at, nth),
             },
             weight: 1 + (nth % 2) as u32,
         };
@@ -124,25 +85,6 @@ fn tables(site: &Site, entries: &[Entry]) -> Tables {
         table.towards.insert(to, hops.iter().map(hop).collect());
     }
     tables
-}
-
-fn network<'a>(
-    site: &'a Site,
-    [tables, unsure]: [&'a Tables; 2],
-    circuits: &'a Circuits,
-) -> Network<'a> {
-    Network {
-        fabric: &site.fabric,
-        addresses: &site.addresses,
-        down: &site.down,
-        generation: Generation(4),
-        pins: &site.pins,
-        tables,
-        unsure,
-        circuits,
-        floor: 0.0,
-        is_lossless: false,
-    }
 }
 
 /// By node: all shortest ways over other links than these, through nodes that forward.
@@ -380,12 +322,7 @@ fn plain_claims(site: &Site, [before, after]: [&Tables; 2]) -> Claims {
 }
 
 fn runner() -> TestRunner {
-    TestRunner::new(ProptestConfig {
-        cases: 1500,
-        rng_seed: RngSeed::Fixed(5),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })
+    TestRunner::new(seeded(1500, 5))
 }
 
 #[test]
@@ -396,7 +333,7 @@ fn rounds_get_the_plain_verdict() {
         let [held, unsure, round] =
             [&case.tables, &case.unsure, &case.round].map(|entries| tables(&site, entries));
         let circuits = Circuits::new();
-        let network = network(&site, [&held, &unsure], &circuits);
+        let network = site.network([&held, &unsure], &circuits);
         let found = check_leg(&network, Leg::Round(&round)).err();
         let found = found.unwrap_or_default();
         let expected = plainly(&network, &round);
@@ -440,7 +377,7 @@ fn tables_claim_what_they_plainly_need() {
         let mut after = held.clone();
         after.extend(tables(&site, &case.round));
         let (nothing, circuits) = (Tables::new(), Circuits::new());
-        let network = network(&site, [&held, &nothing], &circuits);
+        let network = site.network([&held, &nothing], &circuits);
         let expected = plain_claims(&site, [&held, &after]);
         let plan = Plan {
             tables: after,

@@ -20,6 +20,7 @@ pub(crate) use turns::Pace;
 mod drain;
 #[cfg(test)]
 pub(crate) mod examples;
+mod held;
 mod retraced;
 mod rounds;
 mod settled;

@@ -5,7 +5,7 @@
 use reweave_common::course::{Course, Leg, Round, Tables, Wave};
 use reweave_common::fabric::Circuits;
 
-use super::rounds::own_table;
+use super::held::Held;
 
 /// From behind so many legs to where the course began, at these tables and circuits.
 pub(crate) fn retraced(
@@ -13,14 +13,11 @@ pub(crate) fn retraced(
     legs: usize,
     (tables, circuits): (&Tables, &Circuits),
 ) -> Course {
-    let (mut tables, mut circuits) = (tables.clone(), circuits.clone());
+    let mut held = Held::first(tables, circuits);
     let mut undone = Vec::new();
     for (_, leg) in course.legs().take(legs) {
-        undone.push(Undone::of(leg, &tables, &circuits));
-        match leg {
-            Leg::Round(round) => tables.extend(round.clone()),
-            Leg::Switch(moved) => circuits.extend(moved.clone()),
-        }
+        undone.push(Undone::of(leg, &held));
+        held.pass(leg);
     }
     let mut waves = Vec::new();
     for leg in undone.into_iter().rev() {
@@ -36,23 +33,10 @@ enum Undone {
 }
 
 impl Undone {
-    fn of(leg: Leg<'_>, tables: &Tables, circuits: &Circuits) -> Self {
+    fn of(leg: Leg<'_>, held: &Held) -> Self {
         match leg {
-            Leg::Round(round) => {
-                let nodes = round.keys().copied();
-                let held = |at| {
-                    (
-                        at,
-                        tables.get(&at).cloned().unwrap_or_else(|| own_table(at)),
-                    )
-                };
-                Self::Round(nodes.map(held).collect())
-            }
-            Leg::Switch(moved) => {
-                let opticals = moved.keys().copied();
-                let held = |it| (it, circuits.get(&it).cloned().unwrap_or_default());
-                Self::Switch(opticals.map(held).collect())
-            }
+            Leg::Round(round) => Self::Round(held.tables_of(round.keys().copied())),
+            Leg::Switch(moved) => Self::Switch(held.circuits_of(moved)),
         }
     }
 

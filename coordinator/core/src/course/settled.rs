@@ -1,67 +1,54 @@
 //! A node that may hold either of two tables gets no third one before it has answered which it holds: every mixture on a
 //! course is judged with two per node.
 
-use std::collections::BTreeSet;
-
-use reweave_common::course::{Course, Round, Tables, Wave};
+use reweave_common::course::{Course, Leg, Place, Round, Stretch, Tables, Wave};
+use reweave_common::fabric::Circuits;
 use reweave_common::forwarding::ForwardingTable;
-use reweave_common::ids::NodeId;
 
-use super::rounds::own_table;
+use super::held::Held;
 
 /// The course with a round before each in which nodes would get a third table: there they are to hold the one that they
 /// held for certain.
-pub(crate) fn settled(course: Course, tables: &Tables, unsure: &Round) -> Course {
-    let mut unsettled = Unsettled {
-        tables,
-        unsure,
-        told: BTreeSet::new(),
-    };
-    let waves = course.waves.into_iter().map(|wave| Wave {
-        drain: unsettled.settle(wave.drain),
-        circuits: wave.circuits,
-        undrain: unsettled.settle(wave.undrain),
-    });
-    Course {
-        waves: waves.collect(),
-    }
-}
-
-struct Unsettled<'a> {
-    tables: &'a Tables,
-    unsure: &'a Round,
-    /// Once it has answered to any round, a node is sure.
-    told: BTreeSet<NodeId>,
-}
-
-impl Unsettled<'_> {
-    fn settle(&mut self, rounds: Vec<Round>) -> Vec<Round> {
-        let mut settled = Vec::new();
-        for round in rounds {
-            let first = self.first_for(&round);
+pub(crate) fn settled(course: &Course, tables: &Tables, unsure: &Round) -> Course {
+    let mut held = Held::first(tables, &Circuits::new());
+    // Once it has answered to any round, a node is sure.
+    let mut unsure = unsure.clone();
+    let mut waves = Vec::new();
+    for (place, leg) in course.legs() {
+        if let Leg::Round(round) = leg {
+            let first = first_for(round, &held, &unsure);
             if !first.is_empty() {
-                settled.push(first);
+                follow(&mut waves, place, Leg::Round(&first));
             }
-            self.told.extend(round.keys());
-            settled.push(round);
+            unsure.retain(|node, _| !round.contains_key(node));
         }
-        settled
+        follow(&mut waves, place, leg);
+        held.pass(leg);
     }
+    Course { waves }
+}
 
-    fn first_for(&self, round: &Round) -> Round {
-        let untold = round.iter().filter(|(node, _)| !self.told.contains(node));
-        let third = untold.filter(|(node, next)| {
-            let held = self.tables.get(node);
-            self.unsure.get(node).is_some_and(|other| {
-                !leads_alike(held, Some(next)) && !leads_alike(Some(other), Some(next))
-            })
-        });
-        let held = |node| {
-            let table = self.tables.get(&node).cloned();
-            (node, table.unwrap_or_else(|| own_table(node)))
-        };
-        third.map(|(&node, _)| held(node)).collect()
+/// Behind all that is there already, in the same part of the same wave.
+fn follow(waves: &mut Vec<Wave>, Place { wave, stretch }: Place, leg: Leg<'_>) {
+    if waves.len() <= wave {
+        waves.resize_with(wave + 1, Wave::default);
     }
+    let wave = &mut waves[wave];
+    match (leg, stretch) {
+        (Leg::Round(round), Stretch::Draining { .. }) => wave.drain.push(round.clone()),
+        (Leg::Round(round), _) => wave.undrain.push(round.clone()),
+        (Leg::Switch(circuits), _) => wave.circuits.clone_from(circuits),
+    }
+}
+
+fn first_for(round: &Round, held: &Held, unsure: &Round) -> Round {
+    let third = round.iter().filter(|(node, next)| {
+        let certain = held.tables().get(node);
+        unsure.get(node).is_some_and(|other| {
+            !leads_alike(certain, Some(next)) && !leads_alike(Some(other), Some(next))
+        })
+    });
+    held.tables_of(third.map(|(&node, _)| node))
 }
 
 /// Whether both lead a node's packets the same ways, in the same classes. A node without a table has one that leads
@@ -80,8 +67,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use reweave_common::forwarding::NextHop;
-    use reweave_common::ids::LinkId;
+    use reweave_common::ids::{LinkId, NodeId};
 
+    use super::super::rounds::own_table;
     use super::*;
 
     fn node() -> NodeId {
@@ -113,13 +101,13 @@ mod tests {
     #[test]
     fn third_table_waits_for_the_first() {
         let (held, unsure) = (round(0), round(1));
-        let laid = settled(course(&[round(2)]), &held, &unsure);
+        let laid = settled(&course(&[round(2)]), &held, &unsure);
         assert_eq!(laid, course(&[held, round(2)]));
     }
 
     #[test]
     fn node_without_a_table_settles() {
-        let laid = settled(course(&[round(2)]), &Tables::new(), &round(1));
+        let laid = settled(&course(&[round(2)]), &Tables::new(), &round(1));
         let nowhere = Round::from([(node(), own_table(node()))]);
         assert_eq!(laid, course(&[nowhere, round(2)]));
     }
@@ -129,10 +117,10 @@ mod tests {
     fn either_of_both_is_told_at_once() {
         for first in [0, 1] {
             let rounds = [round(first), round(2)];
-            let laid = settled(course(&rounds), &round(0), &round(1));
+            let laid = settled(&course(&rounds), &round(0), &round(1));
             assert_eq!(laid, course(&rounds));
         }
-        let laid = settled(course(&[round(2)]), &round(0), &Round::new());
+        let laid = settled(&course(&[round(2)]), &round(0), &Round::new());
         assert_eq!(laid, course(&[round(2)]));
     }
 
@@ -142,7 +130,7 @@ mod tests {
         raised.entry(node()).and_modify(|table| {
             table.raises = vec![[LinkId::from_index(3), LinkId::from_index(0)]];
         });
-        let laid = settled(course(std::slice::from_ref(&raised)), &round(0), &round(1));
+        let laid = settled(&course(std::slice::from_ref(&raised)), &round(0), &round(1));
         assert_eq!(laid, course(&[round(0), raised]));
     }
 }

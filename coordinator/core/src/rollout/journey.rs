@@ -629,7 +629,7 @@ fn give_up(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons: Vec<Rea
         first.is_none_or(|(_, leg)| judge(turn, plan, leg).is_ok())
     };
     match anew.filter(leads_on) {
-        Some(course) => turn_back(turn, plan, journey, course, reasons),
+        Some(course) => turn_back(turn, plan, journey, &course, reasons),
         None => balk(turn, plan, journey, reasons),
     }
 }
@@ -638,7 +638,7 @@ fn give_up(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons: Vec<Rea
 pub(super) fn balk(turn: &mut Turn<'_>, plan: &Plan, journey: &Journey, reasons: Vec<Reason>) {
     let back = way_back(turn, plan, journey).filter(|_| !journey.leads_back());
     match back {
-        Some(course) => turn_back(turn, plan, journey, course, reasons),
+        Some(course) => turn_back(turn, plan, journey, &course, reasons),
         None if journey.is_held() => {}
         None => hold(turn, plan, reasons),
     }
@@ -648,7 +648,7 @@ fn turn_back(
     turn: &mut Turn<'_>,
     plan: &Plan,
     journey: &Journey,
-    course: Course,
+    course: &Course,
     reasons: Vec<Reason>,
 ) {
     let around = Around::new(turn.state, turn.known.fabric, plan.generation);

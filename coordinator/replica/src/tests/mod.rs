@@ -1,6 +1,8 @@
 //! Replicas in one room: messages pass from hand to hand, and disks are lists of batches.
 
 mod agreement;
+mod disk;
+mod durable;
 mod introduction;
 mod membership;
 mod room;

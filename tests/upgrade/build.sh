@@ -2,7 +2,7 @@
 # Builds the programs of the release before. As long as none is tagged, that is this tree without what came with this minor
 # version, which the patch beside this takes out: such a build reads and says what the files of shapes have for it.
 #
-#     tests/before/build.sh FOLDER
+#     tests/upgrade/build.sh FOLDER
 set -euo pipefail
 
 to=$(realpath -m "${1:?which folder}")
@@ -15,7 +15,7 @@ mkdir -p "$copy"
 git ls-files --cached --others --exclude-standard -z | while IFS= read -r -d '' file; do
     [[ ! -e $file && ! -L $file ]] || cp --parents --no-dereference --preserve=timestamps "$file" "$copy"
 done
-patch --quiet --fuzz=0 --directory "$copy" --strip 1 <tests/before/without-1.1.patch
+patch --quiet --fuzz=0 --directory "$copy" --strip 1 <tests/upgrade/without-1.1.patch
 mkdir -p "$to"
 (cd "$copy" && CARGO_TARGET_DIR=$to/target cargo build --locked --workspace --bins)
 for program in reweave reweave-agent reweave-coordinator reweave-driver; do

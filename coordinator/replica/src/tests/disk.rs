@@ -1,0 +1,190 @@
+//! A disk in memory. A shorter log may be denied to it, and what another process writes may come between two reads.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::{Batch, Compaction, Disk, DiskFile, LogError, Written, write_compacted};
+
+type Content = Rc<RefCell<Vec<u8>>>;
+type Names = BTreeMap<PathBuf, Content>;
+
+/// Cheap to clone: all clones are one disk.
+#[derive(Debug, Clone, Default)]
+pub(super) struct MemoryDisk {
+    names: Rc<RefCell<Names>>,
+    /// What all files hold once one of them has been read.
+    next: Rc<RefCell<Option<Names>>>,
+    lack: Rc<Cell<Lack>>,
+}
+
+/// What a shorter log wants and does not get.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Lack {
+    #[default]
+    Nothing,
+    /// It is not begun.
+    Thread,
+    /// It is begun and not written.
+    Room,
+}
+
+#[derive(Debug)]
+pub(super) struct MemoryFile {
+    content: Content,
+    has_room: bool,
+}
+
+/// Written as soon as it is waited for.
+#[derive(Debug)]
+pub(super) struct MemoryCompaction {
+    disk: MemoryDisk,
+    log: PathBuf,
+    whole: Batch,
+}
+
+impl MemoryDisk {
+    /// From now on.
+    pub(super) fn lacks(&self, lack: Lack) {
+        self.lack.set(lack);
+    }
+
+    /// The same files, on a disk of their own.
+    pub(super) fn copy(&self) -> Self {
+        let disk = Self::default();
+        *disk.names.borrow_mut() = self.copied();
+        disk
+    }
+
+    /// After the next read this disk holds what the other one does now.
+    pub(super) fn goes_on_as(&self, other: &Self) {
+        *self.next.borrow_mut() = Some(other.copied());
+    }
+
+    fn copied(&self) -> Names {
+        let names = self.names.borrow();
+        let copied = names.iter().map(|(path, content)| {
+            let content = content.borrow().clone();
+            (path.clone(), Rc::new(RefCell::new(content)))
+        });
+        copied.collect()
+    }
+
+    fn content(&self, path: &Path) -> io::Result<Content> {
+        let content = self.names.borrow().get(path).cloned();
+        content.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Disk for MemoryDisk {
+    type File = MemoryFile;
+    type Compaction = MemoryCompaction;
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let content = self.content(path)?;
+        let next = self.next.borrow_mut().take();
+        if let Some(next) = next {
+            *self.names.borrow_mut() = next;
+        }
+        let bytes = content.borrow().clone();
+        Ok(bytes)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<MemoryFile> {
+        let content = self.content(path)?;
+        let has_room = true;
+        Ok(MemoryFile { content, has_room })
+    }
+
+    fn create(&self, path: &Path) -> io::Result<MemoryFile> {
+        let content = Content::default();
+        let mut names = self.names.borrow_mut();
+        names.insert(path.to_owned(), Rc::clone(&content));
+        let has_room = self.lack.get() != Lack::Room;
+        Ok(MemoryFile { content, has_room })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let content = self.content(from)?;
+        let mut names = self.names.borrow_mut();
+        names.remove(from);
+        names.insert(to.to_owned(), content);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let removed = self.names.borrow_mut().remove(path);
+        removed
+            .map(drop)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn free_bytes(&self, _: &Path) -> Option<u64> {
+        None
+    }
+
+    fn compact(&self, path: &Path, whole: Batch) -> io::Result<MemoryCompaction> {
+        if self.lack.get() == Lack::Thread {
+            return Err(io::Error::other("no more threads"));
+        }
+        Ok(MemoryCompaction {
+            disk: self.clone(),
+            log: path.to_owned(),
+            whole,
+        })
+    }
+}
+
+impl DiskFile for MemoryFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if !self.has_room {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.content.borrow_mut().extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn overwrite(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut content = self.content.borrow_mut();
+        let written = bytes.len().min(content.len());
+        let rest = content.split_off(written);
+        *content = [bytes, &rest].concat();
+        Ok(())
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        self.content.borrow_mut().truncate(length);
+        Ok(())
+    }
+
+    fn sync_data(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_all(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn reserve(&mut self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Compaction for MemoryCompaction {
+    type File = MemoryFile;
+
+    fn is_written(&self) -> bool {
+        true
+    }
+
+    fn finish(self) -> Result<Written<MemoryFile>, LogError> {
+        write_compacted(&self.disk, &self.log, &self.whole)
+    }
+}

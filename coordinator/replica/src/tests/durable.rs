@@ -1,0 +1,115 @@
+//! A replica that leads alone, with its log on a disk.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::disk::{Lack, MemoryDisk};
+use super::room::{member, timing};
+use crate::{
+    DISK_CHECK_INTERVAL_TICKS, Disk, DurableReplica, Effect, Founding, MemberId, Persisted,
+    RequestId, Saved, Store,
+};
+
+const LOG: &str = "log";
+/// A shorter log that could not be had is tried again within as many ticks.
+const TRIED_AGAIN_WITHIN: u32 = 60 * DISK_CHECK_INTERVAL_TICKS;
+
+struct Alone {
+    durable: DurableReplica<MemoryDisk>,
+    proposed: u64,
+}
+
+impl Alone {
+    fn on(disk: &MemoryDisk) -> Self {
+        let id = MemberId(1);
+        let founding = Founding {
+            members: [(id, member(1))].into(),
+            state: Vec::new(),
+        };
+        let saved = Saved::founding(id, Vec::new(), founding);
+        let opened = Store::open(disk.clone(), Path::new(LOG), Some(saved)).unwrap();
+        let durable = DurableReplica::new(&opened.saved, timing(), opened.store).unwrap();
+        let mut alone = Self {
+            durable,
+            proposed: 0,
+        };
+        alone.settle();
+        alone
+    }
+
+    /// Whether a shorter log was denied.
+    fn settle(&mut self) -> bool {
+        let mut is_denied = false;
+        while let Some(effect) = self.durable.poll_effect() {
+            match effect {
+                Effect::Persist(batch) => {
+                    let persisted = self.durable.persist(batch).unwrap();
+                    is_denied |= matches!(persisted, Persisted::NotCompacted(_));
+                }
+                Effect::TakeSnapshot { index } => {
+                    let state = Vec::new();
+                    self.durable.replica_mut().handle_snapshot(index, state);
+                }
+                _ => {}
+            }
+        }
+        is_denied || self.durable.poll_compaction().is_err()
+    }
+
+    fn propose(&mut self) -> bool {
+        self.proposed += 1;
+        let request = RequestId {
+            client: 7,
+            number: self.proposed,
+        };
+        let replica = self.durable.replica_mut();
+        replica.propose(request, vec![0; 100]).unwrap();
+        self.settle()
+    }
+
+    fn tick(&mut self, count: u32) {
+        for _ in 0..count {
+            self.durable.handle_tick(BTreeSet::new);
+            self.settle();
+        }
+    }
+
+    fn last(&self) -> u64 {
+        self.durable.replica().last().0
+    }
+}
+
+/// What a start would take.
+fn found(disk: &MemoryDisk) -> Saved {
+    let found = Store::look(disk, Path::new(LOG)).unwrap();
+    found.expect("there is a log")
+}
+
+/// The log that is there grows on meanwhile.
+#[test]
+fn compaction_without_room_is_tried_again() {
+    for lack in [Lack::Thread, Lack::Room] {
+        let disk = MemoryDisk::default();
+        let mut alone = Alone::on(&disk);
+        disk.lacks(lack);
+        let mut proposals = 0..=timing().entries_per_snapshot;
+        assert!(proposals.any(|_| alone.propose()), "{lack:?}");
+        let long = disk.read(Path::new(LOG)).unwrap().len();
+        disk.lacks(Lack::Nothing);
+        alone.tick(TRIED_AGAIN_WITHIN);
+        let short = disk.read(Path::new(LOG)).unwrap().len();
+        assert!(short < long, "{lack:?}: {short} bytes after {long}");
+        assert_eq!(found(&disk).last(), alone.last(), "{lack:?}");
+    }
+}
+
+/// Its owner appends to it between one read and the next.
+#[test]
+fn look_takes_a_growing_log() {
+    let owned = MemoryDisk::default();
+    let mut alone = Alone::on(&owned);
+    let disk = owned.copy();
+    alone.propose();
+    disk.goes_on_as(&owned);
+    assert_eq!(found(&disk).last(), alone.last());
+}
