@@ -40,7 +40,7 @@ mod unsound;
 mod ways;
 
 pub use claims::claims;
-pub use course::{check_course, check_leg, judge_legs};
+pub use course::{CourseCheck, check_course, check_leg, judge_legs};
 pub use touched::{Sent, Touch, Touches};
 pub use unsound::{NamedPin, PinFault, Trouble, Unsound};
 

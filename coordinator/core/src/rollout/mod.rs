@@ -31,15 +31,18 @@ mod journey;
 mod light;
 mod measure;
 mod quiet;
+mod trial;
 
 pub(crate) use begin::{Hindrance, first_step};
 pub(crate) use journey::{base_of, course_of, is_needed};
 pub(crate) use quiet::{Port, Quietness};
+pub(crate) use trial::Judge;
 
 /// What the leader may look at, and where it puts what it decides.
 pub(crate) struct Turn<'a> {
     pub(crate) known: Known<'a>,
     pub(crate) state: &'a State,
+    pub(crate) judge: &'a mut Judge,
     pub(crate) out: &'a mut Outbox,
 }
 
