@@ -65,6 +65,27 @@ pub struct Network<'a> {
     pub is_lossless: bool,
 }
 
+impl<'a> Network<'a> {
+    /// As the fabric's file has it: without tables and pins, and with all links up.
+    pub fn untouched(fabric: &'a Fabric) -> Self {
+        static ADDRESSES: BTreeMap<Ipv4Addr, NodeId> = BTreeMap::new();
+        static DOWN: BTreeSet<LinkId> = BTreeSet::new();
+        static TABLES: Tables = Tables::new();
+        Self {
+            fabric,
+            addresses: &ADDRESSES,
+            down: &DOWN,
+            generation: Generation(0),
+            pins: &[],
+            tables: &TABLES,
+            unsure: &TABLES,
+            circuits: fabric.first_circuits(),
+            floor: 0.0,
+            is_lossless: false,
+        }
+    }
+}
+
 impl Network<'_> {
     /// Whether packets pass this link.
     fn is_open(&self, link: LinkId) -> bool {
