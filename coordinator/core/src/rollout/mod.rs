@@ -171,7 +171,9 @@ impl Driver {
             }
             Phase::Approved if rollout.is_stopped() => {}
             Phase::Approved => begin::begin(turn, &rollout.plan, self.waited(turn)),
-            Phase::Unconfirmed(step) | Phase::Applying(step) => self.install(turn, rollout, step),
+            Phase::Unconfirmed(step) | Phase::Confirming(step) | Phase::Applying(step) => {
+                self.install(turn, rollout, step);
+            }
             Phase::Verifying(step) => self.verify(turn, rollout, step),
             Phase::RollingBack(undo) | Phase::Held(undo) => self.take_back(turn, rollout, undo),
             Phase::Travelling(journey) if journey::is_given_up(turn, rollout, journey) => {}
