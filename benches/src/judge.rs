@@ -1,10 +1,10 @@
-//! The judge, whom the leader asks of each plan and before each round, on rings with chords. The largest ring has as many
-//! entries as a plan may have.
+//! The judge, whom the leader asks of each plan, of its whole course and before each round, on rings with chords. The
+//! largest ring has as many entries as a plan may have.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use reweave_check::{Network, check, check_leg, claims};
-use reweave_common::course::{Leg, Tables};
+use reweave_check::{Network, check, check_course, check_leg, claims};
+use reweave_common::course::{Course, Leg, Tables, Wave};
 use reweave_common::fabric::Fabric;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
@@ -16,12 +16,14 @@ const NODES: [usize; 4] = [64, 128, 256, 512];
 /// Nothing else is done meanwhile, and the core takes it for a stall when it hears of nothing for a second: all waiting
 /// begins anew then.
 const GOAL_S: f64 = 1.0;
+/// Of the course that is judged. On the largest rings the leader does other things between two legs.
+const LEGS: usize = 4;
 
 /// What is asked of the judge, and whether all is well.
 type Question = fn(&Network<'_>, &Tables) -> bool;
 
 /// Each with the tables that it is asked about: some nodes led around a link, or all of them by one of their ways alone.
-const QUESTIONS: [(&str, bool, Question); 5] = [
+const QUESTIONS: [(&str, bool, Question); 6] = [
     ("judge-of-a-drain", true, is_sound),
     ("judge-of-a-round", false, is_sound),
     (
@@ -29,6 +31,7 @@ const QUESTIONS: [(&str, bool, Question); 5] = [
         false,
         is_sound_without_loss,
     ),
+    ("judge-of-a-course-of-4-rounds", false, is_sound_all_along),
     ("judge-of-a-plan", false, is_sound_at_rest),
     ("judge-of-claims", false, claims_something),
 ];
@@ -71,6 +74,18 @@ fn is_sound_without_loss(network: &Network<'_>, next: &Tables) -> bool {
     is_sound(&lossless, next)
 }
 
+/// To these tables and back, as often as there are legs for.
+fn is_sound_all_along(network: &Network<'_>, next: &Tables) -> bool {
+    let rounds = [next, network.tables].into_iter().cycle().take(LEGS);
+    let undrain = rounds.cloned().collect();
+    let wave = Wave {
+        undrain,
+        ..Wave::default()
+    };
+    let course = Course { waves: vec![wave] };
+    check_course(network, &course, (network.tables, network.circuits)).is_ok()
+}
+
 fn is_sound_at_rest(network: &Network<'_>, next: &Tables) -> bool {
     check(network, &plan(next)).is_ok()
 }
@@ -96,32 +111,10 @@ fn thinned(tables: &Tables) -> Tables {
     thinned
 }
 
-static NOTHING: Nothing = Nothing {
-    addresses: BTreeMap::new(),
-    down: BTreeSet::new(),
-    unsure: Tables::new(),
-    circuits: BTreeMap::new(),
-};
-
-struct Nothing {
-    addresses: BTreeMap<std::net::Ipv4Addr, NodeId>,
-    down: BTreeSet<LinkId>,
-    unsure: Tables,
-    circuits: reweave_common::fabric::Circuits,
-}
-
 fn network<'a>(fabric: &'a Fabric, tables: &'a Tables) -> Network<'a> {
     Network {
-        fabric,
-        addresses: &NOTHING.addresses,
-        down: &NOTHING.down,
-        generation: Generation(0),
-        pins: &[],
         tables,
-        unsure: &NOTHING.unsure,
-        circuits: &NOTHING.circuits,
-        floor: 0.0,
-        is_lossless: false,
+        ..Network::untouched(fabric)
     }
 }
 

@@ -204,7 +204,7 @@ pub(crate) fn came_with(change: &Change) -> u16 {
 /// The same for all that was decided so far.
 pub(crate) fn came_with_state(state: &State) -> u16 {
     let is_later = |phase: &Phase| match phase {
-        Phase::Unconfirmed(_) => true,
+        Phase::Unconfirmed(_) | Phase::Confirming(_) => true,
         Phase::Travelling(journey) => matches!(journey.stage, Stage::Unconfirmed(_)),
         _ => false,
     };

@@ -170,16 +170,10 @@ impl Scene {
 
     fn check(&self, plan: &Plan) -> Result<(), Vec<Unsound>> {
         let network = reweave_check::Network {
-            fabric: &self.network.fabric,
             addresses: self.network.addresses.all(),
-            down: &BTreeSet::new(),
             generation: self.generation,
             pins: &self.pins,
-            tables: &BTreeMap::new(),
-            unsure: &BTreeMap::new(),
-            circuits: &BTreeMap::new(),
-            floor: 0.0,
-            is_lossless: false,
+            ..reweave_check::Network::untouched(&self.network.fabric)
         };
         check(&network, plan)
     }

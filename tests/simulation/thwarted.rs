@@ -31,8 +31,12 @@ fn offered() -> (World, Generation, NodeId) {
 
 fn is_applying(world: &mut World) -> bool {
     let rollout = world.state().and_then(|state| state.rollouts().next());
-    rollout
-        .is_some_and(|rollout| matches!(rollout.phase, Phase::Unconfirmed(_) | Phase::Applying(_)))
+    rollout.is_some_and(|rollout| {
+        matches!(
+            rollout.phase,
+            Phase::Unconfirmed(_) | Phase::Confirming(_) | Phase::Applying(_)
+        )
+    })
 }
 
 /// Why the plan was taken back, after which no switch holds anything of it.

@@ -38,16 +38,54 @@ pub fn check_course(
     course: &Course,
     (tables, circuits): (&Tables, &Circuits),
 ) -> Result<(), Vec<Unsound>> {
-    let mut now = Now::of(network);
-    for (_, leg) in course.legs() {
-        check_leg(&now.seen_in(network), leg)?;
-        now.take(leg);
+    let mut check = CourseCheck::new(network);
+    loop {
+        if let Some(verdict) = check.check_next(network, course, (tables, circuits)) {
+            return verdict;
+        }
     }
-    let arrives = strip(&now.tables) == strip(tables) && now.circuits == *circuits;
-    if arrives {
-        Ok(())
-    } else {
-        Err(vec![Unsound::LeadsElsewhere])
+}
+
+/// Judges a course one leg at a time, for callers that have other things to do between two legs.
+#[derive(Debug, Clone)]
+pub struct CourseCheck {
+    now: Now,
+    /// How many legs were found sound.
+    sound: usize,
+}
+
+impl CourseCheck {
+    /// From its first leg on.
+    pub fn new(network: &Network<'_>) -> Self {
+        Self {
+            now: Now::of(network),
+            sound: 0,
+        }
+    }
+
+    /// Judges the next leg, in the same network as those before. None while others follow it; then the verdict is that of
+    /// [`check_course`].
+    pub fn check_next(
+        &mut self,
+        network: &Network<'_>,
+        course: &Course,
+        (tables, circuits): (&Tables, &Circuits),
+    ) -> Option<Result<(), Vec<Unsound>>> {
+        if let Some((_, leg)) = course.legs().nth(self.sound) {
+            if let Err(found) = check_leg(&self.now.seen_in(network), leg) {
+                return Some(Err(found));
+            }
+            self.now.take(leg);
+            self.sound += 1;
+        }
+        if course.legs().nth(self.sound).is_some() {
+            return None;
+        }
+        let arrives = strip(&self.now.tables) == strip(tables) && self.now.circuits == *circuits;
+        Some(match arrives {
+            true => Ok(()),
+            false => Err(vec![Unsound::LeadsElsewhere]),
+        })
     }
 }
 
@@ -63,6 +101,7 @@ pub fn judge_legs(network: &Network<'_>, course: &Course) -> Vec<(Place, Vec<Uns
 }
 
 /// The network as legs have left it.
+#[derive(Debug, Clone)]
 struct Now {
     tables: Tables,
     unsure: Tables,

@@ -40,7 +40,7 @@ mod unsound;
 mod ways;
 
 pub use claims::claims;
-pub use course::{check_course, check_leg, judge_legs};
+pub use course::{CourseCheck, check_course, check_leg, judge_legs};
 pub use touched::{Sent, Touch, Touches};
 pub use unsound::{NamedPin, PinFault, Trouble, Unsound};
 
@@ -63,6 +63,27 @@ pub struct Network<'a> {
     pub floor: f64,
     /// Nothing is dropped: who has no room makes the one before it wait.
     pub is_lossless: bool,
+}
+
+impl<'a> Network<'a> {
+    /// As the fabric's file has it: without tables and pins, and with all links up.
+    pub fn untouched(fabric: &'a Fabric) -> Self {
+        static ADDRESSES: BTreeMap<Ipv4Addr, NodeId> = BTreeMap::new();
+        static DOWN: BTreeSet<LinkId> = BTreeSet::new();
+        static TABLES: Tables = Tables::new();
+        Self {
+            fabric,
+            addresses: &ADDRESSES,
+            down: &DOWN,
+            generation: Generation(0),
+            pins: &[],
+            tables: &TABLES,
+            unsure: &TABLES,
+            circuits: fabric.first_circuits(),
+            floor: 0.0,
+            is_lossless: false,
+        }
+    }
 }
 
 impl Network<'_> {

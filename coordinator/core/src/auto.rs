@@ -310,6 +310,10 @@ fn approve(turn: &mut Turn<'_>, proposed: &Plan, is_urgent: bool) -> Option<Wait
             let reasons = reasons::told(&reasons, turn.known.fabric);
             return Some(Waits::NotReady { reasons });
         }
+        Err(Hindrance::Unjudged) => {
+            let reasons = vec!["its course is being judged".to_owned()];
+            return Some(Waits::NotReady { reasons });
+        }
     }
     None
 }

@@ -41,7 +41,7 @@ use crate::policy::Policy;
 use crate::probing::Probing;
 use crate::registry::Registry;
 use crate::resting::Resting;
-use crate::rollout::{Drivers, Turn};
+use crate::rollout::{Drivers, Judge, Turn};
 use crate::rules::rerouted;
 use crate::soundness;
 use crate::standings::Standings;
@@ -68,6 +68,9 @@ pub struct Core {
     registry: Registry,
     evenness: Evenness,
     asked: VecDeque<Asked>,
+    judge: Judge,
+    /// Requests that wait for the judge.
+    unjudged: VecDeque<Asked>,
     outbox: Outbox,
     /// Of the last input; none until this core leads.
     now: Option<Moment>,
@@ -231,6 +234,8 @@ impl Core {
             registry: Registry::default(),
             evenness: Evenness::default(),
             asked: VecDeque::new(),
+            judge: Judge::default(),
+            unjudged: VecDeque::new(),
             outbox: Outbox::default(),
             now: None,
             part: 0,
@@ -342,6 +347,12 @@ impl Core {
         soundness::claims(&known.picture(), &self.state, plan)
     }
 
+    /// As where courses are large.
+    #[cfg(test)]
+    pub(crate) fn judge_leg_by_leg(&mut self) {
+        self.judge = Judge::at_once(0);
+    }
+
     #[cfg(test)]
     pub(crate) fn known_at(&self, now: Moment) -> Known<'_> {
         self.senses.at(now)
@@ -350,6 +361,7 @@ impl Core {
     /// All parts of a tick, or the next one where there are many nodes: the other ones are due at once then,
     /// but for what is more urgent.
     fn handle_tick(&mut self, now: Moment) {
+        self.judge_next();
         let is_one_enough = self.senses.fabric.nodes().len() > FEW;
         loop {
             PARTS[self.part](self, now);
@@ -364,6 +376,27 @@ impl Core {
     /// Whether it waits for another [`Input::Tick`] to go on with this one.
     pub fn is_amid_tick(&self) -> bool {
         self.part > 0
+    }
+
+    /// Whether a course is being judged, one leg with each tick. What is measured meanwhile is to be heard.
+    pub fn is_judging(&self) -> bool {
+        self.judge.is_under_way()
+    }
+
+    /// Before the first part of a tick alone: telemetry waits until the last.
+    fn judge_next(&mut self) {
+        let Senses { fabric, policy, .. } = &self.senses;
+        if self.part == 0 && self.judge.check_next(fabric, policy) {
+            self.ask_again();
+        }
+    }
+
+    /// What waited for the judge comes before all other requests.
+    fn ask_again(&mut self) {
+        while let Some(asked) = self.unjudged.pop_back() {
+            self.asked.push_front(asked);
+        }
+        self.stirred = true;
     }
 
     fn look_after(&mut self, now: Moment) {
@@ -463,11 +496,15 @@ impl Core {
         else {
             return;
         };
+        if self.judge.forget_ended(&self.state) {
+            self.ask_again();
+        }
         self.stirred = false;
         let known = self.senses.at(now);
         let mut turn = Turn {
             known,
             state: &self.state,
+            judge: &mut self.judge,
             out: &mut self.outbox,
         };
         if !self.disk_is_full {
@@ -503,7 +540,8 @@ impl Core {
                 disk_is_full: self.disk_is_full,
                 min_version: self.min_version,
             };
-            operator::answer(&mut turn, asked, seen);
+            let unjudged = operator::answer(&mut turn, asked, seen);
+            self.unjudged.extend(unjudged);
         }
     }
 }

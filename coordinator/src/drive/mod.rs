@@ -146,11 +146,15 @@ impl Drive {
         Ok(())
     }
 
-    /// A tick has many parts where there are many nodes, and what is urgent comes between two of them.
+    /// A tick has many parts where there are many nodes, and what is urgent comes between two of them. Between two legs that
+    /// are judged everything comes: as long as all of them take, no agent may seem silent.
     fn next(&self, waiting: &Runtime, events: &mut Queue) -> Option<Event> {
-        match self.office.is_amid_tick() {
-            true => Some(events.try_urgent().unwrap_or(Event::Tick)),
-            false => waiting.block_on(events.next()),
+        if self.office.is_amid_tick() {
+            Some(events.try_urgent().unwrap_or(Event::Tick))
+        } else if self.office.is_judging() {
+            Some(events.try_next().unwrap_or(Event::Tick))
+        } else {
+            waiting.block_on(events.next())
         }
     }
 

@@ -5,7 +5,6 @@ use reweave_check::{Network, Unsound, check_course};
 use reweave_common::course::Leg;
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::OpticalId;
-use reweave_common::plan::Generation;
 
 use super::examples::{Chance, some_circuits, some_fabric, some_tables};
 use super::*;
@@ -52,16 +51,10 @@ impl Case {
 
     fn check(&self, course: &Course) -> Result<(), Vec<Unsound>> {
         let network = Network {
-            fabric: &self.fabric,
-            addresses: &BTreeMap::new(),
-            down: &BTreeSet::new(),
-            generation: Generation(0),
-            pins: &[],
             tables: &self.before.0,
-            unsure: &Round::new(),
             circuits: &self.before.1,
             floor: 0.25,
-            is_lossless: false,
+            ..Network::untouched(&self.fabric)
         };
         check_course(&network, course, (&self.after.0, &self.after.1))
     }

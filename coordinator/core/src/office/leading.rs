@@ -40,6 +40,10 @@ impl Leading {
         self.core.is_amid_tick()
     }
 
+    pub(super) fn is_judging(&self) -> bool {
+        self.core.is_judging()
+    }
+
     pub(super) fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         self.core.poll_evenness()
     }

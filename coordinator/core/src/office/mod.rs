@@ -169,6 +169,14 @@ impl Office {
         }
     }
 
+    /// Whether another [`Input::Tick`] is to come as soon as there is nothing else.
+    pub fn is_judging(&self) -> bool {
+        match &self.part {
+            Part::Leads(leading) => leading.is_judging(),
+            Part::Follows(_) => false,
+        }
+    }
+
     /// How evenly flows are spread, each time that this was looked at anew.
     pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         match &mut self.part {

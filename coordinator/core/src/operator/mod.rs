@@ -79,18 +79,33 @@ pub(crate) use membership::no_visit;
 pub(crate) use status::millis;
 pub(crate) use trace::flows as meant;
 
-pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
+/// Gives back what is to be asked again, once the course of the plan that it approves was judged.
+pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) -> Option<Asked> {
     let Asked {
         id,
         principal,
         request,
-    } = asked;
-    if let Some(refused) = objection(&principal, &request, seen) {
-        return turn.out.reply(id, Response::Refused(refused));
-    }
-    let asking = principal.clone();
-    let principal = principal.name;
-    let response = match request {
+    } = &asked;
+    let response = match objection(principal, request, seen) {
+        Some(refused) => Some(Response::Refused(refused)),
+        None => response(turn, principal.clone(), request.clone(), seen),
+    };
+    let Some(response) = response else {
+        return Some(asked);
+    };
+    turn.out.reply(*id, response);
+    None
+}
+
+/// None where a course has to be judged first.
+fn response(
+    turn: &mut Turn<'_>,
+    asking: Member,
+    request: Request,
+    seen: Seen<'_>,
+) -> Option<Response> {
+    let principal = asking.name.clone();
+    Some(match request {
         Request::WhoAmI => Response::You(asking),
         Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, *lasting),
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
@@ -126,7 +141,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         request @ (Request::Apply { .. }
         | Request::ApplyAnyway { .. }
         | Request::ApplyNow { .. }
-        | Request::ApplySealed { .. }) => approve(turn, principal, request),
+        | Request::ApplySealed { .. }) => return approve(turn, principal, request),
         Request::History { before } => {
             Response::History(history::page(turn.known, turn.state, before))
         }
@@ -146,8 +161,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, asked: Asked, seen: Seen<'_>) {
         Request::Renew { .. } => Response::Refused(Refused::CannotSign {
             why: "the request did not come over a session of its own".to_owned(),
         }),
-    };
-    turn.out.reply(id, response);
+    })
 }
 
 fn objection(principal: &Member, request: &Request, seen: Seen<'_>) -> Option<Refused> {
@@ -230,7 +244,7 @@ fn record(turn: &Turn<'_>, generation: Generation) -> Option<Record> {
 }
 
 /// In whatever way it is approved.
-fn approve(turn: &mut Turn<'_>, principal: String, request: Request) -> Response {
+fn approve(turn: &mut Turn<'_>, principal: String, request: Request) -> Option<Response> {
     match request {
         Request::Apply { generation } => apply_in_hours(turn, principal, generation, false),
         Request::ApplyAnyway { generation } => apply_in_hours(turn, principal, generation, true),
@@ -241,12 +255,12 @@ fn approve(turn: &mut Turn<'_>, principal: String, request: Request) -> Response
             now,
             seals,
         } => match seal::objection(turn, generation, &seals) {
-            Some(refused) => Response::Refused(refused),
+            Some(refused) => Some(Response::Refused(refused)),
             None if now => apply(turn, principal, generation, anyway),
             None => apply_in_hours(turn, principal, generation, anyway),
         },
         // All others approve nothing.
-        _ => Response::Refused(Refused::NoPlan),
+        _ => Some(Response::Refused(Refused::NoPlan)),
     }
 }
 
@@ -255,27 +269,32 @@ fn apply_in_hours(
     principal: String,
     generation: Generation,
     anyway: bool,
-) -> Response {
+) -> Option<Response> {
     let policy = turn.known.policy;
     match policy.opens_in(turn.known.now) {
         None => apply(turn, principal, generation, anyway),
-        Some(rest) => Response::Refused(Refused::OutOfHours {
+        Some(rest) => Some(Response::Refused(Refused::OutOfHours {
             hours: policy.hours(),
             opens_in_s: rest.as_secs(),
-        }),
+        })),
     }
 }
 
 /// A plan that is not ready stays proposed; one that is wrong does not.
-fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation, anyway: bool) -> Response {
+fn apply(
+    turn: &mut Turn<'_>,
+    principal: String,
+    generation: Generation,
+    anyway: bool,
+) -> Option<Response> {
     let plan = match offered(turn, generation) {
         Ok(rollout) => &rollout.plan,
-        Err(refused) => return Response::Refused(refused),
+        Err(refused) => return Some(Response::Refused(refused)),
     };
     let claims = turn.claims(plan);
     let too_wide = radius::too_wide(&turn.known.picture(), turn.state, (plan, &claims));
     if let Some(refused) = too_wide.filter(|_| !anyway) {
-        return Response::Refused(refused);
+        return Some(Response::Refused(refused));
     }
     let (reasons, is_wrong) = match first_step(turn, plan) {
         Ok(first) => {
@@ -285,8 +304,9 @@ fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation, anyway:
                 anyway,
             };
             turn.decide(approved.at_once_with(first));
-            return Response::ApplyStarted { generation };
+            return Some(Response::ApplyStarted { generation });
         }
+        Err(Hindrance::Unjudged) => return None,
         Err(Hindrance::Unready(reasons)) => (reasons, false),
         Err(Hindrance::Wrong(reasons)) => (reasons, true),
     };
@@ -297,7 +317,7 @@ fn apply(turn: &mut Turn<'_>, principal: String, generation: Generation, anyway:
             reasons,
         });
     }
-    Response::Refused(Refused::Unfit { reasons: words })
+    Some(Response::Refused(Refused::Unfit { reasons: words }))
 }
 
 /// Whoever names the wrong one is told which ones there are.

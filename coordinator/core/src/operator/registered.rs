@@ -213,7 +213,7 @@ fn start(
 }
 
 /// A plan that helps flows between these hosts and may be carried out now; or why there is none.
-fn fitting(turn: &Turn<'_>, hosts: &[NodeId], seen: Seen<'_>) -> Result<Plan, String> {
+fn fitting(turn: &mut Turn<'_>, hosts: &[NodeId], seen: Seen<'_>) -> Result<Plan, String> {
     let picture = turn.known.picture();
     let Some(plan) = planning::plan(&picture, turn.state) else {
         let not_seen = picture.not_seen();
@@ -233,7 +233,8 @@ fn fitting(turn: &Turn<'_>, hosts: &[NodeId], seen: Seen<'_>) -> Result<Plan, St
         return Err(why.to_string());
     }
     match first_step(turn, &plan) {
-        Ok(_) => Ok(plan),
+        // Once all of its course was found sound.
+        Ok(_) | Err(Hindrance::Unjudged) => Ok(plan),
         Err(Hindrance::Unready(reasons) | Hindrance::Wrong(reasons)) => {
             Err(turn.words(&reasons).join("; "))
         }

@@ -169,7 +169,9 @@ fn phase(phase: &state::Phase) -> Phase {
     match phase {
         state::Phase::Proposed => Phase::Proposed,
         state::Phase::Approved => Phase::Approved,
-        state::Phase::Unconfirmed(_) | state::Phase::Applying(_) => Phase::Applying,
+        state::Phase::Unconfirmed(_) | state::Phase::Confirming(_) | state::Phase::Applying(_) => {
+            Phase::Applying
+        }
         state::Phase::Verifying(_) => Phase::Verifying,
         state::Phase::RollingBack(_) => Phase::RollingBack,
         state::Phase::Held(_) => Phase::Held,

@@ -3,7 +3,7 @@
 use reweave_common::operator::{Refused, Response};
 
 use super::Seen;
-use crate::command::{Author, Change};
+use crate::command::{Author, Change, LATEST_MINOR};
 use crate::rollout::Turn;
 use crate::state::State;
 
@@ -17,9 +17,23 @@ pub(super) fn answer(
     let response = match minor {
         Some(minor) if minor < has => lower(turn, principal, minor),
         Some(minor) if minor > has => raise(turn, minor, seen.min_version),
+        Some(_) if rises_by_itself(turn.state) => Err(rises(has)),
         _ => Ok(shown(turn.state)),
     };
     response.unwrap_or_else(|why| Response::Refused(Refused::VersionStays { why }))
+}
+
+/// A version that is asked for has to stay, and nothing keeps this one.
+fn rises_by_itself(state: &State) -> bool {
+    state.cluster_version() < LATEST_MINOR && state.lowered().is_none()
+}
+
+/// The entry that would keep it came with the later version.
+fn rises(has: u16) -> String {
+    format!(
+        "it is 1.{has} until every coordinator speaks 1.{LATEST_MINOR}, and rises by itself then; earlier ones could not read \
+         that it is to be kept, so ask again once it has risen"
+    )
 }
 
 fn shown(state: &State) -> Response {

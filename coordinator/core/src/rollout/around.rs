@@ -8,7 +8,7 @@ use reweave_common::plan::Generation;
 
 use crate::state::{Journey, Rollout, Stage, State};
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Around {
     pub(super) tables: Tables,
     /// Nodes of its own that may hold these instead, and nodes of all.

@@ -23,10 +23,12 @@ pub(crate) enum Hindrance {
     Unready(Vec<Reason>),
     /// Not at all.
     Wrong(Vec<Reason>),
+    /// Not before its course was judged, which goes on leg by leg.
+    Unjudged,
 }
 
 /// The first entry of a plan, if it may be carried out.
-pub(crate) fn first_step(turn: &Turn<'_>, plan: &Plan) -> Result<Change, Hindrance> {
+pub(crate) fn first_step(turn: &mut Turn<'_>, plan: &Plan) -> Result<Change, Hindrance> {
     if let Some(too_large) = soundness::too_large(plan) {
         return Err(Hindrance::Wrong(vec![too_large]));
     }
@@ -102,6 +104,7 @@ pub(super) fn begin(turn: &mut Turn<'_>, plan: &Plan, waited: Duration) {
     let generation = plan.generation;
     match first_step(turn, plan) {
         Ok(first) => turn.decide(first),
+        Err(Hindrance::Unjudged) => {}
         Err(Hindrance::Unready(_)) if may_wait => {}
         Err(Hindrance::Unready(reasons) | Hindrance::Wrong(reasons)) => {
             turn.decide(Change::PlanRefused {

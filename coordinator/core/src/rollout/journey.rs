@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use reweave_check::{Network, Unsound, check_course, check_leg};
+use reweave_check::{Network, Unsound, check_leg};
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Switchover};
 use reweave_common::claims::Claims;
 use reweave_common::course::{Course, Leg, Round, Tables};
@@ -22,13 +22,13 @@ use super::around::Around;
 use super::begin::{Hindrance, all_connected};
 use super::light::Light;
 use super::quiet::{Port, Proof, Quietness};
+use super::trial::{laid, trial};
 use super::{Driver, Turn, confirm, failure, measure};
 use crate::command::{Aim, Change, Departure, Move, StepIntent};
 use crate::course::{From, NoCourse, Pace, course, settled};
 use crate::model::{Known, Picture};
 use crate::reason::Reason;
 use crate::rules;
-use crate::soundness;
 use crate::state::{InForce, Journey, Moving, Rollout, Stage, Step};
 
 /// Packets that were under way have come through by then.
@@ -48,15 +48,19 @@ pub(crate) fn is_needed(known: Known<'_>, in_force: &InForce, plan: &Plan) -> bo
     moves || plan.tables != in_force.tables
 }
 
-/// As far as it could begin now.
+/// As far as it could begin now. One that is still being judged is shown: nothing of it is carried out before.
 pub(crate) fn course_of(turn: &Turn<'_>, plan: &Plan) -> Option<operator::Course> {
     if !is_needed(turn.known, turn.state.in_force(), plan) {
         return None;
     }
-    let (around, course) = laid(turn, plan).ok()?;
+    let trial = trial(turn, plan).ok()?;
+    if matches!(trial.verdict, Some(Err(_))) {
+        return None;
+    }
+    let around = &trial.basis.around;
     let before = (&around.tables, &around.circuits);
     let fabric = turn.known.fabric;
-    Some(operator::Course::named(&course, before, fabric))
+    Some(operator::Course::named(&trial.course, before, fabric))
 }
 
 /// What the judge of plans goes by now.
@@ -77,38 +81,10 @@ pub(crate) fn base_of(turn: &Turn<'_>, plan: &Plan) -> operator::Base {
     )
 }
 
-/// The whole course, judged leg by leg.
-fn laid(turn: &Turn<'_>, plan: &Plan) -> Result<(Around, Course), Hindrance> {
+pub(super) fn departure(turn: &mut Turn<'_>, plan: &Plan) -> Result<Departure, Hindrance> {
     let picture = turn.known.picture();
-    let objections = soundness::objections(&picture, turn.state, plan);
-    if !objections.is_empty() {
-        return Err(Hindrance::Wrong(objections));
-    }
-    let claims = turn.claims(plan);
-    let around = Around::new(turn.state, turn.known.fabric, plan.generation);
-    let wanted = wanted(&around, &claims, (&plan.tables, &plan.circuits));
-    let down = down(&picture, &around.circuits);
-    let from = start(turn, &around, &down, &claims);
-    let course = course(from, &wanted.0, &wanted.1)
-        .map_err(|NoCourse| Hindrance::Wrong(vec![Reason::NoCourse]))?;
-    if let Some(node) = beyond(&course, &claims) {
-        return Err(Hindrance::Wrong(vec![Reason::Beyond { node }]));
-    }
-    let network = network(turn, &around, &down);
-    if let Err(unsound) = check_course(&network, &course, (&wanted.0, &wanted.1)) {
-        // What others do just now passes.
-        return Err(match turn.state.beside(plan.generation).next() {
-            Some(_) => Hindrance::Unready(reasons(unsound)),
-            None => Hindrance::Wrong(reasons(unsound)),
-        });
-    }
-    Ok((around, course))
-}
-
-pub(super) fn departure(turn: &Turn<'_>, plan: &Plan) -> Result<Departure, Hindrance> {
-    let picture = turn.known.picture();
-    let (around, course) = laid(turn, plan)?;
-    let circuits = around.circuits;
+    let trial = laid(turn, plan)?;
+    let course = &trial.course;
     let rounds: Vec<_> = course
         .legs()
         .filter_map(|(_, leg)| match leg {
@@ -124,15 +100,15 @@ pub(super) fn departure(turn: &Turn<'_>, plan: &Plan) -> Result<Departure, Hindr
     for round in rounds {
         holdings(turn, &picture, round).map_err(Hindrance::Unready)?;
     }
-    let undriven = undriven(turn.known, &course);
+    let undriven = undriven(turn.known, course);
     if !undriven.is_empty() {
         return Err(Hindrance::Unready(undriven));
     }
     let before = measure::before(turn.known, &picture, plan).map_err(Hindrance::Unready)?;
     Ok(Departure {
         generation: plan.generation,
-        course,
-        circuits,
+        course: course.clone(),
+        circuits: trial.basis.around.circuits.clone(),
         before,
     })
 }
@@ -146,7 +122,7 @@ fn undriven(known: Known<'_>, course: &Course) -> Vec<Reason> {
         .collect()
 }
 
-fn reasons(unsound: Vec<Unsound>) -> Vec<Reason> {
+pub(super) fn reasons(unsound: Vec<Unsound>) -> Vec<Reason> {
     unsound.into_iter().map(Reason::Unsound).collect()
 }
 
@@ -167,7 +143,7 @@ fn network<'a>(turn: &Turn<'a>, around: &'a Around, down: &'a BTreeSet<LinkId>) 
 }
 
 /// What the network comes to when only this plan goes on.
-fn wanted(
+pub(super) fn wanted(
     around: &Around,
     claims: &Claims,
     (tables, circuits): (&Tables, &Circuits),
@@ -189,7 +165,7 @@ fn wanted(
 }
 
 /// A node on the course that the plan does not speak for.
-fn beyond(course: &Course, claims: &Claims) -> Option<NodeId> {
+pub(super) fn beyond(course: &Course, claims: &Claims) -> Option<NodeId> {
     let mut told = course.legs().flat_map(|(_, leg)| match leg {
         Leg::Round(round) => round.keys().copied().collect(),
         Leg::Switch(_) => Vec::new(),
@@ -198,7 +174,7 @@ fn beyond(course: &Course, claims: &Claims) -> Option<NodeId> {
 }
 
 /// Links of which an end says that they are down, by cable or by circuit.
-fn down(picture: &Picture<'_>, circuits: &Circuits) -> BTreeSet<LinkId> {
+pub(super) fn down(picture: &Picture<'_>, circuits: &Circuits) -> BTreeSet<LinkId> {
     let fabric = picture.fabric();
     let lit = fabric.lit(circuits).into_iter();
     let lightless = lit.filter(|&link| {
@@ -548,7 +524,7 @@ fn judge_move(turn: &Turn<'_>, plan: &Plan, moving: &Moving) -> Result<(), Vec<R
     judge(turn, plan, Leg::Switch(&moving.desired()))
 }
 
-fn start<'a>(
+pub(super) fn start<'a>(
     turn: &Turn<'a>,
     around: &'a Around,
     down: &'a BTreeSet<LinkId>,

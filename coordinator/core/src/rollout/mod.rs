@@ -31,15 +31,18 @@ mod journey;
 mod light;
 mod measure;
 mod quiet;
+mod trial;
 
 pub(crate) use begin::{Hindrance, first_step};
 pub(crate) use journey::{base_of, course_of, is_needed};
 pub(crate) use quiet::{Port, Quietness};
+pub(crate) use trial::Judge;
 
 /// What the leader may look at, and where it puts what it decides.
 pub(crate) struct Turn<'a> {
     pub(crate) known: Known<'a>,
     pub(crate) state: &'a State,
+    pub(crate) judge: &'a mut Judge,
     pub(crate) out: &'a mut Outbox,
 }
 
@@ -168,7 +171,9 @@ impl Driver {
             }
             Phase::Approved if rollout.is_stopped() => {}
             Phase::Approved => begin::begin(turn, &rollout.plan, self.waited(turn)),
-            Phase::Unconfirmed(step) | Phase::Applying(step) => self.install(turn, rollout, step),
+            Phase::Unconfirmed(step) | Phase::Confirming(step) | Phase::Applying(step) => {
+                self.install(turn, rollout, step);
+            }
             Phase::Verifying(step) => self.verify(turn, rollout, step),
             Phase::RollingBack(undo) | Phase::Held(undo) => self.take_back(turn, rollout, undo),
             Phase::Travelling(journey) if journey::is_given_up(turn, rollout, journey) => {}

@@ -383,7 +383,7 @@ impl State {
         let step = Step::new(generation, token, targets);
         let accepted = match aim {
             Aim::Install { before } => rollout.begin(step, before, is_confirmed_later),
-            Aim::Undo { reasons } => is_newer && rollout.undo(step, reasons, is_confirmed_later),
+            Aim::Undo { reasons } => is_newer && rollout.undo(step, reasons),
             Aim::Round => {
                 let journey = rollout.phase.journey_mut();
                 is_newer && journey.is_some_and(|it| it.tell(step, is_confirmed_later))

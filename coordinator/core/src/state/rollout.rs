@@ -1,13 +1,14 @@
 //! A plan on its way, from proposal to end.
 //!
 //! ```text
-//! Proposed -> Approved -> Unconfirmed -> Applying -> Verifying -> committed
-//!     |           |            |             |           |
-//!     +-----------+            +-------------+-----------+-> RollingBack -> rolled back
-//!     refused or withdrawn                                       |              |
-//!                                                                +--> Held -----+
+//! Proposed -> Approved -> Unconfirmed -> Confirming -> Verifying -> committed
+//!     |           |            |             |             |
+//!     +-----------+            +-------------+-------------+-> RollingBack -> rolled back
+//!     refused or withdrawn                                         |              |
+//!                                                                  +--> Held -----+
 //! ```
-//! A plan that changes tables or circuits is Travelling in place of Applying and all that follows.
+//! A plan that begins in a cluster of version 1.0 is Applying in place of Unconfirmed and Confirming. One that changes
+//! tables or circuits is Travelling in place of these and all that follows.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -65,6 +66,8 @@ pub enum Phase {
     // What came with 1.1 follows.
     /// Switches do it, and go back by themselves unless they are told that it stays.
     Unconfirmed(Step),
+    /// All of them have done it, and are told that it stays.
+    Confirming(Step),
 }
 
 /// The way back.
@@ -153,7 +156,7 @@ impl Rollout {
     pub(super) fn confirm(&mut self, token: Token) {
         match &mut self.phase {
             Phase::Unconfirmed(step) if step.all_done() => {
-                self.phase = Phase::applying(step.clone().again(token));
+                self.phase = Phase::Confirming(step.clone().again(token));
             }
             Phase::Travelling(journey) => journey.confirm(token),
             _ => {}
@@ -162,9 +165,9 @@ impl Rollout {
 
     /// Whether there was anything to undo. A step that only confirms what switches hold already proves nothing by
     /// a refusal.
-    pub(super) fn undo(&mut self, next: Step, reasons: Vec<Reason>, confirms: bool) -> bool {
+    pub(super) fn undo(&mut self, next: Step, reasons: Vec<Reason>) -> bool {
         match mem::replace(&mut self.phase, Phase::Proposed) {
-            Phase::Applying(step) if confirms => {
+            Phase::Confirming(step) => {
                 let undo = Undo::of_done(&step, reasons);
                 self.phase = Phase::RollingBack(undo.again(next));
             }
@@ -204,8 +207,10 @@ impl Rollout {
             return false;
         };
         let heard = step.acknowledge(node, ack);
-        if let Phase::Applying(step) = &self.phase {
-            self.phase = Phase::applying(step.clone());
+        if let Phase::Applying(step) | Phase::Confirming(step) = &self.phase
+            && step.all_done()
+        {
+            self.phase = Phase::Verifying(step.clone());
         }
         heard
     }
@@ -281,7 +286,10 @@ impl Phase {
     pub fn step(&self) -> Option<&Step> {
         match self {
             Self::Proposed | Self::Approved => None,
-            Self::Unconfirmed(step) | Self::Applying(step) | Self::Verifying(step) => Some(step),
+            Self::Unconfirmed(step)
+            | Self::Confirming(step)
+            | Self::Applying(step)
+            | Self::Verifying(step) => Some(step),
             Self::RollingBack(undo) | Self::Held(undo) => undo.step.as_ref(),
             Self::Travelling(journey) => journey.step(),
         }
@@ -312,7 +320,10 @@ impl Phase {
     fn step_mut(&mut self) -> Option<&mut Step> {
         match self {
             Self::Proposed | Self::Approved | Self::Travelling(_) => None,
-            Self::Unconfirmed(step) | Self::Applying(step) | Self::Verifying(step) => Some(step),
+            Self::Unconfirmed(step)
+            | Self::Confirming(step)
+            | Self::Applying(step)
+            | Self::Verifying(step) => Some(step),
             Self::RollingBack(undo) | Self::Held(undo) => undo.step.as_mut(),
         }
     }

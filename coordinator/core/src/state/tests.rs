@@ -322,7 +322,7 @@ fn step_is_confirmed_by_all_before_a_plan_is_verified() {
     log.extend([done(1, 1, 2), CONFIRM]);
     // Late answers to the first instruction are none to the second.
     log.push(done(0, 1, 2));
-    let Phase::Applying(step) = only_phase(&log) else {
+    let Phase::Confirming(step) = only_phase(&log) else {
         panic!("{:?}", only_phase(&log))
     };
     assert_eq!((step.token, step.unanswered().count()), (Token(6), 2));
@@ -361,6 +361,25 @@ fn refusal_to_confirm_is_no_proof_of_the_parents_rules() {
     ];
     let phase = only_phase(&log);
     assert!(phase.undo().is_some_and(|undo| !undo.is_confirmed()));
+}
+
+/// It began in a cluster that confirms nothing, where a refusal proves as much after the version has risen.
+#[test]
+fn raised_version_leaves_proofs_as_they_were() {
+    let log = [
+        propose(0, 1),
+        approve(1),
+        step(1, INSTALL, &[0]),
+        acked(0, 1, 2, Err(kernel())),
+        Change::ClusterVersion { minor: 1 },
+        step(2, UNDO, &[0]),
+        acked(0, 2, 5, Err(kernel())),
+        Change::RolledBack {
+            generation: Generation(1),
+        },
+    ];
+    let state = applied(&log);
+    assert_eq!((state.cluster_version(), state.ended()), (1, 1));
 }
 
 #[test]

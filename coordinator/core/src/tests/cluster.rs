@@ -183,6 +183,9 @@ impl Cluster {
     pub(crate) fn ask(&mut self, request: Request) -> Response {
         let id = self.effects.len() as u64;
         self.tell(request);
+        while self.core.is_judging() {
+            self.handle(Input::Tick);
+        }
         let mut replies = self.effects.iter().rev().filter_map(|effect| match effect {
             Effect::Reply { id: to, response } if *to == id => Some(response.clone()),
             _ => None,
@@ -240,7 +243,7 @@ impl Cluster {
             .for_each(|(node, ack)| self.handle(Input::Ack { node, ack }));
     }
 
-    fn report(&mut self) {
+    pub(crate) fn report(&mut self) {
         for node in self.connected.clone() {
             let sample = self.network.sample(node, self.now);
             self.handle(Input::Sample { node, sample });

@@ -19,6 +19,7 @@ mod hostile;
 mod hours;
 mod iterations;
 mod jobs;
+mod judged;
 mod lanes;
 mod liars;
 mod maintenance;

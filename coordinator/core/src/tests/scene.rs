@@ -84,7 +84,9 @@ pub(super) fn phase(cluster: &Cluster) -> Option<Phase> {
     seen.take().map(|phase| match phase {
         crate::Phase::Proposed => Phase::Proposed,
         crate::Phase::Approved => Phase::Approved,
-        crate::Phase::Unconfirmed(_) | crate::Phase::Applying(_) => Phase::Applying,
+        crate::Phase::Unconfirmed(_) | crate::Phase::Confirming(_) | crate::Phase::Applying(_) => {
+            Phase::Applying
+        }
         crate::Phase::Verifying(_) => Phase::Verifying,
         crate::Phase::RollingBack(_) => Phase::RollingBack,
         crate::Phase::Held(_) => Phase::Held,

@@ -26,10 +26,11 @@ const KNOWN: &str = include_str!("../../shapes/1.1.txt");
 const KNOWN_MINOR: u16 = 1;
 
 /// What came with 1.1, in each list of kinds at its end.
-const NEW: [NewKind; 5] = [
+const NEW: [NewKind; 6] = [
     ("Command", "Change", "cluster_version_lowered"),
     ("Command", "Change", "confirm_intent"),
     ("Command", "Change", "steered"),
+    ("State", "Phase", "Confirming"),
     ("State", "Phase", "Unconfirmed"),
     ("State", "Stage", "Unconfirmed"),
 ];

@@ -59,6 +59,36 @@ fn lowered_version_waits_for_an_operator() {
     assert_eq!(version(&cluster), 1);
 }
 
+/// All coordinators have come to the later release by the next input, or by the one before.
+#[test]
+fn rising_version_is_never_promised() {
+    let (mut cluster, ..) = planned();
+    cluster.founded = 0;
+    cluster.start_anew();
+    cluster.reconnect();
+    let why = why_it_stays(set(&mut cluster, 0));
+    assert!(why.contains("rises by itself"), "{why}");
+    assert_eq!(version(&cluster), 0);
+    let now = cluster.now();
+    let lowered = Response::ClusterVersion {
+        minor: 0,
+        lowered_by: Some("ada".to_owned()),
+    };
+    // Neither is decided before both were heard.
+    cluster.core.handle(now, Input::MinVersion { minor: 1 });
+    for _ in 0..2 {
+        assert_eq!(set(&mut cluster, 0), lowered);
+        cluster.run_for(A_WHILE);
+        assert_eq!(version(&cluster), 0);
+    }
+    let raised = Response::ClusterVersion {
+        minor: 1,
+        lowered_by: None,
+    };
+    assert_eq!(set(&mut cluster, 1), raised);
+    assert_eq!(set(&mut cluster, 1), raised);
+}
+
 /// It may be in a phase that the release before does not know.
 #[test]
 fn plan_under_way_keeps_the_version() {

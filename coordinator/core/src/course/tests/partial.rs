@@ -85,23 +85,8 @@ impl Full {
         })
     }
 
-    fn network<'a>(&'a self, world: &'a World, tables: &'a Tables) -> Network<'a> {
-        Network {
-            fabric: &self.fabric,
-            addresses: &world.addresses,
-            down: &world.down,
-            generation: Generation(0),
-            pins: &[],
-            tables,
-            unsure: &world.nothing,
-            circuits: &world.circuits,
-            floor: 0.0,
-            is_lossless: false,
-        }
-    }
-
     /// Whether all at once loses packets; the judge says the same, and rounds one after the other lose none.
-    fn compare(&self, world: &World, before: &[usize], after: &[usize]) -> bool {
+    fn compare(&self, before: &[usize], after: &[usize]) -> bool {
         let differs = |at: &usize| before[*at] != after[*at];
         let changed = (0..self.last()).filter(differs);
         let at_once: BTreeMap<_, _> = changed.map(|at| (at, after[at])).collect();
@@ -113,7 +98,10 @@ impl Full {
             .map(|(&node, table)| (node, table.clone()))
             .collect();
         let arrives = self.arrive_in_any_part(before, &at_once);
-        let network = self.network(world, &old);
+        let network = Network {
+            tables: &old,
+            ..Network::untouched(&self.fabric)
+        };
         let verdict = check_leg(&network, Leg::Round(&round));
         assert_eq!(
             verdict.is_ok(),
@@ -122,7 +110,7 @@ impl Full {
         );
         if !arrives {
             for pace in [Pace::Wide, Pace::Narrow] {
-                self.assert_rounds_arrive(world, (before, &old), (after, &new), pace);
+                self.assert_rounds_arrive((before, &old), (after, &new), pace);
             }
         }
         !arrives
@@ -130,23 +118,23 @@ impl Full {
 
     fn assert_rounds_arrive(
         &self,
-        world: &World,
         (before, old): (&[usize], &Tables),
         (after, new): (&[usize], &Tables),
         pace: Pace,
     ) {
         let told = self.fabric.nodes().map(|(node, _)| node).collect();
+        let network = Network::untouched(&self.fabric);
         let from = From {
             fabric: &self.fabric,
-            down: &world.down,
+            down: network.down,
             tables: old,
-            unsure: &world.nothing,
-            circuits: &world.circuits,
+            unsure: network.unsure,
+            circuits: network.circuits,
             floor: 0.0,
             told: &told,
             pace,
         };
-        let course = course(from, new, &world.circuits).expect("there is an order");
+        let course = course(from, new, network.circuits).expect("there is an order");
         let mut heads = before.to_vec();
         for (_, leg) in course.legs() {
             let Leg::Round(round) = leg else {
@@ -164,25 +152,16 @@ impl Full {
     }
 }
 
-/// All that there is besides: nothing.
-#[derive(Default)]
-struct World {
-    addresses: BTreeMap<std::net::Ipv4Addr, NodeId>,
-    down: BTreeSet<LinkId>,
-    nothing: Tables,
-    circuits: Circuits,
-}
-
 /// How many pairs there are, and in how many of them a push without order loses packets.
 fn all_pairs(hosts: usize) -> [usize; 2] {
-    let (full, world) = (Full::of(hosts), World::default());
+    let full = Full::of(hosts);
     let trees = full.trees();
     // Cayley's.
     assert_eq!(trees.len(), hosts.pow(hosts as u32 - 2));
     let pairs = trees
         .iter()
         .flat_map(|before| trees.iter().map(move |after| (before, after)));
-    let lost = pairs.filter(|(before, after)| full.compare(&world, before, after));
+    let lost = pairs.filter(|(before, after)| full.compare(before, after));
     let lost = lost.count();
     [trees.len().pow(2), lost]
 }
@@ -204,12 +183,11 @@ fn of_all_ways_of_six_hosts_too() {
 fn some_pairs(count: usize) -> usize {
     let fabrics: Vec<_> = (3..=6).map(Full::of).collect();
     let trees: Vec<_> = fabrics.iter().map(Full::trees).collect();
-    let world = World::default();
     let mut chance = Chance(7);
     let lost = (0..count).filter(|_| {
         let of = chance.below(fabrics.len());
         let [before, after] = [0, 1].map(|_| chance.below(trees[of].len()));
-        fabrics[of].compare(&world, &trees[of][before], &trees[of][after])
+        fabrics[of].compare(&trees[of][before], &trees[of][after])
     });
     lost.count()
 }

@@ -1,0 +1,131 @@
+//! Courses that are judged leg by leg, with other things in between.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::operator::{Mode, Refused, Request, Response};
+use reweave_common::plan::{Generation, Plan};
+
+use super::cluster::Cluster;
+use super::network::Network;
+use super::scene::{A_WHILE, reasons};
+use crate::{Author, Change, Effect, Input, Reason};
+
+/// With a plan on offer: leaf0 sends what is for h4 to spine0 alone, and after that spine1 sends it to leaf0.
+fn cluster() -> (Cluster, Generation) {
+    let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
+    cluster.core.judge_leg_by_leg();
+    cluster.run_for(A_WHILE);
+    let [leaf, spine, other, to] =
+        ["leaf0", "spine0", "spine1", "h4"].map(|name| cluster.network.node(name));
+    let fabric = &cluster.network.fabric;
+    let tables = [(leaf, spine), (other, leaf)].map(|(at, next)| {
+        let link = fabric.links_between(at, next).next().unwrap();
+        let towards = BTreeMap::from([(to, vec![NextHop { link, weight: 1 }])]);
+        let raises = vec![];
+        (
+            at,
+            ForwardingTable {
+                at,
+                towards,
+                raises,
+            },
+        )
+    });
+    let state = cluster.core.state();
+    let generation = state.next_generation();
+    let plan = Plan {
+        tables: BTreeMap::from(tables),
+        ..Plan::empty(generation, state.in_force().generation)
+    };
+    cluster.propose(plan, Author::Policy);
+    (cluster, generation)
+}
+
+/// What links are like now.
+fn report(cluster: &mut Cluster) {
+    cluster.stall(Duration::from_millis(100));
+    cluster.report();
+}
+
+fn has_departed(cluster: &Cluster) -> bool {
+    let mut parts = cluster.log.iter().flat_map(|it| it.change.parts());
+    parts.any(|part| matches!(part, Change::Departed(_)))
+}
+
+/// The latest last.
+fn replies(cluster: &Cluster) -> Vec<&Response> {
+    let replies = cluster.effects.iter().filter_map(|effect| match effect {
+        Effect::Reply { response, .. } => Some(response),
+        _ => None,
+    });
+    replies.collect()
+}
+
+#[test]
+fn status_is_answered_between_legs() {
+    let (mut cluster, generation) = cluster();
+    cluster.tell(Request::Apply { generation });
+    cluster.handle(Input::Tick);
+    assert!(cluster.core.is_judging(), "of two legs one is left");
+    cluster.tell(Request::Status);
+    assert!(matches!(replies(&cluster)[..], [Response::Status(_)]));
+    assert!(!has_departed(&cluster));
+    cluster.handle(Input::Tick);
+    let started = Response::ApplyStarted { generation };
+    assert_eq!(replies(&cluster).last(), Some(&&started));
+    assert!(has_departed(&cluster) && !cluster.core.is_judging());
+}
+
+#[test]
+fn failed_link_begins_trial_anew() {
+    let (mut cluster, generation) = cluster();
+    cluster.tell(Request::Apply { generation });
+    cluster.handle(Input::Tick);
+    cluster.network.fail("leaf0", "spine2");
+    report(&mut cluster);
+    for left in [2, 1] {
+        cluster.handle(Input::Tick);
+        assert!(cluster.core.is_judging(), "{left} legs are left");
+        assert!(!has_departed(&cluster) && replies(&cluster).is_empty());
+    }
+    cluster.handle(Input::Tick);
+    assert_eq!(replies(&cluster), [&Response::ApplyStarted { generation }]);
+    assert!(has_departed(&cluster));
+}
+
+/// All of it was sound before.
+#[test]
+fn course_over_failed_link_is_refused() {
+    let (mut cluster, generation) = cluster();
+    cluster.tell(Request::Apply { generation });
+    cluster.handle(Input::Tick);
+    cluster.network.fail("leaf0", "spine0");
+    report(&mut cluster);
+    cluster.handle(Input::Tick);
+    let answered = replies(&cluster);
+    let is_unfit = matches!(answered[..], [Response::Refused(Refused::Unfit { .. })]);
+    assert!(is_unfit, "{answered:?}");
+    let reasons = reasons(&cluster);
+    assert!(matches!(reasons[..], [Reason::Unsound(_)]), "{reasons:?}");
+    assert!(!has_departed(&cluster) && !cluster.core.is_judging());
+}
+
+/// Links that come and go must not keep it from ever beginning.
+#[test]
+fn restless_network_is_judged_at_once() {
+    let (mut cluster, generation) = cluster();
+    cluster.tell(Request::Apply { generation });
+    for change in 1..=4 {
+        cluster.handle(Input::Tick);
+        assert!(cluster.core.is_judging(), "before change {change}");
+        match change % 2 {
+            0 => cluster.network.mend("leaf0", "spine2"),
+            _ => cluster.network.fail("leaf0", "spine2"),
+        }
+        report(&mut cluster);
+        cluster.handle(Input::Tick);
+    }
+    assert_eq!(replies(&cluster), [&Response::ApplyStarted { generation }]);
+}
