@@ -73,8 +73,8 @@ struct Content {
     now: Bytes,
     synced: Bytes,
     unsynced: Vec<Change>,
-    /// Where writes began.
-    begins: BTreeSet<usize>,
+    /// How long writes were, by where they began.
+    writes: BTreeMap<usize, usize>,
     reserved_until: u64,
 }
 
@@ -295,10 +295,10 @@ impl Platter {
         let drawn = self.misdirects.then(|| self.chance.number());
         let file = self.file(number)?;
         let at = at.unwrap_or(file.now.meant.len());
-        file.expect_room((at + bytes.len()) as u64, free)?;
-        let lands = drawn.map_or(at, |drawn| file.wrong_place(at, drawn));
+        let length = bytes.len();
+        file.expect_room((at + length) as u64, free)?;
+        let lands = drawn.map_or(at, |drawn| file.wrong_place([at, length], drawn as usize));
         let bytes = bytes.to_vec();
-        file.begins.insert(at);
         file.change(Change::Write { at, lands, bytes });
         self.misdirects = false;
         self.expect_power()
@@ -307,9 +307,7 @@ impl Platter {
     fn truncate(&mut self, number: u64, length: u64) -> io::Result<()> {
         self.begin()?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let file = self.file(number)?;
-        file.begins.retain(|begin| *begin < length);
-        file.change(Change::Truncate(length));
+        self.file(number)?.change(Change::Truncate(length));
         self.expect_power()
     }
 
@@ -381,6 +379,12 @@ impl Content {
     }
 
     fn change(&mut self, change: Change) {
+        match &change {
+            Change::Truncate(length) => self.writes.retain(|at, _| at < length),
+            Change::Write { at, bytes, .. } => {
+                self.writes.insert(*at, bytes.len());
+            }
+        }
         self.now.change(&change);
         self.unsynced.push(change);
     }
@@ -416,17 +420,27 @@ impl Content {
         }
     }
 
-    /// Off by whole sectors, as a block is that goes to another address. Where another write began, this one could pass for
-    /// that: batches do not say where they belong.
-    fn wrong_place(&self, at: usize, drawn: u64) -> usize {
+    /// Where an older write began, one as long if there is any: there it passes for that, unless batches say where they
+    /// belong. Or off by whole sectors, as a block is that goes to another address.
+    fn wrong_place(&self, [at, length]: [usize; 2], drawn: usize) -> usize {
+        let older: Vec<_> = self.writes.range(..at).collect();
+        let alike = older.iter().filter(|(_, other)| **other == length);
+        let alike: Vec<_> = alike.copied().collect();
+        let begins = if alike.is_empty() { &older } else { &alike };
+        match begins.get(drawn / 2 % begins.len().max(1)) {
+            Some((begin, _)) if drawn.is_multiple_of(2) => **begin,
+            _ => self.sector_away(at, drawn),
+        }
+    }
+
+    fn sector_away(&self, at: usize, drawn: usize) -> usize {
         let sectors = self.now.meant.len() / SECTOR_BYTES;
         // The last of them lies behind the end, so far that no write to come reaches it before a start: a torn one over it
         // would look like any torn write.
         let sectors = (0..sectors).chain([sectors + FAR_SECTORS]);
         let places = sectors.map(|sector| sector * SECTOR_BYTES + at % SECTOR_BYTES);
-        let is_wrong = |place: &usize| *place != at && !self.begins.contains(place);
-        let wrong: Vec<_> = places.filter(is_wrong).collect();
-        wrong[drawn as usize % wrong.len()]
+        let wrong: Vec<_> = places.filter(|place| *place != at).collect();
+        wrong[drawn % wrong.len()]
     }
 }
 
@@ -660,17 +674,37 @@ mod tests {
             is_whole: true,
             ..Batch::default()
         };
-        append_batch(&mut file, &batch);
+        append_batch(&disk, &mut file, &batch);
         disk.sync_folder(Path::new(LOG)).expect("there is power");
         assert!(disk.is_intact() && !disk.is_damaged());
         disk.misdirect();
-        append_batch(&mut file, &Batch::default());
+        append_batch(&disk, &mut file, &Batch::default());
         assert!(!disk.is_intact() && disk.is_damaged());
     }
 
-    fn append_batch(file: &mut SimulatedFile, batch: &Batch) {
-        let bytes = batch.encode().expect("it can be written");
+    fn append_batch(disk: &SimulatedDisk, file: &mut SimulatedFile, batch: &Batch) {
+        let end = disk.read(Path::new(LOG)).expect("it is there").len();
+        let bytes = batch.encode(end as u64).expect("it can be written");
         file.append(&bytes).expect("there is room");
         file.sync_data().expect("there is power");
+    }
+
+    #[test]
+    fn misdirected_write_hits_one_alike() {
+        let path = Path::new(LOG);
+        let hits = (0..200).filter(|seed| {
+            let disk = SimulatedDisk::new(Chance::of(*seed));
+            let mut file = disk.create(path).expect("there is room");
+            for length in [700, 48, 64, 48] {
+                file.append(&vec![1; length]).expect("there is room");
+            }
+            disk.misdirect();
+            file.append(&[2; 48]).expect("there is room");
+            let found = disk.read(path).expect("it is there");
+            let at = found.iter().position(|byte| *byte == 2);
+            [Some(700), Some(700 + 48 + 64)].contains(&at)
+        });
+        let hits = hits.count();
+        assert!((50..150).contains(&hits), "{hits} of 200");
     }
 }

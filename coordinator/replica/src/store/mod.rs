@@ -41,8 +41,8 @@ pub struct Store<D: Disk> {
 #[derive(Debug)]
 struct Underway<C> {
     compaction: C,
-    /// What was appended to the old file since.
-    tail: Vec<u8>,
+    /// What was appended to the old file since. In the new one it belongs to other places.
+    tail: Vec<Batch>,
 }
 
 /// A compacted file, whole on disk beside the log.
@@ -98,7 +98,7 @@ impl<D: Disk> Store<D> {
     }
 
     fn begin(disk: D, path: &Path, saved: Saved) -> Result<Opened<D>, LogError> {
-        let content = encoded(path, &saved.whole())?;
+        let content = encoded(path, &saved.whole(), 0)?;
         let file = put_in_place(&disk, path, &content)?;
         let reached = Reached::beside(&disk, path, &saved)?;
         Ok(Opened {
@@ -167,27 +167,28 @@ impl<D: Disk> Store<D> {
 
     /// When this returns, the batch survives a loss of power.
     pub fn persist(&mut self, batch: &Batch) -> Result<(), LogError> {
-        let content = encoded(&self.path, batch)?;
         if batch.is_whole {
+            let content = encoded(&self.path, batch, 0)?;
             self.compaction = None;
             let file = put_in_place(&self.disk, &self.path, &content)?;
             self.go_on_with(file, content.len());
         } else {
-            self.append(&content)?;
+            self.append(batch)?;
         }
         self.note_votes(batch);
         Ok(())
     }
 
-    fn append(&mut self, content: &[u8]) -> Result<(), LogError> {
+    fn append(&mut self, batch: &Batch) -> Result<(), LogError> {
+        let content = encoded(&self.path, batch, self.end)?;
         let mut write = || -> io::Result<()> {
-            self.file.append(content)?;
+            self.file.append(&content)?;
             self.file.sync_data()
         };
         write().map_err(failed("write", &self.path))?;
         self.end += content.len() as u64;
         if let Some(underway) = &mut self.compaction {
-            underway.tail.extend_from_slice(content);
+            underway.tail.push(batch.clone());
         }
         Ok(())
     }
@@ -217,6 +218,7 @@ impl<D: Disk> Store<D> {
             return Ok(false);
         };
         let Written { mut file, length } = compaction.finish()?;
+        let tail = encoded_tail(&self.path, &tail, length)?;
         let appended = file.append(&tail).and_then(|()| file.sync_data());
         appended
             .inspect_err(|_| remove_beside(&self.disk, &self.path))
@@ -281,7 +283,7 @@ pub fn write_compacted<D: Disk>(
     log: &Path,
     whole: &Batch,
 ) -> Result<Written<D::File>, LogError> {
-    let content = encoded(log, whole)?;
+    let content = encoded(log, whole, 0)?;
     let written = write_beside(disk, log, &content).map_err(replace_error(log));
     Ok(Written {
         file: written?,
@@ -308,11 +310,22 @@ fn journal(path: &Path, content: &[u8], reach: Option<Reach>) -> Result<Journal,
     Ok(journal)
 }
 
-fn encoded(path: &Path, batch: &Batch) -> Result<Vec<u8>, LogError> {
-    batch.encode().map_err(|source| LogError::Unwritable {
+/// For a file that ends here.
+fn encoded(path: &Path, batch: &Batch, end: u64) -> Result<Vec<u8>, LogError> {
+    batch.encode(end).map_err(|source| LogError::Unwritable {
         path: path.to_owned(),
         source,
     })
+}
+
+/// For a file of this length.
+fn encoded_tail(path: &Path, tail: &[Batch], length: usize) -> Result<Vec<u8>, LogError> {
+    let mut content = Vec::new();
+    for batch in tail {
+        let end = (length + content.len()) as u64;
+        content.extend(encoded(path, batch, end)?);
+    }
+    Ok(content)
 }
 
 fn put_in_place<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> Result<D::File, LogError> {

@@ -72,10 +72,10 @@ impl Seat {
                 self.replica.handle_durable();
             }
             Effect::Persist(batch) => {
-                let bytes = batch.encode().unwrap();
                 if batch.is_whole {
                     self.file.clear();
                 }
+                let bytes = batch.encode(self.file.len() as u64).unwrap();
                 self.file.extend(bytes);
                 self.replica.handle_durable();
             }
@@ -120,7 +120,7 @@ impl Room {
     }
 
     pub(super) fn enter(&mut self, saved: &Saved) {
-        let file = saved.whole().encode().unwrap();
+        let file = saved.whole().encode(0).unwrap();
         self.seats.insert(saved.member.0, Seat::of(saved, file));
     }
 

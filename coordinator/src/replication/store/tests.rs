@@ -202,7 +202,7 @@ fn a_replacement_that_was_never_finished_changes_nothing() {
     let scratch = Scratch::new();
     scratch.written(2);
     let new = scratch.path().with_extension("new");
-    for leftover in [&b""[..], b"reweave log 7  \nhalf a", &[0; 4096]] {
+    for leftover in [&b""[..], b"reweave log 8  \nhalf a", &[0; 4096]] {
         fs::write(&new, leftover).unwrap();
         assert_eq!(scratch.open().unwrap().saved.entries.len(), 2);
     }
