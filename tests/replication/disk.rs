@@ -1,4 +1,4 @@
-//! A disk that fails: the log's own code of the product writes to it.
+//! A disk that fails: the log's own code of the product writes to it. A full one takes a part of a write.
 //!
 //! A loss of power leaves of what was not synced some in part and some not at all: sectors of writes, lengths, names in
 //! the folder, in any order. Bits flip in what was synced, and writes go to a wrong place. A file has its content twice: as
@@ -58,6 +58,8 @@ struct Platter {
     synced_names: BTreeMap<PathBuf, u64>,
     unsynced_names: Vec<Naming>,
     capacity: u64,
+    /// Some file systems keep no room ahead of a file.
+    keeps_ahead: bool,
     /// That change something, so far.
     operations: u64,
     /// In the midst of this one it loses power.
@@ -96,7 +98,8 @@ enum Change {
 }
 
 impl SimulatedDisk {
-    pub(crate) fn new(chance: Chance) -> Self {
+    pub(crate) fn new(mut chance: Chance) -> Self {
+        let keeps_ahead = chance.happens(0.7);
         Self(Rc::new(RefCell::new(Platter {
             chance,
             files: BTreeMap::new(),
@@ -105,6 +108,7 @@ impl SimulatedDisk {
             synced_names: BTreeMap::new(),
             unsynced_names: Vec::new(),
             capacity: PLENTY,
+            keeps_ahead,
             operations: 0,
             dies_at: None,
             has_power: true,
@@ -141,6 +145,10 @@ impl SimulatedDisk {
     /// The next write goes to a wrong place, if it comes before power is lost.
     pub(crate) fn misdirect(&self) {
         self.0.borrow_mut().misdirects = true;
+    }
+
+    pub(crate) fn keep_nothing(&self) {
+        self.0.borrow_mut().keeps_ahead = false;
     }
 
     /// Others leave these bytes free.
@@ -285,23 +293,36 @@ impl Platter {
         self.files.retain(|number, _| named.contains(number));
     }
 
-    /// Behind the end, unless it is said where.
+    /// Behind the end, unless it is said where. Without room for all of it, there may be a part.
     fn write(&mut self, number: u64, at: Option<usize>, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
         self.begin()?;
-        let free = self.free();
-        let drawn = self.misdirects.then(|| self.chance.number());
+        let (length, free) = (bytes.len(), self.free());
         let file = self.file(number)?;
         let at = at.unwrap_or(file.now.meant.len());
-        let length = bytes.len();
-        file.expect_room((at + length) as u64, free)?;
+        let room = file.room(at, free);
+        if room < length {
+            return self.write_part(number, at, &bytes[..room]);
+        }
+        let drawn = self.misdirects.then(|| self.chance.number());
+        let file = self.file(number)?;
         let lands = drawn.map_or(at, |drawn| file.wrong_place([at, length], drawn as usize));
         let bytes = bytes.to_vec();
         file.change(Change::Write { at, lands, bytes });
         self.misdirects = false;
         self.expect_power()
+    }
+
+    fn write_part(&mut self, number: u64, at: usize, fitting: &[u8]) -> io::Result<()> {
+        let taken = self.chance.below(fitting.len() + 1);
+        let bytes = fitting[..taken].to_vec();
+        let lands = at;
+        self.file(number)?
+            .change(Change::Write { at, lands, bytes });
+        self.expect_power()?;
+        Err(io::ErrorKind::StorageFull.into())
     }
 
     fn truncate(&mut self, number: u64, length: u64) -> io::Result<()> {
@@ -319,10 +340,15 @@ impl Platter {
     }
 
     fn reserve(&mut self, number: u64, until: u64) -> io::Result<()> {
+        if !self.keeps_ahead {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         self.begin()?;
         let free = self.free();
         let file = self.file(number)?;
-        file.expect_room(until, free)?;
+        if until > file.allocated() + free {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         file.reserved_until = file.reserved_until.max(until);
         self.expect_power()
     }
@@ -370,12 +396,10 @@ impl Content {
         self.reserved_until.max(self.now.meant.len() as u64)
     }
 
-    /// For a file that ends here.
-    fn expect_room(&self, end: u64, free: u64) -> io::Result<()> {
-        match end.saturating_sub(self.allocated()) <= free {
-            true => Ok(()),
-            false => Err(io::ErrorKind::StorageFull.into()),
-        }
+    /// Of the bytes from here on, so many can be written.
+    fn room(&self, at: usize, free: u64) -> usize {
+        let room = (self.allocated() + free).saturating_sub(at as u64);
+        usize::try_from(room).unwrap_or(usize::MAX)
     }
 
     fn change(&mut self, change: Change) {

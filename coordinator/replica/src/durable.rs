@@ -1,7 +1,7 @@
 //! A replica with its log on a disk.
 //!
 //! A full disk must cost no more than it has to: elections go on in the room that is kept for them, others lead, and
-//! nothing new is decided until there is room again.
+//! nothing new is decided until there is room again. Where a file system keeps none, what is to be written waits for it.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -27,7 +27,7 @@ pub struct DurableReplica<D: Disk> {
     ticks: u32,
     disk_is_full: bool,
     may_decide: bool,
-    /// All there is, as the leader has sent it: the disk had no room for that.
+    /// What Raft wants written down: the disk had no room for that.
     waiting: Option<Batch>,
     /// The disk was looked at since: what waits is to be written now.
     retry_is_due: bool,
@@ -93,8 +93,9 @@ impl<D: Disk> DurableReplica<D> {
         self.may_decide
     }
 
-    /// Raft may neither campaign nor hear anything between a snapshot and its being written. `full` names the peers whose
-    /// disks were full when they were last heard; it is asked for at a look at the disk.
+    /// Raft may neither campaign nor hear anything between a snapshot and its being written; so it is while anything
+    /// waits. `full` names the peers whose disks were full when they were last heard; it is asked for at a look at the
+    /// disk.
     pub fn handle_tick(&mut self, full: impl FnOnce() -> BTreeSet<MemberId>) {
         if !self.is_waiting {
             self.replica.handle_tick();
@@ -181,6 +182,7 @@ impl<D: Disk> DurableReplica<D> {
             // The log is as it was, and nothing was said of another.
             Err(error @ LogError::NoRoom { .. }) => {
                 (self.waiting, self.is_waiting) = (Some(batch), true);
+                self.replica.stop_leading();
                 return Ok(Persisted::Waiting(error));
             }
             outcome => outcome?,

@@ -25,9 +25,10 @@ pub enum Effect {
     /// May be lost, repeated or late.
     Send(Message),
     /// Make this durable, all or nothing, and then say [`handle_durable`]. Nothing else comes out
-    /// before that.
+    /// before that, except what follows from [`stop_leading`].
     ///
     /// [`handle_durable`]: crate::Replica::handle_durable
+    /// [`stop_leading`]: crate::Replica::stop_leading
     Persist(Batch),
     /// The next entry of the log that all agree on.
     Apply(Applied),

@@ -310,7 +310,7 @@ impl Engine {
                 tracing::warn!("the log is not made shorter: {}", told(&error));
             }
             Persisted::Waiting(error) => {
-                tracing::error!("what the leader has sent waits: {}", told(&error));
+                tracing::error!("what is to be written waits for room: {}", told(&error));
             }
         }
         Ok(())

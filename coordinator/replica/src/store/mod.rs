@@ -3,7 +3,7 @@
 //! What a crash cut short at its end was never acknowledged to anybody and is cut off; anything else
 //! that is not as it was written, or less than was acknowledged, means that the file cannot be believed,
 //! and nothing is started on it. After the first error nothing more is written: whoever does not know what reached the disk
-//! must not go on.
+//! must not go on. But what a full disk took of an append is cut off again, and nothing has happened.
 //!
 //! A compacted file is written beside by the [`Disk`]: it may take a second, and heartbeats go on meanwhile. What
 //! is appended until then goes to the old file, and to the end of the new one before that takes its place.
@@ -20,7 +20,7 @@ use crate::disk::{Compaction, Disk, DiskFile};
 use crate::journal::{Batch, Journal, JournalError, Record, Saved};
 use beside::{remove_beside, take_place, write_beside};
 pub use error::LogError;
-use error::{failed, replace_error};
+use error::{failed, is_lack, replace_error};
 use reached::{Reach, Reached, expect_all, expect_none, found};
 use reserve::DiskReserve;
 
@@ -165,7 +165,7 @@ impl<D: Disk> Store<D> {
         self.reserve.spares_some(self.end)
     }
 
-    /// When this returns, the batch survives a loss of power.
+    /// When this returns, the batch survives a loss of power. After [`LogError::NoRoom`] the log is as it was.
     pub fn persist(&mut self, batch: &Batch) -> Result<(), LogError> {
         if batch.is_whole {
             let content = encoded(&self.path, batch, 0)?;
@@ -181,16 +181,30 @@ impl<D: Disk> Store<D> {
 
     fn append(&mut self, batch: &Batch) -> Result<(), LogError> {
         let content = encoded(&self.path, batch, self.end)?;
-        let mut write = || -> io::Result<()> {
-            self.file.append(&content)?;
-            self.file.sync_data()
-        };
-        write().map_err(failed("write", &self.path))?;
+        if let Err(source) = self.file.append(&content) {
+            return Err(self.give_up_append(source));
+        }
+        let synced = self.file.sync_data();
+        synced.map_err(failed("write", &self.path))?;
         self.end += content.len() as u64;
         if let Some(underway) = &mut self.compaction {
             underway.tail.push(batch.clone());
         }
         Ok(())
+    }
+
+    /// A full disk may have taken a part.
+    fn give_up_append(&mut self, source: io::Error) -> LogError {
+        if is_lack(&source) && self.cut_off_part().is_ok() {
+            let path = self.path.clone();
+            return LogError::NoRoom { path, source };
+        }
+        failed("write", &self.path)(source)
+    }
+
+    fn cut_off_part(&mut self) -> io::Result<()> {
+        self.file.truncate(self.end)?;
+        self.file.sync_data()
     }
 
     /// Whether a shorter file is on its way.
