@@ -58,7 +58,6 @@ struct Platter {
     synced_names: BTreeMap<PathBuf, u64>,
     unsynced_names: Vec<Naming>,
     capacity: u64,
-    /// Some file systems keep no room ahead of a file.
     keeps_ahead: bool,
     /// That change something, so far.
     operations: u64,
@@ -147,18 +146,15 @@ impl SimulatedDisk {
         self.0.borrow_mut().misdirects = true;
     }
 
-    pub(crate) fn keep_nothing(&self) {
-        self.0.borrow_mut().keeps_ahead = false;
+    /// Some file systems keep no room ahead of a file.
+    pub(crate) fn keep_ahead(&self, keeps_ahead: bool) {
+        self.0.borrow_mut().keeps_ahead = keeps_ahead;
     }
 
     /// Others leave these bytes free.
     pub(crate) fn fill_up(&self, left: u64) {
         let mut platter = self.0.borrow_mut();
         platter.capacity = platter.used() + left;
-    }
-
-    pub(crate) fn is_filled_up(&self) -> bool {
-        self.0.borrow().capacity < PLENTY
     }
 
     pub(crate) fn make_room(&self) {

@@ -64,6 +64,31 @@ fn full_disk_costs_nothing_promised() {
     }
 }
 
+/// Of clients and the core, while elections go on. The leader is one of the two, or it is not.
+#[test]
+fn nothing_is_decided_without_most_disks() {
+    for seed in 0..20 {
+        let mut cluster = settled(seed);
+        let leader = cluster.leader().expect("a client was answered");
+        let spared = [leader, 1 + leader % 3][seed as usize % 2];
+        let full = (1..=3).filter(|node| *node != spared);
+        let full: Vec<_> = full.map(|node| cluster.nodes[&node].disk.clone()).collect();
+        full.iter().for_each(|disk| disk.keep_ahead(true));
+        // Each looks at its disk meanwhile, and has room then.
+        cluster.run_for(Duration::from_secs(2));
+        full.iter().for_each(|disk| disk.fill_up(0));
+        let decides_nothing = |cluster: &Cluster| cluster.laws.decides_nothing();
+        let came = cluster.run_until(A_WHILE, decides_nothing);
+        assert!(came, "seed {seed}: {}", cluster.standing());
+        // The law is looked at with each entry.
+        cluster.run_for(Duration::from_secs(2));
+        assert!(decides_nothing(&cluster), "seed {seed}");
+        cluster.make_room();
+        assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
+        assert_linearizable(&cluster.history);
+    }
+}
+
 fn first_entry() -> Batch {
     let vote = Vote {
         term: 1,
@@ -85,7 +110,7 @@ fn first_entry() -> Batch {
 fn append_without_room_leaves_nothing() {
     for left in 0..200 {
         let (disk, path) = (SimulatedDisk::new(Chance::of(left)), Path::new(LOG));
-        disk.keep_nothing();
+        disk.keep_ahead(false);
         let open = || {
             let joining = Saved::joining(MemberId(1), Vec::new(), Members::default());
             Store::open(disk.clone(), path, Some(joining)).expect("it is whole")

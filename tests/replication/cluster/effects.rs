@@ -28,8 +28,9 @@ impl Cluster {
             return;
         }
         if let Some(running) = self.nodes.get(&id).and_then(|node| node.running.as_ref()) {
-            self.laws.look(id, running.replica());
+            self.laws.look(id, running);
         }
+        self.laws.look_at_disks(&self.nodes);
     }
 
     fn poll(&mut self, id: u64) -> Option<Effect> {
