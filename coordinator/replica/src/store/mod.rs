@@ -207,22 +207,14 @@ impl<D: Disk> Store<D> {
         self.file.sync_data()
     }
 
-    /// Whether a shorter file is on its way.
-    pub fn is_compacting(&self) -> bool {
-        self.compaction.is_some()
-    }
-
-    /// Begins a file that holds no more than this, which is all there is; or not, where one is on its way already.
-    pub fn start_compaction(&mut self, whole: Batch) -> Result<bool, LogError> {
-        let is_free = self.compaction.is_none();
-        if is_free {
-            let begun = self.disk.compact(&self.path, whole);
-            self.compaction = Some(Underway {
-                compaction: begun.map_err(failed("compact", &self.path))?,
-                tail: Vec::new(),
-            });
-        }
-        Ok(is_free)
+    /// Begins a file that holds no more than this, which is all there is.
+    pub fn start_compaction(&mut self, whole: Batch) -> Result<(), LogError> {
+        let begun = self.disk.compact(&self.path, whole);
+        self.compaction = Some(Underway {
+            compaction: begun.map_err(failed("compact", &self.path))?,
+            tail: Vec::new(),
+        });
+        Ok(())
     }
 
     /// The new file takes the place of the old one as soon as it is written; whether it did now.
