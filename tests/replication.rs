@@ -6,7 +6,8 @@
 //!
 //! After every event: logs match, and what was applied up to one entry is the same everywhere, byte for
 //! byte, and the same as with one coordinator that never failed ([`agreed`]); nobody leads without what
-//! was promised before; nothing goes out to people, newcomers or switches that is not agreed on; a token
+//! was promised before; nothing is decided while most disks are full and all know, and no full disk takes more than
+//! was kept for it; nothing goes out to people, newcomers or switches that is not agreed on; a token
 //! lets in one; whoever was shut out stays out; letters come as they were sent, whole or not at all ([`lines`]); no agent
 //! acts on what is older, and no flow circles or is lost ([`reweave_tests::world::laws`]). At every start: a log that only
 //! lost power is taken, with all that was synced, and one that is not as it was written is refused by name. In the end, once

@@ -1,4 +1,4 @@
-//! A disk that fails: the log's own code of the product writes to it.
+//! A disk that fails: the log's own code of the product writes to it. A full one takes a part of a write.
 //!
 //! A loss of power leaves of what was not synced some in part and some not at all: sectors of writes, lengths, names in
 //! the folder, in any order. Bits flip in what was synced, and writes go to a wrong place. A file has its content twice: as
@@ -58,6 +58,7 @@ struct Platter {
     synced_names: BTreeMap<PathBuf, u64>,
     unsynced_names: Vec<Naming>,
     capacity: u64,
+    keeps_ahead: bool,
     /// That change something, so far.
     operations: u64,
     /// In the midst of this one it loses power.
@@ -73,8 +74,8 @@ struct Content {
     now: Bytes,
     synced: Bytes,
     unsynced: Vec<Change>,
-    /// Where writes began.
-    begins: BTreeSet<usize>,
+    /// How long writes were, by where they began.
+    writes: BTreeMap<usize, usize>,
     reserved_until: u64,
 }
 
@@ -96,7 +97,8 @@ enum Change {
 }
 
 impl SimulatedDisk {
-    pub(crate) fn new(chance: Chance) -> Self {
+    pub(crate) fn new(mut chance: Chance) -> Self {
+        let keeps_ahead = chance.happens(0.7);
         Self(Rc::new(RefCell::new(Platter {
             chance,
             files: BTreeMap::new(),
@@ -105,6 +107,7 @@ impl SimulatedDisk {
             synced_names: BTreeMap::new(),
             unsynced_names: Vec::new(),
             capacity: PLENTY,
+            keeps_ahead,
             operations: 0,
             dies_at: None,
             has_power: true,
@@ -143,14 +146,15 @@ impl SimulatedDisk {
         self.0.borrow_mut().misdirects = true;
     }
 
+    /// Some file systems keep no room ahead of a file.
+    pub(crate) fn keep_ahead(&self, keeps_ahead: bool) {
+        self.0.borrow_mut().keeps_ahead = keeps_ahead;
+    }
+
     /// Others leave these bytes free.
     pub(crate) fn fill_up(&self, left: u64) {
         let mut platter = self.0.borrow_mut();
         platter.capacity = platter.used() + left;
-    }
-
-    pub(crate) fn is_filled_up(&self) -> bool {
-        self.0.borrow().capacity < PLENTY
     }
 
     pub(crate) fn make_room(&self) {
@@ -285,31 +289,42 @@ impl Platter {
         self.files.retain(|number, _| named.contains(number));
     }
 
-    /// Behind the end, unless it is said where.
+    /// Behind the end, unless it is said where. Without room for all of it, there may be a part.
     fn write(&mut self, number: u64, at: Option<usize>, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
         self.begin()?;
-        let free = self.free();
-        let drawn = self.misdirects.then(|| self.chance.number());
+        let (length, free) = (bytes.len(), self.free());
         let file = self.file(number)?;
         let at = at.unwrap_or(file.now.meant.len());
-        file.expect_room((at + bytes.len()) as u64, free)?;
-        let lands = drawn.map_or(at, |drawn| file.wrong_place(at, drawn));
+        let room = file.room(at, free);
+        if room < length {
+            return self.write_part(number, at, &bytes[..room]);
+        }
+        let drawn = self.misdirects.then(|| self.chance.number());
+        let file = self.file(number)?;
+        let lands = drawn.map_or(at, |drawn| file.wrong_place([at, length], drawn as usize));
         let bytes = bytes.to_vec();
-        file.begins.insert(at);
         file.change(Change::Write { at, lands, bytes });
         self.misdirects = false;
         self.expect_power()
     }
 
+    fn write_part(&mut self, number: u64, at: usize, fitting: &[u8]) -> io::Result<()> {
+        let taken = self.chance.below(fitting.len() + 1);
+        let bytes = fitting[..taken].to_vec();
+        let lands = at;
+        self.file(number)?
+            .change(Change::Write { at, lands, bytes });
+        self.expect_power()?;
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
     fn truncate(&mut self, number: u64, length: u64) -> io::Result<()> {
         self.begin()?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let file = self.file(number)?;
-        file.begins.retain(|begin| *begin < length);
-        file.change(Change::Truncate(length));
+        self.file(number)?.change(Change::Truncate(length));
         self.expect_power()
     }
 
@@ -321,10 +336,15 @@ impl Platter {
     }
 
     fn reserve(&mut self, number: u64, until: u64) -> io::Result<()> {
+        if !self.keeps_ahead {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         self.begin()?;
         let free = self.free();
         let file = self.file(number)?;
-        file.expect_room(until, free)?;
+        if until > file.allocated() + free {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         file.reserved_until = file.reserved_until.max(until);
         self.expect_power()
     }
@@ -372,15 +392,19 @@ impl Content {
         self.reserved_until.max(self.now.meant.len() as u64)
     }
 
-    /// For a file that ends here.
-    fn expect_room(&self, end: u64, free: u64) -> io::Result<()> {
-        match end.saturating_sub(self.allocated()) <= free {
-            true => Ok(()),
-            false => Err(io::ErrorKind::StorageFull.into()),
-        }
+    /// Of the bytes from here on, so many can be written.
+    fn room(&self, at: usize, free: u64) -> usize {
+        let room = (self.allocated() + free).saturating_sub(at as u64);
+        usize::try_from(room).unwrap_or(usize::MAX)
     }
 
     fn change(&mut self, change: Change) {
+        match &change {
+            Change::Truncate(length) => self.writes.retain(|at, _| at < length),
+            Change::Write { at, bytes, .. } => {
+                self.writes.insert(*at, bytes.len());
+            }
+        }
         self.now.change(&change);
         self.unsynced.push(change);
     }
@@ -416,17 +440,27 @@ impl Content {
         }
     }
 
-    /// Off by whole sectors, as a block is that goes to another address. Where another write began, this one could pass for
-    /// that: batches do not say where they belong.
-    fn wrong_place(&self, at: usize, drawn: u64) -> usize {
+    /// Where an older write began, one as long if there is any: there it passes for that, unless batches say where they
+    /// belong. Or off by whole sectors, as a block is that goes to another address.
+    fn wrong_place(&self, [at, length]: [usize; 2], drawn: usize) -> usize {
+        let older: Vec<_> = self.writes.range(..at).collect();
+        let alike = older.iter().filter(|(_, other)| **other == length);
+        let alike: Vec<_> = alike.copied().collect();
+        let begins = if alike.is_empty() { &older } else { &alike };
+        match begins.get(drawn / 2 % begins.len().max(1)) {
+            Some((begin, _)) if drawn.is_multiple_of(2) => **begin,
+            _ => self.sector_away(at, drawn),
+        }
+    }
+
+    fn sector_away(&self, at: usize, drawn: usize) -> usize {
         let sectors = self.now.meant.len() / SECTOR_BYTES;
         // The last of them lies behind the end, so far that no write to come reaches it before a start: a torn one over it
         // would look like any torn write.
         let sectors = (0..sectors).chain([sectors + FAR_SECTORS]);
         let places = sectors.map(|sector| sector * SECTOR_BYTES + at % SECTOR_BYTES);
-        let is_wrong = |place: &usize| *place != at && !self.begins.contains(place);
-        let wrong: Vec<_> = places.filter(is_wrong).collect();
-        wrong[drawn as usize % wrong.len()]
+        let wrong: Vec<_> = places.filter(|place| *place != at).collect();
+        wrong[drawn % wrong.len()]
     }
 }
 
@@ -660,17 +694,37 @@ mod tests {
             is_whole: true,
             ..Batch::default()
         };
-        append_batch(&mut file, &batch);
+        append_batch(&disk, &mut file, &batch);
         disk.sync_folder(Path::new(LOG)).expect("there is power");
         assert!(disk.is_intact() && !disk.is_damaged());
         disk.misdirect();
-        append_batch(&mut file, &Batch::default());
+        append_batch(&disk, &mut file, &Batch::default());
         assert!(!disk.is_intact() && disk.is_damaged());
     }
 
-    fn append_batch(file: &mut SimulatedFile, batch: &Batch) {
-        let bytes = batch.encode().expect("it can be written");
+    fn append_batch(disk: &SimulatedDisk, file: &mut SimulatedFile, batch: &Batch) {
+        let end = disk.read(Path::new(LOG)).expect("it is there").len();
+        let bytes = batch.encode(end as u64).expect("it can be written");
         file.append(&bytes).expect("there is room");
         file.sync_data().expect("there is power");
+    }
+
+    #[test]
+    fn misdirected_write_hits_one_alike() {
+        let path = Path::new(LOG);
+        let hits = (0..200).filter(|seed| {
+            let disk = SimulatedDisk::new(Chance::of(*seed));
+            let mut file = disk.create(path).expect("there is room");
+            for length in [700, 48, 64, 48] {
+                file.append(&vec![1; length]).expect("there is room");
+            }
+            disk.misdirect();
+            file.append(&[2; 48]).expect("there is room");
+            let found = disk.read(path).expect("it is there");
+            let at = found.iter().position(|byte| *byte == 2);
+            [Some(700), Some(700 + 48 + 64)].contains(&at)
+        });
+        let hits = hits.count();
+        assert!((50..150).contains(&hits), "{hits} of 200");
     }
 }

@@ -1,12 +1,12 @@
 //! What holds at every moment, whatever goes wrong. Each law is looked at after every event, on the
 //! node that the event has touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_replica::{Entry, Replica, RequestId};
+use reweave_replica::{Entry, MemberId, Replica, RequestId};
 
 use crate::machine::{Machine, digest};
-use crate::node::Running;
+use crate::node::{Node, Running};
 
 #[derive(Debug, Default)]
 pub(crate) struct Laws {
@@ -20,6 +20,12 @@ pub(crate) struct Laws {
     acknowledged: BTreeMap<u64, BTreeMap<u64, u64>>,
     /// How far each node's log has been looked at.
     looked: BTreeMap<u64, (u64, u64)>,
+    /// While most disks are full and all know: the last entry of any log when it had come to that.
+    decided_until: Option<u64>,
+    /// So often it came to that.
+    pub(crate) undecided: u64,
+    /// Nodes whose disks were full at a look.
+    found_full: BTreeSet<u64>,
     pub(crate) applied: u64,
     pub(crate) snapshots_restored: u64,
 }
@@ -30,12 +36,50 @@ impl Laws {
         self.looked.remove(&node);
     }
 
-    pub(crate) fn look(&mut self, node: u64, replica: &Replica) {
+    pub(crate) fn look(&mut self, node: u64, running: &Running) {
+        let replica = running.replica();
         if let Some(term) = replica.elected() {
             let other = *self.elected.entry(term).or_insert(node);
             assert_eq!(other, node, "two were elected in term {term}");
         }
+        self.full_disk_takes_nothing(node, running);
         self.logs_match(node, replica);
+    }
+
+    /// Of others, but what the room lets through that is kept ahead of the log.
+    fn full_disk_takes_nothing(&self, node: u64, running: &Running) {
+        let (durable, (last, term)) = (&running.durable, running.replica().last());
+        let has_grown = self.looked.get(&node).is_some_and(|looked| last > looked.0);
+        let is_own = running.replica().elected() == Some(term);
+        let has_room = !durable.disk_is_full() || durable.store().spares_some();
+        assert!(
+            !has_grown || is_own || has_room,
+            "{node} has taken entry {last}, and its disk was full"
+        );
+    }
+
+    /// When most disks are full, all know it, and nothing is on its way any more, nothing of a client or the core is decided.
+    pub(crate) fn look_at_disks(&mut self, nodes: &BTreeMap<u64, Node>) {
+        let full = nodes.iter().filter(|(_, node)| node.is_full());
+        let full: BTreeSet<_> = full.map(|(id, _)| *id).collect();
+        let running = || nodes.values().filter_map(|node| node.running.as_ref());
+        if full.is_empty() || !running().all(|it| knows_of_most(it, &full)) {
+            self.decided_until = None;
+        } else if self.decided_until.is_none() && running().all(is_idle) {
+            let last = self.entries.last_key_value();
+            self.decided_until = last.map(|((index, _), _)| *index);
+            self.undecided += 1;
+        }
+        self.found_full.extend(full);
+    }
+
+    pub(crate) fn decides_nothing(&self) -> bool {
+        self.decided_until.is_some()
+    }
+
+    /// At a look, not only for others.
+    pub(crate) fn full_disks(&self) -> u64 {
+        self.found_full.len() as u64
     }
 
     /// Logs that have an entry of one index and term are the same up to there: so they are when each
@@ -78,6 +122,11 @@ impl Laws {
     /// The same entries lead to the same state everywhere.
     pub(crate) fn applied(&mut self, node: u64, index: u64, running: &Running) {
         self.applied += 1;
+        let is_early = self.decided_until.is_none_or(|last| index <= last);
+        assert!(
+            is_early,
+            "{node} applied entry {index} of a client or the core: most disks were full, and all knew"
+        );
         let state = running.digest();
         let known = *self.states.entry(index).or_insert(state);
         assert_eq!(
@@ -119,4 +168,16 @@ impl Laws {
     pub(crate) fn terms(&self) -> usize {
         self.elected.len()
     }
+}
+
+/// Whether these are most voters, and its core knows that nothing may be decided.
+fn knows_of_most(running: &Running, full: &BTreeSet<u64>) -> bool {
+    let voters = &running.replica().members().configuration.voters;
+    let full = voters.iter().filter(|MemberId(id)| full.contains(id));
+    !running.may_decide && 2 * full.count() > voters.len()
+}
+
+/// Nothing that it was asked for is still to be decided.
+fn is_idle(running: &Running) -> bool {
+    running.waiting.is_empty() && !running.office.is_busy()
 }

@@ -1,10 +1,15 @@
 //! One thing that goes wrong, at every point where it can.
 
+use std::path::Path;
 use std::time::Duration;
 
-use reweave_replica::{Change, MemberId, Members, Saved};
+use reweave_replica::{
+    Batch, Change, Content, Disk, Entry, LogError, MemberId, Members, Record, Saved, Store, Vote,
+};
+use reweave_tests::world::chance::Chance;
 
 use crate::cluster::{Cluster, member};
+use crate::disk::{LOG, SimulatedDisk};
 use crate::seeds::assert_linearizable;
 
 const A_WHILE: Duration = Duration::from_secs(5);
@@ -39,7 +44,7 @@ fn leader_dies_at_every_operation() {
     }
 }
 
-/// One that found no room ends, and its log is as it was.
+/// Another leads where a leader finds no room, whether some is kept ahead of its log or it cannot write on.
 #[test]
 fn full_disk_costs_nothing_promised() {
     for seed in 0..20 {
@@ -56,6 +61,74 @@ fn full_disk_costs_nothing_promised() {
         assert!(cluster.run_until(A_WHILE, has_room), "seed {seed}");
         assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
         assert_linearizable(&cluster.history);
+    }
+}
+
+/// Of clients and the core, while elections go on. The leader is one of the two, or it is not.
+#[test]
+fn nothing_is_decided_without_most_disks() {
+    for seed in 0..20 {
+        let mut cluster = settled(seed);
+        let leader = cluster.leader().expect("a client was answered");
+        let spared = [leader, 1 + leader % 3][seed as usize % 2];
+        let full = (1..=3).filter(|node| *node != spared);
+        let full: Vec<_> = full.map(|node| cluster.nodes[&node].disk.clone()).collect();
+        full.iter().for_each(|disk| disk.keep_ahead(true));
+        // Each looks at its disk meanwhile, and has room then.
+        cluster.run_for(Duration::from_secs(2));
+        full.iter().for_each(|disk| disk.fill_up(0));
+        let decides_nothing = |cluster: &Cluster| cluster.laws.decides_nothing();
+        let came = cluster.run_until(A_WHILE, decides_nothing);
+        assert!(came, "seed {seed}: {}", cluster.standing());
+        // The law is looked at with each entry.
+        cluster.run_for(Duration::from_secs(2));
+        assert!(decides_nothing(&cluster), "seed {seed}");
+        cluster.make_room();
+        assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
+        assert_linearizable(&cluster.history);
+    }
+}
+
+fn first_entry() -> Batch {
+    let vote = Vote {
+        term: 1,
+        ..Vote::default()
+    };
+    let entry = Entry {
+        term: 1,
+        index: 1,
+        content: Content::Proposal(vec![1; 200]),
+    };
+    Batch {
+        records: vec![Record::Vote(vote), Record::Entry(entry)],
+        is_whole: false,
+    }
+}
+
+/// Whatever part of it a full disk takes, and whether power is lost then or not: the log is as it was, and goes on.
+#[test]
+fn append_without_room_leaves_nothing() {
+    for left in 0..200 {
+        let (disk, path) = (SimulatedDisk::new(Chance::of(left)), Path::new(LOG));
+        disk.keep_ahead(false);
+        let open = || {
+            let joining = Saved::joining(MemberId(1), Vec::new(), Members::default());
+            Store::open(disk.clone(), path, Some(joining)).expect("it is whole")
+        };
+        let read = || disk.read(path).expect("it is there");
+        let mut store = open().store;
+        let before = read();
+        disk.fill_up(left);
+        let refused = store.persist(&first_entry());
+        let is_refused = matches!(refused, Err(LogError::NoRoom { .. }));
+        assert!(is_refused, "{left} bytes: {refused:?}");
+        if left.is_multiple_of(2) {
+            disk.lose_power();
+        }
+        assert_eq!(read(), before, "{left} bytes");
+        disk.make_room();
+        store.persist(&first_entry()).expect("there is room");
+        assert_eq!(open().saved.entries.len(), 1, "{left} bytes");
     }
 }
 

@@ -58,12 +58,14 @@ pub(crate) struct Life {
     /// So often the cluster version was lowered, and so many coordinators went back amid trouble.
     pub(crate) lowered: u64,
     pub(crate) went_back: u64,
-    /// Disks that others filled up, and disks that were refused because they were damaged.
+    /// Disks that were full at a look, and disks that were refused because they were damaged.
     pub(crate) filled_up: u64,
     pub(crate) refused: u64,
     /// Letters of several parts that came, and those that were cut off with their connection.
     pub(crate) in_parts: u64,
     pub(crate) cut_off: u64,
+    /// So often most disks were full, and nothing was decided any more.
+    pub(crate) undecided: u64,
     /// Kinds of trouble that were there at one moment, at most.
     pub(crate) together: usize,
 }
@@ -156,10 +158,11 @@ impl Trouble {
             let most = self.every;
             let pause = self.cluster().chance.time(SOON, most);
             self.world.run_for(pause);
+            self.note_troubles();
             for _ in 0..1 + self.cluster().chance.below(MAX_TROUBLES) {
                 self.strike();
             }
-            self.life.together = self.life.together.max(self.kinds_of_trouble());
+            self.note_troubles();
             self.follow_suspect();
             self.run_errand();
             self.cluster().go_back_now_and_then();
@@ -195,6 +198,8 @@ impl Trouble {
             lowered: cluster.agreed.lowered,
             in_parts: cluster.lines.in_parts,
             cut_off: cluster.lines.cut_off,
+            filled_up: cluster.laws.full_disks(),
+            undecided: cluster.laws.undecided,
             ..self.life
         }
     }
@@ -235,7 +240,11 @@ impl Trouble {
         }
     }
 
-    /// Of crash, partition, pause, full disk and damaged disk.
+    fn note_troubles(&mut self) {
+        self.life.together = self.life.together.max(self.kinds_of_trouble());
+    }
+
+    /// Of crash, partition, pause, full disk and damaged disk: those that are there, however they came.
     fn kinds_of_trouble(&self) -> usize {
         let cluster = &self.world.coordinator;
         let now = cluster.now();
@@ -243,12 +252,14 @@ impl Trouble {
             let mut nodes = cluster.nodes.values();
             nodes.any(|node| !node.is_lost && is_so(node, now))
         };
+        let runs = |id: &u64| cluster.nodes.get(id).is_some_and(|it| it.running.is_some());
+        let is_cut = |(from, to): &(u64, u64)| from != to && runs(from) && runs(to);
         let kinds = [
             any(|node, _| node.running.is_none()),
-            !cluster.cut.is_empty(),
-            any(|node, now| node.stands_still_until > now),
-            any(|node, _| node.disk.is_filled_up()),
-            self.suspect.is_some(),
+            cluster.cut.iter().any(is_cut),
+            any(|node, now| node.running.is_some() && node.stands_still_until > now),
+            any(|node, _| node.is_full()),
+            any(|node, _| node.disk.is_damaged()),
         ];
         kinds.into_iter().filter(|is_there| *is_there).count()
     }
@@ -261,11 +272,15 @@ impl Trouble {
         }
     }
 
+    /// Or the disks of all, where they lie on one storage.
     fn fill_up(&mut self, node: u64) {
-        self.life.filled_up += 1;
-        let left = *self.world.coordinator.chance.one_of(&LEFT_BYTES);
-        if let Some(node) = self.world.coordinator.nodes.get(&node) {
-            node.disk.fill_up(left);
+        let cluster = &mut self.world.coordinator;
+        let left = *cluster.chance.one_of(&LEFT_BYTES);
+        let is_shared = cluster.chance.happens(0.25);
+        for (id, found) in &cluster.nodes {
+            if is_shared || *id == node {
+                found.disk.fill_up(left);
+            }
         }
     }
 

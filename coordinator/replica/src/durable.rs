@@ -1,10 +1,9 @@
 //! A replica with its log on a disk.
 //!
 //! A full disk must cost no more than it has to: elections go on in the room that is kept for them, others lead, and
-//! nothing new is decided until there is room again.
+//! nothing new is decided until there is room again. Where a file system keeps none, what is to be written waits for it.
 
 use std::collections::BTreeSet;
-use std::mem;
 
 use crate::disk::Disk;
 use crate::effect::{Effect, LostLog, StartError};
@@ -16,10 +15,9 @@ use crate::wire::{Kind, MemberId, Message};
 
 /// From one look at the disk to the next.
 pub const DISK_CHECK_INTERVAL_TICKS: u32 = 100;
-/// From one attempt to write a shorter log to the next: each writes as much as the log holds.
-const COMPACTION_RETRY_TICKS: u32 = 30 * DISK_CHECK_INTERVAL_TICKS;
 
-/// Driven as a [`Replica`] is, except that [`persist`](Self::persist) carries out an [`Effect::Persist`].
+/// Driven as a [`Replica`] is, except that [`persist`](Self::persist) carries out an [`Effect::Persist`] and
+/// [`compact`](Self::compact) an [`Effect::Compact`].
 #[derive(Debug)]
 pub struct DurableReplica<D: Disk> {
     replica: Replica,
@@ -27,14 +25,12 @@ pub struct DurableReplica<D: Disk> {
     ticks: u32,
     disk_is_full: bool,
     may_decide: bool,
-    /// All there is, as the leader has sent it: the disk had no room for that.
+    /// What Raft wants written down: the disk had no room for that.
     waiting: Option<Batch>,
     /// The disk was looked at since: what waits is to be written now.
     retry_is_due: bool,
     /// From the first attempt at what waits until it is written.
     is_waiting: bool,
-    /// The file begins before the latest snapshot: that came while a shorter log was on its way, or found no room.
-    is_outdated: bool,
 }
 
 /// What became of a batch.
@@ -42,10 +38,6 @@ pub struct DurableReplica<D: Disk> {
 pub enum Persisted {
     /// It survives a loss of power.
     Written,
-    /// A shorter log is on its way; the longer one holds the same.
-    Compacting,
-    /// The log stays as long as it is.
-    NotCompacted(LogError),
     /// There was no room. It comes out again as [`Effect::Persist`].
     Waiting(LogError),
 }
@@ -62,7 +54,6 @@ impl<D: Disk> DurableReplica<D> {
             waiting: None,
             retry_is_due: false,
             is_waiting: false,
-            is_outdated: false,
         })
     }
 
@@ -93,8 +84,9 @@ impl<D: Disk> DurableReplica<D> {
         self.may_decide
     }
 
-    /// Raft may neither campaign nor hear anything between a snapshot and its being written. `full` names the peers whose
-    /// disks were full when they were last heard; it is asked for at a look at the disk.
+    /// Raft may neither campaign nor hear anything between a snapshot and its being written; so it is while anything
+    /// waits. `full` names the peers whose disks were full when they were last heard; it is asked for at a look at the
+    /// disk.
     pub fn handle_tick(&mut self, full: impl FnOnce() -> BTreeSet<MemberId>) {
         if !self.is_waiting {
             self.replica.handle_tick();
@@ -103,11 +95,6 @@ impl<D: Disk> DurableReplica<D> {
         if self.ticks.is_multiple_of(DISK_CHECK_INTERVAL_TICKS) {
             self.look_at_disk(&full());
             self.retry_is_due = self.waiting.is_some();
-        }
-        let may_compact = !self.disk_is_full && !self.store.is_compacting();
-        let is_due = self.ticks.is_multiple_of(COMPACTION_RETRY_TICKS);
-        if is_due && may_compact && mem::take(&mut self.is_outdated) {
-            self.replica.write_anew();
         }
     }
 
@@ -163,24 +150,11 @@ impl<D: Disk> DurableReplica<D> {
 
     /// Carries out an [`Effect::Persist`]. After an error nothing may be done any more.
     pub fn persist(&mut self, batch: Batch) -> Result<Persisted, LogError> {
-        if self.replica.is_compacting() {
-            let begun = self.store.start_compaction(batch);
-            self.replica.handle_durable();
-            return Ok(match begun {
-                Ok(has_begun) => {
-                    self.is_outdated = !has_begun;
-                    Persisted::Compacting
-                }
-                Err(error) => {
-                    self.is_outdated = true;
-                    Persisted::NotCompacted(error)
-                }
-            });
-        }
         match self.store.persist(&batch) {
             // The log is as it was, and nothing was said of another.
             Err(error @ LogError::NoRoom { .. }) => {
                 (self.waiting, self.is_waiting) = (Some(batch), true);
+                self.replica.stop_leading();
                 return Ok(Persisted::Waiting(error));
             }
             outcome => outcome?,
@@ -190,14 +164,20 @@ impl<D: Disk> DurableReplica<D> {
         Ok(Persisted::Written)
     }
 
+    /// Carries out an [`Effect::Compact`], beside everything else. After an error the log stays as long as it is.
+    pub fn compact(&mut self, whole: Batch) -> Result<(), LogError> {
+        let begun = self.store.start_compaction(whole);
+        begun.inspect_err(|_| self.replica.handle_not_compacted())
+    }
+
     /// To be called now and then. Whether a shorter log took the place of the old one; one that finds no room leaves the
     /// log as it is.
     pub fn poll_compaction(&mut self) -> Result<bool, LogError> {
         let done = self.store.poll_compaction();
-        match &done {
-            Ok(true) if mem::take(&mut self.is_outdated) => self.replica.write_anew(),
-            Err(_) => self.is_outdated = true,
-            Ok(_) => {}
+        match done {
+            Ok(true) => self.replica.handle_compacted(),
+            Ok(false) => {}
+            Err(_) => self.replica.handle_not_compacted(),
         }
         done
     }

@@ -25,10 +25,15 @@ pub enum Effect {
     /// May be lost, repeated or late.
     Send(Message),
     /// Make this durable, all or nothing, and then say [`handle_durable`]. Nothing else comes out
-    /// before that.
+    /// before that, except [`Effect::Compact`] and what follows from [`stop_leading`].
     ///
     /// [`handle_durable`]: crate::Replica::handle_durable
+    /// [`stop_leading`]: crate::Replica::stop_leading
     Persist(Batch),
+    /// Write a file that begins with this, and with all that is made durable from now on, to take the place of the old one.
+    /// Everything goes on meanwhile. Then say [`handle_compacted`](crate::Replica::handle_compacted), or
+    /// [`handle_not_compacted`](crate::Replica::handle_not_compacted).
+    Compact(Batch),
     /// The next entry of the log that all agree on.
     Apply(Applied),
     /// This was applied already.

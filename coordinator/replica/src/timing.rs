@@ -20,6 +20,8 @@ pub struct Timing {
     pub promotion_lag: u64,
     /// A peer that was sent a snapshot is given up on after so long, and sent one again.
     pub snapshot_ticks: usize,
+    /// A shorter log that could not be written is asked for again after so long: each attempt writes as much as it holds.
+    pub compaction_retry_ticks: usize,
     /// Election timeouts are drawn from it: the same seed, the same run.
     pub seed: u64,
 }
@@ -35,6 +37,7 @@ impl Default for Timing {
             kept_entries: 256,
             promotion_lag: 64,
             snapshot_ticks: 500,
+            compaction_retry_ticks: 3000,
             seed: 0,
         }
     }

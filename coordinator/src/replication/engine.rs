@@ -305,15 +305,17 @@ impl Engine {
                     self.wrist.note_snapshot();
                 }
             }
-            Persisted::Compacting => {}
-            Persisted::NotCompacted(error) => {
-                tracing::warn!("the log is not made shorter: {}", told(&error));
-            }
             Persisted::Waiting(error) => {
-                tracing::error!("what the leader has sent waits: {}", told(&error));
+                tracing::error!("what is to be written waits for room: {}", told(&error));
             }
         }
         Ok(())
+    }
+
+    fn compact(&mut self, whole: Batch) {
+        if let Err(error) = self.durable.compact(whole) {
+            tracing::warn!("the log is not made shorter: {}", told(&error));
+        }
     }
 
     fn finish_compaction(&mut self) -> Result<(), ReplicationError> {
@@ -339,6 +341,7 @@ impl Engine {
         match effect {
             Effect::Send(message) => self.outlets.posts.send(message),
             Effect::Persist(batch) => self.persist(batch)?,
+            Effect::Compact(whole) => self.compact(whole),
             Effect::Apply(Applied { index, payload, .. }) => {
                 self.tell(Outcome::Applied { index, payload });
             }

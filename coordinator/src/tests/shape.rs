@@ -7,7 +7,7 @@ use crate::data::Belonging;
 use crate::replication::Letter;
 
 const LETTERS: &str = include_str!("../../shapes/letters-1.txt");
-const LOG: &str = include_str!("../../shapes/log-7.txt");
+const LOG: &str = include_str!("../../shapes/log-8.txt");
 
 fn letters() -> Formats {
     let choices: [fn(&mut Tracer); 7] = [
@@ -40,5 +40,5 @@ fn log_begins_with_the_shape_of_its_version() {
 #[ignore = "it writes the files of shapes anew: `make shapes`"]
 fn shapes_are_written_down_anew() {
     write_down("letters-1.txt", &letters());
-    write_down("log-7.txt", &log());
+    write_down("log-8.txt", &log());
 }

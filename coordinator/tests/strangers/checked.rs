@@ -213,7 +213,7 @@ fn data_of_another_version_is_told_with_the_file_and_what_to_do() {
     let site = Site::new();
     let log = Saved::joining(MemberId(1), vec![0xff; 3], Members::default());
     fs::create_dir(site.path("data")).unwrap();
-    fs::write(site.path("data/log"), log.whole().encode().unwrap()).unwrap();
+    fs::write(site.path("data/log"), log.whole().encode(0).unwrap()).unwrap();
     site.both_refuse_what_was_given(
         "error: c.toml:3: data: data/log was written by another version of this program: start that \
          one",

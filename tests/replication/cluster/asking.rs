@@ -111,7 +111,7 @@ impl Cluster {
 }
 
 /// What is read is what is known now, and is answered once it is certain that nobody else led then;
-/// everything else waits for its place in the log.
+/// everything else waits for its place in the log. The core refuses it, too, when nothing may be decided.
 fn take(running: &mut Running, asker: Asker, asked: Asked) -> Result<(), NotLeading> {
     let Asked {
         request, key, op, ..
@@ -121,6 +121,8 @@ fn take(running: &mut Running, asker: Asker, asked: Asked) -> Result<(), NotLead
         running.replica_mut().read(read)?;
         let value = running.machine.get(key);
         running.reads.insert(read, (asker, value));
+    } else if !running.may_decide {
+        return Err(NotLeading);
     } else {
         let payload = Payload::Register { key, op };
         let payload = postcard::to_stdvec(&payload).expect("it can be written");

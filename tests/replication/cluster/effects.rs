@@ -26,8 +26,9 @@ impl Cluster {
             return;
         }
         if let Some(running) = self.nodes.get(&id).and_then(|node| node.running.as_ref()) {
-            self.laws.look(id, running.replica());
+            self.laws.look(id, running);
         }
+        self.laws.look_at_disks(&self.nodes);
     }
 
     fn poll(&mut self, id: u64) -> Option<Effect> {
@@ -49,6 +50,10 @@ impl Cluster {
                 }
             }
             Effect::Persist(batch) => self.write(id, batch),
+            Effect::Compact(whole) => {
+                let begun = self.running(id).durable.compact(whole);
+                begun.expect("a compaction begins");
+            }
             Effect::Apply(applied) => self.apply(id, &applied),
             Effect::Repeated(request) => self.answer_waiting(id, request),
             Effect::Restore { index, state } => self.restore(id, index, &state),
@@ -66,7 +71,7 @@ impl Cluster {
         }
     }
 
-    /// Syncing takes a while, and nothing waits for a shorter log.
+    /// Syncing takes a while.
     fn write(&mut self, id: u64, batch: Batch) {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
@@ -74,12 +79,7 @@ impl Cluster {
         assert!(node.writing.is_none(), "one write at a time");
         node.writing = Some(batch);
         let (life, takes) = (node.life, node.sync_takes);
-        let running = node.running.as_ref();
-        if running.is_some_and(|running| running.replica().is_compacting()) {
-            node.sync().expect("a compaction begins");
-        } else {
-            self.after(takes, Event::Synced { node: id, life });
-        }
+        self.after(takes, Event::Synced { node: id, life });
     }
 
     pub(super) fn running(&mut self, id: u64) -> &mut Running {

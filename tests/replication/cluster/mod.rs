@@ -239,6 +239,7 @@ impl Cluster {
             kept_entries: 6,
             promotion_lag: 8,
             snapshot_ticks: 30,
+            compaction_retry_ticks: 100,
             seed,
             ..Timing::default()
         };

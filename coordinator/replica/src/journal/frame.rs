@@ -2,7 +2,9 @@
 //!
 //! A batch is the length of its payload, a checksum of that length, a checksum of the payload, each
 //! four bytes, little-endian, and the payload. The length has a checksum of its own, or one flipped
-//! bit in it could make all that follows look like the unfinished end of the file. Payloads are
+//! bit in it could make all that follows look like the unfinished end of the file. Both checksums begin
+//! with the place of the batch, the byte of the file at which it begins, which is not stored: a write that a
+//! disk misdirects onto an older batch of the same length would else pass for that. Payloads are
 //! whitened and filled up to whole words: whatever they hold, no part of a sector that was written
 //! reads as zeros, and no bit that flips makes it do so.
 
@@ -11,7 +13,7 @@ use std::ops::Range;
 use super::JournalError;
 
 /// What the file begins with; all versions have the first part.
-pub(super) const MAGIC: &[u8] = b"reweave log 7  \n";
+pub(super) const MAGIC: &[u8] = b"reweave log 8  \n";
 const FAMILY: &[u8] = b"reweave log ";
 
 const HEADER_BYTES: usize = 12;
@@ -38,15 +40,24 @@ pub enum Tail {
     },
 }
 
-pub(super) fn append(bytes: &mut Vec<u8>, mut payload: Vec<u8>) {
+/// The batch begins at this place of its file.
+pub(super) fn append(bytes: &mut Vec<u8>, place: u64, mut payload: Vec<u8>) {
     fill_up(&mut payload);
     whiten(&mut payload);
     let length = (payload.len() as u32).to_le_bytes();
-    let sum = |bytes: &[u8]| crc32fast::hash(bytes).to_le_bytes();
-    for part in [&length, &sum(&length), &sum(&payload)] {
+    let length_sum = checksum(place, &length).to_le_bytes();
+    let payload_sum = checksum(place, &payload).to_le_bytes();
+    for part in [&length, &length_sum, &payload_sum] {
         bytes.extend_from_slice(part);
     }
     bytes.extend_from_slice(&payload);
+}
+
+fn checksum(place: u64, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&place.to_le_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
 }
 
 /// Up to the end of a word; the last byte tells by how many.
@@ -79,7 +90,7 @@ pub(super) fn scan(content: &[u8]) -> Result<Scan, JournalError> {
     let mut payloads = Vec::new();
     let mut at = MAGIC.len();
     let tail = loop {
-        match next(content, at) {
+        match next(content, at, at) {
             Next::Batch(range) => {
                 let mut payload = content[range.clone()].to_vec();
                 whiten(&mut payload);
@@ -90,7 +101,7 @@ pub(super) fn scan(content: &[u8]) -> Result<Scan, JournalError> {
                 at = range.end;
             }
             Next::End => break Tail::Whole,
-            Next::Unfinished if holds_batch(content, at + 1) => break Tail::Damaged { at },
+            Next::Unfinished if holds_batch_behind(content, at) => break Tail::Damaged { at },
             Next::Unfinished => break Tail::Torn { at },
             Next::Wrong => break Tail::Damaged { at },
         }
@@ -125,7 +136,9 @@ enum Next {
     Wrong,
 }
 
-fn next(content: &[u8], at: usize) -> Next {
+/// What begins at `at`, if it was written for this place.
+fn next(content: &[u8], at: usize, place: usize) -> Next {
+    let place = place as u64;
     let rest = &content[at..];
     if rest.is_empty() {
         return Next::End;
@@ -133,7 +146,7 @@ fn next(content: &[u8], at: usize) -> Next {
     let Some(header) = rest.first_chunk::<HEADER_BYTES>() else {
         return Next::Unfinished;
     };
-    let Some(length) = length_in(header) else {
+    let Some(length) = length_in(header, place) else {
         return if has_unwritten(content, at..at + HEADER_BYTES) {
             Next::Unfinished
         } else {
@@ -143,16 +156,16 @@ fn next(content: &[u8], at: usize) -> Next {
     let payload = at + HEADER_BYTES..at + HEADER_BYTES + length;
     match content.get(payload.clone()) {
         None => Next::Unfinished,
-        Some(bytes) if crc32fast::hash(bytes) == word(header, 8) => Next::Batch(payload),
+        Some(bytes) if checksum(place, bytes) == word(header, 8) => Next::Batch(payload),
         Some(_) if has_unwritten(content, at..payload.end) => Next::Unfinished,
         Some(_) => Next::Wrong,
     }
 }
 
 /// None when that is not what was written.
-fn length_in(header: &[u8; HEADER_BYTES]) -> Option<usize> {
+fn length_in(header: &[u8; HEADER_BYTES], place: u64) -> Option<usize> {
     let length = word(header, 0);
-    (crc32fast::hash(&header[..4]) == word(header, 4)).then_some(length as usize)
+    (checksum(place, &header[..4]) == word(header, 4)).then_some(length as usize)
 }
 
 fn word(header: &[u8; HEADER_BYTES], at: usize) -> u32 {
@@ -173,14 +186,21 @@ fn has_unwritten(content: &[u8], range: Range<usize>) -> bool {
     false
 }
 
-/// Batches are written one after the other, so what lies before a whole one was whole itself.
-fn holds_batch(content: &[u8], from: usize) -> bool {
+/// Batches are written one after the other, so what lies before a whole one was whole itself. A whole one that was
+/// written for the unfinished place, and lies behind it, was misdirected.
+fn holds_batch_behind(content: &[u8], unfinished: usize) -> bool {
     let ends = content.len().saturating_sub(HEADER_BYTES);
-    (from..ends).any(|at| {
-        let header = content[at..].first_chunk::<HEADER_BYTES>();
-        let length = header.and_then(length_in);
-        length.is_some_and(|length| length > 0) && matches!(next(content, at), Next::Batch(_))
+    (unfinished + 1..ends).any(|at| {
+        let mut places = [at, unfinished].into_iter();
+        places.any(|place| is_batch(content, at, place))
     })
+}
+
+/// Of those with no payload there is none.
+fn is_batch(content: &[u8], at: usize, place: usize) -> bool {
+    let header = content[at..].first_chunk::<HEADER_BYTES>();
+    let length = header.and_then(|header| length_in(header, place as u64));
+    length.is_some_and(|length| length > 0) && matches!(next(content, at, place), Next::Batch(_))
 }
 
 #[cfg(test)]

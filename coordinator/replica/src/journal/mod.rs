@@ -97,14 +97,15 @@ impl Journal {
 }
 
 impl Batch {
-    /// As it is appended to the file, or as the file that takes the place of the old one.
-    pub fn encode(&self) -> Result<Vec<u8>, JournalError> {
+    /// As it is appended to a file that ends here, or as the file that takes the place of the old one: that begins at 0.
+    pub fn encode(&self, end: u64) -> Result<Vec<u8>, JournalError> {
         let payload = postcard::to_stdvec(&self.records).map_err(JournalError::Unwritable)?;
         let mut bytes = Vec::with_capacity(payload.len() + 64);
         if self.is_whole {
             bytes.extend_from_slice(frame::MAGIC);
         }
-        frame::append(&mut bytes, payload);
+        let place = end + bytes.len() as u64;
+        frame::append(&mut bytes, place, payload);
         Ok(bytes)
     }
 }

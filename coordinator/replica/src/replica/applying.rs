@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use raft::eraftpb::{Entry, EntryType, Snapshot as RaftSnapshot};
 use serde::{Deserialize, Serialize};
 
-use super::{Envelope, Replica, Writing};
+use super::{Envelope, Replica};
 use crate::change::{Change, Members, steps_in};
 use crate::effect::{Applied, Effect, RequestId};
 use crate::exact::decode_exact;
@@ -119,16 +119,22 @@ impl Replica {
 
     /// Whether one was asked for just now.
     pub(super) fn wants_snapshot(&mut self) -> bool {
+        let rests = self.compaction_retry.is_some_and(|at| self.ticks < at);
+        if rests || self.compacting.is_some() || self.snapshot_due.is_some() {
+            return false;
+        }
         let memory = self.node.raft.store();
         let begins = memory.snapshot().get_metadata().index;
         let since = self.applied - begins;
         let is_wanted = memory.take_snapshot_wanted()
             || begins < self.compact_to
+            || self.compaction_retry.is_some()
             || since >= self.timing.entries_per_snapshot
             || self.bytes_applied >= self.timing.bytes_per_snapshot;
-        if !is_wanted || since == 0 || self.snapshot_due.is_some() {
+        if !is_wanted || since == 0 {
             return false;
         }
+        self.compaction_retry = None;
         let index = self.applied;
         self.snapshot_due = Some(SnapshotDue {
             index,
@@ -161,27 +167,26 @@ impl Replica {
         self.compact(snapshot.into_raft());
     }
 
-    /// Nothing in memory is lost when this never becomes durable: the old file has it all.
+    /// This goes on from the snapshot before until the file begins with the new one.
     fn compact(&mut self, snapshot: RaftSnapshot) {
-        let kept = self.timing.kept_entries;
-        let memory = self.node.raft.mut_store();
-        memory.compact(snapshot, kept);
-        self.write_anew();
+        let whole = self.whole(&snapshot);
+        self.compacting = Some(snapshot);
+        self.effects.push_back(Effect::Compact(whole));
     }
 
-    /// All that there is takes the place of the file, as soon as nothing else is being written.
-    pub fn write_anew(&mut self) {
-        if self.writing.is_none() {
-            self.rewrite();
-        } else {
-            self.rewrite_due = true;
+    /// What the last [`Effect::Compact`] asked for has taken the place of the file.
+    pub fn handle_compacted(&mut self) {
+        if let Some(snapshot) = self.compacting.take() {
+            let kept = self.timing.kept_entries;
+            self.node.raft.mut_store().compact(snapshot, kept);
         }
     }
 
-    pub(super) fn rewrite(&mut self) {
-        self.rewrite_due = false;
-        let whole = self.whole();
-        self.effects.push_back(Effect::Persist(whole));
-        self.writing = Some(Writing::Compaction);
+    /// The file is as it was, with all that there is. It will be asked for again.
+    pub fn handle_not_compacted(&mut self) {
+        if self.compacting.take().is_some() {
+            let at = self.ticks + self.timing.compaction_retry_ticks;
+            self.compaction_retry = Some(at);
+        }
     }
 }

@@ -5,7 +5,7 @@ mod leading;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use raft::eraftpb::ConfState;
+use raft::eraftpb::{ConfState, Snapshot as RaftSnapshot};
 use raft::{RawNode, Ready, StateRole};
 use serde::{Deserialize, Serialize};
 
@@ -59,8 +59,10 @@ pub struct Replica {
     /// Peers that were sent a snapshot, and for how long there was no word of it.
     snapshots_out: BTreeMap<u64, usize>,
     snapshot_due: Option<SnapshotDue>,
-    /// The file shall begin with a new snapshot, as soon as nothing else is being written.
-    rewrite_due: bool,
+    /// A file that begins with this is being written.
+    compacting: Option<RaftSnapshot>,
+    /// One could not be written, and is not asked for again before this tick.
+    compaction_retry: Option<usize>,
     /// A snapshot shall hold this entry, however few have come since the last one.
     compact_to: u64,
     /// Since the last snapshot.
@@ -69,15 +71,11 @@ pub struct Replica {
     applied_term: u64,
 }
 
-enum Writing {
-    /// What Raft wants to have written, and what may be sent and restored afterwards.
-    Ready {
-        number: u64,
-        messages: Vec<raft::eraftpb::Message>,
-        restored: Option<u64>,
-    },
-    /// A file that begins with a new snapshot.
-    Compaction,
+/// What Raft wants to have written, and what may be sent and restored afterwards.
+struct Writing {
+    number: u64,
+    messages: Vec<raft::eraftpb::Message>,
+    restored: Option<u64>,
 }
 
 /// For people who want to know how it goes.
@@ -192,7 +190,8 @@ impl Replica {
             proposals: VecDeque::new(),
             snapshots_out: BTreeMap::new(),
             snapshot_due: None,
-            rewrite_due: false,
+            compacting: None,
+            compaction_retry: None,
             compact_to: 0,
             bytes_applied: 0,
             applied: saved.snapshot.index,
@@ -229,11 +228,6 @@ impl Replica {
     /// Whether something is being made durable.
     pub fn is_writing(&self) -> bool {
         self.writing.is_some()
-    }
-
-    /// Whether what is being made durable only makes the file shorter, and may be given up.
-    pub fn is_compacting(&self) -> bool {
-        matches!(self.writing, Some(Writing::Compaction))
     }
 
     pub fn status(&self) -> Status {
@@ -328,16 +322,8 @@ impl Replica {
 
     /// What the last [`Effect::Persist`] asked for survives a loss of power now.
     pub fn handle_durable(&mut self) {
-        match self.writing.take() {
-            Some(Writing::Ready {
-                number,
-                messages,
-                restored,
-            }) => self.settle(number, messages, restored),
-            Some(Writing::Compaction) | None => {}
-        }
-        if self.rewrite_due {
-            self.rewrite();
+        if let Some(writing) = self.writing.take() {
+            self.settle(writing);
         }
     }
 
@@ -383,15 +369,16 @@ impl Replica {
         for read in reads {
             self.confirm_read(&read);
         }
+        let writing = Writing {
+            number,
+            messages,
+            restored,
+        };
         if must_write {
             self.effects.push_back(Effect::Persist(batch));
-            self.writing = Some(Writing::Ready {
-                number,
-                messages,
-                restored,
-            });
+            self.writing = Some(writing);
         } else {
-            self.settle(number, messages, restored);
+            self.settle(writing);
         }
         self.draw_timeout();
     }
@@ -404,8 +391,9 @@ impl Replica {
         }
         if !ready.snapshot().is_empty() {
             memory.restore(ready.snapshot().clone());
-            // It holds what comes before this one.
-            self.snapshot_due = None;
+            // Each holds what comes before this one.
+            (self.snapshot_due, self.compacting) = (None, None);
+            self.compaction_retry = None;
         }
         memory.append(ready.entries());
         let vote = Record::Vote(Vote::from(memory.vote()));
@@ -419,13 +407,13 @@ impl Replica {
                 is_whole: false,
             };
         }
-        self.whole()
+        self.whole(self.node.raft.store().snapshot())
     }
 
-    /// All that is in memory, as a new file.
-    fn whole(&self) -> Batch {
+    /// All that is in memory, as a new file that begins with this snapshot.
+    fn whole(&self, snapshot: &RaftSnapshot) -> Batch {
         let memory = self.node.raft.store();
-        let snapshot = Snapshot::of(memory.snapshot());
+        let snapshot = Snapshot::of(snapshot);
         let entries = memory.after(snapshot.index).map(Entry::of);
         let saved = Saved {
             member: self.id(),
@@ -437,15 +425,10 @@ impl Replica {
         saved.whole()
     }
 
-    fn settle(
-        &mut self,
-        number: u64,
-        messages: Vec<raft::eraftpb::Message>,
-        restored: Option<u64>,
-    ) {
-        self.node.on_persist_ready(number);
-        self.send(messages);
-        if let Some(index) = restored {
+    fn settle(&mut self, writing: Writing) {
+        self.node.on_persist_ready(writing.number);
+        self.send(writing.messages);
+        if let Some(index) = writing.restored {
             self.restore(index);
         }
     }

@@ -50,7 +50,7 @@ pub enum LogError {
     )]
     OfAnotherVersion { path: PathBuf, source: JournalError },
     /// The log itself is as it was.
-    #[error("there is no room for a new {}", path.display())]
+    #[error("there is no room to write {}", path.display())]
     NoRoom { path: PathBuf, source: io::Error },
     #[error("an entry for {} cannot be written", path.display())]
     Unwritable { path: PathBuf, source: JournalError },

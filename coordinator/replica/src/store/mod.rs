@@ -3,7 +3,7 @@
 //! What a crash cut short at its end was never acknowledged to anybody and is cut off; anything else
 //! that is not as it was written, or less than was acknowledged, means that the file cannot be believed,
 //! and nothing is started on it. After the first error nothing more is written: whoever does not know what reached the disk
-//! must not go on.
+//! must not go on. But what a full disk took of an append is cut off again, and nothing has happened.
 //!
 //! A compacted file is written beside by the [`Disk`]: it may take a second, and heartbeats go on meanwhile. What
 //! is appended until then goes to the old file, and to the end of the new one before that takes its place.
@@ -20,7 +20,7 @@ use crate::disk::{Compaction, Disk, DiskFile};
 use crate::journal::{Batch, Journal, JournalError, Record, Saved};
 use beside::{remove_beside, take_place, write_beside};
 pub use error::LogError;
-use error::{failed, replace_error};
+use error::{failed, is_lack, replace_error};
 use reached::{Reach, Reached, expect_all, expect_none, found};
 use reserve::DiskReserve;
 
@@ -41,8 +41,8 @@ pub struct Store<D: Disk> {
 #[derive(Debug)]
 struct Underway<C> {
     compaction: C,
-    /// What was appended to the old file since.
-    tail: Vec<u8>,
+    /// What was appended to the old file since. In the new one it belongs to other places.
+    tail: Vec<Batch>,
 }
 
 /// A compacted file, whole on disk beside the log.
@@ -98,7 +98,7 @@ impl<D: Disk> Store<D> {
     }
 
     fn begin(disk: D, path: &Path, saved: Saved) -> Result<Opened<D>, LogError> {
-        let content = encoded(path, &saved.whole())?;
+        let content = encoded(path, &saved.whole(), 0)?;
         let file = put_in_place(&disk, path, &content)?;
         let reached = Reached::beside(&disk, path, &saved)?;
         Ok(Opened {
@@ -165,49 +165,56 @@ impl<D: Disk> Store<D> {
         self.reserve.spares_some(self.end)
     }
 
-    /// When this returns, the batch survives a loss of power.
+    /// When this returns, the batch survives a loss of power. After [`LogError::NoRoom`] the log is as it was.
     pub fn persist(&mut self, batch: &Batch) -> Result<(), LogError> {
-        let content = encoded(&self.path, batch)?;
         if batch.is_whole {
+            let content = encoded(&self.path, batch, 0)?;
             self.compaction = None;
             let file = put_in_place(&self.disk, &self.path, &content)?;
             self.go_on_with(file, content.len());
         } else {
-            self.append(&content)?;
+            self.append(batch)?;
         }
         self.note_votes(batch);
         Ok(())
     }
 
-    fn append(&mut self, content: &[u8]) -> Result<(), LogError> {
-        let mut write = || -> io::Result<()> {
-            self.file.append(content)?;
-            self.file.sync_data()
-        };
-        write().map_err(failed("write", &self.path))?;
+    fn append(&mut self, batch: &Batch) -> Result<(), LogError> {
+        let content = encoded(&self.path, batch, self.end)?;
+        if let Err(source) = self.file.append(&content) {
+            return Err(self.give_up_append(source));
+        }
+        let synced = self.file.sync_data();
+        synced.map_err(failed("write", &self.path))?;
         self.end += content.len() as u64;
         if let Some(underway) = &mut self.compaction {
-            underway.tail.extend_from_slice(content);
+            underway.tail.push(batch.clone());
         }
         Ok(())
     }
 
-    /// Whether a shorter file is on its way.
-    pub fn is_compacting(&self) -> bool {
-        self.compaction.is_some()
+    /// A full disk may have taken a part.
+    fn give_up_append(&mut self, source: io::Error) -> LogError {
+        if is_lack(&source) && self.cut_off_part().is_ok() {
+            let path = self.path.clone();
+            return LogError::NoRoom { path, source };
+        }
+        failed("write", &self.path)(source)
     }
 
-    /// Begins a file that holds no more than this, which is all there is; or not, where one is on its way already.
-    pub fn start_compaction(&mut self, whole: Batch) -> Result<bool, LogError> {
-        let is_free = self.compaction.is_none();
-        if is_free {
-            let begun = self.disk.compact(&self.path, whole);
-            self.compaction = Some(Underway {
-                compaction: begun.map_err(failed("compact", &self.path))?,
-                tail: Vec::new(),
-            });
-        }
-        Ok(is_free)
+    fn cut_off_part(&mut self) -> io::Result<()> {
+        self.file.truncate(self.end)?;
+        self.file.sync_data()
+    }
+
+    /// Begins a file that holds no more than this, which is all there is.
+    pub fn start_compaction(&mut self, whole: Batch) -> Result<(), LogError> {
+        let begun = self.disk.compact(&self.path, whole);
+        self.compaction = Some(Underway {
+            compaction: begun.map_err(failed("compact", &self.path))?,
+            tail: Vec::new(),
+        });
+        Ok(())
     }
 
     /// The new file takes the place of the old one as soon as it is written; whether it did now.
@@ -217,6 +224,7 @@ impl<D: Disk> Store<D> {
             return Ok(false);
         };
         let Written { mut file, length } = compaction.finish()?;
+        let tail = encoded_tail(&self.path, &tail, length)?;
         let appended = file.append(&tail).and_then(|()| file.sync_data());
         appended
             .inspect_err(|_| remove_beside(&self.disk, &self.path))
@@ -281,7 +289,7 @@ pub fn write_compacted<D: Disk>(
     log: &Path,
     whole: &Batch,
 ) -> Result<Written<D::File>, LogError> {
-    let content = encoded(log, whole)?;
+    let content = encoded(log, whole, 0)?;
     let written = write_beside(disk, log, &content).map_err(replace_error(log));
     Ok(Written {
         file: written?,
@@ -308,11 +316,22 @@ fn journal(path: &Path, content: &[u8], reach: Option<Reach>) -> Result<Journal,
     Ok(journal)
 }
 
-fn encoded(path: &Path, batch: &Batch) -> Result<Vec<u8>, LogError> {
-    batch.encode().map_err(|source| LogError::Unwritable {
+/// For a file that ends here.
+fn encoded(path: &Path, batch: &Batch, end: u64) -> Result<Vec<u8>, LogError> {
+    batch.encode(end).map_err(|source| LogError::Unwritable {
         path: path.to_owned(),
         source,
     })
+}
+
+/// For a file of this length.
+fn encoded_tail(path: &Path, tail: &[Batch], length: usize) -> Result<Vec<u8>, LogError> {
+    let mut content = Vec::new();
+    for batch in tail {
+        let end = (length + content.len()) as u64;
+        content.extend(encoded(path, batch, end)?);
+    }
+    Ok(content)
 }
 
 fn put_in_place<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> Result<D::File, LogError> {

@@ -262,3 +262,21 @@ fn a_file_that_cannot_be_made_shorter_holds_everything_all_the_same() {
     room.settle();
     assert_eq!(room.state(1), all);
 }
+
+/// And once more after twenty ticks, where there was no room. Until then this goes on from the snapshot before.
+#[test]
+fn compaction_without_room_is_tried_again() {
+    let mut room = Room::of(1);
+    room.settle();
+    room.seats.get_mut(&1).unwrap().is_full = true;
+    for number in 0..30 {
+        room.propose(1, &number.to_string());
+    }
+    let held = |room: &Room| room.seats[&1].replica.log(0).len();
+    assert_eq!(room.begins(1), 1);
+    assert!(held(&room) > 30);
+    room.seats.get_mut(&1).unwrap().is_full = false;
+    room.tick(20);
+    assert!(room.begins(1) > 20);
+    assert!(held(&room) < 10);
+}

@@ -5,14 +5,9 @@ use std::path::Path;
 
 use super::disk::{Lack, MemoryDisk};
 use super::room::{member, timing};
-use crate::{
-    DISK_CHECK_INTERVAL_TICKS, Disk, DurableReplica, Effect, Founding, MemberId, Persisted,
-    RequestId, Saved, Store,
-};
+use crate::{Disk, DurableReplica, Effect, Founding, MemberId, Persisted, RequestId, Saved, Store};
 
 const LOG: &str = "log";
-/// A shorter log that could not be had is tried again within as many ticks.
-const TRIED_AGAIN_WITHIN: u32 = 60 * DISK_CHECK_INTERVAL_TICKS;
 
 struct Alone {
     durable: DurableReplica<MemoryDisk>,
@@ -44,8 +39,9 @@ impl Alone {
             match effect {
                 Effect::Persist(batch) => {
                     let persisted = self.durable.persist(batch).unwrap();
-                    is_denied |= matches!(persisted, Persisted::NotCompacted(_));
+                    assert!(matches!(persisted, Persisted::Written), "{persisted:?}");
                 }
+                Effect::Compact(whole) => is_denied |= self.durable.compact(whole).is_err(),
                 Effect::TakeSnapshot { index } => {
                     let state = Vec::new();
                     self.durable.replica_mut().handle_snapshot(index, state);
@@ -67,7 +63,7 @@ impl Alone {
         self.settle()
     }
 
-    fn tick(&mut self, count: u32) {
+    fn tick(&mut self, count: usize) {
         for _ in 0..count {
             self.durable.handle_tick(BTreeSet::new);
             self.settle();
@@ -87,7 +83,7 @@ fn found(disk: &MemoryDisk) -> Saved {
 
 /// The log that is there grows on meanwhile.
 #[test]
-fn compaction_without_room_is_tried_again() {
+fn denied_compaction_is_tried_again() {
     for lack in [Lack::Thread, Lack::Room] {
         let disk = MemoryDisk::default();
         let mut alone = Alone::on(&disk);
@@ -96,7 +92,7 @@ fn compaction_without_room_is_tried_again() {
         assert!(proposals.any(|_| alone.propose()), "{lack:?}");
         let long = disk.read(Path::new(LOG)).unwrap().len();
         disk.lacks(Lack::Nothing);
-        alone.tick(TRIED_AGAIN_WITHIN);
+        alone.tick(timing().compaction_retry_ticks);
         let short = disk.read(Path::new(LOG)).unwrap().len();
         assert!(short < long, "{lack:?}: {short} bytes after {long}");
         assert_eq!(found(&disk).last(), alone.last(), "{lack:?}");

@@ -25,6 +25,7 @@ pub(super) fn timing() -> Timing {
         kept_entries: 5,
         promotion_lag: 3,
         snapshot_ticks: 20,
+        compaction_retry_ticks: 20,
         ..Timing::default()
     }
 }
@@ -68,14 +69,16 @@ impl Seat {
     fn carry_out(&mut self, effect: Effect) -> Option<Message> {
         match effect {
             Effect::Send(message) => return Some(message),
-            Effect::Persist(_) if self.is_full && self.replica.is_compacting() => {
-                self.replica.handle_durable();
+            Effect::Compact(_) if self.is_full => self.replica.handle_not_compacted(),
+            Effect::Compact(whole) => {
+                self.file = whole.encode(0).unwrap();
+                self.replica.handle_compacted();
             }
             Effect::Persist(batch) => {
-                let bytes = batch.encode().unwrap();
                 if batch.is_whole {
                     self.file.clear();
                 }
+                let bytes = batch.encode(self.file.len() as u64).unwrap();
                 self.file.extend(bytes);
                 self.replica.handle_durable();
             }
@@ -120,7 +123,7 @@ impl Room {
     }
 
     pub(super) fn enter(&mut self, saved: &Saved) {
-        let file = saved.whole().encode().unwrap();
+        let file = saved.whole().encode(0).unwrap();
         self.seats.insert(saved.member.0, Seat::of(saved, file));
     }
 
@@ -137,6 +140,12 @@ impl Room {
         let file = self.seats.remove(&id).unwrap().file;
         let saved = Journal::read(&file).unwrap().saved;
         self.seats.insert(id, Seat::of(&saved, file));
+    }
+
+    /// The snapshot that its file begins with.
+    pub(super) fn begins(&self, id: u64) -> u64 {
+        let journal = Journal::read(&self.seats[&id].file).unwrap();
+        journal.saved.snapshot.index
     }
 
     /// Until nobody has anything to say.

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::thread;
 
-use reweave_replica::{Batch, Content, Entry, MemberId, Members, Record, Vote};
+use reweave_replica::{Batch, Content, Disk, Entry, MemberId, Members, Record, Vote};
 use tempfile::TempDir;
 
 use super::*;
@@ -202,7 +202,7 @@ fn a_replacement_that_was_never_finished_changes_nothing() {
     let scratch = Scratch::new();
     scratch.written(2);
     let new = scratch.path().with_extension("new");
-    for leftover in [&b""[..], b"reweave log 7  \nhalf a", &[0; 4096]] {
+    for leftover in [&b""[..], b"reweave log 8  \nhalf a", &[0; 4096]] {
         fs::write(&new, leftover).unwrap();
         assert_eq!(scratch.open().unwrap().saved.entries.len(), 2);
     }
@@ -212,6 +212,16 @@ fn a_replacement_that_was_never_finished_changes_nothing() {
     opened.store.persist(&batch(2)).unwrap();
     assert_eq!(scratch.open().unwrap().saved.entries.len(), 2);
     assert!(!new.exists());
+}
+
+/// Nothing can be cut off there.
+#[test]
+fn uncut_part_of_append_is_error() {
+    let scratch = Scratch::new();
+    let mut store = scratch.open().unwrap().store;
+    *store.file_mut() = LocalDisk.open(Path::new("/dev/full")).unwrap();
+    let error = store.persist(&batch(1)).unwrap_err();
+    assert!(matches!(error, LogError::File { .. }), "{error}");
 }
 
 /// All there is, with the first two entries in a snapshot.
