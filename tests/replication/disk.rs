@@ -392,7 +392,7 @@ impl Content {
         self.reserved_until.max(self.now.meant.len() as u64)
     }
 
-    /// Of the bytes from here on, so many can be written.
+    /// How many bytes can be written from here on.
     fn room(&self, at: usize, free: u64) -> usize {
         let room = (self.allocated() + free).saturating_sub(at as u64);
         usize::try_from(room).unwrap_or(usize::MAX)

@@ -12,8 +12,8 @@ use crate::machine::{Answer, Op};
 use crate::trouble::{Life, Trouble};
 
 const FIRST_SEEDS: u64 = 72;
-const UPGRADED_SEEDS: u64 = 72;
-const DOWNGRADED_SEEDS: u64 = 72;
+const UPGRADED_SEEDS: u64 = 36;
+const DOWNGRADED_SEEDS: u64 = 36;
 /// Seeds that found mistakes.
 const REGRESSION_SEEDS: [u64; 3] = [413, 749, 1739];
 const OPERATIONS: u64 = 5000;

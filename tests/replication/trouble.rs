@@ -64,7 +64,7 @@ pub(crate) struct Life {
     /// Letters of several parts that came, and those that were cut off with their connection.
     pub(crate) in_parts: u64,
     pub(crate) cut_off: u64,
-    /// So often most disks were full, and nothing was decided any more.
+    /// How often most disks were full, and nothing was decided any more.
     pub(crate) undecided: u64,
     /// Kinds of trouble that were there at one moment, at most.
     pub(crate) together: usize,

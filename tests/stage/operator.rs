@@ -54,6 +54,12 @@ impl<'s> Operator<'s> {
         self.ask(&["plan"]).map(|answer: PlanAnswer| answer.plan)
     }
 
+    /// What would take the latest change back.
+    pub fn way_back(self) -> Result<Option<Plan>, StageError> {
+        let answer: PlanAnswer = self.ask(&["rollback"])?;
+        Ok(answer.plan)
+    }
+
     /// The newest first.
     pub fn history(self) -> Result<Vec<Record>, StageError> {
         self.ask(&["history"])

@@ -7,9 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use libtest_mimic::Trial;
-use reweave_common::operator::{
-    AgentState, CoordinatorState, CoordinatorStatus, Outcome, Plan, Status,
-};
+use reweave_common::operator::{AgentState, CoordinatorState, CoordinatorStatus, Outcome, Status};
 use reweave_proto::hello::VERSION;
 use reweave_proto::spoken::came_with;
 use reweave_tests::{Job, Labs, PATIENCE, Programs, Setting, Stage, StageError, wait_for};
@@ -35,11 +33,6 @@ pub(crate) fn tests() -> Vec<Trial> {
 struct ClusterVersion {
     version: String,
     lowered_by: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Offered {
-    plan: Option<Plan>,
 }
 
 /// Where nobody has lowered it.
@@ -84,17 +77,14 @@ fn pin(stage: &Stage) {
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
 }
 
-/// By which both flows share an uplink again.
-fn way_back(stage: &Stage) -> Result<Plan, StageError> {
-    let offered: Offered = stage.operator().ask(&["rollback"])?;
-    Ok(offered.plan.expect("there are pins to take back"))
-}
-
 /// Each node is told that what it was told stays: such entries came with 1.1.
 fn pin_anew(stage: &Stage) {
     let operator = stage.operator();
     must(wait_for("the pins are taken back", PATIENCE, || {
-        let begun = operator.begin_anyway(&way_back(stage)?)?.code == Some(0);
+        let Some(plan) = operator.way_back()? else {
+            return Ok(None);
+        };
+        let begun = operator.begin_anyway(&plan)?.code == Some(0);
         Ok(begun.then_some(()))
     }));
     let record = ended(stage);
@@ -105,10 +95,13 @@ fn pin_anew(stage: &Stage) {
 
 /// What a person wants of a plan is an entry that came with 1.1, too.
 fn give_up_an_offer(stage: &Stage) {
+    let operator = stage.operator();
     must(wait_for("an offer is given up", PATIENCE, || {
-        let generation = way_back(stage)?.generation.to_string();
-        let words = ["abort", &generation];
-        stage.operator().shown(&words).map(Some)
+        let Some(plan) = operator.way_back()? else {
+            return Ok(None);
+        };
+        let generation = plan.generation.to_string();
+        operator.shown(&["abort", &generation]).map(Some)
     }));
 }
 
@@ -228,9 +221,7 @@ fn exchanged() {
     } else {
         // Whoever comes to lead meanwhile, and all read more.
         is_at(&stage, &latest);
-        give_up_an_offer(&stage);
         let lowered = lower(&stage);
-        would_start(&stage, &this);
         exchange(&mut stage, &this, &mut job);
         is_at(&stage, &lowered);
         let words = ["cluster", "version", &latest.version];

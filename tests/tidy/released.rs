@@ -14,6 +14,7 @@ const BEGINS: &str = "b\"reweave log ";
 pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {
     let wrong = |(line, print, path): (usize, &str, &str)| {
         let what = match find(files, path) {
+            _ if path.is_empty() => "a line without a print and a path".to_owned(),
             None => format!("{path} was released, and is gone"),
             Some(text) if print_of(text) != print => {
                 format!("{path} was released with another text")
@@ -67,14 +68,14 @@ fn log_shapes(path: &str) -> Option<(&str, u32)> {
     Some((folder, name.strip_suffix(".txt")?.parse().ok()?))
 }
 
-/// The line, the print and the path of each.
+/// The line, the print and the path of each; an empty path where there is none.
 fn entries(files: &[TextFile]) -> impl Iterator<Item = (usize, &str, &str)> {
     let list = find(files, LIST).unwrap_or_default();
     let lines = list.lines().zip(1..);
     let entries = lines.filter(|(text, _)| !text.starts_with('#'));
-    entries.filter_map(|(text, line)| {
-        let (print, path) = text.split_once(' ')?;
-        Some((line, print, path))
+    entries.map(|(text, line)| {
+        let (print, path) = text.split_once(' ').unwrap_or((text, ""));
+        (line, print, path)
     })
 }
 
@@ -85,7 +86,7 @@ fn find<'f>(files: &'f [TextFile], path: &str) -> Option<&'f str> {
 
 /// FNV-1a, of 64 bits: the same on every machine.
 fn print_of(text: &str) -> String {
-    let print = text.bytes().fold(0xcbf2_9ce4_8422_2325, |print, byte| {
+    let print = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |print, byte| {
         (print ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     format!("{print:016x}")
@@ -129,6 +130,12 @@ mod tests {
         let begins = format!("{LIST}:2: {SHAPES} was released with another text; put it back");
         assert!(said.len() == 1 && said[0].starts_with(&begins), "{said:?}");
         assert_eq!(with_all(&files), files[0].text, "nor is it listed anew");
+    }
+
+    #[test]
+    fn line_without_path_is_named() {
+        let said = said(&violations(&[file(LIST, "0123456789abcdef\n")]));
+        assert!(said[0].contains("without a print and a path"), "{said:?}");
     }
 
     #[test]

@@ -82,7 +82,8 @@ impl Cluster {
         if message.is_large()
             && let Some(after) = self.lines.lose_snapshot_after.take()
         {
-            return after.min(count - 1);
+            assert!(after < count, "a snapshot of {count} parts");
+            return after;
         }
         lost_after.unwrap_or(count)
     }

@@ -95,7 +95,7 @@ pub(super) fn name(node: usize) -> String {
     format!("n{node}")
 }
 
-/// At most two, in a network of so many nodes.
+/// At most two, in a network with this number of nodes.
 pub(super) fn some_pins(nodes: usize) -> impl Strategy<Value = Vec<RandomPin>> {
     prop::collection::vec([0..nodes, 0..nodes, 0..nodes, 0..NTH], 0..=2)
 }

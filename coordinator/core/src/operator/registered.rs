@@ -212,7 +212,8 @@ fn start(
     Ok(Response::Started(Box::new(started)))
 }
 
-/// A plan that helps flows between these hosts and may be carried out now; or why there is none.
+/// A plan that helps flows between these hosts and may be carried out now, or as soon as its course was judged; or why
+/// there is none.
 fn fitting(turn: &mut Turn<'_>, hosts: &[NodeId], seen: Seen<'_>) -> Result<Plan, String> {
     let picture = turn.known.picture();
     let Some(plan) = planning::plan(&picture, turn.state) else {
@@ -233,7 +234,6 @@ fn fitting(turn: &mut Turn<'_>, hosts: &[NodeId], seen: Seen<'_>) -> Result<Plan
         return Err(why.to_string());
     }
     match first_step(turn, &plan) {
-        // Once all of its course was found sound.
         Ok(_) | Err(Hindrance::Unjudged) => Ok(plan),
         Err(Hindrance::Unready(reasons) | Hindrance::Wrong(reasons)) => {
             Err(turn.words(&reasons).join("; "))
