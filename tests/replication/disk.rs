@@ -400,7 +400,11 @@ impl Content {
 
     fn change(&mut self, change: Change) {
         match &change {
-            Change::Truncate(length) => self.writes.retain(|at, _| at < length),
+            // What was kept behind the end is free again, too.
+            Change::Truncate(length) => {
+                self.writes.retain(|at, _| at < length);
+                self.reserved_until = *length as u64;
+            }
             Change::Write { at, bytes, .. } => {
                 self.writes.insert(*at, bytes.len());
             }

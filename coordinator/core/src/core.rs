@@ -496,7 +496,9 @@ impl Core {
         else {
             return;
         };
-        if self.judge.forget_ended(&self.state) {
+        self.judge.forget_ended(&self.state);
+        // A verdict may have come of another's question.
+        if !self.judge.is_under_way() {
             self.ask_again();
         }
         self.stirred = false;

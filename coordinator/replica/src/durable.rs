@@ -100,7 +100,8 @@ impl<D: Disk> DurableReplica<D> {
 
     /// Whoever has no room leaves it to others to lead.
     pub fn look_at_disk(&mut self, full: &BTreeSet<MemberId>) {
-        self.disk_is_full = self.store.look_for_room();
+        // Quotas deny what others would get.
+        self.disk_is_full = self.store.look_for_room() || self.is_waiting;
         if self.disk_is_full {
             self.replica.resign(full);
         }

@@ -25,10 +25,14 @@ impl Cluster {
         if self.has_lost_power(id) {
             return;
         }
+        self.look_at(id);
+        self.laws.look_at_disks(&self.nodes);
+    }
+
+    pub(super) fn look_at(&mut self, id: u64) {
         if let Some(running) = self.nodes.get(&id).and_then(|node| node.running.as_ref()) {
             self.laws.look(id, running);
         }
-        self.laws.look_at_disks(&self.nodes);
     }
 
     fn poll(&mut self, id: u64) -> Option<Effect> {

@@ -490,6 +490,8 @@ impl Cluster {
         let node = self.nodes.get(&id);
         let is_dead = node.is_some_and(|node| node.running.is_some() && node.disk.is_dead());
         if is_dead {
+            // Others may have been sent what it holds.
+            self.look_at(id);
             self.kill(id, RESTART_DELAY);
         }
         is_dead

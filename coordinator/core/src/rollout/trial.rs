@@ -102,17 +102,15 @@ impl Judge {
         trial.verdict.is_some()
     }
 
-    /// Keeps those that may begin still. Whether the one that was being judged is not among them.
-    pub(crate) fn forget_ended(&mut self, state: &State) -> bool {
+    /// Keeps those that may begin still.
+    pub(crate) fn forget_ended(&mut self, state: &State) {
         let next = state.next_generation();
         let may_begin = |generation: Generation| {
             let rollout = state.rollout(generation);
             let waits = |phase: &Phase| matches!(phase, Phase::Proposed | Phase::Approved);
             rollout.map_or(generation == next, |it| waits(&it.phase))
         };
-        let was_under_way = self.is_under_way();
         self.cases.retain(|&generation, _| may_begin(generation));
-        was_under_way && !self.is_under_way()
     }
 
     fn is_at_once(&self, course: &Course) -> bool {
@@ -121,10 +119,11 @@ impl Judge {
 
     /// Somebody asks for this verdict, or waits until it has come.
     fn handle_asked(&mut self, trial: &Arc<Trial>) {
+        let generation = trial.plan.generation;
         if self.is_at_once(&trial.course) {
+            self.cases.remove(&generation);
             return;
         }
-        let generation = trial.plan.generation;
         let known = self.cases.get(&generation);
         let mut changes = known.map_or(0, |it| it.changes);
         if known.is_some_and(|it| !Arc::ptr_eq(&it.trial, trial)) {

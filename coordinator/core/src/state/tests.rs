@@ -365,7 +365,7 @@ fn refusal_to_confirm_is_no_proof_of_the_parents_rules() {
 
 /// It began in a cluster that confirms nothing, where a refusal proves as much after the version has risen.
 #[test]
-fn raised_version_leaves_proofs_as_they_were() {
+fn raised_version_leaves_proofs_alone() {
     let log = [
         propose(0, 1),
         approve(1),

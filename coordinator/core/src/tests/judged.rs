@@ -49,6 +49,14 @@ fn report(cluster: &mut Cluster) {
     cluster.report();
 }
 
+fn flap(cluster: &mut Cluster, change: usize) {
+    match change % 2 {
+        0 => cluster.network.mend("leaf0", "spine2"),
+        _ => cluster.network.fail("leaf0", "spine2"),
+    }
+    report(cluster);
+}
+
 fn has_departed(cluster: &Cluster) -> bool {
     let mut parts = cluster.log.iter().flat_map(|it| it.change.parts());
     parts.any(|part| matches!(part, Change::Departed(_)))
@@ -120,12 +128,26 @@ fn restless_network_is_judged_at_once() {
     for change in 1..=4 {
         cluster.handle(Input::Tick);
         assert!(cluster.core.is_judging(), "before change {change}");
-        match change % 2 {
-            0 => cluster.network.mend("leaf0", "spine2"),
-            _ => cluster.network.fail("leaf0", "spine2"),
-        }
-        report(&mut cluster);
+        flap(&mut cluster, change);
         cluster.handle(Input::Tick);
     }
     assert_eq!(replies(&cluster), [&Response::ApplyStarted { generation }]);
+}
+
+/// The verdict comes of what the last one asks.
+#[test]
+fn all_who_asked_are_answered() {
+    let (mut cluster, generation) = cluster();
+    cluster.tell(Request::Apply { generation });
+    for change in 1..=4 {
+        assert!(replies(&cluster).is_empty(), "before change {change}");
+        flap(&mut cluster, change);
+        cluster.tell(Request::Apply { generation });
+    }
+    cluster.handle(Input::Tick);
+    let answered = replies(&cluster);
+    let started = Response::ApplyStarted { generation };
+    let has_started = |response: &&&Response| **response == &started;
+    assert_eq!(answered.len(), 5, "{answered:?}");
+    assert_eq!(answered.iter().filter(has_started).count(), 1);
 }

@@ -178,7 +178,10 @@ impl Replica {
     pub fn handle_compacted(&mut self) {
         if let Some(snapshot) = self.compacting.take() {
             let kept = self.timing.kept_entries;
-            self.node.raft.mut_store().compact(snapshot, kept);
+            let memory = self.node.raft.mut_store();
+            memory.compact(snapshot, kept);
+            // Who asked meanwhile asks again, and gets this one if it is enough.
+            memory.take_snapshot_wanted();
         }
     }
 

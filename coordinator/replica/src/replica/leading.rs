@@ -93,17 +93,13 @@ impl Replica {
         }
     }
 
-    /// What it has to write down finds no room: others elect one that goes on. It says so at once, whatever is being
-    /// written.
+    /// What it has to write down finds no room: others elect one that goes on, and it hears nothing of whom. It says so at
+    /// once, whatever is being written.
     pub fn stop_leading(&mut self) {
-        if self.is_leader() {
-            let term = self.node.raft.term;
-            self.node.raft.become_follower(term, raft::INVALID_ID);
-            self.draw_timeout();
-        }
-        if self.leads() {
-            self.tell_standing();
-        }
+        let term = self.node.raft.term;
+        self.node.raft.become_follower(term, raft::INVALID_ID);
+        self.draw_timeout();
+        self.tell_standing();
     }
 
     fn hand_over(&mut self, voters: &BTreeSet<MemberId>) {

@@ -202,7 +202,9 @@ impl<D: Disk> Store<D> {
         failed("write", &self.path)(source)
     }
 
+    /// With all that was kept behind the end.
     fn cut_off_part(&mut self) -> io::Result<()> {
+        self.reserve.forget();
         self.file.truncate(self.end)?;
         self.file.sync_data()
     }
