@@ -244,6 +244,8 @@ pub(crate) enum CliError {
     NoHostfile,
     #[error("only `reweave pairs` says a table as CSV")]
     NoCsv,
+    #[error("`reweave {name}` prints neither JSON nor YAML: leave --output out")]
+    TextOnly { name: &'static str },
     #[error("{} holds no line of nccl-tests", path.display())]
     NothingMeasured { path: PathBuf },
     #[error("{} is no evidence", path.display())]
@@ -508,8 +510,6 @@ impl CliError {
             | Self::ManyPanelPorts { .. }
             | Self::BadCable { .. }
             | Self::BadPanel { .. }
-            | Self::NoHostfile
-            | Self::NoCsv
             | Self::NothingMeasured { .. }
             | Self::NoSuchJob { .. }
             | Self::NoFlow { .. }
@@ -537,6 +537,9 @@ impl CliError {
                 | Self::BeyondTime { .. }
                 | Self::NotInFabric { .. }
                 | Self::NothingToExplain { .. }
+                | Self::NoHostfile
+                | Self::NoCsv
+                | Self::TextOnly { .. }
         )
     }
 

@@ -34,6 +34,7 @@ mod manual;
 mod membership;
 mod names;
 mod nccl;
+mod output;
 mod page;
 mod pairs;
 mod parting;
@@ -58,7 +59,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use reweave_common::operator::{Findings, NotSeen, Record, Refused, Request, Response, Steering};
 use reweave_common::plan::Generation;
 use serde::Serialize;
@@ -67,6 +68,7 @@ use ask::{Coordinator, Reach, Seen};
 use error::CliError;
 use kept::{Keep, Shown, Whose};
 use names::Names;
+use output::Output;
 use page::Page;
 use standing::{Answer, Leaderless};
 use voice::{in_a_line, say, say_as_asked, tell, tell_as_is};
@@ -82,20 +84,6 @@ struct Arguments {
     output: Output,
     #[command(subcommand)]
     command: Command,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// One JSON object, for scripts
-    Json,
-    /// The same in YAML
-    Yaml,
-    /// A line for each host, for mpirun: of `plan ranks` and `job gate` alone
-    Hostfile,
-    /// A table: of `pairs` alone
-    Csv,
 }
 
 #[derive(Debug, Clone, Copy, Args)]
@@ -217,6 +205,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let Arguments { reach, output, .. } = arguments;
+    output.check(&arguments.command)?;
     match &arguments.command {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),

@@ -26,6 +26,13 @@ pub(crate) enum Manual {
 }
 
 impl Manual {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Completions { .. } => "completions",
+            Self::Man { .. } => "man",
+        }
+    }
+
     pub(crate) fn run(&self) -> Result<ExitCode, CliError> {
         match self {
             Self::Completions { shell } => complete(*shell),

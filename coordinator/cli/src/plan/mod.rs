@@ -77,6 +77,10 @@ struct Create {
 }
 
 impl Plan {
+    pub(crate) fn is_of_ranks(&self) -> bool {
+        matches!(self.what, Some(What::Ranks(_)))
+    }
+
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         match &self.what {
             None => crate::show_and_keep(reach, output, &Request::Plan, &self.keep),
