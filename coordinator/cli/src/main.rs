@@ -69,7 +69,7 @@ use error::CliError;
 use kept::{Keep, Shown, Whose};
 use names::Names;
 use output::Output;
-use page::Page;
+use page::{Color, Page};
 use standing::{Answer, Leaderless};
 use voice::{in_a_line, say, say_as_asked, tell, tell_as_is};
 
@@ -82,6 +82,15 @@ struct Arguments {
     /// How to print what is answered
     #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
     output: Output,
+    /// When to colour what is printed
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t = Color::Auto,
+        global = true
+    )]
+    color: Color,
     #[command(subcommand)]
     command: Command,
 }
@@ -204,9 +213,15 @@ fn refuse(error: &clap::Error) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
-    let Arguments { reach, output, .. } = arguments;
-    output.check(&arguments.command)?;
-    match &arguments.command {
+    let Arguments {
+        reach,
+        output,
+        color,
+        command,
+    } = arguments;
+    output.check(command)?;
+    color.choose();
+    match command {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
         Command::Status(detail) => show_status(reach, *output, *detail),
