@@ -266,6 +266,12 @@ impl Coordinator {
         Ok(Seen::Led(Box::new(status(response?)?)))
     }
 
+    /// How each coordinator stands by itself, also where none leads.
+    pub(crate) fn standings(&self) -> Vec<Answer> {
+        let (addresses, identity) = (self.addresses.clone(), self.identity.clone());
+        self.runtime.block_on(standing::asked(addresses, identity))
+    }
+
     pub(crate) fn status(&mut self) -> Result<Status, CliError> {
         status(self.ask(&Request::Status)?)
     }

@@ -49,6 +49,7 @@ mod top;
 mod trace;
 mod trouble;
 mod version;
+mod versions;
 mod voice;
 mod watch;
 mod work;
@@ -169,6 +170,7 @@ enum Command {
     Sim(sim::Simulation),
     #[command(subcommand)]
     Export(export::Export),
+    Version(versions::Versions),
     #[command(flatten)]
     Manual(manual::Manual),
 }
@@ -257,6 +259,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Discover(discover) => discover.run(reach, *output),
         Command::Sim(command) => command.run(*output),
         Command::Export(export) => export.run(reach),
+        Command::Version(versions) => versions.run(reach, *output),
         Command::Manual(manual) => manual.run(),
     }
 }
