@@ -21,6 +21,7 @@ mod dashboard;
 mod dev;
 mod discover;
 mod error;
+mod exit;
 mod export;
 mod fim;
 mod job;
@@ -61,12 +62,15 @@ use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use reweave_common::operator::{Findings, NotSeen, Record, Refused, Request, Response, Steering};
+use reweave_common::operator::{
+    AgentStatus, Findings, NotSeen, Record, Refused, Request, Response, Status, Steering,
+};
 use reweave_common::plan::Generation;
 use serde::Serialize;
 
 use ask::{Coordinator, Reach, Seen};
 use error::CliError;
+use exit::ExitOption;
 use kept::{Keep, Shown, Whose};
 use names::Names;
 use output::Output;
@@ -112,7 +116,12 @@ enum Command {
     #[command(subcommand)]
     Config(config::Config),
     /// How the cluster is doing: agents, links, flows, pins, and what is being changed
-    Status(Detail),
+    Status {
+        #[command(flatten)]
+        detail: Detail,
+        #[command(flatten)]
+        exit: ExitOption,
+    },
     Hosts(look::Hosts),
     Links(look::Links),
     Paths(look::Paths),
@@ -226,7 +235,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match command {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
-        Command::Status(detail) => show_status(reach, *output, *detail),
+        Command::Status { detail, exit } => show_status(reach, *output, *detail, *exit),
         Command::Hosts(hosts) => hosts.run(reach, *output),
         Command::Links(links) => links.run(reach, *output),
         Command::Paths(paths) => paths.run(reach, *output),
@@ -264,7 +273,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     }
 }
 
-fn show_status(reach: &Reach, output: Output, detail: Detail) -> Result<ExitCode, CliError> {
+fn show_status(
+    reach: &Reach,
+    output: Output,
+    detail: Detail,
+    exit: ExitOption,
+) -> Result<ExitCode, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let status = match coordinator.seen()? {
         Seen::Led(status) => status,
@@ -272,12 +286,19 @@ fn show_status(reach: &Reach, output: Output, detail: Detail) -> Result<ExitCode
     };
     // What is printed for scripts has no findings, and waits for none.
     let findings = match output {
+        _ if exit.exit_code => coordinator.findings()?,
         Output::Table => found_by(&mut coordinator, status.generation),
         _ => none_under(status.generation),
     };
     print(output, &status, |page| {
         show::status(page, &status, &findings, &Names::of(&status), detail);
-    })
+    })?;
+    Ok(exit.code(needs_a_person(&status, &findings)))
+}
+
+fn needs_a_person(status: &Status, findings: &Findings) -> bool {
+    let has_trouble = status.agents.iter().any(AgentStatus::is_in_trouble);
+    has_trouble || !status.alarms.is_empty() || !findings.findings.is_empty()
 }
 
 /// Whoever is not told what is wrong sees all else, and that.
@@ -323,6 +344,16 @@ fn show_and_keep(
     request: &Request,
     keep: &Keep,
 ) -> Result<ExitCode, CliError> {
+    show_found(reach, output, request, keep).map(|_| ExitCode::SUCCESS)
+}
+
+/// The same, and whether there is a plan or a finding.
+fn show_found(
+    reach: &Reach,
+    output: Output,
+    request: &Request,
+    keep: &Keep,
+) -> Result<bool, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let names = Names::of(&coordinator.status()?);
     match coordinator.ask(request)? {
@@ -334,7 +365,8 @@ fn show_and_keep(
             };
             print(output, &findings, |page| {
                 show::findings(page, &findings, &names, &jobs);
-            })
+            })?;
+            Ok(!findings.findings.is_empty())
         }
         Response::Plan { plan, not_seen } => {
             let cluster = Whose::of(coordinator.identity());
@@ -343,7 +375,8 @@ fn show_and_keep(
             print(output, &answer, |page| {
                 show::plan(page, plan.as_deref(), &names);
                 show::not_seen(page, &not_seen, &names);
-            })
+            })?;
+            Ok(plan.is_some())
         }
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),

@@ -11,10 +11,7 @@ use crate::apply::number;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
-use crate::{Output, print, show};
-
-/// There are changes: where that was asked for.
-const THERE_ARE: u8 = 3;
+use crate::{Output, exit, print, show};
 
 /// A plan that was made: what it changes, what it promised and why, and what became of it
 #[derive(Debug, Args)]
@@ -62,10 +59,8 @@ impl Diff {
         print(output, &answer, |page| {
             show::all_changes(page, &plan, &names);
         })?;
-        Ok(match self.detailed_exitcode && !plan.changes.is_empty() {
-            true => ExitCode::from(THERE_ARE),
-            false => ExitCode::SUCCESS,
-        })
+        let found = !plan.changes.is_empty();
+        Ok(ExitCode::from(exit::number(self.detailed_exitcode, found)))
     }
 }
 
