@@ -111,6 +111,13 @@ pub(crate) enum CliError {
         what: String,
     },
     #[error(
+        "plan {generation} is on offer, and there is no terminal to ask on: carry it out with `reweave apply {generation}`, \
+         or the newest offer, whatever it is, with `reweave apply --yes`"
+    )]
+    Unconfirmed { generation: Generation },
+    #[error("plan {generation} was not carried out, and stays on offer")]
+    Declined { generation: Generation },
+    #[error(
         "no job is registered as {job:?}, and no host is called so; `reweave jobs` lists jobs, `reweave hosts` hosts"
     )]
     NothingToExplain { job: String },
@@ -537,6 +544,7 @@ impl CliError {
                 | Self::BeyondTime { .. }
                 | Self::NotInFabric { .. }
                 | Self::NothingToExplain { .. }
+                | Self::Unconfirmed { .. }
                 | Self::NoHostfile
                 | Self::NoCsv
                 | Self::TextOnly { .. }

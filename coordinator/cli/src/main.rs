@@ -35,6 +35,7 @@ mod manual;
 mod membership;
 mod names;
 mod nccl;
+mod offer;
 mod output;
 mod page;
 mod pairs;
