@@ -20,6 +20,7 @@ mod coordinators;
 mod dashboard;
 mod dev;
 mod discover;
+mod duration;
 mod error;
 mod exit;
 mod export;
