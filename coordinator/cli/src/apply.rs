@@ -20,6 +20,8 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// How long a coordinator may be away while its change is followed.
 const LONGEST_AWAY: Duration = Duration::from_secs(30);
 
+/// Carry out a plan, and see what comes of it
+///
 /// Carry out the plan that makes this generation, or that a file holds, and see what comes of it
 ///
 /// Without either, the newest plan on offer is shown, and carried out once a person says yes on the terminal. By a file
@@ -41,6 +43,8 @@ pub(crate) struct Apply {
     no_wait: bool,
 }
 
+/// Approve a plan, and return at once
+///
 /// Have the plan carried out that makes this generation, and return as soon as the coordinator has taken it over
 ///
 /// `reweave apply` follows it to its end as well.

@@ -22,7 +22,7 @@ use crate::sim::input;
 use crate::voice::tell;
 use crate::{Output, json, print, show, show_found};
 
-/// What is wrong, with evidence
+/// Diagnose what is wrong, with evidence
 #[derive(Debug, Args)]
 pub(crate) struct Diagnose {
     /// By what this file says, in JSON, and not by what the coordinator knows
@@ -35,6 +35,8 @@ pub(crate) struct Diagnose {
     exit: ExitOption,
 }
 
+/// Explain why a job is slow
+///
 /// Why a job is slow: its slowest collective, the slowest pair of ranks, their path, link and cause
 #[derive(Debug, Args)]
 pub(crate) struct Explain {

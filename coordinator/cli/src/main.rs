@@ -25,6 +25,7 @@ mod error;
 mod exit;
 mod export;
 mod fim;
+mod help;
 mod job;
 mod jobs;
 mod join;
@@ -111,13 +112,19 @@ struct Detail {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Certificates: who belongs to the cluster
+    /// Make a cluster, issue certificates, change members
+    ///
+    /// Certificates say who belongs to it.
     #[command(subcommand)]
     Cluster(cluster::Cluster),
-    /// Settings: whether a coordinator would start with them
+    /// Check the settings of a coordinator
+    ///
+    /// Whether it would start with them.
     #[command(subcommand)]
     Config(config::Config),
-    /// How the cluster is doing: agents, links, flows, pins, and what is being changed
+    /// Show how the cluster is doing
+    ///
+    /// Agents, links, flows, pins, and what is being changed.
     Status {
         #[command(flatten)]
         detail: Detail,
@@ -132,36 +139,38 @@ enum Command {
     Jobs(jobs::Jobs),
     Pairs(pairs::Pairs),
     Watch(watch::Watch),
-    /// Where a browser shows the cluster: a link that is good for hours
     Dashboard(dashboard::Dashboard),
-    /// A coordinator and an agent on this machine, until Ctrl-C
     Dev(dev::Dev),
     Diagnose(causes::Diagnose),
     Explain(causes::Explain),
-    /// What would mend it, what that promises, and why this and not something else
     Plan(plan::Plan),
     Apply(apply::Apply),
     Approve(apply::Approve),
     Diff(plan::Diff),
     Maintenance(maintenance::Maintenance),
+    /// Register a job, start it, and gate its hosts
+    ///
     /// What an orchestrator tells of its jobs, and what it asks before it places them
     #[command(subcommand)]
     Job(job::Job),
     Run(run::Run),
     Check(check::Check),
-    /// The cluster live in this terminal: links by trouble, flows, jobs, running changes, hosts against hosts, and agents
     Top(top::Top),
     Rollback(rollback::Rollback),
-    /// Stop a plan on its way: what it has begun ends, and it begins nothing else until `reweave resume`
-    Hold(steer::Steer),
-    /// Let a plan go on that is held: by a person, or because something could not be done, which is tried again
-    /// at once
-    Resume(steer::Steer),
-    /// Give a plan up: what was done is taken back, in an order in which nothing is lost
+    /// Stop a plan on its way
     ///
-    /// One that is on offer, or has not begun, is withdrawn. What was kept `reweave rollback` takes back.
+    /// What it has begun ends, and it begins nothing else until `reweave resume`.
+    Hold(steer::Steer),
+    /// Let a held plan go on
+    ///
+    /// It was held by a person, or because something could not be done, which is tried again at once.
+    Resume(steer::Steer),
+    /// Give a plan up and take back what was done
+    ///
+    /// It is taken back in an order in which nothing is lost. One that is on offer, or has not begun, is withdrawn. What
+    /// was kept `reweave rollback` takes back.
     Abort(steer::Steer),
-    /// What was changed, by whom, and what came of it
+    /// List what was changed, by whom, and what came of it
     History {
         /// Only the change of this plan
         #[arg(value_name = "N", value_parser = apply::number)]
@@ -177,7 +186,9 @@ enum Command {
     },
     Audit(audit::Audit),
     Discover(discover::Discover),
-    /// What would be: workloads and flows on fabrics that need not exist
+    /// Simulate workloads and flows on any fabric
+    ///
+    /// The fabrics need not exist.
     Sim(sim::Simulation),
     #[command(subcommand)]
     Export(export::Export),
@@ -199,7 +210,7 @@ fn main() -> ExitCode {
 }
 
 fn parsed(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Error> {
-    let grammar = refusing_empty_names(Arguments::command());
+    let grammar = help::grouped(refusing_empty_names(Arguments::command()));
     Arguments::from_arg_matches(&grammar.try_get_matches_from(words)?)
 }
 

@@ -13,6 +13,8 @@ use crate::page::Page;
 use crate::standing::{self, Leaderless, Stands};
 use crate::{Output, print};
 
+/// Show the versions of this program and coordinators
+///
 /// The versions of this program and of each coordinator, and the protocol they speak
 ///
 /// Fails where no coordinator answers; what this program is it prints all the same.

@@ -22,6 +22,8 @@ use crate::{Output, print};
 
 use work::{Report, Work};
 
+/// Drain a switch, work on it, and let it carry again
+///
 /// Drain a switch, prove that nothing passes it, run a command, look whether it is well, let it carry again
 ///
 /// The command has the switch's name in REWEAVE_NODE, and what it prints goes to standard error. Whatever

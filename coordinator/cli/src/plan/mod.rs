@@ -35,6 +35,8 @@ use crate::error::CliError;
 use crate::exit::ExitOption;
 use crate::kept::Keep;
 
+/// Plan what would mend the cluster, or plan from files
+///
 /// What would mend the cluster; with a subcommand, what would suit flows or a job, whatever cluster there is
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -21,6 +21,8 @@ pub(super) struct Show {
     generation: u64,
 }
 
+/// Show what a plan changes, line by line
+///
 /// What a plan changes of what was there before it, a line each, and what each asks of jobs that run
 #[derive(Debug, Args)]
 pub(crate) struct Diff {

@@ -27,6 +27,8 @@ use asker::{Asker, Task};
 use attended::Attendant;
 use surroundings::{Surroundings, place};
 
+/// Run a command as one job
+///
 /// Runs a command as one job: registered, with its ranks in the best order, and ended when the command ends
 ///
 /// The command gets signals that this one gets, and this one exits as the command does, or with 128 and the number

@@ -25,6 +25,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// More would not fit into one answer.
 const MOST_PAIRS: u32 = 20_000;
 
+/// Watch the cluster live in this terminal
+///
 /// The cluster live in this terminal: links by trouble, flows, jobs, running changes, hosts against hosts, and agents
 #[derive(Debug, Args)]
 pub(crate) struct Top {}

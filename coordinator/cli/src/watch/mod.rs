@@ -20,6 +20,8 @@ use crate::voice::is_read;
 use crate::{Output, show};
 use news::{News, Seen, news};
 
+/// Print what happens, a line each, until Ctrl-C
+///
 /// What happens in the cluster, a line each, until Ctrl-C: agents, links, findings, changes, alarms
 ///
 /// JSON is one object per line.
