@@ -61,9 +61,10 @@ pub(crate) enum CliError {
     },
     #[error("cannot find {name}: write --coordinator as ADDRESS, ADDRESS:PORT or NAME:PORT")]
     NoSuchAddress { name: String, source: io::Error },
-    #[error("cannot reach the coordinator at {address}")]
+    /// Its source says of each address why not.
+    #[error("cannot reach {}", coordinators(addresses))]
     Reach {
-        address: SocketAddr,
+        addresses: Vec<SocketAddr>,
         source: Box<LinkError>,
     },
     #[error(
@@ -572,6 +573,16 @@ impl CliError {
                 | Self::Inspector { .. }
                 | Self::Recorded { .. }
         )
+    }
+}
+
+fn coordinators(addresses: &[SocketAddr]) -> String {
+    match addresses {
+        [only] => format!("the coordinator at {only}"),
+        all => {
+            let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+            format!("any coordinator at {}", all.join(", "))
+        }
     }
 }
 
