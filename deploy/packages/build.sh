@@ -18,7 +18,9 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 # The last that fits holds: what is built may lie within the tree.
 RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$PWD=/reweave"
 RUSTFLAGS+=" --remap-path-prefix=$folder=/built"
-export SOURCE_DATE_EPOCH RUSTFLAGS
+# `reweave version` prints it.
+REWEAVE_BUILD_COMMIT=${REWEAVE_BUILD_COMMIT:-$(git rev-parse HEAD)}
+export SOURCE_DATE_EPOCH RUSTFLAGS REWEAVE_BUILD_COMMIT
 
 # How large a program may be, in MiB; more must be somebody's decision.
 budgets() {

@@ -36,7 +36,7 @@ fn job_start_pins_job_end_unpins() {
     let operator = stage.operator();
     let mut job = collide(&stage);
     must(job.wait_until("both flows share a spine", |it| spines_used(it) == Some(1)));
-    let words = ["job", "start", "train", "--hosts", HOSTS, "--within", "30"];
+    let words = ["job", "start", "train", "--hosts", HOSTS, "--within", "30s"];
     let started: Value = must(operator.ask(&words));
     assert_eq!(started["change"]["outcome"], "committed", "{started:#}");
     assert_eq!(started["allocation"]["is_good"], true, "{started:#}");

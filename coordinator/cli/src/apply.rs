@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use reweave_common::operator::{Approval, Outcome, Record, Refused, Request, Response};
+use reweave_common::operator::{Approval, Outcome, Plan, Record, Refused, Request, Response};
 use reweave_common::plan::Generation;
 
 use crate::ask::{Coordinator, Reach};
@@ -13,22 +13,29 @@ use crate::error::CliError;
 use crate::kept::Whose;
 use crate::names::Names;
 use crate::voice::tell;
-use crate::{Output, kept, print, show};
+use crate::{Output, kept, offer, print, show};
 
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// How long a coordinator may be away while its change is followed.
 const LONGEST_AWAY: Duration = Duration::from_secs(30);
 
+/// Carry out a plan, and see what comes of it
+///
 /// Carry out the plan that makes this generation, or that a file holds, and see what comes of it
 ///
-/// By a file it is carried out as it was shown, or not at all: a file that was edited or made for another cluster, and
-/// a plan that would do something else by now, are refused. Exits with 0 when the change was kept, and with 1 when it was refused or taken back.
+/// Without either, the newest plan on offer is shown, and carried out once a person says yes on the terminal. By a file
+/// it is carried out as it was shown, or not at all: a file that was edited or made for another cluster, and a plan that
+/// would do something else by now, are refused. Exits with 0 when the change was kept, and with 1 when it was refused or
+/// taken back.
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
     /// The number `reweave plan` gave, or what `reweave plan -o FILE` has written
     #[arg(value_name = "GENERATION|FILE", value_parser = wanted)]
-    plan: Wanted,
+    plan: Option<Wanted>,
+    /// Do not ask before the newest plan on offer is carried out
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     insistence: Insistence,
     /// Return as soon as the coordinator has taken it over
@@ -36,6 +43,8 @@ pub(crate) struct Apply {
     no_wait: bool,
 }
 
+/// Approve a plan, and return at once
+///
 /// Have the plan carried out that makes this generation, and return as soon as the coordinator has taken it over
 ///
 /// `reweave apply` follows it to its end as well.
@@ -96,12 +105,16 @@ impl Wanted {
             }
             Self::File(path) => {
                 let ours = Whose::of(&reach.own_identity()?);
-                let plan = kept::read_for(path, &ours)?;
-                let seals = vec![plan.seal];
-                Ok((plan.generation, approval.of_sealed(plan.generation, seals)))
+                Ok(sealed(&kept::read_for(path, &ours)?, approval))
             }
         }
     }
+}
+
+/// As it was shown, or not at all.
+fn sealed(plan: &Plan, approval: Approval) -> (Generation, Request) {
+    let seals = vec![plan.seal.clone()];
+    (plan.generation, approval.of_sealed(plan.generation, seals))
 }
 
 pub(crate) fn number(text: &str) -> Result<u64, &'static str> {
@@ -123,7 +136,11 @@ impl Approve {
 
 impl Apply {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let (generation, asked) = self.plan.approved(reach, self.insistence.approval())?;
+        let approval = self.insistence.approval();
+        let (generation, asked) = match &self.plan {
+            Some(wanted) => wanted.approved(reach, approval)?,
+            None => sealed(&offer::accepted(reach, self.yes)?, approval),
+        };
         let mut coordinator = Coordinator::reach(reach)?;
         begin(&mut coordinator, generation, &asked)?;
         if self.no_wait {
@@ -266,6 +283,8 @@ impl Follower<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
     #[test]
@@ -295,5 +314,7 @@ mod tests {
             matches!(wanted("plan.json"), Ok(Wanted::File(path)) if path.ends_with("plan.json"))
         );
         assert!(wanted("99999999999999999999").is_err() && wanted("").is_err());
+        let words = ["reweave", "apply"].map(OsString::from);
+        assert!(crate::parsed(words.into_iter()).is_ok());
     }
 }

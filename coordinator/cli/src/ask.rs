@@ -266,6 +266,12 @@ impl Coordinator {
         Ok(Seen::Led(Box::new(status(response?)?)))
     }
 
+    /// How each coordinator stands by itself, also where none leads.
+    pub(crate) fn standings(&self) -> Vec<Answer> {
+        let (addresses, identity) = (self.addresses.clone(), self.identity.clone());
+        self.runtime.block_on(standing::asked(addresses, identity))
+    }
+
     pub(crate) fn status(&mut self) -> Result<Status, CliError> {
         status(self.ask(&Request::Status)?)
     }
@@ -352,12 +358,16 @@ pub(crate) async fn exchange(session: &Session, request: &Request) -> Result<Res
 
 async fn open(addresses: &[SocketAddr], identity: &Identity) -> Result<Session, CliError> {
     let session = connect(addresses, identity, Role::Coordinator).await;
-    let session = session.map_err(|source| CliError::Reach {
-        address: addresses[0],
-        source: Box::new(source),
-    })?;
+    let session = session.map_err(|source| unreached(addresses, source))?;
     parting::opened(&session);
     Ok(session)
+}
+
+fn unreached(addresses: &[SocketAddr], source: LinkError) -> CliError {
+    CliError::Reach {
+        addresses: addresses.to_vec(),
+        source: Box::new(source),
+    }
 }
 
 #[cfg(test)]
@@ -365,6 +375,23 @@ mod tests {
     use reweave_link::pki::{Authority, Validity};
 
     use super::*;
+
+    #[test]
+    fn unreached_coordinators_are_all_named() {
+        let addresses = [1_u8, 2].map(|nth| SocketAddr::from(([10, 0, 0, nth], 7332)));
+        let silent = |address| LinkError::HandshakeTimedOut { address };
+        let failures = addresses.map(silent).to_vec();
+        let said = unreached(&addresses, LinkError::NoneReached(failures)).told();
+        let head = "cannot reach any coordinator at 10.0.0.1:7332, 10.0.0.2:7332: ";
+        assert!(said.starts_with(head), "{said}");
+        for address in addresses {
+            let why = format!("{address} did not complete the handshake");
+            assert_eq!(said.matches(&why).count(), 1, "{said}");
+        }
+        let alone = unreached(&addresses[..1], silent(addresses[0])).told();
+        let head = "cannot reach the coordinator at 10.0.0.1:7332: 10.0.0.1:7332 did not";
+        assert!(alone.starts_with(head), "{alone}");
+    }
 
     #[test]
     fn a_nodes_certificate_is_not_used_in_its_place() {

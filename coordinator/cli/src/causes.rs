@@ -14,13 +14,15 @@ use serde_json::{Map, Value};
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
+use crate::exit::ExitOption;
 use crate::job::{Hostlist, hostlist};
+use crate::kept::Keep;
 use crate::page::Page;
 use crate::sim::input;
 use crate::voice::tell;
-use crate::{Output, json, print, show};
+use crate::{Output, json, print, show, show_found};
 
-/// What is wrong, with evidence
+/// Diagnose what is wrong, with evidence
 #[derive(Debug, Args)]
 pub(crate) struct Diagnose {
     /// By what this file says, in JSON, and not by what the coordinator knows
@@ -29,8 +31,12 @@ pub(crate) struct Diagnose {
     /// The fabric that the evidence is about
     #[arg(long, value_name = "FABRIC", requires = "evidence")]
     fabric: Option<PathBuf>,
+    #[command(flatten)]
+    exit: ExitOption,
 }
 
+/// Explain why a job is slow
+///
 /// Why a job is slow: its slowest collective, the slowest pair of ranks, their path, link and cause
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
@@ -64,7 +70,8 @@ struct Answer {
 impl Diagnose {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let (Some(file), Some(fabric)) = (&self.evidence, &self.fabric) else {
-            return show(reach, output, &Request::Diagnose);
+            let found = show_found(reach, output, &Request::Diagnose, &Keep::default())?;
+            return Ok(self.exit.code(found));
         };
         let (evidence, fabric) = (read(file)?, input::fabric(fabric)?);
         let findings = causes::diagnose(&evidence, &fabric);
@@ -72,7 +79,8 @@ impl Diagnose {
         let doubts = evidence.doubts(&fabric);
         doubts.iter().for_each(|doubt| tell(doubt));
         let answer = Answer { findings, doubts };
-        print(output, &answer, |page| lay_out(page, &answer))
+        print(output, &answer, |page| lay_out(page, &answer))?;
+        Ok(self.exit.code(!answer.findings.is_empty()))
     }
 }
 

@@ -20,6 +20,8 @@ use crate::show::touched;
 use crate::sim::input;
 use crate::{Output, kept, print};
 
+/// Check whether a plan could be carried out
+///
 /// Whether a plan could be carried out, by everything that its rollout would ask
 ///
 /// A plan that was shown on offer says what it was judged on: pins, tables and circuits in force, links that are down,

@@ -16,6 +16,8 @@ use crate::{Output, print};
 
 pub(crate) const LONGEST_HOURS: u64 = 12;
 
+/// Print a link to the page that shows the cluster
+///
 /// Where a browser shows the cluster: a link that is good for hours
 ///
 /// Whoever has the link may ask what you may ask, so keep it to yourself. Scripts may send what stands

@@ -37,6 +37,8 @@ const LAST_BREATH: Duration = Duration::from_secs(2);
 const COORDINATOR: (&str, &str) = ("reweave-coordinator", "data");
 const AGENT: (&str, &str) = ("reweave-agent", "state");
 
+/// Run a cluster of one machine, until Ctrl-C
+///
 /// A coordinator and an agent on this machine, until Ctrl-C
 ///
 /// What they keep stays in the folder, and the next time they go on with it. Measurements that this

@@ -18,6 +18,8 @@ use crate::error::CliError;
 use crate::page::Page;
 use crate::{Output, kept, print, say};
 
+/// Write the file of the fabric from what agents see
+///
 /// The fabric as its agents see it, as a file: interfaces and their speeds, LLDP, routes and traces
 ///
 /// A coordinator whose file lists the nodes alone is enough to begin with. What is not sure says so in a

@@ -61,9 +61,10 @@ pub(crate) enum CliError {
     },
     #[error("cannot find {name}: write --coordinator as ADDRESS, ADDRESS:PORT or NAME:PORT")]
     NoSuchAddress { name: String, source: io::Error },
-    #[error("cannot reach the coordinator at {address}")]
+    /// Its source says of each address why not.
+    #[error("cannot reach {}", coordinators(addresses))]
     Reach {
-        address: SocketAddr,
+        addresses: Vec<SocketAddr>,
         source: Box<LinkError>,
     },
     #[error(
@@ -110,6 +111,13 @@ pub(crate) enum CliError {
         generation: Generation,
         what: String,
     },
+    #[error(
+        "plan {generation} is on offer, and there is no terminal to ask on: carry it out with `reweave apply {generation}`, \
+         or the newest offer, whatever it is, with `reweave apply --yes`"
+    )]
+    Unconfirmed { generation: Generation },
+    #[error("plan {generation} was not carried out, and stays on offer")]
+    Declined { generation: Generation },
     #[error(
         "no job is registered as {job:?}, and no host is called so; `reweave jobs` lists jobs, `reweave hosts` hosts"
     )]
@@ -244,6 +252,8 @@ pub(crate) enum CliError {
     NoHostfile,
     #[error("only `reweave pairs` says a table as CSV")]
     NoCsv,
+    #[error("`reweave {name}` prints neither JSON nor YAML: leave --output out")]
+    TextOnly { name: &'static str },
     #[error("{} holds no line of nccl-tests", path.display())]
     NothingMeasured { path: PathBuf },
     #[error("{} is no evidence", path.display())]
@@ -508,8 +518,6 @@ impl CliError {
             | Self::ManyPanelPorts { .. }
             | Self::BadCable { .. }
             | Self::BadPanel { .. }
-            | Self::NoHostfile
-            | Self::NoCsv
             | Self::NothingMeasured { .. }
             | Self::NoSuchJob { .. }
             | Self::NoFlow { .. }
@@ -537,6 +545,10 @@ impl CliError {
                 | Self::BeyondTime { .. }
                 | Self::NotInFabric { .. }
                 | Self::NothingToExplain { .. }
+                | Self::Unconfirmed { .. }
+                | Self::NoHostfile
+                | Self::NoCsv
+                | Self::TextOnly { .. }
         )
     }
 
@@ -561,6 +573,16 @@ impl CliError {
                 | Self::Inspector { .. }
                 | Self::Recorded { .. }
         )
+    }
+}
+
+fn coordinators(addresses: &[SocketAddr]) -> String {
+    match addresses {
+        [only] => format!("the coordinator at {only}"),
+        all => {
+            let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+            format!("any coordinator at {}", all.join(", "))
+        }
     }
 }
 

@@ -20,6 +20,8 @@ use crate::say;
 use crate::sim::input;
 use crate::voice::tell;
 
+/// Write the fabric for schedulers and for NCCL
+///
 /// The fabric, as a scheduler reads it, so that it places jobs where the network is near; and what NCCL is told
 #[derive(Debug, Subcommand)]
 pub(crate) enum Export {

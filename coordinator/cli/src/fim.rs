@@ -13,6 +13,8 @@ use crate::error::CliError;
 use crate::page::{Page, age};
 use crate::{Detail, Output, print, show};
 
+/// Show how evenly flows are spread over links
+///
 /// How evenly large flows are spread over links that stand for one another, layer by layer: the flow
 /// imbalance metric
 ///

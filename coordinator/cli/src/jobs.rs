@@ -13,6 +13,8 @@ use crate::error::CliError;
 use crate::page::{Ink, Page, age};
 use crate::{Output, print};
 
+/// List jobs as their traffic shows them
+///
 /// Which hosts work together, as their traffic shows: iteration, rates, and what plans promised beside what there is
 #[derive(Debug, Args)]
 pub(crate) struct Jobs {

@@ -13,6 +13,8 @@ use crate::error::CliError;
 use crate::names::Names;
 use crate::{Output, print, show, trouble};
 
+/// List agents, those in trouble first
+///
 /// The agents, those in trouble first: what each of them says of itself
 #[derive(Debug, Args)]
 pub(crate) struct Hosts {
@@ -20,6 +22,8 @@ pub(crate) struct Hosts {
     only: Only,
 }
 
+/// List links with their load, those in trouble first
+///
 /// The links, those in trouble first: each direction with what it carries and what is left
 #[derive(Debug, Args)]
 pub(crate) struct Links {
@@ -27,6 +31,8 @@ pub(crate) struct Links {
     only: Only,
 }
 
+/// List flows with their paths, the fastest first
+///
 /// The flows, the fastest first: each with all links of its way
 #[derive(Debug, Args)]
 pub(crate) struct Paths {

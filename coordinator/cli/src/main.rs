@@ -20,9 +20,12 @@ mod coordinators;
 mod dashboard;
 mod dev;
 mod discover;
+mod duration;
 mod error;
+mod exit;
 mod export;
 mod fim;
+mod help;
 mod job;
 mod jobs;
 mod join;
@@ -34,6 +37,8 @@ mod manual;
 mod membership;
 mod names;
 mod nccl;
+mod offer;
+mod output;
 mod page;
 mod pairs;
 mod parting;
@@ -48,6 +53,7 @@ mod top;
 mod trace;
 mod trouble;
 mod version;
+mod versions;
 mod voice;
 mod watch;
 mod work;
@@ -58,16 +64,20 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
-use reweave_common::operator::{Findings, NotSeen, Record, Refused, Request, Response, Steering};
+use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use reweave_common::operator::{
+    AgentStatus, Findings, NotSeen, Record, Refused, Request, Response, Status, Steering,
+};
 use reweave_common::plan::Generation;
 use serde::Serialize;
 
 use ask::{Coordinator, Reach, Seen};
 use error::CliError;
+use exit::ExitOption;
 use kept::{Keep, Shown, Whose};
 use names::Names;
-use page::Page;
+use output::Output;
+use page::{Color, Page};
 use standing::{Answer, Leaderless};
 use voice::{in_a_line, say, say_as_asked, tell, tell_as_is};
 
@@ -80,22 +90,17 @@ struct Arguments {
     /// How to print what is answered
     #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
     output: Output,
+    /// When to colour what is printed
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t = Color::Auto,
+        global = true
+    )]
+    color: Color,
     #[command(subcommand)]
     command: Command,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// One JSON object, for scripts
-    Json,
-    /// The same in YAML
-    Yaml,
-    /// A line for each host, for mpirun: of `plan ranks` and `job gate` alone
-    Hostfile,
-    /// A table: of `pairs` alone
-    Csv,
 }
 
 #[derive(Debug, Clone, Copy, Args)]
@@ -107,14 +112,25 @@ struct Detail {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Certificates: who belongs to the cluster
+    /// Make a cluster, issue certificates, change members
+    ///
+    /// Certificates say who belongs to it.
     #[command(subcommand)]
     Cluster(cluster::Cluster),
-    /// Settings: whether a coordinator would start with them
+    /// Check the settings of a coordinator
+    ///
+    /// Whether it would start with them.
     #[command(subcommand)]
     Config(config::Config),
-    /// How the cluster is doing: agents, links, flows, pins, and what is being changed
-    Status(Detail),
+    /// Show how the cluster is doing
+    ///
+    /// Agents, links, flows, pins, and what is being changed.
+    Status {
+        #[command(flatten)]
+        detail: Detail,
+        #[command(flatten)]
+        exit: ExitOption,
+    },
     Hosts(look::Hosts),
     Links(look::Links),
     Paths(look::Paths),
@@ -123,36 +139,38 @@ enum Command {
     Jobs(jobs::Jobs),
     Pairs(pairs::Pairs),
     Watch(watch::Watch),
-    /// Where a browser shows the cluster: a link that is good for hours
     Dashboard(dashboard::Dashboard),
-    /// A coordinator and an agent on this machine, until Ctrl-C
     Dev(dev::Dev),
     Diagnose(causes::Diagnose),
     Explain(causes::Explain),
-    /// What would mend it, what that promises, and why this and not something else
     Plan(plan::Plan),
     Apply(apply::Apply),
     Approve(apply::Approve),
     Diff(plan::Diff),
     Maintenance(maintenance::Maintenance),
+    /// Register a job, start it, and gate its hosts
+    ///
     /// What an orchestrator tells of its jobs, and what it asks before it places them
     #[command(subcommand)]
     Job(job::Job),
     Run(run::Run),
     Check(check::Check),
-    /// The cluster live in this terminal: links by trouble, flows, jobs, running changes, hosts against hosts, and agents
     Top(top::Top),
     Rollback(rollback::Rollback),
-    /// Stop a plan on its way: what it has begun ends, and it begins nothing else until `reweave resume`
-    Hold(steer::Steer),
-    /// Let a plan go on that is held: by a person, or because something could not be done, which is tried again
-    /// at once
-    Resume(steer::Steer),
-    /// Give a plan up: what was done is taken back, in an order in which nothing is lost
+    /// Stop a plan on its way
     ///
-    /// One that is on offer, or has not begun, is withdrawn. What was kept `reweave rollback` takes back.
+    /// What it has begun ends, and it begins nothing else until `reweave resume`.
+    Hold(steer::Steer),
+    /// Let a held plan go on
+    ///
+    /// It was held by a person, or because something could not be done, which is tried again at once.
+    Resume(steer::Steer),
+    /// Give a plan up and take back what was done
+    ///
+    /// It is taken back in an order in which nothing is lost. One that is on offer, or has not begun, is withdrawn. What
+    /// was kept `reweave rollback` takes back.
     Abort(steer::Steer),
-    /// What was changed, by whom, and what came of it
+    /// List what was changed, by whom, and what came of it
     History {
         /// Only the change of this plan
         #[arg(value_name = "N", value_parser = apply::number)]
@@ -168,10 +186,13 @@ enum Command {
     },
     Audit(audit::Audit),
     Discover(discover::Discover),
-    /// What would be: workloads and flows on fabrics that need not exist
+    /// Simulate workloads and flows on any fabric
+    ///
+    /// The fabrics need not exist.
     Sim(sim::Simulation),
     #[command(subcommand)]
     Export(export::Export),
+    Version(versions::Versions),
     #[command(flatten)]
     Manual(manual::Manual),
 }
@@ -189,7 +210,7 @@ fn main() -> ExitCode {
 }
 
 fn parsed(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Error> {
-    let grammar = refusing_empty_names(Arguments::command());
+    let grammar = help::grouped(refusing_empty_names(Arguments::command()));
     Arguments::from_arg_matches(&grammar.try_get_matches_from(words)?)
 }
 
@@ -216,11 +237,18 @@ fn refuse(error: &clap::Error) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
-    let Arguments { reach, output, .. } = arguments;
-    match &arguments.command {
+    let Arguments {
+        reach,
+        output,
+        color,
+        command,
+    } = arguments;
+    output.check(command)?;
+    color.choose();
+    match command {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
-        Command::Status(detail) => show_status(reach, *output, *detail),
+        Command::Status { detail, exit } => show_status(reach, *output, *detail, *exit),
         Command::Hosts(hosts) => hosts.run(reach, *output),
         Command::Links(links) => links.run(reach, *output),
         Command::Paths(paths) => paths.run(reach, *output),
@@ -253,11 +281,17 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Discover(discover) => discover.run(reach, *output),
         Command::Sim(command) => command.run(*output),
         Command::Export(export) => export.run(reach),
+        Command::Version(versions) => versions.run(reach, *output),
         Command::Manual(manual) => manual.run(),
     }
 }
 
-fn show_status(reach: &Reach, output: Output, detail: Detail) -> Result<ExitCode, CliError> {
+fn show_status(
+    reach: &Reach,
+    output: Output,
+    detail: Detail,
+    exit: ExitOption,
+) -> Result<ExitCode, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let status = match coordinator.seen()? {
         Seen::Led(status) => status,
@@ -265,12 +299,19 @@ fn show_status(reach: &Reach, output: Output, detail: Detail) -> Result<ExitCode
     };
     // What is printed for scripts has no findings, and waits for none.
     let findings = match output {
+        _ if exit.exit_code => coordinator.findings()?,
         Output::Table => found_by(&mut coordinator, status.generation),
         _ => none_under(status.generation),
     };
     print(output, &status, |page| {
         show::status(page, &status, &findings, &Names::of(&status), detail);
-    })
+    })?;
+    Ok(exit.code(needs_a_person(&status, &findings)))
+}
+
+fn needs_a_person(status: &Status, findings: &Findings) -> bool {
+    let has_trouble = status.agents.iter().any(AgentStatus::is_in_trouble);
+    has_trouble || !status.alarms.is_empty() || !findings.findings.is_empty()
 }
 
 /// Whoever is not told what is wrong sees all else, and that.
@@ -316,6 +357,16 @@ fn show_and_keep(
     request: &Request,
     keep: &Keep,
 ) -> Result<ExitCode, CliError> {
+    show_found(reach, output, request, keep).map(|_| ExitCode::SUCCESS)
+}
+
+/// The same, and whether there is a plan or a finding.
+fn show_found(
+    reach: &Reach,
+    output: Output,
+    request: &Request,
+    keep: &Keep,
+) -> Result<bool, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let names = Names::of(&coordinator.status()?);
     match coordinator.ask(request)? {
@@ -327,7 +378,8 @@ fn show_and_keep(
             };
             print(output, &findings, |page| {
                 show::findings(page, &findings, &names, &jobs);
-            })
+            })?;
+            Ok(!findings.findings.is_empty())
         }
         Response::Plan { plan, not_seen } => {
             let cluster = Whose::of(coordinator.identity());
@@ -336,7 +388,8 @@ fn show_and_keep(
             print(output, &answer, |page| {
                 show::plan(page, plan.as_deref(), &names);
                 show::not_seen(page, &not_seen, &names);
-            })
+            })?;
+            Ok(plan.is_some())
         }
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),

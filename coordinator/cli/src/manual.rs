@@ -13,11 +13,13 @@ use crate::{Arguments, say};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Manual {
-    /// A script by which a shell completes these commands
+    /// Print a script by which a shell completes commands
     ///
     /// For one session: `source <(reweave completions bash)`.
     Completions { shell: Shell },
-    /// The manual: a page for each command, in a folder from which `man` reads
+    /// Write the manual into a folder
+    ///
+    /// A page for each command, as `man` reads them.
     Man {
         /// Where to write them
         #[arg(long, value_name = "DIR")]
@@ -26,6 +28,13 @@ pub(crate) enum Manual {
 }
 
 impl Manual {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Completions { .. } => "completions",
+            Self::Man { .. } => "man",
+        }
+    }
+
     pub(crate) fn run(&self) -> Result<ExitCode, CliError> {
         match self {
             Self::Completions { shell } => complete(*shell),

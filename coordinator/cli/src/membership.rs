@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::slice;
+use std::time::Duration;
 
 use clap::Args;
 use reweave_common::member::{Member, UnknownRole};
@@ -11,11 +12,11 @@ use reweave_link::{Identity, Role, join};
 use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
+use crate::duration::{self, MINUTE};
 use crate::error::CliError;
 use crate::{Output, print};
 
-const USUAL_MINUTES: u64 = 10;
-const LONGEST_MINUTES: u64 = 15;
+const MAX_LIFETIME: Duration = Duration::from_mins(15);
 
 #[derive(Debug, Args)]
 pub(crate) struct Token {
@@ -25,14 +26,13 @@ pub(crate) struct Token {
     /// What they are
     #[arg(long, default_value = "agent", value_parser = role)]
     role: Role,
-    /// For how long each token is good
-    #[arg(
-        long,
-        value_name = "MINUTES",
-        default_value_t = USUAL_MINUTES,
-        value_parser = clap::value_parser!(u64).range(1..=LONGEST_MINUTES)
-    )]
-    minutes: u64,
+    /// For how long each token is good; a bare number is in minutes
+    #[arg(long = "minutes", value_name = "TIME", default_value = "10m", value_parser = lifetime)]
+    lifetime: Duration,
+}
+
+fn lifetime(text: &str) -> Result<Duration, String> {
+    duration::parse(text, Some(MINUTE), [MINUTE, MAX_LIFETIME])
 }
 
 #[derive(Debug, Args)]
@@ -83,7 +83,7 @@ impl Token {
         let request = Request::Invite {
             member: member.clone(),
             token: token.digest(),
-            lasting: TimeSpan::from_secs(60 * self.minutes),
+            lasting: TimeSpan::from_secs(self.lifetime.as_secs()),
         };
         match coordinator.ask(&request)? {
             Response::Invited { expires_in_ms } => Ok(Made {

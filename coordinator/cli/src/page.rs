@@ -4,8 +4,43 @@ use std::env;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::net::IpAddr;
+use std::sync::OnceLock;
 
+use clap::ValueEnum;
 use reweave_common::printable::shown;
+use unicode_width::UnicodeWidthStr as _;
+
+/// `--color`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    Auto,
+    Always,
+    Never,
+}
+
+/// Every page of a process has the same; it is set before the first.
+static COLOR: OnceLock<Color> = OnceLock::new();
+
+impl Color {
+    pub(crate) fn choose(self) {
+        let _ = COLOR.set(self);
+    }
+
+    /// Whether standard output gets colour.
+    pub(crate) fn is_wanted() -> bool {
+        let chosen = COLOR.get().copied().unwrap_or(Self::Auto);
+        chosen.colors(io::stdout().is_terminal(), is_plain())
+    }
+
+    fn colors(self, is_terminal: bool, is_plain: bool) -> bool {
+        match self {
+            Self::Auto => is_terminal && !is_plain,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ink {
@@ -29,7 +64,7 @@ impl Page {
     pub(crate) fn for_stdout() -> Self {
         Self {
             text: String::new(),
-            colour: io::stdout().is_terminal() && !is_plain(),
+            colour: Color::is_wanted(),
         }
     }
 
@@ -90,9 +125,10 @@ impl Page {
     }
 }
 
-/// Whether whoever looks wants no colours.
-pub(crate) fn is_plain() -> bool {
-    env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+/// What the environment says of colour: <https://no-color.org>, and terminals without escapes.
+fn is_plain() -> bool {
+    let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    no_color || env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 struct Column {
@@ -130,7 +166,7 @@ fn line<const N: usize>(columns: &[Column], row: &[String; N]) -> String {
     text
 }
 
-/// How wide a text is on a terminal: what only changes its colour takes no place.
+/// How many columns a text takes on a terminal: an escape takes none, a wide character two.
 fn width(text: &str) -> usize {
     let mut inside = false;
     let visible = text.chars().filter(|&c| match (inside, c) {
@@ -144,7 +180,8 @@ fn width(text: &str) -> usize {
         }
         (inside, _) => !inside,
     });
-    visible.count()
+    // What is replaced when the page is printed takes the place of what replaces it.
+    shown(&visible.collect::<String>(), |_| false).width()
 }
 
 /// So many of them, and how many more there are.
@@ -209,6 +246,30 @@ mod tests {
         let columns: Vec<_> = page.text.lines().skip(1).collect();
         assert_eq!(columns[0], "  \x1b[31mdown\x1b[0m  x");
         assert_eq!(columns[1], "  up    y");
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        let widths = ["abc", "叶子0", "e\u{301}", "\x1b[31m叶\x1b[0m", "\u{200b}"].map(width);
+        assert_eq!(widths, [3, 5, 1, 2, 1]);
+        let mut page = Page::default();
+        let rows = [["叶子0", "up"], ["h0", "down"]];
+        page.table(["node", "state"], rows.map(|row| row.map(str::to_owned)));
+        assert_eq!(page.text, "  node   state\n  叶子0  up\n  h0     down\n");
+    }
+
+    #[test]
+    fn color_follows_option_then_environment() {
+        for (color, is_terminal, is_plain, expected) in [
+            (Color::Auto, true, false, true),
+            (Color::Auto, true, true, false),
+            (Color::Auto, false, false, false),
+            (Color::Always, false, true, true),
+            (Color::Never, true, false, false),
+        ] {
+            let colors = color.colors(is_terminal, is_plain);
+            assert_eq!(colors, expected, "{color:?} {is_terminal} {is_plain}");
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::{Output, print, say};
 /// More would not fit into one answer.
 const MOST: u32 = 10_000;
 
+/// List the measured bandwidth between hosts
+///
 /// The bandwidth between hosts, in racks and across, rail by rail, those far below their peers first
 #[derive(Debug, Args)]
 pub(crate) struct Pairs {

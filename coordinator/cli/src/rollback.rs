@@ -11,6 +11,8 @@ use crate::apply::number;
 use crate::ask::Reach;
 use crate::error::CliError;
 
+/// Plan to take back a change that was kept
+///
 /// What takes a change back that was kept: the last one, or that of this number, if nothing stands on it
 ///
 /// It is a plan like any other: judged, shown, and carried out by `reweave apply`, while jobs run. Where flows

@@ -17,7 +17,7 @@ use crate::ask::exchange;
 use crate::error::CliError;
 
 /// Whoever is there says how it stands without asking anybody.
-const PATIENCE: Duration = Duration::from_millis(900);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(900);
 
 /// What came of asking at an address: how that one stands, or why nothing is heard of it.
 pub(crate) type Answer = (SocketAddr, Result<CoordinatorStanding, String>);

@@ -19,6 +19,8 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// A trace takes a second at most where routers answer, and a few where one is silent.
 const LONGEST: Duration = Duration::from_secs(6);
 
+/// Trace the paths of flows, there and back
+///
 /// Which way flows go, and what their receivers send back: as traced last, or anew
 ///
 /// Nodes and links that nobody knows are shown as `?`. Large flows are traced all the time; others, and

@@ -55,6 +55,7 @@ fn on_a_terminal(folder: &TempDir, words: &str, no_color: Option<&str>) -> Strin
     let line = format!("{REWEAVE} {words}");
     script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
     script.current_dir(folder.path()).env_remove("NO_COLOR");
+    script.env("TERM", "xterm");
     finished(script.envs(no_color.map(|value| ("NO_COLOR", value))))
 }
 
@@ -71,6 +72,17 @@ fn colour_is_for_terminals_and_for_those_who_want_it() {
         assert!(!plain.contains('\x1b'), "{words}: {plain:?}");
         assert!(!plain.is_empty());
         assert!(!reweave(&folder, words).contains('\x1b'), "{words}");
+    }
+}
+
+#[test]
+fn color_option_wins_over_surroundings() {
+    let folder = files();
+    for words in QUESTIONS {
+        let never = on_a_terminal(&folder, &format!("{words} --color never"), None);
+        assert!(!never.contains('\x1b'), "{words}: {never:?}");
+        let always = reweave(&folder, &format!("--color always {words}"));
+        assert!(always.contains("\x1b[90m"), "{words}: {always:?}");
     }
 }
 

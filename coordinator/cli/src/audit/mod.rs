@@ -13,6 +13,8 @@ use crate::error::CliError;
 use crate::page::{Ink, Page};
 use crate::{Output, print};
 
+/// List who asked for what, or verify the audit log
+///
 /// Who asked for what and when, and whether it was done or refused, the newest first
 ///
 /// It is what the coordinator was asked that leads now, over whichever way; the others have what they were.

@@ -16,7 +16,7 @@ use crate::error::CliError;
 use crate::names::Names;
 use crate::page::Page;
 use crate::sim::replay::rate;
-use crate::{Output, apply, print, show};
+use crate::{Output, apply, duration, print, show};
 
 /// How often is looked whether something can be mended yet.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -48,10 +48,16 @@ pub(crate) struct Start {
     /// What may be changed for it
     #[arg(long, value_enum, default_value_t = Topology::Auto)]
     topology: Topology,
-    /// Where there is nothing to mend yet, look again for so many seconds: what flows need is known when they are
-    /// there
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    within: u64,
+    /// Where there is nothing to mend yet, look again for so long: what flows need is known when they are there
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = within)]
+    within: Duration,
+}
+
+/// No job waits longer to begin.
+const MAX_WITHIN: Duration = Duration::from_hours(24);
+
+fn within(text: &str) -> Result<Duration, String> {
+    duration::parse(text, None, [Duration::ZERO, MAX_WITHIN])
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -199,7 +205,7 @@ impl Start {
     }
 
     fn begun(&self, coordinator: &mut Coordinator) -> Result<StartedJob, CliError> {
-        let end = Instant::now() + Duration::from_secs(self.within);
+        let end = Instant::now() + self.within;
         loop {
             let begun = begin(coordinator, &self.job, self.topology)?;
             if begun.generation.is_some() || Instant::now() >= end {

@@ -15,12 +15,15 @@ use reweave_common::operator::{MaintenanceStage, MaintenanceStatus};
 use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
+use crate::duration::{self, SECOND};
 use crate::error::CliError;
 use crate::page::{Ink, Page, age};
 use crate::{Output, print};
 
 use work::{Report, Work};
 
+/// Drain a switch, work on it, and let it carry again
+///
 /// Drain a switch, prove that nothing passes it, run a command, look whether it is well, let it carry again
 ///
 /// The command has the switch's name in REWEAVE_NODE, and what it prints goes to standard error. Whatever
@@ -46,15 +49,20 @@ pub(crate) struct Maintenance {
     /// It has no agent: its links alone tell whether it is well
     #[arg(long, requires = "node", conflicts_with = "expect_version")]
     no_agent: bool,
-    /// How long it may take to be well again after the command, in seconds
-    #[arg(long, value_name = "S", default_value_t = 120, requires = "node")]
-    within_s: u16,
-    /// How long it is watched after it carries again, in seconds
-    #[arg(long, value_name = "S", default_value_t = 10, requires = "node")]
-    watch_s: u16,
+    /// How long it may take to be well again after the command; a bare number is in seconds
+    #[arg(long = "within-s", value_name = "TIME", default_value = "2m", requires = "node", value_parser = seconds)]
+    within: Duration,
+    /// How long it is watched after it carries again; a bare number is in seconds
+    #[arg(long = "watch-s", value_name = "TIME", default_value = "10s", requires = "node", value_parser = seconds)]
+    watch: Duration,
     /// What to run on this machine, after `--`
     #[arg(last = true, value_name = "COMMAND", requires = "node")]
     command: Vec<String>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let range = [Duration::ZERO, Duration::from_hours(24)];
+    duration::parse(text, Some(SECOND), range)
 }
 
 impl Maintenance {
@@ -71,14 +79,6 @@ impl Maintenance {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         })
-    }
-
-    fn within(&self) -> Duration {
-        Duration::from_secs(self.within_s.into())
-    }
-
-    fn watch(&self) -> Duration {
-        Duration::from_secs(self.watch_s.into())
     }
 }
 

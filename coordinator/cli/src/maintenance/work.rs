@@ -278,7 +278,7 @@ impl<'w> Work<'w> {
                 Err(troubles.join("; "))
             }
         };
-        let seen = self.line.wait(self.asked.within(), is_well)?;
+        let seen = self.line.wait(self.asked.within, is_well)?;
         seen.map_err(|why| Stop::drained(format!("it is not well: {why}")))
     }
 
@@ -299,7 +299,7 @@ impl<'w> Work<'w> {
     /// Probes pass it again now. What was found of it before says nothing of now.
     fn watch(&mut self) -> Step {
         let before: Vec<_> = self.causes()?;
-        let end = Instant::now() + self.asked.watch();
+        let end = Instant::now() + self.asked.watch;
         while Instant::now() < end {
             let is_new = |cause: &Cause| !before.iter().any(|it| is_same(it, cause));
             if let Some(cause) = self.causes()?.into_iter().find(is_new) {

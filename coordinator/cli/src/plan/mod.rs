@@ -32,14 +32,19 @@ pub(crate) use recorded::Diff;
 use crate::Output;
 use crate::ask::Reach;
 use crate::error::CliError;
+use crate::exit::ExitOption;
 use crate::kept::Keep;
 
+/// Plan what would mend the cluster, or plan from files
+///
 /// What would mend the cluster; with a subcommand, what would suit flows or a job, whatever cluster there is
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Plan {
     #[command(flatten)]
     keep: Keep,
+    #[command(flatten)]
+    exit: ExitOption,
     #[command(subcommand)]
     what: Option<What>,
 }
@@ -74,15 +79,19 @@ enum What {
 struct Create {
     #[command(flatten)]
     keep: Keep,
+    #[command(flatten)]
+    exit: ExitOption,
 }
 
 impl Plan {
+    pub(crate) fn is_of_ranks(&self) -> bool {
+        matches!(self.what, Some(What::Ranks(_)))
+    }
+
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         match &self.what {
-            None => crate::show_and_keep(reach, output, &Request::Plan, &self.keep),
-            Some(What::Create(Create { keep })) => {
-                crate::show_and_keep(reach, output, &Request::Plan, keep)
-            }
+            None => create(reach, output, &self.keep, self.exit),
+            Some(What::Create(Create { keep, exit })) => create(reach, output, keep, *exit),
             Some(What::Balance(balance)) => balance.run(output),
             Some(What::Show(show)) => show.run(reach, output),
             Some(What::Diff(diff)) => diff.run(reach, output),
@@ -98,4 +107,14 @@ impl Plan {
             Some(What::Shard(shard)) => shard.run(output),
         }
     }
+}
+
+fn create(
+    reach: &Reach,
+    output: Output,
+    keep: &Keep,
+    exit: ExitOption,
+) -> Result<ExitCode, CliError> {
+    let found = crate::show_found(reach, output, &Request::Plan, keep)?;
+    Ok(exit.code(found))
 }

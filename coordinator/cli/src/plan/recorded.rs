@@ -11,10 +11,7 @@ use crate::apply::number;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
-use crate::{Output, print, show};
-
-/// There are changes: where that was asked for.
-const THERE_ARE: u8 = 3;
+use crate::{Output, exit, print, show};
 
 /// A plan that was made: what it changes, what it promised and why, and what became of it
 #[derive(Debug, Args)]
@@ -24,6 +21,8 @@ pub(super) struct Show {
     generation: u64,
 }
 
+/// Show what a plan changes, line by line
+///
 /// What a plan changes of what was there before it, a line each, and what each asks of jobs that run
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
@@ -62,10 +61,8 @@ impl Diff {
         print(output, &answer, |page| {
             show::all_changes(page, &plan, &names);
         })?;
-        Ok(match self.detailed_exitcode && !plan.changes.is_empty() {
-            true => ExitCode::from(THERE_ARE),
-            false => ExitCode::SUCCESS,
-        })
+        let found = !plan.changes.is_empty();
+        Ok(ExitCode::from(exit::number(self.detailed_exitcode, found)))
     }
 }
 

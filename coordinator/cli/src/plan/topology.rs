@@ -25,6 +25,7 @@ use super::request::Ports;
 use super::searching::Searching;
 use super::show::{self, Answer, Asked, Spread};
 use super::summary::Summary;
+use crate::duration::{self, SECOND};
 use crate::error::CliError;
 use crate::work::{Deal, Kind, Source};
 use crate::{Output, print};
@@ -43,9 +44,9 @@ pub(crate) struct Topology {
     /// How many ways to split operators are simulated at most in each turn
     #[arg(long, value_name = "N", conflicts_with = "keep")]
     tries: Option<u32>,
-    /// After so long, the best that is known by then is the answer
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
-    within_s: Option<u32>,
+    /// After so long, the best that is known by then is the answer; a bare number is in seconds
+    #[arg(long = "within-s", value_name = "TIME", value_parser = within)]
+    within: Option<Duration>,
     /// Also what was weighed, the length of ways, the load of links, ways around each link
     #[arg(long)]
     explain: bool,
@@ -59,6 +60,11 @@ pub(crate) struct Topology {
     /// Write the topology for Graphviz into this file
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
+}
+
+fn within(text: &str) -> Result<Duration, String> {
+    let range = [SECOND, Duration::from_hours(24)];
+    duration::parse(text, Some(SECOND), range)
 }
 
 impl Topology {
@@ -307,8 +313,7 @@ impl Topology {
     }
 
     fn searching(&self) -> Searching {
-        let within = self.within_s.map(|it| Duration::from_secs(it.into()));
-        Searching::begin(within)
+        Searching::begin(self.within)
     }
 
     fn draw(&self, proposal: &Proposal) -> Result<(), CliError> {

@@ -18,6 +18,7 @@ use clap::Args;
 use reweave_formats::hostlist::HostlistError;
 
 use crate::ask::Reach;
+use crate::duration::{self, MILLISECOND, MINUTE};
 use crate::error::CliError;
 use crate::job::order::Topology;
 use crate::job::{Hostlist, hostlist};
@@ -26,6 +27,8 @@ use asker::{Asker, Task};
 use attended::Attendant;
 use surroundings::{Surroundings, place};
 
+/// Run a command as one job
+///
 /// Runs a command as one job: registered, with its ranks in the best order, and ended when the command ends
 ///
 /// The command gets signals that this one gets, and this one exits as the command does, or with 128 and the number
@@ -49,14 +52,19 @@ pub(crate) struct Run {
     /// What may be changed for it while it runs
     #[arg(long, value_enum, default_value_t = Topology::None)]
     topology: Topology,
-    /// How long the command waits for a coordinator before it starts without one, and how long its end waits to be heard
-    #[arg(long, value_name = "MS", default_value_t = 1200, value_parser = clap::value_parser!(u64).range(1..=600_000))]
-    max_wait_ms: u64,
+    /// How long the command waits for a coordinator before it starts without one, and how long its end waits to be heard;
+    /// a bare number is in milliseconds
+    #[arg(long = "max-wait-ms", value_name = "TIME", default_value = "1200ms", value_parser = max_wait)]
+    max_wait: Duration,
     #[command(flatten)]
     nccl: nccl::Told,
     /// The command, and what it is told
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+fn max_wait(text: &str) -> Result<Duration, String> {
+    duration::parse(text, Some(MILLISECOND), [MILLISECOND, 10 * MINUTE])
 }
 
 impl Run {
@@ -69,7 +77,7 @@ impl Run {
         let told = asked.as_ref().and_then(|(_, told)| told.as_ref());
         let mut found: Vec<_> = told.into_iter().flat_map(Surroundings::variables).collect();
         let order = told.map(|told| (told.order(), told.is_told()));
-        let max_wait = self.max_wait();
+        let max_wait = self.max_wait;
         let nccl = &self.nccl;
         found.extend(nccl.variables(reach, order, self.slots, &self.command, max_wait));
         let given = found
@@ -100,7 +108,7 @@ impl Run {
             is_known: Arc::default(),
         };
         let asker = Asker::begin(task);
-        let order = asker.allocation(self.max_wait()).map(|told| told.order);
+        let order = asker.allocation(self.max_wait).map(|told| told.order);
         if let Err(error) = &order {
             runs_as_it_is(&error.told());
         }
@@ -126,10 +134,6 @@ impl Run {
             hosts.inspect_err(told).ok()
         };
         self.hosts.clone().or_else(set)
-    }
-
-    fn max_wait(&self) -> Duration {
-        Duration::from_millis(self.max_wait_ms)
     }
 
     fn name(&self) -> String {

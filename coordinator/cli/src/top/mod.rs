@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::style::force_color_output;
 use reweave_common::operator::{Matrix, Request, Response};
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
-use crate::page::is_plain;
+use crate::page::Color;
 use view::{Shown, Tab, View};
 
 /// Keys are answered at once, and figures are asked for once a second.
@@ -24,6 +25,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// More would not fit into one answer.
 const MOST_PAIRS: u32 = 20_000;
 
+/// Watch the cluster live in this terminal
+///
 /// The cluster live in this terminal: links by trouble, flows, jobs, running changes, hosts against hosts, and agents
 #[derive(Debug, Args)]
 pub(crate) struct Top {}
@@ -35,7 +38,8 @@ impl Top {
         }
         let mut coordinator = Coordinator::reach(reach)?;
         let mut view = View::new(look(&mut coordinator, Tab::Links)?);
-        view.plain = is_plain();
+        view.plain = !Color::is_wanted();
+        force_color_output(!view.plain);
         let mut terminal = ratatui::init();
         let outcome = show(&mut terminal, &mut view, reach, coordinator);
         ratatui::restore();

@@ -12,6 +12,7 @@ use reweave_common::operator::{Request, Response};
 use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
+use crate::duration::{self, MILLISECOND, MINUTE};
 use crate::error::CliError;
 use crate::names::Names;
 use crate::page::Page;
@@ -19,15 +20,21 @@ use crate::voice::is_read;
 use crate::{Output, show};
 use news::{News, Seen, news};
 
+/// Print what happens, a line each, until Ctrl-C
+///
 /// What happens in the cluster, a line each, until Ctrl-C: agents, links, findings, changes, alarms
 ///
 /// JSON is one object per line.
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
-    /// How often to look
-    #[arg(long, value_name = "MS", default_value_t = 1000,
-          value_parser = clap::value_parser!(u64).range(100..=60_000))]
-    every_ms: u64,
+    /// How often to look; a bare number is in milliseconds
+    #[arg(long = "every-ms", value_name = "TIME", default_value = "1s", value_parser = interval)]
+    every: Duration,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let range = [Duration::from_millis(100), MINUTE];
+    duration::parse(text, Some(MILLISECOND), range)
 }
 
 #[derive(Serialize)]
@@ -62,7 +69,7 @@ impl Watch {
                 }
                 Err(error) => return Err(error),
             }
-            thread::sleep(Duration::from_millis(self.every_ms));
+            thread::sleep(self.every);
         }
     }
 }

@@ -1,0 +1,51 @@
+//! `--exit-code`: a script learns by the exit code alone whether anything was found.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+/// Besides 0 done, 1 failed or unsound, and 2 bad usage or input.
+const FOUND: u8 = 3;
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct ExitOption {
+    /// Exit with 3 where anything is found: a plan to carry out, a finding, an alarm or an agent in trouble
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+impl ExitOption {
+    pub(crate) fn code(self, found: bool) -> ExitCode {
+        ExitCode::from(number(self.exit_code, found))
+    }
+}
+
+pub(crate) fn number(is_asked: bool, found: bool) -> u8 {
+    if is_asked && found { FOUND } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    #[test]
+    fn found_exits_three_if_asked() {
+        assert_eq!(number(true, true), 3);
+        for (is_asked, found) in [(true, false), (false, true), (false, false)] {
+            assert_eq!(number(is_asked, found), 0, "{is_asked} {found}");
+        }
+    }
+
+    #[test]
+    fn help_says_exit_code_three() {
+        for command in ["plan", "plan create", "diagnose", "status"] {
+            let words = format!("reweave {command} --help");
+            let help = crate::parsed(words.split(' ').map(OsString::from)).unwrap_err();
+            let help = help.to_string();
+            assert!(help.contains("--exit-code"), "{command}: {help}");
+            assert!(help.contains("Exit with 3"), "{command}: {help}");
+        }
+    }
+}

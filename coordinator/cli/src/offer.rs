@@ -1,0 +1,108 @@
+//! `reweave apply` without a number: the newest plan on offer is shown, and a person says whether it is carried out.
+
+use std::io::{self, IsTerminal as _};
+
+use reweave_common::operator::{Phase, Plan, Refused, RunningChange};
+use reweave_common::plan::Generation;
+
+use crate::ask::{Coordinator, Reach};
+use crate::error::CliError;
+use crate::names::Names;
+use crate::page::Page;
+use crate::show;
+use crate::voice::tell_as_is;
+
+/// The session ends before a person answers: reading a plan may take minutes.
+pub(crate) fn accepted(reach: &Reach, yes: bool) -> Result<Plan, CliError> {
+    let plan = shown(&mut Coordinator::reach(reach)?, yes)?;
+    let generation = plan.generation;
+    if yes || is_yes(&answer(generation)) {
+        Ok(plan)
+    } else {
+        Err(CliError::Declined { generation })
+    }
+}
+
+/// On standard error: what comes of it is the data.
+fn shown(coordinator: &mut Coordinator, yes: bool) -> Result<Plan, CliError> {
+    let status = coordinator.status()?;
+    let generation = newest(&status.changes).ok_or(CliError::Refused(Refused::NoPlan))?;
+    let can_answer = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if !yes && !can_answer {
+        return Err(CliError::Unconfirmed { generation });
+    }
+    let record = coordinator.record(generation)?;
+    let mut page = Page::default();
+    show::recorded(&mut page, &record, &Names::of(&status));
+    tell_as_is(&page.shown());
+    Ok(record.plan)
+}
+
+fn newest(changes: &[RunningChange]) -> Option<Generation> {
+    let offers = changes.iter().filter(|it| it.phase == Phase::Proposed);
+    offers.map(|it| it.generation).max()
+}
+
+/// Nothing where standard input ends.
+fn answer(generation: Generation) -> String {
+    tell_as_is(&format!("\ncarry out plan {generation}? [y/N] "));
+    let mut line = String::new();
+    match io::stdin().read_line(&mut line) {
+        Ok(_) => line,
+        Err(_) => String::new(),
+    }
+}
+
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(generation: u64, phase: Phase) -> RunningChange {
+        RunningChange {
+            generation: Generation(generation),
+            parent: Generation(1),
+            phase,
+            waiting_for: Vec::new(),
+            reasons: Vec::new(),
+            stopped_by: None,
+            age_ms: 0,
+        }
+    }
+
+    #[test]
+    fn newest_offer_is_the_latest_proposed() {
+        let changes = [
+            change(4, Phase::Proposed),
+            change(7, Phase::Proposed),
+            change(6, Phase::Proposed),
+            change(9, Phase::Applying),
+        ];
+        assert_eq!(newest(&changes), Some(Generation(7)));
+        assert_eq!(newest(&changes[3..]), None);
+    }
+
+    #[test]
+    fn only_a_clear_yes_applies() {
+        for answer in ["y\n", "YES\n", " yes \n"] {
+            assert!(is_yes(answer), "{answer:?}");
+        }
+        for answer in ["", "\n", "n\n", "yet\n", "7\n"] {
+            assert!(!is_yes(answer), "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn unconfirmed_apply_says_what_to_type() {
+        let error = CliError::Unconfirmed {
+            generation: Generation(7),
+        };
+        assert_eq!(error.exit_code(), 2);
+        let said = error.told();
+        assert!(said.contains("`reweave apply 7`"), "{said}");
+        assert!(said.contains("--yes"), "{said}");
+    }
+}

@@ -1,0 +1,108 @@
+//! `--output`: how an answer is printed, and which commands cannot print it so.
+
+use clap::ValueEnum;
+
+use crate::Command;
+use crate::error::CliError;
+use crate::job::Job;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people
+    Table,
+    /// One JSON object, for scripts
+    Json,
+    /// The same in YAML
+    Yaml,
+    /// A line for each host, for mpirun: of `plan ranks` and `job gate` alone
+    Hostfile,
+    /// A table: of `pairs` alone
+    Csv,
+}
+
+impl Output {
+    /// Asked before anything is done: an error after an order was carried out would deny it.
+    pub(crate) fn check(self, command: &Command) -> Result<(), CliError> {
+        match self {
+            Self::Json | Self::Yaml => match text_only(command) {
+                Some(name) => Err(CliError::TextOnly { name }),
+                None => Ok(()),
+            },
+            Self::Hostfile if !prints_hostfile(command) => Err(CliError::NoHostfile),
+            Self::Csv if !matches!(command, Command::Pairs(_)) => Err(CliError::NoCsv),
+            Self::Table | Self::Hostfile | Self::Csv => Ok(()),
+        }
+    }
+}
+
+/// The name of a command that prints one text, or what another program prints.
+fn text_only(command: &Command) -> Option<&'static str> {
+    match command {
+        Command::Config(_) => Some("config check"),
+        Command::Dev(_) => Some("dev"),
+        Command::Run(_) => Some("run"),
+        Command::Top(_) => Some("top"),
+        Command::Export(_) => Some("export"),
+        Command::Manual(manual) => Some(manual.name()),
+        _ => None,
+    }
+}
+
+fn prints_hostfile(command: &Command) -> bool {
+    match command {
+        Command::Plan(plan) => plan.is_of_ranks(),
+        Command::Job(job) => matches!(job, Job::Gate(_)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn refusal(words: &str) -> Option<String> {
+        let words = ["reweave"].into_iter().chain(words.split(' '));
+        let arguments = crate::parsed(words.map(OsString::from)).unwrap();
+        let error = arguments.output.check(&arguments.command).err()?;
+        assert_eq!(error.exit_code(), 2);
+        Some(error.told())
+    }
+
+    #[test]
+    fn commands_without_json_refuse_it() {
+        for (words, name) in [
+            ("config check", "config check"),
+            ("dev", "dev"),
+            ("run -- true", "run"),
+            ("top", "top"),
+            ("export kubernetes --fabric f.toml", "export"),
+            ("completions bash", "completions"),
+            ("man --into man1", "man"),
+        ] {
+            assert_eq!(refusal(words), None, "{words}");
+            for form in ["json", "yaml"] {
+                let said = refusal(&format!("--output {form} {words}"));
+                let expected =
+                    format!("`reweave {name}` prints neither JSON nor YAML: leave --output out");
+                assert_eq!(said, Some(expected), "{words}");
+            }
+        }
+        assert_eq!(refusal("--output json status"), None);
+    }
+
+    #[test]
+    fn other_forms_are_refused_before_orders() {
+        let orders = refusal("--output hostfile apply 7");
+        assert!(orders.is_some_and(|said| said.contains("a hostfile")));
+        assert!(refusal("--output csv rollback").is_some_and(|said| said.contains("CSV")));
+        for words in [
+            "--output hostfile job gate --hosts h0",
+            "--output hostfile plan ranks --job j.toml",
+            "--output csv pairs",
+        ] {
+            assert_eq!(refusal(words), None, "{words}");
+        }
+    }
+}
