@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, Refused, Request,
     Response, Status,
@@ -27,7 +28,8 @@ use crate::audit::{self, Audit, Who};
 use crate::decisions::Decisions;
 use crate::intake::{Asker, Closed, Event, Intake};
 use crate::replication::{Acquaintances, Cluster, Replication, SILENT_AFTER, Task};
-use crate::sessions::{Allowances, Chairs, Company, Notice, Places, Reason};
+use crate::session_limit::SessionLimit;
+use crate::sessions::{AgentRates, IdentityLocks, Notice, Reason};
 use crate::signing::Signing;
 use crate::tally::{Ending, Tally};
 use crate::warnings::{apart, warnings};
@@ -51,19 +53,20 @@ pub(crate) struct House {
     /// How plans ended, and what became of news for others.
     pub(crate) endings: Tally<Ending>,
     pub(crate) told: Arc<[Told]>,
-    /// Room for people who ask, and for members that wait.
-    pub(crate) chairs: Chairs,
-    pub(crate) waiting: Chairs,
+    /// Of operators and viewers, of members that wait for this one to lead, and of agents that wait to begin.
+    pub(crate) operator_sessions: SessionLimit<Member>,
+    pub(crate) standby_sessions: SessionLimit<Member>,
+    pub(crate) starting_sessions: SessionLimit<NodeId>,
     /// Who is shut out, as members are told it.
     pub(crate) notices: watch::Receiver<Arc<Notice>>,
-    /// Who has a session.
-    pub(crate) company: Company,
-    /// Of agents, and of drivers.
-    pub(crate) places: Places<NodeId>,
-    pub(crate) drivers: Places<OpticalId>,
+    /// All sessions, which are counted and not limited.
+    pub(crate) open_sessions: SessionLimit<Role>,
+    /// Which machine speaks for a node, and for an optical switch.
+    pub(crate) agent_locks: IdentityLocks<NodeId>,
+    pub(crate) driver_locks: IdentityLocks<OpticalId>,
     /// The driver that alone speaks for an optical switch, where one is named.
     pub(crate) assigned_driver: Arc<BTreeMap<OpticalId, String>>,
-    pub(crate) allowances: Allowances,
+    pub(crate) agent_rates: AgentRates,
     /// What coordinators say to each other runs here, where nobody else does.
     pub(crate) apart: Handle,
     /// What was.

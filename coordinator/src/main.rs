@@ -37,6 +37,7 @@ mod replay;
 mod replication;
 mod run;
 mod service;
+mod session_limit;
 mod sessions;
 mod signing;
 mod tally;

@@ -33,7 +33,11 @@ use crate::replication::{
     Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Posts, Replication, keep_open,
 };
 use crate::service;
-use crate::sessions::{Allowances, Chairs, Company, Notice, Places, TO_ASK, TO_WAIT, publish};
+use crate::session_limit::{Bounds, SessionLimit};
+use crate::sessions::{
+    AgentRates, IdentityLocks, Notice, OPERATOR_SESSIONS, STANDBY_SESSIONS, STARTING_SESSIONS,
+    publish,
+};
 use crate::signing::{Neighbours, Signing};
 use crate::tally::{Ending, Tally};
 use crate::traces::{Telling, Traces};
@@ -295,14 +299,15 @@ async fn serve(
         decisions: network.decisions,
         endings: network.endings,
         told: hooks.told(),
-        chairs: Chairs::new(TO_ASK),
-        waiting: Chairs::new(TO_WAIT),
+        operator_sessions: SessionLimit::new(OPERATOR_SESSIONS),
+        standby_sessions: SessionLimit::new(STANDBY_SESSIONS),
+        starting_sessions: SessionLimit::new(STARTING_SESSIONS),
         notices,
-        company: Company::default(),
-        places: Places::default(),
-        drivers: Places::default(),
+        open_sessions: SessionLimit::new(Bounds::NONE),
+        agent_locks: IdentityLocks::default(),
+        driver_locks: IdentityLocks::default(),
         assigned_driver: Arc::new(config.assigned_driver.clone()),
-        allowances: Allowances::default(),
+        agent_rates: AgentRates::default(),
         archive: Archive::of(config.history.as_ref().map(|it| &it.value)),
         audit,
         pages: openings.pages(),

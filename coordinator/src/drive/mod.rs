@@ -5,7 +5,7 @@
 //! happens. Only while this coordinator leads is there a core to drive; otherwise it applies what
 //! another decides.
 
-mod seats;
+mod outboxes;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,7 +40,7 @@ use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Acquaintances, Cluster, Outcome, Replication, ReplicationError, Task};
 use crate::tally::{Ending, Tally};
 use crate::traces::Traces;
-use seats::Seats;
+use outboxes::Outboxes;
 
 /// Entries have the versions of the protocol.
 const _: () = assert!(LATEST_MINOR == VERSION.minor);
@@ -60,8 +60,8 @@ pub(crate) struct Drive {
     history: Option<History>,
     ailing: Ailing,
     traces: Option<Traces>,
-    agents: Seats<NodeId, Instruction>,
-    drivers: Seats<OpticalId, Switchover>,
+    agents: Outboxes<NodeId, Instruction>,
+    drivers: Outboxes<OpticalId, Switchover>,
     /// Operators that wait for an answer.
     waiting: BTreeMap<u64, oneshot::Sender<Response>>,
     /// Newcomers that do.
@@ -105,8 +105,8 @@ impl Drive {
             history: parts.history,
             ailing: parts.ailing,
             traces: parts.traces,
-            agents: Seats::default(),
-            drivers: Seats::default(),
+            agents: Outboxes::default(),
+            drivers: Outboxes::default(),
             waiting: BTreeMap::new(),
             knocking: BTreeMap::new(),
             last_request: 0,

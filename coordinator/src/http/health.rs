@@ -87,7 +87,7 @@ async fn metrics(State(watched): State<Watched>) -> Response {
         }),
         disk_is_full: house.cluster.borrow().disk_is_full,
         counts: house.intake.counts(),
-        sessions: house.company.by_role(),
+        sessions: house.open_sessions.open_by_key(),
         ailing: house.ailing.clone(),
         endings: house.endings.clone(),
         told: house.told.clone(),

@@ -5,13 +5,12 @@
 //! no secrets: whoever sits elsewhere comes over TLS, or forwards the port over SSH.
 
 mod api;
-mod crowd;
 mod faces;
 mod guests;
 mod health;
 mod metrics;
 mod page;
-mod visits;
+mod plain_listener;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
@@ -29,7 +28,7 @@ use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::Asker;
 use guests::{Guests, Shown};
-use visits::Visits;
+use plain_listener::PlainListener;
 
 /// Unless somebody says otherwise.
 pub(crate) const USUAL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
@@ -75,7 +74,7 @@ pub(crate) fn what_is_at(place: SocketAddr) -> &'static str {
 pub(crate) async fn beside<T>(listener: Option<&TcpListener>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Some(twin) = listener.and_then(twin) {
-        let served = axum::serve(Visits::to(twin), health::too_early()).into_future();
+        let served = axum::serve(PlainListener::to(twin), health::too_early()).into_future();
         tokio::select! {
             done = &mut work => return done,
             // The work matters more.
@@ -105,7 +104,7 @@ pub(crate) fn serve(plain: Option<TcpListener>, secure: Option<TcpListener>, hou
             true => all.clone(),
             false => health.fallback(far),
         };
-        tokio::spawn(axum::serve(Visits::to(listener), routes).into_future());
+        tokio::spawn(axum::serve(PlainListener::to(listener), routes).into_future());
     }
     if let Some(listener) = secure {
         let known = all.into_make_service_with_connect_info::<Shown>();

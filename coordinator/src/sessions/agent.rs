@@ -14,11 +14,18 @@ use reweave_proto::spoken::came_with;
 use tokio::sync::mpsc;
 
 use super::Ending;
+use super::identity_locks::IdentityLock;
 use super::member::{self, Kind};
 use super::notices::Words;
-use super::places::Place;
 use crate::house::House;
 use crate::intake::{Event, Origin};
+use crate::session_limit::Bounds;
+
+/// Sessions of one agent that wait to begin: each holds what its agent has sent ahead.
+pub(crate) const STARTING_SESSIONS: Bounds = Bounds {
+    max_per_group: None,
+    max_per_key: Some(8),
+};
 
 /// So many readings of one report are taken at once.
 const PIECE: usize = 256;
@@ -45,19 +52,19 @@ impl Kind for OfAgents {
     }
 }
 
-/// The place is held for as long as the session lasts. Who came before this coordinator led takes it then.
+/// The lock is held for as long as the session lasts. Who came before this coordinator led takes it then.
 pub(super) async fn serve(
     session: Session,
     from: Origin,
     house: House,
-    place: Option<Place<NodeId>>,
+    lock: Option<IdentityLock<NodeId>>,
 ) {
     if let Err(ending) = member::stand_by::<OfAgents>(&session, &house).await {
         return member::part::<OfAgents>(session, &house, ending).await;
     }
-    let place = place.map_or_else(|| take_place(&session, from, &house), Ok);
-    let _place = match place {
-        Ok(place) => place,
+    let lock = lock.map_or_else(|| take_lock(&session, from, &house), Ok);
+    let _lock = match lock {
+        Ok(lock) => lock,
         Err(why) => {
             tracing::warn!("{}: {why}", session.peer());
             return session.close(&why).await;
@@ -77,14 +84,15 @@ pub(super) async fn serve(
     member::part::<OfAgents>(session, &house, ending).await;
 }
 
-/// The place of its node, or why another has it.
-pub(super) fn take_place(
+/// The lock of its node, or why another holds it.
+pub(super) fn take_lock(
     session: &Session,
     from: Origin,
     house: &House,
-) -> Result<Place<NodeId>, String> {
+) -> Result<IdentityLock<NodeId>, String> {
     let (address, admission) = (session.address(), session.credentials().admission);
-    let taken = { &house.places }.take(from.node, from.session, address, admission);
+    let locks = &house.agent_locks;
+    let taken = locks.take(from.node, from.session, address, admission);
     taken.map_err(|other| {
         format!(
             "another machine is here with this certificate, from {other}; give each node one of its own"
@@ -115,7 +123,7 @@ impl Agent<'_> {
         if let Err(closed) = self.describe(None) {
             return closed;
         }
-        for (channel, pace) in self.house.allowances.of(from.node).channels() {
+        for (channel, pace) in self.house.agent_rates.of(from.node).channels() {
             self.session.pace(channel, pace).await;
         }
         tokio::select! {
@@ -227,6 +235,7 @@ mod tests {
     use reweave_common::sample::Interface;
 
     use super::*;
+    use crate::session_limit::SessionLimit;
 
     #[test]
     fn a_long_report_is_taken_in_pieces_with_its_interfaces_first() {
@@ -261,6 +270,18 @@ mod tests {
             ..report(0)
         };
         assert_eq!(pieces(empty.clone()), [empty]);
+    }
+
+    #[test]
+    fn starting_sessions_of_an_agent_are_bounded() {
+        let limit = SessionLimit::new(STARTING_SESSIONS);
+        let start = || limit.try_acquire(NodeId::from_index(0)).ok();
+        let max = STARTING_SESSIONS.max_per_key.unwrap();
+        let waiting: Vec<_> = (0..max).map(|_| start()).collect();
+        assert!(waiting.iter().all(Option::is_some));
+        assert!(start().is_none());
+        drop(waiting);
+        assert!(start().is_some());
     }
 
     #[test]

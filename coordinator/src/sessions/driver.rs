@@ -11,9 +11,9 @@ use reweave_proto::message::{DriverMessage, DriverOrder};
 use tokio::sync::mpsc;
 
 use super::Ending;
+use super::identity_locks::IdentityLock;
 use super::member::{self, Kind};
 use super::notices::Words;
-use super::places::Place;
 use crate::house::House;
 use crate::intake::{Event, Outbox, SessionId};
 
@@ -56,8 +56,8 @@ struct Driver<'s> {
     session: &'s Session,
     id: SessionId,
     house: &'s House,
-    /// What it reaches, each with the place it holds for as long as the session lasts.
-    drives: Mutex<BTreeMap<OpticalName, Place<OpticalId>>>,
+    /// What it reaches, each with the lock it holds for as long as the session lasts.
+    drives: Mutex<BTreeMap<OpticalName, IdentityLock<OpticalId>>>,
     renewals: Pace,
 }
 
@@ -133,12 +133,12 @@ impl Driver<'_> {
         let (address, admission) = (self.session.address(), self.session.credentials().admission);
         match self
             .house
-            .drivers
+            .driver_locks
             .take(optical, self.id, address, admission)
         {
-            Ok(place) => {
+            Ok(held) => {
                 tracing::info!("driver {driver} at {address} speaks for {name}");
-                lock(&self.drives).insert(name, place);
+                lock(&self.drives).insert(name, held);
                 Some(optical)
             }
             Err(other) => {
@@ -151,8 +151,8 @@ impl Driver<'_> {
     async fn take(&self, message: DriverMessage) -> Result<(), Ending> {
         match message {
             DriverMessage::Readback { optical, readback } => {
-                let place = lock(&self.drives).get(&optical).map(Place::of_whom);
-                if let Some(optical) = place {
+                let held = lock(&self.drives).get(&optical).map(IdentityLock::identity);
+                if let Some(optical) = held {
                     let session = self.id;
                     let answered = Event::ReadBack {
                         optical,

@@ -16,6 +16,7 @@ use super::Ending;
 use super::notices::Words;
 use crate::house::House;
 use crate::replication::{Cluster, Wish};
+use crate::session_limit::Bounds;
 
 /// Instructions that a member has not taken yet. A few, unless it is stuck.
 pub(super) const OUTBOX: usize = 64;
@@ -23,6 +24,13 @@ pub(super) const OUTBOX: usize = 64;
 const ELECTION: Duration = Duration::from_secs(3);
 /// A member that was told to go elsewhere goes soon.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Members that wait for this coordinator to lead: each, and once more when it was started again. There are
+/// as many of them as the fabric has.
+pub(crate) const STANDBY_SESSIONS: Bounds = Bounds {
+    max_per_group: None,
+    max_per_key: Some(2),
+};
 
 /// Signing takes a hundred times what anything else does that members ask for, and one certificate
 /// lasts for a day. Beyond, its own session waits.
@@ -63,8 +71,8 @@ pub(super) async fn stand_by<K: Kind>(session: &Session, house: &House) -> Resul
 
 /// Where there is no room to wait, the member has to go.
 async fn wait<K: Kind>(session: &Session, house: &House) -> Result<(), Ending> {
-    let waits = house.waiting.take(session.peer());
-    let _waits = waits.map_err(|_| Ending::Replaced)?;
+    let slot = house.standby_sessions.try_acquire(session.peer().clone());
+    let _slot = slot.map_err(|_| Ending::Replaced)?;
     let mut cluster = house.cluster.clone();
     let (leader, seats) = {
         let cluster = cluster.borrow();

@@ -1,15 +1,13 @@
 //! Agents, operators and other coordinators, each over a session of its own.
 
 mod agent;
-mod allowances;
-mod chairs;
-mod company;
+mod agent_rates;
 mod coordinator;
 mod driver;
+mod identity_locks;
 mod member;
 mod notices;
 mod operator;
-mod places;
 mod refusals;
 
 use reweave_common::ids::NodeId;
@@ -20,12 +18,13 @@ use tokio::time::{Duration, MissedTickBehavior, interval};
 use crate::error::CoordinatorError;
 use crate::house::House;
 use crate::intake::{Closed, Origin, SessionId};
-pub(crate) use allowances::Allowances;
-pub(crate) use chairs::{Chairs, TO_ASK, TO_WAIT};
-pub(crate) use company::Company;
+pub(crate) use agent::STARTING_SESSIONS;
+pub(crate) use agent_rates::AgentRates;
+use identity_locks::IdentityLock;
+pub(crate) use identity_locks::IdentityLocks;
+pub(crate) use member::STANDBY_SESSIONS;
 pub(crate) use notices::{Notice, publish};
-use places::Place;
-pub(crate) use places::Places;
+pub(crate) use operator::OPERATOR_SESSIONS;
 pub(crate) use refusals::{Reason, Refusals};
 
 /// Whom the listener lets in.
@@ -74,46 +73,48 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
         Role::Agent => match house.fabric.find(&peer.name) {
             Some(node) => {
                 let from = Origin { node, session: id };
-                seat(session, from, house, refusals);
+                lock_and_admit(session, from, house, refusals);
             }
             None => {
                 let why = format!("the fabric has no node called {:?}", peer.name);
                 turn_away(session, Reason::UnknownNode, why, refusals);
             }
         },
-        Role::Operator | Role::Viewer => match house.chairs.take(peer) {
-            Ok(chair) => in_company(
-                &house.clone(),
-                peer.role,
-                operator::serve(session, house, chair),
-            ),
-            Err(why) => turn_away(session, Reason::Crowded, why, refusals),
-        },
+        Role::Operator | Role::Viewer => {
+            match operator::take_slot(&house.operator_sessions, peer) {
+                Ok(slot) => spawn_counted(
+                    &house.clone(),
+                    peer.role,
+                    operator::serve(session, house, slot),
+                ),
+                Err(why) => turn_away(session, Reason::Crowded, why, refusals),
+            }
+        }
         Role::Coordinator => {
             let _apart = house.apart.clone().enter();
-            in_company(&house.clone(), peer.role, coordinator::hear(session, house));
+            spawn_counted(&house.clone(), peer.role, coordinator::hear(session, house));
         }
-        Role::Driver => in_company(&house.clone(), peer.role, driver::serve(session, id, house)),
+        Role::Driver => spawn_counted(&house.clone(), peer.role, driver::serve(session, id, house)),
     }
 }
 
 /// Serves a session, which is counted for as long as it lasts.
-fn in_company(house: &House, role: Role, served: impl Future<Output = ()> + Send + 'static) {
-    let here = house.company.enter(role);
+fn spawn_counted(house: &House, role: Role, served: impl Future<Output = ()> + Send + 'static) {
+    let counted = house.open_sessions.count(role);
     tokio::spawn(async move {
         served.await;
-        drop(here);
+        drop(counted);
     });
 }
 
-/// Where another leads there is nothing to sit on, and the agent is sent there.
-fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
-    let place = match house.cluster.borrow().leads() {
-        true => agent::take_place(&session, from, &house).map(Some),
+/// Where another leads no lock is taken, and the agent is sent there.
+fn lock_and_admit(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
+    let lock = match house.cluster.borrow().leads() {
+        true => agent::take_lock(&session, from, &house).map(Some),
         false => Ok(None),
     };
-    match place {
-        Ok(place) => admit(session, from, (house, place), refusals),
+    match lock {
+        Ok(lock) => admit(session, from, (house, lock), refusals),
         Err(why) => turn_away(session, Reason::Contested, why, refusals),
     }
 }
@@ -122,23 +123,23 @@ fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
 fn admit(
     session: Session,
     from: Origin,
-    room: (House, Option<Place<NodeId>>),
+    room: (House, Option<IdentityLock<NodeId>>),
     refusals: &mut Refusals,
 ) {
-    let (house, place) = room;
-    let allowance = house.allowances.of(from.node);
-    let share = session.pace_packets(allowance.packets.clone());
-    let Some(knock) = allowance.knock() else {
+    let (house, lock) = room;
+    let rate = house.agent_rates.of(from.node);
+    let share = session.pace_packets(rate.packets.clone());
+    let Ok(starting) = house.starting_sessions.try_acquire(from.node) else {
         let why = "too many sessions of this agent wait to begin".to_owned();
         return turn_away(session, Reason::Crowded, why, refusals);
     };
-    in_company(&house.clone(), Role::Agent, async move {
+    spawn_counted(&house.clone(), Role::Agent, async move {
         tokio::select! {
-            () = allowance.begin() => {}
+            () = rate.begin() => {}
             _ = session.closed() => return,
         }
-        drop(knock);
-        agent::serve(session, from, house, place).await;
+        drop(starting);
+        agent::serve(session, from, house, lock).await;
         drop(share);
     });
 }

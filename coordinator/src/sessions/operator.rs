@@ -2,22 +2,47 @@
 //! read.
 
 use reweave_common::error::told;
+use reweave_common::member::Member;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_link::{Channel, LinkError, Pace, Session};
 
-use super::chairs::Chair;
 use super::{Ending, member};
 use crate::audit::{self, Who};
 use crate::house::House;
 use crate::intake::{Asker, Closed};
 use crate::replication::Wish;
+use crate::session_limit::{Bounds, LimitReached, Permit, SessionLimit};
+
+/// Sessions of people and scripts, of operators and of viewers each, so that viewers keep no operator out. Of a script
+/// whose programs are killed, some stay until they have been silent for seconds.
+pub(crate) const OPERATOR_SESSIONS: Bounds = Bounds {
+    max_per_group: Some(256),
+    max_per_key: Some(192),
+};
 
 /// Questions are short, and people and scripts ask a few a second.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
 const BURST_BYTES: u32 = 256 << 10;
 
-/// It keeps its chair until it ends.
-pub(super) async fn serve(session: Session, house: House, _chair: Chair) {
+/// A slot for one of its sessions, or why there is none.
+pub(super) fn take_slot(
+    limit: &SessionLimit<Member>,
+    member: &Member,
+) -> Result<Permit<Member>, String> {
+    limit
+        .try_acquire(member.clone())
+        .map_err(|reached| match reached {
+            LimitReached::Group { max } => {
+                format!("{max} sessions of a {} are here already", member.role)
+            }
+            LimitReached::Key { max } => {
+                format!("{max} sessions with its certificate are here already")
+            }
+        })
+}
+
+/// It keeps its slot until it ends.
+pub(super) async fn serve(session: Session, house: House, _slot: Permit<Member>) {
     let pace = Pace::new(RATE_BYTES_PER_S, BURST_BYTES);
     session.pace(Channel::Commands, pace).await;
     let ending = tokio::select! {
@@ -108,5 +133,34 @@ async fn renew(session: &Session, house: &House, request: Vec<u8>) -> Response {
             Response::Renewed { chain_pem }
         }
         Err(error) => Response::Refused(Refused::CannotSign { why: told(&error) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::member::Role;
+
+    use super::*;
+
+    #[test]
+    fn full_member_and_role_refuse_only_themselves() {
+        let limit = SessionLimit::new(OPERATOR_SESSIONS);
+        let take = |member: &Member| take_slot(&limit, member);
+        let of_role = OPERATOR_SESSIONS.max_per_group.unwrap();
+        let of_member = OPERATOR_SESSIONS.max_per_key.unwrap();
+        let viewer = |number: usize| Member::new(Role::Viewer, &format!("v{number}"));
+        let mut held: Vec<_> = (0..of_member).map(|_| take(&viewer(0)).unwrap()).collect();
+        let refused = take(&viewer(0)).unwrap_err();
+        assert!(refused.contains("with its certificate"), "{refused}");
+        held.extend((of_member..of_role).map(|it| take(&viewer(it)).unwrap()));
+        let refused = take(&viewer(1)).unwrap_err();
+        assert!(refused.contains("of a viewer"), "{refused}");
+        let operator = take(&Member::new(Role::Operator, "ann"));
+        assert!(operator.is_ok(), "whoever may shut viewers out gets in");
+        held.pop();
+        assert!(take(&viewer(1)).is_ok(), "there is room again");
+        held.clear();
+        drop(operator);
+        assert!(limit.open_by_key().is_empty());
     }
 }
