@@ -17,8 +17,8 @@ use super::Ending;
 use super::identity_locks::IdentityLock;
 use super::member::{self, Kind};
 use super::notices::Words;
-use crate::house::House;
 use crate::intake::{Event, Origin};
+use crate::server_context::ServerContext;
 use crate::session_limit::Bounds;
 
 /// Sessions of one agent that wait to begin: each holds what its agent has sent ahead.
@@ -56,13 +56,13 @@ impl Kind for OfAgents {
 pub(super) async fn serve(
     session: Session,
     from: Origin,
-    house: House,
+    context: ServerContext,
     lock: Option<IdentityLock<NodeId>>,
 ) {
-    if let Err(ending) = member::stand_by::<OfAgents>(&session, &house).await {
-        return member::part::<OfAgents>(session, &house, ending).await;
+    if let Err(ending) = member::stand_by::<OfAgents>(&session, &context).await {
+        return member::part::<OfAgents>(session, &context, ending).await;
     }
-    let lock = lock.map_or_else(|| take_lock(&session, from, &house), Ok);
+    let lock = lock.map_or_else(|| take_lock(&session, from, &context), Ok);
     let _lock = match lock {
         Ok(lock) => lock,
         Err(why) => {
@@ -73,25 +73,25 @@ pub(super) async fn serve(
     let agent = Agent {
         session: &session,
         from,
-        house: &house,
+        context: &context,
         renewals: member::renewals(),
     };
     let name = &session.peer().name;
     tracing::info!("agent {name} is here, from {}", session.address());
     let ending = agent.serve().await;
     // Without a queue nobody needs to know.
-    let _ = house.intake.put(Event::Left { from }).await;
-    member::part::<OfAgents>(session, &house, ending).await;
+    let _ = context.intake.put(Event::Left { from }).await;
+    member::part::<OfAgents>(session, &context, ending).await;
 }
 
 /// The lock of its node, or why another holds it.
 pub(super) fn take_lock(
     session: &Session,
     from: Origin,
-    house: &House,
+    context: &ServerContext,
 ) -> Result<IdentityLock<NodeId>, String> {
     let (address, admission) = (session.address(), session.credentials().admission);
-    let locks = &house.agent_locks;
+    let locks = &context.agent_locks;
     let taken = locks.take(from.node, from.session, address, admission);
     taken.map_err(|other| {
         format!(
@@ -103,7 +103,7 @@ pub(super) fn take_lock(
 struct Agent<'s> {
     session: &'s Session,
     from: Origin,
-    house: &'s House,
+    context: &'s ServerContext,
     renewals: Pace,
 }
 
@@ -112,7 +112,7 @@ impl Agent<'_> {
         let (outbox, instructions) = mpsc::channel(member::OUTBOX);
         let from = self.from;
         if self
-            .house
+            .context
             .intake
             .put(Event::Arrived { from, outbox })
             .await
@@ -123,15 +123,15 @@ impl Agent<'_> {
         if let Err(closed) = self.describe(None) {
             return closed;
         }
-        for (channel, pace) in self.house.agent_rates.of(from.node).channels() {
+        for (channel, pace) in self.context.agent_rates.of(from.node).channels() {
             self.session.pace(channel, pace).await;
         }
         tokio::select! {
             ending = self.hear(Channel::Commands) => ending,
             ending = self.hear(Channel::Telemetry) => ending,
             ending = member::instruct::<OfAgents>(self.session, instructions) => ending,
-            ending = member::tell_of_denied::<OfAgents>(self.session, self.house) => ending,
-            ending = member::tell_of_coordinators::<OfAgents>(self.session, self.house) => ending,
+            ending = member::tell_of_denied::<OfAgents>(self.session, self.context) => ending,
+            ending = member::tell_of_coordinators::<OfAgents>(self.session, self.context) => ending,
             error = self.session.shut_out() => error.into(),
             error = self.session.expired() => error.into(),
         }
@@ -150,7 +150,7 @@ impl Agent<'_> {
     }
 
     async fn take(&self, message: AgentMessage) -> Result<(), Ending> {
-        let (from, intake) = (self.from, &self.house.intake);
+        let (from, intake) = (self.from, &self.context.intake);
         match message {
             AgentMessage::Sample(sample) => {
                 for sample in pieces(sample) {
@@ -168,7 +168,7 @@ impl Agent<'_> {
             }
             AgentMessage::Renew { request } => {
                 self.renewals.take_one().await;
-                member::renew::<OfAgents>(self.session, self.house, &request).await?;
+                member::renew::<OfAgents>(self.session, self.context, &request).await?;
             }
         }
         Ok(())
@@ -186,7 +186,7 @@ impl Agent<'_> {
         };
         let from = self.from;
         Ok(self
-            .house
+            .context
             .intake
             .put_telemetry(Event::Described { from, about })?)
     }

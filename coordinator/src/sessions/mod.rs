@@ -16,8 +16,8 @@ use reweave_link::{LinkError, Listener, Role, Session};
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
 use crate::error::CoordinatorError;
-use crate::house::House;
 use crate::intake::{Closed, Origin, SessionId};
+use crate::server_context::ServerContext;
 pub(crate) use agent::STARTING_SESSIONS;
 pub(crate) use agent_rates::AgentRates;
 use identity_locks::IdentityLock;
@@ -40,9 +40,9 @@ pub(crate) const ROLES: [Role; 5] = [
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// Lets peers in for as long as the socket is there, with the newest of our certificates.
-pub(crate) async fn welcome(listener: &mut Listener, house: &House) -> CoordinatorError {
-    let mut ours = house.ours.clone();
-    let mut cluster = house.cluster.clone();
+pub(crate) async fn welcome(listener: &mut Listener, context: &ServerContext) -> CoordinatorError {
+    let mut ours = context.ours.clone();
+    let mut cluster = context.cluster.clone();
     cluster.mark_changed();
     let mut last = SessionId(0);
     let mut refusals = Refusals::default();
@@ -55,25 +55,25 @@ pub(crate) async fn welcome(listener: &mut Listener, house: &House) -> Coordinat
                 Some(Err(error)) => refusals.note(&error),
                 Some(Ok(session)) => {
                     last = SessionId(last.0 + 1);
-                    begin(session, last, house.clone(), &mut refusals);
+                    begin(session, last, context.clone(), &mut refusals);
                 }
             },
             Ok(()) = ours.changed() => listener.renew(&ours.borrow_and_update()),
             Ok(()) = cluster.changed() => {
                 listener.favour(cluster.borrow_and_update().directory.hosts());
             }
-            _ = telling.tick() => refusals.tell(&house.intake),
+            _ = telling.tick() => refusals.tell(&context.intake),
         }
     }
 }
 
-fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals) {
+fn begin(session: Session, id: SessionId, context: ServerContext, refusals: &mut Refusals) {
     let peer = &session.peer().clone();
     match peer.role {
-        Role::Agent => match house.fabric.find(&peer.name) {
+        Role::Agent => match context.fabric.find(&peer.name) {
             Some(node) => {
                 let from = Origin { node, session: id };
-                lock_and_admit(session, from, house, refusals);
+                lock_and_admit(session, from, context, refusals);
             }
             None => {
                 let why = format!("the fabric has no node called {:?}", peer.name);
@@ -81,26 +81,38 @@ fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals)
             }
         },
         Role::Operator | Role::Viewer => {
-            match operator::take_slot(&house.operator_sessions, peer) {
+            match operator::take_slot(&context.operator_sessions, peer) {
                 Ok(slot) => spawn_counted(
-                    &house.clone(),
+                    &context.clone(),
                     peer.role,
-                    operator::serve(session, house, slot),
+                    operator::serve(session, context, slot),
                 ),
                 Err(why) => turn_away(session, Reason::Crowded, why, refusals),
             }
         }
         Role::Coordinator => {
-            let _apart = house.apart.clone().enter();
-            spawn_counted(&house.clone(), peer.role, coordinator::hear(session, house));
+            let _apart = context.apart.clone().enter();
+            spawn_counted(
+                &context.clone(),
+                peer.role,
+                coordinator::hear(session, context),
+            );
         }
-        Role::Driver => spawn_counted(&house.clone(), peer.role, driver::serve(session, id, house)),
+        Role::Driver => spawn_counted(
+            &context.clone(),
+            peer.role,
+            driver::serve(session, id, context),
+        ),
     }
 }
 
 /// Serves a session, which is counted for as long as it lasts.
-fn spawn_counted(house: &House, role: Role, served: impl Future<Output = ()> + Send + 'static) {
-    let counted = house.open_sessions.count(role);
+fn spawn_counted(
+    context: &ServerContext,
+    role: Role,
+    served: impl Future<Output = ()> + Send + 'static,
+) {
+    let counted = context.open_sessions.count(role);
     tokio::spawn(async move {
         served.await;
         drop(counted);
@@ -108,13 +120,13 @@ fn spawn_counted(house: &House, role: Role, served: impl Future<Output = ()> + S
 }
 
 /// Where another leads no lock is taken, and the agent is sent there.
-fn lock_and_admit(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
-    let lock = match house.cluster.borrow().leads() {
-        true => agent::take_lock(&session, from, &house).map(Some),
+fn lock_and_admit(session: Session, from: Origin, context: ServerContext, refusals: &mut Refusals) {
+    let lock = match context.cluster.borrow().leads() {
+        true => agent::take_lock(&session, from, &context).map(Some),
         false => Ok(None),
     };
     match lock {
-        Ok(lock) => admit(session, from, (house, lock), refusals),
+        Ok(lock) => admit(session, from, (context, lock), refusals),
         Err(why) => turn_away(session, Reason::Contested, why, refusals),
     }
 }
@@ -123,23 +135,23 @@ fn lock_and_admit(session: Session, from: Origin, house: House, refusals: &mut R
 fn admit(
     session: Session,
     from: Origin,
-    room: (House, Option<IdentityLock<NodeId>>),
+    room: (ServerContext, Option<IdentityLock<NodeId>>),
     refusals: &mut Refusals,
 ) {
-    let (house, lock) = room;
-    let rate = house.agent_rates.of(from.node);
+    let (context, lock) = room;
+    let rate = context.agent_rates.of(from.node);
     let share = session.pace_packets(rate.packets.clone());
-    let Ok(starting) = house.starting_sessions.try_acquire(from.node) else {
+    let Ok(starting) = context.starting_sessions.try_acquire(from.node) else {
         let why = "too many sessions of this agent wait to begin".to_owned();
         return turn_away(session, Reason::Crowded, why, refusals);
     };
-    spawn_counted(&house.clone(), Role::Agent, async move {
+    spawn_counted(&context.clone(), Role::Agent, async move {
         tokio::select! {
             () = rate.begin() => {}
             _ = session.closed() => return,
         }
         drop(starting);
-        agent::serve(session, from, house, lock).await;
+        agent::serve(session, from, context, lock).await;
         drop(share);
     });
 }

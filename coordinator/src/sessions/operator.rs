@@ -8,9 +8,9 @@ use reweave_link::{Channel, LinkError, Pace, Session};
 
 use super::{Ending, member};
 use crate::audit::{self, Who};
-use crate::house::House;
 use crate::intake::{Asker, Closed};
 use crate::replication::Wish;
+use crate::server_context::ServerContext;
 use crate::session_limit::{Bounds, LimitReached, Permit, SessionLimit};
 
 /// Sessions of people and scripts, of operators and of viewers each, so that viewers keep no operator out. Of a script
@@ -42,11 +42,11 @@ pub(super) fn take_slot(
 }
 
 /// It keeps its slot until it ends.
-pub(super) async fn serve(session: Session, house: House, _slot: Permit<Member>) {
+pub(super) async fn serve(session: Session, context: ServerContext, _slot: Permit<Member>) {
     let pace = Pace::new(RATE_BYTES_PER_S, BURST_BYTES);
     session.pace(Channel::Commands, pace).await;
     let ending = tokio::select! {
-        ending = answer_all(&session, &house) => ending,
+        ending = answer_all(&session, &context) => ending,
         error = session.shut_out() => error.into(),
         error = session.expired() => error.into(),
     };
@@ -58,76 +58,84 @@ pub(super) async fn serve(session: Session, house: House, _slot: Permit<Member>)
             tracing::warn!("answer to {}: {}", session.peer(), told(&error));
             session.close("the answer is too long to be sent").await;
         }
-        Ending::Lost(error) => house.note_end(&session, &error),
+        Ending::Lost(error) => context.note_end(&session, &error),
         Ending::Replaced | Ending::Closed => session.close("the coordinator ends").await,
     }
 }
 
-async fn answer_all(session: &Session, house: &House) -> Ending {
+async fn answer_all(session: &Session, context: &ServerContext) -> Ending {
     let renewals = member::renewals();
     loop {
-        if let Err(ending) = answer_one(session, house, &renewals).await {
+        if let Err(ending) = answer_one(session, context, &renewals).await {
             return ending;
         }
     }
 }
 
-async fn answer_one(session: &Session, house: &House, renewals: &Pace) -> Result<(), Ending> {
+async fn answer_one(
+    session: &Session,
+    context: &ServerContext,
+    renewals: &Pace,
+) -> Result<(), Ending> {
     let response = match session.receive(Channel::Commands).await? {
         Request::Renew { request } => {
             renewals.take_one().await;
-            renew(session, house, request).await
+            renew(session, context, request).await
         }
         request @ (Request::Coordinators | Request::Standing | Request::ChangeMembers(_)) => {
             let (what, decides) = (request.to_string(), request.decides());
-            let response = members(session, house, request).await?;
+            let response = members(session, context, request).await?;
             if let Some(outcome) = audit::outcome(decides, &response) {
                 let who = Who::Known(session.peer().to_string());
-                house.audit.note(who, what, outcome);
+                context.audit.note(who, what, outcome);
             }
             response
         }
         request => {
             let by = Asker::Member(session.peer().clone());
-            house.ask(by, request).await?
+            context.ask(by, request).await?
         }
     };
     Ok(session.send(Channel::Commands, &response).await?)
 }
 
 /// The log knows who the coordinators are, and nothing that is decided in it depends on that.
-async fn members(session: &Session, house: &House, request: Request) -> Result<Response, Closed> {
+async fn members(
+    session: &Session,
+    context: &ServerContext,
+    request: Request,
+) -> Result<Response, Closed> {
     let peer = session.peer();
     if !request.may_be_asked_by(peer.role) {
         let role = peer.role.to_string();
         return Ok(Response::Refused(Refused::NotAllowed { role }));
     }
     if let Request::Standing = request {
-        return Ok(Response::Standing(Box::new(house.standing().await?)));
+        return Ok(Response::Standing(Box::new(context.standing().await?)));
     }
     let (leads, leader) = {
-        let cluster = house.cluster.borrow();
+        let cluster = context.cluster.borrow();
         (cluster.leads(), cluster.leader())
     };
     match request {
         _ if !leads => Ok(Response::Refused(Refused::NotLeading { leader })),
         Request::ChangeMembers(order) => {
             tracing::info!("{peer} changes the coordinators: {order:?}");
-            house.change_members(order).await
+            context.change_members(order).await
         }
-        _ => Ok(Response::Coordinators(house.coordinators().await?)),
+        _ => Ok(Response::Coordinators(context.coordinators().await?)),
     }
 }
 
 /// For the same member and admission as the certificate it came with.
-async fn renew(session: &Session, house: &House, request: Vec<u8>) -> Response {
+async fn renew(session: &Session, context: &ServerContext, request: Vec<u8>) -> Response {
     let credentials = session.credentials();
     let wish = Wish {
         request,
         member: credentials.member.clone(),
         admission: credentials.admission,
     };
-    match house.signing.certify(&wish).await {
+    match context.signing.certify(&wish).await {
         Ok(chain_pem) => {
             tracing::info!("the certificate of {} is renewed", session.peer());
             Response::Renewed { chain_pem }

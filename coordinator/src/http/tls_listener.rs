@@ -21,7 +21,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::faces::Faces;
 use super::plain_listener::IdleTimeout;
-use crate::house::House;
+use crate::server_context::ServerContext;
 use crate::session_limit::{Bounds, Evicted, LimitKey, Permit, SessionLimit};
 use crate::sessions::{Reason, Refusals};
 
@@ -42,9 +42,9 @@ const CONNECTIONS: Bounds = Bounds {
 /// How often those who were refused are told of.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) struct Guests {
+pub(super) struct TlsListener {
     listener: TcpListener,
-    house: House,
+    context: ServerContext,
     faces: Faces,
     handshakes: SessionLimit<IpAddr>,
     running: JoinSet<Result<(Guest, SocketAddr), Turned>>,
@@ -80,18 +80,18 @@ impl LimitKey for Principal {
     }
 }
 
-impl Guests {
-    pub(super) fn to(listener: TcpListener, house: House) -> Self {
-        if !house.signing.can_sign() {
+impl TlsListener {
+    pub(super) fn to(listener: TcpListener, context: ServerContext) -> Self {
+        if !context.signing.can_sign() {
             let why = "this coordinator has no signer";
             tracing::warn!("over TLS a certificate is shown that browsers do not know: {why}");
         }
         let mut telling = interval(TOLD_EVERY);
         telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
-            faces: Faces::of(house.signing.clone()),
+            faces: Faces::of(context.signing.clone()),
             listener,
-            house,
+            context,
             handshakes: SessionLimit::new(HANDSHAKES),
             running: JoinSet::new(),
             connections: SessionLimit::new(CONNECTIONS),
@@ -101,7 +101,7 @@ impl Guests {
     }
 
     fn begin(&mut self, stream: TcpStream, from: SocketAddr) {
-        let ours = self.house.ours.borrow().clone();
+        let ours = self.context.ours.borrow().clone();
         let near = stream.local_addr().map_or(from.ip(), |near| near.ip());
         let face = self.faces.at(near.to_canonical(), &ours, SystemTime::now());
         let address = from.ip().to_canonical();
@@ -155,7 +155,7 @@ async fn end(evicted: Evicted, card: Option<Card>) {
     }
 }
 
-impl Listener for Guests {
+impl Listener for TlsListener {
     type Io = TlsConnection;
     type Addr = SocketAddr;
 
@@ -171,7 +171,7 @@ impl Listener for Guests {
                     // A bug, but whoever found it must not stop the others from coming in.
                     Err(panic) => tracing::error!(%panic, "a handshake broke off"),
                 },
-                _ = self.telling.tick() => self.refusals.tell(&self.house.intake),
+                _ = self.telling.tick() => self.refusals.tell(&self.context.intake),
             }
         }
     }
@@ -189,8 +189,8 @@ pub(super) struct Shown {
     pub(super) from: IpAddr,
 }
 
-impl Connected<IncomingStream<'_, Guests>> for Shown {
-    fn connect_info(stream: IncomingStream<'_, Guests>) -> Self {
+impl Connected<IncomingStream<'_, TlsListener>> for Shown {
+    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
         stream.io().shown.clone()
     }
 }
