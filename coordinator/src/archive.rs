@@ -7,7 +7,7 @@ use reweave_history::{Past, PastError};
 use thiserror::Error;
 
 use crate::config::HistoryConfig;
-use crate::desk::{Desk, Undone};
+use crate::exclusive_job::{ExclusiveJob, Undone};
 
 /// A store far away that answers slowly does not hold up all others.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -30,14 +30,14 @@ pub(crate) enum Unread {
 #[derive(Debug, Clone)]
 pub(crate) struct Archive {
     url: Option<Arc<str>>,
-    desk: Desk,
+    exclusive_job: ExclusiveJob,
 }
 
 impl Archive {
     pub(crate) fn of(config: Option<&HistoryConfig>) -> Self {
         Self {
             url: config.map(|history| history.url.as_str().into()),
-            desk: Desk::new(LONGEST),
+            exclusive_job: ExclusiveJob::new(LONGEST),
         }
     }
 
@@ -47,7 +47,7 @@ impl Archive {
         work: impl FnOnce(&Past) -> Result<T, PastError> + Send + 'static,
     ) -> Result<T, Unread> {
         let url = self.url.clone().ok_or(Unread::NotKept)?;
-        let read = self.desk.work(move |goes_on| {
+        let read = self.exclusive_job.work(move |goes_on| {
             let past = Past::open(&url).map_err(PastError::Shelf)?;
             work(&past.within(MOST_ROWS, goes_on))
         });

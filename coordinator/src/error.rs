@@ -28,7 +28,7 @@ pub(crate) enum CoordinatorError {
         source: Box<CoordinatorError>,
     },
     #[error("members come to {address} already (listen): newcomers need a port of their own")]
-    DoorTaken { address: SocketAddr },
+    JoinPortTaken { address: SocketAddr },
     #[error("the fabric has no optical switch called {name:?}")]
     NoSuchOptical { name: String },
     #[error("cannot read {}", path.display())]
@@ -98,7 +98,7 @@ pub(crate) enum CoordinatorError {
     #[error("the network socket is gone")]
     SocketGone,
     #[error("the thread that drives the core has died")]
-    DriveDied,
+    EventLoopDied,
     #[error(transparent)]
     Replay(#[from] ReplayError),
     #[error("cannot write the manual to {}", folder.display())]
@@ -122,7 +122,7 @@ impl CoordinatorError {
         match self {
             Self::Setting { source, .. } => source.exit_code(),
             Self::Input(_)
-            | Self::DoorTaken { .. }
+            | Self::JoinPortTaken { .. }
             | Self::NoSuchOptical { .. }
             | Self::Read { .. }
             | Self::Identity { .. }

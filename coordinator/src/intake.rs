@@ -199,7 +199,7 @@ impl Queue {
     }
 }
 
-/// To wait for the next outside of the event loop.
+/// To wait for the next outside of the runtime.
 pub(crate) fn waiting() -> std::io::Result<Runtime> {
     Builder::new_current_thread().build()
 }
@@ -215,7 +215,7 @@ impl Intake {
         self.outcomes.send(outcome).map_err(|_| Closed)
     }
 
-    /// Waits for a place, outside of the event loop.
+    /// Waits for a place, outside of the runtime.
     #[cfg(test)]
     pub(crate) fn put_blocking(&self, event: Event) -> Result<(), Closed> {
         self.events.blocking_send(event).map_err(|_| Closed)

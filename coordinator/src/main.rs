@@ -11,35 +11,36 @@
     reason = "they panic when nobody reads any more"
 )]
 
-mod ailing;
 mod archive;
 mod audit;
-mod beginning;
+mod bootstrap;
 mod clock;
 #[cfg(test)]
 #[path = "../../tests/tidy/commands.rs"]
 mod commands;
 mod config;
+mod counters;
 mod data;
 mod decisions;
-mod desk;
-mod door;
-mod drive;
 mod error;
+mod event_loop;
+mod exclusive_job;
 mod hex;
 mod history;
-mod house;
 mod http;
 mod intake;
-mod openings;
+mod join_listener;
+mod listeners;
+mod local_health;
 mod recorder;
 mod replay;
 mod replication;
 mod run;
+mod server_context;
 mod service;
+mod session_limit;
 mod sessions;
 mod signing;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod traces;

@@ -14,28 +14,32 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::ailing::Ailing;
 use crate::archive::Archive;
 use crate::audit::Audit;
-use crate::beginning::{lock, open};
+use crate::bootstrap::{lock, open};
 use crate::config::{Config, Found, Settings};
+use crate::counters::{Ending, EventCounters};
 use crate::data::Data;
 use crate::decisions::Decisions;
-use crate::drive::{self, Drive, saved_state};
 use crate::error::CoordinatorError;
+use crate::event_loop::{self, EventLoop, saved_state};
 use crate::history::History;
-use crate::house::House;
 use crate::http;
 use crate::intake::{Event, Intake, Queue, queue};
-use crate::openings::Openings;
+use crate::listeners::Listeners;
+use crate::local_health::LocalHealth;
 use crate::recorder::{Beginning, Recorder};
 use crate::replication::{
-    Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Own, Posts, Replication, keep_open,
+    Cluster, Directory, Engine, Opened, Outlets, Own, PeerStatus, Posts, Replication, keep_open,
 };
+use crate::server_context::ServerContext;
 use crate::service;
-use crate::sessions::{Allowances, Chairs, Company, Notice, Places, TO_ASK, TO_WAIT, publish};
+use crate::session_limit::{Bounds, SessionLimit};
+use crate::sessions::{
+    AgentRates, IdentityLocks, Notice, OPERATOR_SESSIONS, STANDBY_SESSIONS, STARTING_SESSIONS,
+    publish,
+};
 use crate::signing::{Neighbours, Signing};
-use crate::tally::{Ending, Tally};
 use crate::traces::{Telling, Traces};
 use crate::webhooks::Hooks;
 
@@ -56,12 +60,12 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let folder = lock(&config)?;
     let loops = Loops::start()?;
     let (runtime, apart) = (&loops.crowd, loops.apart.handle());
-    let mut openings = runtime.block_on(Openings::open(&config, &identity, apart))?;
-    openings.tell(&identity);
+    let mut listeners = runtime.block_on(Listeners::open(&config, &identity, apart))?;
+    listeners.tell(&identity);
     // Whether it leads, or waits for others, is for `/readyz` to say.
     reweave_link::service::ready();
-    let begun = open(&config, &identity, folder, &mut openings.listener);
-    let begun = http::beside(openings.http.as_ref(), begun);
+    let begun = open(&config, &identity, folder, &mut listeners.listener);
+    let begun = http::beside(listeners.http.as_ref(), begun);
     let data = runtime.block_on(service::alive_while(begun))?;
     let Some(data) = data else {
         return Ok(());
@@ -70,17 +74,17 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let audit = Audit::open(folder.path())?;
     let (intake, events) = queue();
     let parts = prepare(settings, &config, opened, &intake)?;
-    let denied = parts.drive.denied();
-    let decisions = parts.drive.decisions();
-    let endings = parts.drive.endings();
-    let threads = Threads::start(parts.engine, parts.drive, events)?;
+    let denied = parts.event_loop.denied();
+    let decisions = parts.event_loop.decisions();
+    let endings = parts.event_loop.endings();
+    let threads = Threads::start(parts.engine, parts.event_loop, events)?;
     let network = Network {
         folder: id,
         posts: parts.posts,
         cluster: parts.cluster,
         replication: parts.replication,
-        acquaintances: parts.acquaintances,
-        ailing: parts.ailing,
+        peer_status: parts.peer_status,
+        local_health: parts.local_health,
         denied,
         decisions,
         endings,
@@ -89,7 +93,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let ours = Ours {
         identity,
         signing,
-        openings,
+        listeners,
         apart: apart.clone(),
         audit,
     };
@@ -111,13 +115,13 @@ impl Loops {
     fn start() -> Result<Self, CoordinatorError> {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Self {
-            crowd: event_loop("crowd", cores.min(MOST_THREADS))?,
-            apart: event_loop("apart", 1)?,
+            crowd: start_runtime("crowd", cores.min(MOST_THREADS))?,
+            apart: start_runtime("apart", 1)?,
         })
     }
 }
 
-fn event_loop(name: &str, threads: usize) -> Result<Runtime, CoordinatorError> {
+fn start_runtime(name: &str, threads: usize) -> Result<Runtime, CoordinatorError> {
     let mut runtime = Builder::new_multi_thread();
     let runtime = runtime.worker_threads(threads).thread_name(name);
     let failed = |source| CoordinatorError::Start {
@@ -130,13 +134,13 @@ fn event_loop(name: &str, threads: usize) -> Result<Runtime, CoordinatorError> {
 /// Everything that works together, before anything of it runs.
 struct Parts {
     engine: Engine,
-    drive: Drive,
+    event_loop: EventLoop,
     telling: Option<Telling>,
     posts: Posts,
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
-    acquaintances: Acquaintances,
-    ailing: Ailing,
+    peer_status: PeerStatus,
+    local_health: LocalHealth,
 }
 
 fn prepare(
@@ -154,12 +158,12 @@ fn prepare(
     let directory = Directory::new(opened.saved.member, &config.members);
     let posts = Posts::default();
     let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
-    let acquaintances = Acquaintances::default();
+    let peer_status = PeerStatus::default();
     let outlets = Outlets {
         intake: intake.clone(),
         posts: posts.clone(),
         cluster: published,
-        acquaintances: acquaintances.clone(),
+        peer_status: peer_status.clone(),
     };
     let id = opened.saved.member;
     let data = &config.data;
@@ -171,70 +175,74 @@ fn prepare(
     };
     let recorder = settings.record.as_ref();
     let recorder = recorder.map(|path| Recorder::begin(path, &beginning()));
-    let ailing = Ailing::default();
+    let local_health = LocalHealth::default();
     let history = config.history.as_ref();
     let history = history
-        .map(|history| History::begin(&history.value, config.fabric.clone(), ailing.clone()));
+        .map(|history| History::begin(&history.value, config.fabric.clone(), local_health.clone()));
     let traces = config.traces.clone();
     let traces = traces.map(|collector| Traces::new(collector, config.fabric.clone()));
     let (traces, telling) = traces.unzip();
-    let drive = Drive::new(drive::Parts {
+    let event_loop = EventLoop::new(event_loop::Parts {
         policy: config.policy.clone(),
         fabric: config.fabric.clone(),
         id,
         state,
         replication: replication.clone(),
         cluster: cluster.clone(),
-        acquaintances: acquaintances.clone(),
+        peer_status: peer_status.clone(),
         recorder: recorder.transpose()?,
         history: history.transpose()?,
-        ailing: ailing.clone(),
+        local_health: local_health.clone(),
         traces,
     });
     Ok(Parts {
-        ailing,
+        local_health,
         engine,
-        drive,
+        event_loop,
         telling,
         posts,
         cluster,
         replication,
-        acquaintances,
+        peer_status,
     })
 }
 
 /// What waits for the disk, and what plans.
 struct Threads {
     log: JoinHandle<()>,
-    drive: JoinHandle<Result<(), CoordinatorError>>,
-    /// Closed when the drive has ended.
+    event_loop: JoinHandle<Result<(), CoordinatorError>>,
+    /// Closed when the event loop has ended.
     dead: oneshot::Receiver<()>,
 }
 
 impl Threads {
-    fn start(engine: Engine, drive: Drive, events: Queue) -> Result<Self, CoordinatorError> {
+    fn start(
+        engine: Engine,
+        event_loop: EventLoop,
+        events: Queue,
+    ) -> Result<Self, CoordinatorError> {
         let failed = |what| move |source| CoordinatorError::Start { what, source };
         let (died, dead) = oneshot::channel::<()>();
         let log = thread::Builder::new().name("log".to_owned());
         let log = log.spawn(|| engine.run()).map_err(failed("the log"))?;
         let driving = thread::Builder::new().name("drive".to_owned());
         let driving = driving.spawn(move || {
-            let outcome = drive.run(events);
+            let outcome = event_loop.run(events);
             drop(died);
             outcome
         });
         Ok(Self {
             log,
-            drive: driving.map_err(failed("the drive"))?,
+            event_loop: driving.map_err(failed("the drive"))?,
             dead,
         })
     }
 
     fn join(self) -> Result<(), CoordinatorError> {
-        let outcome = self.drive.join();
-        // When it has died, the drive has said so.
+        let outcome = self.event_loop.join();
+        // When it has died, the event loop has said so.
         let _ = self.log.join();
-        outcome.unwrap_or(Err(CoordinatorError::DriveDied))
+        outcome.unwrap_or(Err(CoordinatorError::EventLoopDied))
     }
 }
 
@@ -244,12 +252,12 @@ struct Network {
     posts: Posts,
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
-    acquaintances: Acquaintances,
-    ailing: Ailing,
+    peer_status: PeerStatus,
+    local_health: LocalHealth,
     /// Who is shut out, by what was agreed on.
     denied: watch::Receiver<DenyList>,
     decisions: Decisions,
-    endings: Tally<Ending>,
+    endings: EventCounters<Ending>,
     /// To whoever collects traces.
     telling: Option<Telling>,
 }
@@ -258,7 +266,7 @@ struct Network {
 struct Ours {
     identity: Identity,
     signing: Signing,
-    openings: Openings,
+    listeners: Listeners,
     apart: Handle,
     audit: Audit,
 }
@@ -275,7 +283,7 @@ async fn serve(
     let Ours {
         identity,
         signing,
-        mut openings,
+        mut listeners,
         apart,
         audit,
     } = ours;
@@ -283,50 +291,51 @@ async fn serve(
     let hooks = Hooks::open(&config.webhooks)?;
     network.telling.map_or(Ok(()), Telling::begin)?;
     let (signing, ours) = keep_identity(signing, identity, network.cluster.clone());
-    let house = House {
+    let context = ServerContext {
         fabric: config.fabric.clone(),
         intake: intake.clone(),
         ours,
         signing,
         cluster: network.cluster.clone(),
         replication: network.replication.clone(),
-        acquaintances: network.acquaintances,
-        ailing: network.ailing,
+        peer_status: network.peer_status,
+        local_health: network.local_health,
         decisions: network.decisions,
         endings: network.endings,
         told: hooks.told(),
-        chairs: Chairs::new(TO_ASK),
-        waiting: Chairs::new(TO_WAIT),
+        operator_sessions: SessionLimit::new(OPERATOR_SESSIONS),
+        standby_sessions: SessionLimit::new(STANDBY_SESSIONS),
+        starting_sessions: SessionLimit::new(STARTING_SESSIONS),
         notices,
-        company: Company::default(),
-        places: Places::default(),
-        drivers: Places::default(),
+        open_sessions: SessionLimit::new(Bounds::NONE),
+        agent_locks: IdentityLocks::default(),
+        driver_locks: IdentityLocks::default(),
         assigned_driver: Arc::new(config.assigned_driver.clone()),
-        allowances: Allowances::default(),
+        agent_rates: AgentRates::default(),
         archive: Archive::of(config.history.as_ref().map(|it| &it.value)),
         audit,
-        pages: openings.pages(),
+        pages: listeners.pages(),
         apart: apart.clone(),
     };
-    http::serve(openings.http.take(), openings.https.take(), &house);
-    tokio::spawn(hooks.keep_telling(house.clone()));
+    http::serve(listeners.http.take(), listeners.https.take(), &context);
+    tokio::spawn(hooks.keep_telling(context.clone()));
     let own = Own {
-        identity: house.ours.clone(),
+        identity: context.ours.clone(),
         folder: network.folder,
-        signs_until: house.signing.validity().map(|it| it.not_after),
+        signs_until: context.signing.validity().map(|it| it.not_after),
         cluster: network.cluster,
     };
     let posting = apart.spawn(keep_open(network.posts, own, network.replication));
     let outcome = tokio::select! {
-        error = openings.welcome(&house) => Err(error),
+        error = listeners.welcome(&context) => Err(error),
         _ = posting => Ok(()),
         () = tick(&intake) => Ok(()),
         _ = &mut threads.dead => Ok(()),
         _ = terminated.recv() => Ok(()),
         _ = interrupted.recv() => Ok(()),
     };
-    openings.listener.close("the coordinator ends").await;
-    // A drive that is gone needs no telling.
+    listeners.listener.close("the coordinator ends").await;
+    // An event loop that is gone needs no telling.
     let _ = intake.put(Event::End).await;
     outcome.and(threads.join())
 }
@@ -392,7 +401,7 @@ async fn tick(intake: &Intake) {
     let mut told = 0;
     for count in 1_u128.. {
         ticks.tick().await;
-        // A drive that stands still takes nothing in, and then nobody says that this is alive.
+        // An event loop that stands still takes nothing in, and then nobody says that this is alive.
         if intake.put(Event::Tick).await.is_err() {
             return;
         }

@@ -11,10 +11,10 @@ use reweave_replica::FolderId;
 
 use super::{Config, Settings};
 use crate::data::Belonging;
-use crate::drive::saved_state;
 use crate::error::CoordinatorError;
+use crate::event_loop::saved_state;
 use crate::history::HistoryError;
-use crate::openings::Openings;
+use crate::listeners::Listeners;
 use crate::signing::Signing;
 use crate::{audit, data, http, voice};
 
@@ -32,11 +32,11 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), CoordinatorError> {
         let config = self.read()?;
         let found = config.look()?;
-        let openings = match found.data_is_held {
+        let listeners = match found.data_is_held {
             true => None,
-            false => Some(Openings::try_out(&config, &found.identity)?),
+            false => Some(Listeners::try_out(&config, &found.identity)?),
         };
-        let told = told(&config, &found, openings.as_ref());
+        let told = told(&config, &found, listeners.as_ref());
         let said = voice::out().write_all(told.as_bytes());
         said.map_err(|source| CoordinatorError::Start {
             what: "telling what was found",
@@ -52,7 +52,7 @@ impl Settings {
     }
 }
 
-fn told(config: &Config, found: &Found, openings: Option<&Openings>) -> String {
+fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String {
     let mut text = String::new();
     let mut line = |what: &str, found: String| {
         let _ = writeln!(text, "{what:<13} {found}");
@@ -67,14 +67,14 @@ fn told(config: &Config, found: &Found, openings: Option<&Openings>) -> String {
     if !config.members.is_empty() {
         line("members", membership(config, identity.member().name()));
     }
-    let is_there = |has: fn(&Openings) -> bool| openings.is_none_or(has);
+    let is_there = |has: fn(&Listeners) -> bool| listeners.is_none_or(has);
     let place = |address, is_there| match is_there {
         true => format!("{address}"),
         false => format!("nowhere: {address} is taken"),
     };
-    let hears = is_there(|openings| openings.door.is_some());
+    let hears = is_there(|listeners| listeners.join_listener.is_some());
     line("newcomers on", place(config.door.value, hears));
-    let serves = is_there(|openings| openings.http.is_some());
+    let serves = is_there(|listeners| listeners.http.is_some());
     line("http on", place(config.http_address(), serves));
     if let Some(https) = &config.https {
         line("https on", https.value.to_string());

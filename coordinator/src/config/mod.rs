@@ -186,7 +186,7 @@ impl Settings {
         let door = said("--door", &self.door, file.door);
         if let Some(door) = door.as_ref().filter(|door| are_one(door, &listen)) {
             let address = listen.value;
-            return Err(door.wrong(CoordinatorError::DoorTaken { address }));
+            return Err(door.wrong(CoordinatorError::JoinPortTaken { address }));
         }
         Ok(Config {
             assigned_driver: drivers::resolve(&fabric, file.drivers)?,

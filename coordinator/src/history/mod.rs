@@ -1,5 +1,5 @@
-//! The history beside the drive: what it hears and decides goes over a bounded queue to a thread of
-//! its own. What finds no place there is dropped and counted; the drive never waits.
+//! The history beside the event loop: what it hears and decides goes over a bounded queue to a thread of
+//! its own. What finds no place there is dropped and counted; the event loop never waits.
 
 mod scribe;
 mod show;
@@ -21,9 +21,9 @@ use reweave_core::{Command, Input};
 use reweave_history::{PastError, Probed, ShelfError};
 use thiserror::Error;
 
-use crate::ailing::Ailing;
 use crate::config::HistoryConfig;
 use crate::error::CoordinatorError;
+use crate::local_health::LocalHealth;
 use scribe::Scribe;
 pub(crate) use show::{Asked, show};
 
@@ -142,12 +142,12 @@ impl History {
     pub(crate) fn begin(
         config: &HistoryConfig,
         fabric: Arc<Fabric>,
-        ailing: Ailing,
+        local_health: LocalHealth,
     ) -> Result<Self, CoordinatorError> {
         reweave_history::check(&config.url).map_err(HistoryError::Open)?;
         let (queue, heard) = sync_channel(LENGTH);
         let load = Arc::<Load>::default();
-        let scribe = Scribe::new(config.clone(), fabric, (Arc::clone(&load), ailing));
+        let scribe = Scribe::new(config.clone(), fabric, (Arc::clone(&load), local_health));
         let writing = thread::Builder::new()
             .name("history".to_owned())
             .spawn(move || write(scribe, &heard));

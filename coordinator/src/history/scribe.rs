@@ -25,8 +25,8 @@ use reweave_history::{Chronicle, Entry, Far, KeeperError, Probed, Told};
 use serde::Serialize;
 
 use super::{Load, Report, What};
-use crate::ailing::Ailing;
 use crate::config::HistoryConfig;
+use crate::local_health::LocalHealth;
 
 /// A store that could not be opened is tried again after this.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ pub(super) struct Scribe {
     /// Of the fabric's nodes.
     names: Vec<Arc<str>>,
     load: Arc<Load>,
-    ailing: Ailing,
+    local_health: LocalHealth,
     /// By so much moments are ahead of the time of day.
     ahead: Duration,
     chronicle: Option<Chronicle>,
@@ -66,7 +66,7 @@ impl Scribe {
     pub(super) fn new(
         config: HistoryConfig,
         fabric: Arc<Fabric>,
-        (load, ailing): (Arc<Load>, Ailing),
+        (load, local_health): (Arc<Load>, LocalHealth),
     ) -> Self {
         Self {
             config,
@@ -77,7 +77,7 @@ impl Scribe {
             ingest: Ingest::of(&fabric),
             fabric,
             load,
-            ailing,
+            local_health,
             ahead: Duration::ZERO,
             chronicle: None,
             tried: None,
@@ -134,7 +134,7 @@ impl Scribe {
                 tracing::error!(
                     "the history cannot be opened, and nothing of it is kept until it can: {why}"
                 );
-                self.ailing.note_history(Some(why));
+                self.local_health.note_history(Some(why));
             }
         }
     }
@@ -152,7 +152,7 @@ impl Scribe {
             );
         }
         self.chronicle = Some(chronicle);
-        self.ailing.note_history(None);
+        self.local_health.note_history(None);
     }
 
     fn advance(&mut self, at: Moment) {
@@ -173,12 +173,12 @@ impl Scribe {
                     );
                 }
                 self.failing = true;
-                self.ailing.note_history(Some(why));
+                self.local_health.note_history(Some(why));
             }
             Ok(true) if self.failing => {
                 tracing::info!("the history is written again");
                 self.failing = false;
-                self.ailing.note_history(None);
+                self.local_health.note_history(None);
             }
             Ok(_) => {}
         }

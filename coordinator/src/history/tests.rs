@@ -1,4 +1,4 @@
-//! What the drive lives through is found in the history, and the drive never waits for it.
+//! What the event loop lives through is found in the history, and the event loop never waits for it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use reweave_history::{Kind, Past, Question, Resolution, Rules, Window};
 
 use super::scribe::Scribe;
 use super::{History, LENGTH, Load, MOST_READINGS, Report, What};
-use crate::ailing::Ailing;
 use crate::config::HistoryConfig;
 use crate::intake::{Event, Origin, SessionId};
+use crate::local_health::LocalHealth;
 use crate::tests::scene::Scene;
 
 fn everything(url: &str) -> Window {
@@ -51,7 +51,7 @@ fn what_the_drive_hears_and_decides_is_in_the_history() {
         url: url.clone(),
         rules: Rules::default(),
     };
-    let history = History::begin(&config, scene.fabric.clone(), Ailing::default()).unwrap();
+    let history = History::begin(&config, scene.fabric.clone(), LocalHealth::default()).unwrap();
     let alone = scene.alone_with(Some(history));
     scene.run(alone).unwrap();
     let answer = answer.try_recv();
@@ -103,7 +103,7 @@ fn rows_are_dated_by_the_time_of_day_where_moments_are_ahead_of_it() {
         url: url.clone(),
         rules: Rules::default(),
     };
-    let history = History::begin(&config, scene.fabric.clone(), Ailing::default()).unwrap();
+    let history = History::begin(&config, scene.fabric.clone(), LocalHealth::default()).unwrap();
     let (noon, ahead) = (
         Moment::from_micros(1_800_000_000_000_000),
         Duration::from_mins(50),
@@ -284,7 +284,7 @@ fn a_history_that_stands_still_makes_nobody_wait() {
     assert_eq!(load.take_dropped(), 0);
 }
 
-/// It is told, tried again, and the drive leads on.
+/// It is told, tried again, and the event loop leads on.
 #[test]
 fn a_history_that_cannot_be_opened_stops_nobody() {
     let mut scene = Scene::new();
@@ -296,7 +296,7 @@ fn a_history_that_cannot_be_opened_stops_nobody() {
         url: file.join("history").display().to_string(),
         rules: Rules::default(),
     };
-    let history = History::begin(&config, scene.fabric.clone(), Ailing::default()).unwrap();
+    let history = History::begin(&config, scene.fabric.clone(), LocalHealth::default()).unwrap();
     let alone = scene.alone_with(Some(history));
     scene.run(alone).unwrap();
     assert!(matches!(answer.try_recv(), Ok(Response::Status(_))));
@@ -309,6 +309,6 @@ fn a_place_of_no_known_kind_is_an_error_before_anything_begins() {
         url: "ftp://host/folder".to_owned(),
         rules: Rules::default(),
     };
-    let error = History::begin(&config, scene.fabric.clone(), Ailing::default()).unwrap_err();
+    let error = History::begin(&config, scene.fabric.clone(), LocalHealth::default()).unwrap_err();
     assert_eq!(error.exit_code(), 2, "{error}");
 }

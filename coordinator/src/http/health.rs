@@ -14,18 +14,18 @@ use reweave_common::member::{Member, Role};
 use reweave_common::operator::{Refused, Request, Response as Answer};
 use tokio::sync::Mutex;
 
-use super::api::{Fresh, Glances};
+use super::api::{Fresh, StatusCache};
 use super::metrics::{self, Log, Sight, Work};
-use crate::house::House;
 use crate::intake::Asker;
+use crate::server_context::ServerContext;
 
 /// As Prometheus names its text.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-pub(super) fn routes(house: House, glances: Glances) -> Router {
+pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Router {
     let watched = Watched {
-        house,
-        glances,
+        context,
+        status_cache,
         told: Arc::default(),
     };
     Router::new()
@@ -45,17 +45,17 @@ pub(super) fn too_early() -> Router {
 }
 
 /// Alive: what runs this runs everything that hears peers.
-async fn health(State(house): State<House>) -> Response {
-    match house.intake.is_open() {
+async fn health(State(context): State<ServerContext>) -> Response {
+    match context.intake.is_open() {
         true => "ok\n".into_response(),
         false => unavailable("the drive has ended"),
     }
 }
 
 /// Able to answer, or to say who does: the log has been read, and the core keeps up.
-async fn readiness(State(house): State<House>) -> Response {
+async fn readiness(State(context): State<ServerContext>) -> Response {
     // Anything shows that; the whole status would cost the core a hundred times as much.
-    match ask(&house, Request::WhoAmI).await {
+    match ask(&context, Request::WhoAmI).await {
         Some(Answer::You(_) | Answer::Refused(Refused::NotLeading { leader: Some(_) })) => {
             "ready\n".into_response()
         }
@@ -67,38 +67,38 @@ async fn readiness(State(house): State<House>) -> Response {
 /// Who does not lead knows little, and says so. What is known without the core is told while that is busy:
 /// just then somebody wants to know whether the log goes on.
 async fn metrics(State(watched): State<Watched>) -> Response {
-    let house = &watched.house;
-    let status = watched.glances.passing().await;
+    let context = &watched.context;
+    let status = watched.status_cache.passing().await;
     let work = match status {
         Some(_) => Some(watched.work().await),
         None => None,
     };
-    let Some(replicated) = house.replication.status().await else {
+    let Some(replicated) = context.replication.status().await else {
         return unavailable("the log is not kept any more");
     };
-    let pulse = house.replication.pulse();
+    let raft_counts = context.replication.raft_counts();
     exposition(&metrics::text(&Sight {
         leads: status.is_some() || replicated.leader == Some(replicated.id),
         status: status.as_deref(),
         work: work.as_deref(),
         log: Some(Log {
             status: &replicated,
-            pulse: &pulse,
+            raft_counts: &raft_counts,
         }),
-        disk_is_full: house.cluster.borrow().disk_is_full,
-        counts: house.intake.counts(),
-        sessions: house.company.by_role(),
-        ailing: house.ailing.clone(),
-        endings: house.endings.clone(),
-        told: house.told.clone(),
+        disk_is_full: context.cluster.borrow().disk_is_full,
+        counts: context.intake.counts(),
+        sessions: context.open_sessions.open_by_key(),
+        local_health: context.local_health.clone(),
+        endings: context.endings.clone(),
+        told: context.told.clone(),
     }))
 }
 
 /// What whoever watches is told of, asked for once for all who come at about the same time.
 #[derive(Clone)]
 struct Watched {
-    house: House,
-    glances: Glances,
+    context: ServerContext,
+    status_cache: StatusCache,
     told: Arc<Mutex<Option<Told>>>,
 }
 
@@ -107,23 +107,23 @@ struct Told {
     work: Arc<Work>,
 }
 
-impl FromRef<Watched> for House {
+impl FromRef<Watched> for ServerContext {
     fn from_ref(watched: &Watched) -> Self {
-        watched.house.clone()
+        watched.context.clone()
     }
 }
 
 impl Watched {
     async fn work(&self) -> Arc<Work> {
-        let decisions = self.house.decisions.count();
+        let decisions = self.context.decisions.count();
         let mut told = self.told.lock().await;
         if let Some(told) = &*told
             && told.fresh.is_good(decisions)
         {
             return Arc::clone(&told.work);
         }
-        let fresh = Fresh::now(&self.house);
-        let work = Arc::new(work(&self.house).await);
+        let fresh = Fresh::now(&self.context);
+        let work = Arc::new(work(&self.context).await);
         *told = Some(Told {
             fresh,
             work: Arc::clone(&work),
@@ -132,16 +132,16 @@ impl Watched {
     }
 }
 
-async fn work(house: &House) -> Work {
-    let imbalances = match ask(house, Request::Imbalance).await {
+async fn work(context: &ServerContext) -> Work {
+    let imbalances = match ask(context, Request::Imbalance).await {
         Some(Answer::Imbalances(found)) => Some(found),
         _ => None,
     };
-    let found = match ask(house, Request::Diagnose).await {
+    let found = match ask(context, Request::Diagnose).await {
         Some(Answer::Findings(found)) => Some(found),
         _ => None,
     };
-    let jobs = match ask(house, Request::Jobs).await {
+    let jobs = match ask(context, Request::Jobs).await {
         Some(Answer::Jobs(jobs)) => jobs,
         _ => vec![],
     };
@@ -160,7 +160,7 @@ fn unavailable(why: &'static str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
 }
 
-async fn ask(house: &House, request: Request) -> Option<Answer> {
+async fn ask(context: &ServerContext, request: Request) -> Option<Answer> {
     let viewer = Asker::Member(Member::new(Role::Viewer, "http"));
-    super::ask(house, viewer, request).await
+    super::ask(context, viewer, request).await
 }

@@ -5,13 +5,12 @@
 //! no secrets: whoever sits elsewhere comes over TLS, or forwards the port over SSH.
 
 mod api;
-mod crowd;
 mod faces;
-mod guests;
 mod health;
 mod metrics;
 mod page;
-mod visits;
+mod plain_listener;
+mod tls_listener;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
@@ -26,10 +25,10 @@ use tokio::time::timeout;
 
 use crate::config::Config;
 use crate::error::CoordinatorError;
-use crate::house::House;
 use crate::intake::Asker;
-use guests::{Guests, Shown};
-use visits::Visits;
+use crate::server_context::ServerContext;
+use plain_listener::PlainListener;
+use tls_listener::{Shown, TlsListener};
 
 /// Unless somebody says otherwise.
 pub(crate) const USUAL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
@@ -75,7 +74,7 @@ pub(crate) fn what_is_at(place: SocketAddr) -> &'static str {
 pub(crate) async fn beside<T>(listener: Option<&TcpListener>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Some(twin) = listener.and_then(twin) {
-        let served = axum::serve(Visits::to(twin), health::too_early()).into_future();
+        let served = axum::serve(PlainListener::to(twin), health::too_early()).into_future();
         tokio::select! {
             done = &mut work => return done,
             // The work matters more.
@@ -93,10 +92,16 @@ fn twin(listener: &TcpListener) -> Option<TcpListener> {
 
 /// Serves for as long as there is a runtime. What is made for all who look is made once, wherever they
 /// come in.
-pub(crate) fn serve(plain: Option<TcpListener>, secure: Option<TcpListener>, house: &House) {
-    let glances = api::Glances::begin(house.clone());
-    let health = health::routes(house.clone(), glances.clone());
-    let all = health.clone().merge(api::routes(house.clone(), glances));
+pub(crate) fn serve(
+    plain: Option<TcpListener>,
+    secure: Option<TcpListener>,
+    context: &ServerContext,
+) {
+    let status_cache = api::StatusCache::begin(context.clone());
+    let health = health::routes(context.clone(), status_cache.clone());
+    let all = health
+        .clone()
+        .merge(api::routes(context.clone(), status_cache));
     let all = all.merge(page::routes());
     if let Some(listener) = plain {
         let near = listener.local_addr();
@@ -105,12 +110,12 @@ pub(crate) fn serve(plain: Option<TcpListener>, secure: Option<TcpListener>, hou
             true => all.clone(),
             false => health.fallback(far),
         };
-        tokio::spawn(axum::serve(Visits::to(listener), routes).into_future());
+        tokio::spawn(axum::serve(PlainListener::to(listener), routes).into_future());
     }
     if let Some(listener) = secure {
         let known = all.into_make_service_with_connect_info::<Shown>();
-        let guests = Guests::to(listener, house.clone());
-        tokio::spawn(axum::serve(guests, known).into_future());
+        let tls_listener = TlsListener::to(listener, context.clone());
+        tokio::spawn(axum::serve(tls_listener, known).into_future());
     }
 }
 
@@ -123,17 +128,17 @@ async fn far() -> (StatusCode, &'static str) {
 /// Nothing when the core does not answer in time.
 /// Approved once more while it is carried out, it has begun.
 pub(crate) async fn approve(
-    house: &House,
+    context: &ServerContext,
     by: Asker,
     generation: Generation,
     approval: Request,
 ) -> Option<Answer> {
-    let asked = house.approve(by, generation, approval);
+    let asked = context.approve(by, generation, approval);
     timeout(PATIENCE, asked).await.ok()?.ok()
 }
 
-pub(crate) async fn ask(house: &House, by: Asker, request: Request) -> Option<Answer> {
-    timeout(PATIENCE, house.ask(by, request)).await.ok()?.ok()
+pub(crate) async fn ask(context: &ServerContext, by: Asker, request: Request) -> Option<Answer> {
+    timeout(PATIENCE, context.ask(by, request)).await.ok()?.ok()
 }
 
 #[cfg(test)]

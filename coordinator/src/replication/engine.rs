@@ -14,12 +14,12 @@ use reweave_replica::{
 };
 use tokio::sync::{oneshot, watch};
 
-use super::acquaintances::Acquaintances;
 use super::cluster::{Cluster, Directory};
 use super::disk::LocalDisk;
 use super::members::Orders;
+use super::peer_status::PeerStatus;
 use super::peers::Posts;
-use super::pulse::{Pulse, Wrist};
+use super::raft_metrics::{RaftCounts, RaftMetrics};
 use super::store::Store;
 use super::{Outcome, ReplicationError};
 use crate::intake::Intake;
@@ -71,12 +71,12 @@ pub(crate) enum Task {
 pub(crate) struct Replication {
     tasks: mpsc::Sender<Task>,
     messages: Arc<AtomicUsize>,
-    wrist: Wrist,
+    raft_metrics: RaftMetrics,
 }
 
 impl Replication {
-    pub(crate) fn pulse(&self) -> Pulse {
-        self.wrist.pulse()
+    pub(crate) fn raft_counts(&self) -> RaftCounts {
+        self.raft_metrics.counts()
     }
 
     /// None when the replica is gone.
@@ -105,7 +105,7 @@ pub(crate) struct Outlets {
     pub(crate) intake: Intake,
     pub(crate) posts: Posts,
     pub(crate) cluster: watch::Sender<Cluster>,
-    pub(crate) acquaintances: Acquaintances,
+    pub(crate) peer_status: PeerStatus,
 }
 
 pub(crate) struct Engine {
@@ -114,15 +114,15 @@ pub(crate) struct Engine {
     directory: Directory,
     tasks: mpsc::Receiver<Task>,
     messages: Arc<AtomicUsize>,
-    wrist: Wrist,
+    raft_metrics: RaftMetrics,
     outlets: Outlets,
     /// What operators want and wait for.
     orders: Orders,
     /// As it was published last.
     disk_is_full: bool,
-    /// As everybody is told, the drive first where it leads: whoever comes then finds it ready.
+    /// As everybody is told, the event loop first where it leads: whoever comes then finds it ready.
     standing: Standing,
-    /// What the drive was told last.
+    /// What the event loop was told last.
     may_decide: bool,
 }
 
@@ -144,11 +144,11 @@ impl Engine {
         let replication = Replication {
             tasks: sender,
             messages: Arc::clone(&messages),
-            wrist: Wrist::default(),
+            raft_metrics: RaftMetrics::default(),
         };
         // Whoever is alone is elected before anything ticks.
         let before = saved.vote.term.max(saved.snapshot.term);
-        replication.wrist.note_term(before);
+        replication.raft_metrics.note_term(before);
         let mut engine = Self {
             standing: Standing::Follows { leader: None },
             durable,
@@ -156,13 +156,13 @@ impl Engine {
             directory,
             tasks,
             messages,
-            wrist: replication.wrist.clone(),
+            raft_metrics: replication.raft_metrics.clone(),
             outlets,
             orders: Orders::default(),
             disk_is_full: false,
             may_decide: true,
         };
-        let full = engine.outlets.acquaintances.full();
+        let full = engine.outlets.peer_status.full();
         engine.durable.look_at_disk(&full);
         engine.follow_disk();
         engine.publish();
@@ -171,7 +171,7 @@ impl Engine {
     }
 
     /// Until [`Task::End`], or until something is wrong that makes it unsafe to go on, of which the
-    /// drive is told.
+    /// event loop is told.
     pub(crate) fn run(mut self) {
         let intake = self.outlets.intake.clone();
         let mut last_words = LastWords(Some((intake, ReplicationError::Died)));
@@ -211,9 +211,8 @@ impl Engine {
     }
 
     fn tick(&mut self) {
-        self.durable
-            .handle_tick(|| self.outlets.acquaintances.full());
-        self.wrist.note_term(self.durable.replica().term());
+        self.durable.handle_tick(|| self.outlets.peer_status.full());
+        self.raft_metrics.note_term(self.durable.replica().term());
         self.follow_disk();
         // Ticks come late where there is much to do.
         if self.reached_synced.elapsed() >= REACHED_SYNC_INTERVAL {
@@ -300,9 +299,9 @@ impl Engine {
         let (began, is_whole) = (Instant::now(), batch.is_whole);
         match self.durable.persist(batch)? {
             Persisted::Written => {
-                self.wrist.note_write(began.elapsed());
+                self.raft_metrics.note_write(began.elapsed());
                 if is_whole {
-                    self.wrist.note_snapshot();
+                    self.raft_metrics.note_snapshot();
                 }
             }
             Persisted::Waiting(error) => {
@@ -321,7 +320,7 @@ impl Engine {
     fn finish_compaction(&mut self) -> Result<(), ReplicationError> {
         match self.durable.poll_compaction() {
             Ok(false) => {}
-            Ok(true) => self.wrist.note_snapshot(),
+            Ok(true) => self.raft_metrics.note_snapshot(),
             Err(error @ LogError::NoRoom { .. }) => {
                 tracing::warn!("the log is not made shorter: {}", told(&error));
             }
@@ -345,7 +344,7 @@ impl Engine {
             Effect::Apply(Applied { index, payload, .. }) => {
                 self.tell(Outcome::Applied { index, payload });
             }
-            // The drive proposes nothing twice.
+            // The event loop proposes nothing twice.
             Effect::Repeated(_) => {}
             Effect::Restore { state, .. } => self.tell(Outcome::Restored { state }),
             Effect::TakeSnapshot { index } => self.tell(Outcome::TakeSnapshot { index }),
@@ -365,7 +364,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whoever is not let in any more, and asks where to go, finds out before the drive ends its session.
+    /// Whoever is not let in any more, and asks where to go, finds out before the event loop ends its session.
     fn stand(&mut self, standing: Standing) {
         let leads = matches!(standing, Standing::Leads { .. });
         if leads {
@@ -388,7 +387,7 @@ impl Engine {
         });
     }
 
-    /// A drive that is gone needs no telling.
+    /// An event loop that is gone needs no telling.
     fn tell(&self, outcome: Outcome) {
         let _ = self.outlets.intake.put_outcome(outcome);
     }

@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::letters::{Letter, LetterReceiver};
+use super::peer_messages::{PeerMessage, PeerMessageReceiver};
 
 /// From one question to the next.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -73,7 +73,7 @@ impl Introduction<'_> {
             let line = Line {
                 identity: self.identity.clone(),
                 member: member.clone(),
-                letter: Letter::here(self.newcomer.folder, false),
+                peer_message: PeerMessage::here(self.newcomer.folder, false),
             };
             let heard = heard.clone();
             asking.spawn(async move {
@@ -146,9 +146,9 @@ impl Introduction<'_> {
 
 /// Says one thing, whatever is asked, and waits until it was heard.
 async fn answer(session: Session, answer: Answer) {
-    let mut letters = LetterReceiver::new(&session, Channel::Commands);
-    let asked = letters.receive().await;
-    if asked.is_ok() && Letter::Answer(answer).send(&session).await.is_ok() {
+    let mut peer_messages = PeerMessageReceiver::new(&session, Channel::Commands);
+    let asked = peer_messages.receive().await;
+    if asked.is_ok() && PeerMessage::Answer(answer).send(&session).await.is_ok() {
         let _ = timeout(ANSWER_WITHIN, session.closed()).await;
     }
 }
@@ -157,7 +157,7 @@ async fn answer(session: Session, answer: Answer) {
 struct Line {
     identity: Identity,
     member: Member,
-    letter: Letter,
+    peer_message: PeerMessage,
 }
 
 impl Line {
@@ -169,10 +169,10 @@ impl Line {
             return None;
         }
         let exchange = async {
-            self.letter.send(&session).await.ok()?;
-            let mut letters = LetterReceiver::new(&session, Channel::Commands);
+            self.peer_message.send(&session).await.ok()?;
+            let mut peer_messages = PeerMessageReceiver::new(&session, Channel::Commands);
             loop {
-                if let Letter::Answer(answer) = letters.receive().await.ok()? {
+                if let PeerMessage::Answer(answer) = peer_messages.receive().await.ok()? {
                     return Some(answer);
                 }
             }

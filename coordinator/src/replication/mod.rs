@@ -1,31 +1,31 @@
 //! The replica of this coordinator, on a thread of its own: it must answer its peers in time,
 //! whatever the core is busy with, and it waits for nothing but the disk.
 
-mod acquaintances;
 mod cluster;
 mod disk;
 mod engine;
 mod introduction;
-mod letters;
 mod members;
+mod peer_messages;
+mod peer_status;
 mod peers;
-mod pulse;
+mod raft_metrics;
 mod store;
 
 use thiserror::Error;
 
 use reweave_replica::{LogError, LostLog, MemberId, ReadId, Standing, StartError};
 
-pub(crate) use acquaintances::{Acquaintances, Condition, SILENT_AFTER};
 pub(crate) use cluster::{Cluster, Directory};
 pub(crate) use engine::{Engine, Outlets, Replication, Task};
 pub(crate) use introduction::{Introduction, IntroductionError};
-pub(crate) use letters::{Letter, LetterReceiver, Unheard, Wish};
+pub(crate) use peer_messages::{PeerMessage, PeerMessageReceiver, Unheard, Wish};
+pub(crate) use peer_status::{Condition, PeerStatus, SILENT_AFTER};
 pub(crate) use peers::{Own, Posts, keep_open};
-pub(crate) use pulse::{Pulse, WRITES_S};
+pub(crate) use raft_metrics::{RaftCounts, WRITES_S};
 pub(crate) use store::{Opened, expect_none, look, open};
 
-/// What the drive has to know of it.
+/// What the event loop has to know of it.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// Agreed on: the next command, as it was proposed.

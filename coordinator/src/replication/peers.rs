@@ -19,9 +19,9 @@ use tokio::time::{interval, sleep};
 
 use super::cluster::Cluster;
 use super::engine::{Replication, Task};
-use super::letters::Letter;
+use super::peer_messages::PeerMessage;
 
-/// Letters to one peer that have not been sent yet. There is never more in them than Raft has under
+/// Messages to one peer that have not been sent yet. There is never more in them than Raft has under
 /// way to one peer.
 const OUTBOX: usize = 256;
 /// Clocks drift slowly, and are set rarely.
@@ -37,7 +37,7 @@ pub(crate) struct Posts(Arc<Mutex<BTreeMap<MemberId, Arc<Post>>>>);
 struct Post {
     /// While the peer is reached.
     session: Mutex<Option<Arc<Session>>>,
-    outbox: mpsc::Sender<Letter>,
+    outbox: mpsc::Sender<PeerMessage>,
 }
 
 impl Posts {
@@ -45,7 +45,7 @@ impl Posts {
     pub(crate) fn send(&self, message: Message) {
         let post = lock(&self.0).get(&message.to).cloned();
         if let Some(post) = post {
-            post.send(Letter::Replica(Box::new(message)));
+            post.send(PeerMessage::Replica(Box::new(message)));
         }
     }
 }
@@ -53,14 +53,14 @@ impl Posts {
 impl Post {
     /// Short ones go at once: on a calm cluster most of the time that a decision takes is spent
     /// handing it on.
-    fn send(&self, letter: Letter) {
+    fn send(&self, peer_message: PeerMessage) {
         let session = lock(&self.session).clone();
         let Some(session) = session else {
             return;
         };
-        if let Ok(false) = session.send_loose(&letter) {
+        if let Ok(false) = session.send_loose(&peer_message) {
             // What finds no place is lost.
-            let _ = self.outbox.try_send(letter);
+            let _ = self.outbox.try_send(peer_message);
         }
     }
 }
@@ -96,12 +96,12 @@ pub(crate) struct Own {
 
 impl Own {
     /// Who is here, and how it is, as far as the other knows how that is said.
-    fn introduction(&mut self, session: &Session) -> Vec<Letter> {
+    fn introduction(&mut self, session: &Session) -> Vec<PeerMessage> {
         let disk_is_full = self.cluster.borrow_and_update().disk_is_full;
-        let here = Letter::here(self.folder, disk_is_full);
+        let here = PeerMessage::here(self.folder, disk_is_full);
         let left = |until: SystemTime| until.duration_since(SystemTime::now()).unwrap_or_default();
         let left_s = self.signs_until.map(|until| left(until).as_secs());
-        let signs = (session.version() >= came_with(1)).then_some(Letter::Signs { left_s });
+        let signs = (session.version() >= came_with(1)).then_some(PeerMessage::Signs { left_s });
         [Some(here), signs].into_iter().flatten().collect()
     }
 }
@@ -141,7 +141,7 @@ impl Lines {
     }
 
     fn line(&self, id: MemberId, member: Member) -> Line {
-        let (outbox, letters) = mpsc::channel(OUTBOX);
+        let (outbox, peer_messages) = mpsc::channel(OUTBOX);
         let post = Arc::new(Post {
             session: Mutex::default(),
             outbox,
@@ -156,7 +156,7 @@ impl Lines {
         };
         Line {
             member,
-            task: tokio::spawn(keeper.keep(letters)),
+            task: tokio::spawn(keeper.keep(peer_messages)),
         }
     }
 }
@@ -177,15 +177,15 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn keep(self, mut letters: mpsc::Receiver<Letter>) {
+    async fn keep(self, mut peer_messages: mpsc::Receiver<PeerMessage>) {
         let mut reachable = true;
         loop {
             let ended = match self.reach().await {
                 Ok(session) => {
                     tracing::info!("coordinator {} is there", self.member.name);
                     reachable = true;
-                    let ended = self.speak(session, &mut letters).await;
-                    while letters.try_recv().is_ok() {}
+                    let ended = self.speak(session, &mut peer_messages).await;
+                    while peer_messages.try_recv().is_ok() {}
                     ended
                 }
                 Err(error) => error,
@@ -200,7 +200,11 @@ impl Keeper {
     }
 
     /// Says who is here, and lets others speak, until that fails.
-    async fn speak(&self, session: Session, letters: &mut mpsc::Receiver<Letter>) -> LinkError {
+    async fn speak(
+        &self,
+        session: Session,
+        peer_messages: &mut mpsc::Receiver<PeerMessage>,
+    ) -> LinkError {
         let session = Arc::new(session);
         let mut own = self.own.clone();
         let introduction = own.introduction(&session);
@@ -208,7 +212,7 @@ impl Keeper {
             return error;
         }
         *lock(&self.post.session) = Some(Arc::clone(&session));
-        let ended = hand_on(&session, own, letters).await;
+        let ended = hand_on(&session, own, peer_messages).await;
         *lock(&self.post.session) = None;
         ended
     }
@@ -231,9 +235,9 @@ impl Keeper {
     }
 }
 
-async fn send_all(session: &Session, letters: Vec<Letter>) -> Result<(), LinkError> {
-    for letter in letters {
-        letter.send(session).await?;
+async fn send_all(session: &Session, peer_messages: Vec<PeerMessage>) -> Result<(), LinkError> {
+    for peer_message in peer_messages {
+        peer_message.send(session).await?;
     }
     Ok(())
 }
@@ -242,7 +246,7 @@ async fn send_all(session: &Session, letters: Vec<Letter>) -> Result<(), LinkErr
 async fn hand_on(
     session: &Session,
     mut own: Own,
-    letters: &mut mpsc::Receiver<Letter>,
+    peer_messages: &mut mpsc::Receiver<PeerMessage>,
 ) -> LinkError {
     let mut here = interval(HERE_EVERY);
     here.reset();
@@ -251,8 +255,8 @@ async fn hand_on(
             biased;
             _ = here.tick() => own.introduction(session),
             Ok(()) = own.cluster.changed() => own.introduction(session),
-            letter = letters.recv() => match letter {
-                Some(letter) => vec![letter],
+            peer_message = peer_messages.recv() => match peer_message {
+                Some(peer_message) => vec![peer_message],
                 None => return LinkError::ChannelEnded,
             },
             error = session.closed() => return error,

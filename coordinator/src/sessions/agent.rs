@@ -14,11 +14,18 @@ use reweave_proto::spoken::came_with;
 use tokio::sync::mpsc;
 
 use super::Ending;
+use super::identity_locks::IdentityLock;
 use super::member::{self, Kind};
 use super::notices::Words;
-use super::places::Place;
-use crate::house::House;
 use crate::intake::{Event, Origin};
+use crate::server_context::ServerContext;
+use crate::session_limit::Bounds;
+
+/// Sessions of one agent that wait to begin: each holds what its agent has sent ahead.
+pub(crate) const STARTING_SESSIONS: Bounds = Bounds {
+    max_per_group: None,
+    max_per_key: Some(8),
+};
 
 /// So many readings of one report are taken at once.
 const PIECE: usize = 256;
@@ -45,19 +52,19 @@ impl Kind for OfAgents {
     }
 }
 
-/// The place is held for as long as the session lasts. Who came before this coordinator led takes it then.
+/// The lock is held for as long as the session lasts. Who came before this coordinator led takes it then.
 pub(super) async fn serve(
     session: Session,
     from: Origin,
-    house: House,
-    place: Option<Place<NodeId>>,
+    context: ServerContext,
+    lock: Option<IdentityLock<NodeId>>,
 ) {
-    if let Err(ending) = member::stand_by::<OfAgents>(&session, &house).await {
-        return member::part::<OfAgents>(session, &house, ending).await;
+    if let Err(ending) = member::stand_by::<OfAgents>(&session, &context).await {
+        return member::part::<OfAgents>(session, &context, ending).await;
     }
-    let place = place.map_or_else(|| take_place(&session, from, &house), Ok);
-    let _place = match place {
-        Ok(place) => place,
+    let lock = lock.map_or_else(|| take_lock(&session, from, &context), Ok);
+    let _lock = match lock {
+        Ok(lock) => lock,
         Err(why) => {
             tracing::warn!("{}: {why}", session.peer());
             return session.close(&why).await;
@@ -66,25 +73,26 @@ pub(super) async fn serve(
     let agent = Agent {
         session: &session,
         from,
-        house: &house,
+        context: &context,
         renewals: member::renewals(),
     };
     let name = &session.peer().name;
     tracing::info!("agent {name} is here, from {}", session.address());
     let ending = agent.serve().await;
     // Without a queue nobody needs to know.
-    let _ = house.intake.put(Event::Left { from }).await;
-    member::part::<OfAgents>(session, &house, ending).await;
+    let _ = context.intake.put(Event::Left { from }).await;
+    member::part::<OfAgents>(session, &context, ending).await;
 }
 
-/// The place of its node, or why another has it.
-pub(super) fn take_place(
+/// The lock of its node, or why another holds it.
+pub(super) fn take_lock(
     session: &Session,
     from: Origin,
-    house: &House,
-) -> Result<Place<NodeId>, String> {
+    context: &ServerContext,
+) -> Result<IdentityLock<NodeId>, String> {
     let (address, admission) = (session.address(), session.credentials().admission);
-    let taken = { &house.places }.take(from.node, from.session, address, admission);
+    let locks = &context.agent_locks;
+    let taken = locks.take(from.node, from.session, address, admission);
     taken.map_err(|other| {
         format!(
             "another machine is here with this certificate, from {other}; give each node one of its own"
@@ -95,7 +103,7 @@ pub(super) fn take_place(
 struct Agent<'s> {
     session: &'s Session,
     from: Origin,
-    house: &'s House,
+    context: &'s ServerContext,
     renewals: Pace,
 }
 
@@ -104,7 +112,7 @@ impl Agent<'_> {
         let (outbox, instructions) = mpsc::channel(member::OUTBOX);
         let from = self.from;
         if self
-            .house
+            .context
             .intake
             .put(Event::Arrived { from, outbox })
             .await
@@ -115,15 +123,15 @@ impl Agent<'_> {
         if let Err(closed) = self.describe(None) {
             return closed;
         }
-        for (channel, pace) in self.house.allowances.of(from.node).channels() {
+        for (channel, pace) in self.context.agent_rates.of(from.node).channels() {
             self.session.pace(channel, pace).await;
         }
         tokio::select! {
             ending = self.hear(Channel::Commands) => ending,
             ending = self.hear(Channel::Telemetry) => ending,
             ending = member::instruct::<OfAgents>(self.session, instructions) => ending,
-            ending = member::tell_of_denied::<OfAgents>(self.session, self.house) => ending,
-            ending = member::tell_of_coordinators::<OfAgents>(self.session, self.house) => ending,
+            ending = member::tell_of_denied::<OfAgents>(self.session, self.context) => ending,
+            ending = member::tell_of_coordinators::<OfAgents>(self.session, self.context) => ending,
             error = self.session.shut_out() => error.into(),
             error = self.session.expired() => error.into(),
         }
@@ -142,7 +150,7 @@ impl Agent<'_> {
     }
 
     async fn take(&self, message: AgentMessage) -> Result<(), Ending> {
-        let (from, intake) = (self.from, &self.house.intake);
+        let (from, intake) = (self.from, &self.context.intake);
         match message {
             AgentMessage::Sample(sample) => {
                 for sample in pieces(sample) {
@@ -160,7 +168,7 @@ impl Agent<'_> {
             }
             AgentMessage::Renew { request } => {
                 self.renewals.take_one().await;
-                member::renew::<OfAgents>(self.session, self.house, &request).await?;
+                member::renew::<OfAgents>(self.session, self.context, &request).await?;
             }
         }
         Ok(())
@@ -178,7 +186,7 @@ impl Agent<'_> {
         };
         let from = self.from;
         Ok(self
-            .house
+            .context
             .intake
             .put_telemetry(Event::Described { from, about })?)
     }
@@ -227,6 +235,7 @@ mod tests {
     use reweave_common::sample::Interface;
 
     use super::*;
+    use crate::session_limit::SessionLimit;
 
     #[test]
     fn a_long_report_is_taken_in_pieces_with_its_interfaces_first() {
@@ -261,6 +270,18 @@ mod tests {
             ..report(0)
         };
         assert_eq!(pieces(empty.clone()), [empty]);
+    }
+
+    #[test]
+    fn starting_sessions_of_an_agent_are_bounded() {
+        let limit = SessionLimit::new(STARTING_SESSIONS);
+        let start = || limit.try_acquire(NodeId::from_index(0)).ok();
+        let max = STARTING_SESSIONS.max_per_key.unwrap();
+        let waiting: Vec<_> = (0..max).map(|_| start()).collect();
+        assert!(waiting.iter().all(Option::is_some));
+        assert!(start().is_none());
+        drop(waiting);
+        assert!(start().is_some());
     }
 
     #[test]

@@ -11,16 +11,16 @@ use reweave_replica::{Answer, FolderId, Message};
 
 use super::agent::{skew_us, time_of_day};
 use super::{Reason, member};
-use crate::house::House;
-use crate::replication::{Condition, Letter, LetterReceiver, Unheard, Wish};
+use crate::replication::{Condition, PeerMessage, PeerMessageReceiver, Unheard, Wish};
+use crate::server_context::ServerContext;
 
 /// Why is for operators to know, and not for whoever says what it may not.
 const NO_REASON: &str = "it is not heard here";
 
-pub(super) async fn hear(session: Session, house: House) {
+pub(super) async fn hear(session: Session, context: ServerContext) {
     let peer = Peer {
         session: &session,
-        house: &house,
+        context: &context,
         folder: OnceLock::new(),
         skew_us: AtomicI64::new(0),
         disk_is_full: AtomicBool::new(false),
@@ -36,11 +36,11 @@ pub(super) async fn hear(session: Session, house: House) {
             return tracing::warn!("coordinator {name} is out: {}", told(&error));
         }
         // With its new certificate it comes back at once.
-        error = session.expired() => return house.note_end(&session, &error),
+        error = session.expired() => return context.note_end(&session, &error),
     };
     if let Err(fault) = heard {
         tracing::warn!("coordinator {name}: {}", fault.words());
-        house.note_put_out(&session, fault.reason(), fault.words());
+        context.note_put_out(&session, fault.reason(), fault.words());
         session.close(NO_REASON).await;
     }
 }
@@ -76,7 +76,7 @@ impl Fault {
 
 struct Peer<'s> {
     session: &'s Session,
-    house: &'s House,
+    context: &'s ServerContext,
     /// As it said at first.
     folder: OnceLock<FolderId>,
     /// By how much its clock is ahead of ours.
@@ -89,26 +89,26 @@ struct Peer<'s> {
 impl Peer<'_> {
     /// An error when it says what it may not.
     async fn hear_on(&self, channel: Channel) -> Result<(), Fault> {
-        let mut letters = LetterReceiver::new(self.session, channel);
+        let mut peer_messages = PeerMessageReceiver::new(self.session, channel);
         loop {
-            match letters.receive().await {
-                Ok(letter) => self.take(letter).await?,
+            match peer_messages.receive().await {
+                Ok(peer_message) => self.take(peer_message).await?,
                 Err(Unheard::Lost) => return Ok(()),
-                Err(Unheard::NoLetter) => return Err(Fault::NoMessage),
+                Err(Unheard::NoMessage) => return Err(Fault::NoMessage),
             }
         }
     }
 
     async fn hear_loose(&self) -> Result<(), Fault> {
-        while let Ok(letter) = self.session.receive_loose().await {
-            self.take(letter).await?;
+        while let Ok(peer_message) = self.session.receive_loose().await {
+            self.take(peer_message).await?;
         }
         Ok(())
     }
 
-    async fn take(&self, letter: Letter) -> Result<(), Fault> {
-        match letter {
-            Letter::Here {
+    async fn take(&self, peer_message: PeerMessage) -> Result<(), Fault> {
+        match peer_message {
+            PeerMessage::Here {
                 folder,
                 disk_is_full,
                 time_of_day_us,
@@ -125,17 +125,17 @@ impl Peer<'_> {
                 }
                 Ok(())
             }
-            Letter::Replica(message) => self.take_message(*message),
-            Letter::Signs { left_s } => {
+            PeerMessage::Replica(message) => self.take_message(*message),
+            PeerMessage::Signs { left_s } => {
                 let until = |left_s| SystemTime::now().checked_add(Duration::from_secs(left_s));
                 *lock(&self.signs_until) = left_s.and_then(until);
                 Ok(())
             }
-            Letter::Certify(wish) => {
+            PeerMessage::Certify(wish) => {
                 self.certify(wish).await;
                 Ok(())
             }
-            Letter::Answer(_) | Letter::Certified(_) => Err(Fault::Unasked),
+            PeerMessage::Answer(_) | PeerMessage::Certified(_) => Err(Fault::Unasked),
         }
     }
 
@@ -143,20 +143,20 @@ impl Peer<'_> {
     async fn answer(&self, folder: FolderId) {
         let name = &self.session.peer().name;
         let answer = {
-            let cluster = self.house.cluster.borrow();
+            let cluster = self.context.cluster.borrow();
             Answer::of(cluster.directory.members(), name, folder)
         };
         if let Answer::Expected = answer {
-            self.house.settle(name, folder);
+            self.context.settle(name, folder);
         }
         // Whoever has left wants no answer.
-        let _ = Letter::Answer(answer).send(self.session).await;
+        let _ = PeerMessage::Answer(answer).send(self.session).await;
     }
 
     /// For itself, or for whom it lets in while it leads: it decides that then, and has only no signer.
     async fn certify(&self, wish: Option<Wish>) {
         self.renewals.take_one().await;
-        let signing = &self.house.signing;
+        let signing = &self.context.signing;
         let signed = match &wish {
             _ if self.is_removed() => None,
             None => signing.can_sign().then(String::new),
@@ -171,11 +171,11 @@ impl Peer<'_> {
             }
         };
         // Whoever has left asks another.
-        let _ = Letter::Certified(signed).send(self.session).await;
+        let _ = PeerMessage::Certified(signed).send(self.session).await;
     }
 
     fn is_removed(&self) -> bool {
-        let cluster = self.house.cluster.borrow();
+        let cluster = self.context.cluster.borrow();
         let members = cluster.directory.members();
         members.is_removed(&self.session.peer().name)
     }
@@ -183,7 +183,7 @@ impl Peer<'_> {
     fn may_wish(&self, wish: &Wish) -> bool {
         let own = self.session.credentials();
         let is_own = own.member == wish.member && own.admission == wish.admission;
-        is_own || self.house.cluster.borrow().is_led_by(&own.member.name)
+        is_own || self.context.cluster.borrow().is_led_by(&own.member.name)
     }
 
     fn take_message(&self, message: Message) -> Result<(), Fault> {
@@ -193,7 +193,7 @@ impl Peer<'_> {
             return Ok(());
         };
         let hears = {
-            let cluster = self.house.cluster.borrow();
+            let cluster = self.context.cluster.borrow();
             cluster.directory.members().hears(from, name, folder)
         };
         if !hears {
@@ -204,9 +204,9 @@ impl Peer<'_> {
             disk_is_full: self.disk_is_full.load(Ordering::Relaxed),
             signs_until: *lock(&self.signs_until),
         };
-        let known = &self.house.acquaintances;
+        let known = &self.context.peer_status;
         known.hear(from, message.term, self.session, condition);
-        self.house.replication.put_message(message);
+        self.context.replication.put_message(message);
         Ok(())
     }
 }

@@ -11,11 +11,11 @@ use reweave_proto::message::{DriverMessage, DriverOrder};
 use tokio::sync::mpsc;
 
 use super::Ending;
+use super::identity_locks::IdentityLock;
 use super::member::{self, Kind};
 use super::notices::Words;
-use super::places::Place;
-use crate::house::House;
 use crate::intake::{Event, Outbox, SessionId};
+use crate::server_context::ServerContext;
 
 /// It answers what it is asked, and the clock ticks.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
@@ -33,31 +33,31 @@ impl Kind for OfDrivers {
     }
 }
 
-pub(super) async fn serve(session: Session, id: SessionId, house: House) {
-    if let Err(ending) = member::stand_by::<OfDrivers>(&session, &house).await {
-        return member::part::<OfDrivers>(session, &house, ending).await;
+pub(super) async fn serve(session: Session, id: SessionId, context: ServerContext) {
+    if let Err(ending) = member::stand_by::<OfDrivers>(&session, &context).await {
+        return member::part::<OfDrivers>(session, &context, ending).await;
     }
     let driver = Driver {
         session: &session,
         id,
-        house: &house,
+        context: &context,
         drives: Mutex::default(),
         renewals: member::renewals(),
     };
     let ending = driver.serve().await;
     // Without a queue nobody needs to know.
     let left = Event::DriverLeft { session: id };
-    let _ = house.intake.put(left).await;
+    let _ = context.intake.put(left).await;
     drop(driver);
-    member::part::<OfDrivers>(session, &house, ending).await;
+    member::part::<OfDrivers>(session, &context, ending).await;
 }
 
 struct Driver<'s> {
     session: &'s Session,
     id: SessionId,
-    house: &'s House,
-    /// What it reaches, each with the place it holds for as long as the session lasts.
-    drives: Mutex<BTreeMap<OpticalName, Place<OpticalId>>>,
+    context: &'s ServerContext,
+    /// What it reaches, each with the lock it holds for as long as the session lasts.
+    drives: Mutex<BTreeMap<OpticalName, IdentityLock<OpticalId>>>,
     renewals: Pace,
 }
 
@@ -71,8 +71,8 @@ impl Driver<'_> {
         tokio::select! {
             ending = self.hear(outbox) => ending,
             ending = member::instruct::<OfDrivers>(session, instructions) => ending,
-            ending = member::tell_of_denied::<OfDrivers>(session, self.house) => ending,
-            ending = member::tell_of_coordinators::<OfDrivers>(session, self.house) => ending,
+            ending = member::tell_of_denied::<OfDrivers>(session, self.context) => ending,
+            ending = member::tell_of_coordinators::<OfDrivers>(session, self.context) => ending,
             error = session.shut_out() => error.into(),
             error = session.expired() => error.into(),
         }
@@ -110,7 +110,7 @@ impl Driver<'_> {
                 session,
                 outbox,
             };
-            self.house.intake.put(arrived).await?;
+            self.context.intake.put(arrived).await?;
         }
         Ok(())
     }
@@ -118,27 +118,27 @@ impl Driver<'_> {
     /// Unless the fabric has no such switch, or another driver speaks for it, or is to.
     fn reach(&self, name: OpticalName) -> Option<OpticalId> {
         let driver = &self.session.peer().name;
-        let Some(optical) = self.house.fabric.find_optical(&name.0) else {
+        let Some(optical) = self.context.fabric.find_optical(&name.0) else {
             tracing::warn!(
                 "driver {driver}: the fabric has no optical switch called {:?}",
                 name.0
             );
             return None;
         };
-        let named = self.house.assigned_driver.get(&optical);
+        let named = self.context.assigned_driver.get(&optical);
         if let Some(named) = named.filter(|named| *named != driver) {
             tracing::warn!("driver {driver} may not speak for {name}: {named} alone does");
             return None;
         }
         let (address, admission) = (self.session.address(), self.session.credentials().admission);
         match self
-            .house
-            .drivers
+            .context
+            .driver_locks
             .take(optical, self.id, address, admission)
         {
-            Ok(place) => {
+            Ok(held) => {
                 tracing::info!("driver {driver} at {address} speaks for {name}");
-                lock(&self.drives).insert(name, place);
+                lock(&self.drives).insert(name, held);
                 Some(optical)
             }
             Err(other) => {
@@ -151,20 +151,20 @@ impl Driver<'_> {
     async fn take(&self, message: DriverMessage) -> Result<(), Ending> {
         match message {
             DriverMessage::Readback { optical, readback } => {
-                let place = lock(&self.drives).get(&optical).map(Place::of_whom);
-                if let Some(optical) = place {
+                let held = lock(&self.drives).get(&optical).map(IdentityLock::identity);
+                if let Some(optical) = held {
                     let session = self.id;
                     let answered = Event::ReadBack {
                         optical,
                         session,
                         readback,
                     };
-                    self.house.intake.put(answered).await?;
+                    self.context.intake.put(answered).await?;
                 }
             }
             DriverMessage::Renew { request } => {
                 self.renewals.take_one().await;
-                member::renew::<OfDrivers>(self.session, self.house, &request).await?;
+                member::renew::<OfDrivers>(self.session, self.context, &request).await?;
             }
             // The first makes sense once, and the second is there to be acknowledged.
             DriverMessage::Drives(_) | DriverMessage::Clock { .. } => {}

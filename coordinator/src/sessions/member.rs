@@ -14,8 +14,9 @@ use tokio::time::timeout;
 
 use super::Ending;
 use super::notices::Words;
-use crate::house::House;
 use crate::replication::{Cluster, Wish};
+use crate::server_context::ServerContext;
+use crate::session_limit::Bounds;
 
 /// Instructions that a member has not taken yet. A few, unless it is stuck.
 pub(super) const OUTBOX: usize = 64;
@@ -23,6 +24,13 @@ pub(super) const OUTBOX: usize = 64;
 const ELECTION: Duration = Duration::from_secs(3);
 /// A member that was told to go elsewhere goes soon.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Members that wait for this coordinator to lead: each, and once more when it was started again. There are
+/// as many of them as the fabric has.
+pub(crate) const STANDBY_SESSIONS: Bounds = Bounds {
+    max_per_group: None,
+    max_per_key: Some(2),
+};
 
 /// Signing takes a hundred times what anything else does that members ask for, and one certificate
 /// lasts for a day. Beyond, its own session waits.
@@ -46,10 +54,13 @@ pub(super) trait Kind {
 
 /// Waits until this coordinator leads, and tells the member so. Meanwhile it is told who does, and may stay
 /// or go.
-pub(super) async fn stand_by<K: Kind>(session: &Session, house: &House) -> Result<(), Ending> {
+pub(super) async fn stand_by<K: Kind>(
+    session: &Session,
+    context: &ServerContext,
+) -> Result<(), Ending> {
     let called = async {
-        if !comes_to_lead(house).await {
-            wait::<K>(session, house).await?;
+        if !comes_to_lead(context).await {
+            wait::<K>(session, context).await?;
         }
         Ok(order::<K>(session, Order::Here).await?)
     };
@@ -62,10 +73,10 @@ pub(super) async fn stand_by<K: Kind>(session: &Session, house: &House) -> Resul
 }
 
 /// Where there is no room to wait, the member has to go.
-async fn wait<K: Kind>(session: &Session, house: &House) -> Result<(), Ending> {
-    let waits = house.waiting.take(session.peer());
-    let _waits = waits.map_err(|_| Ending::Replaced)?;
-    let mut cluster = house.cluster.clone();
+async fn wait<K: Kind>(session: &Session, context: &ServerContext) -> Result<(), Ending> {
+    let slot = context.standby_sessions.try_acquire(session.peer().clone());
+    let _slot = slot.map_err(|_| Ending::Replaced)?;
+    let mut cluster = context.cluster.clone();
     let (leader, seats) = {
         let cluster = cluster.borrow();
         (cluster.leader(), cluster.directory.seats())
@@ -78,16 +89,16 @@ async fn wait<K: Kind>(session: &Session, house: &House) -> Result<(), Ending> {
 }
 
 /// Whether this coordinator leads. While it is not known who does, nobody is sent away.
-async fn comes_to_lead(house: &House) -> bool {
-    let mut cluster = house.cluster.clone();
+async fn comes_to_lead(context: &ServerContext) -> bool {
+    let mut cluster = context.cluster.clone();
     let known = cluster.wait_for(|cluster| cluster.leads() || cluster.leader().is_some());
     let known = timeout(ELECTION, known).await;
     known.is_ok_and(|known| known.is_ok_and(|cluster| cluster.leads()))
 }
 
 /// Tells a member who leads, as far as that is known, and waits until it leaves.
-async fn send_elsewhere<K: Kind>(session: Session, house: &House) {
-    let leader = house.cluster.borrow().leader();
+async fn send_elsewhere<K: Kind>(session: Session, context: &ServerContext) {
+    let leader = context.cluster.borrow().leader();
     if order::<K>(&session, Order::Elsewhere(leader)).await.is_ok() {
         let _ = timeout(FAREWELL, session.closed()).await;
     }
@@ -95,15 +106,15 @@ async fn send_elsewhere<K: Kind>(session: Session, house: &House) {
 }
 
 /// Takes leave of a member whose session has come to its end.
-pub(super) async fn part<K: Kind>(session: Session, house: &House, ending: Ending) {
+pub(super) async fn part<K: Kind>(session: Session, context: &ServerContext, ending: Ending) {
     match ending {
         Ending::Lost(error) => {
-            house.note_end(&session, &error);
+            context.note_end(&session, &error);
             let name = &session.peer().name;
             tracing::info!("{} {name} is gone: {}", K::NAME, told(&error));
         }
-        Ending::Replaced if !house.cluster.borrow().leads() => {
-            send_elsewhere::<K>(session, house).await;
+        Ending::Replaced if !context.cluster.borrow().leads() => {
+            send_elsewhere::<K>(session, context).await;
         }
         Ending::Replaced => session.close("this session's place was taken").await,
         Ending::Closed => session.close("the coordinator ends").await,
@@ -126,8 +137,8 @@ pub(super) async fn instruct<K: Kind>(
 }
 
 /// So that nobody who is shut out commands it in our name.
-pub(super) async fn tell_of_denied<K: Kind>(session: &Session, house: &House) -> Ending {
-    let mut notices = house.notices.clone();
+pub(super) async fn tell_of_denied<K: Kind>(session: &Session, context: &ServerContext) -> Ending {
+    let mut notices = context.notices.clone();
     let mut told = None;
     loop {
         let notice = notices.borrow_and_update().clone();
@@ -145,8 +156,11 @@ pub(super) async fn tell_of_denied<K: Kind>(session: &Session, house: &House) ->
 }
 
 /// So that it finds one of them when all are gone that it was started with.
-pub(super) async fn tell_of_coordinators<K: Kind>(session: &Session, house: &House) -> Ending {
-    let mut cluster = house.cluster.clone();
+pub(super) async fn tell_of_coordinators<K: Kind>(
+    session: &Session,
+    context: &ServerContext,
+) -> Ending {
+    let mut cluster = context.cluster.clone();
     let mut told = vec![];
     loop {
         let seats = cluster.borrow_and_update().directory.seats();
@@ -174,7 +188,7 @@ async fn tell_seats<K: Kind>(session: &Session, seats: Vec<Seat>) -> Result<(), 
 /// For the same member and admission as the certificate it came with.
 pub(super) async fn renew<K: Kind>(
     session: &Session,
-    house: &House,
+    context: &ServerContext,
     request: &[u8],
 ) -> Result<(), LinkError> {
     let (kind, name) = (K::NAME, &session.peer().name);
@@ -184,7 +198,7 @@ pub(super) async fn renew<K: Kind>(
         member: credentials.member.clone(),
         admission: credentials.admission,
     };
-    let certified = house.signing.certify(&wish).await;
+    let certified = context.signing.certify(&wish).await;
     let chain_pem = certified.inspect_err(|error| {
         tracing::warn!(
             "the certificate of {kind} {name} is not renewed: {}",

@@ -1,15 +1,13 @@
 //! Agents, operators and other coordinators, each over a session of its own.
 
 mod agent;
-mod allowances;
-mod chairs;
-mod company;
+mod agent_rates;
 mod coordinator;
 mod driver;
+mod identity_locks;
 mod member;
 mod notices;
 mod operator;
-mod places;
 mod refusals;
 
 use reweave_common::ids::NodeId;
@@ -18,14 +16,15 @@ use reweave_link::{LinkError, Listener, Role, Session};
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
 use crate::error::CoordinatorError;
-use crate::house::House;
 use crate::intake::{Closed, Origin, SessionId};
-pub(crate) use allowances::Allowances;
-pub(crate) use chairs::{Chairs, TO_ASK, TO_WAIT};
-pub(crate) use company::Company;
+use crate::server_context::ServerContext;
+pub(crate) use agent::STARTING_SESSIONS;
+pub(crate) use agent_rates::AgentRates;
+use identity_locks::IdentityLock;
+pub(crate) use identity_locks::IdentityLocks;
+pub(crate) use member::STANDBY_SESSIONS;
 pub(crate) use notices::{Notice, publish};
-use places::Place;
-pub(crate) use places::Places;
+pub(crate) use operator::OPERATOR_SESSIONS;
 pub(crate) use refusals::{Reason, Refusals};
 
 /// Whom the listener lets in.
@@ -41,9 +40,9 @@ pub(crate) const ROLES: [Role; 5] = [
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// Lets peers in for as long as the socket is there, with the newest of our certificates.
-pub(crate) async fn welcome(listener: &mut Listener, house: &House) -> CoordinatorError {
-    let mut ours = house.ours.clone();
-    let mut cluster = house.cluster.clone();
+pub(crate) async fn welcome(listener: &mut Listener, context: &ServerContext) -> CoordinatorError {
+    let mut ours = context.ours.clone();
+    let mut cluster = context.cluster.clone();
     cluster.mark_changed();
     let mut last = SessionId(0);
     let mut refusals = Refusals::default();
@@ -56,64 +55,78 @@ pub(crate) async fn welcome(listener: &mut Listener, house: &House) -> Coordinat
                 Some(Err(error)) => refusals.note(&error),
                 Some(Ok(session)) => {
                     last = SessionId(last.0 + 1);
-                    begin(session, last, house.clone(), &mut refusals);
+                    begin(session, last, context.clone(), &mut refusals);
                 }
             },
             Ok(()) = ours.changed() => listener.renew(&ours.borrow_and_update()),
             Ok(()) = cluster.changed() => {
                 listener.favour(cluster.borrow_and_update().directory.hosts());
             }
-            _ = telling.tick() => refusals.tell(&house.intake),
+            _ = telling.tick() => refusals.tell(&context.intake),
         }
     }
 }
 
-fn begin(session: Session, id: SessionId, house: House, refusals: &mut Refusals) {
+fn begin(session: Session, id: SessionId, context: ServerContext, refusals: &mut Refusals) {
     let peer = &session.peer().clone();
     match peer.role {
-        Role::Agent => match house.fabric.find(&peer.name) {
+        Role::Agent => match context.fabric.find(&peer.name) {
             Some(node) => {
                 let from = Origin { node, session: id };
-                seat(session, from, house, refusals);
+                lock_and_admit(session, from, context, refusals);
             }
             None => {
                 let why = format!("the fabric has no node called {:?}", peer.name);
                 turn_away(session, Reason::UnknownNode, why, refusals);
             }
         },
-        Role::Operator | Role::Viewer => match house.chairs.take(peer) {
-            Ok(chair) => in_company(
-                &house.clone(),
-                peer.role,
-                operator::serve(session, house, chair),
-            ),
-            Err(why) => turn_away(session, Reason::Crowded, why, refusals),
-        },
-        Role::Coordinator => {
-            let _apart = house.apart.clone().enter();
-            in_company(&house.clone(), peer.role, coordinator::hear(session, house));
+        Role::Operator | Role::Viewer => {
+            match operator::take_slot(&context.operator_sessions, peer) {
+                Ok(slot) => spawn_counted(
+                    &context.clone(),
+                    peer.role,
+                    operator::serve(session, context, slot),
+                ),
+                Err(why) => turn_away(session, Reason::Crowded, why, refusals),
+            }
         }
-        Role::Driver => in_company(&house.clone(), peer.role, driver::serve(session, id, house)),
+        Role::Coordinator => {
+            let _apart = context.apart.clone().enter();
+            spawn_counted(
+                &context.clone(),
+                peer.role,
+                coordinator::hear(session, context),
+            );
+        }
+        Role::Driver => spawn_counted(
+            &context.clone(),
+            peer.role,
+            driver::serve(session, id, context),
+        ),
     }
 }
 
 /// Serves a session, which is counted for as long as it lasts.
-fn in_company(house: &House, role: Role, served: impl Future<Output = ()> + Send + 'static) {
-    let here = house.company.enter(role);
+fn spawn_counted(
+    context: &ServerContext,
+    role: Role,
+    served: impl Future<Output = ()> + Send + 'static,
+) {
+    let counted = context.open_sessions.count(role);
     tokio::spawn(async move {
         served.await;
-        drop(here);
+        drop(counted);
     });
 }
 
-/// Where another leads there is nothing to sit on, and the agent is sent there.
-fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
-    let place = match house.cluster.borrow().leads() {
-        true => agent::take_place(&session, from, &house).map(Some),
+/// Where another leads no lock is taken, and the agent is sent there.
+fn lock_and_admit(session: Session, from: Origin, context: ServerContext, refusals: &mut Refusals) {
+    let lock = match context.cluster.borrow().leads() {
+        true => agent::take_lock(&session, from, &context).map(Some),
         false => Ok(None),
     };
-    match place {
-        Ok(place) => admit(session, from, (house, place), refusals),
+    match lock {
+        Ok(lock) => admit(session, from, (context, lock), refusals),
         Err(why) => turn_away(session, Reason::Contested, why, refusals),
     }
 }
@@ -122,23 +135,23 @@ fn seat(session: Session, from: Origin, house: House, refusals: &mut Refusals) {
 fn admit(
     session: Session,
     from: Origin,
-    room: (House, Option<Place<NodeId>>),
+    room: (ServerContext, Option<IdentityLock<NodeId>>),
     refusals: &mut Refusals,
 ) {
-    let (house, place) = room;
-    let allowance = house.allowances.of(from.node);
-    let share = session.pace_packets(allowance.packets.clone());
-    let Some(knock) = allowance.knock() else {
+    let (context, lock) = room;
+    let rate = context.agent_rates.of(from.node);
+    let share = session.pace_packets(rate.packets.clone());
+    let Ok(starting) = context.starting_sessions.try_acquire(from.node) else {
         let why = "too many sessions of this agent wait to begin".to_owned();
         return turn_away(session, Reason::Crowded, why, refusals);
     };
-    in_company(&house.clone(), Role::Agent, async move {
+    spawn_counted(&context.clone(), Role::Agent, async move {
         tokio::select! {
-            () = allowance.begin() => {}
+            () = rate.begin() => {}
             _ = session.closed() => return,
         }
-        drop(knock);
-        agent::serve(session, from, house, place).await;
+        drop(starting);
+        agent::serve(session, from, context, lock).await;
         drop(share);
     });
 }

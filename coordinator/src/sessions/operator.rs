@@ -2,26 +2,51 @@
 //! read.
 
 use reweave_common::error::told;
+use reweave_common::member::Member;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_link::{Channel, LinkError, Pace, Session};
 
-use super::chairs::Chair;
 use super::{Ending, member};
 use crate::audit::{self, Who};
-use crate::house::House;
 use crate::intake::{Asker, Closed};
 use crate::replication::Wish;
+use crate::server_context::ServerContext;
+use crate::session_limit::{Bounds, LimitReached, Permit, SessionLimit};
+
+/// Sessions of people and scripts, of operators and of viewers each, so that viewers keep no operator out. Of a script
+/// whose programs are killed, some stay until they have been silent for seconds.
+pub(crate) const OPERATOR_SESSIONS: Bounds = Bounds {
+    max_per_group: Some(256),
+    max_per_key: Some(192),
+};
 
 /// Questions are short, and people and scripts ask a few a second.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
 const BURST_BYTES: u32 = 256 << 10;
 
-/// It keeps its chair until it ends.
-pub(super) async fn serve(session: Session, house: House, _chair: Chair) {
+/// A slot for one of its sessions, or why there is none.
+pub(super) fn take_slot(
+    limit: &SessionLimit<Member>,
+    member: &Member,
+) -> Result<Permit<Member>, String> {
+    limit
+        .try_acquire(member.clone())
+        .map_err(|reached| match reached {
+            LimitReached::Group { max } => {
+                format!("{max} sessions of a {} are here already", member.role)
+            }
+            LimitReached::Key { max } => {
+                format!("{max} sessions with its certificate are here already")
+            }
+        })
+}
+
+/// It keeps its slot until it ends.
+pub(super) async fn serve(session: Session, context: ServerContext, _slot: Permit<Member>) {
     let pace = Pace::new(RATE_BYTES_PER_S, BURST_BYTES);
     session.pace(Channel::Commands, pace).await;
     let ending = tokio::select! {
-        ending = answer_all(&session, &house) => ending,
+        ending = answer_all(&session, &context) => ending,
         error = session.shut_out() => error.into(),
         error = session.expired() => error.into(),
     };
@@ -33,80 +58,117 @@ pub(super) async fn serve(session: Session, house: House, _chair: Chair) {
             tracing::warn!("answer to {}: {}", session.peer(), told(&error));
             session.close("the answer is too long to be sent").await;
         }
-        Ending::Lost(error) => house.note_end(&session, &error),
+        Ending::Lost(error) => context.note_end(&session, &error),
         Ending::Replaced | Ending::Closed => session.close("the coordinator ends").await,
     }
 }
 
-async fn answer_all(session: &Session, house: &House) -> Ending {
+async fn answer_all(session: &Session, context: &ServerContext) -> Ending {
     let renewals = member::renewals();
     loop {
-        if let Err(ending) = answer_one(session, house, &renewals).await {
+        if let Err(ending) = answer_one(session, context, &renewals).await {
             return ending;
         }
     }
 }
 
-async fn answer_one(session: &Session, house: &House, renewals: &Pace) -> Result<(), Ending> {
+async fn answer_one(
+    session: &Session,
+    context: &ServerContext,
+    renewals: &Pace,
+) -> Result<(), Ending> {
     let response = match session.receive(Channel::Commands).await? {
         Request::Renew { request } => {
             renewals.take_one().await;
-            renew(session, house, request).await
+            renew(session, context, request).await
         }
         request @ (Request::Coordinators | Request::Standing | Request::ChangeMembers(_)) => {
             let (what, decides) = (request.to_string(), request.decides());
-            let response = members(session, house, request).await?;
+            let response = members(session, context, request).await?;
             if let Some(outcome) = audit::outcome(decides, &response) {
                 let who = Who::Known(session.peer().to_string());
-                house.audit.note(who, what, outcome);
+                context.audit.note(who, what, outcome);
             }
             response
         }
         request => {
             let by = Asker::Member(session.peer().clone());
-            house.ask(by, request).await?
+            context.ask(by, request).await?
         }
     };
     Ok(session.send(Channel::Commands, &response).await?)
 }
 
 /// The log knows who the coordinators are, and nothing that is decided in it depends on that.
-async fn members(session: &Session, house: &House, request: Request) -> Result<Response, Closed> {
+async fn members(
+    session: &Session,
+    context: &ServerContext,
+    request: Request,
+) -> Result<Response, Closed> {
     let peer = session.peer();
     if !request.may_be_asked_by(peer.role) {
         let role = peer.role.to_string();
         return Ok(Response::Refused(Refused::NotAllowed { role }));
     }
     if let Request::Standing = request {
-        return Ok(Response::Standing(Box::new(house.standing().await?)));
+        return Ok(Response::Standing(Box::new(context.standing().await?)));
     }
     let (leads, leader) = {
-        let cluster = house.cluster.borrow();
+        let cluster = context.cluster.borrow();
         (cluster.leads(), cluster.leader())
     };
     match request {
         _ if !leads => Ok(Response::Refused(Refused::NotLeading { leader })),
         Request::ChangeMembers(order) => {
             tracing::info!("{peer} changes the coordinators: {order:?}");
-            house.change_members(order).await
+            context.change_members(order).await
         }
-        _ => Ok(Response::Coordinators(house.coordinators().await?)),
+        _ => Ok(Response::Coordinators(context.coordinators().await?)),
     }
 }
 
 /// For the same member and admission as the certificate it came with.
-async fn renew(session: &Session, house: &House, request: Vec<u8>) -> Response {
+async fn renew(session: &Session, context: &ServerContext, request: Vec<u8>) -> Response {
     let credentials = session.credentials();
     let wish = Wish {
         request,
         member: credentials.member.clone(),
         admission: credentials.admission,
     };
-    match house.signing.certify(&wish).await {
+    match context.signing.certify(&wish).await {
         Ok(chain_pem) => {
             tracing::info!("the certificate of {} is renewed", session.peer());
             Response::Renewed { chain_pem }
         }
         Err(error) => Response::Refused(Refused::CannotSign { why: told(&error) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::member::Role;
+
+    use super::*;
+
+    #[test]
+    fn full_member_and_role_refuse_only_themselves() {
+        let limit = SessionLimit::new(OPERATOR_SESSIONS);
+        let take = |member: &Member| take_slot(&limit, member);
+        let of_role = OPERATOR_SESSIONS.max_per_group.unwrap();
+        let of_member = OPERATOR_SESSIONS.max_per_key.unwrap();
+        let viewer = |number: usize| Member::new(Role::Viewer, &format!("v{number}"));
+        let mut held: Vec<_> = (0..of_member).map(|_| take(&viewer(0)).unwrap()).collect();
+        let refused = take(&viewer(0)).unwrap_err();
+        assert!(refused.contains("with its certificate"), "{refused}");
+        held.extend((of_member..of_role).map(|it| take(&viewer(it)).unwrap()));
+        let refused = take(&viewer(1)).unwrap_err();
+        assert!(refused.contains("of a viewer"), "{refused}");
+        let operator = take(&Member::new(Role::Operator, "ann"));
+        assert!(operator.is_ok(), "whoever may shut viewers out gets in");
+        held.pop();
+        assert!(take(&viewer(1)).is_ok(), "there is room again");
+        held.clear();
+        drop(operator);
+        assert!(limit.open_by_key().is_empty());
     }
 }

@@ -8,7 +8,7 @@ use reweave_link::{Channel, Identity, Role, Session, connect};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::replication::{Cluster, Letter, LetterReceiver, Wish};
+use crate::replication::{Cluster, PeerMessage, PeerMessageReceiver, Wish};
 
 /// Signing takes a millisecond; whoever is asked may be busy, or gone.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -49,11 +49,11 @@ impl Neighbours {
 }
 
 async fn exchange(session: &Session, wish: Option<&Wish>) -> Option<String> {
-    let letter = Letter::Certify(wish.cloned());
-    letter.send(session).await.ok()?;
-    let mut letters = LetterReceiver::new(session, Channel::Commands);
-    match letters.receive().await.ok()? {
-        Letter::Certified(chain_pem) => chain_pem,
+    let peer_message = PeerMessage::Certify(wish.cloned());
+    peer_message.send(session).await.ok()?;
+    let mut peer_messages = PeerMessageReceiver::new(session, Channel::Commands);
+    match peer_messages.receive().await.ok()? {
+        PeerMessage::Certified(chain_pem) => chain_pem,
         _ => None,
     }
 }

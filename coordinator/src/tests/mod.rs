@@ -1,6 +1,6 @@
 //! The program's parts together, without a network.
 
-mod driving;
+mod event_loop;
 mod replaying;
 pub(crate) mod scene;
 mod shape;

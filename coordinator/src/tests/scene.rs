@@ -21,13 +21,13 @@ use reweave_replica::decode_exact;
 use reweave_replica::{Founding, Member as Voter, MemberId, Proposal, Saved};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::ailing::Ailing;
-use crate::drive::{Drive, Parts};
 use crate::error::CoordinatorError;
+use crate::event_loop::{EventLoop, Parts};
 use crate::history::History;
 use crate::intake::{Asker, Event, Intake, Origin, Queue, SessionId, queue};
+use crate::local_health::LocalHealth;
 use crate::recorder::{Beginning, Recorder};
-use crate::replication::{Acquaintances, Cluster, Directory, Engine, Opened, Outlets, Posts, open};
+use crate::replication::{Cluster, Directory, Engine, Opened, Outlets, PeerStatus, Posts, open};
 use crate::traces::Traces;
 
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
@@ -40,7 +40,7 @@ pub(crate) struct Scene {
     pub(crate) fabric: Arc<Fabric>,
     intake: Intake,
     queue: Option<Queue>,
-    /// What happens before there is a drive waits for it.
+    /// What happens before there is an event loop waits for it.
     early: Mutex<Option<Vec<Event>>>,
     /// What leads to the agents; kept, or their sessions would end.
     inboxes: Vec<mpsc::Receiver<Box<Instruction>>>,
@@ -49,7 +49,7 @@ pub(crate) struct Scene {
 /// A coordinator that leads alone, about to begin.
 pub(crate) struct Alone {
     pub(crate) engine: Engine,
-    drive: Drive,
+    event_loop: EventLoop,
 }
 
 impl Scene {
@@ -111,12 +111,12 @@ impl Scene {
         let opened = self.opened();
         let directory = Directory::new(OWN, &BTreeMap::new());
         let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
-        let acquaintances = Acquaintances::default();
+        let peer_status = PeerStatus::default();
         let outlets = Outlets {
             intake: self.intake.clone(),
             posts: Posts::default(),
             cluster: published,
-            acquaintances: acquaintances.clone(),
+            peer_status: peer_status.clone(),
         };
         let state = State::decode(&opened.saved.state().unwrap(), LATEST_MINOR).unwrap();
         let started = Engine::start(&opened.saved, opened.store, directory, outlets);
@@ -125,27 +125,27 @@ impl Scene {
             policy: Policy::default(),
             fabric: FABRIC.to_owned(),
         };
-        let drive = Drive::new(Parts {
+        let event_loop = EventLoop::new(Parts {
             policy: Policy::default(),
             fabric: Arc::clone(&self.fabric),
             id: OWN,
             state,
             replication,
             cluster,
-            acquaintances,
+            peer_status,
             recorder: Some(Recorder::begin(&self.recording(), &beginning).unwrap()),
             history,
-            ailing: Ailing::default(),
+            local_health: LocalHealth::default(),
             traces,
         });
-        Alone { engine, drive }
+        Alone { engine, event_loop }
     }
 
     pub(crate) fn recording(&self) -> std::path::PathBuf {
         self.folder.path().join("run.jsonl")
     }
 
-    /// Lets the drive live through all events so far, and end.
+    /// Lets the event loop handle all events so far, and end.
     pub(crate) fn run(&mut self, alone: Alone) -> Result<(), CoordinatorError> {
         self.put(Event::End);
         self.run_aside(alone).join().unwrap()
@@ -154,13 +154,13 @@ impl Scene {
     /// Until somebody puts the end.
     pub(crate) fn run_aside(&mut self, alone: Alone) -> JoinHandle<Result<(), CoordinatorError>> {
         let queue = self.queue.take().unwrap();
-        let Alone { engine, drive } = alone;
+        let Alone { engine, event_loop } = alone;
         for event in self.early.lock().unwrap().take().unwrap() {
             self.intake.put_blocking(event).unwrap();
         }
         thread::spawn(|| {
             let log = thread::spawn(|| engine.run());
-            let outcome = drive.run(queue);
+            let outcome = event_loop.run(queue);
             log.join().unwrap();
             outcome
         })

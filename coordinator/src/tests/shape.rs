@@ -4,12 +4,12 @@ use serde_reflection::Tracer;
 
 use super::shapes::{Formats, assert_known, shape, trace, write_down};
 use crate::data::Belonging;
-use crate::replication::Letter;
+use crate::replication::PeerMessage;
 
-const LETTERS: &str = include_str!("../../shapes/letters-1.txt");
+const PEER_MESSAGES: &str = include_str!("../../shapes/peer-messages-1.txt");
 const LOG: &str = include_str!("../../shapes/log-8.txt");
 
-fn letters() -> Formats {
+fn peer_messages() -> Formats {
     let choices: [fn(&mut Tracer); 7] = [
         trace::<reweave_common::member::Role>,
         trace::<reweave_replica::Answer>,
@@ -19,7 +19,7 @@ fn letters() -> Formats {
         trace::<reweave_replica::Transition>,
         trace::<std::net::SocketAddr>,
     ];
-    vec![("Letter", shape::<Letter>(&choices))]
+    vec![("PeerMessage", shape::<PeerMessage>(&choices))]
 }
 
 fn log() -> Formats {
@@ -27,8 +27,8 @@ fn log() -> Formats {
 }
 
 #[test]
-fn letters_keep_their_shape() {
-    assert_known(&letters(), LETTERS);
+fn peer_messages_keep_their_shape() {
+    assert_known(&peer_messages(), PEER_MESSAGES);
 }
 
 #[test]
@@ -39,6 +39,6 @@ fn log_begins_with_the_shape_of_its_version() {
 #[test]
 #[ignore = "it writes the files of shapes anew: `make shapes`"]
 fn shapes_are_written_down_anew() {
-    write_down("letters-1.txt", &letters());
+    write_down("peer-messages-1.txt", &peer_messages());
     write_down("log-8.txt", &log());
 }

@@ -1,7 +1,7 @@
 //! What became of each plan, told to OpenTelemetry: a trace for each rollout, by OTLP over HTTP, where one is
 //! configured.
 //!
-//! The drive hands on what was decided and never waits: what finds no place in the queue is not told. Every member
+//! The event loop hands on what was decided and never waits: what finds no place in the queue is not told. Every member
 //! hears all that is decided, and the one that leads when a rollout ends tells of it.
 
 mod letter;
@@ -33,7 +33,7 @@ const MOST_TRIES: u32 = 4;
 /// Doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Where the drive puts what was decided.
+/// Where the event loop puts what was decided.
 #[derive(Debug, Clone)]
 pub(crate) struct Traces(Sender<Heard>);
 

@@ -10,8 +10,8 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
 
 use super::news::News;
+use crate::counters::{EventCounters, Fate};
 use crate::hex::hex;
-use crate::tally::{Fate, Tally};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Doubled each time: whoever restarts is back by then.
@@ -64,7 +64,11 @@ impl Delivery {
     }
 
     /// Until nobody has anything to tell any more.
-    pub(super) async fn keep_sending(self, mut parcels: Receiver<Parcel>, fates: Tally<Fate>) {
+    pub(super) async fn keep_sending(
+        self,
+        mut parcels: Receiver<Parcel>,
+        fates: EventCounters<Fate>,
+    ) {
         while let Some(parcel) = parcels.recv().await {
             let Err(why) = self.send(&parcel).await else {
                 fates.note(Fate::Taken);

@@ -22,11 +22,11 @@ use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::config::{self, Said};
+use crate::counters::{EventCounters, Fate};
 use crate::error::CoordinatorError;
-use crate::house::House;
 use crate::http;
 use crate::intake::Asker;
-use crate::tally::{Fate, Tally};
+use crate::server_context::ServerContext;
 use delivery::{Delivery, Parcel};
 use news::{Seen, Sight};
 
@@ -93,7 +93,7 @@ struct Outlet {
     kinds: Vec<Kind>,
     url: Url,
     queue: Sender<Parcel>,
-    fates: Tally<Fate>,
+    fates: EventCounters<Fate>,
 }
 
 /// What became of all that one hook was to be told.
@@ -101,10 +101,10 @@ struct Outlet {
 pub(crate) struct Told {
     /// What else stands in its URL may be a secret.
     pub(crate) host: String,
-    pub(crate) fates: Tally<Fate>,
+    pub(crate) fates: EventCounters<Fate>,
 }
 
-/// Ready to tell, once there is a house to ask.
+/// Ready to tell, once there is a context to ask.
 pub(crate) struct Hooks(Vec<Outlet>);
 
 impl Hooks {
@@ -118,7 +118,7 @@ impl Hooks {
         let outlets = hooks.iter().map(|hook| {
             let (queue, parcels) = mpsc::channel(WAITING);
             let delivery = Delivery::new(client.clone(), hook.url.clone(), &hook.secret()?);
-            let fates = Tally::default();
+            let fates = EventCounters::default();
             tokio::spawn(delivery.keep_sending(parcels, fates.clone()));
             Ok(Outlet {
                 kinds: hook.kinds.clone(),
@@ -140,7 +140,7 @@ impl Hooks {
     }
 
     /// For as long as the core answers.
-    pub(crate) async fn keep_telling(self, house: House) {
+    pub(crate) async fn keep_telling(self, context: ServerContext) {
         if self.0.is_empty() {
             return;
         }
@@ -149,7 +149,7 @@ impl Hooks {
         let mut seen = Seen::default();
         loop {
             looks.tick().await;
-            match look(&house, &seen).await {
+            match look(&context, &seen).await {
                 Some(sight) => self.tell(seen.see(sight, Instant::now().into_std())),
                 // Whoever leads now tells it.
                 None => seen = Seen::default(),
@@ -192,16 +192,16 @@ pub(crate) fn client() -> Result<Client, CoordinatorError> {
 }
 
 /// What people would be shown; nothing while another leads.
-async fn look(house: &House, seen: &Seen) -> Option<Sight> {
-    let Response::Status(status) = ask(house, Request::Status).await? else {
+async fn look(context: &ServerContext, seen: &Seen) -> Option<Sight> {
+    let Response::Status(status) = ask(context, Request::Status).await? else {
         return None;
     };
-    let Response::Findings(findings) = ask(house, Request::Diagnose).await? else {
+    let Response::Findings(findings) = ask(context, Request::Diagnose).await? else {
         return None;
     };
     let mut records = Vec::new();
     for generation in seen.ended(&status.changes) {
-        if let Response::Record(record) = ask(house, Request::Record { generation }).await? {
+        if let Response::Record(record) = ask(context, Request::Record { generation }).await? {
             records.extend(record.map(|record| *record));
         }
     }
@@ -213,7 +213,7 @@ async fn look(house: &House, seen: &Seen) -> Option<Sight> {
     })
 }
 
-async fn ask(house: &House, request: Request) -> Option<Response> {
+async fn ask(context: &ServerContext, request: Request) -> Option<Response> {
     let by = Asker::Member(Member::new(Role::Viewer, "webhooks"));
-    http::ask(house, by, request).await
+    http::ask(context, by, request).await
 }

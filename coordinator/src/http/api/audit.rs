@@ -40,7 +40,7 @@ pub(super) async fn audit(
 ) -> Answered {
     let before = options(page)?.before;
     let asked = Question::Audit { before };
-    match visitor.ask(&served.house, asked).await? {
+    match visitor.ask(&served.context, asked).await? {
         Answer::Audit(audit) => tagged(&headers, &Audit { audit }),
         _ => Err(Problem::unexpected()),
     }
@@ -60,7 +60,7 @@ pub(super) async fn note_strangers(
         );
         let who = Who::Stranger("nobody known".to_owned());
         served
-            .house
+            .context
             .audit
             .note(who, what, Err(problem.detail().to_owned()));
     }

@@ -10,7 +10,7 @@ use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::once::{Key, Once};
+use super::idempotency::{Idempotency, Key};
 use super::problem::Problem;
 use super::sealed::{self, Seen};
 use super::visitor::Visitor;
@@ -43,9 +43,9 @@ pub(super) async fn plan(
     // No body and a null both wish for nothing.
     let wish = wish.and_then(|Json(wish)| wish);
     let request = wish.map_or(Ok(Request::Plan), Request::try_from)?;
-    let once = Once::asked(&headers, &visitor, &format!("{request:?}"))?;
+    let idempotency = Idempotency::asked(&headers, &visitor, &format!("{request:?}"))?;
     let asked = planned(served.0.clone(), visitor, request);
-    served.answers.answer(once, asked).await
+    served.answers.answer(idempotency, asked).await
 }
 
 /// Plans that everything is as it was before this change; nothing is changed yet. For operators.
@@ -62,10 +62,10 @@ pub(super) async fn take_back(
     path: Number,
 ) -> Answered {
     let generation = number(path)?;
-    let once = Once::asked(&headers, &visitor, &format!("taking {generation} back"))?;
+    let idempotency = Idempotency::asked(&headers, &visitor, &format!("taking {generation} back"))?;
     let generation = Some(generation);
     let asked = planned(served.0.clone(), visitor, Request::TakeBack { generation });
-    served.answers.answer(once, asked).await
+    served.answers.answer(idempotency, asked).await
 }
 
 pub(super) async fn planned(served: Served, visitor: Visitor, asked: Request) -> Answered {
@@ -79,7 +79,7 @@ impl Planned {
         visitor: &Visitor,
         asked: Request,
     ) -> Result<Self, Problem> {
-        match visitor.ask(&served.house, asked).await? {
+        match visitor.ask(&served.context, asked).await? {
             Answer::Plan { plan, not_seen } => Ok(Self {
                 plan: plan.map(|plan| *plan),
                 not_seen,
@@ -138,9 +138,9 @@ pub(super) async fn approve(
     let Insistence { force, now } = options(insistence)?;
     let approval = Approval { force, now };
     let asked = sealed::asked(&headers, generation, approval)?;
-    let once = Once::asked(&headers, &visitor, &format!("{asked:?}"))?;
+    let idempotency = Idempotency::asked(&headers, &visitor, &format!("{asked:?}"))?;
     let asked = begin(served.0.clone(), visitor, generation, asked);
-    served.answers.answer(once, asked).await
+    served.answers.answer(idempotency, asked).await
 }
 
 async fn begin(
@@ -149,7 +149,7 @@ async fn begin(
     generation: Generation,
     asked: Request,
 ) -> Answered {
-    match crate::http::approve(&served.house, visitor.asker(), generation, asked).await {
+    match crate::http::approve(&served.context, visitor.asker(), generation, asked).await {
         Some(Answer::ApplyStarted { .. }) => {}
         Some(Answer::Refused(refused)) => return Err(refused.into()),
         Some(_) => return Err(Problem::unexpected()),

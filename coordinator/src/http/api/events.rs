@@ -11,9 +11,9 @@ use futures_util::stream::unfold;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::glances::{Glance, Glances};
+use super::status_cache::{CachedStatus, StatusCache};
 use super::visitor::Visitor;
-use crate::house::House;
+use crate::server_context::ServerContext;
 
 /// Whoever is told nothing for longer takes the line for dead.
 const SIGN_OF_LIFE_AFTER: Duration = Duration::from_secs(15);
@@ -21,11 +21,15 @@ const SIGN_OF_LIFE: &[u8] = b":\n\n";
 /// Whoever was shut out is shown no more after that.
 const LOOKED_AT_AGAIN: Duration = Duration::from_secs(2);
 
-pub(super) fn follow(glances: &Glances, visitor: Visitor, house: House) -> Response {
+pub(super) fn follow(
+    status_cache: &StatusCache,
+    visitor: Visitor,
+    context: ServerContext,
+) -> Response {
     let viewer = Viewer {
         visitor,
-        house,
-        glances: glances.follow(),
+        context,
+        updates: status_cache.follow(),
         looked_at: Instant::now(),
         told_at: Instant::now(),
     };
@@ -42,25 +46,25 @@ pub(super) fn follow(glances: &Glances, visitor: Visitor, house: House) -> Respo
 
 struct Viewer {
     visitor: Visitor,
-    house: House,
-    glances: watch::Receiver<Option<Glance>>,
+    context: ServerContext,
+    updates: watch::Receiver<Option<CachedStatus>>,
     looked_at: Instant,
     told_at: Instant,
 }
 
 impl Viewer {
-    /// Nothing more when its token is not good any more, or nobody makes glances.
+    /// Nothing more when its token is not good any more, or when the cache is gone.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.looked_at.elapsed() >= LOOKED_AT_AGAIN {
-                self.visitor.name(&self.house).await.ok()?;
+                self.visitor.name(&self.context).await.ok()?;
                 self.looked_at = Instant::now();
             }
-            let event = match timeout(LOOKED_AT_AGAIN, self.glances.changed()).await {
+            let event = match timeout(LOOKED_AT_AGAIN, self.updates.changed()).await {
                 Ok(changed) => {
                     changed.ok()?;
-                    let glance = self.glances.borrow_and_update();
-                    glance.as_ref().map(|glance| glance.event.clone())
+                    let cached = self.updates.borrow_and_update();
+                    cached.as_ref().map(|cached| cached.event.clone())
                 }
                 Err(_) => self.is_long_silent().then(|| SIGN_OF_LIFE.into()),
             };

@@ -8,16 +8,16 @@ mod changing;
 mod document;
 mod events;
 mod fabric;
-mod glances;
 mod hooked;
-mod limits;
-mod once;
+mod idempotency;
 mod orders;
 mod past;
 mod problem;
+mod rate_limit;
 mod reading;
 mod sandbox;
 mod sealed;
+mod status_cache;
 mod steering;
 mod tagged;
 mod upkeep;
@@ -33,33 +33,33 @@ use reweave_common::plan::Generation;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt as _};
 use utoipa_axum::routes;
 
-use crate::desk::Desk;
-use crate::house::House;
-pub(super) use glances::{Fresh, Glances};
-use limits::Limits;
-use once::Answers;
+use crate::exclusive_job::ExclusiveJob;
+use crate::server_context::ServerContext;
+use idempotency::Answers;
 use problem::Problem;
+use rate_limit::RateLimits;
+pub(super) use status_cache::{Fresh, StatusCache};
 
 #[derive(Clone)]
 struct Served {
-    house: House,
-    glances: Glances,
+    context: ServerContext,
+    status_cache: StatusCache,
     answers: Answers,
-    sandbox: Desk,
+    sandbox: ExclusiveJob,
 }
 
 type Answered = Result<Response, Problem>;
 
-pub(super) fn routes(house: House, glances: Glances) -> Router {
+pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Router {
     let served = Served {
-        glances,
+        status_cache,
         answers: Answers::default(),
-        sandbox: Desk::new(sandbox::LONGEST),
-        house,
+        sandbox: ExclusiveJob::new(sandbox::LONGEST),
+        context,
     };
     let (api, document) = described().split_for_parts();
-    let limits = (Limits::default(), served.house.clone());
-    let limits = middleware::from_fn_with_state(limits, limits::hold);
+    let limits = (RateLimits::default(), served.context.clone());
+    let limits = middleware::from_fn_with_state(limits, rate_limit::hold);
     let strangers = middleware::from_fn_with_state(served.clone(), audit::note_strangers);
     let api = api
         .layer(strangers)

@@ -12,7 +12,7 @@ use reweave_formats::hostlist::unfold;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::once::{Key, Once};
+use super::idempotency::{Idempotency, Key};
 use super::problem::{BAD_JOB, Problem};
 use super::tagged::tagged;
 use super::visitor::Visitor;
@@ -66,7 +66,7 @@ pub(super) async fn gate(
         hosts,
         job: asked.job,
     };
-    match visitor.ask(&served.house, request).await? {
+    match visitor.ask(&served.context, request).await? {
         Answer::Allocation(told) => tagged(&headers, &told),
         _ => Err(Problem::unexpected()),
     }
@@ -138,7 +138,7 @@ pub(super) async fn phase(
 
 async fn told(served: &Served, visitor: &Visitor, job: String, order: JobOrder) -> Answered {
     match visitor
-        .ask(&served.house, Request::Job { job, order })
+        .ask(&served.context, Request::Job { job, order })
         .await?
     {
         Answer::Registered(mut told) if !told.is_empty() => {
@@ -192,15 +192,16 @@ pub(super) async fn start(
     wish: Options<Wish>,
 ) -> Answered {
     let (job, Wish { topology }) = (name(path)?, options(wish)?);
-    let once = Once::asked(&headers, &visitor, &format!("start of {job}, {topology:?}"))?;
+    let idempotency =
+        Idempotency::asked(&headers, &visitor, &format!("start of {job}, {topology:?}"))?;
     let may_change = matches!(topology, Topology::Auto);
     let order = JobOrder::Start { may_change };
     let answer = started(served.0.clone(), visitor, job, order);
-    served.answers.answer(once, answer).await
+    served.answers.answer(idempotency, answer).await
 }
 
 async fn started(served: Served, visitor: Visitor, job: String, order: JobOrder) -> Answered {
-    let answer = visitor.ask(&served.house, Request::Job { job, order });
+    let answer = visitor.ask(&served.context, Request::Job { job, order });
     let Answer::Started(started) = answer.await? else {
         return Err(Problem::unexpected());
     };
@@ -218,7 +219,7 @@ async fn started(served: Served, visitor: Visitor, job: String, order: JobOrder)
 pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
     let (job, order) = (name(path)?, JobOrder::End);
     match visitor
-        .ask(&served.house, Request::Job { job, order })
+        .ask(&served.context, Request::Job { job, order })
         .await?
     {
         Answer::Registered(_) => Ok(StatusCode::NO_CONTENT.into_response()),

@@ -24,7 +24,7 @@ use super::{Answered, Name, Number, Options, Served, name, number, options};
 /// Who asks, and their role.
 #[utoipa::path(get, path = "/me", responses((status = 200, description = "A member", body = Member)))]
 pub(super) async fn me(served: State<Served>, visitor: Visitor) -> Answered {
-    let member = visitor.name(&served.house).await?;
+    let member = visitor.name(&served.context).await?;
     Ok(Json(member).into_response())
 }
 
@@ -36,8 +36,8 @@ pub(super) async fn status(
     visitor: Visitor,
     headers: HeaderMap,
 ) -> Answered {
-    visitor.may(&served.house, &Request::Status).await?;
-    Ok(served.glances.status().await?.answer(&headers))
+    visitor.may(&served.context, &Request::Status).await?;
+    Ok(served.status_cache.status().await?.answer(&headers))
 }
 
 /// Nodes and links.
@@ -47,8 +47,8 @@ pub(super) async fn fabric(
     visitor: Visitor,
     headers: HeaderMap,
 ) -> Answered {
-    visitor.name(&served.house).await?;
-    tagged(&headers, &Shown::of(&served.house.fabric))
+    visitor.name(&served.context).await?;
+    tagged(&headers, &Shown::of(&served.context.fabric))
 }
 
 /// What slows the jobs, and what may be wrong where nobody looks.
@@ -58,7 +58,7 @@ pub(super) async fn findings(
     visitor: Visitor,
     headers: HeaderMap,
 ) -> Answered {
-    match visitor.ask(&served.house, Request::Diagnose).await? {
+    match visitor.ask(&served.context, Request::Diagnose).await? {
         Answer::Findings(findings) => tagged(&headers, &findings),
         _ => Err(Problem::unexpected()),
     }
@@ -72,7 +72,7 @@ pub(super) async fn matrix(
     headers: HeaderMap,
 ) -> Answered {
     let asked = Request::Matrix { most: u32::MAX };
-    match visitor.ask(&served.house, asked).await? {
+    match visitor.ask(&served.context, asked).await? {
         Answer::Matrix(matrix) => tagged(&headers, &matrix),
         _ => Err(Problem::unexpected()),
     }
@@ -82,7 +82,7 @@ pub(super) async fn matrix(
 #[utoipa::path(get, path = "/pairs", responses((status = 200, description = "The pairs", body = MeasuredPairs)))]
 pub(super) async fn pairs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
     let asked = Request::Pairs { most: u32::MAX };
-    match visitor.ask(&served.house, asked).await? {
+    match visitor.ask(&served.context, asked).await? {
         Answer::Pairs(pairs) => tagged(&headers, &pairs),
         _ => Err(Problem::unexpected()),
     }
@@ -99,8 +99,8 @@ struct Jobs {
 /// the jobs that orchestrators have told of.
 #[utoipa::path(get, path = "/jobs", responses((status = 200, description = "The jobs", body = Jobs)))]
 pub(super) async fn jobs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
-    let seen = visitor.ask(&served.house, Request::Jobs).await?;
-    let told = visitor.ask(&served.house, Request::Registered).await?;
+    let seen = visitor.ask(&served.context, Request::Jobs).await?;
+    let told = visitor.ask(&served.context, Request::Registered).await?;
     match (seen, told) {
         (Answer::Jobs(jobs), Answer::Registered(registered)) => {
             tagged(&headers, &Jobs { jobs, registered })
@@ -116,7 +116,7 @@ pub(super) async fn imbalance(
     visitor: Visitor,
     headers: HeaderMap,
 ) -> Answered {
-    match visitor.ask(&served.house, Request::Imbalance).await? {
+    match visitor.ask(&served.context, Request::Imbalance).await? {
         Answer::Imbalances(found) => tagged(&headers, &found),
         _ => Err(Problem::unexpected()),
     }
@@ -164,7 +164,7 @@ pub(super) async fn traces(
     };
     let anew = ends.anew;
     match visitor
-        .ask(&served.house, Request::Trace { between, anew })
+        .ask(&served.context, Request::Trace { between, anew })
         .await?
     {
         Answer::Traced(flows) => tagged(&headers, &Traces { flows }),
@@ -188,7 +188,7 @@ pub(super) async fn explanation(
     let job = name(path)?;
     let detail = format!("{job} exchanges nothing large with other hosts now");
     let asked = Request::Explain { job, hosts: vec![] };
-    match visitor.ask(&served.house, asked).await? {
+    match visitor.ask(&served.context, asked).await? {
         Answer::Explanation(Some(told)) => tagged(&headers, &told),
         Answer::Explanation(None) => Err(Problem::nothing_there(detail)),
         _ => Err(Problem::unexpected()),
@@ -219,7 +219,7 @@ pub(super) async fn history(
 ) -> Answered {
     let before = options(page)?.before.map(Generation);
     let asked = Request::History { before };
-    match visitor.ask(&served.house, asked).await? {
+    match visitor.ask(&served.context, asked).await? {
         Answer::History(history) => tagged(&headers, &History { history }),
         _ => Err(Problem::unexpected()),
     }
@@ -240,7 +240,7 @@ pub(super) async fn record(
 ) -> Answered {
     let generation = number(path)?;
     let asked = Request::Record { generation };
-    match visitor.ask(&served.house, asked).await? {
+    match visitor.ask(&served.context, asked).await? {
         Answer::Record(Some(record)) => tagged(&headers, &record),
         Answer::Record(None) => {
             let detail = format!("nothing is known of plan {generation}");
@@ -258,6 +258,10 @@ pub(super) async fn record(
     responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"))
 )]
 pub(super) async fn events(State(served): State<Served>, visitor: Visitor) -> Answered {
-    visitor.name(&served.house).await?;
-    Ok(events::follow(&served.glances, visitor, served.house))
+    visitor.name(&served.context).await?;
+    Ok(events::follow(
+        &served.status_cache,
+        visitor,
+        served.context,
+    ))
 }

@@ -23,12 +23,12 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::changing::planned;
-use super::once::{Key, Once};
+use super::idempotency::{Idempotency, Key};
 use super::problem::Problem;
 use super::visitor::Visitor;
 use super::{Answered, Served};
 use crate::archive::Unread;
-use crate::desk::Undone;
+use crate::exclusive_job::Undone;
 use plays::Play;
 use recorded::Trace;
 use scene::{Scene, Source};
@@ -120,7 +120,7 @@ pub(super) async fn play(
     sent: HttpRequest,
 ) -> Answered {
     // Nobody else may send as much.
-    visitor.name(&served.house).await?;
+    visitor.name(&served.context).await?;
     let asked = Json::<Plays>::from_request(sent, &()).await;
     let Json(mut asked) = asked.map_err(|error| Problem::bad_body(&error))?;
     let play = asked.play(SystemTime::now())?;
@@ -131,7 +131,7 @@ pub(super) async fn play(
         }
         Play::Sent(sent) => (Source::Sent(sent), Played::default(), None),
     };
-    let own = served.house.fabric.clone();
+    let own = served.context.fabric.clone();
     let moved = moved(&served, until).await?;
     let playing = served.sandbox.work(move |goes_on| {
         let scene = Scene::set(source, asked.fabric.as_deref(), (own, moved))?;
@@ -150,7 +150,7 @@ async fn past(served: &Served, [from, to]: [Moment; 2]) -> Result<(Source, Playe
         resolution: None,
         kinds: vec![Kind::Flows],
     };
-    let reading = served.house.archive.read(move |past| {
+    let reading = served.context.archive.read(move |past| {
         let window = past.look(&question)?;
         let covered = past.covered([from, to], window.resolution)?;
         Ok((window, covered))
@@ -176,12 +176,12 @@ async fn past(served: &Served, [from, to]: [Moment; 2]) -> Result<(Source, Playe
 
 /// Commands that moved circuits until then, or until now, as far as the history knows.
 async fn moved(served: &Served, until: Option<Moment>) -> Result<Vec<String>, Problem> {
-    if served.house.fabric.opticals().len() == 0 {
+    if served.context.fabric.opticals().len() == 0 {
         return Ok(Vec::new());
     }
     let until = until.or_else(|| moment_of("0s", SystemTime::now()));
     let reading = move |past: &Past| past.circuits_moved(until.unwrap_or_default());
-    match served.house.archive.read(reading).await {
+    match served.context.archive.read(reading).await {
         Err(Unread::NotKept) => Ok(Vec::new()),
         moved => Ok(moved?),
     }
@@ -245,12 +245,12 @@ pub(super) async fn promote(
     headers: HeaderMap,
     asked: Asked<Wanted>,
 ) -> Answered {
-    let once = Once::asked(&headers, &visitor, "")?;
+    let idempotency = Idempotency::asked(&headers, &visitor, "")?;
     let Json(Wanted { variant }) = asked.map_err(|error| Problem::bad_body(&error))?;
     let links = doing_without(&variant)?;
-    let once = once.about(format!("without {links:?}, by a variant"));
+    let idempotency = idempotency.about(format!("without {links:?}, by a variant"));
     let asked = planned(served.0.clone(), visitor, Request::Drain { links });
-    served.answers.answer(once, asked).await
+    served.answers.answer(idempotency, asked).await
 }
 
 /// The links that a plan can lead traffic away from, if that is all that is wanted.

@@ -47,7 +47,7 @@ pub(super) async fn offer(
 ) -> Answered {
     let generation = number(path)?;
     let asked = Request::Record { generation };
-    match visitor.ask(&served.house, asked).await? {
+    match visitor.ask(&served.context, asked).await? {
         Answer::Record(Some(record)) if record.outcome == Outcome::Offered => {
             shown(&headers, &record.plan)
         }

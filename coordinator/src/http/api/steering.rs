@@ -9,7 +9,7 @@ use reweave_common::plan::Generation;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::once::{Key, Once};
+use super::idempotency::{Idempotency, Key};
 use super::problem::Problem;
 use super::visitor::Visitor;
 use super::{Answered, Number, Served, document, number};
@@ -80,9 +80,9 @@ async fn steer(
     (path, how): (Number, Steering),
 ) -> Answered {
     let generation = number(path)?;
-    let once = Once::asked(headers, visitor, &format!("{how} {generation}"))?;
+    let idempotency = Idempotency::asked(headers, visitor, &format!("{how} {generation}"))?;
     let asked = steered(served.clone(), visitor.clone(), generation, how);
-    served.answers.answer(once, asked).await
+    served.answers.answer(idempotency, asked).await
 }
 
 async fn steered(
@@ -92,7 +92,7 @@ async fn steered(
     how: Steering,
 ) -> Answered {
     let asked = Request::Steer { generation, how };
-    match visitor.ask(&served.house, asked).await? {
+    match visitor.ask(&served.context, asked).await? {
         Answer::Steered { generation, how } => {
             let record = document::record(generation);
             let steered = Steered {

@@ -99,7 +99,7 @@ pub(super) async fn thaw(served: State<Served>, visitor: Visitor, path: Name) ->
 }
 
 async fn froze(served: &Served, visitor: &Visitor, asked: Request) -> Answered {
-    match visitor.ask(&served.house, asked).await? {
+    match visitor.ask(&served.context, asked).await? {
         Answer::Froze { hosts } => Ok(Json(Hosts { hosts }).into_response()),
         _ => Err(Problem::unexpected()),
     }

@@ -10,10 +10,10 @@ use reweave_common::operator::{Refused, Request, Response};
 use reweave_link::visit::Visit;
 
 use super::problem::Problem;
-use crate::house::House;
 use crate::http;
-use crate::http::guests::Shown;
+use crate::http::tls_listener::Shown;
 use crate::intake::Asker;
+use crate::server_context::ServerContext;
 
 /// How browsers say whether the page that asks is from the same place.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -55,8 +55,12 @@ impl Visitor {
     }
 
     /// What the core refuses is a problem.
-    pub(super) async fn ask(&self, house: &House, request: Request) -> Result<Response, Problem> {
-        match http::ask(house, self.asker(), request).await {
+    pub(super) async fn ask(
+        &self,
+        context: &ServerContext,
+        request: Request,
+    ) -> Result<Response, Problem> {
+        match http::ask(context, self.asker(), request).await {
             None => Err(Problem::no_answer()),
             Some(Response::Refused(refused)) => Err(refused.into()),
             Some(response) => Ok(response),
@@ -64,8 +68,12 @@ impl Visitor {
     }
 
     /// The core's word for who asks, and that nobody else leads, without what it would answer.
-    pub(super) async fn may(&self, house: &House, request: &Request) -> Result<(), Problem> {
-        let role = self.name(house).await?.role;
+    pub(super) async fn may(
+        &self,
+        context: &ServerContext,
+        request: &Request,
+    ) -> Result<(), Problem> {
+        let role = self.name(context).await?.role;
         match request.may_be_asked_by(role) {
             true => Ok(()),
             false => Err(Refused::NotAllowed {
@@ -75,8 +83,8 @@ impl Visitor {
         }
     }
 
-    pub(super) async fn name(&self, house: &House) -> Result<Member, Problem> {
-        match self.ask(house, Request::WhoAmI).await? {
+    pub(super) async fn name(&self, context: &ServerContext) -> Result<Member, Problem> {
+        match self.ask(context, Request::WhoAmI).await? {
             Response::You(member) => Ok(member),
             _ => Err(Problem::unexpected()),
         }

@@ -1,11 +1,11 @@
 //! What came of plans, and of what others were to be told.
 
 use super::page::{Kind, Page};
-use crate::tally::{Ending, Fate, Tally};
+use crate::counters::{Ending, EventCounters, Fate};
 use crate::webhooks::Told;
 
 /// All of them, so that the first of a kind is seen to have come.
-pub(super) fn endings(page: &mut Page, endings: &Tally<Ending>) {
+pub(super) fn endings(page: &mut Page, endings: &EventCounters<Ending>) {
     let name = "reweave_plans_total";
     let help = "Plans that came to their end while this coordinator led, by how.";
     page.family(Kind::Counter, name, help);

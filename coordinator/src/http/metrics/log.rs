@@ -3,11 +3,11 @@
 use reweave_replica::{MemberId, Status};
 
 use super::page::{Kind, Page, count};
-use crate::replication::{Pulse, WRITES_S};
+use crate::replication::{RaftCounts, WRITES_S};
 
 pub(in crate::http) struct Log<'s> {
     pub(in crate::http) status: &'s Status,
-    pub(in crate::http) pulse: &'s Pulse,
+    pub(in crate::http) raft_counts: &'s RaftCounts,
 }
 
 impl Log<'_> {
@@ -23,7 +23,7 @@ impl Log<'_> {
         let help = "Term that this coordinator is in; each election begins one.";
         page.single(Kind::Gauge, "reweave_term", help, status.term as f64);
         let help = "Elections since this coordinator was started, as far as it took part.";
-        let elections = self.pulse.elections as f64;
+        let elections = self.raft_counts.elections as f64;
         page.single(Kind::Counter, "reweave_elections_total", help, elections);
         let help = "Number of the coordinator that leads, as far as this one knows; 0 without one.";
         let leader = status.leader.unwrap_or(MemberId(0)).0 as f64;
@@ -79,9 +79,9 @@ impl Log<'_> {
     }
 
     fn writes(&self, page: &mut Page) {
-        let pulse = self.pulse;
+        let raft_counts = self.raft_counts;
         let help = "Snapshots that took the place of the log so far, since the start.";
-        let snapshots = pulse.snapshots as f64;
+        let snapshots = raft_counts.snapshots as f64;
         page.single(
             Kind::Counter,
             "reweave_log_snapshots_total",
@@ -93,13 +93,17 @@ impl Log<'_> {
         page.family(Kind::Histogram, name, help);
         let bucket = format!("{name}_bucket");
         let mut within = 0;
-        for (most, writes) in WRITES_S.iter().zip(&pulse.writes) {
+        for (most, writes) in WRITES_S.iter().zip(&raft_counts.writes) {
             within += writes;
             page.sample(&bucket, &[("le", &most.to_string())], within as f64);
         }
-        let all: u64 = pulse.writes.iter().sum();
+        let all: u64 = raft_counts.writes.iter().sum();
         page.sample(&bucket, &[("le", "+Inf")], all as f64);
-        page.sample(&format!("{name}_sum"), &[], pulse.writing.as_secs_f64());
+        page.sample(
+            &format!("{name}_sum"),
+            &[],
+            raft_counts.writing.as_secs_f64(),
+        );
         page.sample(&format!("{name}_count"), &[], all as f64);
     }
 }

@@ -13,10 +13,10 @@ use reweave_common::member::Role;
 use reweave_common::operator::{AgentState, AgentStatus, LinkStatus, Mode, Status};
 use reweave_common::probing::PortStrays;
 
-use crate::ailing::Ailing;
+use crate::counters::{Ending, EventCounters};
 use crate::intake::Counts;
+use crate::local_health::LocalHealth;
 use crate::sessions::{ROLES, Reason};
-use crate::tally::{Ending, Tally};
 use crate::webhooks::Told;
 pub(super) use log::Log;
 use page::{Kind, Page, count};
@@ -35,8 +35,8 @@ pub(super) struct Sight<'s> {
     pub(super) counts: Counts,
     /// Who is here.
     pub(super) sessions: BTreeMap<Role, usize>,
-    pub(super) ailing: Ailing,
-    pub(super) endings: Tally<Ending>,
+    pub(super) local_health: LocalHealth,
+    pub(super) endings: EventCounters<Ending>,
     pub(super) told: Arc<[Told]>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn text(sight: &Sight<'_>) -> String {
     let help = "Whether the log of this coordinator has no room for decisions.";
     let full = u8::from(sight.disk_is_full);
     page.single(Kind::Gauge, "reweave_disk_full", help, full);
-    ails(&mut page, &sight.ailing);
+    local_health(&mut page, &sight.local_health);
     intake(&mut page, &sight.counts);
     sessions(&mut page, &sight.sessions);
     deeds::endings(&mut page, &sight.endings);
@@ -216,12 +216,12 @@ fn flows(page: &mut Page, status: &Status) {
     );
 }
 
-fn ails(page: &mut Page, ailing: &Ailing) {
+fn local_health(page: &mut Page, health: &LocalHealth) {
     let help = "Whether the history cannot be kept just now.";
-    let failing = u8::from(ailing.history().is_some());
+    let failing = u8::from(health.history().is_some());
     page.single(Kind::Gauge, "reweave_history_failing", help, failing);
     let help = "By how much the log's times are ahead of this machine's clock.";
-    let ahead = ailing.ahead().as_secs_f64();
+    let ahead = health.ahead().as_secs_f64();
     page.single(Kind::Gauge, "reweave_clock_ahead_seconds", help, ahead);
 }
 

@@ -58,7 +58,7 @@ fn snapshot_waits_for_room_on_the_disk() {
         intake,
         posts: Posts::default(),
         cluster,
-        acquaintances: Acquaintances::default(),
+        peer_status: PeerStatus::default(),
     };
     let started = Engine::start(&opened.saved, opened.store, directory, outlets);
     let (mut engine, _replication) = started.unwrap();

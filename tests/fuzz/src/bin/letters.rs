@@ -1,13 +1,13 @@
-//! Letters between coordinators, in parts of any size.
+//! Messages between coordinators, in parts of any size.
 
 #![no_main]
 
 // The coordinator is a program, which has nothing for others.
 #[allow(dead_code)]
-#[path = "../../../../coordinator/src/replication/letters.rs"]
-mod letters;
+#[path = "../../../../coordinator/src/replication/peer_messages.rs"]
+mod peer_messages;
 
-use letters::Letter;
+use peer_messages::PeerMessage;
 use reweave_proto::message::PeerPart;
 use reweave_proto::parts::{Joiner, cut};
 
@@ -17,25 +17,25 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let pieces = bytes.get(1..).unwrap_or_default().chunks(size);
     let count = pieces.len();
     for (number, piece) in pieces.enumerate() {
-        // What is left of a letter that was none must not be taken for the next one's beginning.
+        // What is left of a message that was none must not be taken for the next one's beginning.
         let is_last = number + 1 == count || piece.first() == Some(&0xff);
         let part = PeerPart {
             is_last,
             bytes: piece.to_vec(),
         };
-        let joined = joiner.join::<Letter>(&part);
+        let joined = joiner.join::<PeerMessage>(&part);
         assert!(is_last || matches!(joined, Ok(None)));
-        if let Ok(Some(letter)) = joined {
-            passed_on(&letter);
+        if let Ok(Some(message)) = joined {
+            passed_on(&message);
         }
     }
 });
 
 /// What was understood is understood again, and whole with its last part.
-fn passed_on(letter: &Letter) {
-    let said = postcard::to_stdvec(letter).expect("it can be written");
+fn passed_on(message: &PeerMessage) {
+    let said = postcard::to_stdvec(message).expect("it can be written");
     let mut joiner = Joiner::default();
-    let joined = cut(&said, 7).map(|part| joiner.join::<Letter>(&part).expect("and read"));
+    let joined = cut(&said, 7).map(|part| joiner.join::<PeerMessage>(&part).expect("and read"));
     let again = joined.last().flatten().expect("it is whole");
     assert_eq!(postcard::to_stdvec(&again), Ok(said));
 }

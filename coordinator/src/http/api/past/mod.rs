@@ -49,8 +49,8 @@ impl From<&Kept> for Span {
 /// Which times there is a history of, as far as it is written down: the last minute waits for that.
 #[utoipa::path(get, path = "/past/spans", responses((status = 200, description = "The times", body = Spans)))]
 pub(super) async fn spans(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
-    visitor.name(&served.house).await?;
-    let archive = &served.house.archive;
+    visitor.name(&served.context).await?;
+    let archive = &served.context.archive;
     let kept = archive.read(|past| past.kept(Kind::Links)).await?;
     let now = written(now());
     let spans = kept.iter().map(Span::from).collect();
@@ -75,10 +75,10 @@ pub(super) async fn past(
     when: Options<When>,
 ) -> Answered {
     let at = moment(&options(when)?.at, SystemTime::now())?;
-    visitor.name(&served.house).await?;
-    let house = &served.house;
-    let fabric = house.fabric.clone();
-    let was = house
+    visitor.name(&served.context).await?;
+    let context = &served.context;
+    let fabric = context.fabric.clone();
+    let was = context
         .archive
         .read(move |past| was(past, &fabric, at))
         .await?;

@@ -11,7 +11,7 @@ pub(crate) const WRITES_S: [f64; 12] = [
 ];
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Pulse {
+pub(crate) struct RaftCounts {
     /// By how long they took.
     pub(crate) writes: [u64; WRITES_S.len() + 1],
     /// All of them together.
@@ -24,18 +24,18 @@ pub(crate) struct Pulse {
 
 /// Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wrist(Arc<Mutex<Pulse>>);
+pub(crate) struct RaftMetrics(Arc<Mutex<RaftCounts>>);
 
-impl Wrist {
-    pub(crate) fn pulse(&self) -> Pulse {
+impl RaftMetrics {
+    pub(crate) fn counts(&self) -> RaftCounts {
         lock(&self.0).clone()
     }
 
     pub(super) fn note_write(&self, took: Duration) {
-        let mut pulse = lock(&self.0);
+        let mut counts = lock(&self.0);
         let slower = |most: &&f64| took.as_secs_f64() > **most;
-        pulse.writes[WRITES_S.iter().take_while(slower).count()] += 1;
-        pulse.writing += took;
+        counts.writes[WRITES_S.iter().take_while(slower).count()] += 1;
+        counts.writing += took;
     }
 
     pub(super) fn note_snapshot(&self) {
@@ -44,9 +44,9 @@ impl Wrist {
 
     /// Each election begins a term.
     pub(super) fn note_term(&self, term: u64) {
-        let mut pulse = lock(&self.0);
-        let before = pulse.term.replace(term).unwrap_or(term);
-        pulse.elections += term.saturating_sub(before);
+        let mut counts = lock(&self.0);
+        let before = counts.term.replace(term).unwrap_or(term);
+        counts.elections += term.saturating_sub(before);
     }
 }
 
@@ -56,24 +56,24 @@ mod tests {
 
     #[test]
     fn writes_are_sorted_by_what_they_took() {
-        let wrist = Wrist::default();
+        let raft_metrics = RaftMetrics::default();
         for took_ms in [1, 2, 3, 2001] {
-            wrist.note_write(Duration::from_millis(took_ms));
+            raft_metrics.note_write(Duration::from_millis(took_ms));
         }
-        wrist.note_snapshot();
-        let pulse = wrist.pulse();
-        assert_eq!(pulse.writes, [0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-        assert_eq!(pulse.writing, Duration::from_millis(2007));
-        assert_eq!(pulse.snapshots, 1);
+        raft_metrics.note_snapshot();
+        let counts = raft_metrics.counts();
+        assert_eq!(counts.writes, [0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(counts.writing, Duration::from_millis(2007));
+        assert_eq!(counts.snapshots, 1);
     }
 
     /// The first term is the one there was before the start.
     #[test]
     fn terms_that_begin_are_elections() {
-        let wrist = Wrist::default();
+        let raft_metrics = RaftMetrics::default();
         for term in [7, 7, 9, 9, 10] {
-            wrist.note_term(term);
+            raft_metrics.note_term(term);
         }
-        assert_eq!(wrist.pulse().elections, 3);
+        assert_eq!(raft_metrics.counts().elections, 3);
     }
 }

@@ -8,21 +8,21 @@ use reweave_core::{Change, Decision};
 
 /// Counted where it happens, and told to whoever watches.
 #[derive(Debug)]
-pub(crate) struct Tally<K>(Arc<Mutex<BTreeMap<K, u64>>>);
+pub(crate) struct EventCounters<K>(Arc<Mutex<BTreeMap<K, u64>>>);
 
-impl<K> Default for Tally<K> {
+impl<K> Default for EventCounters<K> {
     fn default() -> Self {
         Self(Arc::default())
     }
 }
 
-impl<K> Clone for Tally<K> {
+impl<K> Clone for EventCounters<K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<K: Ord> Tally<K> {
+impl<K: Ord> EventCounters<K> {
     pub(crate) fn note(&self, what: K) {
         *lock(&self.0).entry(what).or_default() += 1;
     }

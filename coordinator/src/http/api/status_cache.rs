@@ -18,9 +18,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::problem::Problem;
 use super::tagged::Tagged;
-use crate::house::House;
 use crate::http;
 use crate::intake::Asker;
+use crate::server_context::ServerContext;
 
 /// The eye sees no more of numbers.
 const EVERY: Duration = Duration::from_millis(500);
@@ -30,12 +30,12 @@ const GOOD_FOR: Duration = Duration::from_secs(1);
 const ASKS_AGAIN_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
-pub(in crate::http) struct Glances(Arc<Shared>);
+pub(in crate::http) struct StatusCache(Arc<Shared>);
 
 struct Shared {
-    house: House,
+    context: ServerContext,
     /// None before the first, and when nobody looks.
-    shown: watch::Sender<Option<Glance>>,
+    shown: watch::Sender<Option<CachedStatus>>,
     /// Of whoever makes the next.
     turn: Turn<()>,
     asked: Mutex<Option<Instant>>,
@@ -43,7 +43,7 @@ struct Shared {
 }
 
 #[derive(Clone)]
-pub(super) struct Glance {
+pub(super) struct CachedStatus {
     /// `status`, or `trouble`: why there is none.
     pub(super) event: Bytes,
     seen: Option<Seen>,
@@ -67,10 +67,10 @@ pub(in crate::http) struct Fresh {
 
 impl Fresh {
     /// Of what is asked now.
-    pub(in crate::http) fn now(house: &House) -> Self {
+    pub(in crate::http) fn now(context: &ServerContext) -> Self {
         Self {
             begun: Instant::now(),
-            decisions: house.decisions.count(),
+            decisions: context.decisions.count(),
         }
     }
 
@@ -80,22 +80,22 @@ impl Fresh {
     }
 }
 
-impl Glances {
+impl StatusCache {
     /// They are made for as long as there is a runtime.
-    pub(in crate::http) fn begin(house: House) -> Self {
-        let glances = Self(Arc::new(Shared {
-            house,
+    pub(in crate::http) fn begin(context: ServerContext) -> Self {
+        let status_cache = Self(Arc::new(Shared {
+            context,
             shown: watch::Sender::default(),
             turn: Turn::default(),
             asked: Mutex::default(),
             somebody_came: Notify::default(),
         }));
-        tokio::spawn(glances.clone().keep_making());
-        glances
+        tokio::spawn(status_cache.clone().keep_making());
+        status_cache
     }
 
     /// All that follow come as they change; the first one soon.
-    pub(super) fn follow(&self) -> watch::Receiver<Option<Glance>> {
+    pub(super) fn follow(&self) -> watch::Receiver<Option<CachedStatus>> {
         let mut shown = self.0.shown.subscribe();
         shown.mark_changed();
         self.0.somebody_came.notify_one();
@@ -115,7 +115,7 @@ impl Glances {
     }
 
     async fn seen(&self) -> Result<Seen, Problem> {
-        let decisions = self.0.house.decisions.count();
+        let decisions = self.0.context.decisions.count();
         let seen = timeout(http::PATIENCE, self.seen_with(decisions));
         seen.await.unwrap_or_else(|_| Err(Problem::no_answer()))
     }
@@ -133,9 +133,9 @@ impl Glances {
 
     fn good(&self, decisions: u64) -> Option<Seen> {
         let shown = self.0.shown.borrow();
-        let glance = shown.as_ref()?;
-        let is_good = glance.fresh.is_good(decisions);
-        glance.seen.clone().filter(|_| is_good)
+        let cached = shown.as_ref()?;
+        let is_good = cached.fresh.is_good(decisions);
+        cached.seen.clone().filter(|_| is_good)
     }
 
     async fn keep_making(self) {
@@ -152,7 +152,7 @@ impl Glances {
                 let _ = self.make().await;
             } else {
                 self.0.shown.send_if_modified(|shown| {
-                    let is_old = |it: &mut Glance| !it.fresh.is_good(0);
+                    let is_old = |it: &mut CachedStatus| !it.fresh.is_good(0);
                     shown.take_if(is_old).is_some()
                 });
             }
@@ -167,8 +167,8 @@ impl Glances {
 
     /// In turn.
     async fn make(&self) -> Result<Seen, Problem> {
-        let fresh = Fresh::now(&self.0.house);
-        let made = match look(&self.0.house).await {
+        let fresh = Fresh::now(&self.0.context);
+        let made = match look(&self.0.context).await {
             Ok(status) => encoded(status).await,
             Err(problem) => Err(problem),
         };
@@ -177,23 +177,23 @@ impl Glances {
             Err(problem) => event("trouble", &serde_json::to_vec(problem).unwrap_or_default()),
         };
         let made = made.map(|(_, seen)| seen);
-        let glance = Glance {
+        let cached = CachedStatus {
             event,
             seen: made.as_ref().ok().cloned(),
             fresh,
         };
         self.0.shown.send_if_modified(|shown| {
-            let is_new = shown.as_ref().map(|it| &it.event) != Some(&glance.event);
-            *shown = Some(glance);
+            let is_new = shown.as_ref().map(|it| &it.event) != Some(&cached.event);
+            *shown = Some(cached);
             is_new
         });
         made
     }
 }
 
-async fn look(house: &House) -> Result<Box<Status>, Problem> {
+async fn look(context: &ServerContext) -> Result<Box<Status>, Problem> {
     let page = Asker::Member(Member::new(Role::Viewer, "page"));
-    match http::ask(house, page, Request::Status).await {
+    match http::ask(context, page, Request::Status).await {
         Some(Answer::Status(status)) => Ok(status),
         Some(Answer::Refused(refused)) => Err(refused.into()),
         Some(_) => Err(Problem::unexpected()),

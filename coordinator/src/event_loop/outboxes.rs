@@ -1,4 +1,6 @@
-//! Who has a session: an agent for its node, a driver for its optical switches.
+//! The session that is sent what an agent is to do for its node, or a driver for its optical switches.
+//!
+//! This limits nothing: it is the table by which instructions are sent.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +9,23 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::intake::{Outbox, SessionId};
 
-/// Letting go of a seat ends the session that leads to nowhere else.
+/// Dropping the outbox of a session ends it.
 #[derive(Debug)]
-pub(super) struct Seats<K, T>(BTreeMap<K, Seat<T>>);
+pub(super) struct Outboxes<K, T>(BTreeMap<K, SessionOutbox<T>>);
 
 #[derive(Debug)]
-struct Seat<T> {
+struct SessionOutbox<T> {
     session: SessionId,
     outbox: Outbox<T>,
 }
 
-impl<K, T> Default for Seats<K, T> {
+impl<K, T> Default for Outboxes<K, T> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<K: Ord + Copy, T> Seats<K, T> {
+impl<K: Ord + Copy, T> Outboxes<K, T> {
     /// Whether a later session is here already.
     pub(super) fn is_late(&self, key: K, session: SessionId) -> bool {
         let held = self.0.get(&key);
@@ -31,7 +33,7 @@ impl<K: Ord + Copy, T> Seats<K, T> {
     }
 
     pub(super) fn insert(&mut self, key: K, session: SessionId, outbox: Outbox<T>) {
-        self.0.insert(key, Seat { session, outbox });
+        self.0.insert(key, SessionOutbox { session, outbox });
     }
 
     /// Whether there was one.
@@ -40,12 +42,12 @@ impl<K: Ord + Copy, T> Seats<K, T> {
     }
 
     pub(super) fn holds(&self, key: K, session: SessionId) -> bool {
-        let seat = self.0.get(&key);
-        seat.is_some_and(|seat| seat.session == session)
+        let held = self.0.get(&key);
+        held.is_some_and(|held| held.session == session)
     }
 
     pub(super) fn of_session(&self, session: SessionId) -> Vec<K> {
-        let of = self.0.iter().filter(|(_, seat)| seat.session == session);
+        let of = self.0.iter().filter(|(_, held)| held.session == session);
         of.map(|(&key, _)| key).collect()
     }
 
@@ -59,13 +61,13 @@ impl<K: Ord + Copy, T> Seats<K, T> {
 
     /// Who takes nothing is as good as gone: its session ends, and it comes back or not.
     pub(super) fn send(&mut self, key: K, instruction: T) {
-        let Some(seat) = self.0.get_mut(&key) else {
+        let Some(held) = self.0.get_mut(&key) else {
             return;
         };
-        if let Err(TrySendError::Full(_)) = seat.outbox.try_send(Box::new(instruction)) {
+        if let Err(TrySendError::Full(_)) = held.outbox.try_send(Box::new(instruction)) {
             // Its task sees that nobody leads to it any more, ends, and says that it left.
             let (nowhere, _) = mpsc::channel(1);
-            seat.outbox = nowhere;
+            held.outbox = nowhere;
         }
     }
 }

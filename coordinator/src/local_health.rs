@@ -11,7 +11,7 @@ const MOST_AHEAD: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ailing(Arc<Told>);
+pub(crate) struct LocalHealth(Arc<Told>);
 
 #[derive(Debug, Default)]
 struct Told {
@@ -19,7 +19,7 @@ struct Told {
     history: Mutex<Option<String>>,
 }
 
-impl Ailing {
+impl LocalHealth {
     /// Its moments are ahead of the machine's clock by so much.
     pub(crate) fn note_ahead(&self, ahead: Duration) {
         let ahead_ms = ahead.as_millis().try_into().unwrap_or(u64::MAX);
@@ -61,18 +61,18 @@ mod tests {
 
     #[test]
     fn what_is_mended_is_not_told_any_more() {
-        let ailing = Ailing::default();
-        ailing.note_ahead(Duration::from_millis(40));
-        assert_eq!(ailing.warnings(), [""; 0]);
-        ailing.note_history(Some("the disk is gone".to_owned()));
-        ailing.note_ahead(Duration::from_mins(50));
-        let [history, ahead] = &ailing.warnings()[..] else {
-            panic!("{:?}", ailing.warnings())
+        let local_health = LocalHealth::default();
+        local_health.note_ahead(Duration::from_millis(40));
+        assert_eq!(local_health.warnings(), [""; 0]);
+        local_health.note_history(Some("the disk is gone".to_owned()));
+        local_health.note_ahead(Duration::from_mins(50));
+        let [history, ahead] = &local_health.warnings()[..] else {
+            panic!("{:?}", local_health.warnings())
         };
         assert_eq!(history, "the history is not kept: the disk is gone");
         assert!(ahead.contains("3000 s ahead"), "{ahead}");
-        ailing.note_history(None);
-        ailing.note_ahead(Duration::ZERO);
-        assert_eq!(ailing.warnings(), [""; 0]);
+        local_health.note_history(None);
+        local_health.note_ahead(Duration::ZERO);
+        assert_eq!(local_health.warnings(), [""; 0]);
     }
 }

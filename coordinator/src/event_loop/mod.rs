@@ -1,11 +1,11 @@
-//! The drive loop: one event after the other into the core, and what it decides carried out in order.
+//! The event loop: one event after the other into the core, and what it decides carried out in order.
 //!
 //! It runs on a thread of its own, since planning takes its time. The rule it keeps: a command is
 //! agreed on, and on disk, before it is applied, and applied before anything that follows from it
 //! happens. Only while this coordinator leads is there a core to drive; otherwise it applies what
 //! another decides.
 
-mod seats;
+mod outboxes;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,18 +29,18 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
-use crate::ailing::Ailing;
 use crate::clock::Clock;
+use crate::counters::{Ending, EventCounters};
 use crate::data::of_another_version;
 use crate::decisions::Decisions;
 use crate::error::CoordinatorError;
 use crate::history::History;
 use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SessionId};
+use crate::local_health::LocalHealth;
 use crate::recorder::{RecordError, Recorder};
-use crate::replication::{Acquaintances, Cluster, Outcome, Replication, ReplicationError, Task};
-use crate::tally::{Ending, Tally};
+use crate::replication::{Cluster, Outcome, PeerStatus, Replication, ReplicationError, Task};
 use crate::traces::Traces;
-use seats::Seats;
+use outboxes::Outboxes;
 
 /// Entries have the versions of the protocol.
 const _: () = assert!(LATEST_MINOR == VERSION.minor);
@@ -48,20 +48,20 @@ const _: () = assert!(LATEST_MINOR == VERSION.minor);
 /// What is under way when the end comes may take so long.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 
-pub(crate) struct Drive {
+pub(crate) struct EventLoop {
     id: MemberId,
     replication: Replication,
     cluster: watch::Receiver<Cluster>,
-    acquaintances: Acquaintances,
+    peer_status: PeerStatus,
     office: Office,
     /// Of the term in which it leads.
     clock: Clock,
     recorder: Option<Recorder>,
     history: Option<History>,
-    ailing: Ailing,
+    local_health: LocalHealth,
     traces: Option<Traces>,
-    agents: Seats<NodeId, Instruction>,
-    drivers: Seats<OpticalId, Switchover>,
+    agents: Outboxes<NodeId, Instruction>,
+    drivers: Outboxes<OpticalId, Switchover>,
     /// Operators that wait for an answer.
     waiting: BTreeMap<u64, oneshot::Sender<Response>>,
     /// Newcomers that do.
@@ -70,10 +70,10 @@ pub(crate) struct Drive {
     /// Who is shut out, by what has been applied.
     denied: watch::Sender<DenyList>,
     decisions: Decisions,
-    endings: Tally<Ending>,
+    endings: EventCounters<Ending>,
 }
 
-/// What a drive is put together from.
+/// What an event loop is put together from.
 pub(crate) struct Parts {
     pub(crate) policy: Policy,
     pub(crate) fabric: Arc<Fabric>,
@@ -82,31 +82,31 @@ pub(crate) struct Parts {
     pub(crate) state: State,
     pub(crate) replication: Replication,
     pub(crate) cluster: watch::Receiver<Cluster>,
-    pub(crate) acquaintances: Acquaintances,
+    pub(crate) peer_status: PeerStatus,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) history: Option<History>,
-    pub(crate) ailing: Ailing,
+    pub(crate) local_health: LocalHealth,
     pub(crate) traces: Option<Traces>,
 }
 
-impl Drive {
+impl EventLoop {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
             id: parts.id,
             replication: parts.replication,
             cluster: parts.cluster,
-            acquaintances: parts.acquaintances,
+            peer_status: parts.peer_status,
             denied: watch::Sender::new(parts.state.membership().denied().clone()),
             decisions: Decisions::default(),
-            endings: Tally::default(),
+            endings: EventCounters::default(),
             clock: Clock::after(parts.state.latest()),
             office: Office::new(parts.policy, parts.fabric, parts.state, LATEST_MINOR),
             recorder: parts.recorder,
             history: parts.history,
-            ailing: parts.ailing,
+            local_health: parts.local_health,
             traces: parts.traces,
-            agents: Seats::default(),
-            drivers: Seats::default(),
+            agents: Outboxes::default(),
+            drivers: Outboxes::default(),
             waiting: BTreeMap::new(),
             knocking: BTreeMap::new(),
             last_request: 0,
@@ -124,7 +124,7 @@ impl Drive {
     }
 
     /// How plans end while this coordinator leads: over all of them, each is counted once.
-    pub(crate) fn endings(&self) -> Tally<Ending> {
+    pub(crate) fn endings(&self) -> EventCounters<Ending> {
         self.endings.clone()
     }
 
@@ -139,7 +139,7 @@ impl Drive {
                 self.finish(&mut events)?;
                 break;
             }
-            self.live(event)?;
+            self.handle_event(event)?;
         }
         self.record(Recorder::flush);
         self.replication.put(Task::End);
@@ -163,7 +163,7 @@ impl Drive {
         let deadline = Instant::now() + LAST_MOMENTS;
         while self.office.is_busy() && Instant::now() < deadline {
             match events.try_next() {
-                Ok(event) => self.live(event)?,
+                Ok(event) => self.handle_event(event)?,
                 Err(TryRecvError::Empty) => thread::sleep(Duration::from_millis(1)),
                 Err(TryRecvError::Disconnected) => break,
             }
@@ -171,28 +171,28 @@ impl Drive {
         Ok(())
     }
 
-    fn live(&mut self, event: Event) -> Result<(), CoordinatorError> {
+    fn handle_event(&mut self, event: Event) -> Result<(), CoordinatorError> {
         match event {
             Event::Arrived { from, outbox } => self.seat(from, outbox),
             Event::Measured { from, sample } if self.is_seated(from) => {
                 let node = from.node;
-                self.feed(Input::Sample { node, sample })
+                self.handle_input(Input::Sample { node, sample })
             }
             Event::Acknowledged { from, ack } if self.is_seated(from) => {
                 let node = from.node;
-                self.feed(Input::Ack { node, ack })
+                self.handle_input(Input::Ack { node, ack })
             }
             Event::Left { from } if self.is_seated(from) => self.unseat(from.node),
             Event::Described { from, about } if self.is_seated(from) => {
                 let node = from.node;
-                self.feed(Input::About { node, about })
+                self.handle_input(Input::About { node, about })
             }
             Event::ReadBack {
                 optical,
                 session,
                 readback,
             } if self.drivers.holds(optical, session) => {
-                self.feed(Input::Readback { optical, readback })
+                self.handle_input(Input::Readback { optical, readback })
             }
             Event::Measured { .. }
             | Event::Acknowledged { .. }
@@ -225,15 +225,15 @@ impl Drive {
                 self.knock(id, knock, reply)
             }
             Event::TurnedAway { from, why, times } => {
-                self.feed(Input::TurnedAway { from, why, times })
+                self.handle_input(Input::TurnedAway { from, why, times })
             }
             Event::Replicated(outcome) => self.follow(outcome),
             Event::Tick => {
                 let leads = self.office.leads();
                 let ahead = leads.then(|| self.clock.ahead());
-                self.ailing.note_ahead(ahead.unwrap_or_default());
+                self.local_health.note_ahead(ahead.unwrap_or_default());
                 self.tell_min_version()?;
-                self.feed(Input::Tick)
+                self.handle_input(Input::Tick)
             }
             Event::End => Ok(()),
         }
@@ -242,11 +242,11 @@ impl Drive {
     fn tell_min_version(&mut self) -> Result<(), CoordinatorError> {
         let read = |id| match id == self.id {
             true => Some(LATEST_MINOR),
-            false => self.acquaintances.minor(id),
+            false => self.peer_status.minor(id),
         };
         let find = || self.cluster.borrow().directory.members().min_version(read);
         match self.office.handle_min_version(find) {
-            Some(input) => self.feed(input),
+            Some(input) => self.handle_input(input),
             None => Ok(()),
         }
     }
@@ -278,7 +278,7 @@ impl Drive {
             }
             Outcome::Disk { is_full } => {
                 let input = self.office.handle_disk(is_full);
-                self.feed(input)
+                self.handle_input(input)
             }
             Outcome::Failed(error) => Err(error.into()),
         }
@@ -334,7 +334,9 @@ impl Drive {
         if let Some(history) = &self.history {
             history.hear_leads(self.clock.now(), self.clock.ahead());
         }
-        inputs.into_iter().try_for_each(|input| self.feed(input))
+        inputs
+            .into_iter()
+            .try_for_each(|input| self.handle_input(input))
     }
 
     /// Agents find whoever leads now, and operators are told where.
@@ -372,7 +374,7 @@ impl Drive {
         if is_sought {
             self.replication.put(Task::Read(ReadId(id)));
         }
-        self.feed(match by {
+        self.handle_input(match by {
             Asker::Member(principal) => Input::Operator {
                 id,
                 principal,
@@ -393,7 +395,7 @@ impl Drive {
             return Ok(());
         }
         self.knocking.insert(id, reply);
-        self.feed(knock)
+        self.handle_input(knock)
     }
 
     fn next_request(&mut self) -> u64 {
@@ -421,12 +423,12 @@ impl Drive {
         }
         self.unseat(node)?;
         self.agents.insert(node, session, outbox);
-        self.feed(Input::AgentUp { node })
+        self.handle_input(Input::AgentUp { node })
     }
 
     fn unseat(&mut self, node: NodeId) -> Result<(), CoordinatorError> {
         match self.agents.remove(node) {
-            true => self.feed(Input::AgentDown { node }),
+            true => self.handle_input(Input::AgentDown { node }),
             false => Ok(()),
         }
     }
@@ -447,17 +449,17 @@ impl Drive {
         }
         self.unseat_driver(optical)?;
         self.drivers.insert(optical, session, outbox);
-        self.feed(Input::DriverUp { optical })
+        self.handle_input(Input::DriverUp { optical })
     }
 
     fn unseat_driver(&mut self, optical: OpticalId) -> Result<(), CoordinatorError> {
         match self.drivers.remove(optical) {
-            true => self.feed(Input::DriverDown { optical }),
+            true => self.handle_input(Input::DriverDown { optical }),
             false => Ok(()),
         }
     }
 
-    fn feed(&mut self, input: Input) -> Result<(), CoordinatorError> {
+    fn handle_input(&mut self, input: Input) -> Result<(), CoordinatorError> {
         if !self.office.leads() {
             return Ok(());
         }

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use reweave_common::error::told;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::member::{Member, Role};
 use reweave_common::operator::{
     CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, Refused, Request,
     Response, Status,
@@ -21,21 +22,22 @@ use reweave_replica::{
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
-use crate::ailing::Ailing;
 use crate::archive::Archive;
 use crate::audit::{self, Audit, Who};
+use crate::counters::{Ending, EventCounters};
 use crate::decisions::Decisions;
 use crate::intake::{Asker, Closed, Event, Intake};
-use crate::replication::{Acquaintances, Cluster, Replication, SILENT_AFTER, Task};
-use crate::sessions::{Allowances, Chairs, Company, Notice, Places, Reason};
+use crate::local_health::LocalHealth;
+use crate::replication::{Cluster, PeerStatus, Replication, SILENT_AFTER, Task};
+use crate::session_limit::SessionLimit;
+use crate::sessions::{AgentRates, IdentityLocks, Notice, Reason};
 use crate::signing::Signing;
-use crate::tally::{Ending, Tally};
 use crate::warnings::{apart, warnings};
 use crate::webhooks::Told;
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct House {
+pub(crate) struct ServerContext {
     pub(crate) fabric: Arc<Fabric>,
     pub(crate) intake: Intake,
     pub(crate) signing: Signing,
@@ -45,25 +47,26 @@ pub(crate) struct House {
     pub(crate) cluster: watch::Receiver<Cluster>,
     pub(crate) replication: Replication,
     /// What is known of the others, and what this one suffers from.
-    pub(crate) acquaintances: Acquaintances,
-    pub(crate) ailing: Ailing,
+    pub(crate) peer_status: PeerStatus,
+    pub(crate) local_health: LocalHealth,
     pub(crate) decisions: Decisions,
     /// How plans ended, and what became of news for others.
-    pub(crate) endings: Tally<Ending>,
+    pub(crate) endings: EventCounters<Ending>,
     pub(crate) told: Arc<[Told]>,
-    /// Room for people who ask, and for members that wait.
-    pub(crate) chairs: Chairs,
-    pub(crate) waiting: Chairs,
+    /// Of operators and viewers, of members that wait for this one to lead, and of agents that wait to begin.
+    pub(crate) operator_sessions: SessionLimit<Member>,
+    pub(crate) standby_sessions: SessionLimit<Member>,
+    pub(crate) starting_sessions: SessionLimit<NodeId>,
     /// Who is shut out, as members are told it.
     pub(crate) notices: watch::Receiver<Arc<Notice>>,
-    /// Who has a session.
-    pub(crate) company: Company,
-    /// Of agents, and of drivers.
-    pub(crate) places: Places<NodeId>,
-    pub(crate) drivers: Places<OpticalId>,
+    /// All sessions, which are counted and not limited.
+    pub(crate) open_sessions: SessionLimit<Role>,
+    /// Which machine speaks for a node, and for an optical switch.
+    pub(crate) agent_locks: IdentityLocks<NodeId>,
+    pub(crate) driver_locks: IdentityLocks<OpticalId>,
     /// The driver that alone speaks for an optical switch, where one is named.
     pub(crate) assigned_driver: Arc<BTreeMap<OpticalId, String>>,
-    pub(crate) allowances: Allowances,
+    pub(crate) agent_rates: AgentRates,
     /// What coordinators say to each other runs here, where nobody else does.
     pub(crate) apart: Handle,
     /// What was.
@@ -94,14 +97,14 @@ fn has_begun(generation: Generation, response: Response) -> Response {
     }
 }
 
-impl House {
+impl ServerContext {
     /// What is answered; who asked for what is written down, also where nobody waits for the answer any more.
     pub(crate) async fn ask(&self, by: Asker, request: Request) -> Result<Response, Closed> {
-        let house = self.clone();
+        let context = self.clone();
         match request {
             Request::Audit { before } => self.audited(by, before).await,
             request if request.decides() => {
-                let answering = async move { house.ask_and_note(by, request, as_it_is).await };
+                let answering = async move { context.ask_and_note(by, request, as_it_is).await };
                 tokio::spawn(answering).await.unwrap_or(Err(Closed))
             }
             request => self.ask_and_note(by, request, as_it_is).await,
@@ -116,9 +119,9 @@ impl House {
         generation: Generation,
         approval: Request,
     ) -> Result<Response, Closed> {
-        let house = self.clone();
+        let context = self.clone();
         let has_begun = move |response| has_begun(generation, response);
-        let answering = async move { house.ask_and_note(by, approval, has_begun).await };
+        let answering = async move { context.ask_and_note(by, approval, has_begun).await };
         tokio::spawn(answering).await.unwrap_or(Err(Closed))
     }
 
@@ -257,7 +260,7 @@ impl House {
         let signs = self.signing.signs();
         let warnings = warnings(&status.coordinators, &status.revoked, signs);
         status.warnings.splice(..0, warnings);
-        status.warnings.splice(..0, self.ailing.warnings());
+        status.warnings.splice(..0, self.local_health.warnings());
         status.warnings.splice(..0, self.without_room());
         let apart = apart(&status.coordinators, &status.agents);
         status.warnings.extend(apart);
@@ -268,7 +271,7 @@ impl House {
     fn without_room(&self) -> Vec<String> {
         let cluster = self.cluster.borrow();
         let members = &cluster.directory.members().of;
-        let full = self.acquaintances.full();
+        let full = self.peer_status.full();
         let full = full.iter().filter_map(|id| members.get(id));
         full.map(|member| format!("the disk of coordinator {} is full", member.name))
             .collect()
@@ -310,7 +313,7 @@ impl House {
         member: &replica::Member,
     ) -> CoordinatorStatus {
         let unseen = unseen(status, id, member);
-        let Some(known) = self.acquaintances.of(id) else {
+        let Some(known) = self.peer_status.of(id) else {
             return unseen;
         };
         let silent_for = known.silent_for();

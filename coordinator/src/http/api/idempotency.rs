@@ -45,13 +45,13 @@ pub(super) struct Key {
 }
 
 /// A request that shall be answered once. Without a key, each is another.
-pub(super) struct Once {
+pub(super) struct Idempotency {
     key: Option<(Visitor, String)>,
     /// What is asked, so that a key is not taken for two things.
     what: String,
 }
 
-impl Once {
+impl Idempotency {
     pub(super) fn asked(headers: &HeaderMap, by: &Visitor, what: &str) -> Result<Self, Problem> {
         let key = headers.get(HEADER).map(|value| {
             let key = value.to_str().ok().filter(|key| is_key(key));
@@ -106,13 +106,13 @@ impl Answers {
     /// with the same key, and what was begun must not be begun twice: it goes on.
     pub(super) async fn answer(
         &self,
-        once: Once,
+        idempotency: Idempotency,
         asked: impl Future<Output = Answered> + Send + 'static,
     ) -> Answered {
-        let Some(key) = once.key else {
+        let Some(key) = idempotency.key else {
             return asked.await;
         };
-        if let Some(answer) = self.begin(&key, once.what)? {
+        if let Some(answer) = self.begin(&key, idempotency.what)? {
             return Ok(answer);
         }
         let open = Open {
@@ -254,10 +254,10 @@ mod tests {
 
     use super::*;
 
-    fn once(by: &Visitor, nth: usize) -> Once {
+    fn idempotency(by: &Visitor, nth: usize) -> Idempotency {
         let key = nth.to_string().parse().expect("a header's value");
         let headers = HeaderMap::from_iter([(HeaderName::from_static(HEADER), key)]);
-        Once::asked(&headers, by, "the same").expect("a key")
+        Idempotency::asked(&headers, by, "the same").expect("a key")
     }
 
     /// How often those with these keys were answered anew.
@@ -269,7 +269,7 @@ mod tests {
                 made.fetch_add(1, Ordering::Relaxed);
                 Ok(Response::new(Body::from(vec![b'x'; bytes])))
             };
-            let answer = answers.answer(once(by, nth), asked).await;
+            let answer = answers.answer(idempotency(by, nth), asked).await;
             assert!(answer.is_ok());
         }
         made.load(Ordering::Relaxed)
@@ -280,8 +280,10 @@ mod tests {
         let by = Visitor::Token(Visit::random().digest());
         let answers = Answers::default();
         let lost = async { Err(Problem::no_answer()) };
-        assert!(answers.answer(once(&by, 0), lost).await.is_err());
-        assert!(is_conflict(answers.answer(once(&by, 0), twice()).await));
+        assert!(answers.answer(idempotency(&by, 0), lost).await.is_err());
+        assert!(is_conflict(
+            answers.answer(idempotency(&by, 0), twice()).await
+        ));
         tokio::time::advance(UNKNOWN_FOR).await;
         assert_eq!(made(&answers, &by, &[0], 1).await, 1);
     }
@@ -307,15 +309,15 @@ mod tests {
             Ok(Response::new(Body::from("first")))
         };
         tokio::select! {
-            _ = answers.answer(once(&by, 0), first) => panic!("nobody let it end"),
+            _ = answers.answer(idempotency(&by, 0), first) => panic!("nobody let it end"),
             begun = begun => begun.unwrap(),
         }
-        let busy = answers.answer(once(&by, 0), twice()).await;
+        let busy = answers.answer(idempotency(&by, 0), twice()).await;
         assert!(is_conflict(busy), "the first goes on");
         ends.send(()).unwrap();
         let answered = timeout(Duration::from_mins(1), async {
             loop {
-                match answers.answer(once(&by, 0), twice()).await {
+                match answers.answer(idempotency(&by, 0), twice()).await {
                     Ok(answer) => break answer,
                     Err(_) => tokio::task::yield_now().await,
                 }

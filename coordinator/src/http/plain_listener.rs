@@ -1,5 +1,5 @@
-//! Connections, so few and so short that whoever holds them open takes nothing from the rest: each is a
-//! file of this process, which needs some for its log.
+//! Connections without TLS, so few and so short that those that are held open take nothing from the rest: each is a
+//! file of this process, which needs some for its log. Beyond the bound, connections wait in the kernel's backlog.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -15,31 +15,31 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Browsers open six each.
-const MOST: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// Pages that follow what happens are told something more often.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) struct Visits {
+pub(super) struct PlainListener {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
-impl Visits {
+impl PlainListener {
     pub(super) fn to(listener: TcpListener) -> Self {
-        let places = Arc::new(Semaphore::new(MOST));
-        Self { listener, places }
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Self { listener, slots }
     }
 }
 
-impl Listener for Visits {
-    type Io = Visit<TcpStream, Option<OwnedSemaphorePermit>>;
+impl Listener for PlainListener {
+    type Io = IdleTimeout<TcpStream, Option<OwnedSemaphorePermit>>;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         // It is never closed.
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
         let (stream, from) = Listener::accept(&mut self.listener).await;
-        (Visit::over(stream, place), from)
+        (IdleTimeout::over(stream, slot), from)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -47,31 +47,31 @@ impl Listener for Visits {
     }
 }
 
-/// Ends when nothing has gone either way for too long.
-pub(super) struct Visit<S, P> {
+/// A connection that ends when nothing has gone either way for too long, with the slot that it holds.
+pub(super) struct IdleTimeout<S, P> {
     stream: S,
     idle: Pin<Box<Sleep>>,
-    _place: P,
+    _slot: P,
 }
 
-impl<S, P> Visit<S, P> {
-    pub(super) fn over(stream: S, place: P) -> Self {
+impl<S, P> IdleTimeout<S, P> {
+    pub(super) fn over(stream: S, slot: P) -> Self {
         Self {
             stream,
-            idle: Box::pin(sleep(IDLE)),
-            _place: place,
+            idle: Box::pin(sleep(IDLE_TIMEOUT)),
+            _slot: slot,
         }
     }
 
     fn note<T>(&mut self, done: Poll<T>) -> Poll<T> {
         if done.is_ready() {
-            self.idle.as_mut().reset(Instant::now() + IDLE);
+            self.idle.as_mut().reset(Instant::now() + IDLE_TIMEOUT);
         }
         done
     }
 }
 
-impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for Visit<S, P> {
+impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for IdleTimeout<S, P> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -85,7 +85,7 @@ impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for Visit<S, P> {
     }
 }
 
-impl<S: AsyncWrite + Unpin, P: Unpin> AsyncWrite for Visit<S, P> {
+impl<S: AsyncWrite + Unpin, P: Unpin> AsyncWrite for IdleTimeout<S, P> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -121,22 +121,22 @@ impl<S: AsyncWrite + Unpin, P: Unpin> AsyncWrite for Visit<S, P> {
 mod tests {
     use super::*;
 
-    async fn visits() -> (Visits, SocketAddr) {
+    async fn listener() -> (PlainListener, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        (Visits::to(listener), address)
+        (PlainListener::to(listener), address)
     }
 
     #[tokio::test]
-    async fn whoever_opens_many_waits_until_others_leave() {
-        let (mut visits, address) = visits().await;
+    async fn connections_beyond_the_bound_wait() {
+        let (mut listener, address) = listener().await;
         let mut held = Vec::new();
-        for _ in 0..MOST {
-            let (visitor, visit) = tokio::join!(TcpStream::connect(address), visits.accept());
-            held.push((visitor.unwrap(), visit));
+        for _ in 0..MAX_CONNECTIONS {
+            let (client, connection) = tokio::join!(TcpStream::connect(address), listener.accept());
+            held.push((client.unwrap(), connection));
         }
         let _waits = TcpStream::connect(address).await.unwrap();
-        let one_more = visits.accept();
+        let one_more = listener.accept();
         tokio::pin!(one_more);
         let waited = tokio::time::timeout(Duration::ZERO, &mut one_more).await;
         assert!(waited.is_err(), "there is no place");
@@ -145,15 +145,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_says_nothing_is_gone_after_a_while() {
-        let (mut visits, address) = visits().await;
-        let (_visitor, (mut visit, _)) = tokio::join!(TcpStream::connect(address), visits.accept());
+    async fn idle_connection_times_out() {
+        let (mut listener, address) = listener().await;
+        let (_client, (mut connection, _)) =
+            tokio::join!(TcpStream::connect(address), listener.accept());
         let began = Instant::now();
         let mut room = [0; 8];
         let mut buffer = ReadBuf::new(&mut room);
-        let read =
-            std::future::poll_fn(|context| Pin::new(&mut visit).poll_read(context, &mut buffer));
+        let read = std::future::poll_fn(|context| {
+            Pin::new(&mut connection).poll_read(context, &mut buffer)
+        });
         assert_eq!(read.await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert_eq!(began.elapsed().as_secs(), IDLE.as_secs());
+        assert_eq!(began.elapsed().as_secs(), IDLE_TIMEOUT.as_secs());
     }
 }

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::problem::Problem;
 use super::visitor::Visitor;
-use crate::house::House;
-use crate::http::guests::Shown;
+use crate::http::tls_listener::Shown;
+use crate::server_context::ServerContext;
 
 /// A page asks a few times a second, a script that polls ten times.
 const PER_SECOND: f64 = 50.0;
@@ -26,20 +26,20 @@ const MOST_KNOWN: usize = 4096;
 
 /// How many requests each visitor may still make.
 #[derive(Clone, Default)]
-pub(super) struct Limits(Arc<Mutex<Budgets>>);
+pub(super) struct RateLimits(Arc<Mutex<Budgets>>);
 
 #[derive(Default)]
 struct Budgets {
     /// Of all at one place together who have no token, or one that has not been good for anything yet: anybody makes up
     /// as many as he likes, and takes nothing from newcomers elsewhere.
-    strangers: BTreeMap<Place, Budget>,
+    strangers: BTreeMap<ClientNetwork, Budget>,
     /// Of all those elsewhere together: each that is new is asked of the leader.
     together: Option<Budget>,
     known: BTreeMap<Visitor, Budget>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum ClientNetwork {
     /// This machine.
     Here,
     /// An address, or of IPv6 a subnet: each machine in it has as many addresses as it likes (RFC 4862).
@@ -48,7 +48,7 @@ enum Place {
     Elsewhere,
 }
 
-impl Place {
+impl ClientNetwork {
     fn of(request: &Request) -> Self {
         let shown = request.extensions().get::<ConnectInfo<Shown>>();
         shown.map_or(Self::Here, |ConnectInfo(it)| Self::at(it.from))
@@ -73,7 +73,7 @@ struct Budget {
 
 /// Whoever is new is asked for once, so that what he asks later is taken from his own.
 pub(super) async fn hold(
-    State((limits, house)): State<(Limits, House)>,
+    State((limits, context)): State<(RateLimits, ServerContext)>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -82,12 +82,16 @@ pub(super) async fn hold(
     if let Some(member @ Visitor::Member(_)) = &visitor {
         limits.learn(member.clone(), Instant::now());
     }
-    if !limits.allow(visitor.as_ref(), Place::of(&request), Instant::now()) {
+    if !limits.allow(
+        visitor.as_ref(),
+        ClientNetwork::of(&request),
+        Instant::now(),
+    ) {
         return Problem::too_often().into_response();
     }
     let new = visitor.as_ref().filter(|visitor| !limits.knows(visitor));
     if let Some(new) = new
-        && new.name(&house).await.is_ok()
+        && new.name(&context).await.is_ok()
     {
         limits.learn(new.clone(), Instant::now());
     }
@@ -98,8 +102,8 @@ pub(super) async fn hold(
     response
 }
 
-impl Limits {
-    fn allow(&self, visitor: Option<&Visitor>, place: Place, now: Instant) -> bool {
+impl RateLimits {
+    fn allow(&self, visitor: Option<&Visitor>, network: ClientNetwork, now: Instant) -> bool {
         let mut budgets = self.lock();
         let Budgets {
             strangers,
@@ -109,19 +113,20 @@ impl Limits {
         if let Some(own) = visitor.and_then(|visitor| known.get_mut(visitor)) {
             return own.take(now);
         }
-        let is_remembered =
-            place == Place::Here || strangers.contains_key(&place) || has_room(strangers, now);
-        let place = if is_remembered {
-            place
+        let is_remembered = network == ClientNetwork::Here
+            || strangers.contains_key(&network)
+            || has_room(strangers, now);
+        let network = if is_remembered {
+            network
         } else {
-            Place::Elsewhere
+            ClientNetwork::Elsewhere
         };
-        let own = strangers.entry(place).or_insert(Budget::whole(now));
+        let own = strangers.entry(network).or_insert(Budget::whole(now));
         if !own.take(now) {
             return false;
         }
         let together = together.get_or_insert(Budget::of_all(now));
-        place == Place::Here || together.take(now)
+        network == ClientNetwork::Here || together.take(now)
     }
 
     fn knows(&self, visitor: &Visitor) -> bool {
@@ -197,22 +202,22 @@ mod tests {
 
     use super::*;
 
-    const HERE: Place = Place::Here;
+    const HERE: ClientNetwork = ClientNetwork::Here;
 
-    fn allowed(limits: &Limits, visitor: Option<&Visitor>, now: Instant) -> usize {
+    fn allowed(limits: &RateLimits, visitor: Option<&Visitor>, now: Instant) -> usize {
         let asked = (0..1000).take_while(|_| limits.allow(visitor, HERE, now));
         asked.count()
     }
 
-    fn at(address: &str) -> Place {
-        Place::at(address.parse().unwrap())
+    fn at(address: &str) -> ClientNetwork {
+        ClientNetwork::at(address.parse().unwrap())
     }
 
     fn token() -> Visitor {
         Visitor::Token(Visit::random().digest())
     }
 
-    fn known(limits: &Limits, now: Instant) -> Visitor {
+    fn known(limits: &RateLimits, now: Instant) -> Visitor {
         let token = token();
         limits.learn(token.clone(), now);
         token
@@ -220,7 +225,7 @@ mod tests {
 
     #[test]
     fn newcomers_elsewhere_are_not_starved() {
-        let (limits, start) = (Limits::default(), Instant::now());
+        let (limits, start) = (RateLimits::default(), Instant::now());
         let flooded = at("2001:db8:0:1::1");
         let flood = (0..1000).filter(|_| limits.allow(Some(&token()), flooded, start));
         assert_eq!(flood.count(), 100);
@@ -235,10 +240,10 @@ mod tests {
 
     #[test]
     fn strangers_from_everywhere_are_bounded_together() {
-        let (limits, start) = (Limits::default(), Instant::now());
+        let (limits, start) = (RateLimits::default(), Instant::now());
         let places =
-            (0..3 * MOST_KNOWN as u32).map(|number| Place::at(number.to_be_bytes().into()));
-        let allowed = places.filter(|place| limits.allow(None, *place, start));
+            (0..3 * MOST_KNOWN as u32).map(|number| ClientNetwork::at(number.to_be_bytes().into()));
+        let allowed = places.filter(|network| limits.allow(None, *network, start));
         assert_eq!(allowed.count(), 2000);
         assert!(
             limits.allow(None, HERE, start),
@@ -255,7 +260,7 @@ mod tests {
 
     #[test]
     fn who_asks_too_often_waits_and_others_do_not() {
-        let (limits, start) = (Limits::default(), Instant::now());
+        let (limits, start) = (RateLimits::default(), Instant::now());
         let [one, other] = [(); 2].map(|()| known(&limits, start));
         assert_eq!(allowed(&limits, Some(&one), start), 100);
         assert_eq!(allowed(&limits, Some(&other), start), 100);
@@ -268,7 +273,7 @@ mod tests {
 
     #[test]
     fn tokens_that_strangers_make_up_have_one_budget_together() {
-        let (limits, start) = (Limits::default(), Instant::now());
+        let (limits, start) = (RateLimits::default(), Instant::now());
         let good = known(&limits, start);
         let made_up = (0..10_000).filter(|_| {
             let token = token();
@@ -288,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_token_that_is_not_good_any_more_is_a_strangers_again() {
-        let (limits, start) = (Limits::default(), Instant::now());
+        let (limits, start) = (RateLimits::default(), Instant::now());
         let token = known(&limits, start);
         assert_eq!(allowed(&limits, None, start), 100);
         assert!(limits.allow(Some(&token), HERE, start));
@@ -298,7 +303,7 @@ mod tests {
 
     #[test]
     fn those_who_are_known_are_so_many_at_most() {
-        let (limits, start) = (Limits::default(), Instant::now());
+        let (limits, start) = (RateLimits::default(), Instant::now());
         for _ in 0..MOST_KNOWN {
             let token = known(&limits, start);
             assert!(limits.allow(Some(&token), HERE, start));

@@ -1,4 +1,4 @@
-//! The rules that the drive keeps.
+//! The rules that the event loop keeps.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,8 +15,8 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::scene::{Scene, lines_with};
-use crate::drive::saved_state;
 use crate::error::CoordinatorError;
+use crate::event_loop::saved_state;
 use crate::intake::{Event, Origin, SessionId};
 use crate::replication::{ReplicationError, look};
 

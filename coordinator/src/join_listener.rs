@@ -8,42 +8,45 @@ use tokio::time::{Duration, MissedTickBehavior, interval};
 
 use crate::audit::Who;
 use crate::error::CoordinatorError;
-use crate::house::House;
 use crate::intake::Event;
 use crate::replication::Wish;
+use crate::server_context::ServerContext;
 use crate::sessions::{Reason, Refusals};
 use crate::signing::{SigningError, Signs};
 
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// Hears newcomers for as long as the socket is there.
-pub(crate) async fn keep_door(door: &mut Door, house: &House) -> CoordinatorError {
-    let mut ours = house.ours.clone();
+pub(crate) async fn serve_joins(
+    join_listener: &mut Door,
+    context: &ServerContext,
+) -> CoordinatorError {
+    let mut ours = context.ours.clone();
     let mut refusals = Refusals::default();
     let mut telling = interval(TOLD_EVERY);
     telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            accepted = door.accept() => match accepted {
+            accepted = join_listener.accept() => match accepted {
                 None => return CoordinatorError::SocketGone,
                 Some(Err(error)) => refusals.note(&error),
-                Some(Ok(applicant)) => drop(tokio::spawn(answer(applicant, house.clone()))),
+                Some(Ok(applicant)) => drop(tokio::spawn(answer(applicant, context.clone()))),
             },
             Ok(()) = ours.changed() => {
-                if let Err(error) = door.renew(&ours.borrow_and_update()) {
+                if let Err(error) = join_listener.renew(&ours.borrow_and_update()) {
                     tracing::error!("the door has no new certificate: {}", told(&error));
                 }
             }
-            _ = telling.tick() => refusals.tell(&house.intake),
+            _ = telling.tick() => refusals.tell(&context.intake),
         }
     }
 }
 
 /// The core keeps account of those who are refused.
-async fn answer(applicant: Applicant, house: House) {
+async fn answer(applicant: Applicant, context: ServerContext) {
     let from = applicant.address().ip();
     // Nobody's token is used up for a certificate that cannot be made.
-    if house.signing.signs() == Signs::Nobody {
+    if context.signing.signs() == Signs::Nobody {
         tracing::warn!("{from} has a token, and nobody is found who signs");
         return applicant.ask_another().await;
     }
@@ -54,7 +57,7 @@ async fn answer(applicant: Applicant, house: House) {
         from: from.to_string(),
         reply,
     };
-    if house.intake.put(knocked).await.is_err() {
+    if context.intake.put(knocked).await.is_err() {
         return;
     }
     let pass = match answer.await {
@@ -63,30 +66,30 @@ async fn answer(applicant: Applicant, house: House) {
         Ok(Err(NoEntry::DiskFull)) => return applicant.ask_another().await,
         Ok(Err(why)) => {
             tracing::warn!("not let in: {from}: {why}");
-            house.intake.note_refused(Reason::Token, 1);
+            context.intake.note_refused(Reason::Token, 1);
             let who = Who::Stranger(format!("newcomer at {from}"));
-            house.audit.note(who, "join", Err(why.to_string()));
+            context.audit.note(who, "join", Err(why.to_string()));
             return applicant.refuse().await;
         }
         Err(_) => return applicant.ask_another().await,
     };
-    certify(applicant, pass, &house).await;
+    certify(applicant, pass, &context).await;
 }
 
 /// It may come again with its key where nobody signs just now.
-async fn certify(applicant: Applicant, pass: Pass, house: &House) {
+async fn certify(applicant: Applicant, pass: Pass, context: &ServerContext) {
     let wish = Wish {
         request: applicant.request().to_vec(),
         member: pass.member,
         admission: pass.admission,
     };
     let member = &wish.member;
-    match house.signing.certify(&wish).await {
+    match context.signing.certify(&wish).await {
         Ok(chain_pem) => {
             let from = applicant.address().ip();
             tracing::info!("{member} joins, from {from}");
             let who = Who::Known(format!("newcomer at {from}"));
-            house.audit.note(who, format!("join as {member}"), Ok(()));
+            context.audit.note(who, format!("join as {member}"), Ok(()));
             applicant.welcome(&chain_pem).await;
         }
         Err(error @ SigningError::NoSigner) => {

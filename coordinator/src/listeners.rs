@@ -9,20 +9,20 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 
 use crate::config::Config;
-use crate::door::keep_door;
 use crate::error::CoordinatorError;
-use crate::house::{House, Pages};
 use crate::http;
+use crate::join_listener::serve_joins;
+use crate::server_context::{Pages, ServerContext};
 use crate::sessions::{ROLES, welcome};
 
-pub(crate) struct Openings {
+pub(crate) struct Listeners {
     pub(crate) listener: Listener,
-    pub(crate) door: Option<Door>,
+    pub(crate) join_listener: Option<Door>,
     pub(crate) http: Option<TcpListener>,
     pub(crate) https: Option<TcpListener>,
 }
 
-impl Openings {
+impl Listeners {
     /// Whether they could be opened now, for somebody who has no runtime of his own.
     pub(crate) fn try_out(config: &Config, identity: &Identity) -> Result<Self, CoordinatorError> {
         let runtime = Builder::new_current_thread().enable_all().build();
@@ -41,7 +41,7 @@ impl Openings {
     ) -> Result<Self, CoordinatorError> {
         Ok(Self {
             listener: listen(config, identity, apart)?,
-            door: open_door(config, identity)?,
+            join_listener: open_join_listener(config, identity)?,
             http: http::bind(config).await?,
             https: http::bind_secure(config).await?,
         })
@@ -53,7 +53,7 @@ impl Openings {
         if let Ok(listens) = self.listener.address() {
             tracing::info!("coordinator of {cluster} listens on {listens}");
         }
-        if let Some(place) = self.door.as_ref().and_then(|door| door.address().ok()) {
+        if let Some(place) = self.join_listener.as_ref().and_then(|it| it.address().ok()) {
             tracing::info!("newcomers are heard on {place}");
         }
         if let Some(place) = place(self.http.as_ref()) {
@@ -73,13 +73,13 @@ impl Openings {
         }
     }
 
-    pub(crate) async fn welcome(&mut self, house: &House) -> CoordinatorError {
-        let Some(door) = &mut self.door else {
-            return welcome(&mut self.listener, house).await;
+    pub(crate) async fn welcome(&mut self, context: &ServerContext) -> CoordinatorError {
+        let Some(join_listener) = &mut self.join_listener else {
+            return welcome(&mut self.listener, context).await;
         };
         tokio::select! {
-            error = welcome(&mut self.listener, house) => error,
-            error = keep_door(door, house) => error,
+            error = welcome(&mut self.listener, context) => error,
+            error = serve_joins(join_listener, context) => error,
         }
     }
 }
@@ -99,9 +99,12 @@ fn listen(
 }
 
 /// Where it was told to, or else where it usually is; there this does without when the place is taken.
-fn open_door(config: &Config, identity: &Identity) -> Result<Option<Door>, CoordinatorError> {
+fn open_join_listener(
+    config: &Config,
+    identity: &Identity,
+) -> Result<Option<Door>, CoordinatorError> {
     match Door::bind(config.door.value, identity) {
-        Ok(door) => Ok(Some(door)),
+        Ok(join_listener) => Ok(Some(join_listener)),
         Err(error) if config.door_is_usual => {
             let why = told(&error);
             tracing::warn!("nobody can join here: {why}; --door gives another place");

@@ -1,4 +1,4 @@
-//! Work that takes long, on a thread beside the event loop: one piece at a time, and no longer than somebody
+//! Work that takes long, on a thread beside those of the runtime: one job at a time, and no longer than its caller
 //! waits for it.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Desk {
+pub(crate) struct ExclusiveJob {
     place: Arc<Semaphore>,
     longest: Duration,
 }
@@ -24,7 +24,7 @@ pub(crate) enum Undone {
     Died,
 }
 
-impl Desk {
+impl ExclusiveJob {
     /// For work that may take so long.
     pub(crate) fn new(longest: Duration) -> Self {
         Self {
@@ -63,11 +63,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_nobody_waits_for_any_more_ends_and_gives_its_place_back() {
-        let desk = Desk::new(Duration::from_hours(1));
+        let exclusive_job = ExclusiveJob::new(Duration::from_hours(1));
         let (begins, begun) = channel();
         let (goes, may_go) = channel::<()>();
         let (ends, ended) = channel();
-        let other = desk.clone();
+        let other = exclusive_job.clone();
         let working = tokio::spawn(async move {
             let work = other.work(move |goes_on| {
                 begins.send(goes_on()).unwrap();
@@ -83,19 +83,19 @@ mod tests {
         goes.send(()).unwrap();
         let ended = spawn_blocking(move || ended.recv());
         assert!(!ended.await.unwrap().unwrap(), "nobody does");
-        assert!(desk.work(|goes_on| goes_on()).await.unwrap());
+        assert!(exclusive_job.work(|goes_on| goes_on()).await.unwrap());
     }
 
     #[tokio::test]
     async fn what_takes_too_long_is_told_to_end() {
-        let desk = Desk::new(Duration::ZERO);
-        assert!(!desk.work(|goes_on| goes_on()).await.unwrap());
+        let exclusive_job = ExclusiveJob::new(Duration::ZERO);
+        assert!(!exclusive_job.work(|goes_on| goes_on()).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_too_long_for_a_place_is_told_to_come_again() {
-        let desk = Desk::new(Duration::from_hours(1));
-        let _held = desk.place.acquire().await.unwrap();
-        assert!(matches!(desk.work(drop).await, Err(Undone::Busy)));
+        let exclusive_job = ExclusiveJob::new(Duration::from_hours(1));
+        let _held = exclusive_job.place.acquire().await.unwrap();
+        assert!(matches!(exclusive_job.work(drop).await, Err(Undone::Busy)));
     }
 }

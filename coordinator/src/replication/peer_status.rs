@@ -14,10 +14,10 @@ pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 /// Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Acquaintances(Arc<Mutex<BTreeMap<MemberId, Acquaintance>>>);
+pub(crate) struct PeerStatus(Arc<Mutex<BTreeMap<MemberId, LastHeard>>>);
 
 #[derive(Debug, Clone)]
-pub(crate) struct Acquaintance {
+pub(crate) struct LastHeard {
     heard: Instant,
     pub(crate) term: u64,
     pub(crate) build: String,
@@ -39,17 +39,17 @@ pub(crate) struct Condition {
     pub(crate) signs_until: Option<SystemTime>,
 }
 
-impl Acquaintance {
+impl LastHeard {
     pub(crate) fn silent_for(&self) -> Duration {
         self.heard.elapsed()
     }
 }
 
-impl Acquaintances {
+impl PeerStatus {
     /// It has said something, in this term.
     pub(crate) fn hear(&self, id: MemberId, term: u64, session: &Session, it: Condition) {
         let mut all = lock(&self.0);
-        let one = all.entry(id).or_insert_with(|| Acquaintance {
+        let one = all.entry(id).or_insert_with(|| LastHeard {
             heard: Instant::now(),
             term,
             build: String::new(),
@@ -83,7 +83,7 @@ impl Acquaintances {
         (one.silent_for() <= SILENT_AFTER).then_some(one.version.minor)
     }
 
-    pub(crate) fn of(&self, id: MemberId) -> Option<Acquaintance> {
+    pub(crate) fn of(&self, id: MemberId) -> Option<LastHeard> {
         lock(&self.0).get(&id).cloned()
     }
 }

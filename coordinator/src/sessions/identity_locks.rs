@@ -1,6 +1,9 @@
 //! Which machine speaks for each node, and for each optical switch: where two hold one certificate,
 //! one of them at a time.
 //!
+//! This is no [`crate::session_limit`]: what decides is the address and the admission of the session, and the event
+//! loop ends the session that loses its lock.
+//!
 //! The one that is here stays. Were the newer let in, the two would throw each other out for ever,
 //! and neither would be believed for long. From the same address it is taken for the same machine,
 //! whose agent was started again; and who was let in by a newer token is meant to take the place.
@@ -15,9 +18,9 @@ use reweave_common::member::Admission;
 use crate::intake::SessionId;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Places<K: Ord>(Arc<Mutex<BTreeMap<K, Holder>>>);
+pub(crate) struct IdentityLocks<K: Ord>(Arc<Mutex<BTreeMap<K, Holder>>>);
 
-impl<K: Ord> Default for Places<K> {
+impl<K: Ord> Default for IdentityLocks<K> {
     fn default() -> Self {
         Self(Arc::default())
     }
@@ -32,24 +35,24 @@ struct Holder {
 
 /// Given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place<K: Ord> {
-    of: Places<K>,
-    held: K,
+pub(super) struct IdentityLock<K: Ord> {
+    locks: IdentityLocks<K>,
+    identity: K,
     by: SessionId,
 }
 
-impl<K: Ord + Copy> Places<K> {
-    /// A place for this session, or the address of the other machine that has it.
+impl<K: Ord + Copy> IdentityLocks<K> {
+    /// The lock for this session, or the address of the other machine that holds it.
     pub(super) fn take(
         &self,
-        place: K,
+        identity: K,
         by: SessionId,
         address: SocketAddr,
         admission: Admission,
-    ) -> Result<Place<K>, SocketAddr> {
+    ) -> Result<IdentityLock<K>, SocketAddr> {
         let mut holders = lock(&self.0);
         let other = holders
-            .get(&place)
+            .get(&identity)
             .filter(|holder| holder.address.ip() != address.ip() && holder.admission >= admission);
         if let Some(other) = other {
             return Err(other.address);
@@ -59,25 +62,28 @@ impl<K: Ord + Copy> Places<K> {
             address,
             admission,
         };
-        holders.insert(place, holder);
-        let of = Self(Arc::clone(&self.0));
-        let held = place;
-        Ok(Place { of, held, by })
+        holders.insert(identity, holder);
+        let locks = Self(Arc::clone(&self.0));
+        Ok(IdentityLock {
+            locks,
+            identity,
+            by,
+        })
     }
 }
 
-impl<K: Ord + Copy> Place<K> {
-    pub(super) fn of_whom(&self) -> K {
-        self.held
+impl<K: Ord + Copy> IdentityLock<K> {
+    pub(super) fn identity(&self) -> K {
+        self.identity
     }
 }
 
-impl<K: Ord> Drop for Place<K> {
+impl<K: Ord> Drop for IdentityLock<K> {
     fn drop(&mut self) {
-        let mut holders = lock(&self.of.0);
-        let holder = holders.get(&self.held);
+        let mut holders = lock(&self.locks.0);
+        let holder = holders.get(&self.identity);
         if holder.is_some_and(|holder| holder.session == self.by) {
-            holders.remove(&self.held);
+            holders.remove(&self.identity);
         }
     }
 }
@@ -93,21 +99,21 @@ mod tests {
     const ELSEWHERE: &str = "10.0.0.2:4000";
 
     struct Scene {
-        places: Places<NodeId>,
+        locks: IdentityLocks<NodeId>,
         last: u64,
     }
 
     impl Scene {
         fn new() -> Self {
-            let places = Places::default();
-            Self { places, last: 0 }
+            let locks = IdentityLocks::default();
+            Self { locks, last: 0 }
         }
 
-        fn take(&mut self, address: &str, admission: u64) -> Result<Place<NodeId>, String> {
+        fn take(&mut self, address: &str, admission: u64) -> Result<IdentityLock<NodeId>, String> {
             self.last += 1;
             let (node, by) = (NodeId::from_index(0), SessionId(self.last));
             let address = address.parse().unwrap();
-            let taken = self.places.take(node, by, address, Admission(admission));
+            let taken = self.locks.take(node, by, address, Admission(admission));
             taken.map_err(|other| other.to_string())
         }
     }

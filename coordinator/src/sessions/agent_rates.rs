@@ -1,5 +1,7 @@
-//! What each agent may say and send, over all its sessions together: whoever says more is heard later,
-//! and whoever comes again and again waits at the door.
+//! How fast each agent is heard and how often it may begin a session, over all its sessions together: what is beyond
+//! that waits.
+//!
+//! These are rates. How many of its sessions wait to begin is bounded by a [`crate::session_limit`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use reweave_common::ids::NodeId;
 use reweave_common::lock::lock;
 use reweave_link::{Channel, Pace};
-use tokio::sync::{Mutex as Queue, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Mutex as Queue;
 
 /// Readings of hundreds of interfaces and flows, twice a second.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
@@ -19,30 +21,27 @@ const BURST_PACKETS: u32 = 2048;
 /// An agent that is started again and again, or whose line comes and goes.
 const SESSIONS_PER_S: u32 = 1;
 const BURST_SESSIONS: u32 = 8;
-/// Each holds what its agent has sent ahead.
-const MOST_AT_THE_DOOR: usize = 8;
 
 /// No more than there are nodes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Allowances(Arc<Mutex<BTreeMap<NodeId, Allowance>>>);
+pub(crate) struct AgentRates(Arc<Mutex<BTreeMap<NodeId, AgentRate>>>);
 
 /// Of one agent; clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Allowance {
+pub(super) struct AgentRate {
     commands: Pace,
     telemetry: Pace,
     pub(super) packets: Pace,
     sessions: Arc<Queue<Pace>>,
-    door: Arc<Semaphore>,
 }
 
-impl Allowances {
-    pub(super) fn of(&self, node: NodeId) -> Allowance {
+impl AgentRates {
+    pub(super) fn of(&self, node: NodeId) -> AgentRate {
         lock(&self.0).entry(node).or_default().clone()
     }
 }
 
-impl Default for Allowance {
+impl Default for AgentRate {
     fn default() -> Self {
         let channel = || Pace::new(RATE_BYTES_PER_S, BURST_BYTES);
         Self {
@@ -50,23 +49,17 @@ impl Default for Allowance {
             telemetry: channel(),
             packets: Pace::new(PACKETS_PER_S, BURST_PACKETS),
             sessions: Arc::new(Queue::new(Pace::new(SESSIONS_PER_S, BURST_SESSIONS))),
-            door: Arc::new(Semaphore::new(MOST_AT_THE_DOOR)),
         }
     }
 }
 
-impl Allowance {
+impl AgentRate {
     /// How fast it is listened to.
     pub(super) fn channels(self) -> [(Channel, Pace); 2] {
         [
             (Channel::Commands, self.commands),
             (Channel::Telemetry, self.telemetry),
         ]
-    }
-
-    /// A place at the door, if there is one.
-    pub(super) fn knock(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.door).try_acquire_owned().ok()
     }
 
     /// Waits until another session may begin; those that came first begin first.
@@ -83,26 +76,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_agent_that_comes_too_often_waits_and_no_other_does() {
-        let allowances = Allowances::default();
+        let rates = AgentRates::default();
         let [one, other] = [0, 1].map(NodeId::from_index);
         let began = Instant::now();
         for _ in 0..=BURST_SESSIONS {
-            allowances.of(one).begin().await;
+            rates.of(one).begin().await;
         }
         assert_eq!(began.elapsed(), Duration::ZERO);
-        allowances.of(other).begin().await;
+        rates.of(other).begin().await;
         assert_eq!(began.elapsed(), Duration::ZERO);
-        allowances.of(one).begin().await;
+        rates.of(one).begin().await;
         assert_eq!(began.elapsed(), Duration::from_secs(1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_so_many_wait() {
-        let allowance = Allowances::default().of(NodeId::from_index(0));
-        let waiting: Vec<_> = (0..MOST_AT_THE_DOOR).map(|_| allowance.knock()).collect();
-        assert!(waiting.iter().all(Option::is_some));
-        assert!(allowance.knock().is_none());
-        drop(waiting);
-        assert!(allowance.knock().is_some());
     }
 }

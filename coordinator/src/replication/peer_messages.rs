@@ -10,11 +10,11 @@ use reweave_proto::parts::{self, Joiner};
 use reweave_replica::{Answer, FolderId, Message};
 use serde::{Deserialize, Serialize};
 
-/// A letter is sent in parts, each well below what a frame may hold.
+/// A message is sent in parts, each well below what a frame may hold.
 const PART_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Letter {
+pub(crate) enum PeerMessage {
     Replica(Box<Message>),
     /// Comes first, and again now and then: which folder is behind the name, whether its disk has room
     /// for decisions, and what its clock shows.
@@ -42,7 +42,7 @@ pub(crate) struct Wish {
     pub(crate) admission: Admission,
 }
 
-impl Letter {
+impl PeerMessage {
     pub(crate) fn here(folder: FolderId, disk_is_full: bool) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let micros = since.unwrap_or_default().as_micros();
@@ -59,28 +59,28 @@ impl Letter {
             Self::Replica(message) if message.is_large() => Channel::Telemetry,
             _ => Channel::Commands,
         };
-        let letter = match parts::encode(self) {
-            Ok(letter) => letter,
+        let encoded = match parts::encode(self) {
+            Ok(encoded) => encoded,
             Err(error) => {
                 tracing::error!("a letter is not sent: {}", told(&error));
                 return Ok(());
             }
         };
-        for part in parts::cut(&letter, PART_BYTES) {
+        for part in parts::cut(&encoded, PART_BYTES) {
             session.send(channel, &part).await?;
         }
         Ok(())
     }
 }
 
-/// Hears letters that come in parts over one channel of a session.
-pub(crate) struct LetterReceiver<'s> {
+/// Receives messages that come in parts over one channel of a session.
+pub(crate) struct PeerMessageReceiver<'s> {
     session: &'s Session,
     channel: Channel,
     joiner: Joiner,
 }
 
-impl<'s> LetterReceiver<'s> {
+impl<'s> PeerMessageReceiver<'s> {
     pub(crate) fn new(session: &'s Session, channel: Channel) -> Self {
         Self {
             session,
@@ -90,11 +90,11 @@ impl<'s> LetterReceiver<'s> {
     }
 
     /// Waits for the next one.
-    pub(crate) async fn receive(&mut self) -> Result<Letter, Unheard> {
+    pub(crate) async fn receive(&mut self) -> Result<PeerMessage, Unheard> {
         loop {
             let part = self.session.receive(self.channel).await?;
-            if let Some(letter) = self.joiner.join(&part)? {
-                return Ok(letter);
+            if let Some(peer_message) = self.joiner.join(&part)? {
+                return Ok(peer_message);
             }
         }
     }
@@ -103,7 +103,7 @@ impl<'s> LetterReceiver<'s> {
 #[derive(Debug)]
 pub(crate) enum Unheard {
     Lost,
-    NoLetter,
+    NoMessage,
 }
 
 impl From<LinkError> for Unheard {
@@ -114,6 +114,6 @@ impl From<LinkError> for Unheard {
 
 impl From<WireError> for Unheard {
     fn from(_: WireError) -> Self {
-        Self::NoLetter
+        Self::NoMessage
     }
 }

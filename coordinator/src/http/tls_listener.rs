@@ -19,34 +19,36 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::crowd::{Crowd, Lost, Room, Seat};
 use super::faces::Faces;
-use super::visits::Visit;
-use crate::house::House;
+use super::plain_listener::IdleTimeout;
+use crate::server_context::ServerContext;
+use crate::session_limit::{Bounds, Evicted, LimitKey, Permit, SessionLimit};
 use crate::sessions::{Reason, Refusals};
 
 /// Whose certificates are good here.
 const ROLES: [Role; 2] = [Role::Operator, Role::Viewer];
 
-const HANDSHAKES: Room = Room {
-    most: 128,
-    most_of_one: 32,
+/// In all, and of an address.
+const HANDSHAKES: Bounds = Bounds {
+    max_per_group: Some(128),
+    max_per_key: Some(32),
 };
-/// Of an address or a member. Browsers open six each, and offices share an address.
-const CONNECTIONS: Room = Room {
-    most: 256,
-    most_of_one: 64,
+/// Of strangers, of viewers and of operators each; of an address or a member. Browsers open six each, and offices share
+/// an address.
+const CONNECTIONS: Bounds = Bounds {
+    max_per_group: Some(256),
+    max_per_key: Some(64),
 };
 /// How often those who were refused are told of.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) struct Guests {
+pub(super) struct TlsListener {
     listener: TcpListener,
-    house: House,
+    context: ServerContext,
     faces: Faces,
-    handshakes: Crowd<IpAddr>,
+    handshakes: SessionLimit<IpAddr>,
     running: JoinSet<Result<(Guest, SocketAddr), Turned>>,
-    places: Places,
+    connections: SessionLimit<Principal>,
     refusals: Refusals,
     telling: Interval,
 }
@@ -58,55 +60,59 @@ enum Turned {
     Crowded(SocketAddr),
 }
 
-struct Places {
-    strangers: Crowd<Whose>,
-    viewers: Crowd<Whose>,
-    operators: Crowd<Whose>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum Whose {
+/// By what a connection is known.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Principal {
+    /// Of a stranger.
     Address(IpAddr),
     Member(Member),
 }
 
-impl Guests {
-    pub(super) fn to(listener: TcpListener, house: House) -> Self {
-        if !house.signing.can_sign() {
+impl LimitKey for Principal {
+    /// None of strangers.
+    type Group = Option<Role>;
+
+    fn group(&self) -> Option<Role> {
+        match self {
+            Self::Address(_) => None,
+            Self::Member(member) => Some(member.role),
+        }
+    }
+}
+
+impl TlsListener {
+    pub(super) fn to(listener: TcpListener, context: ServerContext) -> Self {
+        if !context.signing.can_sign() {
             let why = "this coordinator has no signer";
             tracing::warn!("over TLS a certificate is shown that browsers do not know: {why}");
         }
-        let crowd = || Crowd::new(CONNECTIONS);
         let mut telling = interval(TOLD_EVERY);
         telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
-            faces: Faces::of(house.signing.clone()),
+            faces: Faces::of(context.signing.clone()),
             listener,
-            house,
-            handshakes: Crowd::new(HANDSHAKES),
+            context,
+            handshakes: SessionLimit::new(HANDSHAKES),
             running: JoinSet::new(),
-            places: Places {
-                strangers: crowd(),
-                viewers: crowd(),
-                operators: crowd(),
-            },
+            connections: SessionLimit::new(CONNECTIONS),
             refusals: Refusals::default(),
             telling,
         }
     }
 
     fn begin(&mut self, stream: TcpStream, from: SocketAddr) {
-        let ours = self.house.ours.borrow().clone();
+        let ours = self.context.ours.borrow().clone();
         let near = stream.local_addr().map_or(from.ip(), |near| near.ip());
         let face = self.faces.at(near.to_canonical(), &ours, SystemTime::now());
-        let (seat, lost) = self.handshakes.enter(from.ip().to_canonical());
+        let address = from.ip().to_canonical();
+        let (slot, evicted) = self.handshakes.acquire_or_evict(address);
         self.running.spawn(async move {
-            let _seat = seat;
+            let _slot = slot;
             tokio::select! {
                 done = web::receive(stream, from, &ours, &face, &ROLES) => {
                     done.map(|guest| (guest, from)).map_err(Turned::Away)
                 }
-                _ = lost => Err(Turned::Crowded(from)),
+                _ = evicted => Err(Turned::Crowded(from)),
             }
         });
     }
@@ -120,57 +126,52 @@ impl Guests {
             }
         }
     }
-}
 
-impl Places {
-    fn settle(&self, Guest { stream, card }: Guest, from: IpAddr) -> Line {
+    fn settle(&self, Guest { stream, card }: Guest, from: IpAddr) -> TlsConnection {
         let member = card.as_ref().map(|card| card.member().clone());
-        let crowd = match member.as_ref().map(|member| member.role) {
-            None => &self.strangers,
-            Some(Role::Operator) => &self.operators,
-            Some(_) => &self.viewers,
-        };
-        let whose = member.clone().map_or(Whose::Address(from), Whose::Member);
-        let (seat, lost) = crowd.enter(whose);
-        Line {
-            visit: Visit::over(stream, ()),
-            end: Some(Box::pin(end(lost, card))),
-            seat,
+        let principal = member
+            .clone()
+            .map_or(Principal::Address(from), Principal::Member);
+        let (slot, evicted) = self.connections.acquire_or_evict(principal);
+        TlsConnection {
+            stream: IdleTimeout::over(stream, ()),
+            end: Some(Box::pin(end(evicted, card))),
+            slot,
             shown: Shown { member, from },
         }
     }
 }
 
 /// Waits until whoever is there has to go.
-async fn end(lost: Lost, card: Option<Card>) {
+async fn end(evicted: Evicted, card: Option<Card>) {
     let Some(card) = card else {
-        let _ = lost.await;
+        let _ = evicted.await;
         return;
     };
     let member = card.member().clone();
     tokio::select! {
-        _ = lost => {}
+        _ = evicted => {}
         refusal = card.ended() => tracing::warn!("{member} is out: {}", told(&refusal)),
     }
 }
 
-impl Listener for Guests {
-    type Io = Line;
+impl Listener for TlsListener {
+    type Io = TlsConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Line, SocketAddr) {
+    async fn accept(&mut self) -> (TlsConnection, SocketAddr) {
         loop {
             tokio::select! {
                 (stream, from) = Listener::accept(&mut self.listener) => self.begin(stream, from),
                 Some(done) = self.running.join_next() => match done {
                     Ok(Ok((guest, from))) => {
-                        return (self.places.settle(guest, from.ip().to_canonical()), from);
+                        return (self.settle(guest, from.ip().to_canonical()), from);
                     }
                     Ok(Err(turned)) => self.note(turned),
                     // A bug, but whoever found it must not stop the others from coming in.
                     Err(panic) => tracing::error!(%panic, "a handshake broke off"),
                 },
-                _ = self.telling.tick() => self.refusals.tell(&self.house.intake),
+                _ = self.telling.tick() => self.refusals.tell(&self.context.intake),
             }
         }
     }
@@ -188,22 +189,22 @@ pub(super) struct Shown {
     pub(super) from: IpAddr,
 }
 
-impl Connected<IncomingStream<'_, Guests>> for Shown {
-    fn connect_info(stream: IncomingStream<'_, Guests>) -> Self {
+impl Connected<IncomingStream<'_, TlsListener>> for Shown {
+    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
         stream.io().shown.clone()
     }
 }
 
 /// Ends when whoever is there has to go, or says nothing for too long.
-pub(super) struct Line {
-    visit: Visit<Stream, ()>,
+pub(super) struct TlsConnection {
+    stream: IdleTimeout<Stream, ()>,
     /// Nothing once it has come.
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    seat: Seat<Whose>,
+    slot: Permit<Principal>,
     shown: Shown,
 }
 
-impl Line {
+impl TlsConnection {
     fn goes_on(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if let Some(end) = &mut self.end
             && end.as_mut().poll(context).is_ready()
@@ -218,32 +219,32 @@ impl Line {
 
     fn note<T>(&self, done: Poll<T>) -> Poll<T> {
         if done.is_ready() {
-            self.seat.stir();
+            self.slot.touch();
         }
         done
     }
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for TlsConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.goes_on(context)?;
-        let read = Pin::new(&mut self.visit).poll_read(context, buffer);
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         self.note(read)
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for TlsConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.goes_on(context)?;
-        let written = Pin::new(&mut self.visit).poll_write(context, bytes);
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.note(written)
     }
 
@@ -253,19 +254,19 @@ impl AsyncWrite for Line {
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.goes_on(context)?;
-        let written = Pin::new(&mut self.visit).poll_write_vectored(context, pieces);
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
         self.note(written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.visit.is_write_vectored()
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.visit).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.visit).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
