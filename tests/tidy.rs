@@ -9,6 +9,8 @@ mod arrows;
 mod bans;
 #[path = "tidy/habits.rs"]
 mod habits;
+#[path = "tidy/metrics.rs"]
+mod metrics;
 #[path = "tidy/planted.rs"]
 mod planted;
 #[path = "tidy/released.rs"]
@@ -94,6 +96,11 @@ fn every_class_of_findings_has_a_runbook() {
         let heading = format!("\n### {class}\n");
         assert!(runbooks.contains(&heading), "docs/runbooks.md: no {class}");
     }
+}
+
+#[test]
+fn metrics_page_matches_code() {
+    assert_none(&metrics::violations(&FILES));
 }
 
 #[test]

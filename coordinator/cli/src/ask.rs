@@ -380,7 +380,7 @@ mod tests {
     fn unreached_coordinators_are_all_named() {
         let addresses = [1_u8, 2].map(|nth| SocketAddr::from(([10, 0, 0, nth], 7332)));
         let silent = |address| LinkError::HandshakeTimedOut { address };
-        let failures = addresses.map(silent).to_vec();
+        let failures = addresses.map(silent).into();
         let said = unreached(&addresses, LinkError::NoneReached(failures)).told();
         let head = "cannot reach any coordinator at 10.0.0.1:7332, 10.0.0.2:7332: ";
         assert!(said.starts_with(head), "{said}");

@@ -60,8 +60,6 @@ fn prints_hostfile(command: &Command) -> bool {
 mod tests {
     use std::ffi::OsString;
 
-    use super::*;
-
     fn refusal(words: &str) -> Option<String> {
         let words = ["reweave"].into_iter().chain(words.split(' '));
         let arguments = crate::parsed(words.map(OsString::from)).unwrap();

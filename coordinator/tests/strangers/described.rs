@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::api::{is_problem, operators, viewers};
 use super::house::House;
-use super::http::{Answer, send};
+use super::http::{Answer, send, send_json};
 
 const DOCUMENT: &str = "/api/v1/openapi.json";
 
@@ -89,6 +89,42 @@ async fn what_can_be_asked_is_described_to_whoever_wants_to_know() {
     for place in pointed_at {
         let place = place.strip_prefix('#').unwrap();
         assert!(document.pointer(place).is_some(), "{place}");
+    }
+}
+
+/// Method, path and body of a line by which the manual has curl ask.
+fn example(line: &str) -> Option<[&str; 3]> {
+    let (_, words) = line.split_once("$ curl ")?;
+    let (_, target) = words.split_once("\"$API")?;
+    let (path, _) = target.split_once('"')?;
+    let after = |flag: &str, end: char| {
+        let (_, rest) = words.split_once(flag)?;
+        Some(rest.split_once(end)?.0)
+    };
+    let body = after("--json '", '\'').unwrap_or_default();
+    let usual = if body.is_empty() { "GET" } else { "POST" };
+    let method = after("-X ", ' ').unwrap_or(usual);
+    Some([method, path, body])
+}
+
+/// Nothing of it is misspelt: what is refused is refused for the state of this cluster.
+#[tokio::test]
+async fn documented_requests_are_understood() {
+    let house = House::new();
+    let token = operators(&house).await;
+    let manual = include_str!("../../../docs/api.md");
+    let examples: Vec<_> = manual.lines().filter_map(example).collect();
+    assert!(examples.len() > 30, "{examples:?}");
+    for [method, path, body] in examples {
+        let path = format!("/api/v1{path}");
+        let answer = match body {
+            "" => send(&house, method, &path, &token),
+            body => send_json(&house, method, &path, &token, body),
+        };
+        let is_misspelt = [400, 401, 403, 405, 415].contains(&answer.code);
+        let is_absent = answer.body.contains("there is nothing at");
+        let said = format!("{method} {path}: {} {}", answer.code, answer.body);
+        assert!(!is_misspelt && !is_absent, "{said}");
     }
 }
 
