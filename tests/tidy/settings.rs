@@ -17,7 +17,12 @@ among the [commands](commands.md), what services are started with stands in the 
 ";
 
 /// By which name, who reads it, and what it is.
-const VARIABLES: [(&str, &str, &str); 11] = [
+const VARIABLES: [(&str, &str, &str); 12] = [
+    (
+        "REWEAVE_BUILD_COMMIT",
+        "`deploy/packages/build.sh`",
+        "no variable of the programs: the commit that `reweave version` shows",
+    ),
     (
         "REWEAVE_COORDINATOR",
         "`reweave`",

@@ -175,8 +175,8 @@ fn version_too_low(f: &mut fmt::Formatter<'_>, needed: u16, has: u16) -> fmt::Re
     write!(
         f,
         "this needs cluster version 1.{needed}, and the cluster is at 1.{has}: upgrade every coordinator (`reweave \
-         cluster member list` shows their versions); where an operator has lowered it, `reweave cluster version \
-         1.{needed}` raises it again"
+         version` shows their versions); where an operator has lowered it, `reweave cluster version 1.{needed}` raises \
+         it again"
     )
 }
 

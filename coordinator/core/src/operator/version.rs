@@ -67,7 +67,7 @@ fn lower(turn: &mut Turn<'_>, principal: String, minor: u16) -> Result<Response,
 fn raise(turn: &mut Turn<'_>, minor: u16, min_version: u16) -> Result<Response, String> {
     if minor > min_version {
         return Err(format!(
-            "not every coordinator was heard just now and speaks 1.{minor}; `reweave cluster member list` shows who does"
+            "not every coordinator was heard just now and speaks 1.{minor}; `reweave version` shows who does"
         ));
     }
     turn.decide(Change::ClusterVersion { minor });
