@@ -34,14 +34,14 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 use needs::Need;
 
-const LAB: &[Need] = &[Need::Lab, Need::Program("curl")];
+const LAB_NEEDS: &[Need] = &[Need::Lab, Need::Program("curl")];
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args().skip(1).collect();
     match words.first().map(String::as_str) {
-        Some(helper::HOLD) => return helper::hold(),
-        Some(fixed::SEND) => return fixed::send(&words[1..]),
-        Some(fixed::COUNT) => return fixed::count(),
+        Some(helper::HOLD_ARGUMENT) => return helper::hold(),
+        Some(fixed::SEND_ARGUMENT) => return fixed::send(&words[1..]),
+        Some(fixed::COUNT_ARGUMENT) => return fixed::count(),
         _ => {}
     }
     let tests = [

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use reweave_tests::{PATIENCE, Program, Stage, wait_for};
+use reweave_tests::{Program, STAGE_TIMEOUT, Stage, wait_for};
 use serde::Deserialize;
 use serde_json::Value;
 
-const COLLECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/collector.py");
-const PORT: &str = "4318";
+const COLLECTOR_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/collector.py");
+const COLLECTOR_PORT: &str = "4318";
 
 pub(crate) struct Collector {
     _program: Program,
@@ -39,15 +39,21 @@ struct Span {
 
 impl Collector {
     /// At the head of a coordinator's settings.
-    pub(crate) const SETTING: &str = "traces = \"http://127.0.0.1:4318\"\n";
+    pub(crate) const TRACES_SETTING: &str = "traces = \"http://127.0.0.1:4318\"\n";
 
     /// `REWEAVE_PYTHON` has OpenTelemetry's own messages.
     pub(crate) fn start(stage: &Stage) -> Self {
         let published = std::env::var("REWEAVE_PYTHON").ok();
         let reader = published.as_ref().map_or("plain", |_| "published");
         let lines = stage.path("traces.jsonl");
-        let mut command = stage.inside(Stage::STATION, published.as_deref().unwrap_or("python3"));
-        command.args([COLLECTOR, PORT]).arg(&lines).arg(reader);
+        let mut command = stage.inside(
+            Stage::STATION_NAME,
+            published.as_deref().unwrap_or("python3"),
+        );
+        command
+            .args([COLLECTOR_PATH, COLLECTOR_PORT])
+            .arg(&lines)
+            .arg(reader);
         let program = stage.start("collector", command);
         Self {
             _program: program.expect("it starts"),
@@ -58,7 +64,7 @@ impl Collector {
     /// The first that is like this, once it is told.
     #[track_caller]
     pub(crate) fn trace(&self, what: &str, is_it: impl Fn(&Trace) -> bool) -> Trace {
-        let found = wait_for(what, PATIENCE, || {
+        let found = wait_for(what, STAGE_TIMEOUT, || {
             Ok(self.traces().into_iter().find(|trace| is_it(trace)))
         });
         found.unwrap_or_else(|error| panic!("{error}: {:#?}", self.outlines()))

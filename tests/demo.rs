@@ -14,11 +14,11 @@ use tempfile::TempDir;
 
 use needs::{Need, trial};
 
-const DEMO: &str = env!("CARGO_BIN_EXE_reweave-demo");
+const DEMO_PROGRAM: &str = env!("CARGO_BIN_EXE_reweave-demo");
 const NEEDS: &[Need] = &[Need::Lab, Need::Program("script")];
-const CTRL_C: u8 = 3;
+const CTRL_C_BYTE: u8 = 3;
 /// Its last story, at which it stays.
-const STORY: &str = "4";
+const LAST_STORY: &str = "4";
 
 fn main() -> ExitCode {
     let name = "it_stays_open_until_ctrl_c_and_leaves_nothing_behind";
@@ -39,7 +39,7 @@ struct Terminal {
 impl Terminal {
     fn open() -> Self {
         let home = tempfile::tempdir().expect("there is room");
-        let line = format!("{DEMO} {STORY}");
+        let line = format!("{DEMO_PROGRAM} {LAST_STORY}");
         let mut script = Command::new("script");
         script.args(["-qefc", &line, "/dev/null"]);
         script.env("TMPDIR", home.path());
@@ -99,7 +99,7 @@ fn stays_until_ctrl_c() {
     let leads = status.matches("\"name\":\"c").count();
     assert_eq!(leads, 3, "three coordinators: {status}");
 
-    terminal.press(CTRL_C);
+    terminal.press(CTRL_C_BYTE);
     let rest = terminal.until("what it never says");
     let told = told + &rest;
     let ended = terminal.script.wait().expect("it was started");
@@ -140,7 +140,10 @@ fn ask(place: SocketAddr, path: &str, token: &str) -> String {
 }
 
 fn no_such_story() {
-    let demo = Command::new(DEMO).arg("4").output().expect("it starts");
+    let demo = Command::new(DEMO_PROGRAM)
+        .arg("4")
+        .output()
+        .expect("it starts");
     assert_eq!(demo.status.code(), Some(2));
     let words = String::from_utf8_lossy(&demo.stderr);
     assert_eq!(

@@ -21,20 +21,20 @@ use reweave_common::operator::{Outcome, Plan, Record};
 use reweave_tests::{Labs, Leadership, Setting, Stage, wait_for};
 
 use crate::drawn::Drawn;
-use crate::mpi::WITH_MPI;
+use crate::mpi::MPI_NEEDS;
 use crate::needs::trial;
 use crate::play::{ended, must};
 use crate::ranks::Ranks;
 
-const PLANS: u64 = 30;
-const MOST_MEDIAN_ERROR: f64 = 0.05;
-const LEAST_INSIDE: f64 = 0.9;
+const DEFAULT_PLANS: u64 = 30;
+const MAX_MEDIAN_ERROR: f64 = 0.05;
+const MIN_INSIDE_SHARE: f64 = 0.9;
 /// Iterations that are looked at afterwards.
-const LOOK: usize = 20;
-const SEEN_WITHIN: Duration = Duration::from_secs(40);
+const MEASURED_ITERATIONS: usize = 20;
+const PREDICTION_TIMEOUT: Duration = Duration::from_secs(40);
 
 fn main() -> ExitCode {
-    let test = trial("plans_foretell_how_long_iterations_take", WITH_MPI, judged);
+    let test = trial("plans_foretell_how_long_iterations_take", MPI_NEEDS, judged);
     libtest_mimic::run(&Arguments::from_args(), vec![test]).exit_code()
 }
 
@@ -60,7 +60,7 @@ impl Told {
 
 fn judged() {
     let plans = env::var("REWEAVE_PLANS").ok();
-    let plans = plans.map_or(PLANS, |it| it.parse().expect("a number of plans"));
+    let plans = plans.map_or(DEFAULT_PLANS, |it| it.parse().expect("a number of plans"));
     println!("| drawn | before | foretold | measured | off by | outcome |");
     println!("|---|---|---|---|---|---|");
     // Where flows only meet now and then there is nothing to mend, as far as is seen.
@@ -76,8 +76,8 @@ fn judged() {
         median * 100.0,
         inside * 100.0
     );
-    assert!(median <= MOST_MEDIAN_ERROR, "off by {median} in the median");
-    assert!(inside >= LEAST_INSIDE, "{inside} inside");
+    assert!(median <= MAX_MEDIAN_ERROR, "off by {median} in the median");
+    assert!(inside >= MIN_INSIDE_SHARE, "{inside} inside");
 }
 
 /// None where there is no plan.
@@ -90,7 +90,7 @@ fn lived(seed: u64) -> Option<Told> {
         return None;
     };
     let first = ranks.after(1);
-    let measured_ms = ranks.after(LOOK).mean_ms_since(first);
+    let measured_ms = ranks.after(MEASURED_ITERATIONS).mean_ms_since(first);
     ranks.stop();
     let told = told(&plan, record, measured_ms);
     println!(
@@ -136,7 +136,7 @@ fn carried_out(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<(Plan, Record)> {
 /// A plan that says how long iterations will take.
 fn foretelling(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<Plan> {
     let operator = stage.operator();
-    let plan = wait_for("a plan foretells iterations", SEEN_WITHIN, || {
+    let plan = wait_for("a plan foretells iterations", PREDICTION_TIMEOUT, || {
         // Whoever asks without a pause disturbs the beat.
         ranks.after(5);
         let plan = operator.plan()?;

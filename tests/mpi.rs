@@ -8,11 +8,11 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reweave_tests::{PATIENCE, Stage, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::needs::Need;
 
-pub(crate) const WITH_MPI: &[Need] = &[
+pub(crate) const MPI_NEEDS: &[Need] = &[
     Need::Lab,
     Need::Program("mpirun"),
     Need::Program("/usr/lib/python3/dist-packages/mpi4py/__init__.py"),
@@ -20,13 +20,13 @@ pub(crate) const WITH_MPI: &[Need] = &[
 
 /// What mpirun takes for a remote shell: it leaves the command where the test finds it, and waits until
 /// it has ended there.
-const SHELL: &str = "\
+const REMOTE_SHELL_SCRIPT: &str = "\
 #!/bin/sh
 spool=$(dirname \"$0\")/spool; host=$1; shift
 echo \"$*\" > \"$spool/.$host\"; mv \"$spool/.$host\" \"$spool/$host\"
 while [ -e \"$spool/$host\" ]; do sleep 0.1; done
 ";
-const SETTINGS: &[[&str; 2]] = &[
+const MCA_PARAMETERS: &[[&str; 2]] = &[
     ["plm_rsh_no_tree_spawn", "1"],
     ["routed", "direct"],
     ["oob_tcp_if_include", "eth0"],
@@ -53,7 +53,11 @@ impl<'s> Mpi<'s> {
     pub(crate) fn start(stage: &'s Stage, hostfile: &str, program: &str) -> Self {
         let place = stage.path("mpi");
         fs::create_dir_all(place.join("spool")).expect("a folder can be made");
-        for (name, text) in [("hosts", hostfile), ("loop.py", program), ("shell", SHELL)] {
+        for (name, text) in [
+            ("hosts", hostfile),
+            ("loop.py", program),
+            ("shell", REMOTE_SHELL_SCRIPT),
+        ] {
             fs::write(place.join(name), text).expect("a file can be made");
         }
         let executable = fs::Permissions::from_mode(0o755);
@@ -98,7 +102,7 @@ impl Drop for Mpi<'_> {
     fn drop(&mut self) {
         let pid = Pid::from_raw(self.mpirun.id().cast_signed());
         let _ = kill(pid, Signal::SIGTERM);
-        let _ = wait_for("mpirun ends its ranks", PATIENCE, || {
+        let _ = wait_for("mpirun ends its ranks", STAGE_TIMEOUT, || {
             Ok(self.looked_after().then_some(()))
         });
         for child in self.started.values_mut().chain([&mut self.mpirun]) {
@@ -116,7 +120,7 @@ fn mpirun(stage: &Stage, hostfile: &str, place: &Path) -> Command {
     // It only has to be there: NCCL is not.
     command.env("REWEAVE_NCCL_PLUGIN", place.join("loop.py"));
     command.args(["run", "--", "mpirun", "--allow-run-as-root"]);
-    for [name, value] in SETTINGS {
+    for [name, value] in MCA_PARAMETERS {
         command.args(["--mca", name, value]);
     }
     command

@@ -23,8 +23,8 @@ use machine::{Said, lived};
 use needs::{Need, trial};
 
 /// A machine's life with the packages, step by step.
-const LIFE: &str = include_str!("packages/life.sh");
-const PACKAGES: [&str; 4] = [
+const LIFE_SCRIPT: &str = include_str!("packages/life.sh");
+const PACKAGE_NAMES: [&str; 4] = [
     "reweave",
     "reweave-agent",
     "reweave-coordinator",
@@ -73,7 +73,7 @@ fn built() -> Vec<PathBuf> {
         .filter(|it| it.extension() == Some("deb".as_ref()))
         .collect();
     built.sort();
-    assert_eq!(built.len(), PACKAGES.len(), "{built:?}");
+    assert_eq!(built.len(), PACKAGE_NAMES.len(), "{built:?}");
     built
 }
 
@@ -111,7 +111,7 @@ fn whose_code_programs_have_in_them_is_told_with_its_licence() {
 }
 
 /// Of the C library and of the compiler: these are on every system that Debian makes. All else is linked in.
-const EVERYWHERE: [&str; 4] = [
+const SYSTEM_LIBRARIES: [&str; 4] = [
     "ld-linux-x86-64.so.2",
     "libc.so.6",
     "libgcc_s.so.1",
@@ -128,14 +128,14 @@ fn programs_need_no_library_that_a_system_may_lack() {
         );
         let more: Vec<_> = needed
             .iter()
-            .filter(|it| !EVERYWHERE.contains(&it.as_str()))
+            .filter(|it| !SYSTEM_LIBRARIES.contains(&it.as_str()))
             .collect();
         assert!(more.is_empty(), "{} needs {more:?}", path.display());
     }
 }
 
 fn packages_start_nothing_and_keep_what_is_a_persons() {
-    let said = lived(&system::made(), LIFE, &built());
+    let said = lived(&system::made(), LIFE_SCRIPT, &built());
     installing_starts_nothing(&said);
     all_that_belongs_to_it_is_there(&said);
     an_upgrade_keeps_settings_and_what_runs(&said);

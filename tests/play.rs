@@ -8,22 +8,22 @@ use std::time::Duration;
 use reweave_common::cause::Cause;
 use reweave_common::error::told;
 use reweave_common::operator::{Finding, Phase, Plan, Record, Status};
-use reweave_tests::{Job, Labs, Leadership, PATIENCE, Setting, Stage, StageError, wait_for};
+use reweave_tests::{Job, Labs, Leadership, STAGE_TIMEOUT, Setting, Stage, StageError, wait_for};
 
 use crate::needs::Need;
 
 /// Long enough for several iterations.
-pub(crate) const LOOK: Duration = Duration::from_secs(3);
+pub(crate) const WATCH_TIME: Duration = Duration::from_secs(3);
 /// How far a rate may be from what it was: TCP flows on one link wander by so much.
-const WANDER: f64 = 0.1;
+const RATE_TOLERANCE: f64 = 0.1;
 /// The slowest flow's gain when two that shared a link have one each. Perfect would be a little
 /// under 2.
-pub(crate) const LEAST_GAIN: f64 = 1.8;
+pub(crate) const MIN_GAIN: f64 = 1.8;
 /// A session that stands still for longer counts as broken.
-pub(crate) const LONGEST_STALL_MS: f64 = 250.0;
+pub(crate) const MAX_STALL_MS: f64 = 250.0;
 
 /// What every stage needs of a machine.
-pub(crate) const STAGE: &[Need] = &[Need::Lab];
+pub(crate) const STAGE_NEEDS: &[Need] = &[Need::Lab];
 
 /// What was to be had, or the end of the test with the reason.
 #[track_caller]
@@ -33,7 +33,7 @@ pub(crate) fn must<T>(outcome: Result<T, StageError>) -> T {
 
 /// A stage on which everything runs and is known, with nothing on the links yet.
 pub(crate) fn led(leadership: &Leadership) -> Stage {
-    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     must(stage.lead(leadership));
     must(stage.start_agents());
     must(stage.wait_until_known());
@@ -62,13 +62,15 @@ pub(crate) fn collide(stage: &Stage) -> Job {
 /// The plan against the collision, once the agents have seen enough of it.
 pub(crate) fn planned(stage: &Stage) -> Plan {
     let operator = stage.operator();
-    must(wait_for("there is a plan", PATIENCE, || operator.plan()))
+    must(wait_for("there is a plan", STAGE_TIMEOUT, || {
+        operator.plan()
+    }))
 }
 
 /// The same, once it is under way: until then it may be replaced by one that knows more.
 pub(crate) fn begun(stage: &Stage) -> Plan {
     let operator = stage.operator();
-    must(wait_for("a plan is begun", PATIENCE, || {
+    must(wait_for("a plan is begun", STAGE_TIMEOUT, || {
         let Some(plan) = operator.plan()? else {
             return Ok(None);
         };
@@ -80,7 +82,7 @@ pub(crate) fn begun(stage: &Stage) -> Plan {
 /// The newest entry of the history, once it has ended.
 pub(crate) fn ended(stage: &Stage) -> Record {
     let operator = stage.operator();
-    must(wait_for("the change ends", PATIENCE, || {
+    must(wait_for("the change ends", STAGE_TIMEOUT, || {
         let newest = operator.history()?.into_iter().next();
         Ok(newest.filter(|record| !record.outcome.is_open()))
     }))
@@ -92,7 +94,7 @@ pub(crate) fn status_when(
     condition: impl Fn(&Status) -> bool,
 ) -> Status {
     let operator = stage.operator();
-    must(wait_for(what, PATIENCE, || {
+    must(wait_for(what, STAGE_TIMEOUT, || {
         Ok(Some(operator.status()?).filter(&condition))
     }))
 }
@@ -133,7 +135,7 @@ pub(crate) fn thrown_away(stage: &Stage) -> BTreeMap<String, u64> {
 /// Looks at the job until it is as well off as it was, which must be soon.
 #[track_caller]
 pub(crate) fn is_as_before(job: &mut Job, before_mbps: f64) {
-    reaches(job, before_mbps * (1.0 - WANDER));
+    reaches(job, before_mbps * (1.0 - RATE_TOLERANCE));
 }
 
 /// Looks at the job until its slowest flow has this rate, which must be soon.
@@ -141,7 +143,7 @@ pub(crate) fn is_as_before(job: &mut Job, before_mbps: f64) {
 pub(crate) fn reaches(job: &mut Job, least_mbps: f64) {
     let mut seen = Vec::new();
     while seen.len() < 3 {
-        seen.push(slowest_over(job, LOOK));
+        seen.push(slowest_over(job, WATCH_TIME));
         if seen.last() >= Some(&least_mbps) {
             return;
         }

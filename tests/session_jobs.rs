@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use reweave_tests::{Job, JobReport, PATIENCE, Stage, wait_for};
+use reweave_tests::{Job, JobReport, STAGE_TIMEOUT, Stage, wait_for};
 
 /// Their jobs, as tables of a scenario. Each session carries about 1 kB at a time: with more, the packets of all
 /// sessions overflow a busy kernel's backlog (`net.core.netdev_max_backlog`).
@@ -36,7 +36,7 @@ bytes = 20_000
 compute_ms = 5
 iterations = 1_000_000
 "#;
-const JOBS: [&str; 3] = ["tcp", "quic", "udp"];
+const SESSION_JOB_NAMES: [&str; 3] = ["tcp", "quic", "udp"];
 
 /// Reconfigurations under one run of the jobs; `REWEAVE_RECONFIGURATIONS` overrides the default.
 pub(crate) fn reconfigurations(default: usize) -> usize {
@@ -49,7 +49,7 @@ pub(crate) struct Running([Job; 3]);
 
 impl Running {
     pub(crate) fn begin(stage: &Stage) -> Self {
-        let running = Self(JOBS.map(|name| stage.job(name).expect("the job starts")));
+        let running = Self(SESSION_JOB_NAMES.map(|name| stage.job(name).expect("the job starts")));
         running.go_on(20);
         running
     }
@@ -62,7 +62,7 @@ impl Running {
     #[track_caller]
     pub(crate) fn end_without_loss(self) -> [JobReport; 3] {
         let reports = self.0.map(|job| job.stop().expect("the job ends"));
-        for (name, report) in JOBS.into_iter().zip(&reports) {
+        for (name, report) in SESSION_JOB_NAMES.into_iter().zip(&reports) {
             tell(name, report);
             assert!(report.kept_all_sessions(), "{name}: {report:#?}");
         }
@@ -86,7 +86,7 @@ pub(crate) fn outlive(stage: &Stage, changes: impl FnOnce(&Running)) {
     }
     let control = running.end_without_loss();
     eprintln!(
-        "longest stalls in ms of {JOBS:?} in {took:.0?} of changes: {:.0?}; in the control: {:.0?}",
+        "longest stalls in ms of {SESSION_JOB_NAMES:?} in {took:.0?} of changes: {:.0?}; in the control: {:.0?}",
         longest_stalls(&changed),
         longest_stalls(&control)
     );
@@ -97,7 +97,7 @@ pub(crate) fn go_on(job: &Job, iterations: usize) {
     let done = || job.latest().map_or(0, |progress| progress.iterations);
     let before = done();
     let enough = || Ok((done() >= before + iterations).then_some(()));
-    wait_for("the job goes on", PATIENCE, enough)
+    wait_for("the job goes on", STAGE_TIMEOUT, enough)
         .unwrap_or_else(|error| panic!("{error}: {before} and then {:#?}", job.latest()));
 }
 

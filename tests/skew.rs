@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::needs::Need;
 
-pub(crate) const FAKETIME: &[Need] = &[Need::Lab, Need::Program("faketime")];
+pub(crate) const FAKETIME_NEEDS: &[Need] = &[Need::Lab, Need::Program("faketime")];
 
 /// What starts a program for which the time of day is another one; what only counts on is not.
 pub(crate) fn at(skew: &str) -> Vec<String> {

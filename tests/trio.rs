@@ -21,7 +21,7 @@ use reweave_agent::session::Uplink;
 use reweave_link::line::{Certificate, Event, Line};
 use reweave_link::{Channel, Dialer, Identity, LinkError, Role, Session, connect};
 use reweave_proto::message::CoordinatorMessage;
-use reweave_tests::{PATIENCE, Programs, settings_of};
+use reweave_tests::{Programs, STAGE_TIMEOUT, settings_of};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -30,13 +30,13 @@ use tokio::time::{interval, timeout};
 use timed::timed;
 
 const FABRIC: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Those who are silent are waited for three times before a leader is given up: 3 s where nothing else runs.
-const SOON: Duration = Duration::from_secs(5);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 const REVOCATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-const VIEWERS: [&str; 3] = ["vic", "eve", "mal"];
+const VIEWER_NAMES: [&str; 3] = ["vic", "eve", "mal"];
 
 struct Trio {
     folder: TempDir,
@@ -93,7 +93,7 @@ impl Trio {
         done(issue.arg(&certificates).args(["--name", "c0", "c1", "c2"]));
         let mut issue = Command::new(self.programs.reweave());
         let issue = issue.args(["cluster", "issue", "--role", "viewer", "--dir"]);
-        done(issue.arg(&certificates).arg("--name").args(VIEWERS));
+        done(issue.arg(&certificates).arg("--name").args(VIEWER_NAMES));
         let mut issue = Command::new(self.programs.reweave());
         let issue = issue.args(["cluster", "issue", "--role", "agent", "--dir"]);
         done(issue.arg(&certificates).args(["--name", "h0"]));
@@ -105,9 +105,9 @@ impl Trio {
         let identity = Identity::load(&self.path("certificates/agents/h0"));
         let identity = identity.expect("it was issued");
         let address = self.addresses[index].parse().expect("an address");
-        let mut tries = interval(GLANCE);
+        let mut tries = interval(POLL_INTERVAL);
         let is_lost = |error: &LinkError| error.fault().contains("ask again soon");
-        let asked = timeout(PATIENCE, async {
+        let asked = timeout(STAGE_TIMEOUT, async {
             loop {
                 tries.tick().await;
                 let session = match connect(&[address], &identity, Role::Coordinator).await {
@@ -185,11 +185,15 @@ impl Trio {
             serde_json::from_slice::<Value>(&told.stdout).ok()
         };
         let seen = wait(ask);
-        timed("status where two of three are missing", SOON, || {
-            let began = Instant::now();
-            ask();
-            began.elapsed()
-        });
+        timed(
+            "status where two of three are missing",
+            STATUS_TIMEOUT,
+            || {
+                let began = Instant::now();
+                ask();
+                began.elapsed()
+            },
+        );
         let each = seen["coordinators"].as_array().expect("a list").iter();
         for (index, one) in each.enumerate() {
             assert_eq!(one["name"], format!("c{index}"), "{seen}");
@@ -309,24 +313,24 @@ fn done(command: &mut Command) {
 /// Addresses of the loopback interface that nobody else has, at a port that the kernel gives nobody: one that
 /// was free a moment ago may be somebody's when a coordinator comes for it, or comes back to it.
 fn free_addresses() -> Vec<String> {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
+    static NEXT_STATION: AtomicU8 = AtomicU8::new(1);
     let run = std::process::id();
     let [high, low] = [(run >> 8) % 128 + 128, run % 256];
     let address = |_| {
-        let own = NEXT.fetch_add(1, Ordering::Relaxed);
+        let own = NEXT_STATION.fetch_add(1, Ordering::Relaxed);
         format!("127.{high}.{low}.{own}:7391")
     };
     (0..3).map(address).collect()
 }
 
 fn wait<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + STAGE_TIMEOUT;
     loop {
         if let Some(found) = attempt() {
             return found;
         }
         assert!(Instant::now() < end, "it never came to that");
-        thread::park_timeout(GLANCE);
+        thread::park_timeout(POLL_INTERVAL);
     }
 }
 
@@ -426,7 +430,7 @@ fn agents_find_members_that_nobody_configured() {
     });
     beside.block_on(line.close());
     let mut again = trio.line_to(&configured);
-    let found = timeout(PATIENCE, again.next());
+    let found = timeout(STAGE_TIMEOUT, again.next());
     let found = beside.block_on(found).expect("it finds one of them");
     assert!(matches!(found, Some(Event::Connected)), "{found:?}");
 }
@@ -518,7 +522,7 @@ fn an_agent_waits_twice_and_no_more() {
             let end = hear_the_call(&more).await.expect_err("it is sent away");
             assert!(matches!(end, LinkError::ClosedByPeer { .. }), "{end}");
         }
-        let answers = |session| timeout(GLANCE, hear(session));
+        let answers = |session| timeout(POLL_INTERVAL, hear(session));
         assert!(
             answers(&one).await.is_err() && answers(&other).await.is_err(),
             "they stay"
@@ -550,7 +554,7 @@ fn timed_revocation_reaches_all_coordinators() {
     trio.leader_after(0);
     trio.answers();
     trio.signers_are_known();
-    let mut viewers = VIEWERS.iter();
+    let mut viewers = VIEWER_NAMES.iter();
     timed("all three shut a viewer out", REVOCATION_TIMEOUT, || {
         shut_out_after(&trio, viewers.next().expect("one for each try"))
     });

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_agent::probing::{Engine, ProbeThread};
-use reweave_agent_core::latency::WIRE_BYTES;
+use reweave_agent_core::latency::PROBE_WIRE_BYTES;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList, Tally};
@@ -43,26 +43,26 @@ use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use tempfile::TempDir;
 
 use job::{Flood, Training, loses_percent};
-use scene::{HOST, peers, within};
+use scene::{HOST_ADDRESS, peers, within};
 
-const COORDINATOR: &str = "10.0.1.1:7332";
-const PORTS: std::ops::Range<u16> = 7400..7404;
+const COORDINATOR_ADDRESS: &str = "10.0.1.1:7332";
+const SOURCE_PORTS: std::ops::Range<u16> = 7400..7404;
 /// Of each of a peer's four flows, so that it has ten probes a second.
-const PERIOD: Duration = Duration::from_millis(400);
+const PROBE_INTERVAL: Duration = Duration::from_millis(400);
 /// What probes may take on the wire, and trains.
-const MOST_BITS_PER_S: u64 = 1_000_000;
+const MAX_BITS_PER_S: u64 = 1_000_000;
 /// With this jobs see more trains in a minute than they would in ten.
-const TEN_TIMES_BITS_PER_S: u64 = 10_000_000;
-const TRAINS_EVERY: Duration = Duration::from_secs(60);
-const SOMETIMES: Duration = Duration::from_secs(1);
-const FOREVER: Moment = Moment::from_micros(u64::MAX);
+const TENFOLD_BITS_PER_S: u64 = 10_000_000;
+const TRAIN_INTERVAL: Duration = Duration::from_secs(60);
+const FREQUENT_TRAIN_INTERVAL: Duration = Duration::from_secs(1);
+const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX);
 /// A job computes for so long, and sends for some 100 ms.
-const COMPUTES: Duration = Duration::from_millis(150);
-const SENDS_BYTES: usize = 12_000_000;
+const COMPUTE_TIME: Duration = Duration::from_millis(150);
+const SENT_BYTES: usize = 12_000_000;
 /// A rhythm is heard by then.
-const HEARD: Duration = Duration::from_secs(10);
+const DETECTION_TIME: Duration = Duration::from_secs(10);
 /// One in ten thousand of the processor's time cannot be told from less.
-const TICK: Duration = Duration::from_millis(10);
+const CPU_TICK: Duration = Duration::from_millis(10);
 
 fn main() -> ExitCode {
     let asked = Asked::from_words();
@@ -142,8 +142,8 @@ impl Seen {
         let [user, system] = self.core_percent;
         println!("# {user:.2} % in its own code, {system:.2} % in the kernel");
         println!("agent-{name}-core-percent {:.2} 1.0", user + system);
-        let probe_bits_per_s = probes_per_s * WIRE_BYTES as f64 * 8.0;
-        println!("agent-{name}-bits-per-s {probe_bits_per_s:.0} {MOST_BITS_PER_S}");
+        let probe_bits_per_s = probes_per_s * PROBE_WIRE_BYTES as f64 * 8.0;
+        println!("agent-{name}-bits-per-s {probe_bits_per_s:.0} {MAX_BITS_PER_S}");
     }
 }
 
@@ -164,7 +164,7 @@ async fn measure(asked: &Asked) {
         folder
     };
     let own = Identity::load(&identity(Role::Coordinator, "c0")).expect("an identity");
-    let address = COORDINATOR.parse().expect("an address");
+    let address = COORDINATOR_ADDRESS.parse().expect("an address");
     let mut listener = Listener::bind(address, &own, &[Role::Agent]).expect("the port is free");
     let peers = start_peers();
     let begun = Instant::now();
@@ -184,7 +184,7 @@ async fn measure(asked: &Asked) {
         watch().await.print("probing");
         peers.handle_list(list(back()));
         watch().await.print("probed-as-well");
-        tell(&session, own_list(Some(TRAINS_EVERY))).await;
+        tell(&session, own_list(Some(TRAIN_INTERVAL))).await;
         watch().await.print("with-trains");
         println!("agent-resident-mib {:.1} 30", resident_mib(&agent));
     }
@@ -203,8 +203,8 @@ async fn measure(asked: &Asked) {
 
 /// A job on the agent's host that computes and sends, beside trains in its gaps.
 async fn training_loses(session: &Session) -> Lost {
-    let job = Training::start("host", peer(), COMPUTES, SENDS_BYTES);
-    tokio::time::sleep(HEARD).await;
+    let job = Training::start("host", peer(), COMPUTE_TIME, SENT_BYTES);
+    tokio::time::sleep(DETECTION_TIME).await;
     lost_to_trains(session, || job.speed()).await
 }
 
@@ -227,8 +227,8 @@ async fn lost_to_trains(session: &Session, speed: impl FnMut() -> f64) -> Lost {
     };
     let set = async |with: bool| {
         let often = ProbeList {
-            most_rate: Rate::from_bits_per_s(TEN_TIMES_BITS_PER_S),
-            ..own_list(with.then_some(SOMETIMES))
+            most_rate: Rate::from_bits_per_s(TENFOLD_BITS_PER_S),
+            ..own_list(with.then_some(FREQUENT_TRAIN_INTERVAL))
         };
         tell(session, often).await;
     };
@@ -263,9 +263,9 @@ fn peer() -> Ipv4Addr {
 }
 
 fn own_list(trains_every: Option<Duration>) -> ProbeList {
-    let from = |port| SocketAddrV4::new(HOST, port);
+    let from = |port| SocketAddrV4::new(HOST_ADDRESS, port);
     let to = |peer| SocketAddrV4::new(peer, PROBE_PORT);
-    let flows = peers().flat_map(|peer| PORTS.map(move |port| [from(port), to(peer)]));
+    let flows = peers().flat_map(|peer| SOURCE_PORTS.map(move |port| [from(port), to(peer)]));
     ProbeList {
         trains_every: trains_every.map(Into::into),
         ..list(flows)
@@ -280,9 +280,9 @@ fn list(flows: impl Iterator<Item = [SocketAddrV4; 2]>) -> ProbeList {
     };
     ProbeList {
         flows: flows.map(flow).collect(),
-        period: PERIOD.into(),
-        most_rate: Rate::from_bits_per_s(MOST_BITS_PER_S),
-        roster: peers().chain([HOST]).collect(),
+        period: PROBE_INTERVAL.into(),
+        most_rate: Rate::from_bits_per_s(MAX_BITS_PER_S),
+        roster: peers().chain([HOST_ADDRESS]).collect(),
         valid_for: TimeSpan::from_secs(3600),
         trains_every: None,
     }
@@ -292,7 +292,7 @@ fn list(flows: impl Iterator<Item = [SocketAddrV4; 2]>) -> ProbeList {
 fn start_peers() -> ProbeThread {
     let mut engine = Engine::new(1, Duration::ZERO);
     engine.answer_on(PROBE_PORT).expect("the port is free");
-    engine.take_trains(|_| Some(FOREVER));
+    engine.take_trains(|_| Some(NO_DEADLINE));
     let probing = ProbeThread::start(engine);
     probing.handle_list(list(std::iter::empty()));
     probing
@@ -300,8 +300,8 @@ fn start_peers() -> ProbeThread {
 
 /// All of them probe the host as it probes them.
 fn back() -> impl Iterator<Item = [SocketAddrV4; 2]> {
-    let to = SocketAddrV4::new(HOST, PROBE_PORT);
-    let from = peers().flat_map(|peer| PORTS.map(move |port| SocketAddrV4::new(peer, port)));
+    let to = SocketAddrV4::new(HOST_ADDRESS, PROBE_PORT);
+    let from = peers().flat_map(|peer| SOURCE_PORTS.map(move |port| SocketAddrV4::new(peer, port)));
     from.map(move |from| [from, to])
 }
 
@@ -328,7 +328,7 @@ fn start_agent(identity: &std::path::Path, scratch: &TempDir) -> Agent {
     command.arg(env!("CARGO_BIN_EXE_reweave-agent"));
     command.args(["run", "--role", "host", "--interval-ms", "1000"]);
     command
-        .args(["--coordinator", COORDINATOR, "--identity"])
+        .args(["--coordinator", COORDINATOR_ADDRESS, "--identity"])
         .arg(identity);
     command.arg("--state").arg(scratch.path().join("state"));
     Agent(
@@ -409,7 +409,7 @@ fn cpu(agent: &Agent) -> [Duration; 2] {
     let stat = fs::read_to_string(format!("/proc/{}/stat", agent.0.id())).expect("it runs");
     let after_name = stat.rsplit(") ").next().expect("a name in brackets");
     let words: Vec<_> = after_name.split(' ').collect();
-    [11, 12].map(|at| TICK * words[at].parse().expect("a number"))
+    [11, 12].map(|at| CPU_TICK * words[at].parse().expect("a number"))
 }
 
 fn resident_mib(agent: &Agent) -> f64 {

@@ -41,7 +41,7 @@ struct Kind {
     attempt: fn() -> Result<(), String>,
 }
 
-const KINDS: &[Kind] = &[
+const ABILITY_KINDS: &[Kind] = &[
     Kind {
         name: "latency and loss",
         of: None,
@@ -73,7 +73,7 @@ const KINDS: &[Kind] = &[
 
 /// Who counts takes the best of these, and says by itself what it was refused: to try them costs an
 /// agent more than all else it does before its first report.
-const COUNTING: &[Kind] = &[
+const COUNTING_KINDS: &[Kind] = &[
     Kind {
         name: "traffic by eBPF",
         of: Some(Role::is_endpoint),
@@ -90,21 +90,21 @@ const COUNTING: &[Kind] = &[
 
 /// Tries each once more, since rights may change.
 pub fn abilities(role: Role) -> Vec<Ability> {
-    let mut abilities = by_right(KINDS, role);
-    abilities.extend(by_right(COUNTING, role));
+    let mut abilities = by_right(ABILITY_KINDS, role);
+    abilities.extend(by_right(COUNTING_KINDS, role));
     let deaf = lldp::neighbours().err().map(|error| error.lack());
-    abilities.push(by_program(lldp::MEASUREMENT, deaf));
+    abilities.push(by_program(lldp::MEASUREMENT_NAME, deaf));
     if role.is_endpoint() {
         let ports = Helper::start().and_then(|mut helper| helper.ports());
         let without = ports.err().map(|error| error.lack());
-        abilities.push(by_program(rdma::MEASUREMENT, without));
+        abilities.push(by_program(rdma::MEASUREMENT_NAME, without));
     }
     abilities
 }
 
 /// Of what takes a right. Who counts traffic or measures by other programs says by itself what it lacks.
 pub fn lacks(role: Role) -> Vec<Lack> {
-    let abilities = by_right(KINDS, role);
+    let abilities = by_right(ABILITY_KINDS, role);
     abilities.iter().filter_map(Ability::lack).collect()
 }
 
@@ -138,7 +138,7 @@ pub fn with_refused(off: &[Lack], refused: &[Refusal]) -> Vec<Lack> {
 
 fn lack_of(refusal: &Refusal) -> Option<Lack> {
     let name = format!("traffic by {}", refusal.source);
-    let kind = COUNTING.iter().find(|kind| kind.name == name)?;
+    let kind = COUNTING_KINDS.iter().find(|kind| kind.name == name)?;
     Some(Lack {
         measurement: name,
         because: refusal.because.clone(),

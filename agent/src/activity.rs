@@ -22,7 +22,7 @@ use crate::traffic::{Refusal, TrafficReader, Wire};
 use crate::trains::SharedGate;
 
 /// Asking nft costs a process.
-const NFT_PERIOD: Duration = Duration::from_secs(2);
+const NFT_INTERVAL: Duration = Duration::from_secs(2);
 
 pub struct Activity {
     /// None where the counters' files are those of another network namespace.
@@ -127,7 +127,7 @@ impl Activity {
     fn is_due(&self, now: Moment) -> bool {
         let dear = self.traffic.source() == TrafficSource::Nftables;
         let told = self.told.as_ref().map(|(at, ..)| *at);
-        !dear || clock::is_due(told, now, NFT_PERIOD)
+        !dear || clock::is_due(told, now, NFT_INTERVAL)
     }
 
     pub fn refused(&self) -> &[Refusal] {

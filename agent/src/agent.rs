@@ -28,7 +28,7 @@ use crate::clock;
 use crate::collectives::{self, Listener};
 use crate::error::AgentError;
 use crate::flows::FlowSocket;
-use crate::host::{COUNTERS_PERIOD, Host};
+use crate::host::{COUNTERS_INTERVAL, Host};
 use crate::netlink::{Link, LinkTurns, RouteSocket};
 use crate::preflight::Door;
 use crate::probes::{ProbeError, Prober};
@@ -42,14 +42,14 @@ use crate::trains::{SharedGate, TrainThread};
 use crate::witness::Asker;
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
-const FACTS_PERIOD: Duration = Duration::from_secs(5);
+const FACTS_INTERVAL: Duration = Duration::from_secs(5);
 /// All agents that are told to answer have taken that in by then.
-const HEAD_START: Duration = Duration::from_millis(200);
-const UNCONFIRMED_LOOK: Duration = Duration::from_millis(500);
+const PROBE_START_DELAY: Duration = Duration::from_millis(200);
+const UNCONFIRMED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// What comes of probes is told for many of them at once.
-const PROBES_PERIOD: Duration = Duration::from_secs(1);
+const PROBE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Whoever floods the host with answers shall not keep the agent from its work.
-const MOST_ANSWERS: usize = 1024;
+const MAX_ANSWERS_PER_TURN: usize = 1024;
 
 pub struct Agent {
     role: Role,
@@ -110,7 +110,7 @@ impl Agent {
             turns: LinkTurns::open()?,
             switch: Switch::new(software),
             flow_socket: FlowSocket::open()?,
-            host: Host::open(COUNTERS_PERIOD)?,
+            host: Host::open(COUNTERS_INTERVAL)?,
             activity: role
                 .is_endpoint()
                 .then(|| Activity::start(role.forwards(), gate.clone())),
@@ -267,7 +267,9 @@ impl Agent {
 
     /// When [`Self::revert_unconfirmed`] has to be called at the latest.
     pub fn next_look_at_unconfirmed(&self) -> Option<Duration> {
-        self.fence.is_unconfirmed().then_some(UNCONFIRMED_LOOK)
+        self.fence
+            .is_unconfirmed()
+            .then_some(UNCONFIRMED_CHECK_INTERVAL)
     }
 
     /// Takes back what nobody has confirmed in time.
@@ -287,7 +289,7 @@ impl Agent {
         let Some(prober) = &self.prober else {
             return Ok(true);
         };
-        for _ in 0..MOST_ANSWERS {
+        for _ in 0..MAX_ANSWERS_PER_TURN {
             let Some((at, answer)) = prober.receive()? else {
                 return Ok(true);
             };
@@ -404,7 +406,7 @@ impl Agent {
     }
 
     fn read_probes(&mut self, now: Moment) -> Vec<Reading> {
-        if !clock::is_due(self.probes_told, now, PROBES_PERIOD) {
+        if !clock::is_due(self.probes_told, now, PROBE_REPORT_INTERVAL) {
             return vec![];
         }
         let strays = HostReading::Strays(self.probing.strays());
@@ -424,7 +426,7 @@ impl Agent {
 
     fn read_facts(&mut self, now: Moment) -> Vec<Reading> {
         let told = self.facts.as_ref().map(|(at, _)| *at);
-        if clock::is_due(told, now, FACTS_PERIOD) {
+        if clock::is_due(told, now, FACTS_INTERVAL) {
             let interfaces = self.route.interfaces();
             if let Some(interfaces) = self.complaints.check("addresses", interfaces) {
                 let facts = interfaces.into_iter().map(Reading::Interface);
@@ -501,7 +503,7 @@ fn tell_lacks(lacks: &[Lack]) {
 }
 
 fn start_probing(mark: Mark, gate: SharedGate) -> (ProbeThread, Door) {
-    let mut engine = Engine::new(u64::from(mark.0), HEAD_START);
+    let mut engine = Engine::new(u64::from(mark.0), PROBE_START_DELAY);
     engine.answer_once_told(PROBE_PORT);
     engine.take_trains(move |now| gate.open_until(now));
     let door = engine.door();

@@ -7,10 +7,10 @@ use reweave_agent_core::latency::Clocks;
 use reweave_common::moment::Moment;
 
 /// A program that is not interrupted reads both clocks in less.
-const AT_ONCE_NS: u64 = 5_000;
-const MOST_TRIES: usize = 4;
+const MAX_READ_GAP_NS: u64 = 5_000;
+const MAX_TRIES: usize = 4;
 /// Ticks come a little early or late.
-const TICKS_VARY: Duration = Duration::from_millis(10);
+const TICK_TOLERANCE: Duration = Duration::from_millis(10);
 
 /// Time since the machine started.
 pub fn now() -> Moment {
@@ -19,7 +19,7 @@ pub fn now() -> Moment {
 
 /// Whether this tick is the one at which to do again what is done once in `period`.
 pub(crate) fn is_due(last: Option<Moment>, now: Moment, period: Duration) -> bool {
-    last.is_none_or(|last| now.since(last) + TICKS_VARY >= period)
+    last.is_none_or(|last| now.since(last) + TICK_TOLERANCE >= period)
 }
 
 /// When the wall clock, by which kernels stamp packets, showed `stamp`. A step of the wall clock
@@ -38,8 +38,8 @@ pub fn clocks() -> Clocks {
         (steady_ns - before, Clocks { steady_ns, wall_ns })
     };
     let mut best = read();
-    for _ in 1..MOST_TRIES {
-        if best.0 < AT_ONCE_NS {
+    for _ in 1..MAX_TRIES {
+        if best.0 < MAX_READ_GAP_NS {
             break;
         }
         let next = read();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use reweave_common::instruction::Closely;
 use tokio::time::{Instant, sleep_until};
 
-const EVERY: Duration = Duration::from_millis(100);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 /// Whoever waits longer asks again.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_SAMPLING_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub struct Looks {
@@ -19,7 +19,7 @@ pub struct Looks {
 impl Looks {
     pub fn handle_asked(&mut self, now: Instant, closely: Closely) {
         let span = Duration::from_millis(closely.for_ms.into());
-        self.until = Some(now + span.min(LONGEST));
+        self.until = Some(now + span.min(MAX_SAMPLING_TIME));
         self.next.get_or_insert(now);
     }
 
@@ -32,7 +32,7 @@ impl Looks {
     }
 
     pub fn handle_taken(&mut self, now: Instant) {
-        let next = now + EVERY;
+        let next = now + SAMPLE_INTERVAL;
         self.next = self.until.filter(|until| next <= *until).map(|_| next);
     }
 }

@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use reweave_agent_core::collectives::CollectiveBook;
 use reweave_agent_core::rhythm::Growth;
-use reweave_common::collective::{COLLECTIVES_SOCKET, LONGEST_WORD, RankReading, RankWord};
+use reweave_common::collective::{COLLECTIVES_SOCKET, MAX_WORD_BYTES, RankReading, RankWord};
 use reweave_common::lock::lock;
 use thiserror::Error;
 
 use crate::clock;
 
 /// Whoever has stopped listening is noticed so late.
-const TURN: Duration = Duration::from_millis(500);
+const READ_TIMEOUT: Duration = Duration::from_millis(500);
 /// Jobs run as anybody.
-const EVERYBODY_WRITES: u32 = 0o666;
+const SOCKET_MODE: u32 = 0o666;
 
 #[derive(Debug, Error)]
 pub enum CollectivesError {
@@ -87,8 +87,8 @@ fn bind(path: &Path) -> io::Result<UnixDatagram> {
         }
         bound => bound,
     }?;
-    fs::set_permissions(path, Permissions::from_mode(EVERYBODY_WRITES))?;
-    socket.set_read_timeout(Some(TURN))?;
+    fs::set_permissions(path, Permissions::from_mode(SOCKET_MODE))?;
+    socket.set_read_timeout(Some(READ_TIMEOUT))?;
     Ok(socket)
 }
 
@@ -99,7 +99,7 @@ fn is_abandoned(path: &Path) -> bool {
 }
 
 fn listen(socket: &UnixDatagram, book: &Weak<Mutex<CollectiveBook>>) {
-    let mut bytes = vec![0; LONGEST_WORD];
+    let mut bytes = vec![0; MAX_WORD_BYTES];
     loop {
         let received = socket.recv(&mut bytes);
         let Some(book) = book.upgrade() else {

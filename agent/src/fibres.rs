@@ -14,9 +14,9 @@ use crate::counters::{Tree, carried_over};
 use crate::netlink::{Link, NetlinkError, RouteSocket};
 
 /// The longest that jobs reckon without a word to each other, as a rule.
-const WATCHED: Duration = Duration::from_secs(2);
+const QUIET_CHECK_TIME: Duration = Duration::from_secs(2);
 /// What passes though no job runs, in that time: ARP, LLDP, and probes between hosts.
-const MOST_BYTES: u64 = 250_000;
+const MAX_IDLE_BYTES: u64 = 250_000;
 
 #[derive(Debug, Clone, Args)]
 pub struct Fibres {
@@ -25,7 +25,7 @@ pub struct Fibres {
     #[arg(long = "fibres", value_name = "INTERFACE", value_delimiter = ',')]
     pub interfaces: Vec<String>,
     /// That address, the same on all hosts
-    #[arg(long, value_name = "ADDRESS", default_value_t = Mac::OF_FIBRES, requires = "interfaces")]
+    #[arg(long, value_name = "ADDRESS", default_value_t = Mac::DEFAULT_FIBRE_MAC, requires = "interfaces")]
     pub fabric_mac: Mac,
 }
 
@@ -43,7 +43,7 @@ impl Fibres {
         if before.is_empty() {
             return Ok(());
         }
-        thread::park_timeout(WATCHED);
+        thread::park_timeout(QUIET_CHECK_TIME);
         for (name, (index, carried)) in self.others(&socket.links()?) {
             let earlier = before.get(&name).map(|(_, earlier)| *earlier);
             let passed = carried.saturating_sub(earlier.unwrap_or_default());
@@ -71,7 +71,7 @@ impl Fibres {
 
     fn settle_one(&self, socket: &mut RouteSocket, name: &str, index: u32, passed: u64) {
         let address = self.fabric_mac;
-        if passed > MOST_BYTES {
+        if passed > MAX_IDLE_BYTES {
             tracing::warn!(
                 "{name} keeps its hardware address, since something passes it: start the agent \
                  again while no job runs, and it gets {address}"

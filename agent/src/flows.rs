@@ -51,20 +51,20 @@ struct TcpSocket(InetResponse);
 
 impl AllTcp {
     /// `TCPDIAG_GETSOCK`
-    const KIND: u16 = 18;
+    const TCPDIAG_GETSOCK: u16 = 18;
     /// Of `struct inet_diag_req`, in which these have their places.
-    const BYTES: usize = 60;
-    const EXTENSIONS_AT: usize = 3;
-    const STATES_AT: usize = 52;
+    const REQUEST_BYTES: usize = 60;
+    const EXTENSIONS_OFFSET_BYTES: usize = 3;
+    const STATES_OFFSET_BYTES: usize = 52;
 }
 
 impl NetlinkSerializable for AllTcp {
     fn message_type(&self) -> u16 {
-        Self::KIND
+        Self::TCPDIAG_GETSOCK
     }
 
     fn buffer_len(&self) -> usize {
-        Self::BYTES
+        Self::REQUEST_BYTES
     }
 
     fn serialize(&self, buffer: &mut [u8]) {
@@ -74,8 +74,8 @@ impl NetlinkSerializable for AllTcp {
             | StateFlags::CLOSING
             | StateFlags::LAST_ACK;
         buffer.fill(0);
-        buffer[Self::EXTENSIONS_AT] = ExtensionFlags::INFO.bits();
-        let states = &mut buffer[Self::STATES_AT..Self::STATES_AT + 4];
+        buffer[Self::EXTENSIONS_OFFSET_BYTES] = ExtensionFlags::INFO.bits();
+        let states = &mut buffer[Self::STATES_OFFSET_BYTES..Self::STATES_OFFSET_BYTES + 4];
         states.copy_from_slice(&sending.bits().to_ne_bytes());
     }
 }

@@ -18,9 +18,9 @@ use crate::lldp::{Ear, Heard};
 use crate::netlink::Link;
 
 /// The kernel keeps the counters of RDMA ports for 10 ms, and large NICs have thousands.
-pub const COUNTERS_PERIOD: Duration = Duration::from_secs(1);
+pub const COUNTERS_INTERVAL: Duration = Duration::from_secs(1);
 /// What NICs and machines are changes seldom.
-const FACTS_PERIOD: Duration = Duration::from_secs(30);
+const FACTS_INTERVAL: Duration = Duration::from_secs(30);
 
 pub struct Host {
     counters: CounterReader,
@@ -54,7 +54,7 @@ impl Host {
             nics: NicReader::open(counters.tree())?,
             machine: MachineReader::open(counters.tree()),
             counters,
-            ear: Ear::listen(FACTS_PERIOD),
+            ear: Ear::listen(FACTS_INTERVAL),
             health: HealthBook::default(),
             told: Told::default(),
             counters_period,
@@ -90,7 +90,7 @@ impl Host {
         if is_due(health_at, now, self.counters_period) {
             self.told.health = Some((now, self.read_health(now, &wires, drops)));
         }
-        if is_due(facts_at, now, FACTS_PERIOD) {
+        if is_due(facts_at, now, FACTS_INTERVAL) {
             self.told.facts = Some((now, self.read_facts(&wires)));
         }
         let mut readings = self.told.readings();

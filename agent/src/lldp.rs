@@ -23,7 +23,7 @@ pub enum LldpError {
 }
 
 /// As it is called where it is off.
-pub const MEASUREMENT: &str = "neighbours by LLDP";
+pub const MEASUREMENT_NAME: &str = "neighbours by LLDP";
 
 impl LldpError {
     /// Who could not ask knows of no neighbours, which does not mean that there are none.
@@ -36,7 +36,7 @@ impl LldpError {
             Self::Garbled { .. } => "install an lldpd whose lldpcli knows the format json0",
         };
         Lack {
-            measurement: MEASUREMENT.to_owned(),
+            measurement: MEASUREMENT_NAME.to_owned(),
             because: told(self),
             remedy: remedy.to_owned(),
         }
@@ -147,7 +147,7 @@ fn first(values: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    const HEARD: &str = r#"{"lldp":[{"interface":[
+    const LLDPCTL_JSON: &str = r#"{"lldp":[{"interface":[
       {"name":"eth0","via":"LLDP","rid":"1","age":"0 day, 00:01:02",
        "chassis":[{"id":[{"type":"mac","value":"50:6b:4b:00:00:01"}],"name":[{"value":"leaf1"}],
                    "descr":[{"value":"SONiC"}],"mgmt-ip":[{"value":"fe80::1"},{"value":"10.1.0.1"}]}],
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn neighbours_have_names_and_ports() {
-        let heard = heard(HEARD).expect("JSON");
+        let heard = heard(LLDPCTL_JSON).expect("JSON");
         let shown: Vec<_> = heard
             .iter()
             .map(|it| [&it.interface, &it.system, &it.port].map(String::as_str))
@@ -178,12 +178,12 @@ mod tests {
 
     #[test]
     fn damaged_text_is_read_in_peace() {
-        for end in 0..HEARD.len() {
-            let _ = heard(&HEARD[..end]);
+        for end in 0..LLDPCTL_JSON.len() {
+            let _ = heard(&LLDPCTL_JSON[..end]);
         }
-        for at in 0..HEARD.len() {
+        for at in 0..LLDPCTL_JSON.len() {
             for byte in *b"0[{\"]}n" {
-                let mut damaged = HEARD.as_bytes().to_vec();
+                let mut damaged = LLDPCTL_JSON.as_bytes().to_vec();
                 damaged[at] = byte;
                 let _ = heard(&String::from_utf8_lossy(&damaged));
             }

@@ -11,11 +11,11 @@ use reweave_link::keep::{take_place, write_beside};
 use thiserror::Error;
 
 /// NCCL passes over lines with neither a name nor a value.
-const BEGIN: &str = "# Reweave's, until the line that ends it";
-const END: &str = "# Reweave's ends here";
+const BLOCK_BEGIN: &str = "# Reweave's, until the line that ends it";
+const BLOCK_END: &str = "# Reweave's ends here";
 /// NCCL takes no more of a name or a value.
-const MOST_BYTES: usize = 1023;
-const FOR_ALL: u32 = 0o644;
+const MAX_VALUE_BYTES: usize = 1023;
+const WORLD_READABLE_MODE: u32 = 0o644;
 
 #[derive(Debug, Error)]
 pub enum ConfError {
@@ -57,7 +57,7 @@ impl Variables {
                 |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
             let is_name = name.starts_with("NCCL_") && name.bytes().all(plain);
             let is_printable = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-            let is_short = name.len().max(value.len()) <= MOST_BYTES;
+            let is_short = name.len().max(value.len()) <= MAX_VALUE_BYTES;
             if !is_name || !is_printable || !is_short {
                 return Err(bad());
             }
@@ -107,7 +107,7 @@ impl Conf {
             behind: String::new(),
             ours: None,
         };
-        let begin = format!("{BEGIN}\n");
+        let begin = format!("{BLOCK_BEGIN}\n");
         let at_line = |at: usize| at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n');
         let Some(at) = text.find(&begin).filter(|at| at_line(*at)) else {
             return Ok(conf);
@@ -115,7 +115,7 @@ impl Conf {
         let (before, rest) = text.split_at(at);
         let rest = rest.strip_prefix(&begin).unwrap_or(rest);
         let (ours, behind) =
-            rest.split_once(&format!("{END}\n"))
+            rest.split_once(&format!("{BLOCK_END}\n"))
                 .ok_or_else(|| ConfError::Open {
                     path: path.to_owned(),
                     line: before.lines().count() + 1,
@@ -134,7 +134,10 @@ impl Conf {
             before.push('\n');
         }
         let lines: String = variables.0.iter().map(|it| format!("{it}\n")).collect();
-        Ok(format!("{before}{BEGIN}\n{lines}{END}\n{}", self.behind))
+        Ok(format!(
+            "{before}{BLOCK_BEGIN}\n{lines}{BLOCK_END}\n{}",
+            self.behind
+        ))
     }
 
     fn is_free_for(&self, variables: &Variables) -> Result<(), ConfError> {
@@ -162,7 +165,10 @@ impl Conf {
     /// As it is, whoever wrote it.
     pub fn text(&self) -> String {
         match &self.ours {
-            Some(ours) => format!("{}{BEGIN}\n{ours}{END}\n{}", self.before, self.behind),
+            Some(ours) => format!(
+                "{}{BLOCK_BEGIN}\n{ours}{BLOCK_END}\n{}",
+                self.before, self.behind
+            ),
             None => self.before.clone(),
         }
     }
@@ -196,7 +202,7 @@ impl Conf {
     /// Jobs of all users read it, and go on reading it as whoever made it has let them.
     fn replace(&self, text: &str) -> io::Result<()> {
         let mode = fs::metadata(&self.path).map(|there| there.permissions());
-        let mode = mode.unwrap_or_else(|_| Permissions::from_mode(FOR_ALL));
+        let mode = mode.unwrap_or_else(|_| Permissions::from_mode(WORLD_READABLE_MODE));
         write_beside(&self.path, text.as_bytes())?.set_permissions(mode)?;
         take_place(&self.path)
     }
@@ -213,7 +219,7 @@ impl Conf {
 mod tests {
     use super::*;
 
-    const THEIRS: &str = "# ours since 2021\nNCCL_DEBUG=WARN\n";
+    const FOREIGN_LINES: &str = "# ours since 2021\nNCCL_DEBUG=WARN\n";
 
     fn variables(text: &str) -> Variables {
         Variables::parse(text).unwrap()
@@ -232,22 +238,25 @@ mod tests {
 
     #[test]
     fn a_block_comes_changes_and_goes_and_what_others_wrote_stays() {
-        let (_folder, path) = scene(THEIRS);
+        let (_folder, path) = scene(FOREIGN_LINES);
         let conf = |path: &Path| Conf::read(path).unwrap();
         conf(&path).apply(&variables("NCCL_ALGO=ring\n")).unwrap();
         assert_eq!(
             read(&path),
-            format!("{THEIRS}{BEGIN}\nNCCL_ALGO=ring\n{END}\n")
+            format!("{FOREIGN_LINES}{BLOCK_BEGIN}\nNCCL_ALGO=ring\n{BLOCK_END}\n")
         );
         fs::write(&path, format!("{}NCCL_IB_TC=104\n", read(&path))).unwrap();
         let next = variables("NCCL_ALGO=tree\nNCCL_PROTO=simple\n");
         let text = conf(&path).apply(&next).unwrap();
         assert_eq!(conf(&path).apply(&next).unwrap(), text, "once is enough");
         assert_eq!(conf(&path).text(), read(&path));
-        let block = format!("{BEGIN}\nNCCL_ALGO=tree\nNCCL_PROTO=simple\n{END}\n");
-        assert_eq!(read(&path), format!("{THEIRS}{block}NCCL_IB_TC=104\n"));
+        let block = format!("{BLOCK_BEGIN}\nNCCL_ALGO=tree\nNCCL_PROTO=simple\n{BLOCK_END}\n");
+        assert_eq!(
+            read(&path),
+            format!("{FOREIGN_LINES}{block}NCCL_IB_TC=104\n")
+        );
         conf(&path).revert().unwrap();
-        assert_eq!(read(&path), format!("{THEIRS}NCCL_IB_TC=104\n"));
+        assert_eq!(read(&path), format!("{FOREIGN_LINES}NCCL_IB_TC=104\n"));
         let nothing = conf(&path).revert().unwrap_err().to_string();
         assert!(nothing.ends_with("there is no block of ours"), "{nothing}");
     }
@@ -259,7 +268,7 @@ mod tests {
         let conf = || Conf::read(&path).unwrap();
         conf().apply(&variables("NCCL_ALGO=ring")).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, FOR_ALL);
+        assert_eq!(mode & 0o777, WORLD_READABLE_MODE);
         conf().revert().unwrap();
         assert!(!path.exists());
     }
@@ -274,10 +283,10 @@ mod tests {
             assert_eq!(read(&path), text);
             refused.unwrap_err().to_string()
         };
-        assert!(refused(THEIRS).contains("nccl.conf: line 2 sets NCCL_DEBUG already"));
-        let behind = format!("{BEGIN}\nNCCL_ALGO=ring\n{END}\nNCCL_DEBUG=WARN\n");
+        assert!(refused(FOREIGN_LINES).contains("nccl.conf: line 2 sets NCCL_DEBUG already"));
+        let behind = format!("{BLOCK_BEGIN}\nNCCL_ALGO=ring\n{BLOCK_END}\nNCCL_DEBUG=WARN\n");
         assert!(refused(&behind).contains("line 4 sets NCCL_DEBUG"));
-        let open = format!("NCCL_ALGO=ring\n{BEGIN}\nNCCL_PROTO=simple\n");
+        let open = format!("NCCL_ALGO=ring\n{BLOCK_BEGIN}\nNCCL_PROTO=simple\n");
         let (_folder, path) = scene(&open);
         let told = Conf::read(&path).unwrap_err().to_string();
         assert!(

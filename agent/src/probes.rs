@@ -38,7 +38,7 @@ pub struct Prober {
 }
 
 /// Of an answer, the quoted packet's headers matter only.
-const MOST_BYTES: usize = 256;
+const MAX_ICMP_BYTES: usize = 256;
 
 /// Whether this user may open raw sockets here.
 pub fn may_trace() -> Result<(), Errno> {
@@ -72,7 +72,7 @@ impl Prober {
     pub fn send(&mut self, probe: &Probe) {
         let interface = match probe.aim {
             Aim::Hop(flow) => self.own_ways.interface(flow),
-            Aim::Distance(_) => Some(ANY),
+            Aim::Distance(_) => Some(ANY_INTERFACE),
         };
         let Some(interface) = interface else {
             return tracing::debug!("{probe:?} not sent: it may be by another way than the flow");
@@ -107,7 +107,7 @@ impl Prober {
     /// The next answer to one of this agent's probes, and when it came; none when no packet waits.
     pub fn receive(&self) -> Result<Option<(Moment, Answer)>, ProbeError> {
         loop {
-            let mut packet = [0; MOST_BYTES];
+            let mut packet = [0; MAX_ICMP_BYTES];
             match self.receive_packet(&mut packet) {
                 Ok((length, at)) => {
                     if let Some(answer) = self.mark.read(&packet[..length]) {
@@ -146,9 +146,9 @@ struct OwnWays {
 }
 
 /// Whichever the kernel takes.
-const ANY: u32 = 0;
+const ANY_INTERFACE: u32 = 0;
 /// A way is asked for once, and not for each probe of a trace.
-const BELIEF: Duration = Duration::from_millis(500);
+const ROUTE_TTL: Duration = Duration::from_millis(500);
 
 impl OwnWays {
     fn open() -> Result<Self, ProbeError> {
@@ -163,7 +163,7 @@ impl OwnWays {
     /// None where nobody can tell.
     fn interface(&mut self, flow: FlowKey) -> Option<u32> {
         match self.leaves(flow) {
-            Leaves::Anyhow => Some(ANY),
+            Leaves::Anyhow => Some(ANY_INTERFACE),
             Leaves::Over(interface) => Some(interface),
             Leaves::Unknown => None,
         }
@@ -171,7 +171,7 @@ impl OwnWays {
 
     fn leaves(&mut self, flow: FlowKey) -> Leaves {
         let now = clock::now();
-        if now.since(self.known.0) >= BELIEF {
+        if now.since(self.known.0) >= ROUTE_TTL {
             self.known = (now, BTreeMap::new());
         }
         let known = self.known.1.entry(flow);

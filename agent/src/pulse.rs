@@ -29,20 +29,20 @@ mod segments;
 use segments::Segments;
 pub use segments::Spoken;
 
-const STEP: Duration = Duration::from_millis(10);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 /// While the wires are quiet; whatever begins then is heard this much later once.
-const QUIET_STEP: Duration = Duration::from_millis(100);
+const QUIET_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 /// Of that step, so that it is never longer.
-const QUIET_SLACK: Duration = Duration::from_millis(75);
+const QUIET_SAMPLE_TOLERANCE: Duration = Duration::from_millis(75);
 /// Interfaces are looked for again so often.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const RESCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// What nobody fetches is of no use later.
-const MOST_BEATS: usize = 4096;
+const MAX_BEATS: usize = 4096;
 /// RDMA ports are read so often: some NICs take long to tell.
-const PORTS_STEP: Duration = Duration::from_millis(100);
-const INTERFACES: &str = "sys/class/net";
-const RDMA_DEVICES: &str = "sys/class/infiniband";
-const NUMBER_BYTES: usize = 24;
+const PORTS_INTERVAL: Duration = Duration::from_millis(100);
+const INTERFACES_PATH: &str = "sys/class/net";
+const RDMA_DEVICES_PATH: &str = "sys/class/infiniband";
+const MAX_NUMBER_BYTES: usize = 24;
 
 /// What was read since it was last asked for.
 #[derive(Default)]
@@ -112,7 +112,7 @@ fn watch(
     let mut ports = Meters::new();
     let mut pace = Pace::default();
     while !stop.load(Ordering::Relaxed) {
-        if looked.is_none_or(|looked| clock::now().since(looked) >= LOOK_EVERY) {
+        if looked.is_none_or(|looked| clock::now().since(looked) >= RESCAN_INTERVAL) {
             looked = Some(clock::now());
             wires.look(interfaces(root), is_wire);
             ports.look(rdma_ports(root), |_| true);
@@ -123,7 +123,7 @@ fn watch(
         if let Some(spoken) = own.as_mut().and_then(|own| own.grown(now)) {
             keep(&mut lock(out).own, spoken);
         }
-        if !ports.is_empty() && now.since(ports.read) >= PORTS_STEP {
+        if !ports.is_empty() && now.since(ports.read) >= PORTS_INTERVAL {
             note(ports.grown(now), true, gate, out);
         }
     }
@@ -140,7 +140,7 @@ impl Pace {
     fn sleep(&mut self, is_quiet: bool) {
         if is_quiet != self.is_quiet {
             let slack = if is_quiet {
-                QUIET_SLACK
+                QUIET_SAMPLE_TOLERANCE
             } else {
                 Duration::ZERO
             };
@@ -149,9 +149,9 @@ impl Pace {
             self.is_quiet = is_quiet;
         }
         thread::sleep(if is_quiet {
-            QUIET_STEP - QUIET_SLACK
+            QUIET_SAMPLE_INTERVAL - QUIET_SAMPLE_TOLERANCE
         } else {
-            STEP
+            SAMPLE_INTERVAL
         });
     }
 }
@@ -165,7 +165,7 @@ fn note(growth: Growth, is_seen: bool, gate: &SharedGate, out: &Mutex<Heard>) {
 }
 
 fn keep<T>(all: &mut Vec<T>, next: T) {
-    if all.len() < MOST_BEATS {
+    if all.len() < MAX_BEATS {
         all.push(next);
     }
 }
@@ -178,9 +178,9 @@ struct Place {
 }
 
 fn interfaces(root: &Path) -> Vec<Place> {
-    let all = named(&root.join(INTERFACES)).into_iter();
+    let all = named(&root.join(INTERFACES_PATH)).into_iter();
     let place = |name: String| {
-        let folder = root.join(INTERFACES).join(&name).join("statistics");
+        let folder = root.join(INTERFACES_PATH).join(&name).join("statistics");
         Place {
             files: ["tx_bytes", "rx_bytes"].map(|counter| folder.join(counter)),
             unit_bytes: 1,
@@ -193,8 +193,8 @@ fn interfaces(root: &Path) -> Vec<Place> {
 /// What they carry passes the kernel's interfaces by. They count in words of four bytes.
 fn rdma_ports(root: &Path) -> Vec<Place> {
     let mut places = vec![];
-    for device in named(&root.join(RDMA_DEVICES)) {
-        let folder = root.join(RDMA_DEVICES).join(&device).join("ports");
+    for device in named(&root.join(RDMA_DEVICES_PATH)) {
+        let folder = root.join(RDMA_DEVICES_PATH).join(&device).join("ports");
         for port in named(&folder) {
             let counters = folder.join(&port).join("counters");
             places.push(Place {
@@ -304,7 +304,7 @@ impl Counter {
 
     /// None when what it counts is gone.
     fn grown(&mut self) -> Option<u64> {
-        let mut text = [0; NUMBER_BYTES];
+        let mut text = [0; MAX_NUMBER_BYTES];
         let length = self.file.read_at(&mut text, 0).ok()?;
         let now = texts::number(std::str::from_utf8(&text[..length]).ok()?)?;
         let last = std::mem::replace(&mut self.last, now);
@@ -325,7 +325,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let counters = root
             .path()
-            .join(RDMA_DEVICES)
+            .join(RDMA_DEVICES_PATH)
             .join("mlx5_0/ports/1/counters");
         fs::create_dir_all(&counters).unwrap();
         let files = ["port_xmit_data", "port_rcv_data"]

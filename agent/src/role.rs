@@ -17,12 +17,14 @@ pub enum Role {
 }
 
 #[derive(Debug, Error)]
-#[error("cannot read {FORWARDS} to tell whether this is a host or a switch; say so with --role")]
+#[error(
+    "cannot read {IP_FORWARD_PATH} to tell whether this is a host or a switch; say so with --role"
+)]
 pub struct UnknownRole {
     source: io::Error,
 }
 
-const FORWARDS: &str = "/proc/sys/net/ipv4/ip_forward";
+const IP_FORWARD_PATH: &str = "/proc/sys/net/ipv4/ip_forward";
 
 impl Role {
     pub fn is_endpoint(self) -> bool {
@@ -35,7 +37,8 @@ impl Role {
 
     /// A node whose kernel forwards is a switch.
     pub fn detect() -> Result<Self, UnknownRole> {
-        let setting = fs::read_to_string(FORWARDS).map_err(|source| UnknownRole { source })?;
+        let setting =
+            fs::read_to_string(IP_FORWARD_PATH).map_err(|source| UnknownRole { source })?;
         Ok(match setting.trim() {
             "0" => Self::Host,
             _ => Self::Switch,

@@ -21,9 +21,9 @@ use crate::error::AgentError;
 use crate::session::{Event, Uplink};
 
 /// News is told at once, but not one piece at a time.
-const NEWS_PAUSE: Duration = Duration::from_millis(20);
+const NEWS_INTERVAL: Duration = Duration::from_millis(20);
 /// Nothing is ever due later than that.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Serves until the process is told to end. The kernel keeps the pins it holds then.
 pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result<(), AgentError> {
@@ -73,7 +73,7 @@ pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result
             && let Some(news) = agent.poll_news()
         {
             uplink.send_measured(news);
-            news_due = Instant::now() + NEWS_PAUSE;
+            news_due = Instant::now() + NEWS_INTERVAL;
         }
     }
 }
@@ -138,7 +138,7 @@ fn next_due(agent: &Agent, news_due: Instant) -> Instant {
     let look = agent.next_look_at_unconfirmed();
     let look = look.map(|rest| Instant::now() + rest);
     let due = [probe, news, look].into_iter().flatten().min();
-    due.unwrap_or_else(|| Instant::now() + IDLE)
+    due.unwrap_or_else(|| Instant::now() + IDLE_TIMEOUT)
 }
 
 fn endings() -> io::Result<[Signal; 2]> {

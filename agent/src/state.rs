@@ -8,8 +8,8 @@ use reweave_common::holding::Holding;
 use reweave_link::keep::{Folder, KeepError};
 use serde::{Deserialize, Serialize};
 
-const FILE: &str = "fence.json";
-const BY_HAND: &str = "by-hand.json";
+const FENCE_FILE: &str = "fence.json";
+const BY_HAND_FILE: &str = "by-hand.json";
 
 /// What somebody last changed by hand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,20 +28,20 @@ impl Store {
 
     /// The record that was noted last; an empty one where none ever was.
     pub fn load(&self) -> Result<Record, KeepError> {
-        self.0.load(FILE)
+        self.0.load(FENCE_FILE)
     }
 
     /// When this returns, the record survives a loss of power; when it fails, the one before does.
     pub fn note(&self, record: &Record) -> Result<(), KeepError> {
-        self.0.note(FILE, record)
+        self.0.note(FENCE_FILE, record)
     }
 
     pub fn load_by_hand(&self) -> Result<Option<ByHand>, KeepError> {
-        self.0.load(BY_HAND)
+        self.0.load(BY_HAND_FILE)
     }
 
     pub fn note_by_hand(&self, change: &ByHand) -> Result<(), KeepError> {
-        self.0.note(BY_HAND, change)
+        self.0.note(BY_HAND_FILE, change)
     }
 }
 

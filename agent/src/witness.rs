@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
-use reweave_agent_core::latency::LENGTH;
+use reweave_agent_core::latency::PACKET_BYTES;
 use reweave_agent_core::trace::{Asked, Tracer};
 use reweave_agent_core::witness::{question, read_answer};
 use reweave_common::moment::Moment;
@@ -14,7 +14,7 @@ use reweave_common::probing::PROBE_PORT;
 use crate::probes::Prober;
 
 /// Whoever floods a socket shall not keep others waiting.
-const MOST_AT_ONCE: usize = 256;
+const MAX_PACKETS_PER_TURN: usize = 256;
 
 /// A socket for each own address that flows begin at: agents answer whom they know by it.
 #[derive(Debug, Default)]
@@ -40,8 +40,8 @@ impl Asker {
     /// Hands on what was answered meanwhile.
     pub fn hear_for(&self, tracer: &mut Tracer, now: Moment) {
         for (own, socket) in &self.sockets {
-            let mut bytes = [0; LENGTH];
-            for _ in 0..MOST_AT_ONCE {
+            let mut bytes = [0; PACKET_BYTES];
+            for _ in 0..MAX_PACKETS_PER_TURN {
                 match socket.recv_from(&mut bytes) {
                     Ok((length, SocketAddr::V4(from))) if from.port() == PROBE_PORT => {
                         let answer = read_answer([*from.ip(), *own], &bytes[..length]);

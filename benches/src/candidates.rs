@@ -15,8 +15,8 @@ use reweave_planner::workload::job::preset::{Batch, Preset};
 use crate::cost::{peak_mib, timed};
 use crate::dice::Dice;
 
-const SERVERS: usize = 432;
-const OF_A_JOB: usize = 27;
+const SERVER_COUNT: usize = 432;
+const SERVERS_PER_JOB: usize = 27;
 const MODELS: [(&str, u64, usize); 4] = [
     ("dlrm", 128, 6),
     ("bert", 16, 5),
@@ -24,10 +24,10 @@ const MODELS: [(&str, u64, usize); 4] = [
     ("vgg16", 64, 1),
 ];
 const ROUNDS: usize = 10;
-const OF_A_ROUND: usize = 100;
+const PLANS_PER_ROUND: usize = 100;
 /// So many plans of each round may be simulated.
-const SIMULATED: usize = 5;
-const GOAL_S: f64 = 60.0;
+const MAX_SIMULATED_PLANS: usize = 5;
+const MAX_TIME_S: f64 = 60.0;
 const SEED: u64 = 1;
 
 pub(crate) fn measure_all(words: &[String]) {
@@ -53,7 +53,7 @@ trait Search {
 fn jobs() -> Vec<Iteration> {
     let jobs = MODELS.into_iter().flat_map(|(name, batch, count)| {
         let preset = Preset::named(name, None, Batch::PerReplica(batch)).expect("a known model");
-        let iteration = preset.iteration(OF_A_JOB).expect("the job fits");
+        let iteration = preset.iteration(SERVERS_PER_JOB).expect("the job fits");
         std::iter::repeat_n(iteration, count)
     });
     jobs.collect()
@@ -71,7 +71,7 @@ fn measure(name: &str, mut search: Box<dyn Search>) {
     let (mut took_s, mut simulated, mut first_ms, mut best_ms) = (0.0, 0, f64::NAN, f64::NAN);
     for round in 0..ROUNDS {
         let mut plans = vec![search.copy()];
-        while plans.len() < OF_A_ROUND {
+        while plans.len() < PLANS_PER_ROUND {
             let mut plan = search.copy();
             plan.change(&mut dice);
             plans.push(plan);
@@ -82,7 +82,7 @@ fn measure(name: &str, mut search: Box<dyn Search>) {
             .zip(&fabrics)
             .map(|(plan, fabric)| plan.candidate(fabric))
             .collect();
-        let (choice, took) = timed(|| judge.best(&candidates, SIMULATED));
+        let (choice, took) = timed(|| judge.best(&candidates, MAX_SIMULATED_PLANS));
         let choice = choice.expect("all plans can be carried out");
         took_s += took;
         simulated += choice.simulated;
@@ -94,8 +94,8 @@ fn measure(name: &str, mut search: Box<dyn Search>) {
         search = plans.swap_remove(choice.best);
     }
     println!(
-        "{name} {} {simulated} {} {first_ms:.3} {best_ms:.3} {took_s:.2} {GOAL_S} {:.0}",
-        ROUNDS * OF_A_ROUND,
+        "{name} {} {simulated} {} {first_ms:.3} {best_ms:.3} {took_s:.2} {MAX_TIME_S} {:.0}",
+        ROUNDS * PLANS_PER_ROUND,
         judge.effort().simulated,
         peak_mib(),
     );
@@ -111,7 +111,7 @@ fn seats(fabric: &Fabric, order: &[usize]) -> Vec<Seat> {
         placement: of.iter().map(|&nth| hosts[nth]).collect(),
         carriage: Carriage::default(),
     };
-    order.chunks(OF_A_JOB).map(seat).collect()
+    order.chunks(SERVERS_PER_JOB).map(seat).collect()
 }
 
 /// Each job has eight ports of its servers wired among them: rings of four strides. A change gives
@@ -124,7 +124,7 @@ struct Wiring {
 impl Default for Wiring {
     fn default() -> Self {
         Self {
-            strides: vec![[1, 2, 3, 4]; SERVERS / OF_A_JOB],
+            strides: vec![[1, 2, 3, 4]; SERVER_COUNT / SERVERS_PER_JOB],
         }
     }
 }
@@ -133,7 +133,7 @@ impl Search for Wiring {
     fn change(&mut self, dice: &mut Dice) {
         let job = dice.below(self.strides.len() as u64) as usize;
         let strides = &mut self.strides[job];
-        let stride = 2 + dice.below(OF_A_JOB as u64 / 2 - 1) as usize;
+        let stride = 2 + dice.below(SERVERS_PER_JOB as u64 / 2 - 1) as usize;
         if !strides.contains(&stride) {
             strides[1 + dice.below(3) as usize] = stride;
         }
@@ -141,27 +141,28 @@ impl Search for Wiring {
 
     fn fabric(&self) -> Fabric {
         let links = self.strides.iter().enumerate().flat_map(|(job, strides)| {
-            let server = move |nth: usize| job * OF_A_JOB + nth % OF_A_JOB;
+            let server = move |nth: usize| job * SERVERS_PER_JOB + nth % SERVERS_PER_JOB;
             let around = move |&stride: &usize| {
-                (0..OF_A_JOB).map(move |nth| format!("[{}, {}]", server(nth), server(nth + stride)))
+                (0..SERVERS_PER_JOB)
+                    .map(move |nth| format!("[{}, {}]", server(nth), server(nth + stride)))
             };
             strides.iter().flat_map(around)
         });
         let links: Vec<_> = links.collect();
         let links = links.join(", ");
         parsed(&format!(
-            "kind = \"direct\"\nhosts = {SERVERS}\nlink_gbps = 100\nlinks = [{links}]"
+            "kind = \"direct\"\nhosts = {SERVER_COUNT}\nlink_gbps = 100\nlinks = [{links}]"
         ))
     }
 
     /// All-reduces go around every ring that meets all servers.
     fn candidate<'f>(&self, fabric: &'f Fabric) -> Candidate<'f> {
-        let order: Vec<_> = (0..SERVERS).collect();
+        let order: Vec<_> = (0..SERVER_COUNT).collect();
         let mut seats = seats(fabric, &order);
         for (seat, strides) in seats.iter_mut().zip(&self.strides) {
             let wide = strides.iter().filter(|&stride| !stride.is_multiple_of(3));
             let rings: Vec<_> = wide.map(|&stride| ring(stride)).collect();
-            let group = (0..OF_A_JOB).map(Rank::from_index).collect();
+            let group = (0..SERVERS_PER_JOB).map(Rank::from_index).collect();
             seat.carriage.rings.insert(group, rings);
         }
         Candidate { fabric, seats }
@@ -180,7 +181,7 @@ struct Placing {
 
 impl Placing {
     fn new() -> Self {
-        let mut order: Vec<_> = (0..SERVERS).collect();
+        let mut order: Vec<_> = (0..SERVER_COUNT).collect();
         Dice(SEED).shuffle(&mut order);
         Self { order }
     }
@@ -188,7 +189,7 @@ impl Placing {
 
 impl Search for Placing {
     fn change(&mut self, dice: &mut Dice) {
-        let [a, b] = [(); 2].map(|()| dice.below(SERVERS as u64) as usize);
+        let [a, b] = [(); 2].map(|()| dice.below(SERVER_COUNT as u64) as usize);
         self.order.swap(a, b);
     }
 
@@ -213,10 +214,10 @@ impl Search for Placing {
 
 /// Of 27 servers, whose only prime factor is 3.
 fn ring(stride: usize) -> Ring {
-    let member = |nth| Rank::from_index(nth * stride % OF_A_JOB);
+    let member = |nth| Rank::from_index(nth * stride % SERVERS_PER_JOB);
     Ring {
-        members: (0..OF_A_JOB).map(member).collect(),
-        legs: vec![None; OF_A_JOB],
+        members: (0..SERVERS_PER_JOB).map(member).collect(),
+        legs: vec![None; SERVERS_PER_JOB],
         weight: 1.0,
     }
 }

@@ -15,15 +15,15 @@ use crate::cost::{peak_mib, timed};
 const NODES: [usize; 4] = [64, 128, 256, 512];
 /// Nothing else is done meanwhile, and the core takes it for a stall when it hears of nothing for a second: all waiting
 /// begins anew then.
-const GOAL_S: f64 = 1.0;
+const MAX_TIME_S: f64 = 1.0;
 /// Of the course that is judged. On the largest rings the leader does other things between two legs.
-const LEGS: usize = 4;
+const STEP_COUNT: usize = 4;
 
 /// What is asked of the judge, and whether all is well.
 type Question = fn(&Network<'_>, &Tables) -> bool;
 
 /// Each with the tables that it is asked about: some nodes led around a link, or all of them by one of their ways alone.
-const QUESTIONS: [(&str, bool, Question); 6] = [
+const BENCH_CASES: [(&str, bool, Question); 6] = [
     ("judge-of-a-drain", true, is_sound),
     ("judge-of-a-round", false, is_sound),
     (
@@ -39,7 +39,7 @@ const QUESTIONS: [(&str, bool, Question); 6] = [
 /// Measures what any of the words names; everything when there are none.
 pub(crate) fn measure_all(words: &[String]) {
     let is_asked = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
-    let asked = QUESTIONS.iter().filter(|(name, ..)| is_asked(name));
+    let asked = BENCH_CASES.iter().filter(|(name, ..)| is_asked(name));
     let asked: Vec<_> = asked.collect();
     if asked.is_empty() {
         return;
@@ -55,7 +55,7 @@ pub(crate) fn measure_all(words: &[String]) {
             let entries: usize = next.values().map(|table| table.towards.len()).sum();
             let (is_well, took_s) = timed(|| question(&network(&fabric, &held), next));
             let peak = peak_mib();
-            println!("{name} {nodes} {entries} {took_s:.3} {GOAL_S} {is_well} {peak:.0}");
+            println!("{name} {nodes} {entries} {took_s:.3} {MAX_TIME_S} {is_well} {peak:.0}");
         }
     }
 }
@@ -76,7 +76,7 @@ fn is_sound_without_loss(network: &Network<'_>, next: &Tables) -> bool {
 
 /// To these tables and back, as often as there are legs for.
 fn is_sound_all_along(network: &Network<'_>, next: &Tables) -> bool {
-    let rounds = [next, network.tables].into_iter().cycle().take(LEGS);
+    let rounds = [next, network.tables].into_iter().cycle().take(STEP_COUNT);
     let undrain = rounds.cloned().collect();
     let wave = Wave {
         undrain,

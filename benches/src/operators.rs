@@ -22,13 +22,13 @@ use reweave_planner::workload::{Choices, Settings};
 use crate::cost::{peak_mib, timed};
 use crate::topology::request;
 
-const VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
+const DATA_VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
 const MODELS: [&str; 4] = ["vgg16", "transformer16", "dlrm16", "candle16"];
 /// Servers, and how many times as large the batch is.
-const SIZES: [(usize, u64); 2] = [(16, 1), (128, 8)];
-const DEGREE: usize = 4;
+const CLUSTER_SIZES: [(usize, u64); 2] = [(16, 1), (128, 8)];
+const PORTS_PER_SERVER: usize = 4;
 /// How long each may take.
-const GOAL_S: f64 = 10.0;
+const MAX_TIME_S: f64 = 10.0;
 const SEED: u64 = 1;
 /// What others publish for 16 servers, to be met by the median of some seeds.
 const PUBLISHED_MS: [f64; 4] = [100.56, 62.8, 26.0, 225.2];
@@ -39,7 +39,7 @@ pub(crate) fn measure_all(words: &[String]) {
     let medians = MODELS.into_iter().zip(PUBLISHED_MS);
     let medians = medians.map(|(model, most_ms)| (format!("medians-{model}"), model, most_ms));
     let medians: Vec<_> = medians.filter(|(name, ..)| is_asked(name)).collect();
-    let asked = SIZES.iter().flat_map(|&(servers, times)| {
+    let asked = CLUSTER_SIZES.iter().flat_map(|&(servers, times)| {
         let name = move |model| {
             (
                 format!("operators-{model}-{servers}"),
@@ -51,18 +51,18 @@ pub(crate) fn measure_all(words: &[String]) {
         MODELS.map(name)
     });
     let asked: Vec<_> = asked.filter(|(name, ..)| is_asked(name)).collect();
-    let Some(data) = env::var_os(VARIABLE).map(PathBuf::from) else {
+    let Some(data) = env::var_os(DATA_VARIABLE).map(PathBuf::from) else {
         let names = asked.iter().map(|(name, ..)| name);
         let names = names.chain(medians.iter().map(|(name, ..)| name));
-        names.for_each(|name| println!("# {name} needs {VARIABLE}"));
+        names.for_each(|name| println!("# {name} needs {DATA_VARIABLE}"));
         return;
     };
-    println!("# 16 servers, {DEGREE} ports of 100 Gb/s, seeds {SEEDS:?}");
+    println!("# 16 servers, {PORTS_PER_SERVER} ports of 100 Gb/s, seeds {SEEDS:?}");
     println!("name median_ms least_ms most_ms published_ms median_s longest_s");
     for (name, model, published_ms) in medians {
         median(&name, &data, model, published_ms);
     }
-    println!("# seed {SEED}, {DEGREE} ports of 100 Gb/s");
+    println!("# seed {SEED}, {PORTS_PER_SERVER} ports of 100 Gb/s");
     println!("name data_parallel_ms planned_ms ideal_ms bound_ms tried took_s goal_s peak_mib");
     for (name, model, servers, times) in asked {
         measure(&name, &data, model, (servers, times));
@@ -71,7 +71,7 @@ pub(crate) fn measure_all(words: &[String]) {
 
 fn median(name: &str, data: &Path, model: &str, published_ms: f64) {
     let found = SEEDS.map(|seed| {
-        let (found, took_s) = timed(|| search(data, model, SIZES[0], seed));
+        let (found, took_s) = timed(|| search(data, model, CLUSTER_SIZES[0], seed));
         (found.proposal.evaluation.iteration_ms, took_s)
     });
     let (mut ms, mut took_s): (Vec<_>, Vec<_>) = found.unzip();
@@ -92,7 +92,7 @@ fn measure(name: &str, data: &Path, model: &str, size: (usize, u64)) {
     let (found, took_s) = timed(|| search(data, model, size, SEED));
     let proposal = &found.proposal;
     println!(
-        "{name} {:.2} {:.2} {:.2} {:.2} {} {took_s:.2} {GOAL_S} {:.0}",
+        "{name} {:.2} {:.2} {:.2} {:.2} {} {took_s:.2} {MAX_TIME_S} {:.0}",
         found.course[0],
         proposal.evaluation.iteration_ms,
         proposal.ideal.iteration_ms,
@@ -126,7 +126,7 @@ fn search(
     let start = start.expect("all operators were measured");
     let request = Request {
         seed,
-        ..request(servers, DEGREE)
+        ..request(servers, PORTS_PER_SERVER)
     };
     let found = together::search(&search, start, &settings, &request, alone());
     found.expect("there is a topology")

@@ -22,7 +22,7 @@ struct Race {
     wanted: f64,
 }
 
-const RACES: [Race; 2] = [
+const SPEED_RACES: [Race; 2] = [
     Race {
         name: "all-to-all",
         hosts: 256,
@@ -61,7 +61,7 @@ pub(crate) fn compare(program: &str) -> ExitCode {
 /// Whether all races are won.
 pub(crate) fn race(program: &str) -> bool {
     println!("name flows ours_first_s ours_best_s simgrid_s times_as_fast goal");
-    let speeds = RACES.map(|race| race.is_won(program));
+    let speeds = SPEED_RACES.map(|race| race.is_won(program));
     speeds.into_iter().all(|it| it)
 }
 

@@ -20,17 +20,17 @@ use reweave_planner::workload::{Settings, Spreading};
 use crate::cost::{peak_mib, timed};
 use crate::dice::Dice;
 
-const SERVERS: usize = 432;
-const OF_A_JOB: usize = 16;
-const GPUS: usize = 4;
-const PORTS: usize = 8;
-const LOADS: [usize; 5] = [5, 11, 16, 22, 27];
+const SERVER_COUNT: usize = 432;
+const SERVERS_PER_JOB: usize = 16;
+const GPUS_PER_SERVER: usize = 4;
+const PORTS_PER_SERVER: usize = 8;
+const JOB_COUNTS: [usize; 5] = [5, 11, 16, 22, 27];
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 /// What a processor can send to the three beside it.
-const INSIDE_GBPS: f64 = 2400.0;
+const INTRA_SERVER_GBPS: f64 = 2400.0;
 /// Of twenty jobs, in the order in which they come: so many of each model.
 const MODELS: [(&str, u64); 4] = [("dlrm", 128), ("bert", 16), ("candle", 256), ("vgg16", 64)];
-const TURN: [usize; 20] = [0, 1, 2, 0, 1, 0, 2, 1, 3, 0, 1, 2, 0, 1, 2, 0, 1, 0, 2, 3];
+const MODEL_ORDER: [usize; 20] = [0, 1, 2, 0, 1, 0, 2, 1, 3, 0, 1, 2, 0, 1, 2, 0, 1, 0, 2, 3];
 
 pub(crate) fn measure_all(words: &[String]) {
     if !words.is_empty()
@@ -52,15 +52,15 @@ pub(crate) fn measure_all(words: &[String]) {
     for (name, times) in &alone {
         println!("# {name} alone: {}", told(times));
     }
-    for jobs in LOADS {
-        let turn = || TURN.iter().cycle().take(jobs);
+    for jobs in JOB_COUNTS {
+        let turn = || MODEL_ORDER.iter().cycle().take(jobs);
         let of = |times: &[f64; 4]| turn().map(|&model| times[model]).collect::<Vec<_>>();
         let shards = of(&alone[1].1);
         for (name, times) in &alone {
             show(name, &[of(times)], &shards, 0.0);
         }
         let iterations: Vec<_> = turn().map(|&model| models[model].clone()).collect();
-        for rival in RIVALS {
+        for rival in RIVAL_FABRICS {
             let of_seed = |seed| together(&rival.fabric(seed), &iterations, rival.hashes, seed);
             let (all, took_s) = timed(|| SEEDS.map(of_seed));
             show(rival.name, &all, &shards, took_s);
@@ -99,20 +99,22 @@ fn show(name: &str, draws: &[Vec<f64>], shards: &[f64], took_s: f64) {
 fn iteration(name: &str, batch: u64) -> Iteration {
     let mut preset = Preset::named(name, None, Batch::PerReplica(batch)).expect("a known model");
     preset.gpu = Gpu::named("a100").expect("a known processor");
-    preset.iteration(OF_A_JOB * GPUS).expect("the job fits")
+    preset
+        .iteration(SERVERS_PER_JOB * GPUS_PER_SERVER)
+        .expect("the job fits")
 }
 
 fn settings(spreading: Spreading) -> Settings {
     Settings {
-        inside: Rate::from_gbps(INSIDE_GBPS),
+        inside: Rate::from_gbps(INTRA_SERVER_GBPS),
         spreading,
         ..Settings::default()
     }
 }
 
 fn shard_ms(iteration: &Iteration) -> f64 {
-    let place: Vec<_> = (0..OF_A_JOB * GPUS)
-        .map(|rank| (rank / GPUS) as u32)
+    let place: Vec<_> = (0..SERVERS_PER_JOB * GPUS_PER_SERVER)
+        .map(|rank| (rank / GPUS_PER_SERVER) as u32)
         .collect();
     let settings = settings(Spreading::Even);
     let job = Job {
@@ -121,8 +123,8 @@ fn shard_ms(iteration: &Iteration) -> f64 {
         settings: &settings,
     };
     let request = Request {
-        limits: Limits::plain(OF_A_JOB, PORTS),
-        degree: PORTS,
+        limits: Limits::plain(SERVERS_PER_JOB, PORTS_PER_SERVER),
+        degree: PORTS_PER_SERVER,
         rate: Rate::from_bits_per_s(100_000_000_000),
         seed: SEEDS[0],
         work: u64::MAX,
@@ -135,7 +137,7 @@ fn shard_ms(iteration: &Iteration) -> f64 {
 
 fn ideal_ms(iteration: &Iteration) -> f64 {
     let fabric = parsed(&format!(
-        "kind = \"ideal\"\nhosts = {OF_A_JOB}\nnic_gbps = 800"
+        "kind = \"ideal\"\nhosts = {SERVERS_PER_JOB}\nnic_gbps = 800"
     ));
     let hosts: Vec<_> = fabric.endpoints().collect();
     times(
@@ -163,7 +165,7 @@ enum Joined {
 }
 
 /// Each tree twice: switches spray packets over all uplinks, or hash.
-const RIVALS: [Rival; 5] = [
+const RIVAL_FABRICS: [Rival; 5] = [
     Rival {
         name: "equal-cost",
         hashes: false,
@@ -209,7 +211,12 @@ fn tree(spines: usize, host: u32, uplink: u32) -> Fabric {
 }
 
 fn expander(seed: u64) -> Fabric {
-    let design = candidates::random(SERVERS, PORTS / 2, &Limits::plain(SERVERS, PORTS), seed);
+    let design = candidates::random(
+        SERVER_COUNT,
+        PORTS_PER_SERVER / 2,
+        &Limits::plain(SERVER_COUNT, PORTS_PER_SERVER),
+        seed,
+    );
     let wiring = design.expect("there is an expander").wiring;
     let rate = Rate::from_bits_per_s(100_000_000_000);
     let fabric = wiring.fabric(rate, std::time::Duration::ZERO);
@@ -220,7 +227,10 @@ fn expander(seed: u64) -> Fabric {
 fn together(fabric: &Fabric, iterations: &[Iteration], hashed: bool, seed: u64) -> Vec<f64> {
     let mut hosts: Vec<_> = fabric.endpoints().collect();
     Dice(seed).shuffle(&mut hosts);
-    let seats = hosts.chunks(OF_A_JOB).take(iterations.len()).map(seat);
+    let seats = hosts
+        .chunks(SERVERS_PER_JOB)
+        .take(iterations.len())
+        .map(seat);
     let spreading = match hashed {
         true => Spreading::Hashed(Ecmp::Mixed { seed }),
         false => Spreading::Even,
@@ -231,7 +241,7 @@ fn together(fabric: &Fabric, iterations: &[Iteration], hashed: bool, seed: u64) 
 fn seat(hosts: &[NodeId]) -> Seat {
     let each = hosts
         .iter()
-        .flat_map(|&host| std::iter::repeat_n(host, GPUS));
+        .flat_map(|&host| std::iter::repeat_n(host, GPUS_PER_SERVER));
     Seat {
         placement: each.collect(),
         carriage: Carriage::default(),

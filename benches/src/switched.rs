@@ -15,8 +15,8 @@ use crate::cost::{peak_mib, timed};
 use crate::dice::Dice;
 use crate::shapes;
 
-const RESULTS: usize = 100_000;
-const RUNS: usize = 5;
+const PROBE_RESULTS: usize = 100_000;
+const RUN_COUNT: usize = 5;
 
 /// Measures what any of the words names; everything when there are none.
 pub(crate) fn measure_all(words: &[String]) {
@@ -28,7 +28,7 @@ pub(crate) fn measure_all(words: &[String]) {
     if is_asked("diagnose-100000-results") {
         diagnosis();
     }
-    for shape in SHAPES {
+    for shape in BENCH_FABRICS {
         if is_asked(shape.name) {
             probes(&shape);
         }
@@ -69,7 +69,7 @@ struct Crossed {
     lost: u64,
 }
 
-const SENT: u64 = 60;
+const SENT_PROBES: u64 = 60;
 
 /// One link loses one in a hundred, among 1024 hosts.
 fn results(fabric: &Fabric) -> Vec<Crossed> {
@@ -95,7 +95,7 @@ fn results(fabric: &Fabric) -> Vec<Crossed> {
             .iter()
             .filter(|hop| hop.link == bad && hop.from == leaf)
             .count();
-        let sent = (0..SENT as usize * crossed).filter(|_| dice.below(100) == 0);
+        let sent = (0..SENT_PROBES as usize * crossed).filter(|_| dice.below(100) == 0);
         let lost = sent.count() as u64;
         let way = there.into_iter().chain(back).collect();
         Crossed {
@@ -105,7 +105,7 @@ fn results(fabric: &Fabric) -> Vec<Crossed> {
             lost,
         }
     };
-    (0..RESULTS).map(|_| probe()).collect()
+    (0..PROBE_RESULTS).map(|_| probe()).collect()
 }
 
 /// The search alone.
@@ -116,12 +116,12 @@ fn localisation() {
     let probe = |result: &Crossed| Probe {
         hops: result.way.iter().map(|&hop| atlas.index(hop)).collect(),
         hosts: [result.from, result.to].map(|host| Some(host.index())),
-        sent: SENT,
+        sent: SENT_PROBES,
         lost: result.lost,
     };
     let probes: Vec<_> = results.iter().map(probe).collect();
     let ground = Ground::of(&atlas);
-    let runs = (0..RUNS).map(|_| {
+    let runs = (0..RUN_COUNT).map(|_| {
         let (found, took_s) = timed(|| localise(&ground, &probes));
         (
             took_s,
@@ -145,13 +145,13 @@ fn diagnosis() {
         let ends = ends.map(|hop| fabric.link(hop.link).far(hop.from).node);
         Probed {
             path: [result.from].into_iter().chain(ends).map(name).collect(),
-            sent: SENT,
+            sent: SENT_PROBES,
             lost: result.lost,
             ..Probed::default()
         }
     };
     let probes: Vec<_> = results.iter().map(probed).collect();
-    let runs = (0..RUNS).map(|_| {
+    let runs = (0..RUN_COUNT).map(|_| {
         let evidence = Evidence {
             probes: probes.clone(),
             ..Evidence::default()
@@ -167,7 +167,7 @@ fn diagnosis() {
 }
 
 /// As often as the command asks for: ten probes a second by flows of two and a half.
-const CROSSINGS: u32 = 4;
+const FLOWS_PER_LINK: u32 = 4;
 
 /// Of some 10 000 hosts at switches, or of a thousand that are wired to each other.
 struct Shape {
@@ -175,7 +175,7 @@ struct Shape {
     fabric: fn() -> Fabric,
 }
 
-const SHAPES: [Shape; 6] = [
+const BENCH_FABRICS: [Shape; 6] = [
     Shape {
         name: "probes-10000-hosts",
         fabric: || leaf_spine(313, 32, 32),
@@ -204,7 +204,7 @@ const SHAPES: [Shape; 6] = [
 
 fn probes(shape: &Shape) {
     let fabric = (shape.fabric)();
-    let (cover, took_s) = timed(|| cover(&fabric, &Ecmp::default(), CROSSINGS));
+    let (cover, took_s) = timed(|| cover(&fabric, &Ecmp::default(), FLOWS_PER_LINK));
     assert_eq!(cover.uncovered, [], "every link is crossed");
     let figures = format!(
         "flows={} least={} uncovered={}",
@@ -239,7 +239,7 @@ fn chosen() {
             candidates.push(Candidate { pair, ways });
         }
     }
-    let (chosen, took_s) = timed(|| choose(&candidates, atlas.hops(), CROSSINGS));
+    let (chosen, took_s) = timed(|| choose(&candidates, atlas.hops(), FLOWS_PER_LINK));
     let figures = format!("candidates={} chosen={}", candidates.len(), chosen.len());
     told("probes-live-10000-hosts", 2.0, vec![(took_s, figures)]);
 }

@@ -6,7 +6,7 @@ use reweave_planner::crew::Alone;
 use reweave_planner::parallel::presets::{Search, Words};
 use reweave_planner::parallel::together::{self, Dealing, Pairing};
 use reweave_planner::parallel::{Help, Progress, others};
-use reweave_planner::topology::prices::PUBLISHED;
+use reweave_planner::topology::prices::PUBLISHED_PRICES;
 use reweave_planner::topology::{Job, Request, Rival};
 use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::preset::{Batch, Gpu, Parallelism, Preset};
@@ -14,11 +14,11 @@ use reweave_planner::workload::job::preset::{Batch, Gpu, Parallelism, Preset};
 use crate::cost::{peak_mib, timed};
 use crate::topology::request;
 
-const SERVERS: usize = 128;
-const GPUS_OF_A_SERVER: usize = 4;
-const DEGREES: [usize; 2] = [4, 8];
+const SERVER_COUNT: usize = 128;
+const GPUS_PER_SERVER: usize = 4;
+const PORT_COUNTS: [usize; 2] = [4, 8];
 /// How long each may take.
-const GOAL_S: f64 = 10.0;
+const MAX_TIME_S: f64 = 10.0;
 const SEED: u64 = 1;
 
 /// Models with the samples of a processor, and tables where there are some.
@@ -45,7 +45,7 @@ pub(crate) fn measure_all(words: &[String]) {
          fat tree of equal cost | fat tree 2:1 | expander | took_s | goal_s | interval_s | peak_mib |"
     );
     for (model, batch, tables) in JOBS {
-        for degree in DEGREES {
+        for degree in PORT_COUNTS {
             if is_asked(&format!("table-{model}-{batch}-d{degree}")) {
                 row(model, batch, tables, degree);
             }
@@ -57,16 +57,16 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
     let mut preset =
         Preset::named(model, None, Batch::PerReplica(batch)).expect("a model that is known");
     preset.gpu = Gpu::named("a100").expect("a processor that is known");
-    preset.gpus_per_host = GPUS_OF_A_SERVER;
+    preset.gpus_per_host = GPUS_PER_SERVER;
     preset.tables = tables;
     let memory = Bytes::new(preset.gpu.memory_gb * 1_000_000_000);
-    let search = Search::new(&preset, SERVERS, Some(memory));
-    let (request, settings) = (request(SERVERS, degree), Settings::default());
+    let search = Search::new(&preset, SERVER_COUNT, Some(memory));
+    let (request, settings) = (request(SERVER_COUNT, degree), Settings::default());
     let (mut found, took_s) = timed(|| planned(&search, &settings, &request));
     eprintln!("{model}, batch {batch}, degree {degree}: {took_s:.2} s");
     let (interval, interval_s) = timed(|| interval(&search, &mut found, &settings, &request));
     eprintln!("between {interval:?} ms: {interval_s:.2} s");
-    let fat_tree = PUBLISHED.fat_tree;
+    let fat_tree = PUBLISHED_PRICES.fat_tree;
     let terms = (&request, fat_tree);
     let others = others::at_their_best(&search, &found.deal, &settings, terms, alone())
         .expect("others can be built");
@@ -91,7 +91,7 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
     });
     let effort = [
         format!("{took_s:.2}"),
-        GOAL_S.to_string(),
+        MAX_TIME_S.to_string(),
         format!("{interval_s:.2}"),
         format!("{:.0}", peak_mib()),
     ];

@@ -11,12 +11,12 @@ pub const COLLECTIVES_SOCKET: &str = "/run/reweave/collectives";
 /// Names another place for it.
 pub const COLLECTIVES_VARIABLE: &str = "REWEAVE_COLLECTIVES";
 /// No word is longer.
-pub const LONGEST_WORD: usize = 16 << 10;
+pub const MAX_WORD_BYTES: usize = 16 << 10;
 /// Of one communicator in one word.
-pub const MOST_PEERS: usize = 256;
-pub const MOST_WORKS: usize = 32;
+pub const MAX_PEERS_PER_WORD: usize = 256;
+pub const MAX_WORKS_PER_WORD: usize = 32;
 /// Of a communicator's name.
-pub const LONGEST_NAME: usize = 64;
+pub const MAX_COMMUNICATOR_NAME_BYTES: usize = 64;
 
 /// One rank of one communicator, from one moment to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,14 +89,16 @@ pub struct RankReading {
 impl Rank {
     /// Whether such a rank can be.
     pub fn is_possible(&self) -> bool {
-        self.rank < self.ranks && self.name.len() <= LONGEST_NAME
+        self.rank < self.ranks && self.name.len() <= MAX_COMMUNICATOR_NAME_BYTES
     }
 }
 
 impl Works {
     fn is_short(&self) -> bool {
         let names = [&self.kind, &self.algorithm, &self.protocol];
-        names.iter().all(|name| name.len() <= LONGEST_NAME)
+        names
+            .iter()
+            .all(|name| name.len() <= MAX_COMMUNICATOR_NAME_BYTES)
     }
 }
 
@@ -115,9 +117,9 @@ impl RankReading {
 
 fn are_bounded(rank: &Rank, works: &[Works], peers: &[RankPeer]) -> bool {
     rank.is_possible()
-        && works.len() <= MOST_WORKS
+        && works.len() <= MAX_WORKS_PER_WORD
         && works.iter().all(Works::is_short)
-        && peers.len() <= MOST_PEERS
+        && peers.len() <= MAX_PEERS_PER_WORD
         && peers.iter().all(|peer| peer.rank < rank.ranks)
 }
 

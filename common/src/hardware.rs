@@ -76,7 +76,7 @@ pub struct NotOfOneNic;
 
 impl fmt::Display for NotOfOneNic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let example = Mac::OF_FIBRES;
+        let example = Mac::DEFAULT_FIBRE_MAC;
         write!(f, "a hardware address of one NIC is written like {example}")
     }
 }
@@ -85,7 +85,7 @@ impl std::error::Error for NotOfOneNic {}
 
 impl Mac {
     /// What all interfaces at fibres have to bear, where nobody chose another: 02 marks those that no vendor gives.
-    pub const OF_FIBRES: Self = Self([0x02, 0xfa, 0xb0, 0, 0, 1]);
+    pub const DEFAULT_FIBRE_MAC: Self = Self([0x02, 0xfa, 0xb0, 0, 0, 1]);
 
     /// `None` where it is of no NIC: of a group, or nothing at all.
     pub fn of_one_nic(bytes: [u8; 6]) -> Option<Self> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::is_plain;
 
 /// The longest name of a member.
-pub const LONGEST_MEMBER: usize = 63;
+pub const MAX_MEMBER_NAME_BYTES: usize = 63;
 
 /// What somebody may be in a cluster. What each may do is decided
 /// elsewhere.
@@ -88,7 +88,7 @@ impl Member {
 
     /// Whether a certificate could be made for it.
     pub fn is_sound(&self) -> bool {
-        is_plain(&self.name, LONGEST_MEMBER)
+        is_plain(&self.name, MAX_MEMBER_NAME_BYTES)
     }
 }
 

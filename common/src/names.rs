@@ -2,7 +2,7 @@
 //! kept plain.
 
 /// The longest name of a node, a job or a scenario.
-pub const LONGEST_NAME: usize = 32;
+pub const MAX_NAME_BYTES: usize = 32;
 
 /// Whether `name` has 1 to `longest` plain characters and could not be taken for an option, a path
 /// or a hidden file.
@@ -16,7 +16,7 @@ pub fn is_plain(name: &str, longest: usize) -> bool {
 /// What to say of a `what` whose name is not plain.
 pub fn refusal(name: &str, what: &str) -> String {
     format!(
-        "{name:?} is no name for a {what}: use up to {LONGEST_NAME} letters, digits, '-', '_', '.', \
+        "{name:?} is no name for a {what}: use up to {MAX_NAME_BYTES} letters, digits, '-', '_', '.', \
          of which the first is a letter or digit"
     )
 }

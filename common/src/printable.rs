@@ -4,7 +4,7 @@
 use serde::{Deserialize, Deserializer};
 
 /// More than any message of a kernel has.
-const LONGEST_TEXT: usize = 400;
+const MAX_TEXT_CHARS: usize = 400;
 
 /// For `#[serde(deserialize_with)]`.
 pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -19,9 +19,10 @@ pub(crate) fn optional_text<'de, D: Deserializer<'de>>(
 }
 
 fn printable(text: &str) -> String {
-    shown(&text.chars().take(LONGEST_TEXT).collect::<String>(), |_| {
-        false
-    })
+    shown(
+        &text.chars().take(MAX_TEXT_CHARS).collect::<String>(),
+        |_| false,
+    )
 }
 
 /// What steers is replaced, but for what may stay.
@@ -55,6 +56,6 @@ mod tests {
         assert_eq!(received("Gerät fehlt: up0"), "Gerät fehlt: up0");
         let hostile = received("\u{1b}[2J\u{7}\nplan 9: kept\u{202e}");
         assert_eq!(hostile, "\u{fffd}[2J\u{fffd}\u{fffd}plan 9: kept\u{fffd}");
-        assert_eq!(received(&"x".repeat(1 << 20)).len(), super::LONGEST_TEXT);
+        assert_eq!(received(&"x".repeat(1 << 20)).len(), super::MAX_TEXT_CHARS);
     }
 }

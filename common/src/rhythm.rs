@@ -48,11 +48,11 @@ impl Beat {
 }
 
 /// Two periods that differ by no more are the same beat.
-const SAME_PERIOD: f64 = 0.05;
+const MAX_PERIOD_DIFFERENCE: f64 = 0.05;
 
 /// Whether a beat of the one period goes on in the other.
 pub fn is_same_beat(a: TimeSpan, b: TimeSpan) -> bool {
-    a.as_secs_f64().mul_add(-1.0, b.as_secs_f64()).abs() <= SAME_PERIOD * b.as_secs_f64()
+    a.as_secs_f64().mul_add(-1.0, b.as_secs_f64()).abs() <= MAX_PERIOD_DIFFERENCE * b.as_secs_f64()
 }
 
 /// How the hosts of a job exchange data.

@@ -28,7 +28,7 @@ impl utoipa::ToSchema for Rate {}
 
 impl Rate {
     /// Slower than this is no link, and faster is no link of this decade.
-    pub(crate) const GBPS_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+    pub(crate) const RANGE_GBPS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
     pub const fn from_bits_per_s(bits_per_s: u64) -> Self {
         Self { bits_per_s }
@@ -36,7 +36,7 @@ impl Rate {
 
     /// `None` when the figure is not a rate a link can have (zero, negative, not a number, absurd).
     pub fn from_gbps(gbps: f64) -> Option<Self> {
-        Self::GBPS_RANGE
+        Self::RANGE_GBPS
             .contains(&gbps)
             .then(|| Self::from_bits_per_s((gbps * 1e9).round() as u64))
     }
@@ -130,11 +130,11 @@ pub struct Loss {
 
 impl Loss {
     /// Of light that lost more, nothing is left to speak of.
-    pub(crate) const DB_RANGE: std::ops::RangeInclusive<f64> = 0.0..=100.0;
+    pub(crate) const RANGE_DB: std::ops::RangeInclusive<f64> = 0.0..=100.0;
 
     /// `None` when the figure is no loss (negative, not a number, absurd).
     pub fn from_db(db: f64) -> Option<Self> {
-        Self::DB_RANGE.contains(&db).then(|| Self {
+        Self::RANGE_DB.contains(&db).then(|| Self {
             thousandths_db: (db * 1e3).round() as u32,
         })
     }

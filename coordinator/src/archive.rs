@@ -10,9 +10,9 @@ use crate::config::HistoryConfig;
 use crate::exclusive_job::{ExclusiveJob, Undone};
 
 /// A store far away that answers slowly does not hold up all others.
-const LONGEST: Duration = Duration::from_secs(20);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Some hundred megabytes.
-const MOST_ROWS: usize = 500_000;
+const MAX_ROWS: usize = 500_000;
 
 #[derive(Debug, Error)]
 pub(crate) enum Unread {
@@ -37,7 +37,7 @@ impl Archive {
     pub(crate) fn of(config: Option<&HistoryConfig>) -> Self {
         Self {
             url: config.map(|history| history.url.as_str().into()),
-            exclusive_job: ExclusiveJob::new(LONGEST),
+            exclusive_job: ExclusiveJob::new(QUERY_TIMEOUT),
         }
     }
 
@@ -49,7 +49,7 @@ impl Archive {
         let url = self.url.clone().ok_or(Unread::NotKept)?;
         let read = self.exclusive_job.work(move |goes_on| {
             let past = Past::open(&url).map_err(PastError::Shelf)?;
-            work(&past.within(MOST_ROWS, goes_on))
+            work(&past.within(MAX_ROWS, goes_on))
         });
         match read.await {
             Ok(outcome) => Ok(outcome?),

@@ -18,14 +18,14 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// So many are told of; files have the older ones.
-const KEPT: usize = 4096;
+const MAX_RETAINED_ENTRIES: usize = 4096;
 /// So many fit into one answer, each cut where it is long.
-const PER_ANSWER: usize = 200;
-const LONGEST: usize = 1000;
-const FILE_BYTES: u64 = 4 << 20;
-const MOST_FILES: usize = 64;
+const MAX_ENTRIES_PER_ANSWER: usize = 200;
+const MAX_TEXT_BYTES: usize = 1000;
+const MAX_FILE_BYTES: u64 = 4 << 20;
+const MAX_FILES: usize = 64;
 /// Strangers may come as often as they like: no more than one is written down in this time.
-const STRANGERS_EVERY: Duration = Duration::from_secs(1);
+const STRANGER_AUDIT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Error)]
 #[error("cannot {what} {}, in which is written down who asked for what", path.display())]
@@ -129,7 +129,7 @@ impl Audit {
         let journal = lock(&self.0);
         let older = |it: &&Audited| before.is_none_or(|before| it.number < before);
         let newest = journal.kept.iter().rev().filter(older);
-        newest.take(PER_ANSWER).cloned().collect()
+        newest.take(MAX_ENTRIES_PER_ANSWER).cloned().collect()
     }
 }
 
@@ -189,7 +189,7 @@ impl Journal {
         for path in files.iter().rev().take(2).rev() {
             kept.extend(read(path)?);
         }
-        kept.drain(..kept.len().saturating_sub(KEPT));
+        kept.drain(..kept.len().saturating_sub(MAX_RETAINED_ENTRIES));
         let last = kept.back();
         let next = last.map_or(1, |last: &Audited| last.number + 1);
         let head = last.map_or_else(|| ZERO_DIGEST.to_owned(), |last| last.digest.clone());
@@ -241,7 +241,7 @@ impl Journal {
             prev_sha256: self.head.clone(),
         };
         self.next += 1;
-        if self.kept.len() >= KEPT {
+        if self.kept.len() >= MAX_RETAINED_ENTRIES {
             self.kept.pop_front();
         }
         let text = serde_json::to_string(&line).map_err(io::Error::from);
@@ -268,11 +268,11 @@ impl Journal {
         let since = self
             .strangers
             .map(|last| now.saturating_duration_since(last));
-        since.is_some_and(|since| since < STRANGERS_EVERY)
+        since.is_some_and(|since| since < STRANGER_AUDIT_INTERVAL)
     }
 
     fn write(&mut self, number: u64, text: &str) -> Result<(), AuditError> {
-        if self.bytes >= FILE_BYTES {
+        if self.bytes >= MAX_FILE_BYTES {
             self.path = named(&self.folder, number);
             (self.file, self.bytes) = append_to(&self.path)?;
             self.is_torn = false;
@@ -291,15 +291,15 @@ impl Journal {
 
     fn remove_oldest(&self) -> Result<(), AuditError> {
         let files = files(&self.folder)?;
-        let old = files.len().saturating_sub(MOST_FILES);
+        let old = files.len().saturating_sub(MAX_FILES);
         let mut old = files[..old].iter();
         old.try_for_each(|path| fs::remove_file(path).map_err(failed("remove", path)))
     }
 }
 
 fn cut(mut text: String) -> String {
-    if text.len() > LONGEST {
-        text.truncate(text.floor_char_boundary(LONGEST));
+    if text.len() > MAX_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
         text.push('…');
     }
     text
@@ -435,7 +435,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let audit = Audit::open(data.path()).unwrap();
         let folder = data.path().join("audit");
-        let long = "ä".repeat(LONGEST);
+        let long = "ä".repeat(MAX_TEXT_BYTES);
         for _ in 0..4200 {
             audit.note(known("ann"), long.as_str(), Ok(()));
         }
@@ -445,12 +445,12 @@ mod tests {
             .map(|it| fs::metadata(it).unwrap().len());
         let sizes: Vec<_> = sizes.collect();
         assert!(
-            sizes.len() == 2 && sizes[0] < FILE_BYTES + 2000,
+            sizes.len() == 2 && sizes[0] < MAX_FILE_BYTES + 2000,
             "{sizes:?}"
         );
         let again = Audit::open(data.path()).unwrap();
         assert_eq!(again.page(None), audit.page(None));
-        assert_eq!(again.page(None).len(), PER_ANSWER);
+        assert_eq!(again.page(None).len(), MAX_ENTRIES_PER_ANSWER);
         again.note(known("eve"), "one more", Ok(()));
         let (number, head) = (4201, again.page(None)[0].digest.clone());
         assert_eq!(verified(&folder).range(), Some((1, number, &*head)));
@@ -461,15 +461,15 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let folder = data.path().join("audit");
         let mut journal = Journal::open(&folder).unwrap();
-        for _ in 0..MOST_FILES + 2 {
-            journal.bytes = FILE_BYTES;
+        for _ in 0..MAX_FILES + 2 {
+            journal.bytes = MAX_FILE_BYTES;
             let at = (UNIX_EPOCH, Instant::now());
             journal
                 .note(at, known("ann"), "look".into(), Ok(()))
                 .unwrap();
         }
         let left = files(&folder).unwrap();
-        assert_eq!((left.len(), &left[0]), (MOST_FILES, &named(&folder, 3)));
+        assert_eq!((left.len(), &left[0]), (MAX_FILES, &named(&folder, 3)));
     }
 
     /// Over all files.

@@ -13,7 +13,7 @@ use crate::replication::Introduction;
 use crate::run::endings;
 
 /// The number of one that needs no others.
-const ALONE: MemberId = MemberId(1);
+const SOLE_MEMBER: MemberId = MemberId(1);
 
 /// Nobody else runs on this data as long as the folder lives.
 pub(crate) fn lock(config: &Config) -> Result<Folder, CoordinatorError> {
@@ -102,7 +102,7 @@ impl New<'_> {
             replaces: None,
             folder: Some(self.folder),
         };
-        BTreeMap::from([(ALONE, member)])
+        BTreeMap::from([(SOLE_MEMBER, member)])
     }
 }
 
@@ -110,7 +110,7 @@ impl New<'_> {
 fn founded_alone(members: BTreeMap<MemberId, Member>, head: Vec<u8>) -> Saved {
     // Writing to memory does not fail.
     let state = postcard::to_stdvec(&State::founded(LATEST_MINOR)).unwrap_or_default();
-    Saved::founding(ALONE, head, Founding { members, state })
+    Saved::founding(SOLE_MEMBER, head, Founding { members, state })
 }
 
 /// Of which release the others are, nobody knows yet, and all begin with the same.

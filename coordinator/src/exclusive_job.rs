@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 /// Whoever comes while somebody else is at it waits so long.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ADMISSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ impl ExclusiveJob {
         &self,
         work: impl FnOnce(GoesOn) -> T + Send + 'static,
     ) -> Result<T, Undone> {
-        let place = timeout(PATIENCE, Arc::clone(&self.place).acquire_owned());
+        let place = timeout(ADMISSION_TIMEOUT, Arc::clone(&self.place).acquire_owned());
         let place = place.await.map_err(|_| Undone::Busy)?;
         let waits = Arc::new(());
         let (waited_for, began, longest) = (Arc::downgrade(&waits), Instant::now(), self.longest);

@@ -25,9 +25,9 @@ use tokio::sync::{mpsc, oneshot};
 use crate::replication::Outcome;
 use crate::sessions::Reason;
 
-const LENGTH: usize = 1024;
+const INTAKE_QUEUE_LENGTH: usize = 1024;
 /// A thousand agents report twice a second, and the core takes microseconds for each report.
-const TELEMETRY: usize = 4096;
+const TELEMETRY_QUEUE_LENGTH: usize = 4096;
 
 /// Tells sessions of one agent apart: later ones have higher numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,7 +155,7 @@ impl Counts {
 }
 
 pub(crate) fn queue() -> (Intake, Queue) {
-    queue_of(LENGTH, TELEMETRY)
+    queue_of(INTAKE_QUEUE_LENGTH, TELEMETRY_QUEUE_LENGTH)
 }
 
 fn queue_of(length: usize, most_telemetry: usize) -> (Intake, Queue) {

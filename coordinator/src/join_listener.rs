@@ -14,7 +14,7 @@ use crate::server_context::ServerContext;
 use crate::sessions::{Reason, Refusals};
 use crate::signing::{SigningError, Signs};
 
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Hears newcomers for as long as the socket is there.
 pub(crate) async fn serve_joins(
@@ -23,7 +23,7 @@ pub(crate) async fn serve_joins(
 ) -> CoordinatorError {
     let mut ours = context.ours.clone();
     let mut refusals = Refusals::default();
-    let mut telling = interval(TOLD_EVERY);
+    let mut telling = interval(REFUSAL_REPORT_INTERVAL);
     telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {

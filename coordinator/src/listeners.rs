@@ -13,7 +13,7 @@ use crate::error::CoordinatorError;
 use crate::http;
 use crate::join_listener::serve_joins;
 use crate::server_context::{Pages, ServerContext};
-use crate::sessions::{ROLES, welcome};
+use crate::sessions::{ADMITTED_ROLES, welcome};
 
 pub(crate) struct Listeners {
     pub(crate) listener: Listener,
@@ -94,7 +94,7 @@ fn listen(
     apart: &Handle,
 ) -> Result<Listener, CoordinatorError> {
     let (place, _apart) = (&config.listen, apart.enter());
-    let listener = Listener::bind(place.value, identity, &ROLES);
+    let listener = Listener::bind(place.value, identity, &ADMITTED_ROLES);
     listener.map_err(|error| place.wrong(CoordinatorError::listen(error)))
 }
 

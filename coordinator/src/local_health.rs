@@ -7,7 +7,7 @@ use std::time::Duration;
 use reweave_common::lock::lock;
 
 /// People would hardly notice less.
-const MOST_AHEAD: Duration = Duration::from_secs(5);
+const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,7 @@ impl LocalHealth {
             .history()
             .map(|why| format!("the history is not kept: {why}"));
         let ahead = self.ahead();
-        let ahead = (ahead > MOST_AHEAD).then(|| {
+        let ahead = (ahead > MAX_CLOCK_AHEAD).then(|| {
             format!(
                 "the log speaks of times that are {} s ahead of this machine's clock: it was set back, or a \
                  coordinator's was wrong; tokens and plans on offer expire by the log",

@@ -44,10 +44,10 @@ use crate::traces::{Telling, Traces};
 use crate::webhooks::Hooks;
 
 /// As often as the core wants to know that time passes.
-const TICK: Duration = Duration::from_millis(100);
+const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// One core is enough for thousands of agents that are there already.
-const MOST_THREADS: usize = 4;
-const SHED_REPORT: Duration = Duration::from_secs(10);
+const MAX_SESSION_THREADS: usize = 4;
+const SHED_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let config = settings.read()?;
@@ -115,7 +115,7 @@ impl Loops {
     fn start() -> Result<Self, CoordinatorError> {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Self {
-            crowd: start_runtime("crowd", cores.min(MOST_THREADS))?,
+            crowd: start_runtime("crowd", cores.min(MAX_SESSION_THREADS))?,
             apart: start_runtime("apart", 1)?,
         })
     }
@@ -394,10 +394,10 @@ fn ending(kind: SignalKind) -> Result<Signal, CoordinatorError> {
 
 /// Lets the core know that time passes, until nobody is there who wants to know.
 async fn tick(intake: &Intake) {
-    let mut ticks = interval(TICK);
+    let mut ticks = interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let per_report = SHED_REPORT.as_millis() / TICK.as_millis();
-    let per_sign = service::SIGN.as_millis() / TICK.as_millis();
+    let per_report = SHED_REPORT_INTERVAL.as_millis() / TICK_INTERVAL.as_millis();
+    let per_sign = service::WATCHDOG_INTERVAL.as_millis() / TICK_INTERVAL.as_millis();
     let mut told = 0;
     for count in 1_u128.. {
         ticks.tick().await;

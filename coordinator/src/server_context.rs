@@ -15,7 +15,7 @@ use reweave_common::operator::{
 };
 use reweave_common::plan::Generation;
 use reweave_link::{Identity, LinkError, Session};
-use reweave_proto::hello::VERSION;
+use reweave_proto::hello::PROTOCOL_VERSION;
 use reweave_replica::{
     self as replica, FolderId, MemberId, Standing, Status as Replicated, Welcome,
 };
@@ -28,7 +28,7 @@ use crate::counters::{Ending, EventCounters};
 use crate::decisions::Decisions;
 use crate::intake::{Asker, Closed, Event, Intake};
 use crate::local_health::LocalHealth;
-use crate::replication::{Cluster, PeerStatus, Replication, SILENT_AFTER, Task};
+use crate::replication::{Cluster, PeerStatus, Replication, SILENCE_TIMEOUT, Task};
 use crate::session_limit::SessionLimit;
 use crate::sessions::{AgentRates, IdentityLocks, Notice, Reason};
 use crate::signing::Signing;
@@ -299,7 +299,7 @@ impl ServerContext {
             },
             term: Some(status.term),
             build: Some(env!("CARGO_PKG_VERSION").to_owned()),
-            protocol: Some(VERSION.to_string()),
+            protocol: Some(PROTOCOL_VERSION.to_string()),
             certificate_left_s: Some(left_s(ours.validity().not_after)),
             signer_left_s: self.signing.validity().map(|it| left_s(it.not_after)),
             ..unseen(status, status.id, member)
@@ -318,7 +318,7 @@ impl ServerContext {
         };
         let silent_for = known.silent_for();
         let state = match unseen.votes {
-            _ if silent_for > SILENT_AFTER => CoordinatorState::Silent,
+            _ if silent_for > SILENCE_TIMEOUT => CoordinatorState::Silent,
             _ if status.leader == Some(id) => CoordinatorState::Leads,
             true => CoordinatorState::Follows,
             false => CoordinatorState::Learns,
@@ -334,7 +334,7 @@ impl ServerContext {
             certificate_left_s: Some(left_s(known.good_until)),
             signer_left_s: known.signs_until.map(left_s),
             // Whoever is silent may have been started anew, with another clock.
-            clock_skew_ms: (silent_for <= SILENT_AFTER).then_some(known.skew_us / 1000),
+            clock_skew_ms: (silent_for <= SILENCE_TIMEOUT).then_some(known.skew_us / 1000),
             ..unseen
         }
     }

@@ -6,11 +6,11 @@ use reweave_link::service::alive;
 use tokio::time::interval;
 
 /// A sign of life comes so often; whoever watches waits for several.
-pub(crate) const SIGN: Duration = Duration::from_secs(1);
+pub(crate) const WATCHDOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Gives signs of life while something is waited for.
 pub(crate) async fn alive_while<T>(awaited: impl Future<Output = T>) -> T {
-    let mut signs = interval(SIGN);
+    let mut signs = interval(WATCHDOG_INTERVAL);
     let signs = async {
         loop {
             signs.tick().await;

@@ -9,13 +9,13 @@ use reweave_common::operator::{AgentStatus, CoordinatorState, CoordinatorStatus}
 use crate::signing::Signs;
 
 /// With so little left, a certificate should have been renewed long ago.
-const NEARLY_EXPIRED: Duration = Duration::from_hours(4);
+const MIN_VALIDITY_LEFT: Duration = Duration::from_hours(4);
 /// A signer is made by hand, and people take their time.
-const SIGNER_NEARLY_EXPIRED: Duration = Duration::from_hours(30 * 24);
+const MIN_SIGNER_VALIDITY_LEFT: Duration = Duration::from_hours(30 * 24);
 /// Certificates go by the clock, and so do people who compare logs.
-const MOST_SKEW_MS: u64 = 1000;
+const MAX_SKEW_MS: u64 = 1000;
 /// A learner that stays so far behind never comes to vote.
-const FAR_BEHIND: u64 = 10_000;
+const MAX_LEARNER_LAG_ENTRIES: u64 = 10_000;
 
 pub(crate) fn warnings(
     coordinators: &[CoordinatorStatus],
@@ -93,10 +93,10 @@ fn certificates(coordinator: &CoordinatorStatus) -> Vec<String> {
     let name = &coordinator.name;
     let certificate = coordinator
         .certificate_left_s
-        .filter(|left| *left <= NEARLY_EXPIRED.as_secs())
+        .filter(|left| *left <= MIN_VALIDITY_LEFT.as_secs())
         .map(|_| format!("the certificate of coordinator {name} is about to expire"));
     let signer = match coordinator.signer_left_s {
-        Some(left) if left <= SIGNER_NEARLY_EXPIRED.as_secs() => Some(format!(
+        Some(left) if left <= MIN_SIGNER_VALIDITY_LEFT.as_secs() => Some(format!(
             "the signer of coordinator {name} expires in {} days; make a new one with `reweave \
              cluster issue --role coordinator`",
             left / 86_400
@@ -110,14 +110,16 @@ fn skewed(coordinator: &CoordinatorStatus) -> Option<String> {
     let skew_ms = coordinator.clock_skew_ms?;
     let name = &coordinator.name;
     let direction = if skew_ms > 0 { "ahead of" } else { "behind" };
-    (skew_ms.unsigned_abs() > MOST_SKEW_MS).then(|| {
+    (skew_ms.unsigned_abs() > MAX_SKEW_MS).then(|| {
         let seconds = skew_ms.unsigned_abs() / 1000;
         format!("the clock of coordinator {name} is {seconds} s {direction} the leader's")
     })
 }
 
 fn lagging(coordinator: &CoordinatorStatus) -> Option<String> {
-    let behind = coordinator.behind.filter(|behind| *behind > FAR_BEHIND)?;
+    let behind = coordinator
+        .behind
+        .filter(|behind| *behind > MAX_LEARNER_LAG_ENTRIES)?;
     let name = &coordinator.name;
     Some(format!("coordinator {name} is {behind} entries behind"))
 }

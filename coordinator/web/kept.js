@@ -6,7 +6,7 @@ export const LENGTHS = [["10 s", 10], ["1 min", 60], ["5 min", 300], ["15 min", 
 
 const KINDS = ["past", "flows", "job", "trace"];
 export const FORMATS = [["chakra", "Chakra"], ["flight-recorder", "PyTorch's flight recorder"], ["nccl-inspector", "NCCL Inspector"]];
-export const MOST_PER_HOST = 64;
+export const MAX_GPUS_PER_HOST = 64;
 
 /** Until the newest, unless a moment was chosen. */
 export const NOTHING = { kind: "past", until: null, seconds: 60, flows: "", job: "", profile: "", trace: { format: "chakra", gpus_per_host: 1, files: [] }, fabric: "", variants: [] };
@@ -42,7 +42,7 @@ function read(text) {
 
 function traceOf({ format, gpus_per_host, files }) {
   const isFormat = FORMATS.some(([known]) => known === format);
-  const isNumber = Number.isInteger(gpus_per_host) && gpus_per_host >= 1 && gpus_per_host <= MOST_PER_HOST;
+  const isNumber = Number.isInteger(gpus_per_host) && gpus_per_host >= 1 && gpus_per_host <= MAX_GPUS_PER_HOST;
   const areFiles = files.every(({ name, base64 }) => typeof name === "string" && typeof base64 === "string");
   if (!isFormat || !isNumber || !areFiles) throw new TypeError("no trace");
   return { format, gpus_per_host, files: files.map(({ name, base64 }) => ({ name, base64 })) };

@@ -1,14 +1,14 @@
 // A trace that recorders wrote of a job: files as they are, one for each rank.
 
 import { h, nothing, table } from "./dom.js";
-import { FORMATS, MOST_PER_HOST } from "./kept.js";
+import { FORMATS, MAX_GPUS_PER_HOST } from "./kept.js";
 import { bytes } from "./units.js";
 import { save } from "./variant.js";
 
 /** What is opened stays in `source.trace`, and `changed` is told. */
 export function traceForm(source, changed) {
   const format = h("select", { "aria-label": "Who recorded it", onchange: () => put({ format: format.value }) }, FORMATS.map(([value, words]) => h("option", { value, selected: value === source.trace.format }, words)));
-  const each = h("input", { type: "number", min: 1, max: MOST_PER_HOST, value: source.trace.gpus_per_host, "aria-label": "Ranks on each host", onchange: () => put({ gpus_per_host: within(each) }) });
+  const each = h("input", { type: "number", min: 1, max: MAX_GPUS_PER_HOST, value: source.trace.gpus_per_host, "aria-label": "Ranks on each host", onchange: () => put({ gpus_per_host: within(each) }) });
   const files = h("input", { type: "file", multiple: true, "aria-label": "Open the files of a trace, one for each rank", onchange: open });
   const saved = h("button", { type: "button", "aria-label": "Save the files of the trace", onclick: saveAll }, "Save as files");
   const list = h("div", {});
@@ -43,7 +43,7 @@ export function traceForm(source, changed) {
 }
 
 function within(field) {
-  field.value = Math.min(MOST_PER_HOST, Math.max(1, Math.round(Number(field.value)) || 1));
+  field.value = Math.min(MAX_GPUS_PER_HOST, Math.max(1, Math.round(Number(field.value)) || 1));
   return Number(field.value);
 }
 

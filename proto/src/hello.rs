@@ -12,10 +12,10 @@ use crate::name::ClusterName;
 pub const MAX_HELLO_BYTES: usize = 1024;
 
 /// A release speaks with the one before and the one after.
-const MOST_MINORS_APART: u16 = 1;
+const MAX_MINOR_DIFFERENCE: u16 = 1;
 
 /// What this build speaks.
-pub const VERSION: Version = Version { major: 1, minor: 1 };
+pub const PROTOCOL_VERSION: Version = Version { major: 1, minor: 1 };
 
 /// Majors do not understand each other. Within one, a later minor only adds kinds of messages, at the ends
 /// of their lists: the files of shapes are held against each other for that. Sessions carry only what the
@@ -46,7 +46,7 @@ pub struct Hello {
 impl Hello {
     pub fn new(cluster: &ClusterName) -> Self {
         Self {
-            version: VERSION,
+            version: PROTOCOL_VERSION,
             cluster: cluster.to_string(),
             build: env!("CARGO_PKG_VERSION").to_owned(),
         }
@@ -68,7 +68,7 @@ impl Hello {
         if self.version.major != theirs.version.major {
             return Err(HelloError::OtherMajor(self.versions(theirs)));
         }
-        if self.version.minor.abs_diff(theirs.version.minor) > MOST_MINORS_APART {
+        if self.version.minor.abs_diff(theirs.version.minor) > MAX_MINOR_DIFFERENCE {
             return Err(HelloError::FarMinor(self.versions(theirs)));
         }
         if self.cluster != theirs.cluster {

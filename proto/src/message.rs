@@ -12,7 +12,7 @@ use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
 
 /// The most coordinators that members are told of.
-pub const MOST_COORDINATORS: usize = 16;
+pub const MAX_COORDINATORS: usize = 16;
 
 /// Where a coordinator listens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub enum CoordinatorMessage {
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
-    /// All coordinators there are, at most [`MOST_COORDINATORS`]: whoever is not among them is none any more.
+    /// All coordinators there are, at most [`MAX_COORDINATORS`]: whoever is not among them is none any more.
     Coordinators(Vec<Seat>),
     /// These are shut out as well as those that were told of before over this session.
     DeniedMore(DenyList),
@@ -112,7 +112,7 @@ pub enum Order<T> {
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
-    /// All coordinators there are, at most [`MOST_COORDINATORS`]: whoever is not among them is none any more.
+    /// All coordinators there are, at most [`MAX_COORDINATORS`]: whoever is not among them is none any more.
     Coordinators(Vec<Seat>),
     /// These are shut out as well as those that were told of before over this session.
     DeniedMore(DenyList),

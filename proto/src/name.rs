@@ -4,12 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use reweave_common::member::Role;
-use reweave_common::member::{LONGEST_MEMBER, Member, UnknownRole};
+use reweave_common::member::{MAX_MEMBER_NAME_BYTES, Member, UnknownRole};
 use reweave_common::names::is_plain;
 use thiserror::Error;
 
-const SCHEME: &str = "spiffe://";
-const SIGNER: &str = "/signer";
+const SPIFFE_SCHEME: &str = "spiffe://";
+const SIGNER_SUFFIX: &str = "/signer";
 
 /// The name of a cluster: what its certificates and its members have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,11 +22,11 @@ impl ClusterName {
 
     /// As it stands in the certificate of the cluster's authority.
     pub fn uri(&self) -> String {
-        format!("{SCHEME}{self}")
+        format!("{SPIFFE_SCHEME}{self}")
     }
 
     pub fn from_uri(uri: &str) -> Result<Self, NameError> {
-        let rest = uri.strip_prefix(SCHEME);
+        let rest = uri.strip_prefix(SPIFFE_SCHEME);
         rest.ok_or_else(|| NameError::NotOurs(uri.to_owned()))?
             .parse()
     }
@@ -79,12 +79,15 @@ impl MemberName {
 
     /// As it stands in the certificate that a coordinator signs others with.
     pub fn signer_uri(&self) -> String {
-        format!("{self}{SIGNER}")
+        format!("{self}{SIGNER_SUFFIX}")
     }
 
     /// The coordinator whose signer this is.
     pub fn from_signer_uri(uri: &str) -> Result<Self, NameError> {
-        let member = uri.strip_suffix(SIGNER).map(str::parse).transpose()?;
+        let member = uri
+            .strip_suffix(SIGNER_SUFFIX)
+            .map(str::parse)
+            .transpose()?;
         let coordinator = member.filter(|member: &Self| member.role == Role::Coordinator);
         coordinator.ok_or_else(|| NameError::NotASigner(uri.to_owned()))
     }
@@ -103,7 +106,7 @@ impl fmt::Display for MemberName {
             role,
             name,
         } = self;
-        write!(f, "{SCHEME}{cluster}/{role}/{name}")
+        write!(f, "{SPIFFE_SCHEME}{cluster}/{role}/{name}")
     }
 }
 
@@ -112,7 +115,7 @@ impl FromStr for MemberName {
 
     fn from_str(uri: &str) -> Result<Self, NameError> {
         let not_ours = || NameError::NotOurs(uri.to_owned());
-        let path = uri.strip_prefix(SCHEME).ok_or_else(not_ours)?;
+        let path = uri.strip_prefix(SPIFFE_SCHEME).ok_or_else(not_ours)?;
         let parts: Vec<_> = path.split('/').collect();
         let [cluster, role, name] = parts[..] else {
             return Err(not_ours());
@@ -123,7 +126,7 @@ impl FromStr for MemberName {
 
 /// Names end up in paths, URIs and logs, so they hold nothing that means something there.
 fn checked(name: &str) -> Result<String, NameError> {
-    is_plain(name, LONGEST_MEMBER)
+    is_plain(name, MAX_MEMBER_NAME_BYTES)
         .then(|| name.to_owned())
         .ok_or_else(|| NameError::BadName(name.to_owned()))
 }
@@ -131,7 +134,7 @@ fn checked(name: &str) -> Result<String, NameError> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
     #[error(
-        "{0:?} is no name: use up to {LONGEST_MEMBER} letters, digits, '-', '_' and '.', beginning with a \
+        "{0:?} is no name: use up to {MAX_MEMBER_NAME_BYTES} letters, digits, '-', '_' and '.', beginning with a \
          letter or digit"
     )]
     BadName(String),
@@ -139,6 +142,6 @@ pub enum NameError {
     UnknownRole(#[from] UnknownRole),
     #[error("{0:?} is not of the form spiffe://CLUSTER/ROLE/NAME")]
     NotOurs(String),
-    #[error("{0:?} is not of the form spiffe://CLUSTER/coordinator/NAME{SIGNER}")]
+    #[error("{0:?} is not of the form spiffe://CLUSTER/coordinator/NAME{SIGNER_SUFFIX}")]
     NotASigner(String),
 }

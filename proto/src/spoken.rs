@@ -3,7 +3,7 @@
 
 use reweave_common::operator::{Request, Response};
 
-use crate::hello::{VERSION, Version};
+use crate::hello::{PROTOCOL_VERSION, Version};
 use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, Order, PeerPart};
 
 /// What came with a minor version has its number here; everything else was there from the beginning.
@@ -19,7 +19,10 @@ pub trait Spoken {
 
 /// The version that has this minor.
 pub fn came_with(minor: u16) -> Version {
-    Version { minor, ..VERSION }
+    Version {
+        minor,
+        ..PROTOCOL_VERSION
+    }
 }
 
 impl Spoken for AgentMessage {

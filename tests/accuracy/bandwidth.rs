@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use libtest_mimic::Trial;
-use reweave_tests::{PATIENCE, Stage, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, Stage, wait_for};
 use serde_json::Value;
 
 use crate::needs::{Need, trial};
@@ -114,7 +114,7 @@ impl Server {
             let listening = |line: &str| line.contains(":1451 ") && line.contains(" 0A ");
             Ok(sockets.lines().any(listening).then_some(()))
         };
-        must(wait_for("iperf3 listens", PATIENCE, listens));
+        must(wait_for("iperf3 listens", STAGE_TIMEOUT, listens));
         server
     }
 }

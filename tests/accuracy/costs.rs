@@ -18,14 +18,14 @@ const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"ring-allreduce\"\nbyte
                    compute_ms = 400\niterations = 1_000_000\n\
                    hosts = [\"h0\", \"h1\", \"h2\", \"h3\", \"h4\", \"h5\", \"h6\", \"h7\"]\n";
 /// The slowest link of a host in the lab's fabric, of which measuring takes one part in a thousand.
-const SLOWEST_BITS_PER_S: f64 = 400e6;
-const MEASURING: f64 = 0.001;
-const WATCHED: Duration = Duration::from_secs(60);
+const MIN_LINK_BITS_PER_S: f64 = 400e6;
+const MAX_MEASURING_SHARE: f64 = 0.001;
+const WATCH_TIME: Duration = Duration::from_secs(60);
 /// From which probes go, and trains.
-const PROBE_PORTS: std::ops::Range<u16> = 7400..7404;
-const TRAIN_PORTS: std::ops::Range<u16> = 7432..7436;
+const PROBE_SOURCE_PORTS: std::ops::Range<u16> = 7400..7404;
+const TRAIN_SOURCE_PORTS: std::ops::Range<u16> = 7432..7436;
 /// Less is no job's data.
-const DATA_BYTES: u64 = 1000;
+const MAX_CONTROL_BYTES: u64 = 1000;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial("timed_probe_traffic_within_caps", NEEDS, || {
@@ -52,7 +52,7 @@ struct Measuring {
 
 impl Measuring {
     fn is_right(&self) -> bool {
-        let most = SLOWEST_BITS_PER_S / 8.0 * MEASURING * self.watched_s;
+        let most = MIN_LINK_BITS_PER_S / 8.0 * MAX_MEASURING_SHARE * self.watched_s;
         self.probe_bytes > 0
             && (self.probe_bytes as f64) < most
             && (self.train_bytes as f64) < most
@@ -71,7 +71,7 @@ fn measuring_beside_a_job() -> Measuring {
     let shark = Shark::start(&stage, "h0", "tcp or udp port 7333");
     let mut job: Job = must(stage.job("train"));
     let began = Instant::now();
-    must(job.watch(WATCHED));
+    must(job.watch(WATCH_TIME));
     let watched_s = began.elapsed().as_secs_f64();
     let told = must(stage.operator().status()).bandwidths.len();
     let packets = shark.seen(&stage, "h0");
@@ -88,14 +88,14 @@ fn measuring(packets: &[Packet], watched_s: f64, told: usize) -> Measuring {
     let bytes = |ports| own(&ports).map(|it| it.bytes).sum();
     let data = packets
         .iter()
-        .filter(|it| it.source_port.is_none() && it.bytes > DATA_BYTES);
+        .filter(|it| it.source_port.is_none() && it.bytes > MAX_CONTROL_BYTES);
     let data: Vec<_> = data.map(|it| it.at_s).collect();
-    let trains = trains(own(&TRAIN_PORTS).filter(|it| it.bytes > DATA_BYTES));
+    let trains = trains(own(&TRAIN_SOURCE_PORTS).filter(|it| it.bytes > MAX_CONTROL_BYTES));
     let beside = |[first, last]: &&[f64; 2]| data.iter().any(|at| (*first..=*last).contains(at));
     Measuring {
         watched_s,
-        probe_bytes: bytes(PROBE_PORTS),
-        train_bytes: bytes(TRAIN_PORTS),
+        probe_bytes: bytes(PROBE_SOURCE_PORTS),
+        train_bytes: bytes(TRAIN_SOURCE_PORTS),
         trains: trains.len(),
         beside_the_job: trains.iter().filter(beside).count(),
         told,

@@ -14,12 +14,12 @@ use reweave_tests::Stage;
 use crate::play::must;
 
 /// More than anything else that happens in an idle lab.
-pub(crate) const PACKETS: u64 = 200;
+pub(crate) const PACKET_COUNT: u64 = 200;
 const PACKET_BYTES: usize = 64;
-const WORD: &str = "send-a-flow";
-const WORD_AT_RANDOM: &str = "send-at-random";
+const SEND_FLOW_ARGUMENT: &str = "send-a-flow";
+const SEND_RANDOM_ARGUMENT: &str = "send-at-random";
 /// What is sent at random has bursts of any size between these.
-const BURST_BYTES: [f64; 2] = [20_000.0, 2_000_000.0];
+const BURST_RANGE_BYTES: [f64; 2] = [20_000.0, 2_000_000.0];
 const DATAGRAM_BYTES: usize = 1400;
 
 pub(crate) struct Flow {
@@ -42,7 +42,7 @@ pub(crate) fn asked_for() -> Option<Flow> {
         let at = words.iter().position(|it| it == word)?;
         Some(&words[at + 1..])
     };
-    if let Some(words) = behind(WORD_AT_RANDOM) {
+    if let Some(words) = behind(SEND_RANDOM_ARGUMENT) {
         let at_random = AtRandom {
             seed: word(words, 2)?,
             mean_pause: Duration::from_millis(word(words, 3)?),
@@ -50,7 +50,7 @@ pub(crate) fn asked_for() -> Option<Flow> {
         };
         return Flow::new(words, Some(at_random));
     }
-    Flow::new(behind(WORD)?, None)
+    Flow::new(behind(SEND_FLOW_ARGUMENT)?, None)
 }
 
 fn word<T: FromStr>(words: &[String], nth: usize) -> Option<T> {
@@ -71,7 +71,7 @@ impl Flow {
             let send = |bytes: &[u8]| socket.send_to(bytes, self.destination).map(drop);
             match &self.at_random {
                 Some(at_random) => at_random.send(send),
-                None => (0..PACKETS).try_for_each(|_| send(&[7; PACKET_BYTES])),
+                None => (0..PACKET_COUNT).try_for_each(|_| send(&[7; PACKET_BYTES])),
             }
         });
         match sent {
@@ -89,7 +89,7 @@ impl AtRandom {
         let mut random = Random::new(self.seed);
         // In (0, 1].
         let mut share = || ((random.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-        let [least, most] = BURST_BYTES;
+        let [least, most] = BURST_RANGE_BYTES;
         let end = Instant::now() + self.over;
         while Instant::now() < end {
             pace(TimeSpan::new(self.mean_pause).scaled(-share().ln()).get());
@@ -109,10 +109,10 @@ fn pace(pause: Duration) {
     }
 }
 
-/// Sends [`PACKETS`] of this flow from a node.
+/// Sends [`PACKET_COUNT`] of this flow from a node.
 pub(crate) fn send(stage: &Stage, node: &str, source: SocketAddrV4, destination: SocketAddrV4) {
     let [source, destination] = [source, destination].map(|end| end.to_string());
-    must(stage.output(node, &[&this(), WORD, &source, &destination]));
+    must(stage.output(node, &[&this(), SEND_FLOW_ARGUMENT, &source, &destination]));
 }
 
 /// Sends bursts from a node that have no rhythm, for so long.
@@ -123,7 +123,7 @@ pub(crate) fn start_at_random(
     [seed, mean_pause_ms, over_ms]: [u64; 3],
 ) -> Child {
     let mut command = stage.inside(node, this());
-    command.arg(WORD_AT_RANDOM);
+    command.arg(SEND_RANDOM_ARGUMENT);
     command.args([source, destination].map(|end| end.to_string()));
     command.args([seed, mean_pause_ms, over_ms].map(|number| number.to_string()));
     command.spawn().expect("it starts")

@@ -1,14 +1,14 @@
 //! Losses: as many as there are, and none where there is none.
 
 use libtest_mimic::Trial;
-use reweave_tests::{PATIENCE, Stage, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, Stage, wait_for};
 use serde_json::Value;
 
 use crate::needs::{Need, trial};
 use crate::play::must;
 use crate::scene::{Responder, agent, host, lab, packets, pair};
 
-const WITH_MTR: &[Need] = &[Need::Lab, Need::Program("mtr")];
+const MTR_NEEDS: &[Need] = &[Need::Lab, Need::Program("mtr")];
 const SWITCHES: [&str; 4] = ["leaf0", "leaf1", "spine0", "spine1"];
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -20,18 +20,18 @@ pub(crate) fn tests() -> Vec<Trial> {
         ),
         trial(
             "routers_that_answer_seldom_lose_nothing",
-            WITH_MTR,
+            MTR_NEEDS,
             behind_reluctant_routers,
         ),
     ]
 }
 
 /// Losses at the end, and where the answers that told of one were lost too, have no way.
-const MOST_UNSURE: u64 = 3;
+const MAX_UNTRACED_LOSSES: u64 = 3;
 
 /// A large probe that arrived has shown what it was sent for, answered or not. Half a percent of the
 /// 300 answers is one or two, and more than this once in 100 000 runs.
-const MOST_ANSWERS_TO_LARGE: u64 = 8;
+const MAX_ANSWERED_LARGE_PROBES: u64 = 8;
 
 /// Of the 25 000 probes that a machine without stalls sends.
 const MIN_SENT: u64 = 5000;
@@ -44,7 +44,7 @@ fn one_percent() {
     let faults =
         "[[fault]]\nkind = \"link-loss\"\nat_s = 0\npercent = 0.50126\nlink = [\"a\", \"b\"]\n";
     let stage = lab(&pair(0, 1.0), faults);
-    must(wait_for("the link loses packets", PATIENCE, || {
+    must(wait_for("the link loses packets", STAGE_TIMEOUT, || {
         let said = stage.output("a", &["ping", "-f", "-q", "-c", "2000", "b"])?;
         Ok((!said.contains(" 0% packet loss")).then_some(()))
     }));
@@ -63,12 +63,15 @@ fn one_percent() {
     let both = there + home;
     println!("by the counters, {there} were lost there and {home} back: {summary}");
     let known = count("lost") + count("large_lost");
-    let every = known..=known + MOST_ANSWERS_TO_LARGE + count("stalled");
+    let every = known..=known + MAX_ANSWERED_LARGE_PROBES + count("stalled");
     assert!(every.contains(&both), "all that the link lost");
     let told = [count("lost_there"), count("lost_back")];
     assert!(told[0] <= there && told[1] <= home, "none on the wrong way");
     let unsure = count("lost") - told[0] - told[1];
-    assert!(unsure <= MOST_UNSURE, "of {unsure} nobody told the way");
+    assert!(
+        unsure <= MAX_UNTRACED_LOSSES,
+        "of {unsure} nobody told the way"
+    );
     let [min, max] = ["least_share", "most_share"].map(|name| bound(summary, name));
     let lost_share = both as f64 / count("sent") as f64;
     assert!((min..=max).contains(&lost_share), "{lost_share}: {summary}");

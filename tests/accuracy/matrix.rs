@@ -19,11 +19,11 @@ const NEEDS: &[Need] = &[Need::Lab, Need::Program("tshark"), Need::Program("iper
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                       host_gbps = 0.2\nuplink_gbps = 0.2\n";
 /// Whom h0 exchanges with: one on its own leaf, and two behind the spines.
-const PEERS: [u8; 3] = [1, 2, 3];
+const PEER_HOSTS: [u8; 3] = [1, 2, 3];
 /// Of a second each; the transfers take 15 s.
 const MAX_SAMPLES: usize = 120;
 /// Each pair of hosts exchanges far more by each protocol.
-const LEAST_BYTES: u64 = 500_000;
+const MIN_PAIR_BYTES: u64 = 500_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial("traffic_matrix_matches_tshark", NEEDS, || {
@@ -57,11 +57,11 @@ impl Matrix {
         let cells = cells();
         let agree = cells.iter().all(|cell| {
             let theirs = self.tsharks.get(cell).copied().unwrap_or(0);
-            theirs > LEAST_BYTES && is_near(self.agents.get(cell).copied(), theirs)
+            theirs > MIN_PAIR_BYTES && is_near(self.agents.get(cell).copied(), theirs)
         });
         agree
             && self.sources == ["ebpf".to_owned()].into()
-            && PEERS.iter().all(|&peer| self.agree_on(host(peer)))
+            && PEER_HOSTS.iter().all(|&peer| self.agree_on(host(peer)))
     }
 
     fn agree_on(&self, peer: Ipv4Addr) -> bool {
@@ -80,7 +80,7 @@ fn is_near(ours: Option<u64>, theirs: u64) -> bool {
 
 fn cells() -> Vec<Cell> {
     let mut cells = vec![];
-    for peer in PEERS.map(host) {
+    for peer in PEER_HOSTS.map(host) {
         for (is_udp, is_sent) in [(false, false), (false, true), (true, false), (true, true)] {
             cells.push(Cell {
                 peer,
@@ -100,7 +100,7 @@ fn matrix() -> Matrix {
         must(stage.output(node, &cut));
     }
     let shark = Shark::start(&stage, "h0", "tcp or udp");
-    let mut servers: Vec<_> = PEERS.iter().map(|peer| serve(&stage, *peer)).collect();
+    let mut servers: Vec<_> = PEER_HOSTS.iter().map(|peer| serve(&stage, *peer)).collect();
     let samples = traffic_of_transfers(&stage);
     for server in &mut servers {
         let _ = (server.kill(), server.wait());

@@ -47,7 +47,7 @@ fn random_has_none(mean_pause_ms: u64) {
     let stage = lab(FABRIC, "");
     let ends = [0, 5].map(|number| SocketAddrV4::new(host(number), 9));
     let [near, far] = ends;
-    let over_ms = WATCHED_MS.parse::<u64>().expect("a number") + 5_000;
+    let over_ms = WATCH_TIME_MS.parse::<u64>().expect("a number") + 5_000;
     let sending = [("h0", [near, far]), ("h5", [far, near])];
     let sending = sending.map(|(node, ends)| {
         let seed = mean_pause_ms + u64::from(ends[0].ip().octets()[3]);
@@ -80,14 +80,14 @@ fn is_right(pattern: &str, shape: &str, hosts: &[&str]) {
         if play.beats.iter().all(Beat::is_right) {
             return;
         }
-        assert!(play.uneven > EVEN, "{play:#?}");
+        assert!(play.uneven > MAX_ITERATION_SPREAD, "{play:#?}");
     }
     panic!("this machine is too busy with other things to hear a beat by");
 }
 
 const MAX_PLAYS: usize = 8;
 /// So even are iterations on a machine that is busy with nothing else.
-const EVEN: f64 = 0.04;
+const MAX_ITERATION_SPREAD: f64 = 0.04;
 
 #[derive(Debug)]
 struct Play {
@@ -110,7 +110,7 @@ struct Beat {
 impl Beat {
     fn is_right(&self) -> bool {
         self.has_shape
-            && self.iterations >= LEAST_ITERATIONS
+            && self.iterations >= MIN_ITERATIONS
             && (self.found_ms / self.ranks_ms - 1.0).abs() <= 0.02
     }
 }
@@ -156,12 +156,12 @@ fn job(pattern: &str) -> String {
 }
 
 /// Long enough for 60 iterations.
-const WATCHED_MS: &str = "24000";
-const LEAST_ITERATIONS: u64 = 50;
+const WATCH_TIME_MS: &str = "24000";
+const MIN_ITERATIONS: u64 = 50;
 
 fn watch(stage: &Stage, host: &str) -> Child {
     let mut command = stage.inside(host, stage.programs().agent());
-    command.args(["rhythm", "--over-ms", WATCHED_MS, "--output", "json"]);
+    command.args(["rhythm", "--over-ms", WATCH_TIME_MS, "--output", "json"]);
     command
         .stdout(Stdio::piped())
         .spawn()

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::process::{Child, Stdio};
 
-use reweave_tests::{Labs, PATIENCE, Setting, Stage, StageError, wait_for};
+use reweave_tests::{Labs, STAGE_TIMEOUT, Setting, Stage, StageError, wait_for};
 use serde_json::Value;
 
 use crate::play::must;
@@ -48,10 +48,10 @@ impl Responder {
             .stderr(Stdio::null());
         // One that was killed may take a moment to go.
         let gone = || Ok((!somebody_listens(stage, node)?).then_some(()));
-        must(wait_for("the last responder is gone", PATIENCE, gone));
+        must(wait_for("the last responder is gone", STAGE_TIMEOUT, gone));
         let child = command.spawn().expect("the agent starts");
         let listens = || Ok(somebody_listens(stage, node)?.then_some(()));
-        must(wait_for("the responder listens", PATIENCE, listens));
+        must(wait_for("the responder listens", STAGE_TIMEOUT, listens));
         Self(child)
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reweave_tests::{PATIENCE, Stage, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::play::must;
 
@@ -36,7 +36,7 @@ impl Shark {
             child: quiet.spawn().expect("tshark starts"),
             file,
         };
-        must(wait_for("tshark captures", PATIENCE, || {
+        must(wait_for("tshark captures", STAGE_TIMEOUT, || {
             let written = std::fs::metadata(&shark.file).is_ok_and(|it| it.len() > 0);
             Ok(written.then_some(()))
         }));

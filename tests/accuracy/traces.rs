@@ -7,7 +7,7 @@ use libtest_mimic::Trial;
 use reweave_tests::Stage;
 use serde_json::Value;
 
-use crate::flows::{PACKETS, send};
+use crate::flows::{PACKET_COUNT, send};
 use crate::needs::{Need, trial};
 use crate::play::must;
 use crate::scene::{agent, host, lab, packets};
@@ -147,7 +147,7 @@ fn is_right(stage: &Stage, node: &str, switch: &str, flow: [SocketAddrV4; 2], ne
     let after = sent_by(stage, switch, &links);
     let took: Vec<_> = links
         .values()
-        .filter(|name| after[*name] - before[*name] >= PACKETS)
+        .filter(|name| after[*name] - before[*name] >= PACKET_COUNT)
         .collect();
     let right = took == [said];
     println!("{source}: said {said}, took {took:?}");

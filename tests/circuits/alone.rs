@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{AgentState, Outcome};
-use reweave_tests::{PATIENCE, Program, wait_for};
+use reweave_tests::{Program, STAGE_TIMEOUT, wait_for};
 
-use crate::LAB;
+use crate::LAB_NEEDS;
 use crate::cluster::Cluster;
 use crate::needs::trial;
 use crate::scene::{Over, Thirds};
@@ -15,32 +15,39 @@ use crate::session_jobs::{Running, go_on, lost};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("without_a_coordinator_nothing_changes", LAB, nobody_leads),
+        trial(
+            "without_a_coordinator_nothing_changes",
+            LAB_NEEDS,
+            nobody_leads,
+        ),
         trial(
             "a_round_that_is_not_confirmed_is_taken_back",
-            LAB,
+            LAB_NEEDS,
             nobody_confirms,
         ),
         trial(
             "a_host_that_starts_anew_holds_what_it_was_told",
-            LAB,
+            LAB_NEEDS,
             starts_anew,
         ),
-        trial("rebooted_host_disturbs_no_other", LAB, reboots),
-        trial("stopped_host_has_plan_rolled_back", LAB, stopped),
+        trial("rebooted_host_disturbs_no_other", LAB_NEEDS, reboots),
+        trial("stopped_host_has_plan_rolled_back", LAB_NEEDS, stopped),
     ]
 }
 
 /// `REWEAVE_ALONE_S` says how long otherwise.
-const ALONE_S: u64 = 20;
+const DEFAULT_ALONE_S: u64 = 20;
 /// What agents set up carries this number. How they number next hops is theirs.
-const OURS: &str = "ip -o -4 route show table all proto 213 | sed 's/nhid [0-9]*//' | sort; \
+const AGENT_ROUTES_SCRIPT: &str = "ip -o -4 route show table all proto 213 | sed 's/nhid [0-9]*//' | sort; \
                     ip -4 rule show | sed -n /213/p";
 
 impl Cluster {
     /// All that Reweave has set up on a host.
     fn held(&self, host: &str) -> String {
-        let held = self.scene.0.output(host, &["sh", "-c", OURS]);
+        let held = self
+            .scene
+            .0
+            .output(host, &["sh", "-c", AGENT_ROUTES_SCRIPT]);
         held.expect("it is told")
     }
 
@@ -57,7 +64,7 @@ impl Cluster {
             let own = agents.into_iter().find(|it| it.node == host);
             Ok(own.filter(|it| it.state != AgentState::Up).map(drop))
         };
-        wait_for("its agent is missed", PATIENCE, is_missed).expect("it is");
+        wait_for("its agent is missed", STAGE_TIMEOUT, is_missed).expect("it is");
     }
 
     /// As a loss of power leaves it: no agent, empty tables, interfaces that are down.
@@ -82,7 +89,7 @@ impl Cluster {
     fn wait_until_held(&self, host: &str, expected: &str) {
         let began = Instant::now();
         let holds = || Ok((self.held(host) == expected).then_some(()));
-        wait_for("its routes are back", PATIENCE, holds)
+        wait_for("its routes are back", STAGE_TIMEOUT, holds)
             .unwrap_or_else(|error| panic!("{error}: {} and not {expected}", self.held(host)));
         let took = began.elapsed();
         eprintln!("{host} has its routes back after {took:.1?}");
@@ -106,7 +113,11 @@ impl Cluster {
             let changed = self.scene.0.output(host, &change);
             changed.expect("it is changed");
             let is_heard = || self.scene.0.said(&monitor_of(host)).contains("203.0.113.0");
-            let heard = wait_for("it is heard", PATIENCE, || Ok(is_heard().then_some(())));
+            let heard = wait_for(
+                "it is heard",
+                STAGE_TIMEOUT,
+                || Ok(is_heard().then_some(())),
+            );
             heard.unwrap_or_else(|error| panic!("{host}: {error}"));
         }
     }
@@ -124,7 +135,9 @@ fn monitor_of(host: &str) -> String {
 
 fn alone() -> Duration {
     let seconds = std::env::var("REWEAVE_ALONE_S").ok();
-    let seconds = seconds.map_or(ALONE_S, |seconds| seconds.parse().expect("a number"));
+    let seconds = seconds.map_or(DEFAULT_ALONE_S, |seconds| {
+        seconds.parse().expect("a number")
+    });
     Duration::from_secs(seconds)
 }
 
@@ -178,11 +191,11 @@ fn nobody_confirms() {
     cluster.agent(still).freeze().expect("it is there");
     cluster.begin(&plan);
     let follows = || Ok((cluster.held(told) != before_told).then_some(()));
-    wait_for("a host follows", PATIENCE, follows).expect("it is told");
+    wait_for("a host follows", STAGE_TIMEOUT, follows).expect("it is told");
     cluster.kill_coordinators();
     let began = Instant::now();
     let is_back = || Ok((held(&cluster) == before).then_some(()));
-    wait_for("all hold what they held", PATIENCE, is_back)
+    wait_for("all hold what they held", STAGE_TIMEOUT, is_back)
         .unwrap_or_else(|error| panic!("{error}: {:#?} and not {before:#?}", held(&cluster)));
     eprintln!("{:.1?} after the last coordinator died", began.elapsed());
     while began.elapsed() < alone() {

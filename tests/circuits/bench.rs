@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use crate::netconfd::Netconfd;
 
 /// What each device holds at first.
-pub(crate) const FIRST: [&str; 6] = ["1-7", "2-3", "4-10", "5-6", "8-9", "11-12"];
-const PORTS: &str = "16";
+pub(crate) const INITIAL_CIRCUITS: [&str; 6] = ["1-7", "2-3", "4-10", "5-6", "8-9", "11-12"];
+const SWITCH_PORTS: &str = "16";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -26,7 +26,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const EVERY: [Self; 4] = [Self::Restconf, Self::Tl1, Self::Exec, Self::Netconf];
+    pub(crate) const ALL_TRANSPORTS: [Self; 4] =
+        [Self::Restconf, Self::Tl1, Self::Exec, Self::Netconf];
 
     /// It goes wrong when it is told to.
     pub(crate) fn is_emulated(self) -> bool {
@@ -78,7 +79,7 @@ impl Bench {
         };
         bench.write_config(kind, &speaks);
         if kind == Kind::Netconf {
-            bench.drive(&["apply", "ocs0", "--desired", &FIRST.join(",")]);
+            bench.drive(&["apply", "ocs0", "--desired", &INITIAL_CIRCUITS.join(",")]);
             // What was moved to get here is nothing to go back to.
             fs::remove_dir_all(bench.path("state")).expect("a folder of records");
         }
@@ -90,7 +91,7 @@ impl Bench {
         // Who never answers is waited for as long as this; a real server always does.
         let patience = if kind == Kind::Netconf { 30_000 } else { 2000 };
         let text = format!(
-            "state = {state:?}\n[[optical]]\nname = \"ocs0\"\nports = {PORTS}\n\
+            "state = {state:?}\n[[optical]]\nname = \"ocs0\"\nports = {SWITCH_PORTS}\n\
              patience_ms = {patience}\n{speaks}\n"
         );
         self.write("driver.toml", &text);
@@ -145,11 +146,13 @@ pub(crate) struct Emulated {
 
 impl Emulated {
     fn start(lab: &Path) -> Self {
-        let circuits = FIRST.iter().flat_map(|circuit| ["--circuit", circuit]);
+        let circuits = INITIAL_CIRCUITS
+            .iter()
+            .flat_map(|circuit| ["--circuit", circuit]);
         let anywhere = ["--listen", "127.0.0.1:0", "--tl1", "127.0.0.1:0"];
         let mut command = Command::new(lab);
         command
-            .args(["optical-switch", "--ports", PORTS])
+            .args(["optical-switch", "--ports", SWITCH_PORTS])
             .args(anywhere)
             .args(circuits);
         let mut process = command.stdout(Stdio::piped()).spawn().expect("it starts");

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 use reweave_common::operator::{AgentState, Outcome, Plan, Record, RunningChange, Status};
-use reweave_tests::{PATIENCE, Program, Stage, settings_of, term_led, wait_for};
+use reweave_tests::{Program, STAGE_TIMEOUT, Stage, settings_of, term_led, wait_for};
 use serde::Deserialize;
 
 use crate::scene::{Over, Scene, Thirds};
 
 /// On the station, each at a port of its own.
-const COORDINATORS: [&str; 3] = ["10.255.0.1:7332", "10.255.0.1:7342", "10.255.0.1:7352"];
+const COORDINATOR_ADDRESSES: [&str; 3] = ["10.255.0.1:7332", "10.255.0.1:7342", "10.255.0.1:7352"];
 /// At these ports of the station itself, they tell how they are.
-pub(crate) const PAGES: [u16; 3] = [7334, 7344, 7354];
+pub(crate) const PAGE_PORTS: [u16; 3] = [7334, 7344, 7354];
 /// Rates on a machine with few processors say little, and what is held shall be tried again soon.
-const POLICY: &str =
+const POLICY_TOML: &str =
     "[policy]\ntolerance = 1.0\nretry_held_after_ms = 3000\nsettle_ms = 100\nreadings = 1\n";
 /// Beside the folder that the commands by hand use.
-const DRIVER: &str = "driver-in-service";
+const DRIVER_FOLDER: &str = "driver-in-service";
 
 pub(crate) struct Cluster {
     pub(crate) scene: Scene,
@@ -52,7 +52,7 @@ impl Cluster {
             driver: None,
             words,
         };
-        for place in 0..COORDINATORS.len() {
+        for place in 0..COORDINATOR_ADDRESSES.len() {
             cluster.prepare_coordinator(place);
             cluster.start_coordinator(place);
         }
@@ -64,13 +64,16 @@ impl Cluster {
             .expect("a certificate");
         let config =
             std::fs::read_to_string(cluster.stage().path("driver.toml")).expect("it is there");
-        let config = config.replace("/driver\"", &format!("/{DRIVER}\""));
+        let config = config.replace("/driver\"", &format!("/{DRIVER_FOLDER}\""));
         cluster
             .stage()
             .write("service.toml", &config)
             .expect("a file");
         cluster.start_driver();
-        let watching = cluster.scene.0.watch_events_at(&COORDINATORS.join(","));
+        let watching = cluster
+            .scene
+            .0
+            .watch_events_at(&COORDINATOR_ADDRESSES.join(","));
         watching.expect("it watches");
         cluster.wait_until_known();
         cluster
@@ -85,18 +88,18 @@ impl Cluster {
         stage
             .certificate("coordinator", &format!("c{place}"))
             .expect("a certificate");
-        let addresses = COORDINATORS.map(str::to_owned);
+        let addresses = COORDINATOR_ADDRESSES.map(str::to_owned);
         let identities = "certificates/coordinators/";
         let settings = settings_of(place, &addresses, "two-leaves.toml", identities);
-        let page = format!("http = \"127.0.0.1:{}\"\n", PAGES[place]);
+        let page = format!("http = \"127.0.0.1:{}\"\n", PAGE_PORTS[place]);
         stage
-            .write(&format!("c{place}.toml"), &(page + &settings + POLICY))
+            .write(&format!("c{place}.toml"), &(page + &settings + POLICY_TOML))
             .expect("a file");
     }
 
     pub(crate) fn start_coordinator(&mut self, place: usize) {
         let stage = self.stage();
-        let mut run = stage.inside(Stage::STATION, stage.programs().coordinator());
+        let mut run = stage.inside(Stage::STATION_NAME, stage.programs().coordinator());
         run.args(["run", "--config"]);
         run.arg(stage.path(&format!("c{place}.toml")));
         let started = stage.start(&format!("c{place}"), run);
@@ -122,7 +125,7 @@ impl Cluster {
 
     pub(crate) fn start_driver(&mut self) {
         let stage = self.stage();
-        let mut run = stage.inside(Stage::STATION, stage.programs().driver());
+        let mut run = stage.inside(Stage::STATION_NAME, stage.programs().driver());
         run.arg("--config").arg(stage.path("service.toml"));
         run.args(["run", "--identity"]);
         run.arg(stage.path("certificates/drivers/d0"));
@@ -145,7 +148,7 @@ impl Cluster {
 
     /// Whoever leads, and is killed for it.
     pub(crate) fn kill_leader(&mut self) -> usize {
-        let place = wait_for("somebody leads", PATIENCE, || Ok(self.leader()));
+        let place = wait_for("somebody leads", STAGE_TIMEOUT, || Ok(self.leader()));
         let place = place.expect("somebody leads");
         self.coordinators[place] = None;
         place
@@ -156,25 +159,28 @@ impl Cluster {
     }
 
     pub(crate) fn start_coordinators(&mut self) {
-        (0..COORDINATORS.len()).for_each(|place| self.start_coordinator(place));
+        (0..COORDINATOR_ADDRESSES.len()).for_each(|place| self.start_coordinator(place));
     }
 
     /// Whoever answers has been elected.
     pub(crate) fn wait_until_led(&self) {
-        wait_for("somebody leads", PATIENCE, || Ok(self.status().map(drop)))
-            .expect("somebody leads");
+        wait_for("somebody leads", STAGE_TIMEOUT, || {
+            Ok(self.status().map(drop))
+        })
+        .expect("somebody leads");
     }
 
     fn leader(&self) -> Option<usize> {
         let term = |place: usize| term_led(&self.stage().said(&format!("c{place}")));
-        let led = (0..COORDINATORS.len()).filter(|place| self.coordinators[*place].is_some());
+        let led =
+            (0..COORDINATOR_ADDRESSES.len()).filter(|place| self.coordinators[*place].is_some());
         let led = led.filter_map(|place| Some((term(place)?, place)));
         led.max().map(|(_, place)| place)
     }
 
     #[track_caller]
     pub(crate) fn wait_until_known(&self) {
-        wait_for("agents and the driver are there", PATIENCE, || {
+        wait_for("agents and the driver are there", STAGE_TIMEOUT, || {
             let status = self.status();
             let is_complete = |status: &Status| {
                 let mut agents = status.agents.iter();
@@ -201,7 +207,7 @@ impl Cluster {
     pub(crate) fn reweave(&self, words: &[&str]) -> Output {
         let words = [&["--output", "json"], words].concat();
         let operator = self.stage().operator();
-        let mut command = operator.command_at(&COORDINATORS.join(","), &words);
+        let mut command = operator.command_at(&COORDINATOR_ADDRESSES.join(","), &words);
         command.output().expect("it was built")
     }
 
@@ -248,7 +254,7 @@ impl Cluster {
             let own = changes.find(|it| it.generation == plan.generation);
             Ok(own.is_some_and(&is_so).then_some(()))
         };
-        wait_for("the plan is so far", PATIENCE, found)
+        wait_for("the plan is so far", STAGE_TIMEOUT, found)
             .unwrap_or_else(|error| panic!("{error}: {:?}", self.status()));
     }
 
@@ -266,7 +272,7 @@ impl Cluster {
 
     #[track_caller]
     fn outcome_that(&self, plan: &Plan, is_it: impl Fn(&Outcome) -> bool) -> Outcome {
-        let awaited = wait_for("what comes of the plan", PATIENCE, || {
+        let awaited = wait_for("what comes of the plan", STAGE_TIMEOUT, || {
             Ok(self.record(plan).map(|it| it.outcome).filter(&is_it))
         });
         awaited.unwrap_or_else(|error| panic!("{error}: {:#?}", self.record(plan)))
@@ -287,7 +293,7 @@ impl Cluster {
 
     pub(crate) fn wait_until_driver_said(&self, words: &str, times: usize) {
         let enough = || Ok((self.driver_said(words) >= times).then_some(()));
-        wait_for("the driver says so", PATIENCE, enough).expect("it does");
+        wait_for("the driver says so", STAGE_TIMEOUT, enough).expect("it does");
     }
 }
 
@@ -297,7 +303,7 @@ struct History {
 }
 
 fn coordinators(run: &mut Command) {
-    for address in COORDINATORS {
+    for address in COORDINATOR_ADDRESSES {
         run.args(["--coordinator", address]);
     }
 }

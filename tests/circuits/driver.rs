@@ -4,17 +4,17 @@
 use libtest_mimic::Trial;
 use serde_json::json;
 
-use crate::bench::{Bench, Device, FIRST, Kind};
+use crate::bench::{Bench, Device, INITIAL_CIRCUITS, Kind};
 use crate::needs::{Need, trial};
 
-const ALONG: &str = "2-3,5-6,8-9,11-12,1-4,7-10";
-const EMULATED: &[Need] = &[
+const NEIGHBOUR_CIRCUITS: &str = "2-3,5-6,8-9,11-12,1-4,7-10";
+const EMULATOR_NEEDS: &[Need] = &[
     Need::Program("ip"),
     Need::Program("tc"),
     Need::Program("nft"),
     Need::Program("curl"),
 ];
-const SERVER: &[Need] = &[
+const NETCONF_NEEDS: &[Need] = &[
     Need::Program("netconfd"),
     Need::Program("sshd"),
     Need::Program("ssh-keygen"),
@@ -28,39 +28,39 @@ const ALL: [Check; 3] = [
     ("is_left_alone_when_not_as_expected", leaves_alone),
     ("is_moved_to_nothing_and_back", moves_to_nothing),
 ];
-const OF_EMULATED: [Check; 3] = [
+const EMULATOR_CHECKS: [Check; 3] = [
     ("that_is_silent_is_believed_when_it_has_moved", silent),
     ("that_moves_wrongly_is_told_of", wrong),
     ("that_moves_by_halves_is_told_of_and_comes_back", by_halves),
 ];
-const OF_NETCONF: [Check; 2] = [
+const NETCONF_CHECKS: [Check; 2] = [
     ("that_another_holds_is_left_alone", locked),
     ("that_is_not_the_one_known_is_not_spoken_to", stranger),
 ];
-const OF_TL1: [Check; 1] = [("knows_its_user_by_the_password", wrong_password)];
+const TL1_CHECKS: [Check; 1] = [("knows_its_user_by_the_password", wrong_password)];
 
 pub(crate) fn tests() -> Vec<Trial> {
     let of = |kind: Kind| {
         let emulated: &[Check] = if kind.is_emulated() {
-            &OF_EMULATED
+            &EMULATOR_CHECKS
         } else {
             &[]
         };
         let own: &[Check] = match kind {
-            Kind::Netconf => &OF_NETCONF,
-            Kind::Tl1 => &OF_TL1,
+            Kind::Netconf => &NETCONF_CHECKS,
+            Kind::Tl1 => &TL1_CHECKS,
             Kind::Restconf | Kind::Exec => &[],
         };
         let checks = [&ALL, emulated, own].concat();
         checks.into_iter().map(move |check| of_kind(kind, check))
     };
-    Kind::EVERY.into_iter().flat_map(of).collect()
+    Kind::ALL_TRANSPORTS.into_iter().flat_map(of).collect()
 }
 
 fn of_kind(kind: Kind, (name, test): Check) -> Trial {
     let needs = match kind {
-        Kind::Netconf => SERVER,
-        _ => EMULATED,
+        Kind::Netconf => NETCONF_NEEDS,
+        _ => EMULATOR_NEEDS,
     };
     trial(
         &format!("a_{}_device_{name}", kind.name()),
@@ -81,25 +81,25 @@ fn applies_and_reverts(kind: Kind) {
     let bench = Bench::of(kind);
     let read = || bench.drive(&["read", "ocs0"]);
     assert_eq!(read(), first());
-    let diff = ["diff", "ocs0", "--desired", ALONG];
+    let diff = ["diff", "ocs0", "--desired", NEIGHBOUR_CIRCUITS];
     assert_eq!(bench.drive(&diff), "-1-7 -4-10 +1-4 +7-10");
     let differs = bench.driver(&[&diff[..], &["--detailed-exitcode"]].concat());
     assert_eq!(differs.status.code(), Some(3));
     assert_eq!(read(), first(), "a diff moves nothing");
-    let held = bench.drive(&[&apply(ALONG)[..], &["--output", "json"]].concat());
+    let held = bench.drive(&[&apply(NEIGHBOUR_CIRCUITS)[..], &["--output", "json"]].concat());
     let held: serde_json::Value = serde_json::from_str(&held).expect("JSON");
     assert_eq!(
         held,
         json!([[1, 4], [2, 3], [5, 6], [7, 10], [8, 9], [11, 12]])
     );
     assert_eq!(bench.drive(&["revert", "ocs0"]), first());
-    let nothing = bench.drive(&["diff", "ocs0", "--desired", &FIRST.join(",")]);
+    let nothing = bench.drive(&["diff", "ocs0", "--desired", &INITIAL_CIRCUITS.join(",")]);
     assert_eq!(nothing, "nothing to move");
 }
 
 fn leaves_alone(kind: Kind) {
     let bench = Bench::of(kind);
-    let unexpected = [&apply(ALONG)[..], &["--expected", "1-7"]].concat();
+    let unexpected = [&apply(NEIGHBOUR_CIRCUITS)[..], &["--expected", "1-7"]].concat();
     bench.is_refused(&unexpected, 1, "which nobody expected");
     bench.is_refused(&apply("1-7,7-2"), 1, "port 7 is in two circuits");
     bench.is_refused(&apply("1-17"), 1, "there is no port 17, only 1 to 16");
@@ -119,7 +119,10 @@ fn moves_to_nothing(kind: Kind) {
 fn silent(kind: Kind) {
     let bench = Bench::of(kind);
     bench.goes_wrong(Some("silent"));
-    assert_eq!(bench.drive(&apply(ALONG)), "1-4 2-3 5-6 7-10 8-9 11-12");
+    assert_eq!(
+        bench.drive(&apply(NEIGHBOUR_CIRCUITS)),
+        "1-4 2-3 5-6 7-10 8-9 11-12"
+    );
 }
 
 fn wrong(kind: Kind) {
@@ -135,7 +138,11 @@ fn wrong(kind: Kind) {
 fn by_halves(kind: Kind) {
     let bench = Bench::of(kind);
     bench.goes_wrong(Some("partial"));
-    bench.is_refused(&apply(ALONG), 1, "which is not what it was told");
+    bench.is_refused(
+        &apply(NEIGHBOUR_CIRCUITS),
+        1,
+        "which is not what it was told",
+    );
     bench.goes_wrong(None);
     assert_eq!(bench.drive(&["revert", "ocs0"]), first());
 }
@@ -147,10 +154,10 @@ fn locked(kind: Kind) {
         unreachable!("it is a server")
     };
     let other = server.lock();
-    bench.is_refused(&apply(ALONG), 1, "lock-denied");
+    bench.is_refused(&apply(NEIGHBOUR_CIRCUITS), 1, "lock-denied");
     assert_eq!(bench.drive(&["read", "ocs0"]), first());
     drop(other);
-    bench.drive(&apply(ALONG));
+    bench.drive(&apply(NEIGHBOUR_CIRCUITS));
 }
 
 fn stranger(kind: Kind) {

@@ -18,21 +18,21 @@ use reweave_tests::Stage;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// The arguments that make it one.
-pub(crate) const SEND: &str = "--send-fixed";
-pub(crate) const COUNT: &str = "--count";
+pub(crate) const SEND_ARGUMENT: &str = "--send-fixed";
+pub(crate) const COUNT_ARGUMENT: &str = "--count";
 
 /// All interfaces at fibres have it.
-const FABRIC_MAC: [u8; 6] = [0x02, 0xfa, 0xb0, 0, 0, 1];
-const PORT: u16 = 9999;
+const FIBRE_MAC: [u8; 6] = [0x02, 0xfa, 0xb0, 0, 0, 1];
+const FIRST_PORT: u16 = 9999;
 /// As many as take all ways that a hash may choose.
 const FLOWS: u16 = 16;
 /// Behind the headers of Ethernet and IP.
-const SOURCE_PORT: usize = 14 + 20;
-const PAUSE: Duration = Duration::from_millis(1);
+const SOURCE_PORT_OFFSET_BYTES: usize = 14 + 20;
+const SEND_INTERVAL: Duration = Duration::from_millis(1);
 /// For more than it sends in many seconds.
-const ROOM_BYTES: usize = 64 << 20;
+const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 /// Whatever is under way has come by then.
-const LAST: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A sender and a counter that run.
 pub(crate) struct Stream {
@@ -54,7 +54,7 @@ impl Stream {
             let piped = command.args(words).stdin(Stdio::piped());
             piped.stdout(Stdio::piped()).spawn().expect("it starts")
         };
-        let mut counter = helper(to, &[COUNT]);
+        let mut counter = helper(to, &[COUNT_ARGUMENT]);
         let mut heard = [0];
         let listens = counter
             .stdout
@@ -62,7 +62,10 @@ impl Stream {
             .expect("piped")
             .read_exact(&mut heard);
         listens.expect("the counter listens");
-        let sender = helper(from, &[SEND, interface, &address(from), &address(to)]);
+        let sender = helper(
+            from,
+            &[SEND_ARGUMENT, interface, &address(from), &address(to)],
+        );
         Self { sender, counter }
     }
 
@@ -94,25 +97,26 @@ pub(crate) fn send(arguments: &[String]) -> ExitCode {
     let socket = Socket::new(Domain::PACKET, Type::RAW, None).expect("a packet socket");
     let to = link(&arguments[0]).expect("an interface");
     let (ended, mut sent) = (end_of_input(), 0_u64);
-    for source in (PORT..PORT + FLOWS).cycle() {
+    for source in (FIRST_PORT..FIRST_PORT + FLOWS).cycle() {
         if ended.load(Ordering::Relaxed) {
             break;
         }
-        frame[SOURCE_PORT..SOURCE_PORT + 2].copy_from_slice(&source.to_be_bytes());
+        frame[SOURCE_PORT_OFFSET_BYTES..SOURCE_PORT_OFFSET_BYTES + 2]
+            .copy_from_slice(&source.to_be_bytes());
         sent += u64::from(socket.send_to(&frame, &to).is_ok());
-        thread::park_timeout(PAUSE);
+        thread::park_timeout(SEND_INTERVAL);
     }
     println!("{sent}");
     ExitCode::SUCCESS
 }
 
 pub(crate) fn count() -> ExitCode {
-    let socket = UdpSocket::bind(("0.0.0.0", PORT)).expect("a port");
+    let socket = UdpSocket::bind(("0.0.0.0", FIRST_PORT)).expect("a port");
     // What waits while the processor has other work is not lost.
-    let room = setsockopt(&socket, sockopt::RcvBufForce, &ROOM_BYTES);
+    let room = setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES);
     room.expect("root may have as much as it likes");
     socket
-        .set_read_timeout(Some(LAST))
+        .set_read_timeout(Some(DRAIN_TIMEOUT))
         .expect("sockets can wait");
     // Nothing may be sent before this.
     println!();
@@ -158,11 +162,11 @@ fn frame(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     let sum: u32 = words.sum();
     let folded = !((sum & 0xffff) + (sum >> 16)) as u16;
     header[10..12].copy_from_slice(&folded.to_be_bytes());
-    let [high, low] = PORT.to_be_bytes();
+    let [high, low] = FIRST_PORT.to_be_bytes();
     let datagram = [high, low, high, low, 0, 8, 0, 0];
     [
-        &FABRIC_MAC[..],
-        &FABRIC_MAC,
+        &FIBRE_MAC[..],
+        &FIBRE_MAC,
         &[0x08, 0x00],
         &header,
         &datagram,

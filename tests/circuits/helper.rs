@@ -9,7 +9,7 @@ use reweave_common::error::told;
 use reweave_common::holding::Holding;
 
 /// The argument that makes it one.
-pub(crate) const HOLD: &str = "--hold";
+pub(crate) const HOLD_ARGUMENT: &str = "--hold";
 
 /// Reads what to hold from standard input and writes what is held then.
 pub(crate) fn hold() -> ExitCode {

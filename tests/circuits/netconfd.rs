@@ -10,15 +10,15 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 use nix::unistd::{User, geteuid};
-use reweave_tests::{PATIENCE, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, wait_for};
 
 use crate::needs::find;
 
-const MODULE: &str = include_str!("optical-switch.yang");
+const YANG_MODULE: &str = include_str!("optical-switch.yang");
 /// Where the package keeps the modules that every server needs.
-const COMMON_MODULES: &str = "/usr/share/yuma/modules";
+const COMMON_MODULES_PATH: &str = "/usr/share/yuma/modules";
 /// After each message of the oldest framing.
-const MARK: &str = "]]>]]>";
+const END_OF_MESSAGE: &str = "]]>]]>";
 
 pub(crate) struct Netconfd {
     process: Child,
@@ -162,12 +162,15 @@ impl Drop for Netconfd {
 fn serve_netconf(folder: &Path, port: u16, user: &str) -> Child {
     let modules = folder.join("modules");
     fs::create_dir(&modules).expect("a folder");
-    fs::write(modules.join("optical-switch.yang"), MODULE).expect("a file");
+    fs::write(modules.join("optical-switch.yang"), YANG_MODULE).expect("a file");
     let socket = folder.join("netconfd-socket");
     let netconfd = find("netconfd").expect("it is needed");
     let process = Command::new(netconfd)
         .args(["--module=optical-switch", "--no-startup"])
-        .arg(format!("--modpath={}:{COMMON_MODULES}", modules.display()))
+        .arg(format!(
+            "--modpath={}:{COMMON_MODULES_PATH}",
+            modules.display()
+        ))
         .arg(format!("--superuser={user}"))
         .arg(format!("--port={port}"))
         .arg(format!("--ncxserver-sockname={}", socket.display()))
@@ -179,7 +182,7 @@ fn serve_netconf(folder: &Path, port: u16, user: &str) -> Child {
         .spawn()
         .expect("netconfd starts");
     let listens = || Ok(socket.exists().then_some(()));
-    wait_for("netconfd listens", PATIENCE, listens).expect("it does");
+    wait_for("netconfd listens", STAGE_TIMEOUT, listens).expect("it does");
     process
 }
 
@@ -200,13 +203,13 @@ impl Other {
     }
 
     fn say(&mut self, text: &str) {
-        let text = format!("{text}{MARK}");
+        let text = format!("{text}{END_OF_MESSAGE}");
         self.input.write_all(text.as_bytes()).expect("it listens");
     }
 
     fn hear(&mut self) -> String {
         let mut heard = vec![];
-        while !heard.ends_with(MARK.as_bytes()) {
+        while !heard.ends_with(END_OF_MESSAGE.as_bytes()) {
             let mut byte = [0];
             self.output.read_exact(&mut byte).expect("it speaks");
             heard.extend(byte);

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Outcome, Phase, Plan, RunningChange, Tag, What};
-use reweave_tests::{PATIENCE, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, wait_for};
 
-use crate::LAB;
+use crate::LAB_NEEDS;
 use crate::cluster::Cluster;
 use crate::fixed::Stream;
 use crate::needs::trial;
@@ -17,26 +17,30 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "a_plan_for_circuits_says_what_it_asks_of_jobs",
-            LAB,
+            LAB_NEEDS,
             is_shown,
         ),
         trial(
             "circuits_wait_for_one_hardware_address_at_all_fibres",
-            LAB,
+            LAB_NEEDS,
             unlike,
         ),
         trial(
             "sessions_outlive_plans_for_circuits",
-            LAB,
+            LAB_NEEDS,
             sessions_outlive_plans,
         ),
-        trial("a_switch_that_goes_wrong_costs_no_session", LAB, goes_wrong),
-        trial("whoever_is_killed_over_a_plan_it_ends", LAB, killed),
+        trial(
+            "a_switch_that_goes_wrong_costs_no_session",
+            LAB_NEEDS,
+            goes_wrong,
+        ),
+        trial("whoever_is_killed_over_a_plan_it_ends", LAB_NEEDS, killed),
     ]
 }
 
 /// Of circuits, tables and relays together.
-const RECONFIGURATIONS: usize = 50;
+const DEFAULT_RECONFIGURATIONS: usize = 50;
 
 fn is_shown() {
     let cluster = Cluster::up(Over::Restconf);
@@ -74,13 +78,13 @@ fn unlike() {
         cluster.wait_until_known();
     };
     started(&mut cluster, &[]);
-    wait_for("it is refused", PATIENCE, || {
+    wait_for("it is refused", STAGE_TIMEOUT, || {
         Ok(refused(&cluster).then_some(()))
     })
     .expect("it is");
     started(&mut cluster, &["--fibres", "fab0,fab1,fab2"]);
     let is_offered = || Ok(cluster.offer(Thirds::Along).status.success().then_some(()));
-    wait_for("it is offered", PATIENCE, is_offered).expect("it is");
+    wait_for("it is offered", STAGE_TIMEOUT, is_offered).expect("it is");
 }
 
 fn sessions_outlive_plans() {
@@ -100,7 +104,7 @@ fn move_circuits(cluster: &Cluster, running: &Running) {
     let turns = [Thirds::Along, Thirds::Across].into_iter().cycle();
     let before = cluster.scene.thrown_away();
     let identities = cluster.scene.identities();
-    for to in turns.take(reconfigurations(RECONFIGURATIONS)) {
+    for to in turns.take(reconfigurations(DEFAULT_RECONFIGURATIONS)) {
         commit_circuits(cluster, to);
         running.go_on(1);
     }
@@ -166,7 +170,7 @@ fn moves_wrongly(cluster: &Cluster) {
             .driver(&["apply", "ocs0", "--desired", &across]);
         Ok(driven.status.success().then_some(()))
     };
-    wait_for("a person has put it right", PATIENCE, put_right).expect("it is put right");
+    wait_for("a person has put it right", STAGE_TIMEOUT, put_right).expect("it is put right");
     cluster.ended(&plan);
     back_to(cluster, Thirds::Across);
 }

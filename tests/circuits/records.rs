@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use reweave_common::operator::Outcome;
-use reweave_tests::{PATIENCE, Stage, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, Stage, wait_for};
 
-use crate::LAB;
-use crate::cluster::{Cluster, PAGES};
+use crate::LAB_NEEDS;
+use crate::cluster::{Cluster, PAGE_PORTS};
 use crate::needs::trial;
 use crate::plans::back_to;
 use crate::scene::{Over, Thirds};
@@ -16,10 +16,10 @@ use crate::session_jobs::Running;
 
 pub(crate) fn tests() -> Vec<Trial> {
     let name = "killed_at_each_record_of_a_plan_it_ends_as_a_whole";
-    vec![trial(name, LAB, killed_at_each).with_ignored_flag(true)]
+    vec![trial(name, LAB_NEEDS, killed_at_each).with_ignored_flag(true)]
 }
 
-const ENDS_WITHIN: Duration = Duration::from_secs(30);
+const PLAN_TIMEOUT: Duration = Duration::from_secs(30);
 const VICTIMS: [Victim; 3] = [Victim::Leader, Victim::Agent, Victim::Driver];
 
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +59,7 @@ fn killed_at_each() {
             let (outcome, took) = killed_at(&mut cluster, victim, record);
             eprintln!("{victim:?} killed at record {record}: {outcome:?} after {took:.1?}");
             let is_whole = matches!(outcome, Outcome::Committed | Outcome::RolledBack { .. });
-            assert!(is_whole && took < ENDS_WITHIN);
+            assert!(is_whole && took < PLAN_TIMEOUT);
             cluster.wait_until_known();
             holds_one_of_both(&cluster, &outcome);
             running.go_on(2);
@@ -84,7 +84,7 @@ fn killed_at(cluster: &mut Cluster, victim: Victim, record: u64) -> (Outcome, Du
     let mut watch = watch(cluster, committed(cluster) + record);
     cluster.begin(&plan);
     let reached = || Ok(watch.try_wait().expect("it is ours"));
-    let reached = wait_for("the plan is so far", PATIENCE, reached);
+    let reached = wait_for("the plan is so far", STAGE_TIMEOUT, reached);
     reached.unwrap_or_else(|error| panic!("{error}: record {record}"));
     victim.dies(cluster);
     let died = Instant::now();
@@ -108,7 +108,7 @@ fn committed(cluster: &Cluster) -> u64 {
     let said = cluster
         .scene
         .0
-        .output(Stage::STATION, &["sh", "-c", &most_committed()]);
+        .output(Stage::STATION_NAME, &["sh", "-c", &most_committed()]);
     let said = said.expect("it is told");
     said.trim().parse().unwrap_or_else(|_| panic!("{said:?}"))
 }
@@ -119,13 +119,13 @@ fn watch(cluster: &Cluster, records: u64) -> Child {
         "until [ \"$({})\" -ge {records} ]; do :; done",
         most_committed()
     );
-    let mut watch = cluster.scene.0.inside(Stage::STATION, "sh");
+    let mut watch = cluster.scene.0.inside(Stage::STATION_NAME, "sh");
     watch.args(["-c", &until]);
     watch.spawn().expect("it starts")
 }
 
 fn most_committed() -> String {
-    let pages = PAGES.map(|port| format!("http://127.0.0.1:{port}/metrics"));
+    let pages = PAGE_PORTS.map(|port| format!("http://127.0.0.1:{port}/metrics"));
     format!(
         "curl -s {} | sed -n 's/^reweave_log_committed_index //p' | sort -n | tail -1",
         pages.join(" ")

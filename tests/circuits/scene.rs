@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use reweave_common::circuit::CircuitSet;
 use reweave_common::holding::{Holding, RouteHop, RouteRule};
-use reweave_tests::{Labs, PATIENCE, Setting, Stage, wait_for};
+use reweave_tests::{Labs, STAGE_TIMEOUT, Setting, Stage, wait_for};
 
-use crate::helper::HOLD;
+use crate::helper::HOLD_ARGUMENT;
 use crate::session_jobs::JOB_TABLES;
 
 const FABRIC: &str = include_str!("thirds.toml");
@@ -46,7 +46,7 @@ pub(crate) enum Over {
 }
 
 /// The circuits of the ring, which stay.
-const RING: &str = "2-3,5-6,8-9,11-12";
+const RING_CIRCUITS: &str = "2-3,5-6,8-9,11-12";
 
 /// Where the third fibres lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +62,9 @@ pub(crate) enum Thirds {
 impl Thirds {
     pub(crate) fn circuits(self) -> String {
         match self {
-            Self::Unused => RING.to_owned(),
-            Self::Across => format!("{RING},1-7,4-10"),
-            Self::Along => format!("{RING},1-4,7-10"),
+            Self::Unused => RING_CIRCUITS.to_owned(),
+            Self::Across => format!("{RING_CIRCUITS},1-7,4-10"),
+            Self::Along => format!("{RING_CIRCUITS},1-4,7-10"),
         }
     }
 
@@ -164,7 +164,9 @@ impl Scene {
 
     /// `reweave-driver` in the station.
     pub(crate) fn driver(&self, words: &[&str]) -> std::process::Output {
-        let mut command = self.0.inside(Stage::STATION, self.0.programs().driver());
+        let mut command = self
+            .0
+            .inside(Stage::STATION_NAME, self.0.programs().driver());
         command.arg("--config").arg(self.0.path("driver.toml"));
         command.args(words).output().expect("the driver starts")
     }
@@ -195,7 +197,7 @@ impl Scene {
             "http://ocs0.mgmt/lab/mishap",
         ];
         self.0
-            .output(Stage::STATION, &words)
+            .output(Stage::STATION_NAME, &words)
             .expect("the switch is told");
     }
 
@@ -212,7 +214,7 @@ impl Scene {
         let this = std::env::current_exe().expect("this program has a path");
         let mut command: Command = self.0.inside(&format!("h{host}"), this);
         command
-            .arg(HOLD)
+            .arg(HOLD_ARGUMENT)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().expect("the helper starts");
@@ -229,7 +231,7 @@ impl Scene {
     pub(crate) fn wait_until_drained(&self) {
         let quiet = Duration::from_millis(200);
         let (mut seen, mut since) = (self.passed(), Instant::now());
-        wait_for("nothing passes the fibres", PATIENCE, || {
+        wait_for("nothing passes the fibres", STAGE_TIMEOUT, || {
             let now = self.passed();
             if now != seen {
                 (seen, since) = (now, Instant::now());
@@ -278,7 +280,7 @@ impl Scene {
 
     pub(crate) fn wait_for_light(&self) {
         let read = ["cat", "/sys/class/net/fab2/carrier"];
-        wait_for("the fibres have light", PATIENCE, || {
+        wait_for("the fibres have light", STAGE_TIMEOUT, || {
             let lit = |host| self.0.output(&format!("h{host}"), &read);
             let lit: Result<Vec<_>, _> = (0..4).map(lit).collect();
             Ok(lit?.iter().all(|it| it.trim() == "1").then_some(()))

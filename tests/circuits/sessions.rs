@@ -3,7 +3,7 @@
 
 use libtest_mimic::Trial;
 
-use crate::LAB;
+use crate::LAB_NEEDS;
 use crate::needs::trial;
 use crate::scene::{Over, Scene, Thirds};
 use crate::session_jobs::Running;
@@ -11,13 +11,13 @@ use crate::session_jobs::Running;
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "sessions_outlive_circuits_that_move",
-        LAB,
+        LAB_NEEDS,
         sessions_outlive,
     )]
 }
 
 /// How often the circuits are moved there and back.
-const ROUNDS: usize = 5;
+const MOVE_ROUNDS: usize = 5;
 
 fn sessions_outlive() {
     let scene = Scene::up(Over::Restconf);
@@ -27,7 +27,7 @@ fn sessions_outlive() {
     for to in [Thirds::Along, Thirds::Across]
         .into_iter()
         .cycle()
-        .take(2 * ROUNDS)
+        .take(2 * MOVE_ROUNDS)
     {
         scene.route(Thirds::Unused);
         scene.wait_until_drained();

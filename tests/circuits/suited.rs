@@ -3,10 +3,10 @@
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Outcome, Plan, Record};
-use reweave_tests::{Job, PATIENCE, Progress, Setting, wait_for};
+use reweave_tests::{Job, Progress, STAGE_TIMEOUT, Setting, wait_for};
 use serde::Deserialize;
 
-use crate::LAB;
+use crate::LAB_NEEDS;
 use crate::cluster::Cluster;
 use crate::needs::trial;
 use crate::scene::{Over, Scene};
@@ -14,20 +14,20 @@ use crate::scene::{Over, Scene};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "circuits_are_moved_to_where_jobs_send",
-        LAB,
+        LAB_NEEDS,
         are_moved,
     )]
 }
 
-const RING: Setting<'static> = Setting {
+const RING_SETTING: Setting<'static> = Setting {
     scenario: include_str!("ring-jobs.toml"),
     fabric: include_str!("../demo/clusters/ring.toml"),
 };
-const JOBS: [&str; 2] = ["even", "odd"];
+const JOB_NAMES: [&str; 2] = ["even", "odd"];
 /// Iterations must be so many times as fast, at least.
-const LEAST_GAIN: f64 = 1.3;
+const MIN_GAIN: f64 = 1.3;
 /// How far what is heard may be from what ranks say, which is of a little later.
-const MOST_OFF: f64 = 0.25;
+const MAX_RELATIVE_ERROR: f64 = 0.25;
 
 #[derive(Deserialize)]
 struct Answer {
@@ -35,13 +35,13 @@ struct Answer {
 }
 
 fn are_moved() {
-    let scene = Scene::of(RING, Over::Restconf);
+    let scene = Scene::of(RING_SETTING, Over::Restconf);
     // Else they take a host that forwards for a switch, which has no beat.
     let cluster = Cluster::of_agents(scene, &["--role", "relay"]);
     let idle = cluster.reweave(&["plan", "circuits"]);
     let said = String::from_utf8_lossy(&idle.stderr).into_owned();
     assert!(said.contains("no link is full"), "{said}");
-    let mut jobs = JOBS.map(|job| cluster.scene.0.job(job).expect("it starts"));
+    let mut jobs = JOB_NAMES.map(|job| cluster.scene.0.job(job).expect("it starts"));
     let before_ms = jobs.each_mut().map(|job| iteration_ms(job, 20));
     let plan = suited(&cluster);
     let record = cluster.apply(&plan);
@@ -52,7 +52,7 @@ fn are_moved() {
         record.iterations
     );
     for (before_ms, after_ms) in before_ms.into_iter().zip(after_ms) {
-        assert!(after_ms * LEAST_GAIN < before_ms);
+        assert!(after_ms * MIN_GAIN < before_ms);
     }
     are_judged(&record, after_ms);
     let again = cluster.reweave(&["plan", "circuits"]);
@@ -65,14 +65,14 @@ fn are_moved() {
 
 /// Hosts here pass what the other job sends: of each job its own iterations were heard, before and after.
 fn are_judged(record: &Record, after_ms: [f64; 2]) {
-    assert_eq!(record.iterations.len(), JOBS.len(), "{record:#?}");
+    assert_eq!(record.iterations.len(), JOB_NAMES.len(), "{record:#?}");
     let mut jobs = ["h0 and 2 others", "h1 and 2 others"]
         .into_iter()
         .zip(after_ms);
     jobs.try_for_each(|(job, after_ms)| {
         let told = record.iterations.iter().find(|it| it.job == job)?;
         let measured_ms = told.measured_ms?;
-        let is_near = (measured_ms / after_ms - 1.0).abs() <= MOST_OFF;
+        let is_near = (measured_ms / after_ms - 1.0).abs() <= MAX_RELATIVE_ERROR;
         (is_near && measured_ms < told.before_ms).then_some(())
     })
     .unwrap_or_else(|| {
@@ -85,11 +85,11 @@ fn are_judged(record: &Record, after_ms: [f64; 2]) {
 
 /// Once enough of the flows was measured, and the beats of both jobs are heard.
 fn suited(cluster: &Cluster) -> Plan {
-    let found = wait_for("circuits suit it better", PATIENCE, || {
+    let found = wait_for("circuits suit it better", STAGE_TIMEOUT, || {
         let output = cluster.reweave(&["plan", "circuits"]);
         let answer = serde_json::from_slice::<Answer>(&output.stdout).ok();
         let plan = answer.map(|it| it.plan);
-        Ok(plan.filter(|it| it.iterations.len() == JOBS.len()))
+        Ok(plan.filter(|it| it.iterations.len() == JOB_NAMES.len()))
     });
     found.unwrap_or_else(|error| {
         let told = ["jobs", "links", "trace", "diagnose"];

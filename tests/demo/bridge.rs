@@ -13,11 +13,11 @@ use std::time::Duration;
 use reweave_tests::{Stage, StageError};
 
 /// What the copy is called with.
-pub(crate) const INSIDE: &str = "--bridge";
+pub(crate) const BRIDGE_ARGUMENT: &str = "--bridge";
 /// Where the page is here, if that is free.
-const PORT: u16 = 7334;
+const DEFAULT_PORT: u16 = 7334;
 /// A coordinator that says nothing for so long does not lead.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Open until this is dropped.
 pub(crate) struct Bridge {
@@ -34,11 +34,11 @@ impl Bridge {
         let listener = listen().map_err(failed)?;
         let at = listener.local_addr().map_err(failed)?;
         let program = std::env::current_exe().map_err(failed)?;
-        let mut copy: Command = stage.inside(Stage::STATION, program);
+        let mut copy: Command = stage.inside(Stage::STATION_NAME, program);
         let socket = Stdio::from(std::os::fd::OwnedFd::from(listener));
         let child = copy
-            .arg(INSIDE)
-            .args(Stage::PAGES.map(|port| port.to_string()))
+            .arg(BRIDGE_ARGUMENT)
+            .args(Stage::PAGE_PORTS.map(|port| port.to_string()))
             .stdin(socket)
             .spawn()
             .map_err(failed)?;
@@ -48,7 +48,7 @@ impl Bridge {
 
 fn listen() -> io::Result<TcpListener> {
     let at = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-    at(PORT).or_else(|_| at(0))
+    at(DEFAULT_PORT).or_else(|_| at(0))
 }
 
 impl Drop for Bridge {
@@ -74,7 +74,7 @@ pub(crate) fn serve(ports: &[u16]) -> io::Result<()> {
 
 fn leads(port: u16) -> io::Result<bool> {
     let mut coordinator = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    coordinator.set_read_timeout(Some(PATIENCE))?;
+    coordinator.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     coordinator
         .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut said = String::new();

@@ -2,23 +2,23 @@
 
 use reweave_common::cause::{Cause, Subject};
 use reweave_common::operator::{Finding, Outcome, Plan};
-use reweave_tests::{PATIENCE, Setting, StageError, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, Setting, StageError, wait_for};
 use serde::Deserialize;
 
 use crate::scene::{Pace, Scene, Seen};
 use crate::screen::Screen;
 
-const RACKS: Setting<'static> = Setting {
+const RACKS_SETTING: Setting<'static> = Setting {
     scenario: include_str!("clusters/racks-job.toml"),
     fabric: include_str!("clusters/racks.toml"),
 };
 /// Of flows that have their hosts' links to themselves.
-const ALONE: Pace = Pace {
+const UNSHARED_PACE: Pace = Pace {
     mbps: 20.0,
     after: 8,
 };
-const DYING: [&str; 2] = ["leaf0", "spine1"];
-const LOSES_ONE_IN: u32 = 10;
+const DYING_LINK: [&str; 2] = ["leaf0", "spine1"];
+const LOSS_DIVISOR: u32 = 10;
 
 #[derive(Deserialize)]
 struct Offered {
@@ -31,11 +31,11 @@ pub(crate) fn tell(
     screen: &Screen,
     stay: impl FnOnce(&mut Scene<'_>) -> Result<(), StageError>,
 ) -> Result<bool, StageError> {
-    let mut scene = Scene::set(screen, RACKS)?;
+    let mut scene = Scene::set(screen, RACKS_SETTING)?;
     screen.dying_opening(&scene)?;
-    scene.begin("train", ALONE)?;
-    scene.stage.lose_coming(DYING, LOSES_ONE_IN)?;
-    screen.dies(DYING, LOSES_ONE_IN);
+    scene.begin("train", UNSHARED_PACE)?;
+    scene.stage.lose_coming(DYING_LINK, LOSS_DIVISOR)?;
+    screen.dies(DYING_LINK, LOSS_DIVISOR);
     let (before, lost) = look(&mut scene)?;
     scene.show("Before", &before);
     screen.lost(lost);
@@ -58,16 +58,16 @@ pub(crate) fn tell(
 
 /// What is seen, and how many of the job's packets the optic loses meanwhile.
 fn look(scene: &mut Scene<'_>) -> Result<(Seen, u64), StageError> {
-    let before = scene.stage.lost(DYING[1])?;
+    let before = scene.stage.lost(DYING_LINK[1])?;
     let seen = scene.look()?;
-    Ok((seen, scene.stage.lost(DYING[1])? - before))
+    Ok((seen, scene.stage.lost(DYING_LINK[1])? - before))
 }
 
 /// What is wrong, and what the link is called, once one link alone is blamed.
 fn found(scene: &Scene<'_>) -> Result<(Cause, String), StageError> {
     scene.screen.say("asking what is wrong ...");
     let operator = scene.stage.operator();
-    let found = wait_for("the dying link is found", PATIENCE, || {
+    let found = wait_for("the dying link is found", STAGE_TIMEOUT, || {
         let findings = operator.diagnose()?.findings.into_iter();
         let mut blamed = findings.filter_map(|finding| match finding {
             Finding::Cause(cause) => Some((link_of(&cause.subject)?, cause)),
@@ -89,7 +89,7 @@ fn link_of(subject: &Subject) -> Option<String> {
 /// The plan by which it carries nothing.
 fn drained(scene: &Scene<'_>, link: &str) -> Result<Plan, StageError> {
     let operator = scene.stage.operator();
-    wait_for("there is a plan", PATIENCE, || {
+    wait_for("there is a plan", STAGE_TIMEOUT, || {
         let offered: Offered = operator.ask(&["plan", "drain", link])?;
         Ok(offered.plan)
     })

@@ -30,11 +30,11 @@ use interrupt::Interrupt;
 use scene::Scene;
 use screen::Screen;
 
-const STORIES: u8 = 4;
+const STORY_COUNT: u8 = 4;
 
 fn main() -> ExitCode {
     let mut words = env::args().skip(1);
-    if words.next().as_deref() == Some(bridge::INSIDE) {
+    if words.next().as_deref() == Some(bridge::BRIDGE_ARGUMENT) {
         let ports: Vec<u16> = words.filter_map(|port| port.parse().ok()).collect();
         return match bridge::serve(&ports) {
             Ok(()) => ExitCode::SUCCESS,
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     let stories = match wanted(env::args().skip(1)) {
         Ok(stories) => stories,
         Err(word) => {
-            eprintln!("error: there is no story {word}: they are called 1 to {STORIES}");
+            eprintln!("error: there is no story {word}: they are called 1 to {STORY_COUNT}");
             return ExitCode::from(2);
         }
     };
@@ -66,12 +66,12 @@ fn main() -> ExitCode {
 /// The numbers of those to tell; without any, all.
 fn wanted(mut words: impl Iterator<Item = String>) -> Result<Vec<u8>, String> {
     let number = |word: String| match word.parse() {
-        Ok(story @ 1..=STORIES) => Ok(story),
+        Ok(story @ 1..=STORY_COUNT) => Ok(story),
         _ => Err(word),
     };
     let first = words.next().map(number).transpose()?;
     let Some(first) = first else {
-        return Ok((1..=STORIES).collect());
+        return Ok((1..=STORY_COUNT).collect());
     };
     std::iter::once(Ok(first))
         .chain(words.map(number))

@@ -3,17 +3,17 @@
 use reweave_common::operator::Outcome;
 use reweave_tests::{Setting, StageError};
 
-use crate::scene::{SHARED, Scene};
+use crate::scene::{SHARED_PACE, Scene};
 use crate::screen::Screen;
 
 /// A demo that shows less has failed. Perfect would be a little under 2.
-const LEAST_GAIN: f64 = 1.5;
+const MIN_GAIN: f64 = 1.5;
 
 /// Whether the change helped and broke nothing.
 pub(crate) fn tell(screen: &Screen) -> Result<bool, StageError> {
-    let mut scene = Scene::set(screen, Setting::DEMO)?;
+    let mut scene = Scene::set(screen, Setting::DEMO_SETTING)?;
     screen.opening(&scene)?;
-    scene.begin("train", SHARED)?;
+    scene.begin("train", SHARED_PACE)?;
     let before = scene.look()?;
     scene.show("Before", &before);
 
@@ -29,6 +29,6 @@ pub(crate) fn tell(screen: &Screen) -> Result<bool, StageError> {
     scene.show("After", &after);
     let gain = before.gain(&after);
     screen.result(gain);
-    let helped = record.outcome == Outcome::Committed && gain >= LEAST_GAIN;
+    let helped = record.outcome == Outcome::Committed && gain >= MIN_GAIN;
     Ok(scene.end()? && helped)
 }

@@ -3,18 +3,18 @@
 use reweave_common::operator::Outcome;
 use reweave_tests::{Setting, StageError};
 
-use crate::scene::{SHARED, Scene};
+use crate::scene::{SHARED_PACE, Scene};
 use crate::screen::Screen;
 
 /// Whether the change was taken back to exactly the old routes, and nothing broke.
 pub(crate) fn tell(screen: &Screen) -> Result<bool, StageError> {
-    let mut scene = Scene::set(screen, Setting::DEMO)?;
+    let mut scene = Scene::set(screen, Setting::DEMO_SETTING)?;
     screen.second_opening();
-    scene.begin("train", SHARED)?;
+    scene.begin("train", SHARED_PACE)?;
     let plan = scene.plan()?;
     screen.plan(&scene, &plan);
     let routing = scene.stage.routing()?;
-    scene.begin("late", SHARED)?;
+    scene.begin("late", SHARED_PACE)?;
     let before = scene.look()?;
     screen.turn();
     scene.show("Before", &before);

@@ -7,7 +7,8 @@ use reweave_common::operator::{AgentState, Collision, Finding, Plan, Record};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 use reweave_tests::{
-    FlowProgress, Job, JobReport, Labs, PATIENCE, Progress, Setting, Stage, StageError, wait_for,
+    FlowProgress, Job, JobReport, Labs, Progress, STAGE_TIMEOUT, Setting, Stage, StageError,
+    wait_for,
 };
 
 use crate::bridge::Bridge;
@@ -16,15 +17,15 @@ use crate::screen::Screen;
 use crate::uplinks::{self, Loads, Uplink};
 
 /// Long enough for several iterations on either side of a change.
-const LOOK: Duration = Duration::from_secs(4);
+const WATCH_TIME: Duration = Duration::from_secs(4);
 /// Of two flows that share an uplink in the first cluster.
-pub(crate) const SHARED: Pace = Pace {
+pub(crate) const SHARED_PACE: Pace = Pace {
     mbps: 100.0,
     after: 2,
 };
 /// Who has far less than its share of a link has only begun.
-const AT_RATE: f64 = 0.6;
-const A_GLANCE: Duration = Duration::from_secs(1);
+const MIN_RATE_SHARE: f64 = 0.6;
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) struct Scene<'s> {
     pub(crate) stage: Stage,
@@ -96,7 +97,8 @@ impl<'s> Scene<'s> {
         self.screen.say("a job begins ...");
         let mut job = self.stage.job(job)?;
         job.wait_until("it sends", |progress| {
-            progress.iterations >= pace.after && progress.slowest_mbps() > AT_RATE * pace.mbps
+            progress.iterations >= pace.after
+                && progress.slowest_mbps() > MIN_RATE_SHARE * pace.mbps
         })?;
         self.screen.clear();
         self.jobs.push(job);
@@ -105,10 +107,10 @@ impl<'s> Scene<'s> {
 
     pub(crate) fn look(&mut self) -> Result<Seen, StageError> {
         self.screen
-            .say(&format!("watching for {} s ...", LOOK.as_secs()));
+            .say(&format!("watching for {} s ...", WATCH_TIME.as_secs()));
         let before = uplinks::read(&self.stage, &self.uplinks)?;
         let mut jobs = self.jobs.iter_mut();
-        let first = jobs.next().map(|job| job.watch(LOOK)).transpose()?;
+        let first = jobs.next().map(|job| job.watch(WATCH_TIME)).transpose()?;
         let first = first.unwrap_or_default();
         let loads = uplinks::read(&self.stage, &self.uplinks)?.since(&before);
         let mut flows: Vec<_> = (0..first.last().map_or(0, |last| last.flows.len()))
@@ -173,7 +175,7 @@ impl<'s> Scene<'s> {
     /// Asks until the agents have seen enough of the job to find what slows it.
     pub(crate) fn collisions(&self) -> Result<Vec<Collision>, StageError> {
         let operator = self.stage.operator();
-        wait_for("the collision is found", PATIENCE, || {
+        wait_for("the collision is found", STAGE_TIMEOUT, || {
             let found = operator.diagnose()?.findings.into_iter();
             let collisions = found.filter_map(|finding| match finding {
                 Finding::EcmpCollision(collision) => Some(collision),
@@ -187,7 +189,7 @@ impl<'s> Scene<'s> {
     /// The same for a plan.
     pub(crate) fn plan(&self) -> Result<Plan, StageError> {
         let operator = self.stage.operator();
-        wait_for("there is a plan", PATIENCE, || operator.plan())
+        wait_for("there is a plan", STAGE_TIMEOUT, || operator.plan())
     }
 
     /// Carries it out, and returns what came of it and how long that took.
@@ -220,7 +222,7 @@ impl<'s> Scene<'s> {
         self.screen.invitation(&self.stage, &dashboard)?;
         while !interrupt.is_raised() {
             let before = uplinks::read(&self.stage, &self.uplinks)?;
-            if interrupt.wait_for(A_GLANCE) {
+            if interrupt.wait_for(POLL_INTERVAL) {
                 break;
             }
             let loads = uplinks::read(&self.stage, &self.uplinks)?.since(&before);
@@ -241,7 +243,7 @@ fn mean_iteration(seen: &[Progress]) -> Duration {
         .filter(|pair| pair[0].iterations < pair[1].iterations);
     let took: Vec<_> = ended.filter_map(|pair| pair[1].iteration_ms).collect();
     if took.is_empty() {
-        return LOOK;
+        return WATCH_TIME;
     }
     let mean_ms = took.iter().sum::<f64>() / took.len() as f64;
     TimeSpan::from_secs_f64(mean_ms / 1e3).get()

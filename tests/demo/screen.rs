@@ -17,8 +17,8 @@ use crate::uplinks::{Loads, Uplink};
 
 const BAR_CELLS: usize = 21;
 /// What every terminal has; longer lines go on below their first word.
-const COLUMNS: usize = 80;
-const HANGING: &str = "         ";
+const MAX_LINE_COLUMNS: usize = 80;
+const HANGING_INDENT: &str = "         ";
 const CLEAR_LINE: &str = "\r\x1b[K";
 
 pub(crate) struct Screen {
@@ -346,7 +346,7 @@ impl Screen {
     /// A closed pipe ends the showing, not the demo: its exit code still tells.
     fn line(&self, text: &str) {
         for line in text.split('\n') {
-            let narrow = Options::new(COLUMNS).subsequent_indent(HANGING);
+            let narrow = Options::new(MAX_LINE_COLUMNS).subsequent_indent(HANGING_INDENT);
             self.exactly(&textwrap::fill(line, narrow));
         }
     }

@@ -1,23 +1,23 @@
 //! The third story: servers without switches, whose fibres suit none of the jobs, and are joined otherwise.
 
 use reweave_common::operator::{Outcome, Plan};
-use reweave_tests::{PATIENCE, Setting, StageError, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, Setting, StageError, wait_for};
 use serde::Deserialize;
 
 use crate::scene::{Pace, Scene};
 use crate::screen::Screen;
 
-const RING: Setting<'static> = Setting {
+const RING_SETTING: Setting<'static> = Setting {
     scenario: include_str!("clusters/ring-jobs.toml"),
     fabric: include_str!("clusters/ring.toml"),
 };
 /// Of flows that share each fibre with another.
-const SHARED: Pace = Pace {
+const SHARED_PACE: Pace = Pace {
     mbps: 50.0,
     after: 2,
 };
 /// A demo that shows less has failed. With a fibre alone they send in half of the time, and compute as long.
-const LEAST_GAIN: f64 = 1.3;
+const MIN_GAIN: f64 = 1.3;
 
 #[derive(Deserialize)]
 struct Offered {
@@ -26,11 +26,11 @@ struct Offered {
 
 /// Whether the jobs got fibres of their own, which helped and broke nothing.
 pub(crate) fn tell(screen: &Screen) -> Result<bool, StageError> {
-    let mut scene = Scene::set(screen, RING)?;
+    let mut scene = Scene::set(screen, RING_SETTING)?;
     let _driver = scene.stage.start_driver("ocs0")?;
     screen.woven_opening(&scene)?;
-    scene.begin("even", SHARED)?;
-    scene.begin("odd", SHARED)?;
+    scene.begin("even", SHARED_PACE)?;
+    scene.begin("odd", SHARED_PACE)?;
     let before = scene.look()?;
     scene.show("Before", &before);
 
@@ -43,7 +43,7 @@ pub(crate) fn tell(screen: &Screen) -> Result<bool, StageError> {
     scene.show("After", &after);
     let gain = before.gain(&after);
     screen.result(gain);
-    let helped = record.outcome == Outcome::Committed && gain >= LEAST_GAIN;
+    let helped = record.outcome == Outcome::Committed && gain >= MIN_GAIN;
     Ok(scene.end()? && helped)
 }
 
@@ -52,7 +52,7 @@ fn suited(scene: &Scene<'_>) -> Result<Plan, StageError> {
     scene.screen.say("asking which circuits suit the jobs ...");
     let operator = scene.stage.operator();
     let mut refused = None;
-    let found = wait_for("circuits suit the jobs better", PATIENCE, || {
+    let found = wait_for("circuits suit the jobs better", STAGE_TIMEOUT, || {
         let offered: Result<Offered, _> = operator.ask(&["plan", "circuits"]);
         let offered = offered.map_err(|why| refused = Some(why)).ok();
         Ok(offered.map(|offered| offered.plan))

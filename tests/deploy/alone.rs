@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
 
-use reweave_tests::{PATIENCE, Programs};
+use reweave_tests::{Programs, STAGE_TIMEOUT};
 use tempfile::TempDir;
 
 /// Every 300 ms, so that signs of life come soon.
@@ -53,8 +53,14 @@ impl Manager {
         let began = Instant::now();
         let mut heard = 0;
         while heard < times {
-            assert!(began.elapsed() < PATIENCE, "{what} was told {heard} times");
-            let told = self.told.recv_timeout(PATIENCE).expect("to be told more");
+            assert!(
+                began.elapsed() < STAGE_TIMEOUT,
+                "{what} was told {heard} times"
+            );
+            let told = self
+                .told
+                .recv_timeout(STAGE_TIMEOUT)
+                .expect("to be told more");
             heard += usize::from(told.lines().any(|line| line == what));
         }
     }

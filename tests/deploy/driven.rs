@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::alone::{Alone, Manager};
 use super::{told_by, written};
 
-const SETTINGS: &str = "\
+const OPTICAL_SETTINGS: &str = "\
     [[optical]]\nname = \"ocs0\"\nports = 12\n\
     [optical.speaks.exec]\nprogram = \"/bin/false\"\n";
 
@@ -24,7 +24,7 @@ impl Driven {
         let folder = tempfile::tempdir().expect("a folder of our own");
         let manager = Manager::at(folder.path().join("notify"));
         let state = folder.path().join("state");
-        let settings = format!("state = {state:?}\n{SETTINGS}");
+        let settings = format!("state = {state:?}\n{OPTICAL_SETTINGS}");
         written(&folder.path().join("driver.toml"), &settings);
         let mut command = alone.inside();
         command.args(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]);

@@ -10,7 +10,7 @@ use super::needs::{Need, trial};
 use super::told_by;
 
 /// Whatever ends it, nothing of it is left, and the next goes on. Whoever runs this may be deaf to hangups.
-const RUN: &str = r#"
+const RUN_SCRIPT: &str = r#"
     set -e
     ip link set lo up; cd "$0"
     tries() { for _ in $(seq 1200); do "$@" > told 2>&1 && return; sleep 0.1; done; cat told at words; exit 1; }
@@ -52,7 +52,7 @@ fn killed_and_begun_again() {
     let mut alone = Command::new("unshare");
     alone
         .args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc"])
-        .args(["--", "bash", "-c", RUN])
+        .args(["--", "bash", "-c", RUN_SCRIPT])
         .arg(folder.path())
         .env("PATH", path);
     told_by(&mut alone);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use libtest_mimic::Trial;
-use reweave_tests::{PATIENCE, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, wait_for};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -14,7 +14,7 @@ use super::alone::{Alone, asking, body};
 use super::needs::{Need, trial};
 use super::{deployed, text, written};
 
-const PORT: u16 = 9090;
+const PROMETHEUS_PORT: u16 = 9090;
 
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = [
@@ -72,7 +72,9 @@ impl Prometheus {
 
     /// Nothing while it is not up.
     fn ask(&self, path: &str) -> Option<Value> {
-        let answer = asking(self.process.id(), PORT, path).output().ok()?;
+        let answer = asking(self.process.id(), PROMETHEUS_PORT, path)
+            .output()
+            .ok()?;
         let answer = String::from_utf8(answer.stdout).ok()?;
         serde_json::from_str(body(&answer)?).ok()
     }
@@ -135,12 +137,12 @@ fn begun(alone: &Alone, config: &Path, folder: &Path) -> Child {
         "--storage.tsdb.path={}",
         folder.join("data").display()
     ));
-    command.arg(format!("--web.listen-address=127.0.0.1:{PORT}"));
+    command.arg(format!("--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}"));
     let command = command.stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("it starts")
 }
 
 fn await_that<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
-    let found = wait_for(what, PATIENCE, || Ok(seen()));
+    let found = wait_for(what, STAGE_TIMEOUT, || Ok(seen()));
     found.unwrap_or_else(|error| panic!("{error}"))
 }

@@ -12,7 +12,7 @@ use super::needs::{Need, trial};
 use super::{deployed, told_by, written};
 
 /// With the same settings of the engine as Ansible has.
-const FILL_IN: &str = "\
+const RENDER_SCRIPT: &str = "\
 import json, sys, jinja2
 engine = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True)
 engine.filters['to_json'] = json.dumps
@@ -20,7 +20,7 @@ print(engine.from_string(open(sys.argv[1]).read()).render(json.loads(sys.argv[2]
 ";
 const FABRIC: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 10\n";
 /// As long as the coordinator wants one to be.
-const SECRET: &str = "0123456789abcdef0123456789abcdef";
+const WEBHOOK_SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = [
@@ -38,7 +38,7 @@ fn taken() {
     let folder = tempfile::tempdir().expect("a folder of our own");
     let place = |name: &str| folder.path().join(name).display().to_string();
     written(&folder.path().join("fabric.toml"), FABRIC);
-    written(&folder.path().join("secret"), SECRET);
+    written(&folder.path().join("secret"), WEBHOOK_SECRET);
     certify(&place("cluster"));
     let webhook = |url: &str, more: &str| json!({ "url": url, "secret_file": place("secret"), more: ["alarm"] });
     let settings = |more: &str| {
@@ -91,7 +91,7 @@ fn judged(folder: &Path, settings: &Value) -> Output {
     });
     let mut python = Command::new("/usr/bin/python3");
     let template = deployed("ansible/roles/reweave/templates/coordinator.toml.j2");
-    let python = python.args(["-c", FILL_IN]).arg(template);
+    let python = python.args(["-c", RENDER_SCRIPT]).arg(template);
     let filled_in = told_by(python.arg(facts.to_string()));
     let file = folder.join("coordinator.toml");
     written(&file, &filled_in);

@@ -13,7 +13,7 @@ use super::{told_by, written};
 const FABRIC: &str = "two-leaves.toml";
 
 /// Slurm looks names up, and asks nobody whose only address is loopback.
-const RUN: &str = "\
+const RUN_SCRIPT: &str = "\
     set -e; cd \"$0\"; hostname controller; mount --bind hosts /etc/hosts
     ip link set lo up; ip link add own type veth peer name other
     ip address add 192.0.2.1/24 dev own; ip link set own up; ip link set other up
@@ -56,7 +56,7 @@ fn slurmctld_reads_the_tree() {
             "--fork",
             "--kill-child",
         ])
-        .args(["--mount-proc", "--", "bash", "-c", RUN])
+        .args(["--mount-proc", "--", "bash", "-c", RUN_SCRIPT])
         .arg(place);
     let told = told_by(&mut controller);
     for line in [

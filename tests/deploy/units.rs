@@ -13,7 +13,7 @@ use super::needs::{Need, trial};
 use super::syscalls::{allowed_by, made_by};
 use super::{deployed, text, told_by, written};
 
-const PROGRAMS: [&str; 3] = ["reweave-coordinator", "reweave-agent", "reweave-driver"];
+const SERVICE_PROGRAMS: [&str; 3] = ["reweave-coordinator", "reweave-agent", "reweave-driver"];
 pub(crate) fn tests() -> Vec<Trial> {
     let analyze = Need::Program("systemd-analyze");
     vec![
@@ -42,12 +42,17 @@ fn unit(program: &str) -> PathBuf {
 }
 
 /// In tenths of the measure of `systemd-analyze security`: 10 is open, 0 is closed.
-const MOST_EXPOSED: &str = "--threshold=25";
+const MAX_EXPOSURE_OPTION: &str = "--threshold=25";
 
 fn units_are_closed() {
-    for program in PROGRAMS {
+    for program in SERVICE_PROGRAMS {
         let mut analyze = Command::new("systemd-analyze");
-        analyze.args(["security", "--offline=true", "--no-pager", MOST_EXPOSED]);
+        analyze.args([
+            "security",
+            "--offline=true",
+            "--no-pager",
+            MAX_EXPOSURE_OPTION,
+        ]);
         told_by(analyze.arg(unit(program)));
     }
 }
@@ -58,7 +63,7 @@ fn systemd_understands_the_units() {
     let programs = Programs::beside_this().expect("programs");
     let built = programs.agent();
     let built = built.parent().and_then(Path::to_str).expect("a folder");
-    for program in PROGRAMS {
+    for program in SERVICE_PROGRAMS {
         let unit = text(unit(program));
         let copy = folder.path().join(format!("{program}.service"));
         written(&copy, &unit.replace("/usr/bin", built));
@@ -77,7 +82,7 @@ fn no_unit_forbids_a_call_that_its_program_makes() {
     driven.manager.await_told("READY=1", 1);
     driven.manager.await_told("WATCHDOG=1", 20);
     let calls = [alone.calls(), alone.calls(), driven.calls()];
-    for (program, calls) in PROGRAMS.iter().zip(&calls) {
+    for (program, calls) in SERVICE_PROGRAMS.iter().zip(&calls) {
         let made = made_by(program, calls);
         assert!(made.contains("sendmsg"), "{program} made only {made:?}");
         let allowed = allowed_by(&unit(program));
@@ -88,7 +93,7 @@ fn no_unit_forbids_a_call_that_its_program_makes() {
 
 /// Whoever starts them knows when they serve, and when one of them stands still.
 fn every_program_is_watched() {
-    for program in PROGRAMS {
+    for program in SERVICE_PROGRAMS {
         let unit = text(unit(program));
         let has = |line: &str| unit.lines().any(|it| it.starts_with(line));
         assert!(has("Type=notify") && has("WatchdogSec="), "{program}");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use libtest_mimic::Trial;
-use reweave_tests::{PATIENCE, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, wait_for};
 use serde_json::Value;
 
 use super::alone::Alone;
@@ -107,7 +107,7 @@ fn what_is_asked_for_is_served() {
     let is_missing = |served: &str, name: &str| !served.contains(&format!("# TYPE {name} "));
     // What agents tell comes a moment after they are ready.
     let mut served = String::new();
-    let all = wait_for("all that is asked for", PATIENCE, || {
+    let all = wait_for("all that is asked for", STAGE_TIMEOUT, || {
         served = alone.served("/metrics");
         let is_whole = !metrics(&asked)
             .into_iter()

@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reweave_tests::{PATIENCE, Program, Stage, wait_for};
+use reweave_tests::{Program, STAGE_TIMEOUT, Stage, wait_for};
 
 /// Mounts and processes are of this alone, and go with it.
-const BOOT: &str = r#"
+const BOOT_SCRIPT: &str = r#"
     mount --bind "$1" "$3/net" &&
     mount -t overlay overlay -o "lowerdir=$2,upperdir=$3/changed,workdir=$3/work" "$3/root" &&
     shift 3 && exec unshare --pid --fork --kill-child --mount-proc systemd-nspawn "$@"
@@ -36,10 +36,10 @@ impl Machine {
         let holder = stage.start(&format!("hold-{node}"), hold);
         let holder = holder.expect("the node is there");
         let entered = || Ok(holder.pid().ok());
-        let pid = wait_for("a process in the node", PATIENCE, entered).expect("it runs");
+        let pid = wait_for("a process in the node", STAGE_TIMEOUT, entered).expect("it runs");
         let console = File::create(disk.join("console")).expect("a file of our own");
         let mut boot = Command::new("unshare");
-        boot.args(["--mount", "sh", "-c", BOOT, "boot"])
+        boot.args(["--mount", "sh", "-c", BOOT_SCRIPT, "boot"])
             .arg(format!("/proc/{pid}/ns/net"))
             .args([system, &disk])
             .arg(format!("--directory={}", disk.join("root").display()))

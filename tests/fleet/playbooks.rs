@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use reweave_tests::{Job, Labs, PATIENCE, Program, Setting, Stage, wait_for};
+use reweave_tests::{Job, Labs, Program, STAGE_TIMEOUT, Setting, Stage, wait_for};
 use serde_json::Value;
 
 use super::machine::Machine;
 use super::system;
 
-const COORDINATORS: [&str; 3] = ["h1", "h2", "h3"];
-const AGENTS: [&str; 4] = ["h0", "h4", "h5", "leaf0"];
-const PROGRAMS: [&str; 4] = [
+const COORDINATOR_NODES: [&str; 3] = ["h1", "h2", "h3"];
+const AGENT_NODES: [&str; 4] = ["h0", "h4", "h5", "leaf0"];
+const PACKAGED_PROGRAMS: [&str; 4] = [
     "reweave",
     "reweave-agent",
     "reweave-coordinator",
     "libnccl_profiler_reweave.so",
 ];
 /// Without those at their other ends, links of a leaf are not known: agents run there as they would by hand.
-const BY_HAND: [&str; 3] = ["leaf1", "spine0", "spine1"];
+const MANUAL_AGENT_NODES: [&str; 3] = ["leaf1", "spine0", "spine1"];
 /// A system of this many services is up within this, also beside others.
-const BOOT: Duration = Duration::from_secs(120);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
 
-const FLEET: Setting<'_> = Setting {
+const FLEET_SETTING: Setting<'_> = Setting {
     scenario: include_str!("fleet.toml"),
-    fabric: Setting::DEMO.fabric,
+    fabric: Setting::DEMO_SETTING.fabric,
 };
 
 pub(crate) fn folder() -> PathBuf {
@@ -55,12 +55,12 @@ impl Fleet {
     /// When this returns, all of them let the station in.
     pub(crate) fn of_empty_machines() -> Self {
         let system = system::made();
-        let stage = Stage::up(FLEET, Labs::Hidden).expect("a lab");
+        let stage = Stage::up(FLEET_SETTING, Labs::Hidden).expect("a lab");
         let mut make_key = Command::new("ssh-keygen");
         make_key.args(["-q", "-t", "ed25519", "-N", "", "-f"]);
         done(make_key.arg(stage.path("key")));
         let key = stage.path("key.pub");
-        let nodes = COORDINATORS.iter().chain(&AGENTS);
+        let nodes = COORDINATOR_NODES.iter().chain(&AGENT_NODES);
         let machines = nodes.map(|node| Machine::boot(&stage, node, &system, &key));
         let fleet = Self {
             _machines: machines.collect(),
@@ -68,9 +68,9 @@ impl Fleet {
         };
         fleet.offer(Release::First);
         fleet.write_inventory();
-        for node in COORDINATORS.iter().chain(&AGENTS) {
+        for node in COORDINATOR_NODES.iter().chain(&AGENT_NODES) {
             let up = || Ok(fleet.reach(node, "true").status.success().then_some(()));
-            wait_for(&format!("{node} is up"), BOOT, up).expect("it boots");
+            wait_for(&format!("{node} is up"), BOOT_TIMEOUT, up).expect("it boots");
         }
         fleet
     }
@@ -79,7 +79,7 @@ impl Fleet {
         let folder = self.stage.path("programs");
         fs::create_dir_all(&folder).expect("a folder of our own");
         let built = self.stage.programs().agent();
-        for program in PROGRAMS {
+        for program in PACKAGED_PROGRAMS {
             let offered = folder.join(program);
             let mut strip = Command::new("strip");
             done(
@@ -107,7 +107,7 @@ impl Fleet {
             "vars": {
                 "ansible_user": "root",
                 "ansible_ssh_private_key_file": path("key"),
-                "ansible_ssh_common_args": SSH.join(" "),
+                "ansible_ssh_common_args": SSH_OPTIONS.join(" "),
                 "ansible_python_interpreter": "/usr/bin/python3",
                 "reweave_programs": path("programs"),
                 "reweave_cluster": "fleet",
@@ -116,8 +116,8 @@ impl Fleet {
                 "reweave_agents_at_once": 2,
             },
             "children": {
-                "reweave_coordinators": { "hosts": group(&COORDINATORS) },
-                "reweave_agents": { "hosts": group(&AGENTS) },
+                "reweave_coordinators": { "hosts": group(&COORDINATOR_NODES) },
+                "reweave_agents": { "hosts": group(&AGENT_NODES) },
             },
         }});
         // What is JSON is YAML too.
@@ -138,7 +138,7 @@ impl Fleet {
     }
 
     pub(crate) fn play(&self, playbook: &str, more: &[&str]) -> Played {
-        let mut ansible = self.stage.inside(Stage::STATION, "ansible-playbook");
+        let mut ansible = self.stage.inside(Stage::STATION_NAME, "ansible-playbook");
         ansible.arg("-i").arg(self.stage.path("inventory.yml"));
         ansible.arg(playbook).args(more).current_dir(folder());
         ansible
@@ -156,8 +156,8 @@ impl Fleet {
     }
 
     fn reach(&self, node: &str, line: &str) -> Output {
-        let mut ssh = self.stage.inside(Stage::STATION, "ssh");
-        ssh.args(SSH).arg("-i").arg(self.stage.path("key"));
+        let mut ssh = self.stage.inside(Stage::STATION_NAME, "ssh");
+        ssh.args(SSH_OPTIONS).arg("-i").arg(self.stage.path("key"));
         ssh.arg(format!("root@{node}.mgmt")).arg(line);
         ssh.output().expect("ssh starts")
     }
@@ -169,7 +169,7 @@ impl Fleet {
 
     pub(crate) fn coordinators_processes(&self) -> Vec<String> {
         let of = |node: &&str| self.on(node, &shown("MainPID"));
-        COORDINATORS.iter().map(of).collect()
+        COORDINATOR_NODES.iter().map(of).collect()
     }
 
     /// From when each was told to end until it was ready again, in the order in which that was, in microseconds of the
@@ -183,7 +183,7 @@ impl Fleet {
         let away = |node: &&str| {
             at(node, "ActiveExitTimestampMonotonic")..at(node, "ActiveEnterTimestampMonotonic")
         };
-        let mut times: Vec<_> = COORDINATORS.iter().map(away).collect();
+        let mut times: Vec<_> = COORDINATOR_NODES.iter().map(away).collect();
         times.sort_by_key(|away| away.start);
         for away in &times {
             assert!(0 < away.start && away.start < away.end, "{times:?}");
@@ -197,9 +197,9 @@ impl Fleet {
 
     /// As the cluster's operator, whose certificate was made with its authority.
     fn ask(&self, words: &[&str]) -> Option<Value> {
-        let all = COORDINATORS.map(|node| self.address(node)).join(",");
+        let all = COORDINATOR_NODES.map(|node| self.address(node)).join(",");
         let program = self.stage.programs().reweave();
-        let mut ask = self.stage.inside(Stage::STATION, program);
+        let mut ask = self.stage.inside(Stage::STATION_NAME, program);
         ask.arg(format!("--coordinator={all}"));
         ask.arg("--identity")
             .arg(self.stage.path("authority/operator"));
@@ -211,9 +211,12 @@ impl Fleet {
     pub(crate) fn await_agents(&self) {
         let all_up = || {
             let hosts = self.ask(&["hosts"]).unwrap_or_default();
-            Ok(AGENTS.iter().all(|node| is_up(&hosts, node)).then_some(()))
+            Ok(AGENT_NODES
+                .iter()
+                .all(|node| is_up(&hosts, node))
+                .then_some(()))
         };
-        wait_for("all agents report", PATIENCE, all_up).expect("a whole fleet");
+        wait_for("all agents report", STAGE_TIMEOUT, all_up).expect("a whole fleet");
     }
 
     /// Agents on switches that are no machines of the fleet, with certificates of its authority.
@@ -222,15 +225,15 @@ impl Fleet {
         let programs = self.stage.programs();
         let mut issue = Command::new(programs.reweave());
         issue.args(["cluster", "issue", "--role", "agent", "--dir"]);
-        done(issue.arg(&authority).arg("--name").args(BY_HAND));
-        let started = BY_HAND.map(|node| {
+        done(issue.arg(&authority).arg("--name").args(MANUAL_AGENT_NODES));
+        let started = MANUAL_AGENT_NODES.map(|node| {
             let mut agent = self.stage.inside(node, programs.agent());
             agent.arg("run").arg("--identity");
             agent.arg(authority.join("agents").join(node));
             agent
                 .arg("--state")
                 .arg(self.stage.path(&format!("state-{node}")));
-            for coordinator in COORDINATORS {
+            for coordinator in COORDINATOR_NODES {
                 agent.arg("--coordinator").arg(self.address(coordinator));
             }
             let started = self.stage.start(&format!("by-hand-{node}"), agent);
@@ -247,7 +250,7 @@ impl Fleet {
                 .ask(&["plan"])
                 .and_then(|plan| plan["plan"]["generation"].as_u64()))
         };
-        let plan = wait_for("a plan is offered", PATIENCE, plan).expect("a plan");
+        let plan = wait_for("a plan is offered", STAGE_TIMEOUT, plan).expect("a plan");
         self.ask(&["apply", &plan.to_string()]);
         let pins = self.pins_of("leaf0");
         assert!(pins.contains("lookup"), "plan {plan} left no pin: {pins}");
@@ -255,7 +258,7 @@ impl Fleet {
     }
 }
 
-const SSH: [&str; 6] = [
+const SSH_OPTIONS: [&str; 6] = [
     "-oStrictHostKeyChecking=no",
     "-oUserKnownHostsFile=/dev/null",
     "-oLogLevel=ERROR",
@@ -300,7 +303,7 @@ impl Played {
         let said = self.said();
         let recap = said.lines().filter(|line| line.contains("unreachable="));
         let idle = recap.filter(|line| line.contains(" changed=0 ")).count();
-        assert_eq!(idle, COORDINATORS.len() + AGENTS.len(), "{said}");
+        assert_eq!(idle, COORDINATOR_NODES.len() + AGENT_NODES.len(), "{said}");
     }
 
     pub(crate) fn fails_with(&self, reason: &str) {

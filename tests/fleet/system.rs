@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What Ansible needs of a machine, and what makes it one.
-const PACKAGES: &str = "systemd,systemd-sysv,dbus,python3,openssh-server,iproute2";
+const SYSTEM_PACKAGES: &str = "systemd,systemd-sysv,dbus,python3,openssh-server,iproute2";
 
 pub(crate) fn made() -> PathBuf {
     let release = release();
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("system-{release}"));
-    let made_of = fs::read_to_string(kept.join(MADE_OF));
-    if made_of.is_ok_and(|packages| packages == PACKAGES) {
+    let made_of = fs::read_to_string(kept.join(PACKAGES_RECORD_PATH));
+    if made_of.is_ok_and(|packages| packages == SYSTEM_PACKAGES) {
         return kept;
     }
     let _ = fs::remove_dir_all(&kept);
@@ -20,7 +20,7 @@ pub(crate) fn made() -> PathBuf {
 }
 
 /// Where one says what it was made of.
-const MADE_OF: &str = "etc/made-of";
+const PACKAGES_RECORD_PATH: &str = "etc/made-of";
 
 /// So that programs which were built here find their libraries there.
 fn release() -> String {
@@ -38,12 +38,12 @@ fn make(release: &str, kept: &Path) {
     eprintln!("fetching an empty {release} system, once");
     let mut debootstrap = Command::new("debootstrap");
     debootstrap
-        .args(["--variant=minbase", &format!("--include={PACKAGES}")])
+        .args(["--variant=minbase", &format!("--include={SYSTEM_PACKAGES}")])
         .arg(release)
         .arg(&making);
     let output = debootstrap.output().expect("debootstrap starts");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "debootstrap: {said}");
-    fs::write(making.join(MADE_OF), PACKAGES).expect("a file of our own");
+    fs::write(making.join(PACKAGES_RECORD_PATH), SYSTEM_PACKAGES).expect("a file of our own");
     fs::rename(&making, kept).expect("a folder is renamed");
 }

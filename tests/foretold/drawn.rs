@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 /// Hosts at each of two leaves.
 const HOSTS_PER_LEAF: u64 = 4;
 /// One kind of job after the other.
-const KINDS: [Kind; 3] = [Kind::Streams, Kind::Ring, Kind::Mpi];
+const JOB_KINDS: [Kind; 3] = [Kind::Streams, Kind::Ring, Kind::Mpi];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 }
 
 /// A loop of Open MPI's ranks: the first half of them sends to the other.
-const PROGRAM: &str = "\
+const MPI_PROGRAM: &str = "\
 from mpi4py import MPI
 import time
 comm = MPI.COMM_WORLD
@@ -56,7 +56,7 @@ pub(crate) struct Drawn {
 impl Drawn {
     pub(crate) fn by(seed: u64) -> Self {
         let mut dice = Pcg64Mcg::seed_from_u64(seed);
-        let kind = KINDS[seed as usize % KINDS.len()];
+        let kind = JOB_KINDS[seed as usize % JOB_KINDS.len()];
         // Streams that rest long find times at which they do not meet.
         let (most_spines, rests_ms) = match kind {
             Kind::Streams => (3, 10..=30),
@@ -99,7 +99,7 @@ impl Drawn {
     }
 
     pub(crate) fn program(&self) -> String {
-        let bytes = PROGRAM.replace("BYTES", &self.bytes.to_string());
+        let bytes = MPI_PROGRAM.replace("BYTES", &self.bytes.to_string());
         bytes.replace("COMPUTE_MS", &self.compute_ms.to_string())
     }
 

@@ -1,6 +1,6 @@
 //! Who takes turns to compute and to send: the lab's ranks, or Open MPI's.
 
-use reweave_tests::{Job, PATIENCE, Stage, wait_for};
+use reweave_tests::{Job, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::drawn::{Drawn, Kind};
 use crate::mpi::Mpi;
@@ -27,7 +27,7 @@ impl<'s> Ranks<'s> {
             Self::OfMpi(mpi) => mpi,
         };
         let first = last_line(mpi);
-        must(wait_for("the program goes on", PATIENCE, || {
+        must(wait_for("the program goes on", STAGE_TIMEOUT, || {
             assert!(!mpi.looked_after(), "it has ended");
             Ok(last_line(mpi).filter(|done| done.is_after(first, more)))
         }))

@@ -1,6 +1,6 @@
 //! How long the ranks of a job say that iterations take.
 
-use reweave_tests::{Job, PATIENCE, wait_for};
+use reweave_tests::{Job, STAGE_TIMEOUT, wait_for};
 
 use crate::play::must;
 
@@ -30,7 +30,7 @@ impl Done {
 /// Once there were so many more iterations.
 pub(crate) fn after(job: &Job, more: usize) -> Done {
     let first = done(job);
-    must(wait_for("the job goes on", PATIENCE, || {
+    must(wait_for("the job goes on", STAGE_TIMEOUT, || {
         Ok(done(job).filter(|done| done.is_after(first, more)))
     }))
 }

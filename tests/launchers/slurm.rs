@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use crate::needs::{Need, trial};
 use crate::{FABRIC, are_in_order, places};
 
-const COORDINATOR: &str = "\
+const COORDINATOR_TOML: &str = "\
     fabric = \"fabric.toml\"\nlisten = \"127.0.0.1:7332\"\nidentity = \"certificates/coordinator\"\ndata = \"data\"\n";
 /// Each task tells who it is, and whom it would meet.
-const TELL: &str = "#!/bin/sh\necho $SLURM_PROCID $SLURMD_NODENAME $MASTER_ADDR\n";
-const NAMES: &str = "127.0.0.1 localhost\n192.0.2.1 controller h0 h1 h2 h3\n";
+const TASK_SCRIPT: &str = "#!/bin/sh\necho $SLURM_PROCID $SLURMD_NODENAME $MASTER_ADDR\n";
+const HOSTS_FILE: &str = "127.0.0.1 localhost\n192.0.2.1 controller h0 h1 h2 h3\n";
 
 pub(crate) fn test() -> Trial {
     let programs = ["slurmctld", "slurmd", "munged", "srun", "ip", "unshare"];
@@ -83,14 +83,14 @@ fn laid_out(place: &Path) {
     for (name, text) in [
         ("slurm.conf", &*settings),
         ("fabric.toml", FABRIC),
-        ("coordinator.toml", COORDINATOR),
-        ("hosts", NAMES),
+        ("coordinator.toml", COORDINATOR_TOML),
+        ("hosts", HOSTS_FILE),
     ] {
         fs::write(place.join(name), text).expect("a file of our own");
     }
     executable(&place.join("batch"), include_str!("batch.sh"));
     executable(&place.join("shape"), include_str!("shape.sh"));
-    executable(&place.join("tell"), TELL);
+    executable(&place.join("tell"), TASK_SCRIPT);
     certified(place);
     scripts(place, "controller", "operator", &["prolog.sh", "epilog.sh"]);
     scripts(

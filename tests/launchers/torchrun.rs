@@ -20,11 +20,11 @@ const NEEDS: &[Need] = &[
 const SCENARIO: &str =
     "name = \"torch\"\nseed = 1\nmanagement = true\nfabric = \"two-leaves.toml\"\n";
 /// Where the stage has it.
-const COORDINATOR: &str = "10.255.0.1:7332";
+const COORDINATOR_ADDRESS: &str = "10.255.0.1:7332";
 /// Four launchers and four ranks read all of PyTorch at once.
-const LONGEST_S: &str = "180";
+const LAUNCH_TIMEOUT_S: &str = "180";
 /// Each rank tells who it is, once all have met; whoever is told so ends otherwise.
-const LOOP: &str = "\
+const LOOP_PROGRAM: &str = "\
 import os, sys, torch, torch.distributed as dist
 dist.init_process_group('gloo')
 numbers = torch.full((250000,), float(dist.get_rank() + 1))
@@ -50,7 +50,9 @@ pub(crate) fn test() -> Trial {
             };
             let mut stage = Stage::up(setting, Labs::Hidden).expect("a cluster");
             stage.lead(&Leadership::default()).expect("a coordinator");
-            stage.write("loop.py", LOOP).expect("a file of our own");
+            stage
+                .write("loop.py", LOOP_PROGRAM)
+                .expect("a file of our own");
             ranks_are_ours(&stage);
             its_end_is_ours(&stage);
         },
@@ -93,8 +95,10 @@ fn said_by(stage: &Stage, host: &str) -> PathBuf {
 
 fn started(stage: &Stage, host: &str, code: &str) -> Child {
     let mut command = stage.inside(host, "timeout");
-    command.arg(LONGEST_S).arg(stage.programs().reweave());
-    command.args(["--coordinator", COORDINATOR, "--identity"]);
+    command
+        .arg(LAUNCH_TIMEOUT_S)
+        .arg(stage.programs().reweave());
+    command.args(["--coordinator", COORDINATOR_ADDRESS, "--identity"]);
     command.arg(stage.path("certificates/operator"));
     command.args(["run", "--job", "torch", "--hosts", HOSTS, "--node", host]);
     command.args(["--", "torchrun", "--nproc_per_node=1"]);

@@ -8,7 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// The sources of crates lie in there, in a folder for each registry.
-const SOURCES: &[u8] = b"/registry/src/";
+const REGISTRY_SOURCES: &[u8] = b"/registry/src/";
 
 pub(crate) struct Package {
     folder: TempDir,
@@ -96,10 +96,10 @@ fn entry(text: &str) -> Option<(String, Entry)> {
 }
 
 fn named_in(bytes: &[u8]) -> impl Iterator<Item = String> {
-    let places = bytes.windows(SOURCES.len()).enumerate();
-    let places = places.filter(|(_, window)| *window == SOURCES);
+    let places = bytes.windows(REGISTRY_SOURCES.len()).enumerate();
+    let places = places.filter(|(_, window)| *window == REGISTRY_SOURCES);
     places.filter_map(|(at, _)| {
-        let rest = &bytes[at + SOURCES.len()..];
+        let rest = &bytes[at + REGISTRY_SOURCES.len()..];
         let mut folders = rest.split(|byte| *byte == b'/').skip(1);
         let krate = std::str::from_utf8(folders.next()?).ok()?;
         (krate.len() < 100).then(|| krate.to_owned())

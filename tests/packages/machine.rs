@@ -9,14 +9,14 @@ use std::process::Command;
 use super::newer::newer;
 
 /// As every machine of the fleet is booted, in a network and with processes of its own.
-const BOOT: &str = r#"
+const BOOT_SCRIPT: &str = r#"
     mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/changed,workdir=$2/work" "$2/root" &&
     exec unshare --pid --fork --kill-child --mount-proc timeout 300 systemd-nspawn --directory="$2/root" \
         --machine=trial --boot --quiet --register=no --keep-unit --console=pipe --private-network \
         --resolv-conf=off --timezone=off --link-journal=no --capability=all --system-call-filter=bpf
 "#;
 
-const UNIT: &str = "\
+const TRIAL_UNIT: &str = "\
 [Unit]
 After=multi-user.target
 [Service]
@@ -46,7 +46,7 @@ pub(crate) fn lived(system: &Path, script: &str, packages: &[PathBuf]) -> Said {
     fs::write(trial.join("life.sh"), script).expect("a file of our own");
     begun_by_itself(&disk.path().join("changed/etc/systemd/system"));
     let mut boot = Command::new("unshare");
-    boot.args(["--mount", "sh", "-c", BOOT, "boot"]);
+    boot.args(["--mount", "sh", "-c", BOOT_SCRIPT, "boot"]);
     let output = boot
         .arg(system)
         .arg(disk.path())
@@ -61,7 +61,7 @@ pub(crate) fn lived(system: &Path, script: &str, packages: &[PathBuf]) -> Said {
 fn begun_by_itself(units: &Path) {
     let wants = units.join("multi-user.target.wants");
     fs::create_dir_all(&wants).expect("folders of our own");
-    fs::write(units.join("trial.service"), UNIT).expect("a file of our own");
+    fs::write(units.join("trial.service"), TRIAL_UNIT).expect("a file of our own");
     symlink("../trial.service", wants.join("trial.service")).expect("a link of our own");
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Browsers are slow to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const EXPRESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// It goes when this is dropped, and its profile too.
 pub(crate) struct Browser {
@@ -155,7 +155,7 @@ impl Browser {
             let is_so = value.and_then(|value| value.as_bool());
             Ok(is_so.filter(|holds| *holds).map(drop))
         };
-        let waited = wait_for(expression, PATIENCE, holds);
+        let waited = wait_for(expression, EXPRESSION_TIMEOUT, holds);
         if waited.is_err() {
             panic!("never so: {expression}\n{}", self.text());
         }

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 
 use reweave_common::operator::FlowStatus;
-use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, STAGE_TIMEOUT, Stage, wait_for};
 use serde_json::json;
 
 use super::browser::Browser;
 use super::play::{collide, led, must};
-use super::{HOSTILE, MARKUP, VIEWS, approve, hostile, is_sound, operators_page, photograph, view};
+use super::{
+    HOSTILE_NAME, INJECTED_ELEMENTS, VIEW_NAMES, approve, hostile, is_sound, operators_page,
+    photograph, view,
+};
 
-const FOCUS_IS: &str = "document.activeElement";
+const ACTIVE_ELEMENT: &str = "document.activeElement";
 
 pub(crate) fn keys_and_a_pointer_do_all_there_is_to_do() {
     let stage = led(&Leadership::default());
@@ -31,7 +34,7 @@ fn keys_turn_to_every_view(browser: &mut Browser) {
     let order = "[...document.querySelectorAll('[role=\"tab\"]')].map((it) => it.id)";
     let tabs = browser.value(order);
     let tabs = tabs.as_array().expect("there are tabs").clone();
-    assert_eq!(tabs.len(), VIEWS.len());
+    assert_eq!(tabs.len(), VIEW_NAMES.len());
     for (nth, tab) in tabs.iter().enumerate() {
         key(browser, &(nth + 1).to_string());
         browser.when(&format!(
@@ -40,9 +43,9 @@ fn keys_turn_to_every_view(browser: &mut Browser) {
     }
     tab_to(browser, "it.role === 'tab'");
     key(browser, "ArrowRight");
-    browser.when(&format!("{FOCUS_IS}.id === {}", tabs[0]));
+    browser.when(&format!("{ACTIVE_ELEMENT}.id === {}", tabs[0]));
     key(browser, "ArrowLeft");
-    browser.when(&format!("{FOCUS_IS}.id === {}", tabs[tabs.len() - 1]));
+    browser.when(&format!("{ACTIVE_ELEMENT}.id === {}", tabs[tabs.len() - 1]));
     let theme = "document.documentElement.dataset.theme";
     let before = browser.value(theme);
     key(browser, "d");
@@ -55,7 +58,7 @@ fn links_are_one_stop(browser: &mut Browser) {
     view(browser, "fabric");
     let is_link = "it.classList?.contains('link')";
     tab_to(browser, is_link);
-    let name = format!("{FOCUS_IS}.getAttribute('aria-label')");
+    let name = format!("{ACTIVE_ELEMENT}.getAttribute('aria-label')");
     let first = browser.value(&name);
     key(browser, "ArrowRight");
     let second = browser.value(&name);
@@ -67,7 +70,7 @@ fn links_are_one_stop(browser: &mut Browser) {
     key(browser, "Enter");
     key(browser, "Tab");
     assert_eq!(
-        browser.value(&format!("((it) => {is_link})({FOCUS_IS})")),
+        browser.value(&format!("((it) => {is_link})({ACTIVE_ELEMENT})")),
         false
     );
 }
@@ -82,7 +85,7 @@ fn a_flows_way_is_shown_under_the_pointer(stage: &Stage, browser: &mut Browser) 
     browser.value("document.querySelector('.flows').isOld = true");
     browser.when("!document.querySelector('.flows').isOld");
     // Whichever is the largest just then is the first, and is pointed at.
-    must(wait_for("its own way is shown", PATIENCE, || {
+    must(wait_for("its own way is shown", STAGE_TIMEOUT, || {
         let told = browser.value(&format!(
             "[{flow}.querySelector('span').innerText, {shown}]"
         ));
@@ -132,7 +135,7 @@ fn colours_are_by_value(browser: &mut Browser) {
     photograph(browser, "matrix-cell");
 }
 
-const DIRECT: &str = "import('/assets/fabric.js').then(({ fabric }) => {
+const DIRECT_FABRIC_SCRIPT: &str = "import('/assets/fabric.js').then(({ fabric }) => {
   const name = (nth) => `${NAME}${nth}`;
   const places = [...Array(8).keys()];
   const nodes = places.map((nth) => ({ name: name(nth), role: 'relay' }));
@@ -144,7 +147,7 @@ const DIRECT: &str = "import('/assets/fabric.js').then(({ fabric }) => {
 
 /// Each at a place of its own, and what they are called is text.
 fn servers_without_switches_stand_around_a_table(browser: &mut Browser) {
-    browser.value(&hostile(DIRECT));
+    browser.value(&hostile(DIRECT_FABRIC_SCRIPT));
     let places = "new Set([...document.querySelectorAll('.node circle')].map((it) => `${Math.round(it.cx.baseVal.value)} ${Math.round(it.cy.baseVal.value)}`)).size";
     browser.when(&format!("{places} === 8"));
     assert_eq!(
@@ -153,14 +156,14 @@ fn servers_without_switches_stand_around_a_table(browser: &mut Browser) {
     );
     let read = format!(
         "document.querySelector('.node text').textContent === {}",
-        json!(format!("{HOSTILE}0"))
+        json!(format!("{HOSTILE_NAME}0"))
     );
     browser.when(&read);
-    assert_eq!(browser.value(MARKUP), 0);
+    assert_eq!(browser.value(INJECTED_ELEMENTS), 0);
     photograph(browser, "fabric-direct");
 }
 
-const OPTICAL: &str = "import('/assets/changes.js').then(({ changes }) => {
+const OPTICAL_CHANGES_SCRIPT: &str = "import('/assets/changes.js').then(({ changes }) => {
   const status = { opticals: OPTICALS, flows: [], changes: [], generation: 0, agents: [] };
   const view = changes({ me: { role: 'operator' }, status });
   document.getElementById('view').replaceChildren(view.element);
@@ -170,7 +173,7 @@ const OPTICAL: &str = "import('/assets/changes.js').then(({ changes }) => {
 fn circuits_are_asked_for_where_there_are_fibres(browser: &mut Browser) {
     let asks = "[...document.querySelectorAll('#view button')].some((it) => it.innerText === 'Choose circuits')";
     for (opticals, is_asked) in [("[]", false), ("[{ optical: 'ocs0' }]", true)] {
-        browser.value(&OPTICAL.replace("OPTICALS", opticals));
+        browser.value(&OPTICAL_CHANGES_SCRIPT.replace("OPTICALS", opticals));
         browser.when(&format!("{asks} === {is_asked}"));
     }
     browser.press("Choose circuits");
@@ -183,7 +186,7 @@ fn circuits_are_asked_for_where_there_are_fibres(browser: &mut Browser) {
 fn a_plan_is_approved_by_keys(stage: &Stage, browser: &mut Browser) {
     browser.asks_again = true;
     view(browser, "changes");
-    must(wait_for("there is a plan", PATIENCE, || {
+    must(wait_for("there is a plan", STAGE_TIMEOUT, || {
         tab_to(
             browser,
             "it.innerText?.startsWith('Make a plan') && !it.disabled",
@@ -226,9 +229,9 @@ pub(crate) fn key(browser: &mut Browser, key: &str) {
 /// Presses Tab until what has the focus is so; `it` is the element.
 #[track_caller]
 pub(crate) fn tab_to(browser: &mut Browser, what: &str) {
-    const MOST_STOPS: usize = 60;
+    const MAX_TAB_STOPS: usize = 60;
     let holds = format!("((it) => Boolean({what}))(document.activeElement)");
-    for _ in 0..MOST_STOPS {
+    for _ in 0..MAX_TAB_STOPS {
         if browser.value(&holds) == true {
             return;
         }

@@ -1,6 +1,6 @@
 //! Three coordinators, of which one leads: the page goes on with whoever leads next.
 
-use reweave_tests::{Labs, PATIENCE, Setting, Stage, wait_for};
+use reweave_tests::{Labs, STAGE_TIMEOUT, Setting, Stage, wait_for};
 
 use super::browser::Browser;
 use super::play::must;
@@ -8,7 +8,7 @@ use super::{operators_page, photograph, view};
 
 /// Over TLS, where the page is to be had from other machines.
 pub(crate) fn the_page_goes_on_with_whoever_leads() {
-    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     must(stage.lead_by_three());
     let first = must(stage.leader());
     let mut browser = operators_page(&stage);
@@ -39,7 +39,7 @@ pub(crate) fn the_page_goes_on_with_whoever_leads() {
 }
 
 fn another_leads(stage: &Stage, than: usize) -> usize {
-    must(wait_for("another leads", PATIENCE, || {
+    must(wait_for("another leads", STAGE_TIMEOUT, || {
         Ok(Some(stage.leader()?).filter(|&leads| leads != than))
     }))
 }

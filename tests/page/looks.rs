@@ -7,10 +7,10 @@ use super::browser::Browser;
 use super::hands::{key, tab_to};
 use super::plans::offered;
 use super::play::{led, must};
-use super::{SLIDER, VIEWS, is_sound, operators_page, photograph, view};
+use super::{SLIDER_ELEMENT, VIEW_NAMES, is_sound, operators_page, photograph, view};
 
 /// A link that loses everything, and a collision, as the coordinator would tell them.
-const FIND: &str = "import('/assets/api.js').then(async ({ get }) => {
+const FINDINGS_SCRIPT: &str = "import('/assets/api.js').then(async ({ get }) => {
   const { agents } = await get('/status');
   const at = (host) => `${agents.find((it) => it.node === host).addresses[0]}:5000`;
   const loser = { flow: { protocol: 'tcp', source: at('h0'), destination: at('h4') }, rate_bits_per_s: 99e6, fair_rate_bits_per_s: 198e6 };
@@ -25,18 +25,18 @@ const FIND: &str = "import('/assets/api.js').then(async ({ get }) => {
   const real = window.fetch;
   window.fetch = (path, ...more) => told[path] ? Promise.resolve(new Response(JSON.stringify(told[path]))) : real(path, ...more);
 })";
-const WORST: &str = "2 findings, the worst: lossy link, leaf1 > h7";
+const WORST_FINDING_TEXT: &str = "2 findings, the worst: lossy link, leaf1 > h7";
 
 pub(crate) fn what_is_found_is_told_at_a_glance() {
     let stage = led(&Leadership::default());
     let mut browser = operators_page(&stage);
     must(stage.operator().shown(&["plan", "drain", "leaf0-spine1"]));
     let plan = offered(&stage);
-    browser.value(FIND);
+    browser.value(FINDINGS_SCRIPT);
     view(&mut browser, "overview");
     let attention = "document.querySelector('[aria-label=\"Attention\"]').innerText";
     for place in ["document.querySelector('#state').innerText", attention] {
-        browser.when(&format!("{place}.includes({})", json!(WORST)));
+        browser.when(&format!("{place}.includes({})", json!(WORST_FINDING_TEXT)));
     }
     let waits = format!("Plan {plan} is on offer");
     browser.when(&format!("{attention}.includes({})", json!(waits)));
@@ -65,7 +65,7 @@ pub(crate) fn what_is_found_is_told_at_a_glance() {
     is_sound(&mut browser);
 }
 
-const DRAINED: &str = "import('/assets/fabric.js').then(({ fabric }) => {
+const DRAINED_SCRIPT: &str = "import('/assets/fabric.js').then(({ fabric }) => {
   const nodes = ['h0', 'h1'].map((name) => ({ name, role: 'host' })).concat({ name: 'leaf0', role: 'switch' });
   const links = ['h0', 'h1'].map((a) => ({ name: `${a}-leaf0`, a, b: 'leaf0' }));
   const of = ({ name, a, b }) => ({ hop: { from: a, to: b, link: name }, up: true, drained: a === 'h0', rate_bits_per_s: 0, capacity_bits_per_s: 1, spare_bits_per_s: 1, age_ms: 1 });
@@ -75,7 +75,7 @@ const DRAINED: &str = "import('/assets/fabric.js').then(({ fabric }) => {
 })";
 
 fn drained_links_are_marked(browser: &mut Browser) {
-    browser.value(DRAINED);
+    browser.value(DRAINED_SCRIPT);
     let is_marked = |link: &str| {
         format!(
             "document.querySelector('[aria-label=\"Link {link}\"]').classList.contains('drained')"
@@ -88,24 +88,24 @@ fn drained_links_are_marked(browser: &mut Browser) {
 }
 
 /// Two columns are measured, which fall between the pixels of whoever leaves some out; one pair fares ill.
-const CROWD: &str = "import('/assets/matrix.js').then(({ matrix }) => {
+const LARGE_MATRIX_SCRIPT: &str = "import('/assets/matrix.js').then(({ matrix }) => {
   const hosts = [...Array(1024).keys()].map((nth) => `h${nth}`);
   const cells = hosts.flatMap((_, from) => [128, 192].map((to) => ({ from, to, median_us: from === 700 && to === 192 ? 900 : 5, p99_us: 5, lost_share: 0, rate_bits_per_s: null })));
   const view = matrix({ was: { matrix: { hosts, cells } } });
   document.getElementById('view').replaceChildren(view.element);
   view.heard();
 })";
-const CANVAS: &str = "document.querySelector('canvas.heat')";
-const SAID: &str = "document.querySelector('.said').innerText";
+const CANVAS_ELEMENT: &str = "document.querySelector('canvas.heat')";
+const MATRIX_TEXT: &str = "document.querySelector('.said').innerText";
 
 pub(crate) fn no_host_of_a_crowd_is_hidden() {
     let stage = led(&Leadership::default());
     let mut browser = operators_page(&stage);
     view(&mut browser, "agents");
-    browser.value(CROWD);
-    browser.when(&format!("{CANVAS}.dataset.painted === 'yes'"));
+    browser.value(LARGE_MATRIX_SCRIPT);
+    browser.when(&format!("{CANVAS_ELEMENT}.dataset.painted === 'yes'"));
     browser.when(&format!(
-        "{CANVAS}.width <= {CANVAS}.clientWidth * devicePixelRatio"
+        "{CANVAS_ELEMENT}.width <= {CANVAS_ELEMENT}.clientWidth * devicePixelRatio"
     ));
     let colours = browser.value(&format!(
         "((canvas) => {{
@@ -113,7 +113,7 @@ pub(crate) fn no_host_of_a_crowd_is_hidden() {
           const {{ data }} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.width);
           const at = (from, to) => [...data.slice(4 * (place(from) * canvas.width + place(to)), 4 * (place(from) * canvas.width + place(to)) + 4)];
           return [at(5, 128), at(1023, 192), at(700, 192), at(700, 500)];
-        }})({CANVAS})"
+        }})({CANVAS_ELEMENT})"
     ));
     let [blue, red, none] = [[38, 98, 171, 255], [190, 30, 45, 255], [0; 4]];
     assert_eq!(colours, json!([blue, blue, red, none]));
@@ -129,29 +129,29 @@ fn the_worst_is_told_where_several_are_pointed_at(browser: &mut Browser) {
         "((canvas, box) => canvas.dispatchEvent(new MouseEvent('mousemove', {{
           clientX: box.left + canvas.clientLeft + (Math.floor(192 * canvas.width / 1024) + 0.5) * canvas.clientWidth / canvas.width,
           clientY: box.top + canvas.clientTop + (Math.floor(700 * canvas.width / 1024) + 0.5) * canvas.clientHeight / canvas.width,
-        }})))({CANVAS}, {CANVAS}.getBoundingClientRect())"
+        }})))({CANVAS_ELEMENT}, {CANVAS_ELEMENT}.getBoundingClientRect())"
     ));
-    browser.when(&format!("{SAID}.startsWith('h700 > h192: ')"));
+    browser.when(&format!("{MATRIX_TEXT}.startsWith('h700 > h192: ')"));
 }
 
 /// By a press, and by the name of a host; and all of it is there again.
 fn a_part_is_enlarged(browser: &mut Browser) {
-    browser.value(&format!("{CANVAS}.click()"));
-    browser.when(&format!("{CANVAS}.width === 256"));
+    browser.value(&format!("{CANVAS_ELEMENT}.click()"));
+    browser.when(&format!("{CANVAS_ELEMENT}.width === 256"));
     browser.press("All hosts");
-    browser.when(&format!("{CANVAS}.width > 256"));
+    browser.when(&format!("{CANVAS_ELEMENT}.width > 256"));
     let field = "document.querySelector('[aria-label=\"Find a host\"]')";
     browser.value(&format!(
         "{field}.value = 'h700', {field}.dispatchEvent(new Event('input'))"
     ));
-    browser.when(&format!("{CANVAS}.width === 64"));
-    browser.when(&format!("{SAID}.startsWith('h700 > h192: ')"));
+    browser.when(&format!("{CANVAS_ELEMENT}.width === 64"));
+    browser.when(&format!("{MATRIX_TEXT}.startsWith('h700 > h192: ')"));
     let names = "[...document.querySelectorAll('.axis.rows span')].map((it) => it.innerText)";
     browser.when(&format!("{names}.length > 20"));
     photograph(browser, "crowd-found");
 }
 
-const MAP: &str = "import('/assets/fabric.js').then(({ fabric }) => {
+const LARGE_FABRIC_SCRIPT: &str = "import('/assets/fabric.js').then(({ fabric }) => {
   const leaves = [...Array(32).keys()].map((nth) => `leaf${nth}`);
   const hosts = [...Array(1024).keys()].map((nth) => `h${nth}`);
   const nodes = [...hosts.map((name) => ({ name, role: 'host' })), ...[...leaves, 'spine0'].map((name) => ({ name, role: 'switch' }))];
@@ -163,7 +163,7 @@ const MAP: &str = "import('/assets/fabric.js').then(({ fabric }) => {
 })";
 
 fn hosts_are_found_on_the_map(browser: &mut Browser) {
-    browser.value(MAP);
+    browser.value(LARGE_FABRIC_SCRIPT);
     let shows = "document.querySelector('.map').getAttribute('viewBox')";
     let whole = browser.value(shows);
     let field = "document.querySelector('[aria-label=\"Find on the map\"]')";
@@ -191,11 +191,11 @@ pub(crate) fn what_is_shown_fits_its_place() {
     let mut browser = operators_page(&stage);
     figures_are_such_as_people_read(&mut browser);
     long_names_are_cut_and_whole_once_chosen(&mut browser);
-    browser.value(FIND);
+    browser.value(FINDINGS_SCRIPT);
     let narrow = json!({ "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true });
     browser.order("Emulation.setDeviceMetricsOverride", &narrow);
     must(stage.operator().shown(&["plan", "drain", "leaf0-spine0"]));
-    for name in VIEWS {
+    for name in VIEW_NAMES {
         view(&mut browser, name);
         if name == "overview" {
             browser.when("document.body.innerText.includes('5041 of 5041')");
@@ -258,10 +258,10 @@ pub(crate) fn keys_lead_to_what_they_opened() {
     view(&mut browser, "overview");
     key(&mut browser, "t");
     browser.when(&format!(
-        "!{SLIDER}.disabled && Number({SLIDER}.max) > 1000"
+        "!{SLIDER_ELEMENT}.disabled && Number({SLIDER_ELEMENT}.max) > 1000"
     ));
     key(&mut browser, "t");
-    browser.when(&format!("document.activeElement === {SLIDER}"));
+    browser.when(&format!("document.activeElement === {SLIDER_ELEMENT}"));
     key(&mut browser, "6");
     browser.when("document.getElementById('tab-changes').ariaSelected === 'true'");
     key(&mut browser, "Escape");

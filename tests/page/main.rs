@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use reweave_tests::{Leadership, NO_RATE_ROLLBACK, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, NO_RATE_ROLLBACK_POLICY, STAGE_TIMEOUT, Stage, wait_for};
 use serde_json::{Value, json};
 
 use browser::Browser;
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
 
 /// The page, opened by whoever has this certificate, in a browser beside the coordinator.
 fn page_of(stage: &Stage, identity: &str) -> Browser {
-    let mut browser = Browser::start(stage.enter(Stage::STATION));
+    let mut browser = Browser::start(stage.enter(Stage::STATION_NAME));
     let identity = stage.path(identity);
     let identity = identity.to_string_lossy();
     let link = must(
@@ -137,10 +137,10 @@ fn is_sound(browser: &mut Browser) {
 }
 
 /// The one whose picture is looked at comes last.
-const VIEWS: [&str; 8] = [
+const VIEW_NAMES: [&str; 8] = [
     "overview", "matrix", "flows", "jobs", "changes", "agents", "sandbox", "fabric",
 ];
-const DOWN: &str = "document.querySelector('[aria-label=\"Link leaf0-spine0\"].down')";
+const DOWN_LINK_ELEMENT: &str = "document.querySelector('[aria-label=\"Link leaf0-spine0\"].down')";
 
 fn every_view_shows_a_fault() {
     // What is written soon can be looked back at soon.
@@ -151,7 +151,7 @@ fn every_view_shows_a_fault() {
     });
     let _job = collide(&stage);
     let mut browser = operators_page(&stage);
-    for name in VIEWS {
+    for name in VIEW_NAMES {
         view(&mut browser, name);
         if name == "matrix" {
             matrix_is_painted(&mut browser);
@@ -171,7 +171,10 @@ fn every_view_shows_a_fault() {
 fn sever_and_wait(stage: &Stage, browser: &mut Browser) -> Value {
     let before = browser.value("Date.now() - 2000");
     must(stage.sever("leaf0", "spine0"));
-    eprintln!("the fault was seen after {:?}", browser.when(DOWN));
+    eprintln!(
+        "the fault was seen after {:?}",
+        browser.when(DOWN_LINK_ELEMENT)
+    );
     before
 }
 
@@ -181,7 +184,7 @@ fn play_what_was_sent(browser: &mut Browser) {
     browser.when(&format!("{until}.value"));
     // The field has the browser's own clock, to the second.
     let now = "Math.floor(Date.now() / 1000) * 1000 - new Date().getTimezoneOffset() * 60000";
-    must(wait_for("the history has traffic", PATIENCE, || {
+    must(wait_for("the history has traffic", STAGE_TIMEOUT, || {
         browser.value(&format!("{until}.valueAsNumber = {now}"));
         browser.press("Simulate");
         browser.when("document.body.innerText.includes('Played from')");
@@ -198,7 +201,7 @@ fn is_played_otherwise(stage: &Stage, browser: &mut Browser) {
     let name = "document.querySelector('[aria-label=\"Name of the variant\"]')";
     browser.value(&format!(
         "{name}.value = {}, {name}.dispatchEvent(new Event('input'))",
-        json!(HOSTILE)
+        json!(HOSTILE_NAME)
     ));
     let text = "document.querySelector('textarea')";
     let fewer = "recorded = \"fabric.toml\"\nwithout = [\"leaf0-spine1\"]\nrouting = \"even\"\n";
@@ -219,7 +222,7 @@ fn is_played_otherwise(stage: &Stage, browser: &mut Browser) {
         text.contains("nothing of the cluster was changed"),
         "{text}"
     );
-    assert!(text.contains(HOSTILE), "{text}");
+    assert!(text.contains(HOSTILE_NAME), "{text}");
     names_are_text(browser);
     is_shared(browser);
     tried::flows_and_jobs_are_played(browser);
@@ -229,20 +232,22 @@ fn is_played_otherwise(stage: &Stage, browser: &mut Browser) {
 }
 
 /// Would be an image and run a script if anybody took it for more than a name.
-const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>";
-const MARKUP: &str = "document.querySelectorAll('img[src=\"x\"], body script').length";
+const HOSTILE_NAME: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>";
+const INJECTED_ELEMENTS: &str = "document.querySelectorAll('img[src=\"x\"], body script').length";
 
 /// In views of what others name, in both colours.
 fn names_are_text(browser: &mut Browser) {
-    assert_eq!(browser.value(MARKUP), 0);
+    assert_eq!(browser.value(INJECTED_ELEMENTS), 0);
     browser.press("◐");
     // No cluster has such names: neither a node's certificate nor a job's is that.
-    browser.value(&hostile(JOBS));
+    browser.value(&hostile(JOBS_SCRIPT));
     are_read(browser, "jobs", 12);
-    browser.value(&hostile(PAST));
+    browser.value(&hostile(HISTORY_SCRIPT));
     browser.press("Look back");
-    browser.when(&format!("Number({SLIDER}.max) > 1000"));
-    browser.value(&format!("{SLIDER}.dispatchEvent(new Event('input'))"));
+    browser.when(&format!("Number({SLIDER_ELEMENT}.max) > 1000"));
+    browser.value(&format!(
+        "{SLIDER_ELEMENT}.dispatchEvent(new Event('input'))"
+    ));
     browser.when("document.body.classList.contains('then')");
     view(browser, "overview");
     are_read(browser, "past", 5);
@@ -254,19 +259,19 @@ fn names_are_text(browser: &mut Browser) {
 }
 
 fn hostile(text: &str) -> String {
-    text.replace("NAME", &json!(HOSTILE).to_string())
+    text.replace("NAME", &json!(HOSTILE_NAME).to_string())
 }
 
 /// So many times, and nowhere taken for more than a name.
 fn are_read(browser: &mut Browser, what: &str, times: u32) {
     let named = "document.getElementById('view').innerText.split(NAME).length - 1";
     browser.when(&format!("{} === {times}", hostile(named)));
-    assert_eq!(browser.value(MARKUP), 0);
+    assert_eq!(browser.value(INJECTED_ELEMENTS), 0);
     photograph(browser, &format!("hostile-{what}-dark"));
     is_sound(browser);
 }
 
-const JOBS: &str = "import('/assets/jobs.js').then(async ({ jobs }) => {
+const JOBS_SCRIPT: &str = "import('/assets/jobs.js').then(async ({ jobs }) => {
   const told = { history: [], registered: [{ job: NAME, hosts: [NAME], phase: { name: NAME }, by: NAME, age_ms: 1, silent_ms: 1 }],
     jobs: [{ job: NAME, iteration_ms: null, rest_share: null, rate_bits_per_s: 1, slowest_bits_per_s: 1, sending: 1, flows: 1, promise: null }] };
   const [real, ours] = [window.fetch, ['/api/v1/jobs', '/api/v1/history']];
@@ -280,7 +285,7 @@ const JOBS: &str = "import('/assets/jobs.js').then(async ({ jobs }) => {
 })";
 
 /// What the history tells, until this is taken back.
-const PAST: &str = "{
+const HISTORY_SCRIPT: &str = "{
   const was = { at: '', resolution: NAME, links: [], flows: [], matrix: { hosts: [NAME], cells: [] }, missing: [NAME],
     agents: [{ node: NAME, connected_share: 0 }], events: [{ at: '', what: NAME, place: NAME, generation: null }] };
   window.real = window.fetch;
@@ -315,20 +320,20 @@ fn is_shared(browser: &mut Browser) {
     browser.when("document.querySelector('input[type=\"datetime-local\"]').value");
     assert_eq!(browser.value(shown), tried);
     assert!(tried.to_string().contains("leaf0-spine1"), "{tried}");
-    assert_eq!(browser.value(MARKUP), 0);
+    assert_eq!(browser.value(INJECTED_ELEMENTS), 0);
     photograph(browser, "sandbox-shared");
 }
 
 /// Before the fault there is none, whatever is heard of now meanwhile; and back from there it is again.
 fn is_as_it_was(browser: &mut Browser, before: &Value) {
     browser.press("Look back");
-    browser.when(&format!("Number({SLIDER}.max) > {before}"));
+    browser.when(&format!("Number({SLIDER_ELEMENT}.max) > {before}"));
     browser.value(&format!(
-        "{SLIDER}.value = {before}, {SLIDER}.dispatchEvent(new Event('input'))"
+        "{SLIDER_ELEMENT}.value = {before}, {SLIDER_ELEMENT}.dispatchEvent(new Event('input'))"
     ));
     browser.when("document.body.classList.contains('then')");
     assert!(browser.text().contains("This is the past: "));
-    for name in VIEWS {
+    for name in VIEW_NAMES {
         view(browser, name);
         if name == "matrix" {
             matrix_is_painted(browser);
@@ -336,16 +341,19 @@ fn is_as_it_was(browser: &mut Browser, before: &Value) {
         photograph(browser, &format!("past-{name}"));
         is_sound(browser);
     }
-    assert_eq!(browser.value(&format!("{DOWN} === null")), true);
+    assert_eq!(
+        browser.value(&format!("{DOWN_LINK_ELEMENT} === null")),
+        true
+    );
     let measured = "document.querySelectorAll('.map .link:not(.unknown)').length";
     assert_ne!(browser.value(measured), 0);
     browser.value("dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))");
-    browser.when(DOWN);
+    browser.when(DOWN_LINK_ELEMENT);
     assert!(!browser.text().contains("This is the past"));
     is_sound(browser);
 }
 
-const SLIDER: &str = "document.getElementById('moment')";
+const SLIDER_ELEMENT: &str = "document.getElementById('moment')";
 
 /// By its button.
 fn turns_dark_and_back(browser: &mut Browser) {
@@ -370,10 +378,10 @@ fn matrix_is_painted(browser: &mut Browser) {
     assert_eq!(browser.value(&alpha(0, 0)), 0);
 }
 
-const ANSWERED: &str = "document.querySelector('#view [inert]') === null";
+const IS_ANSWERED: &str = "document.querySelector('#view [inert]') === null";
 
 /// What comes next comes to the page when it is let go: what was asked for later has been answered by then.
-const HOLD_BACK: &str = "{
+const DELAY_ANSWERS_SCRIPT: &str = "{
     const right = window.fetch;
     window.fetch = async (...asked) => {
         window.fetch = right;
@@ -390,7 +398,7 @@ const HOLD_BACK: &str = "{
 fn a_plan_is_approved() {
     // Verification begins after 10 s, which leaves time to hold the plan.
     let stage = led(&Leadership {
-        policy: format!("{NO_RATE_ROLLBACK}settle_ms = 10000\n"),
+        policy: format!("{NO_RATE_ROLLBACK_POLICY}settle_ms = 10000\n"),
         ..Leadership::default()
     });
     let _job = collide(&stage);
@@ -398,12 +406,12 @@ fn a_plan_is_approved() {
     browser.asks_again = true;
     browser.when("document.body.innerText.includes('flows share')");
     view(&mut browser, "changes");
-    browser.value(HOLD_BACK);
+    browser.value(DELAY_ANSWERS_SCRIPT);
     browser.press("Make a plan");
     // A measurement may be missing just then.
-    must(wait_for("there is a plan", PATIENCE, || {
+    must(wait_for("there is a plan", STAGE_TIMEOUT, || {
         browser.press("Make a plan");
-        browser.when(ANSWERED);
+        browser.when(IS_ANSWERED);
         let is_there = browser.value("document.querySelector('.review') !== null");
         Ok((is_there == true).then_some(()))
     }));
@@ -435,9 +443,9 @@ fn a_plan_is_approved() {
 fn approve(browser: &mut Browser, press: impl Fn(&mut Browser, &str)) {
     let goes = "document.querySelector('#view').innerText.includes('is being carried out')";
     let told_anew = "document.querySelector('#view p.warn[role=\"alert\"]')";
-    must(wait_for("it is carried out", PATIENCE, || {
+    must(wait_for("it is carried out", STAGE_TIMEOUT, || {
         press(browser, "Approve plan");
-        browser.when(ANSWERED);
+        browser.when(IS_ANSWERED);
         if browser.value(goes) == true {
             return Ok(Some(()));
         }

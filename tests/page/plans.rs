@@ -8,12 +8,12 @@ use reweave_common::operator::{
 };
 use reweave_common::plan::Generation;
 use reweave_common::units::Rate;
-use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, STAGE_TIMEOUT, Stage, wait_for};
 use serde_json::json;
 
 use super::browser::Browser;
 use super::play::{collide, led, must};
-use super::{HOSTILE, MARKUP, is_sound, operators_page, page_of, photograph, view};
+use super::{HOSTILE_NAME, INJECTED_ELEMENTS, is_sound, operators_page, page_of, photograph, view};
 
 /// From the sandbox to a change that is kept, and back again, by the page alone.
 pub(crate) fn a_variant_becomes_a_plan_and_is_taken_back() {
@@ -135,7 +135,7 @@ fn is_kept(stage: &Stage, browser: &mut Browser, plan: u64) {
 /// What somebody else has put on offer can be looked at by all, and approved by few.
 pub(crate) fn an_offer_is_reviewed(stage: &Stage, browser: &mut Browser) {
     must(stage.operator().shown(&["plan", "drain", "leaf0-spine0"]));
-    let plan = must(wait_for("it is on offer", PATIENCE, || {
+    let plan = must(wait_for("it is on offer", STAGE_TIMEOUT, || {
         Ok(Some(offered(stage)))
     }));
     browser.press(&format!("Review plan {plan}"));
@@ -160,19 +160,19 @@ pub(crate) fn plans_of_all_kinds_are_told() {
     browser.value("document.querySelectorAll('#view details').forEach((it) => it.open = true)");
     for words in [
         "Plan 9, upon 8",
-        &format!("circuit {HOSTILE} 1-2 (eth0 of {HOSTILE} to eth1 of h1)"),
-        &format!("circuit {HOSTILE} 1-3"),
+        &format!("circuit {HOSTILE_NAME} 1-2 (eth0 of {HOSTILE_NAME} to eth1 of h1)"),
+        &format!("circuit {HOSTILE_NAME} 1-3"),
         "needs drain",
         "next restart",
-        &format!("order ranks of {HOSTILE}: h1,{HOSTILE} (ring from "),
+        &format!("order ranks of {HOSTILE_NAME}: h1,{HOSTILE_NAME} (ring from "),
         "leaf0-spine0 ×3, leaf0-spine1 ×1",
         "the network's own routes",
-        &format!("{HOSTILE}: 1-2"),
+        &format!("{HOSTILE_NAME}: 1-2"),
         "not now, says the policy",
     ] {
         browser.when(&reads(words));
     }
-    assert_eq!(browser.value(MARKUP), 0);
+    assert_eq!(browser.value(INJECTED_ELEMENTS), 0);
     photograph(&mut browser, "plan-of-all-kinds");
     is_sound(&mut browser);
 }
@@ -180,16 +180,16 @@ pub(crate) fn plans_of_all_kinds_are_told() {
 fn of_all_kinds() -> Plan {
     let circuit = |port| Circuit::new(PortId(1), PortId(port));
     let joint = |port, ends: &[String]| Joint {
-        optical: HOSTILE.to_owned(),
+        optical: HOSTILE_NAME.to_owned(),
         circuit: circuit(port),
         ends: ends.to_vec(),
     };
     let ranks = Ranks {
-        job: HOSTILE.to_owned(),
-        order: vec!["h1".to_owned(), HOSTILE.to_owned()],
+        job: HOSTILE_NAME.to_owned(),
+        order: vec!["h1".to_owned(), HOSTILE_NAME.to_owned()],
         ring_bits_per_s: Some([1, 2].map(|gbps| Rate::from_bits_per_s(gbps * 1_000_000_000))),
     };
-    let ends = [format!("eth0 of {HOSTILE}"), "eth1 of h1".to_owned()];
+    let ends = [format!("eth0 of {HOSTILE_NAME}"), "eth1 of h1".to_owned()];
     let lines = [
         (What::Disconnect(joint(3, &[])), Tag::NeedsDrain),
         (What::Connect(joint(2, &ends)), Tag::NeedsDrain),
@@ -202,7 +202,7 @@ fn of_all_kinds() -> Plan {
     let weighed = [("leaf0-spine0", 3), ("leaf0-spine1", 1)].map(via);
     let routes = BTreeMap::from([("h4".to_owned(), weighed.to_vec())]);
     let tables = BTreeMap::from([("leaf0".to_owned(), routes)]);
-    let moved = BTreeMap::from([(HOSTILE.to_owned(), CircuitSet::from_iter([circuit(2)]))]);
+    let moved = BTreeMap::from([(HOSTILE_NAME.to_owned(), CircuitSet::from_iter([circuit(2)]))]);
     let wave = Wave {
         drain: vec![tables.clone()],
         circuits: moved.clone(),

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::browser::Browser;
-use super::{MARKUP, is_sound, photograph};
+use super::{INJECTED_ELEMENTS, is_sound, photograph};
 
 /// Both over spine0; the third waits for both.
 const FLOWS: &str = "src,dst,bytes,start_us,after,path\n\
@@ -11,7 +11,7 @@ const FLOWS: &str = "src,dst,bytes,start_us,after,path\n\
                      h1,h5,25000000,0,,h1>leaf0>spine0>leaf1>h5\n\
                      h4,h0,25000000,0,0 1,\n";
 const JOB: &str = "model = \"vgg16\"\nbatch_per_replica = 4\n";
-const NARROW: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\nhost_gbps = 0.4\n\
+const NARROW_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\nhost_gbps = 0.4\n\
                       uplink_gbps = 0.1\n";
 const FABRIC: &str = "The fabric (the cluster's own while this is empty)";
 
@@ -23,7 +23,7 @@ pub(crate) fn flows_and_jobs_are_played(browser: &mut Browser) {
     assert_eq!(browser.value(&reads("measured")), false);
     photograph(browser, "sandbox-flows");
     is_sound(browser);
-    write(browser, FABRIC, NARROW);
+    write(browser, FABRIC, NARROW_FABRIC);
     plays(browser, &["ends after"]);
     is_shared_with(browser, FLOWS);
     choose(browser, "job");
@@ -67,7 +67,7 @@ fn a_trace_is_played(browser: &mut Browser) {
             files.dispatchEvent(new Event('change'));
         }})()",
         names = json!(names),
-        dump = json!(DUMP),
+        dump = json!(FLIGHT_RECORDER_DUMP),
     ));
     let listed = "[...document.querySelectorAll('.scroll tbody td:nth-child(2)')].slice(0, 4).map((it) => it.innerText).join()";
     browser.when(&format!("{listed} === 'rank0,rank1,rank2,rank10'"));
@@ -89,7 +89,7 @@ fn a_trace_is_played(browser: &mut Browser) {
 }
 
 /// What each of four ranks wrote of one exchange.
-const DUMP: &str = r#"{ "version": "2.4",
+const FLIGHT_RECORDER_DUMP: &str = r#"{ "version": "2.4",
     "pg_config": { "0": { "name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]" } },
     "entries": [{ "pg_id": 0, "process_group": ["0", "default_pg"], "profiling_name": "nccl:all_reduce",
                   "input_sizes": [[25000000]], "input_dtypes": ["Byte"], "time_created_ns": 5000 }] }"#;
@@ -106,7 +106,7 @@ fn is_refused(browser: &mut Browser) {
     browser.when(&reads(
         "flows:2: dst: the fabric has no node named \"<img src=x>\"",
     ));
-    assert_eq!(browser.value(MARKUP), 0);
+    assert_eq!(browser.value(INJECTED_ELEMENTS), 0);
 }
 
 fn choose(browser: &mut Browser, kind: &str) {
@@ -158,7 +158,7 @@ fn is_shared_with(browser: &mut Browser, flows: &str) {
     write(browser, FABRIC, "");
     browser.go(&shared);
     browser.when("document.querySelector('textarea') && location.hash === ''");
-    for (words, text) in [("Flows, as a table", flows), (FABRIC, NARROW)] {
+    for (words, text) in [("Flows, as a table", flows), (FABRIC, NARROW_FABRIC)] {
         assert_eq!(browser.value(&format!("{}.value", field(words))), text);
     }
 }

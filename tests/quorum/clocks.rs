@@ -4,18 +4,18 @@ use libtest_mimic::Trial;
 
 use crate::cluster::{Place, Quorum, must, wait};
 use crate::needs::trial;
-use crate::skew::{FAKETIME, at};
+use crate::skew::{FAKETIME_NEEDS, at};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "coordinators_whose_clocks_are_hours_apart_decide_together",
-            FAKETIME,
+            FAKETIME_NEEDS,
             || apart(["+1h", "+0", "-1h"], "+0"),
         ),
         trial(
             "agents_whose_clocks_are_wrong_by_an_hour_are_heard",
-            FAKETIME,
+            FAKETIME_NEEDS,
             || {
                 for skew in ["+1h", "-1h"] {
                     apart(["+0", "+0", "+0"], skew);

@@ -6,20 +6,20 @@ use std::sync::Arc;
 use reweave_common::error::told;
 use reweave_common::operator::{AgentState, Status};
 use reweave_tests::{
-    Labs, PATIENCE, Program, Setting, Stage, StageError, settings_of, term_led, wait_for,
+    Labs, Program, STAGE_TIMEOUT, Setting, Stage, StageError, settings_of, term_led, wait_for,
 };
 
 use crate::needs::Need;
 use crate::witness::Witness;
 
-const FIVE: Setting<'static> = Setting {
+const FIVE_HOSTS: Setting<'static> = Setting {
     scenario: "name = 'quorum'\nmanagement = true\nfabric = 'two-leaves.toml'\n",
     fabric: "kind = 'ideal'\nhosts = 5\nnic_gbps = 0.1\n",
 };
 
-pub(crate) const LAB: &[Need] = &[Need::Lab];
-pub(crate) const AGENTS_HOST: &str = "h3";
-pub(crate) const PEOPLES_HOST: &str = "h4";
+pub(crate) const LAB_NEEDS: &[Need] = &[Need::Lab];
+pub(crate) const AGENT_HOST: &str = "h3";
+pub(crate) const OPERATOR_HOST: &str = "h4";
 /// Between 0 and 2.
 pub(crate) type Place = usize;
 
@@ -49,7 +49,9 @@ pub(crate) fn must<T>(outcome: Result<T, StageError>) -> T {
 
 #[track_caller]
 pub(crate) fn wait(what: &str, mut condition: impl FnMut() -> bool) {
-    must(wait_for(what, PATIENCE, || Ok(condition().then_some(()))));
+    must(wait_for(what, STAGE_TIMEOUT, || {
+        Ok(condition().then_some(()))
+    }));
 }
 
 /// After the station and the switch.
@@ -79,7 +81,7 @@ impl Quorum {
     }
 
     fn empty() -> Self {
-        let stage = must(Stage::up(FIVE, Labs::Hidden));
+        let stage = must(Stage::up(FIVE_HOSTS, Labs::Hidden));
         for place in 0..3 {
             must(stage.certificate("coordinator", &format!("c{place}")));
             let name = format!("c{place}.toml");
@@ -116,7 +118,7 @@ impl Quorum {
             run.args(["--coordinator", &port(place)]);
         }
         run.arg("--identity");
-        run.arg(self.stage.path("certificates/agents").join(AGENTS_HOST));
+        run.arg(self.stage.path("certificates/agents").join(AGENT_HOST));
         run.arg("--state").arg(self.stage.path("state"));
         self.agent = Some(must(self.stage.start("agent", run)));
     }
@@ -152,7 +154,7 @@ impl Quorum {
     /// Whoever leads in a later term than this one.
     #[track_caller]
     pub(crate) fn leader_after(&self, term: u64) -> (Place, u64) {
-        must(wait_for("another leads", PATIENCE, || {
+        must(wait_for("another leads", STAGE_TIMEOUT, || {
             let latest = self.leaders().into_iter().max_by_key(|(_, term)| *term);
             Ok(latest.filter(|(_, latest)| *latest > term))
         }))
@@ -199,7 +201,7 @@ impl Quorum {
     pub(crate) fn nothing_is_lost(&mut self) {
         let witnesses = std::mem::take(&mut self.witnesses);
         let decided: Vec<_> = witnesses.into_iter().flat_map(Witness::end).collect();
-        let status = must(wait_for("an answer", PATIENCE, || Ok(self.status())));
+        let status = must(wait_for("an answer", STAGE_TIMEOUT, || Ok(self.status())));
         for name in &decided {
             let is_known = status.revoked.iter().any(|member| member.name == *name);
             assert!(is_known, "{name} was acknowledged, and is lost");
@@ -212,7 +214,7 @@ impl Quorum {
         wait("the agent is there", || {
             let agents = self.status().map(|status| status.agents);
             let mut agents = agents.into_iter().flatten();
-            agents.any(|agent| agent.node == AGENTS_HOST && agent.state == AgentState::Up)
+            agents.any(|agent| agent.node == AGENT_HOST && agent.state == AgentState::Up)
         });
     }
 
@@ -229,7 +231,7 @@ pub(crate) fn status_of(reweave: &mut Command) -> Option<Status> {
 }
 
 fn reweave(stage: &Stage, coordinators: &str) -> Command {
-    let mut reweave = stage.inside(PEOPLES_HOST, stage.programs().reweave());
+    let mut reweave = stage.inside(OPERATOR_HOST, stage.programs().reweave());
     reweave.args(["--output", "json", "--coordinator", coordinators]);
     reweave
         .arg("--identity")

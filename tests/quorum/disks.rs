@@ -6,23 +6,23 @@ use std::process::{Child, Command, Stdio};
 
 use libtest_mimic::Trial;
 
-use crate::cluster::{LAB, Place, Quorum, must, wait};
+use crate::cluster::{LAB_NEEDS, Place, Quorum, must, wait};
 use crate::needs::{Need, trial};
 
 /// strace lets system calls fail.
-const LAB_AND_STRACE: &[Need] = &[Need::Lab, Need::Root, Need::Program("strace")];
+const STRACE_NEEDS: &[Need] = &[Need::Lab, Need::Root, Need::Program("strace")];
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "a_disk_that_cannot_say_what_it_holds_ends_a_coordinator",
-            LAB_AND_STRACE,
+            STRACE_NEEDS,
             sync_fails,
         ),
-        trial("a_slow_disk_holds_nobody_up_for_long", LAB_AND_STRACE, slow),
+        trial("a_slow_disk_holds_nobody_up_for_long", STRACE_NEEDS, slow),
         trial(
             "a_log_that_cannot_be_written_ends_one_and_harms_no_other",
-            LAB_AND_STRACE,
+            STRACE_NEEDS,
             unwritable,
         ),
         trial(
@@ -30,10 +30,10 @@ pub(crate) fn tests() -> Vec<Trial> {
             &[Need::Lab, Need::Root],
             full,
         ),
-        trial("a_torn_write_is_cut_off", LAB, torn),
+        trial("a_torn_write_is_cut_off", LAB_NEEDS, torn),
         trial(
             "a_log_with_a_flipped_bit_is_not_believed_and_another_takes_the_place",
-            LAB,
+            LAB_NEEDS,
             flipped,
         ),
     ]
@@ -150,7 +150,7 @@ fn small_disk(place: Place) -> Vec<String> {
 
 const DISK_BYTES: u64 = 96 << 20;
 /// So much is left of it.
-const LEFT_BYTES: u64 = 8 << 20;
+const FREE_BYTES: u64 = 8 << 20;
 
 fn full() {
     let mut quorum = Quorum::up_with(small_disk);
@@ -163,7 +163,7 @@ fn full() {
     let free = free_bytes(&data);
     assert!(free <= DISK_BYTES, "{free} bytes are those of another disk");
     let mut file = fs::File::create(&filler).expect("there is room");
-    let mut zeros = io::repeat(0).take(free - LEFT_BYTES);
+    let mut zeros = io::repeat(0).take(free - FREE_BYTES);
     io::copy(&mut zeros, &mut file).expect("there is room");
 
     let (second, _) = quorum.leader_after(term);

@@ -10,7 +10,7 @@ use crate::cluster::must;
 use crate::needs::{Need, trial};
 
 /// A coordinator that leads alone, on a disk of its own, which has 8 MiB left for a while.
-const RUN: &str = r#"
+const RUN_SCRIPT: &str = r#"
     set -e
     ip link set lo up
     mount -t tmpfs -o size=96m tmpfs "$0"; mountpoint -q "$0"; cd "$0"
@@ -50,7 +50,7 @@ fn no_room_for_a_while() {
     let mut alone = Command::new("unshare");
     alone
         .args(["--net", "--mount", "--pid", "--fork", "--kill-child"])
-        .args(["--mount-proc", "--", "bash", "-c", RUN])
+        .args(["--mount-proc", "--", "bash", "-c", RUN_SCRIPT])
         .arg(folder.path())
         .env("PATH", path);
     let output = alone.output().expect("unshare starts");

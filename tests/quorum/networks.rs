@@ -5,30 +5,38 @@ use std::time::Instant;
 use libtest_mimic::Trial;
 use reweave_common::operator::{CoordinatorState, CoordinatorStatus};
 
-use crate::cluster::{LAB, Place, Quorum, address, status_of, wait};
+use crate::cluster::{LAB_NEEDS, Place, Quorum, address, status_of, wait};
 use crate::needs::trial;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "a_leader_that_is_cut_off_leads_no_more_and_another_does",
-            LAB,
-            || another_leads_after(&Cut::BOTH),
+            LAB_NEEDS,
+            || another_leads_after(&Cut::BOTH_WAYS),
         ),
-        trial("a_leader_that_hears_nobody_leads_no_more", LAB, || {
-            another_leads_after(&Cut::DEAF);
-        }),
-        trial("a_leader_that_nobody_hears_leads_no_more", LAB, || {
-            another_leads_after(&Cut::MUTE);
-        }),
+        trial(
+            "a_leader_that_hears_nobody_leads_no_more",
+            LAB_NEEDS,
+            || {
+                another_leads_after(&Cut::INBOUND);
+            },
+        ),
+        trial(
+            "a_leader_that_nobody_hears_leads_no_more",
+            LAB_NEEDS,
+            || {
+                another_leads_after(&Cut::OUTBOUND);
+            },
+        ),
         trial(
             "somebody_leads_wherever_two_hear_each_other_and_nobody_elsewhere",
-            LAB,
+            LAB_NEEDS,
             all_ways_to_cut,
         ),
         trial(
             "half_of_all_packets_lost_slows_decisions_down_and_loses_none",
-            LAB,
+            LAB_NEEDS,
             half_lost,
         ),
     ]
@@ -41,15 +49,15 @@ struct Cut {
 }
 
 impl Cut {
-    const BOTH: Self = Self {
+    const BOTH_WAYS: Self = Self {
         hears_nobody: true,
         heard_by_nobody: true,
     };
-    const DEAF: Self = Self {
+    const INBOUND: Self = Self {
         hears_nobody: true,
         heard_by_nobody: false,
     };
-    const MUTE: Self = Self {
+    const OUTBOUND: Self = Self {
         hears_nobody: false,
         heard_by_nobody: true,
     };
@@ -135,11 +143,11 @@ fn all_ways_to_cut() {
     quorum.nothing_is_lost();
 }
 
-const LINES: [(Place, Place); 6] = [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)];
+const DIRECTED_PAIRS: [(Place, Place); 6] = [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)];
 
 /// One of all ways to cut any of them.
 fn cuts(way: u32) -> Vec<(Place, Place)> {
-    let lines = LINES.into_iter().enumerate();
+    let lines = DIRECTED_PAIRS.into_iter().enumerate();
     let cut = lines.filter(|(nth, _)| way & (1 << nth) != 0);
     cut.map(|(_, line)| line).collect()
 }
@@ -152,7 +160,7 @@ fn leaves_a_pair(cuts: &[(Place, Place)]) -> bool {
 fn half_lost() {
     let mut quorum = Quorum::up();
     quorum.decide();
-    quorum.filter(&LINES, "numgen random mod 100 < 50");
+    quorum.filter(&DIRECTED_PAIRS, "numgen random mod 100 < 50");
     for _ in 0..5 {
         quorum.decide_on();
     }

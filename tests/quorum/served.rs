@@ -2,7 +2,7 @@
 
 use libtest_mimic::Trial;
 
-use crate::cluster::{AGENTS_HOST, Place, Quorum, must};
+use crate::cluster::{AGENT_HOST, Place, Quorum, must};
 use crate::needs::{Need, trial};
 use crate::promtool;
 
@@ -33,7 +33,7 @@ fn all_serve() {
         promtool::takes(&served);
         let others = (0..3).filter(|other| *other != place);
         let mut whom: Vec<_> = others.map(|it| format!("coordinator=\"c{it}\"")).collect();
-        whom.push(format!("node=\"{AGENTS_HOST}\""));
+        whom.push(format!("node=\"{AGENT_HOST}\""));
         let leads = place == leader;
         for label in whom {
             assert_eq!(served.contains(&label), leads, "{label}: {served}");

@@ -6,13 +6,13 @@ use std::thread;
 use libtest_mimic::Trial;
 use reweave_common::operator::Status;
 
-use crate::cluster::{LAB, Quorum, must, wait};
+use crate::cluster::{LAB_NEEDS, Quorum, must, wait};
 use crate::needs::trial;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "a_leader_that_stood_still_tells_nobody_what_is_not_so_any_more",
-        LAB,
+        LAB_NEEDS,
         stood_still,
     )]
 }

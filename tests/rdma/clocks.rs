@@ -15,12 +15,12 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 /// By so many seconds, one after the other, at both ends. None is small beside what a probe takes.
-const STEPS_S: [i32; 8] = [3600, -3600, 60, -60, 60, -60, 7200, -7200];
+const CLOCK_STEPS_S: [i32; 8] = [3600, -3600, 60, -60, 60, -60, 7200, -7200];
 /// Between two steps.
-const PACKETS: u64 = 40;
+const PACKETS_PER_STEP: u64 = 40;
 /// Far more than a probe takes here, and far less than any step.
-const MOST_US: f64 = 20e6;
-const OVER_MS: &str = "30000";
+const MAX_LATENCY_US: f64 = 20e6;
+const PROBE_TIME_MS: &str = "30000";
 
 fn set_clocks(scene: &mut Scene) {
     scene.responder.run("killall reweave-agent reweave-rdma");
@@ -28,14 +28,17 @@ fn set_clocks(scene: &mut Scene) {
     scene.responder.start("clocks", &respond);
     scene.responder.wait_until("grep -q answering /run/clocks");
     let probe = format!(
-        "reweave-agent probe {RESPONDER_ADDRESS} --rate 100 --over-ms {OVER_MS} --output json"
+        "reweave-agent probe {RESPONDER_ADDRESS} --rate 100 --over-ms {PROBE_TIME_MS} --output json"
     );
     scene.prober.start("probed", &probe);
-    for step_s in STEPS_S {
+    for step_s in CLOCK_STEPS_S {
         for machine in [&mut scene.prober, &mut scene.responder] {
             let before = received(machine);
             machine.succeed(&format!("date -s @$(($(date +%s) + {step_s}))"));
-            machine.wait_until(&format!("[ $({RECEIVED}) -ge {} ]", before + PACKETS));
+            machine.wait_until(&format!(
+                "[ $({RECEIVED_PACKETS_COMMAND}) -ge {} ]",
+                before + PACKETS_PER_STEP
+            ));
         }
     }
     scene.prober.wait_until("! pidof reweave-agent");
@@ -53,12 +56,14 @@ fn set_clocks(scene: &mut Scene) {
 /// No figure there is above the most or below nothing.
 fn is_true(figure: &Value) -> bool {
     let number = |name: &str| figure[name].as_f64();
-    number("least") >= Some(0.0) && number("most") > Some(0.0) && number("most") < Some(MOST_US)
+    number("least") >= Some(0.0)
+        && number("most") > Some(0.0)
+        && number("most") < Some(MAX_LATENCY_US)
 }
 
-const RECEIVED: &str = "cat /sys/class/net/eth0/statistics/rx_packets";
+const RECEIVED_PACKETS_COMMAND: &str = "cat /sys/class/net/eth0/statistics/rx_packets";
 
 fn received(machine: &mut Machine) -> u64 {
-    let packets = machine.succeed(RECEIVED);
+    let packets = machine.succeed(RECEIVED_PACKETS_COMMAND);
     packets.trim().parse().expect("a number")
 }

@@ -8,10 +8,10 @@ use reweave_common::operator::RdmaStatus;
 use reweave_tests::{Leadership, wait_for};
 
 use crate::machine::Machine;
-use crate::scene::{PROBER, RESPONDER, Scene, must, trial};
+use crate::scene::{PROBER_NODE, RESPONDER_NODE, Scene, must, trial};
 
 /// For three measurements of each other, at a pace of 5 s, in machines that take their time.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
@@ -24,14 +24,18 @@ fn reported(scene: &mut Scene) {
     join(scene);
     let whole =
         |it: &RdmaStatus| it.ud_us.is_some() && it.rc_us.is_some() && it.rate_bits_per_s.is_some();
-    let both = wait_for("both hosts have measured each other", PATIENCE, || {
-        let status = scene.stage.operator().status()?;
-        let ways: Vec<_> = status.rdma.into_iter().filter(whole).collect();
-        Ok((ways.len() == 2).then_some(ways))
-    });
+    let both = wait_for(
+        "both hosts have measured each other",
+        MEASUREMENT_TIMEOUT,
+        || {
+            let status = scene.stage.operator().status()?;
+            let ways: Vec<_> = status.rdma.into_iter().filter(whole).collect();
+            Ok((ways.len() == 2).then_some(ways))
+        },
+    );
     if both.is_err() {
         eprintln!("{:?}", must(scene.stage.operator().status()).rdma);
-        for node in [PROBER, RESPONDER] {
+        for node in [PROBER_NODE, RESPONDER_NODE] {
             eprintln!(
                 "{node}: {}",
                 scene.machine(node).run("cat /run/agent").stdout
@@ -52,7 +56,7 @@ pub(crate) fn join(scene: &mut Scene) {
     for leaf in ["leaf0", "leaf1"] {
         must(scene.stage.start_agent(leaf));
     }
-    for node in [PROBER, RESPONDER] {
+    for node in [PROBER_NODE, RESPONDER_NODE] {
         let identity = scene.stage.path("certificates/agents").join(node);
         let machine = scene.machine(node);
         machine.run("killall reweave-agent reweave-rdma");

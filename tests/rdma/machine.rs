@@ -14,9 +14,9 @@ use reweave_tests::Stage;
 use crate::scene::must;
 
 /// A machine that is emulated on a busy one takes its time to boot, and for everything else.
-const PATIENCE: Duration = Duration::from_secs(300);
+const MACHINE_TIMEOUT: Duration = Duration::from_secs(300);
 /// How addresses begin over which a node is managed.
-const MANAGEMENT: &str = "10.255.";
+const MANAGEMENT_PREFIX: &str = "10.255.";
 const MEMORY_MIB: &str = "320";
 
 pub(crate) struct Machine {
@@ -132,7 +132,7 @@ impl Machine {
     /// Tries once a second, which is nothing here.
     #[track_caller]
     pub(crate) fn wait_until(&mut self, command: &str) -> Said {
-        let patience = PATIENCE.as_secs();
+        let patience = MACHINE_TIMEOUT.as_secs();
         let said = self.run(&format!(
             "n=0; until {command}; do n=$((n + 1)); [ $n -lt {patience} ] || exit 1; sleep 1; done"
         ));
@@ -146,7 +146,7 @@ impl Machine {
 
     #[track_caller]
     fn next_answer(&self, what: &str) -> Said {
-        let answer = self.answers.recv_timeout(PATIENCE);
+        let answer = self.answers.recv_timeout(MACHINE_TIMEOUT);
         answer.unwrap_or_else(|_| panic!("{} says nothing: {what}", self.name))
     }
 }
@@ -226,7 +226,11 @@ fn nics(stage: &Stage, node: &str) -> Vec<Nic> {
         }
     });
     let mut nics: Vec<Nic> = nics.collect();
-    nics.sort_by_key(|nic| nic.addresses.iter().any(|it| it.starts_with(MANAGEMENT)));
+    nics.sort_by_key(|nic| {
+        nic.addresses
+            .iter()
+            .any(|it| it.starts_with(MANAGEMENT_PREFIX))
+    });
     nics
 }
 

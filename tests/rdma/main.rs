@@ -23,7 +23,7 @@ use libtest_mimic::Arguments;
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args().skip(1).collect();
     if let [helper, port] = &words[..]
-        && helper == watch::WATCH
+        && helper == watch::WATCH_ARGUMENT
     {
         return watch::watch(port);
     }

@@ -6,12 +6,12 @@ use crate::perftest;
 use crate::scene::{PROBER_ADDRESS, RESPONDER_ADDRESS, Scene, agent, refused, trial};
 
 /// Figures differ by less on a machine like this, each the best of at least so many tries, that alternate.
-const FACTOR: f64 = 1.6;
-const LEAST_TRIES: usize = 3;
+const MAX_RATIO: f64 = 1.6;
+const MIN_TRIES: usize = 3;
 /// The machine that emulates both may have been busy with other things.
-const MOST_TRIES: usize = 10;
-const MESSAGES: u32 = 50;
-const MIB: u32 = 4;
+const MAX_TRIES: usize = 10;
+const LATENCY_MESSAGES: u32 = 50;
+const BANDWIDTH_MIB: u32 = 4;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -70,19 +70,19 @@ fn latency(scene: &mut Scene) {
             transport,
             f64::min,
             |scene| {
-                let words = format!("rdma latency {RESPONDER_ADDRESS} --count {MESSAGES}");
+                let words = format!("rdma latency {RESPONDER_ADDRESS} --count {LATENCY_MESSAGES}");
                 let seen = agent(&mut scene.prober, &words)["latency"][place].clone();
                 assert_eq!(seen["transport"], transport.to_lowercase());
                 assert_eq!(
                     (&seen["sent"], &seen["lost"]),
-                    (&MESSAGES.into(), &0.into()),
+                    (&LATENCY_MESSAGES.into(), &0.into()),
                     "{seen}"
                 );
                 assert_eq!(seen["stamps"], "program");
                 let there_and_back_ns = seen["network"]["least_ns"].as_f64();
                 there_and_back_ns.expect("a number") / 2e3
             },
-            |scene| perftest::one_way_us(scene, transport, MESSAGES),
+            |scene| perftest::one_way_us(scene, transport, LATENCY_MESSAGES),
         );
     }
 }
@@ -95,12 +95,12 @@ fn bandwidth(scene: &mut Scene) {
         "writes",
         f64::max,
         |scene| {
-            let words = format!("rdma bandwidth {RESPONDER_ADDRESS} --budget-mib {MIB}");
+            let words = format!("rdma bandwidth {RESPONDER_ADDRESS} --budget-mib {BANDWIDTH_MIB}");
             let seen = agent(&mut scene.prober, &words);
-            assert_eq!(seen["bandwidth"]["bytes"], MIB << 20);
+            assert_eq!(seen["bandwidth"]["bytes"], BANDWIDTH_MIB << 20);
             seen["rate_bits_per_s"].as_f64().expect("a rate") / 1e6
         },
-        |scene| perftest::write_mbps(scene, MIB),
+        |scene| perftest::write_mbps(scene, BANDWIDTH_MIB),
     );
 }
 
@@ -114,7 +114,7 @@ fn alike(
     theirs: impl Fn(&mut Scene) -> f64,
 ) {
     let mut best = None::<[f64; 2]>;
-    for tried in 1..=MOST_TRIES {
+    for tried in 1..=MAX_TRIES {
         let now = [ours(scene), theirs(scene)];
         let [own, other] = best.map_or(now, |best| [0, 1].map(|it| better(best[it], now[it])));
         best = Some([own, other]);
@@ -122,7 +122,7 @@ fn alike(
         eprintln!(
             "{what}: {now:.1?}, the best {own:.1} and perftest's {other:.1}, {ratio:.2} times"
         );
-        if tried >= LEAST_TRIES && (1.0 / FACTOR..FACTOR).contains(&ratio) {
+        if tried >= MIN_TRIES && (1.0 / MAX_RATIO..MAX_RATIO).contains(&ratio) {
             return;
         }
     }

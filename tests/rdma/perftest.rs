@@ -54,13 +54,13 @@ pub(crate) fn begin_writes(scene: &mut Scene, timeout: u8) {
     let words = format!("{} -D 4 --run_infinitely", writes(scene, timeout));
     listen(scene, &words);
     let writes = format!("{words} {RESPONDER_ADDRESS}");
-    scene.prober.start(WRITING, &writes);
+    scene.prober.start(WRITER_JOB, &writes);
 }
 
 /// What it said, if it has ended by itself.
 pub(crate) fn failed_writes(scene: &mut Scene) -> Option<String> {
     let runs = scene.prober.run("pidof ib_write_bw").code == 0;
-    (!runs).then(|| scene.prober.succeed(&format!("cat /run/{WRITING}")))
+    (!runs).then(|| scene.prober.succeed(&format!("cat /run/{WRITER_JOB}")))
 }
 
 pub(crate) fn end_writes(scene: &mut Scene) {
@@ -70,7 +70,7 @@ pub(crate) fn end_writes(scene: &mut Scene) {
     }
 }
 
-const WRITING: &str = "writing";
+const WRITER_JOB: &str = "writing";
 
 /// Over a connection that tries again 7 times, as perftest always has it.
 fn writes(scene: &mut Scene, timeout: u8) -> String {

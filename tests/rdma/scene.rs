@@ -16,8 +16,8 @@ use crate::needs::Need;
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 1\n\
                       host_gbps = 1.0\nuplink_gbps = 1.0\n";
 const SCENARIO: &str = "name = \"rdma\"\nmanagement = true\nfabric = \"two-leaves.toml\"\n";
-pub(crate) const PROBER: &str = "h0";
-pub(crate) const RESPONDER: &str = "h1";
+pub(crate) const PROBER_NODE: &str = "h0";
+pub(crate) const RESPONDER_NODE: &str = "h1";
 /// Their addresses in the fabric.
 pub(crate) const PROBER_ADDRESS: &str = "10.0.0.0";
 pub(crate) const RESPONDER_ADDRESS: &str = "10.0.0.1";
@@ -29,11 +29,11 @@ pub(crate) struct Scene {
     _folder: TempDir,
 }
 
-static SCENE: Mutex<Option<Scene>> = Mutex::new(None);
+static SHARED_SCENE: Mutex<Option<Scene>> = Mutex::new(None);
 
 /// The scene, as the test before has left it.
 pub(crate) fn enter() -> MutexGuard<'static, Option<Scene>> {
-    let mut scene = SCENE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut scene = SHARED_SCENE.lock().unwrap_or_else(PoisonError::into_inner);
     if scene.is_none() {
         *scene = Some(Scene::set());
     }
@@ -41,7 +41,12 @@ pub(crate) fn enter() -> MutexGuard<'static, Option<Scene>> {
 }
 
 pub(crate) fn clear() {
-    drop(SCENE.lock().unwrap_or_else(PoisonError::into_inner).take());
+    drop(
+        SHARED_SCENE
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(),
+    );
 }
 
 /// A test in the scene, ignored with its reason where that cannot be set.
@@ -60,7 +65,7 @@ pub(crate) fn trial(name: &str, test: fn(&mut Scene)) -> Trial {
 
 /// What this machine has not, of all that the scene takes.
 fn lack() -> Option<&'static String> {
-    static LACK: OnceLock<Option<String>> = OnceLock::new();
+    static MISSING_NEED: OnceLock<Option<String>> = OnceLock::new();
     let find = || {
         let programs = [
             "qemu-system-x86_64",
@@ -77,7 +82,7 @@ fn lack() -> Option<&'static String> {
         let mut lacks = needs.into_iter().chain(helper);
         lacks.next().or_else(|| make_images(None))
     };
-    LACK.get_or_init(find).as_ref()
+    MISSING_NEED.get_or_init(find).as_ref()
 }
 
 /// The helper that was built with the verbs library, apart from the plain one.
@@ -118,7 +123,7 @@ impl Scene {
         };
         let stage = must(Stage::up(setting, Labs::Hidden));
         let [mut prober, mut responder] =
-            [PROBER, RESPONDER].map(|node| Machine::boot(&stage, node, folder.path()));
+            [PROBER_NODE, RESPONDER_NODE].map(|node| Machine::boot(&stage, node, folder.path()));
         prober.set_up(&stage);
         responder.set_up(&stage);
         Self {
@@ -131,7 +136,7 @@ impl Scene {
 
     pub(crate) fn machine(&mut self, node: &str) -> &mut Machine {
         match node {
-            PROBER => &mut self.prober,
+            PROBER_NODE => &mut self.prober,
             _ => &mut self.responder,
         }
     }

@@ -10,9 +10,9 @@ use std::{fs, io, thread};
 use reweave_tests::Stage;
 
 /// The argument that makes it one.
-pub(crate) const WATCH: &str = "--watch-port";
+pub(crate) const WATCH_ARGUMENT: &str = "--watch-port";
 /// Far less than any queue pair waits.
-const PAUSE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(crate) struct Watch(Child);
 
@@ -21,7 +21,7 @@ impl Watch {
     pub(crate) fn begin(stage: &Stage, node: &str, to: &str) -> Self {
         let this = std::env::current_exe().expect("this program has a path");
         let mut helper = stage.inside(node, this);
-        helper.args([WATCH, &stage.port(node, to)]);
+        helper.args([WATCH_ARGUMENT, &stage.port(node, to)]);
         let piped = helper.stdin(Stdio::piped()).stdout(Stdio::piped());
         Self(piped.spawn().expect("it starts"))
     }
@@ -51,7 +51,7 @@ pub(crate) fn watch(port: &str) -> ExitCode {
         if now != last {
             (last, since) = (now, Instant::now());
         }
-        thread::park_timeout(PAUSE);
+        thread::park_timeout(POLL_INTERVAL);
     }
     println!("{}", longest.as_millis());
     ExitCode::SUCCESS

@@ -18,10 +18,10 @@ use reweave_common::sample::Reading;
 use reweave_core::{Core, Effect, Input, Policy, Recorded};
 use serde_json::Value;
 
-pub(crate) const AN_HOUR: Duration = Duration::from_secs(3600);
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const ONE_HOUR: Duration = Duration::from_secs(3600);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 /// One probe of so many, whichever way it goes.
-const STRAYS: u64 = 500;
+const STRAY_DIVISOR: u64 = 500;
 
 /// What the coordinator wrote down of a run, but for what it was asked. What was being written at its
 /// end counts no more.
@@ -72,7 +72,7 @@ pub(crate) enum Stamper {
 /// known and probed, and flows were seen while the job was there.
 pub(crate) fn live(run: &Run, stamper: Stamper) -> usize {
     let lasted = run.lasted();
-    assert!(lasted >= AN_HOUR, "{lasted:?} were recorded");
+    assert!(lasted >= ONE_HOUR, "{lasted:?} were recorded");
     let mut life = Life::on(&run.fabric, stamper);
     life.live(&run.inputs);
     let Life {
@@ -126,11 +126,11 @@ impl Life {
             if self.stamper == Stamper::Cards {
                 self.stamp(&mut input);
             }
-            if at.since(began) >= AN_HOUR / 2 {
+            if at.since(began) >= ONE_HOUR / 2 {
                 self.stray(&mut input);
             }
             self.hand_in(input);
-            if self.now.since(self.looked) >= LOOK_EVERY {
+            if self.now.since(self.looked) >= SAMPLE_INTERVAL {
                 self.look();
             }
         }
@@ -140,7 +140,7 @@ impl Life {
     fn stray(&mut self, input: &mut Input) {
         for (_, tally) in tallies(input) {
             let rolled =
-                (0..tally.answered).filter(|_| roll(&mut self.dice).is_multiple_of(STRAYS));
+                (0..tally.answered).filter(|_| roll(&mut self.dice).is_multiple_of(STRAY_DIVISOR));
             let lost = rolled.count() as u32;
             tally.answered -= lost;
             tally.lost.there += lost;

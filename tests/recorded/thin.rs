@@ -14,9 +14,9 @@ use serde_json::json;
 
 use crate::life::inputs;
 
-const TOGETHER: Duration = Duration::from_secs(2);
+const THINNING_INTERVAL: Duration = Duration::from_secs(2);
 /// Ticks that are closer than this tell nothing new.
-const TICK: Duration = Duration::from_millis(500);
+const MIN_TICK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The lines of a recording as few as they may be: how it began, and its inputs.
 pub(crate) fn thinned(text: &str) -> String {
@@ -24,7 +24,7 @@ pub(crate) fn thinned(text: &str) -> String {
     let mut now = Moment::default();
     for Recorded { at, input } in inputs(text) {
         now = at;
-        thinning.close(now, |first| now.since(first) >= TOGETHER);
+        thinning.close(now, |first| now.since(first) >= THINNING_INTERVAL);
         thinning.take(now, input);
     }
     thinning.close(now, |_| true);
@@ -49,7 +49,7 @@ impl Thinning {
     fn take(&mut self, at: Moment, input: Input) {
         match input {
             Input::Sample { node, sample } => return self.hear(node, at, sample),
-            Input::Tick if at.since(self.ticked) < TICK => return,
+            Input::Tick if at.since(self.ticked) < MIN_TICK_INTERVAL => return,
             Input::Tick => self.ticked = at,
             // What was told in a session stays in it.
             Input::AgentUp { .. } | Input::AgentDown { .. } => self.close(at, |_| true),

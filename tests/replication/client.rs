@@ -8,12 +8,12 @@ use crate::linear::Event;
 use crate::machine::{Answer, Op};
 
 /// Registers that clients share.
-const KEYS: usize = 3;
-const VALUES: usize = 4;
+const KEY_COUNT: usize = 3;
+const VALUE_COUNT: usize = 4;
 /// Numbers of clients begin here; those of nodes are lower.
-const FIRST_CLIENT: u64 = 1000;
+const FIRST_CLIENT_ID: u64 = 1000;
 /// After so many attempts a client may have had enough.
-const PATIENCE: u64 = 6;
+const MIN_ATTEMPTS: u64 = 6;
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -45,7 +45,7 @@ pub(crate) struct History {
 impl Client {
     pub(crate) fn new(index: usize) -> Self {
         Self {
-            id: FIRST_CLIENT + index as u64,
+            id: FIRST_CLIENT_ID + index as u64,
             number: 0,
             asked: None,
             attempt: 0,
@@ -57,7 +57,7 @@ impl Client {
 
     /// Thinks of something else to ask.
     pub(crate) fn think(&mut self, chance: &mut Chance, history: &mut History) {
-        let value = |chance: &mut Chance| chance.below(VALUES) as u64;
+        let value = |chance: &mut Chance| chance.below(VALUE_COUNT) as u64;
         let op = match chance.below(3) {
             0 => Op::Read,
             1 => Op::Write(value(chance)),
@@ -70,7 +70,7 @@ impl Client {
                 client: self.id,
                 number: self.number,
             },
-            key: chance.below(KEYS) as u8,
+            key: chance.below(KEY_COUNT) as u8,
             op,
             call: history.calls,
         };
@@ -91,7 +91,7 @@ impl Client {
 
     /// Nobody can tell what becomes of it then.
     pub(crate) fn may_give_up(&mut self, chance: &mut Chance) {
-        if self.attempts > PATIENCE && chance.happens(0.1) {
+        if self.attempts > MIN_ATTEMPTS && chance.happens(0.1) {
             self.asked = None;
             self.gave_up += 1;
         }

@@ -16,14 +16,14 @@ use reweave_replica::{
 };
 use reweave_tests::world::chance::Chance;
 
-pub(crate) const LOG: &str = "log";
-const REACHED: &str = "reached";
+pub(crate) const LOG_NAME: &str = "log";
+const REACHED_NAME: &str = "reached";
 /// What disks write as a whole.
 const SECTOR_BYTES: usize = 512;
 /// Behind the end of a file, where a write to the wrong place may land.
-const FAR_SECTORS: usize = 256;
+const MAX_STRAY_SECTORS: usize = 256;
 /// Bytes of a disk that is not filled up.
-const PLENTY: u64 = 1 << 30;
+const UNLIMITED_BYTES: u64 = 1 << 30;
 /// A compacted file is written after fewer polls than this.
 const MAX_COMPACTION_POLLS: usize = 8;
 
@@ -106,7 +106,7 @@ impl SimulatedDisk {
             names: BTreeMap::new(),
             synced_names: BTreeMap::new(),
             unsynced_names: Vec::new(),
-            capacity: PLENTY,
+            capacity: UNLIMITED_BYTES,
             keeps_ahead,
             operations: 0,
             dies_at: None,
@@ -158,33 +158,33 @@ impl SimulatedDisk {
     }
 
     pub(crate) fn make_room(&self) {
-        self.0.borrow_mut().capacity = PLENTY;
+        self.0.borrow_mut().capacity = UNLIMITED_BYTES;
     }
 
     /// Nothing goes wrong from now on; what has gone wrong stays.
     pub(crate) fn mend(&self) {
         let mut platter = self.0.borrow_mut();
         (platter.dies_at, platter.misdirects) = (None, false);
-        platter.capacity = PLENTY;
+        platter.capacity = UNLIMITED_BYTES;
     }
 
     /// Whether something that counts is not as it was written. What a loss of power left behind the last whole write
     /// counts for nothing.
     pub(crate) fn is_damaged(&self) -> bool {
         let platter = self.0.borrow();
-        let log = platter.named(LOG).is_some_and(|log| {
+        let log = platter.named(LOG_NAME).is_some_and(|log| {
             let whole = Journal::read(&log.meant).map(|journal| journal.whole_bytes);
             let whole = whole.unwrap_or(log.meant.len());
             log.found.get(..whole) != log.meant.get(..whole)
         });
-        let reached = platter.named(REACHED).is_some_and(Bytes::differs);
+        let reached = platter.named(REACHED_NAME).is_some_and(Bytes::differs);
         log || reached
     }
 
     /// Whether all is as it was written, to the last byte.
     pub(crate) fn is_intact(&self) -> bool {
         let platter = self.0.borrow();
-        let mut files = [LOG, REACHED].into_iter();
+        let mut files = [LOG_NAME, REACHED_NAME].into_iter();
         !files.any(|name| platter.named(name).is_some_and(Bytes::differs))
     }
 
@@ -364,7 +364,9 @@ impl Platter {
     }
 
     fn flip(&mut self) {
-        let name = *self.chance.one_of(&[LOG, LOG, LOG, REACHED]);
+        let name = *self
+            .chance
+            .one_of(&[LOG_NAME, LOG_NAME, LOG_NAME, REACHED_NAME]);
         let Some(number) = self.synced_names.get(Path::new(name)) else {
             return;
         };
@@ -461,7 +463,7 @@ impl Content {
         let sectors = self.now.meant.len() / SECTOR_BYTES;
         // The last of them lies behind the end, so far that no write to come reaches it before a start: a torn one over it
         // would look like any torn write.
-        let sectors = (0..sectors).chain([sectors + FAR_SECTORS]);
+        let sectors = (0..sectors).chain([sectors + MAX_STRAY_SECTORS]);
         let places = sectors.map(|sector| sector * SECTOR_BYTES + at % SECTOR_BYTES);
         let wrong: Vec<_> = places.filter(|place| *place != at).collect();
         wrong[drawn % wrong.len()]
@@ -636,7 +638,7 @@ mod tests {
     fn left_over(what: impl Fn(&SimulatedDisk, &mut SimulatedFile)) -> BTreeSet<Option<Vec<u8>>> {
         let lives = (0..200).map(|seed| {
             let disk = SimulatedDisk::new(Chance::of(seed));
-            let path = Path::new(LOG);
+            let path = Path::new(LOG_NAME);
             let mut file = disk.create(path).expect("there is room");
             file.append(&[1; 600]).expect("there is room");
             file.sync_all().expect("there is power");
@@ -678,8 +680,10 @@ mod tests {
     #[test]
     fn names_survive_with_their_folder() {
         let moved = Path::new("elsewhere");
-        let rename =
-            |disk: &SimulatedDisk| disk.rename(Path::new(LOG), moved).expect("it is there");
+        let rename = |disk: &SimulatedDisk| {
+            disk.rename(Path::new(LOG_NAME), moved)
+                .expect("it is there")
+        };
         let whole = Some(vec![1; 600]);
         let left = left_over(|disk, _| rename(disk));
         assert_eq!(left, BTreeSet::from([None, whole]));
@@ -693,13 +697,14 @@ mod tests {
     #[test]
     fn damage_differs_from_torn_write() {
         let disk = SimulatedDisk::new(Chance::of(1));
-        let mut file = disk.create(Path::new(LOG)).expect("there is room");
+        let mut file = disk.create(Path::new(LOG_NAME)).expect("there is room");
         let batch = Batch {
             is_whole: true,
             ..Batch::default()
         };
         append_batch(&disk, &mut file, &batch);
-        disk.sync_folder(Path::new(LOG)).expect("there is power");
+        disk.sync_folder(Path::new(LOG_NAME))
+            .expect("there is power");
         assert!(disk.is_intact() && !disk.is_damaged());
         disk.misdirect();
         append_batch(&disk, &mut file, &Batch::default());
@@ -707,7 +712,7 @@ mod tests {
     }
 
     fn append_batch(disk: &SimulatedDisk, file: &mut SimulatedFile, batch: &Batch) {
-        let end = disk.read(Path::new(LOG)).expect("it is there").len();
+        let end = disk.read(Path::new(LOG_NAME)).expect("it is there").len();
         let bytes = batch.encode(end as u64).expect("it can be written");
         file.append(&bytes).expect("there is room");
         file.sync_data().expect("there is power");
@@ -715,7 +720,7 @@ mod tests {
 
     #[test]
     fn misdirected_write_hits_one_alike() {
-        let path = Path::new(LOG);
+        let path = Path::new(LOG_NAME);
         let hits = (0..200).filter(|seed| {
             let disk = SimulatedDisk::new(Chance::of(*seed));
             let mut file = disk.create(path).expect("there is room");

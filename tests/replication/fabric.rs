@@ -30,8 +30,8 @@ pub(crate) fn scenario() -> Scenario {
 }
 
 pub(crate) fn fabric() -> Arc<Fabric> {
-    static SHARED: LazyLock<Arc<Fabric>> = LazyLock::new(|| Arc::new(scenario().fabric));
-    Arc::clone(&SHARED)
+    static SHARED_FABRIC: LazyLock<Arc<Fabric>> = LazyLock::new(|| Arc::new(scenario().fabric));
+    Arc::clone(&SHARED_FABRIC)
 }
 
 /// Everything comes soon, and is given up soon.

@@ -19,7 +19,7 @@ use reweave_replica::{
 };
 use reweave_tests::world::wire::SessionId;
 
-use crate::disk::{LOG, SimulatedDisk};
+use crate::disk::{LOG_NAME, SimulatedDisk};
 use crate::fabric::fabric;
 use crate::machine::{Machine, Payload, digest};
 use crate::people::Matter;
@@ -288,7 +288,7 @@ impl Node {
     pub(crate) fn start(&mut self, timing: &Timing, policy: &Policy) -> Result<(), LogError> {
         let is_damaged = self.disk.is_damaged();
         let beginning = Some(self.beginning.clone());
-        let opened = Store::open(self.disk.clone(), Path::new(LOG), beginning)?;
+        let opened = Store::open(self.disk.clone(), Path::new(LOG_NAME), beginning)?;
         assert!(!is_damaged, "started on damage: {opened:?}");
         self.disk.believe();
         let (needs, reads) = (came_with_saved(&opened.saved), self.reads);
@@ -311,7 +311,7 @@ impl Node {
 
     /// What a start would find, if it would take it.
     pub(crate) fn saved(&self) -> Option<Saved> {
-        let found = Store::look(&self.disk, Path::new(LOG));
+        let found = Store::look(&self.disk, Path::new(LOG_NAME));
         found.ok().flatten()
     }
 

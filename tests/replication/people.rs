@@ -9,10 +9,10 @@ use reweave_common::plan::Generation;
 use reweave_core::{LATEST_MINOR, NoEntry, Pass};
 use reweave_tests::world::chance::Chance;
 
-const LASTING: Duration = Duration::from_mins(10);
+const TOKEN_TTL: Duration = Duration::from_mins(10);
 /// So few that they are shut out and invited again.
-const NAMES: usize = 4;
-const PATIENCE: u64 = 8;
+const NAME_COUNT: usize = 4;
+const MAX_ATTEMPTS: u64 = 8;
 
 /// What somebody wants.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ impl Gossip {
             let how = Steering::Abort;
             return Matter::Ask(Request::Steer { generation, how });
         }
-        let member = Member::new(Role::Viewer, &format!("v{}", chance.below(NAMES)));
+        let member = Member::new(Role::Viewer, &format!("v{}", chance.below(NAME_COUNT)));
         match chance.below(10) {
             0 | 1 => Matter::Ask(self.invite(member)),
             2 => Matter::Ask(Request::Revoke { member }),
@@ -90,7 +90,7 @@ impl Gossip {
     }
 
     fn invite(&mut self, member: Member) -> Request {
-        let (token, lasting) = (self.digest(), LASTING);
+        let (token, lasting) = (self.digest(), TOKEN_TTL);
         self.tokens.push(token);
         Request::Invite {
             member,
@@ -121,7 +121,7 @@ impl Person {
     pub(crate) fn attempt(&mut self) -> Option<Matter> {
         self.attempt += 1;
         self.attempts += 1;
-        if self.attempts > PATIENCE {
+        if self.attempts > MAX_ATTEMPTS {
             self.matter = None;
         }
         self.matter.clone()

@@ -9,21 +9,23 @@ use reweave_replica::{
 use reweave_tests::world::chance::Chance;
 
 use crate::cluster::{Cluster, member};
-use crate::disk::{LOG, SimulatedDisk};
+use crate::disk::{LOG_NAME, SimulatedDisk};
 use crate::seeds::assert_linearizable;
 
-const A_WHILE: Duration = Duration::from_secs(5);
-const CLIENTS: usize = 3;
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
+const CLIENT_COUNT: usize = 3;
 
 fn settled(seed: u64) -> Cluster {
-    let mut cluster = Cluster::new(seed, 3, CLIENTS);
-    assert!(cluster.run_until(A_WHILE, |cluster| cluster.answered() > 20));
+    let mut cluster = Cluster::new(seed, 3, CLIENT_COUNT);
+    assert!(cluster.run_until(PROGRESS_TIMEOUT, |cluster| cluster.answered() > 20));
     cluster
 }
 
 fn goes_on(cluster: &mut Cluster) -> bool {
     let before = cluster.answered();
-    cluster.run_until(A_WHILE, move |cluster| cluster.answered() > before + 20)
+    cluster.run_until(PROGRESS_TIMEOUT, move |cluster| {
+        cluster.answered() > before + 20
+    })
 }
 
 /// The leader loses power at each operation on its disk: while it writes, syncs, renames and notes how far it has come.
@@ -38,7 +40,7 @@ fn leader_dies_at_every_operation() {
         let life = cluster.nodes[&leader].life;
         cluster.nodes[&leader].disk.die_at(1 + operation % 60);
         let has_died = |cluster: &Cluster| cluster.nodes[&leader].life > life;
-        assert!(cluster.run_until(A_WHILE, has_died), "{operation}");
+        assert!(cluster.run_until(PROGRESS_TIMEOUT, has_died), "{operation}");
         assert!(goes_on(&mut cluster), "operation {operation}");
         assert_linearizable(&cluster.history);
     }
@@ -52,13 +54,16 @@ fn full_disk_costs_nothing_promised() {
         let leader = cluster.leader().expect("a client was answered");
         cluster.nodes[&leader].disk.fill_up(0);
         let is_full = |cluster: &Cluster| cluster.nodes[&leader].is_full();
-        assert!(cluster.run_until(A_WHILE, is_full), "seed {seed}");
+        assert!(cluster.run_until(PROGRESS_TIMEOUT, is_full), "seed {seed}");
         let leads_elsewhere = |cluster: &Cluster| cluster.leader().is_some_and(|it| it != leader);
-        assert!(cluster.run_until(A_WHILE, leads_elsewhere), "seed {seed}");
+        assert!(
+            cluster.run_until(PROGRESS_TIMEOUT, leads_elsewhere),
+            "seed {seed}"
+        );
         assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
         cluster.make_room();
         let has_room = |cluster: &Cluster| !cluster.nodes[&leader].is_full();
-        assert!(cluster.run_until(A_WHILE, has_room), "seed {seed}");
+        assert!(cluster.run_until(PROGRESS_TIMEOUT, has_room), "seed {seed}");
         assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
         assert_linearizable(&cluster.history);
     }
@@ -78,7 +83,7 @@ fn nothing_is_decided_without_most_disks() {
         cluster.run_for(Duration::from_secs(2));
         full.iter().for_each(|disk| disk.fill_up(0));
         let decides_nothing = |cluster: &Cluster| cluster.laws.decides_nothing();
-        let came = cluster.run_until(A_WHILE, decides_nothing);
+        let came = cluster.run_until(PROGRESS_TIMEOUT, decides_nothing);
         assert!(came, "seed {seed}: {}", cluster.standing());
         // The law is looked at with each entry.
         cluster.run_for(Duration::from_secs(2));
@@ -109,7 +114,7 @@ fn first_entry() -> Batch {
 #[test]
 fn append_without_room_leaves_nothing() {
     for left in 0..200 {
-        let (disk, path) = (SimulatedDisk::new(Chance::of(left)), Path::new(LOG));
+        let (disk, path) = (SimulatedDisk::new(Chance::of(left)), Path::new(LOG_NAME));
         disk.keep_ahead(false);
         let open = || {
             let joining = Saved::joining(MemberId(1), Vec::new(), Members::default());
@@ -166,7 +171,7 @@ fn misdirected_write_is_refused_at_start() {
         cluster.nodes[&node].disk.misdirect();
         let is_damaged = |cluster: &Cluster| cluster.nodes[&node].disk.is_damaged();
         assert!(
-            cluster.run_until(A_WHILE, is_damaged),
+            cluster.run_until(PROGRESS_TIMEOUT, is_damaged),
             "nothing was written"
         );
         cluster.run_for(Duration::from_millis(30));
@@ -203,7 +208,10 @@ fn what_was_replaced_does_not_come_back() {
             let mut nodes = cluster.nodes.iter();
             nodes.any(|(&id, node)| id != old && node.leads().is_some())
         };
-        assert!(cluster.run_until(A_WHILE, elsewhere), "seed {seed}");
+        assert!(
+            cluster.run_until(PROGRESS_TIMEOUT, elsewhere),
+            "seed {seed}"
+        );
         cluster.cut.clear();
         let a_moment = cluster
             .chance
@@ -295,7 +303,7 @@ fn a_leader_that_stood_still_alone_tells_people_nothing_old() {
 fn a_newcomer_comes_to_vote_while_nothing_is_decided() {
     for seed in 0..10 {
         let mut cluster = settled(seed);
-        assert!(cluster.run_until(A_WHILE, |cluster| cluster.answered() > 200));
+        assert!(cluster.run_until(PROGRESS_TIMEOUT, |cluster| cluster.answered() > 200));
         cluster.is_closing = true;
         cluster.run_for(Duration::from_secs(1));
         let id = MemberId(4);
@@ -309,7 +317,7 @@ fn a_newcomer_comes_to_vote_while_nothing_is_decided() {
             let members = cluster.members();
             members.is_some_and(|members| members.is_voter(MemberId(4)))
         };
-        let came = cluster.run_until(A_WHILE, votes);
+        let came = cluster.run_until(PROGRESS_TIMEOUT, votes);
         assert!(came, "seed {seed}: {}", cluster.standing());
     }
 }
@@ -325,15 +333,24 @@ fn connection_is_lost_at_every_part() {
         cluster.isolate(late);
         let before = cluster.answered();
         let is_behind = move |cluster: &Cluster| cluster.answered() > before + 150;
-        assert!(cluster.run_until(A_WHILE, is_behind), "{parts} parts");
+        assert!(
+            cluster.run_until(PROGRESS_TIMEOUT, is_behind),
+            "{parts} parts"
+        );
         cluster.lines.part_bytes = 12;
         cluster.lines.lose_snapshot_after = Some(parts as usize);
         let cut_off = cluster.lines.cut_off;
         cluster.cut.clear();
         let is_cut_off = move |cluster: &Cluster| cluster.lines.cut_off > cut_off;
-        assert!(cluster.run_until(A_WHILE, is_cut_off), "{parts} parts");
+        assert!(
+            cluster.run_until(PROGRESS_TIMEOUT, is_cut_off),
+            "{parts} parts"
+        );
         let is_restored = |cluster: &Cluster| cluster.laws.snapshots_restored > 0;
-        assert!(cluster.run_until(A_WHILE, is_restored), "{parts} parts");
+        assert!(
+            cluster.run_until(PROGRESS_TIMEOUT, is_restored),
+            "{parts} parts"
+        );
         assert!(goes_on(&mut cluster), "{parts} parts");
         assert_linearizable(&cluster.history);
     }
@@ -352,7 +369,7 @@ fn earlier_build_refuses_later_snapshot() {
         };
         assert!(cluster.change(&add), "seed {seed}");
         let ended = |cluster: &Cluster| cluster.nodes[&4].running.is_none();
-        assert!(cluster.run_until(A_WHILE, ended), "seed {seed}");
+        assert!(cluster.run_until(PROGRESS_TIMEOUT, ended), "seed {seed}");
         cluster.run_for(Duration::from_millis(100));
         assert!(ended(&cluster), "seed {seed}: it starts on what it refused");
         assert!(goes_on(&mut cluster), "seed {seed}");
@@ -361,7 +378,7 @@ fn earlier_build_refuses_later_snapshot() {
             let members = cluster.members();
             members.is_some_and(|members| members.is_voter(MemberId(4)))
         };
-        assert!(cluster.run_until(A_WHILE, votes), "seed {seed}");
+        assert!(cluster.run_until(PROGRESS_TIMEOUT, votes), "seed {seed}");
         assert_linearizable(&cluster.history);
     }
 }
@@ -387,7 +404,7 @@ fn earlier_build_refuses_later_log() {
 #[test]
 fn nobody_votes_twice_in_a_term() {
     for seed in 0..60 {
-        let mut cluster = Cluster::new(seed, 3, CLIENTS);
+        let mut cluster = Cluster::new(seed, 3, CLIENT_COUNT);
         cluster.weather.late = 0.5;
         cluster.weather.late_by = Duration::from_millis(60);
         cluster.voters_die = true;

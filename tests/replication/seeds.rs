@@ -11,20 +11,20 @@ use crate::linear::{Event, judge};
 use crate::machine::{Answer, Op};
 use crate::trouble::{Life, Trouble};
 
-const FIRST_SEEDS: u64 = 72;
-const UPGRADED_SEEDS: u64 = 36;
-const DOWNGRADED_SEEDS: u64 = 36;
+const SEED_COUNT: u64 = 72;
+const UPGRADE_SEED_COUNT: u64 = 36;
+const DOWNGRADE_SEED_COUNT: u64 = 36;
 /// Seeds that found mistakes.
 const REGRESSION_SEEDS: [u64; 3] = [413, 749, 1739];
-const OPERATIONS: u64 = 5000;
-const TROUBLED: Duration = Duration::from_secs(3);
+const DEFAULT_OPERATIONS: u64 = 5000;
+const FAULT_TIME: Duration = Duration::from_secs(3);
 
 #[test]
 fn whatever_goes_wrong_the_laws_hold() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{:?}", live(seed));
     }
-    let seeds = sample_seeds(FIRST_SEEDS, &REGRESSION_SEEDS);
+    let seeds = sample_seeds(SEED_COUNT, &REGRESSION_SEEDS);
     let (count, mut sum) = (seeds.len() as u64, Life::default());
     play_all(&seeds, live, |life| add(&mut sum, &life));
     eprintln!("{sum:?}");
@@ -53,15 +53,15 @@ fn whatever_goes_wrong_the_laws_hold() {
 #[test]
 fn nobody_gets_an_entry_that_it_cannot_read() {
     let upgraded = |seed| {
-        let trouble = Trouble::amid_upgrade(seed).with_agents(seed, TROUBLED);
-        let (life, cluster) = trouble.live(TROUBLED);
+        let trouble = Trouble::amid_upgrade(seed).with_agents(seed, FAULT_TIME);
+        let (life, cluster) = trouble.live(FAULT_TIME);
         assert_linearizable(&cluster.history);
         life
     };
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{:?}", upgraded(seed));
     }
-    let (seeds, mut sum) = (sample_seeds(UPGRADED_SEEDS, &[]), Life::default());
+    let (seeds, mut sum) = (sample_seeds(UPGRADE_SEED_COUNT, &[]), Life::default());
     play_all(&seeds, upgraded, |life| add(&mut sum, &life));
     eprintln!("{sum:?}");
     assert!(sum.steered > 0 && sum.too_early > 0, "{sum:?}");
@@ -72,15 +72,15 @@ fn nobody_gets_an_entry_that_it_cannot_read() {
 #[test]
 fn downgraded_coordinators_read_all_they_get() {
     let downgraded = |seed| {
-        let trouble = Trouble::amid_downgrade(seed).with_agents(seed, TROUBLED);
-        let (life, cluster) = trouble.live(TROUBLED);
+        let trouble = Trouble::amid_downgrade(seed).with_agents(seed, FAULT_TIME);
+        let (life, cluster) = trouble.live(FAULT_TIME);
         assert_linearizable(&cluster.history);
         life
     };
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{:?}", downgraded(seed));
     }
-    let (seeds, mut sum) = (sample_seeds(DOWNGRADED_SEEDS, &[]), Life::default());
+    let (seeds, mut sum) = (sample_seeds(DOWNGRADE_SEED_COUNT, &[]), Life::default());
     play_all(&seeds, downgraded, |life| add(&mut sum, &life));
     eprintln!("{sum:?}");
     assert_eq!(sum.lowered, seeds.len() as u64, "each is, once: {sum:?}");
@@ -93,7 +93,7 @@ fn downgraded_coordinators_read_all_they_get() {
 /// One long life: `REWEAVE_OPERATIONS=COUNT` makes it longer.
 #[test]
 fn a_long_history_is_linearizable() {
-    let count = number("REWEAVE_OPERATIONS").unwrap_or(OPERATIONS);
+    let count = number("REWEAVE_OPERATIONS").unwrap_or(DEFAULT_OPERATIONS);
     let began = Instant::now();
     let mut trouble = Trouble::new(number("REWEAVE_SEED").unwrap_or(7));
     // Registers are what is judged here, and the more of that the better.
@@ -105,8 +105,8 @@ fn a_long_history_is_linearizable() {
 }
 
 fn live(seed: u64) -> Life {
-    let trouble = Trouble::new(seed).with_agents(seed, TROUBLED);
-    let (life, cluster) = trouble.live(TROUBLED);
+    let trouble = Trouble::new(seed).with_agents(seed, FAULT_TIME);
+    let (life, cluster) = trouble.live(FAULT_TIME);
     assert_linearizable(&cluster.history);
     life
 }
@@ -170,8 +170,8 @@ fn add(sum: &mut Life, life: &Life) {
 fn a_seed_is_a_whole_life() {
     for seed in 0..5 {
         let life = || {
-            let trouble = Trouble::new(seed).with_agents(seed, TROUBLED);
-            let (life, cluster) = trouble.live(TROUBLED);
+            let trouble = Trouble::new(seed).with_agents(seed, FAULT_TIME);
+            let (life, cluster) = trouble.live(FAULT_TIME);
             (format!("{life:?}"), cluster.history.events)
         };
         assert_eq!(life(), life(), "seed {seed}");

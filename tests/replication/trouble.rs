@@ -15,21 +15,21 @@ use crate::cluster::{Cluster, Weather, member};
 use crate::fabric::{JOB, policy, scenario};
 use crate::node::Node;
 
-const SOON: Duration = Duration::from_millis(20);
+const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// Agents notice and come back sooner than usual, so that a short life sees more.
-const RHYTHM: Rhythm = Rhythm {
+const FAST_RHYTHM: Rhythm = Rhythm {
     reports: Duration::from_millis(200),
     comes_back: [Duration::from_millis(20), Duration::from_millis(300)],
     idle: Duration::from_millis(300),
     echoes: Duration::from_secs(1),
 };
 /// Everything works again; then so long at most until all is well.
-const CALM: Duration = Duration::from_secs(10);
-const REST: Duration = Duration::from_millis(500);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(10);
+const REST_TIME: Duration = Duration::from_millis(500);
 /// One strike is so many troubles, at most.
-const MAX_TROUBLES: usize = 3;
+const MAX_FAULTS_PER_STRIKE: usize = 3;
 /// Bytes that others leave of a disk: nothing, less and more than the log keeps ahead of it, and nearly enough.
-const LEFT_BYTES: [u64; 4] = [0, 1 << 20, 3 << 20, 17 << 20];
+const FREE_BYTES: [u64; 4] = [0, 1 << 20, 3 << 20, 17 << 20];
 
 /// What a life in trouble came to.
 #[derive(Debug, Default)]
@@ -125,7 +125,7 @@ impl Trouble {
         let now = cluster.now();
         let lines = lines(&mut chance);
         Self {
-            world: World::led_by(cluster, now, scenario(), seed, lines, RHYTHM),
+            world: World::led_by(cluster, now, scenario(), seed, lines, FAST_RHYTHM),
             every: Duration::from_millis(*chance.one_of(&[250, 600, 1500])),
             founders: nodes,
             life: Life::default(),
@@ -156,10 +156,10 @@ impl Trouble {
     pub(crate) fn live_while(mut self, goes_on: impl Fn(&Cluster) -> bool) -> (Life, Cluster) {
         while goes_on(self.cluster()) {
             let most = self.every;
-            let pause = self.cluster().chance.time(SOON, most);
+            let pause = self.cluster().chance.time(MIN_PAUSE, most);
             self.world.run_for(pause);
             self.note_troubles();
-            for _ in 0..1 + self.cluster().chance.below(MAX_TROUBLES) {
+            for _ in 0..1 + self.cluster().chance.below(MAX_FAULTS_PER_STRIKE) {
                 self.strike();
             }
             self.note_troubles();
@@ -275,7 +275,7 @@ impl Trouble {
     /// Or the disks of all, where they lie on one storage.
     fn fill_up(&mut self, node: u64) {
         let cluster = &mut self.world.coordinator;
-        let left = *cluster.chance.one_of(&LEFT_BYTES);
+        let left = *cluster.chance.one_of(&FREE_BYTES);
         let is_shared = cluster.chance.happens(0.25);
         for (id, found) in &cluster.nodes {
             if is_shared || *id == node {
@@ -420,7 +420,7 @@ impl Trouble {
     fn mend(&mut self) {
         let cluster = &mut self.world.coordinator;
         cluster.cut.clear();
-        cluster.weather = Weather::CALM;
+        cluster.weather = Weather::FAULT_FREE;
         cluster.upgrade_all();
         let now = cluster.now();
         let all: Vec<_> = cluster.nodes.keys().copied().collect();
@@ -447,9 +447,9 @@ impl Trouble {
             pairs.all(|(client, before)| client.answered > before + 2)
         };
         self.comes_to_be("clients are answered", all_answered);
-        let end = self.world.now() + CALM;
+        let end = self.world.now() + RECOVERY_TIMEOUT;
         while self.world.now() < end && self.errand.is_some() {
-            self.world.run_for(REST);
+            self.world.run_for(REST_TIME);
             self.run_errand();
         }
         let errand = format!("{:?} is done", self.errand);
@@ -462,7 +462,7 @@ impl Trouble {
         }
         self.cluster().is_closing = true;
         // Former leaders may still be heard for a while.
-        self.world.run_for(RHYTHM.echoes);
+        self.world.run_for(FAST_RHYTHM.echoes);
         self.comes_to_be("nothing is under way", |cluster| cluster.agreed.is_over());
         self.world.look_at_rest();
         self.comes_to_be("states are the same", same_everywhere);
@@ -473,9 +473,9 @@ impl Trouble {
         self.cluster().insist_on_going_back();
         self.comes_to_be("no plan is on its way", Cluster::is_idle);
         self.comes_to_be("the version is lowered", Cluster::is_lowered);
-        let end = self.world.now() + CALM;
+        let end = self.world.now() + RECOVERY_TIMEOUT;
         while self.world.now() < end && !self.cluster().may_all_go_back() {
-            self.world.run_for(REST);
+            self.world.run_for(REST_TIME);
         }
         let may_all = self.cluster().may_all_go_back();
         self.comes_to_be("the release before reads all logs", |_| may_all);
@@ -485,7 +485,7 @@ impl Trouble {
 
     /// Everything works, so it must be so soon.
     fn comes_to_be(&mut self, what: &str, is_so: impl Fn(&Cluster) -> bool) {
-        let end = self.world.now() + CALM;
+        let end = self.world.now() + RECOVERY_TIMEOUT;
         while !is_so(self.cluster()) {
             let standing = || self.world.coordinator.standing();
             if self.world.now() >= end {
@@ -543,10 +543,10 @@ fn same_everywhere(cluster: &Cluster) -> bool {
 /// Between agents and coordinators.
 fn lines(chance: &mut Chance) -> wire::Weather {
     let foul = wire::Weather {
-        latest_ghost: RHYTHM.echoes,
-        ..wire::Weather::FOUL
+        latest_ghost: FAST_RHYTHM.echoes,
+        ..wire::Weather::FOUL_WEATHER
     };
-    *chance.one_of(&[wire::Weather::FAIR, foul])
+    *chance.one_of(&[wire::Weather::FAIR_WEATHER, foul])
 }
 
 fn weather(chance: &mut Chance) -> Weather {

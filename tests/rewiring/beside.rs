@@ -15,10 +15,10 @@ use crate::seeds::tally;
 use crate::troubled::play_all;
 use crate::world::World;
 
-const FIRST_SEEDS: u64 = 20;
-const TROUBLED: Duration = Duration::from_secs(7);
+const SEED_COUNT: u64 = 20;
+const FAULT_TIME: Duration = Duration::from_secs(7);
 /// As many people as want something while another plan is on its way.
-const WISHES: usize = 4;
+const REQUEST_COUNT: usize = 4;
 
 /// Two groups of four, each in a ring of its own, and one who reaches everybody by cable.
 fn two_rings() -> Fabric {
@@ -65,18 +65,18 @@ fn live(seed: u64, weather: Weather) -> World {
     let mut world = World::new(two_rings(), seed);
     let mut chance = Chance::of(seed ^ 0xbe51de);
     let fabric = world.cluster.cabling.fabric.clone();
-    if weather == Weather::FOUL {
+    if weather == Weather::FOUL_WEATHER {
         world.afflict(Duration::ZERO, Fault::WeatherTurns(weather));
         let troubles = 1 + chance.below(8);
-        plague(&mut world, &mut chance, TROUBLED, troubles);
+        plague(&mut world, &mut chance, FAULT_TIME, troubles);
     }
-    for nth in 0..WISHES {
+    for nth in 0..REQUEST_COUNT {
         let optical = if nth < 2 { nth } else { drawn.below(2) };
         let circuits = wish(&fabric, &mut drawn, optical);
         world.rewire(&circuits);
         world.run_for(chance.time(Duration::ZERO, Duration::from_secs(2)));
     }
-    world.run_for(TROUBLED);
+    world.run_for(FAULT_TIME);
     world.rest();
     world
 }
@@ -84,11 +84,13 @@ fn live(seed: u64, weather: Weather) -> World {
 #[test]
 fn plans_go_side_by_side_where_they_share_nothing_whatever_goes_wrong() {
     if let Some(seed) = number("REWEAVE_SEED") {
-        return eprintln!("{}", live(seed, Weather::FOUL).journal());
+        return eprintln!("{}", live(seed, Weather::FOUL_WEATHER).journal());
     }
-    let seeds = sample_seeds(FIRST_SEEDS, &[]);
+    let seeds = sample_seeds(SEED_COUNT, &[]);
     let count = seeds.len() as u64;
-    let sum = play_all(&seeds, |seed| tally(Some(live(seed, Weather::FOUL))));
+    let sum = play_all(&seeds, |seed| {
+        tally(Some(live(seed, Weather::FOUL_WEATHER)))
+    });
     let both = sum.kept > count / 4 && sum.taken_back > count / 8;
     assert!(both && sum.beside > count / 4, "little was tried: {sum:?}");
 }
@@ -96,7 +98,7 @@ fn plans_go_side_by_side_where_they_share_nothing_whatever_goes_wrong() {
 #[test]
 fn in_fair_weather_both_are_kept() {
     let sum = play_all(&Vec::from_iter(0..10), |seed| {
-        tally(Some(live(seed, Weather::FAIR)))
+        tally(Some(live(seed, Weather::FAIR_WEATHER)))
     });
     assert!(
         sum.kept >= 20 && sum.taken_back == 0 && sum.beside > 5,

@@ -18,12 +18,12 @@ use reweave_tests::world::coordinator::{Coordinator, Guest};
 use crate::actor::{Life, Step};
 use crate::device::Device;
 use crate::driver::Driver;
-use crate::laws::{FLOOR, Laws, Sight};
+use crate::laws::{Laws, MIN_CAPACITY_SHARE, Sight};
 use crate::light::{Cabling, Drivers, Nodes, Port, cable_name};
 use crate::node::Node;
 
 /// What passes a port that is used, from one sample to the next.
-const LOAD: u64 = 10_000_000;
+const BYTES_PER_SAMPLE: u64 = 10_000_000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Cluster {
@@ -58,7 +58,7 @@ impl Cluster {
     pub(crate) fn new(fabric: Fabric) -> Self {
         let fabric = Arc::new(fabric);
         let policy = Policy {
-            capacity_floor: FLOOR,
+            capacity_floor: MIN_CAPACITY_SHARE,
             ..Policy::default()
         };
         let driver = |(&optical, circuits): (&OpticalId, &CircuitSet)| {
@@ -264,7 +264,7 @@ impl Cluster {
         let sent = port.map_or(0, |port| {
             let passed = self.passed.entry(port).or_default();
             let is_used = self.laws.is_used_since(port, passed.read);
-            passed.bytes += u64::from(is_used) * LOAD;
+            passed.bytes += u64::from(is_used) * BYTES_PER_SAMPLE;
             passed.read = now;
             passed.bytes
         });

@@ -14,7 +14,7 @@ use crate::seeds::is_over;
 use crate::world::World;
 
 /// From the end of all trouble, whoever died included.
-pub(crate) const RESUMED_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const RESUME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A world just before a plan, and the plan under way in it.
 pub(crate) fn begun(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
@@ -31,7 +31,7 @@ pub(crate) fn begun(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World
 /// Until it is over, by the same clock for all.
 fn told(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
     let mut world = begun(seed, prepare)?;
-    if !world.run_until(RESUMED_WITHIN, |world| !world.is_busy()) {
+    if !world.run_until(RESUME_TIMEOUT, |world| !world.is_busy()) {
         world.fail("not over in time");
     }
     world.rest();
@@ -187,7 +187,7 @@ fn circuits_stay_where_they_are_while_packets_pass_them_whatever_nodes_say() {
         };
         let before = circuits(&world);
         assert!(
-            world.run_until(RESUMED_WITHIN, |world| !world.is_busy()),
+            world.run_until(RESUME_TIMEOUT, |world| !world.is_busy()),
             "seed {seed}"
         );
         assert_eq!(circuits(&world), before, "seed {seed}");

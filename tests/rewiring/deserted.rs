@@ -9,14 +9,14 @@ use reweave_common::ids::NodeId;
 use reweave_core::Change;
 use reweave_tests::world::coordinator::Death;
 
-use crate::deaths::{RESUMED_WITHIN, begun, good};
+use crate::deaths::{RESUME_TIMEOUT, begun, good};
 use crate::node::Node;
 use crate::seeds::is_over;
 use crate::world::World;
 
-const ABSENCE: Duration = Duration::from_mins(10);
+const LEADERLESS_TIME: Duration = Duration::from_mins(10);
 /// Sessions are given up, and the longest timeout of what is unconfirmed passes.
-const SETTLED_WITHIN: Duration = Duration::from_mins(1);
+const SETTLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[test]
 fn unconfirmed_rounds_are_taken_back_without_a_coordinator() {
@@ -40,7 +40,7 @@ fn unconfirmed_rounds_are_taken_back_without_a_coordinator() {
 /// How many nodes went back.
 fn deserted(seed: u64, entry: usize) -> usize {
     let die = |world: &mut World| {
-        world.absence = Some(ABSENCE);
+        world.absence = Some(LEADERLESS_TIME);
         let is_durable = true;
         world
             .cluster
@@ -50,21 +50,21 @@ fn deserted(seed: u64, entry: usize) -> usize {
     let mut world = begun(seed, die).expect("it was good");
     let is_alone = |world: &World| world.cluster.coordinator.died == 1;
     assert!(
-        world.run_until(RESUMED_WITHIN, is_alone),
+        world.run_until(RESUME_TIMEOUT, is_alone),
         "seed {seed}, {entry}"
     );
-    world.run_for(SETTLED_WITHIN);
+    world.run_for(SETTLE_TIMEOUT);
     are_known(&world, (seed, entry));
     let held = holdings(&world);
-    world.run_for(ABSENCE - SETTLED_WITHIN - Duration::from_secs(1));
+    world.run_for(LEADERLESS_TIME - SETTLE_TIMEOUT - Duration::from_secs(1));
     assert_eq!(holdings(&world), held, "seed {seed}, {entry}");
     let went_back = world.cluster.nodes.values().map(|it| it.went_back).sum();
     let is_led = |world: &World| world.cluster.coordinator.is_running();
     assert!(
-        world.run_until(RESUMED_WITHIN, is_led),
+        world.run_until(RESUME_TIMEOUT, is_led),
         "seed {seed}, {entry}"
     );
-    if !world.run_until(RESUMED_WITHIN, |world| !world.is_busy()) {
+    if !world.run_until(RESUME_TIMEOUT, |world| !world.is_busy()) {
         world.fail("not over in time");
     }
     world.rest();

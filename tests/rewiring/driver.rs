@@ -13,7 +13,7 @@ use crate::actor::{Life, Step};
 use crate::device::Device;
 
 /// A device that has not moved yet is looked at so often.
-const LOOKS: usize = 3;
+const MAX_POLLS: usize = 3;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Driver {
@@ -151,7 +151,7 @@ impl Driver {
                 process.fence.handle_noted(Ok(()));
             }
             Effect::Read { until } => {
-                let looks_left = if until.is_some() { LOOKS } else { 1 };
+                let looks_left = if until.is_some() { MAX_POLLS } else { 1 };
                 process.at_hand = Some(Work::Read { until, looks_left });
             }
             Effect::Move(moves) => {
@@ -159,7 +159,7 @@ impl Driver {
                     gone: moves.disconnect.iter().copied().collect(),
                     come: moves.connect.iter().copied().collect(),
                     moved: Moved::Done,
-                    looks_left: LOOKS,
+                    looks_left: MAX_POLLS,
                     moves,
                 }));
                 return promised.map_or(Step::Took, Step::Acts);

@@ -12,10 +12,10 @@ use reweave_tests::world::wire::Weather;
 use crate::cluster::Cluster;
 use crate::device::Ailment;
 use crate::light::{Plug, Port};
-use crate::world::{ENDS_WITHIN, Event, World};
+use crate::world::{Event, PLAN_TIMEOUT, World};
 
 /// What ails a device passes by then.
-const LONGEST: Duration = Duration::from_secs(14);
+const MAX_FAULT_TIME: Duration = Duration::from_secs(14);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
@@ -133,7 +133,7 @@ impl World {
     /// Everything works again from now on, and somebody looks after what does not by itself.
     pub(crate) fn heal(&mut self) {
         self.note("all is well again".to_owned());
-        self.wire.weather = Weather::FAIR;
+        self.wire.weather = Weather::FAIR_WEATHER;
         self.hangs_until.clear();
         self.cluster.laws.stubborn.clear();
         self.cluster.cabling.mend_all();
@@ -153,7 +153,7 @@ impl World {
     /// doing so when late copies of messages have come.
     pub(crate) fn rest(&mut self) {
         self.heal();
-        if !self.run_until(ENDS_WITHIN, |world| !world.is_busy()) {
+        if !self.run_until(PLAN_TIMEOUT, |world| !world.is_busy()) {
             self.fail("it never ends");
         }
         self.run_for(Duration::from_secs(10));
@@ -170,7 +170,7 @@ pub(crate) fn plague(world: &mut World, chance: &mut Chance, span: Duration, cou
     }
     for _ in 0..count {
         let at = chance.time(Duration::ZERO, span);
-        let until = at + chance.time(Duration::from_millis(200), LONGEST);
+        let until = at + chance.time(Duration::from_millis(200), MAX_FAULT_TIME);
         let guest = *chance.one_of(&guests);
         let (fault, cure) = trouble(world, chance, guest);
         world.afflict(at, fault);

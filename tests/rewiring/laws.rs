@@ -16,9 +16,9 @@ use crate::light::{Cabling, Drivers, Lost, Nodes, Port};
 use crate::wishes::Wishes;
 
 /// A port is idle for so long before anything of it moves.
-const QUIET_FOR: Duration = Duration::from_millis(200);
+const MIN_IDLE_TIME: Duration = Duration::from_millis(200);
 /// The share of its capacity that every node keeps while circuits move.
-pub(crate) const FLOOR: f64 = 0.25;
+pub(crate) const MIN_CAPACITY_SHARE: f64 = 0.25;
 
 /// A law that was broken.
 #[derive(Debug, Clone, PartialEq)]
@@ -188,7 +188,7 @@ impl Laws {
         let leaving = leaving.flat_map(Circuit::ports);
         let busy = leaving.map(|port| (optical, port)).filter(|port| {
             let last = self.last_used.get(port);
-            let was_used = last.is_some_and(|&last| sight.now.since(last) < QUIET_FOR);
+            let was_used = last.is_some_and(|&last| sight.now.since(last) < MIN_IDLE_TIME);
             was_used || self.used.contains(port)
         });
         let under_traffic = busy.map(|port| Breach::MovedUnderTraffic { port });
@@ -328,7 +328,7 @@ impl Laws {
             let (all, gone) = (lit.len(), lit.into_iter().flatten().filter(|&it| goes(it)));
             let left = all - gone.count();
             let whole = all.max(cabling.lit_at_first(node));
-            if left < all && (left as f64) < whole as f64 * FLOOR {
+            if left < all && (left as f64) < whole as f64 * MIN_CAPACITY_SHARE {
                 let all = whole;
                 self.breaches.push(Breach::TooNarrow { node, left, all });
             }

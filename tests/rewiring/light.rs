@@ -19,7 +19,7 @@ pub(crate) type Drivers = BTreeMap<OpticalId, Driver>;
 pub(crate) type Port = (OpticalId, PortId);
 
 /// What an agent has found the coordinator knows by then, if it hears anything.
-const HEARD_WITHIN: Duration = Duration::from_secs(5);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is plugged in where. It never changes, but for what breaks.
 #[derive(Debug, Clone)]
@@ -143,7 +143,7 @@ impl Cabling {
     /// Or was, and the coordinator may not have heard yet that it is no more.
     pub(crate) fn seems_damaged(&self, at: NodeId, now: Moment) -> bool {
         let damaged = self.damaged.get(&at);
-        damaged.is_some_and(|until| until.is_none_or(|until| now.since(until) < HEARD_WITHIN))
+        damaged.is_some_and(|until| until.is_none_or(|until| now.since(until) < REPORT_TIMEOUT))
     }
 
     pub(crate) fn breaks(&mut self, drivers: &Drivers, plug: Plug) {

@@ -13,21 +13,21 @@ use crate::faults::{Fault, plague};
 use crate::troubled::{Tally, play_all};
 use crate::world::World;
 
-const FIRST_SEEDS: u64 = 71;
+const SEED_COUNT: u64 = 71;
 /// Seeds that found mistakes; 2062 finds one that is planted and that no other of these finds.
 const REGRESSION_SEEDS: [u64; 4] = [413, 1739, 2062, 147_674];
-const PLANS: usize = 2;
-const TROUBLED: Duration = Duration::from_secs(7);
+const PLAN_COUNT: usize = 2;
+const FAULT_TIME: Duration = Duration::from_secs(7);
 
 #[test]
 fn whatever_goes_wrong_the_laws_hold() {
     if let Some(seed) = number("REWEAVE_SEED") {
-        let world = live(seed, Weather::FOUL).expect("a fabric that hangs together");
+        let world = live(seed, Weather::FOUL_WEATHER).expect("a fabric that hangs together");
         return eprintln!("{}", world.journal());
     }
-    let seeds = sample_seeds(FIRST_SEEDS, &REGRESSION_SEEDS);
+    let seeds = sample_seeds(SEED_COUNT, &REGRESSION_SEEDS);
     let count = seeds.len() as u64;
-    let sum = play_all(&seeds, |seed| tally(live(seed, Weather::FOUL)));
+    let sum = play_all(&seeds, |seed| tally(live(seed, Weather::FOUL_WEATHER)));
     assert!(
         sum.kept > count / 8 && sum.taken_back > count / 8 && sum.steered > count / 8,
         "little was tried: {sum:?}"
@@ -41,7 +41,7 @@ fn whatever_goes_wrong_the_laws_hold() {
 #[test]
 fn in_fair_weather_every_plan_that_can_be_is_carried_out() {
     let sum = play_all(&Vec::from_iter(0..30), |seed| {
-        tally(live(seed, Weather::FAIR))
+        tally(live(seed, Weather::FAIR_WEATHER))
     });
     assert!(sum.kept > 15 && sum.taken_back == 0, "{sum:?}");
 }
@@ -50,7 +50,7 @@ fn in_fair_weather_every_plan_that_can_be_is_carried_out() {
 #[test]
 fn a_seed_is_a_whole_life() {
     for seed in 0..4 {
-        let life = || live(seed, Weather::FOUL).map(|world| world.journal());
+        let life = || live(seed, Weather::FOUL_WEATHER).map(|world| world.journal());
         assert_eq!(life(), life(), "seed {seed}");
     }
 }
@@ -82,14 +82,14 @@ fn live(seed: u64, weather: Weather) -> Option<World> {
     let fabric = some_fabric(&mut drawn)?;
     let mut world = World::new(fabric, seed);
     let mut chance = Chance::of(seed ^ 0x5eed);
-    for _ in 0..PLANS {
-        if weather == Weather::FOUL {
+    for _ in 0..PLAN_COUNT {
+        if weather == Weather::FOUL_WEATHER {
             world.afflict(Duration::ZERO, Fault::WeatherTurns(weather));
             let troubles = 1 + chance.below(10);
-            plague(&mut world, &mut chance, TROUBLED, troubles);
+            plague(&mut world, &mut chance, FAULT_TIME, troubles);
         }
         propose_some(&mut world, &mut drawn);
-        world.run_for(TROUBLED);
+        world.run_for(FAULT_TIME);
         world.rest();
     }
     Some(world)

@@ -26,21 +26,21 @@ use crate::faults::Fault;
 use crate::laws::Looks;
 
 /// The coordinator's shell lets time pass for its core so often.
-const TICK: Duration = Duration::from_millis(100);
+const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// Agents report so often.
-const PACE: Duration = Duration::from_millis(500);
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// What an agent or a driver does step by step takes so long.
-const STEP: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(8)];
+const STEP_TIMES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(8)];
 /// A dead process starts anew, and one without a session dials again, after so long.
-const COMES_BACK: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(1500)];
+const RESTART_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(1500)];
 /// The longest until a peer that says nothing any more is given up.
-const IDLE: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(5)];
+const IDLE_TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(5)];
 /// A plan ends so soon once everything works again.
-pub(crate) const ENDS_WITHIN: Duration = Duration::from_mins(1);
+pub(crate) const PLAN_TIMEOUT: Duration = Duration::from_mins(1);
 /// For so long light is there, and then not, where it comes and goes.
-const FLICKER: Duration = Duration::from_millis(200);
+const FLICKER_INTERVAL: Duration = Duration::from_millis(200);
 /// Until everybody has been heard often enough for a plan.
-const WARMING_UP: Duration = Duration::from_secs(4);
+const WARM_UP_TIME: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
@@ -98,7 +98,7 @@ impl World {
     pub(crate) fn new(fabric: Fabric, seed: u64) -> Self {
         let cluster = Cluster::new(fabric);
         let mut world = Self {
-            wire: Wire::new(Chance::of(seed), Weather::FAIR),
+            wire: Wire::new(Chance::of(seed), Weather::FAIR_WEATHER),
             schedule: Schedule::starting_at(Moment::from_micros(1_000_000)),
             sessions: BTreeMap::new(),
             working: BTreeMap::new(),
@@ -111,13 +111,13 @@ impl World {
             absence: None,
             cluster,
         };
-        world.schedule.after(TICK, Event::Tick);
-        world.schedule.after(FLICKER, Event::Flicker);
-        world.schedule.after(WARMING_UP, Event::PutRight);
+        world.schedule.after(TICK_INTERVAL, Event::Tick);
+        world.schedule.after(FLICKER_INTERVAL, Event::Flicker);
+        world.schedule.after(WARM_UP_TIME, Event::PutRight);
         for guest in world.cluster.guests() {
             world.schedule.after(Duration::ZERO, Event::Start(guest));
         }
-        world.run_for(WARMING_UP);
+        world.run_for(WARM_UP_TIME);
         world
     }
 
@@ -292,7 +292,7 @@ impl World {
         let now = self.now();
         match event {
             Event::Tick => {
-                self.schedule.after(TICK, Event::Tick);
+                self.schedule.after(TICK_INTERVAL, Event::Tick);
                 let outputs = self.cluster.coordinator.tick(now);
                 self.carry_all_out(outputs);
             }
@@ -330,7 +330,7 @@ impl World {
         self.schedule
             .after(Duration::ZERO, Event::Dial(guest, life));
         if let Guest::Agent(node) = guest {
-            let soon = self.wire.a_while(Duration::ZERO, PACE);
+            let soon = self.wire.a_while(Duration::ZERO, REPORT_INTERVAL);
             self.schedule.after(soon, Event::Report(node, life));
         }
         self.stir(guest);
@@ -339,10 +339,10 @@ impl World {
     /// It comes back after a while; the coordinator notices that it is gone.
     pub(crate) fn mourn(&mut self, guest: Guest) {
         self.note(format!("{guest:?} dies"));
-        let back = self.a_while(COMES_BACK);
+        let back = self.a_while(RESTART_DELAYS);
         self.schedule.after(back, Event::Start(guest));
         if let Some(session) = self.sessions.remove(&guest) {
-            let noticed = self.a_while(IDLE);
+            let noticed = self.a_while(IDLE_TIMEOUTS);
             self.schedule.after(noticed, Event::Left(guest, session));
         }
     }
@@ -350,11 +350,11 @@ impl World {
     /// It comes back after a while; its sessions are lost, which others notice one by one.
     pub(crate) fn mourn_coordinator(&mut self) {
         self.note("the coordinator dies".to_owned());
-        let soon = self.a_while(COMES_BACK);
+        let soon = self.a_while(RESTART_DELAYS);
         let back = self.absence.unwrap_or(soon);
         self.schedule.after(back, Event::Lead);
         for (guest, session) in self.sessions.clone() {
-            let noticed = self.a_while(IDLE);
+            let noticed = self.a_while(IDLE_TIMEOUTS);
             self.schedule.after(noticed, Event::Lost(guest, session));
         }
     }
@@ -364,7 +364,7 @@ impl World {
             return;
         }
         if !self.cluster.coordinator.is_running() {
-            let again = self.a_while(COMES_BACK);
+            let again = self.a_while(RESTART_DELAYS);
             return self.schedule.after(again, Event::Dial(guest, life));
         }
         let (now, session) = (self.now(), self.wire.new_session());
@@ -379,7 +379,7 @@ impl World {
         }
         self.sessions.remove(&guest);
         let life = self.cluster.life(guest).number;
-        let [noticed, again] = [IDLE, COMES_BACK].map(|span| self.a_while(span));
+        let [noticed, again] = [IDLE_TIMEOUTS, RESTART_DELAYS].map(|span| self.a_while(span));
         self.schedule.after(noticed, Event::Left(guest, session));
         self.schedule.after(again, Event::Dial(guest, life));
     }
@@ -389,7 +389,8 @@ impl World {
         if self.cluster.life(guest).number != life {
             return;
         }
-        self.schedule.after(PACE, Event::Report(node, life));
+        self.schedule
+            .after(REPORT_INTERVAL, Event::Report(node, life));
         if self.hangs(guest).is_some() {
             return;
         }
@@ -402,7 +403,7 @@ impl World {
     fn stir(&mut self, guest: Guest) {
         let life = self.cluster.life(guest).number;
         if self.working.insert(guest, life) != Some(life) {
-            let soon = self.a_while(STEP);
+            let soon = self.a_while(STEP_TIMES);
             self.schedule.after(soon, Event::Work(guest, life));
         }
     }
@@ -510,7 +511,7 @@ impl World {
     }
 
     fn flicker(&mut self) {
-        self.schedule.after(FLICKER, Event::Flicker);
+        self.schedule.after(FLICKER_INTERVAL, Event::Flicker);
         let drivers = self.cluster.drivers.values_mut();
         let is_other = drivers.fold(false, |any, driver| driver.device.flicker() | any);
         if is_other {
@@ -539,7 +540,7 @@ impl World {
 
     fn let_go_on(&mut self) {
         let Some(state) = self.state() else {
-            return self.schedule.after(TICK, Event::LetGoOn);
+            return self.schedule.after(TICK_INTERVAL, Event::LetGoOn);
         };
         let stopped = state.rollouts().filter(|it| it.is_stopped());
         let stopped: Vec<_> = stopped.map(|it| it.plan.generation).collect();

@@ -17,10 +17,10 @@ use reweave_tests::world::faults::Fault;
 use reweave_tests::world::wire::Weather;
 use reweave_tests::world::{Rhythm, World};
 
-use crate::scene::{self, LOOK, led, planned, policy};
+use crate::scene::{self, WATCH_TIME, led, planned, policy};
 
 /// An operator of little patience asks so often.
-const INSISTS: Duration = Duration::from_secs(1);
+const OPERATOR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the world is like in which somebody dies.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,7 +35,7 @@ enum Story {
     Pointless,
 }
 
-const STORIES: [Story; 4] = [
+const DEATH_STORIES: [Story; 4] = [
     Story::Mended,
     Story::Mistaken,
     Story::Refused,
@@ -44,9 +44,9 @@ const STORIES: [Story; 4] = [
 
 /// A collision, and an operator who wants it mended as often as it takes.
 fn tell(story: Story, prepare: impl FnOnce(&mut World)) -> (World, Ended) {
-    let mut world = led(Mode::Manual, 7, Weather::FAIR);
+    let mut world = led(Mode::Manual, 7, Weather::FAIR_WEATHER);
     world.start_job("train");
-    world.run_for(LOOK);
+    world.run_for(WATCH_TIME);
     prepare(&mut world);
     if story == Story::Refused {
         let switches: Vec<_> = world.network.kernels.keys().copied().collect();
@@ -59,7 +59,7 @@ fn tell(story: Story, prepare: impl FnOnce(&mut World)) -> (World, Ended) {
         Story::Mended | Story::Refused => {}
         Story::Mistaken => {
             world.start_job("late");
-            world.run_for(LOOK);
+            world.run_for(WATCH_TIME);
         }
         Story::Pointless => {
             insist(&mut world);
@@ -71,7 +71,7 @@ fn tell(story: Story, prepare: impl FnOnce(&mut World)) -> (World, Ended) {
             return (world, ended);
         }
         insist(&mut world);
-        world.run_for(INSISTS);
+        world.run_for(OPERATOR_RETRY_INTERVAL);
     }
     world.fail("it never ended")
 }
@@ -103,7 +103,7 @@ fn ends_as_it_should(story: Story, outcome: &Outcome) -> bool {
 
 #[test]
 fn the_coordinator_may_die_over_every_entry_of_its_log() {
-    for story in STORIES {
+    for story in DEATH_STORIES {
         let (undisturbed, ended) = tell(story, |_| {});
         assert!(
             ends_as_it_should(story, &ended.outcome),
@@ -152,13 +152,13 @@ fn the_agent_of_the_switch_may_die_at_every_step() {
 }
 
 /// A coordinator that dies is away for longer than nodes wait for being confirmed.
-const AWAY: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(61)];
+const COORDINATOR_DOWNTIMES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(61)];
 /// Sessions are given up by then, and the timeout of what is unconfirmed has passed.
-const SETTLED: Duration = Duration::from_secs(45);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// The demo with a third spine, and one more job whose flow takes the first uplink as well.
 fn three_spines() -> Scenario {
-    let Setting { scenario, fabric } = Setting::DEMO;
+    let Setting { scenario, fabric } = Setting::DEMO_SETTING;
     let third = "[[job]]\nname = \"third\"\npattern = \"streams\"\nhosts = [\"h2\", \"h6\"]\n\
                  pairs = [[0, 1]]\nbytes = 8_000_000\ncompute_ms = 10\niterations = 1_000_000\n\
                  paths = \"collide\"\n";
@@ -173,20 +173,27 @@ fn pinned_once() -> World {
     let fabric = Arc::new(scenario.fabric.clone());
     let coordinator = Coordinator::new(policy(Mode::Manual), fabric);
     let rhythm = Rhythm {
-        comes_back: AWAY,
-        ..Rhythm::USUAL
+        comes_back: COORDINATOR_DOWNTIMES,
+        ..Rhythm::DEFAULT_RHYTHM
     };
     let begin = Moment::from_micros(1_000_000);
-    let mut world = World::led_by(coordinator, begin, scenario, 7, Weather::FAIR, rhythm);
+    let mut world = World::led_by(
+        coordinator,
+        begin,
+        scenario,
+        7,
+        Weather::FAIR_WEATHER,
+        rhythm,
+    );
     world.run_until("all there", |world| world.is_calm());
     world.start_job("train");
-    world.run_for(LOOK);
+    world.run_for(WATCH_TIME);
     let generation = planned(&mut world);
     scene::apply(&mut world, generation);
     let ended = scene::ended(&mut world, 1);
     assert_eq!(ended.outcome, Outcome::Committed, "{}", world.journal());
     world.start_job("third");
-    world.run_for(LOOK);
+    world.run_for(WATCH_TIME);
     world
 }
 
@@ -239,7 +246,7 @@ fn unconfirmed_pins_are_taken_back() {
         let mut world = applied(|world| world.coordinator.will_die(death));
         world.run_until("dead", |world| world.coordinator.died == 1);
         let held = pins(&world);
-        world.run_for(SETTLED);
+        world.run_for(SETTLE_TIMEOUT);
         let mut news = world.coordinator.log()[begun..].iter();
         let stays = news.any(|it| has(it, confirms));
         let left = pins(&world);

@@ -24,31 +24,35 @@ use reweave_tests::world::network::{Kernel, Network};
 
 use crate::fabrics::some_fabric;
 
-const SEEDS: u64 = 100;
+const SEED_COUNT: u64 = 100;
 /// Each plan is carried out, and the next one made for what has become of it and of new flows.
-const MOST_PLANS: usize = 3;
-const BENT_SO_OFTEN: usize = 8;
+const MAX_PLANS: usize = 3;
+const BENDS_PER_PLAN: usize = 8;
 
 /// A plan, the scene it was made for, and the seed of both.
 type Case = (u64, Scene, Plan);
 
-static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
+static PLANNED_CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     let of_seed = |seed| {
         planned(seed)
             .into_iter()
             .map(move |(scene, plan)| (seed, scene, plan))
     };
-    (0..SEEDS).flat_map(of_seed).collect()
+    (0..SEED_COUNT).flat_map(of_seed).collect()
 });
 
 #[test]
 fn every_plan_is_found_sound_and_loses_no_packet_in_any_mixture() {
-    for (seed, scene, plan) in CASES.iter() {
+    for (seed, scene, plan) in PLANNED_CASES.iter() {
         assert_eq!(scene.check(plan), Ok(()), "seed {seed}: {plan:#?}");
         assert!(scene.loses_nothing(plan), "seed {seed}: {plan:#?}");
     }
-    eprintln!("{} plans judged", CASES.len());
-    assert!(CASES.len() > 50, "only {} plans", CASES.len());
+    eprintln!("{} plans judged", PLANNED_CASES.len());
+    assert!(
+        PLANNED_CASES.len() > 50,
+        "only {} plans",
+        PLANNED_CASES.len()
+    );
 }
 
 /// The last switch on the way sends packets back to where they came from.
@@ -81,7 +85,7 @@ fn refused(
     is_the_reason: impl Fn(&Unsound) -> bool,
 ) {
     let mut bent = 0;
-    for (seed, scene, plan) in CASES.iter() {
+    for (seed, scene, plan) in PLANNED_CASES.iter() {
         let flow = plan.moves[0].flow;
         let way = scene.way(&scene.kernels(&plan.pins), flow);
         let Some((at, link)) = bend(scene, &way.expect("it is sound")) else {
@@ -103,9 +107,9 @@ fn refused(
 #[test]
 fn no_plan_that_loses_packets_is_found_sound_however_it_was_bent() {
     let (mut passed, mut refused) = (0, 0);
-    for (seed, scene, plan) in CASES.iter() {
+    for (seed, scene, plan) in PLANNED_CASES.iter() {
         let mut chance = Chance::of(*seed);
-        for _ in 0..BENT_SO_OFTEN {
+        for _ in 0..BENDS_PER_PLAN {
             let plan = scene.bent(plan, &mut chance);
             let is_sound = scene.check(&plan).is_ok();
             assert!(
@@ -143,7 +147,7 @@ fn planned(seed: u64) -> Vec<(Scene, Plan)> {
     let mut chance = Chance::of(seed);
     let mut network = Network::new(some_fabric(&mut chance), chance.number(), Moment::default());
     let (mut generation, mut pins, mut plans) = (Generation(0), Vec::new(), Vec::new());
-    for round in 0..MOST_PLANS {
+    for round in 0..MAX_PLANS {
         network = with_more_flows(&network, &mut chance, round);
         let scene = Scene {
             network: Arc::new(network),

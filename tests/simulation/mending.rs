@@ -7,21 +7,21 @@ use reweave_core::{Author, Outcome};
 use reweave_tests::world::World;
 use reweave_tests::world::wire::Weather;
 
-use crate::scene::{LOOK, apply, collided, ended, led, planned, rates_mbps, slowest};
+use crate::scene::{WATCH_TIME, apply, collided, ended, led, planned, rates_mbps, slowest};
 
 /// Perfect would be a little under 2.
-const LEAST_GAIN: f64 = 1.8;
+const MIN_GAIN: f64 = 1.8;
 /// From the first byte of the colliding flows to the victim's new rate.
-const REPAIRED_WITHIN: Duration = Duration::from_secs(5);
+const REPAIR_TIMEOUT: Duration = Duration::from_secs(5);
 /// What two flows cannot both have on one uplink of 200 Mb/s.
-const ALONE_MBPS: f64 = 150.0;
-const A_GLANCE: Duration = Duration::from_millis(50);
+const MIN_UNSHARED_MBPS: f64 = 150.0;
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[test]
 fn an_operator_mends_a_collision() {
-    let mut world = collided(Mode::Manual, 1, Weather::FAIR);
+    let mut world = collided(Mode::Manual, 1, Weather::FAIR_WEATHER);
     let flows = world.jobs.flows("train");
-    let before = slowest(&rates_mbps(&mut world, &flows, LOOK));
+    let before = slowest(&rates_mbps(&mut world, &flows, WATCH_TIME));
     let Some(Response::Findings(findings)) = world.ask(Request::Diagnose) else {
         panic!("no findings")
     };
@@ -30,8 +30,8 @@ fn an_operator_mends_a_collision() {
     apply(&mut world, plan);
     let ended = ended(&mut world, 1);
     assert_eq!(ended.outcome, Outcome::Committed);
-    let after = slowest(&rates_mbps(&mut world, &flows, LOOK));
-    assert!(after / before >= LEAST_GAIN, "{before} -> {after}");
+    let after = slowest(&rates_mbps(&mut world, &flows, WATCH_TIME));
+    assert!(after / before >= MIN_GAIN, "{before} -> {after}");
     assert_eq!(world.laws.looks.kept, 1);
     world.look_at_rest();
 }
@@ -39,12 +39,12 @@ fn an_operator_mends_a_collision() {
 #[test]
 fn the_coordinator_mends_a_collision_alone_within_five_seconds() {
     for seed in 1..=8 {
-        let mut world = led(Mode::Auto, seed, Weather::FAIR);
+        let mut world = led(Mode::Auto, seed, Weather::FAIR_WEATHER);
         world.start_job("train");
         let flows = world.jobs.flows("train");
         let began = world.now();
         let collided = slowest(&rates_mbps(&mut world, &flows, Duration::from_millis(500)));
-        while slowest(&rates_mbps(&mut world, &flows, A_GLANCE)) < ALONE_MBPS {
+        while slowest(&rates_mbps(&mut world, &flows, POLL_INTERVAL)) < MIN_UNSHARED_MBPS {
             mended_in_time(&world, world.now().since(began));
         }
         let ended = ended(&mut world, 1);
@@ -52,13 +52,13 @@ fn the_coordinator_mends_a_collision_alone_within_five_seconds() {
             (ended.outcome, ended.proposed.by),
             (Outcome::Committed, Author::Policy)
         );
-        let after = slowest(&rates_mbps(&mut world, &flows, LOOK));
-        assert!(after / collided >= LEAST_GAIN, "{collided} -> {after}");
+        let after = slowest(&rates_mbps(&mut world, &flows, WATCH_TIME));
+        assert!(after / collided >= MIN_GAIN, "{collided} -> {after}");
     }
 }
 
 fn mended_in_time(world: &World, waited: Duration) {
-    if waited > REPAIRED_WITHIN {
+    if waited > REPAIR_TIMEOUT {
         world.fail("not mended in five seconds");
     }
 }

@@ -11,10 +11,10 @@ use reweave_tests::Setting;
 use reweave_tests::world::World;
 use reweave_tests::world::wire::Weather;
 
-use crate::scene::{LOOK, apply, collided, demo, ended, planned, policy, rates_mbps};
+use crate::scene::{WATCH_TIME, apply, collided, demo, ended, planned, policy, rates_mbps};
 
 /// How far a rate may be from what it was.
-const WANDER: f64 = 0.1;
+const RATE_TOLERANCE: f64 = 0.1;
 
 fn rules(world: &World) -> Vec<Vec<PinRule>> {
     let kernels = world.network.kernels.values();
@@ -23,12 +23,12 @@ fn rules(world: &World) -> Vec<Vec<PinRule>> {
 
 #[test]
 fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
-    let mut world = collided(Mode::Manual, 1, Weather::FAIR);
+    let mut world = collided(Mode::Manual, 1, Weather::FAIR_WEATHER);
     let plan = planned(&mut world);
     let held = rules(&world);
     world.start_job("late");
     let flows = [world.jobs.flows("train"), world.jobs.flows("late")].concat();
-    let before = rates_mbps(&mut world, &flows, LOOK);
+    let before = rates_mbps(&mut world, &flows, WATCH_TIME);
 
     apply(&mut world, plan);
     world.run_until("pinned", |world| rules(world) != held);
@@ -44,9 +44,12 @@ fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
     assert_eq!(generation, plan.next(), "agents refuse old ones");
     assert_eq!(rules(&world), held);
     assert_eq!(world.laws.looks.taken_back, 1);
-    let after = rates_mbps(&mut world, &flows, LOOK);
+    let after = rates_mbps(&mut world, &flows, WATCH_TIME);
     for (before, after) in before.iter().zip(&after) {
-        assert!((after / before - 1.0).abs() < WANDER, "{before} -> {after}");
+        assert!(
+            (after / before - 1.0).abs() < RATE_TOLERANCE,
+            "{before} -> {after}"
+        );
     }
     world.look_at_rest();
 }
@@ -54,10 +57,15 @@ fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
 /// The second plan of a switch is taken back, and the first stays in force there.
 #[test]
 fn taking_a_plan_back_leaves_what_was_kept_before() {
-    let mut world = World::new(three_spines(), policy(Mode::Manual), 1, Weather::FAIR);
+    let mut world = World::new(
+        three_spines(),
+        policy(Mode::Manual),
+        1,
+        Weather::FAIR_WEATHER,
+    );
     world.run_until("all there", |world| world.is_calm());
     world.start_job("train");
-    world.run_for(LOOK);
+    world.run_for(WATCH_TIME);
     let first = planned(&mut world);
     apply(&mut world, first);
     assert_eq!(ended(&mut world, 1).outcome, Outcome::Committed);
@@ -71,7 +79,7 @@ fn taking_a_plan_back_leaves_what_was_kept_before() {
     start_one_flow(&mut world, [2, 6], busy[0]);
     let second = planned(&mut world);
     start_one_flow(&mut world, [3, 7], idle[0]);
-    world.run_for(LOOK);
+    world.run_for(WATCH_TIME);
     apply(&mut world, second);
     let outcome = ended(&mut world, 2).outcome;
     assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
@@ -81,7 +89,9 @@ fn taking_a_plan_back_leaves_what_was_kept_before() {
 
 /// The demo's jobs with one way more.
 fn three_spines() -> Scenario {
-    let fabric = Setting::DEMO.fabric.replace("spines = 2", "spines = 3");
+    let fabric = Setting::DEMO_SETTING
+        .fabric
+        .replace("spines = 2", "spines = 3");
     Scenario {
         fabric: Fabric::parse("three-spines.toml", &fabric).expect("it is sound"),
         ..demo()

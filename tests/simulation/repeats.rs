@@ -21,7 +21,7 @@ fn the_same_seed_lives_the_same_life_and_another_does_not() {
 #[test]
 fn what_went_in_and_out_of_the_coordinator_is_the_same_too_and_replays() {
     let lived = || {
-        let mut world = World::new(demo(), policy(Mode::Auto), 5, Weather::FOUL);
+        let mut world = World::new(demo(), policy(Mode::Auto), 5, Weather::FOUL_WEATHER);
         world.coordinator.record();
         world.start_job("train");
         world.run_for(Duration::from_secs(15));

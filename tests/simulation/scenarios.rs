@@ -38,7 +38,7 @@ fn a_collision_takes_its_time() {
     let expected = scenario.expectations[0]
         .min_iteration
         .expect("the file says it");
-    let mut world = World::new(scenario, policy(Mode::Manual), 1, Weather::FAIR);
+    let mut world = World::new(scenario, policy(Mode::Manual), 1, Weather::FAIR_WEATHER);
     let took_ms = iteration_ms(&mut world, "train");
     assert!(took_ms >= expected.as_secs_f64() * 1e3, "{took_ms} ms");
     assert!(took_ms < 500.0, "{took_ms} ms");
@@ -49,7 +49,7 @@ fn a_collision_takes_its_time() {
 fn all_patterns_complete() {
     let scenario = scenario("patterns.toml");
     let jobs: Vec<_> = scenario.jobs.iter().map(|job| job.name.clone()).collect();
-    let mut world = World::new(scenario, policy(Mode::Auto), 1, Weather::FAIR);
+    let mut world = World::new(scenario, policy(Mode::Auto), 1, Weather::FAIR_WEATHER);
     for job in &jobs {
         let took_ms = iteration_ms(&mut world, job);
         assert!(took_ms > 0.0 && world.now() > Moment::default(), "{job}");

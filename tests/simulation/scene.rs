@@ -12,11 +12,11 @@ use reweave_tests::world::World;
 use reweave_tests::world::wire::Weather;
 
 /// Long enough for several iterations, and for agents to see what they need.
-pub(crate) const LOOK: Duration = Duration::from_secs(3);
+pub(crate) const WATCH_TIME: Duration = Duration::from_secs(3);
 
 /// The very files that the lab reads.
 pub(crate) fn demo() -> Scenario {
-    let Setting { scenario, fabric } = Setting::DEMO;
+    let Setting { scenario, fabric } = Setting::DEMO_SETTING;
     let fabric = |_: &str| Ok(fabric.to_owned());
     Scenario::parse("demo.toml", scenario, fabric).expect("the demo's scenario is sound")
 }
@@ -32,7 +32,7 @@ pub(crate) fn policy(mode: Mode) -> Policy {
 pub(crate) fn led(mode: Mode, seed: u64, weather: Weather) -> World {
     let mut world = World::new(demo(), policy(mode), seed, weather);
     world.run_until("all there", |world| world.is_calm());
-    world.run_for(LOOK);
+    world.run_for(WATCH_TIME);
     world
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn led(mode: Mode, seed: u64, weather: Weather) -> World {
 pub(crate) fn collided(mode: Mode, seed: u64, weather: Weather) -> World {
     let mut world = led(mode, seed, weather);
     world.start_job("train");
-    world.run_for(LOOK);
+    world.run_for(WATCH_TIME);
     world
 }
 

@@ -18,10 +18,10 @@ use reweave_tests::world::wire::Weather;
 use crate::fabrics::some_fabric;
 use crate::scene::{demo, policy};
 
-const FIRST_SEEDS: u64 = 15;
-const TROUBLED: Duration = Duration::from_secs(40);
+const SEED_COUNT: u64 = 15;
+const FAULT_TIME: Duration = Duration::from_secs(40);
 /// Shorter than usual, so that more happens.
-const COOL_DOWN: Duration = Duration::from_secs(2);
+const SHORT_COOL_DOWN: Duration = Duration::from_secs(2);
 
 #[test]
 fn whatever_goes_wrong_the_laws_hold() {
@@ -29,7 +29,7 @@ fn whatever_goes_wrong_the_laws_hold() {
         return eprintln!("{}", live(seed).journal());
     }
     let mut sum = Sum::default();
-    play_all(&sample_seeds(FIRST_SEEDS, &[]), live, |world| {
+    play_all(&sample_seeds(SEED_COUNT, &[]), live, |world| {
         sum.add(&world);
     });
     eprintln!("{sum:?}");
@@ -60,20 +60,20 @@ impl Sum {
 pub(crate) fn live(seed: u64) -> World {
     let mut chance = Chance::of(seed ^ 0x5eed);
     let policy = Policy {
-        cool_down: COOL_DOWN,
+        cool_down: SHORT_COOL_DOWN,
         ..policy(Mode::Auto)
     };
     let scenario = some_scenario(&mut chance);
-    let mut world = World::new(scenario, policy, seed, Weather::FOUL);
+    let mut world = World::new(scenario, policy, seed, Weather::FOUL_WEATHER);
     world.laws.may_trade = true;
     for number in 0..1 + chance.below(6) {
         let job = some_job(&mut chance, world.scenario(), number);
-        let at = chance.time(Duration::ZERO, TROUBLED);
+        let at = chance.time(Duration::ZERO, FAULT_TIME);
         world.afflict(at, Fault::JobStarts(Box::new(job)));
     }
     let troubles = chance.below(12);
-    plague(&mut world, &mut chance, TROUBLED, troubles);
-    world.run_for(TROUBLED);
+    plague(&mut world, &mut chance, FAULT_TIME, troubles);
+    world.run_for(FAULT_TIME);
     world.rest();
     world
 }

@@ -17,7 +17,7 @@ use crate::scene::{apply, collided, ended, planned};
 
 /// The demo's collision, a plan against it, and the switch that it changes.
 fn offered() -> (World, Generation, NodeId) {
-    let mut world = collided(Mode::Manual, 1, Weather::FAIR);
+    let mut world = collided(Mode::Manual, 1, Weather::FAIR_WEATHER);
     let plan = planned(&mut world);
     let pins = &world
         .state()
@@ -112,11 +112,11 @@ fn a_flow_that_ends_before_its_pin_lands_has_the_plan_taken_back() {
     world.wire.weather = Weather {
         least_delay: slow,
         most_delay: slow,
-        ..Weather::FAIR
+        ..Weather::FAIR_WEATHER
     };
     apply(&mut world, plan);
     assert!(is_applying(&mut world));
-    world.wire.weather = Weather::FAIR;
+    world.wire.weather = Weather::FAIR_WEATHER;
     world.stop_job("train");
     let reasons = taken_back(&mut world);
     let ended = |reason: &Reason| matches!(reason, Reason::FlowEnded { .. });
@@ -128,14 +128,14 @@ fn when_every_answer_is_lost_the_plan_is_taken_back_once_answers_come_again() {
     let (mut world, plan, _) = offered();
     world.wire.weather = Weather {
         loss: 1.0,
-        ..Weather::FAIR
+        ..Weather::FAIR_WEATHER
     };
     apply(&mut world, plan);
     world.run_for(Duration::from_secs(30));
     let state = world.state().expect("the coordinator runs");
     let held = state.rollouts().next().map(|rollout| &rollout.phase);
     assert!(matches!(held, Some(Phase::Held(_))), "{held:?}");
-    world.wire.weather = Weather::FAIR;
+    world.wire.weather = Weather::FAIR_WEATHER;
     let reasons = taken_back(&mut world);
     let silent = |reason: &Reason| matches!(reason, Reason::Silent { .. });
     assert!(reasons.iter().any(silent), "{reasons:?}");
@@ -148,7 +148,7 @@ fn answers_that_come_late_twice_and_out_of_order_change_nothing() {
         most_delay: Duration::from_millis(900),
         disorder: 0.5,
         echo: 1.0,
-        ..Weather::FAIR
+        ..Weather::FAIR_WEATHER
     };
     apply(&mut world, plan);
     assert_eq!(ended(&mut world, 1).outcome, Outcome::Committed);
@@ -160,7 +160,7 @@ fn instructions_of_a_former_leader_are_not_followed() {
     let (mut world, plan, _) = offered();
     world.wire.weather = Weather {
         ghosts: 1.0,
-        ..Weather::FAIR
+        ..Weather::FAIR_WEATHER
     };
     world.start_job("late");
     world.run_for(Duration::from_secs(3));

@@ -4,61 +4,61 @@ use reweave_common::operator::CoordinatorState;
 
 use crate::error::StageError;
 use crate::program::Program;
-use crate::wait::{PATIENCE, wait_for};
-use crate::{COORDINATOR, Stage};
+use crate::wait::{STAGE_TIMEOUT, wait_for};
+use crate::{COORDINATOR_ADDRESS, Stage};
 
 /// All three are in the station, each at an address of its own.
-const TRIO: [&str; 3] = ["10.255.0.1", "10.255.255.2", "10.255.255.3"];
-const PORT: u16 = 7332;
-const IDENTITIES: &str = "certificates/coordinators/";
+const TRIO_ADDRESSES: [&str; 3] = ["10.255.0.1", "10.255.255.2", "10.255.255.3"];
+const COORDINATOR_PORT: u16 = 7332;
+const IDENTITIES_FOLDER: &str = "certificates/coordinators/";
 
 pub(crate) fn name(place: usize) -> String {
     format!("c{place}")
 }
 
 fn addresses() -> [String; 3] {
-    TRIO.map(|place| format!("{place}:{PORT}"))
+    TRIO_ADDRESSES.map(|place| format!("{place}:{COORDINATOR_PORT}"))
 }
 
 impl Stage {
     /// The ports of the station's loopback at which three coordinators serve their pages; over TLS each does
     /// at its own address.
-    pub const PAGES: [u16; 3] = [7334, 7344, 7354];
-    pub const SECURE_PAGE: u16 = 7335;
+    pub const PAGE_PORTS: [u16; 3] = [7334, 7344, 7354];
+    pub const HTTPS_PORT: u16 = 7335;
 
     /// Starts three coordinators, and waits until one of them answers for all.
     pub fn lead_by_three(&mut self) -> Result<(), StageError> {
-        for place in &TRIO[1..] {
+        for place in &TRIO_ADDRESSES[1..] {
             let own = format!("{place}/32");
             let words = ["ip", "address", "add", &own, "dev", "lo"];
-            self.output(Self::STATION, &words)?;
+            self.output(Self::STATION_NAME, &words)?;
         }
-        for place in 0..TRIO.len() {
+        for place in 0..TRIO_ADDRESSES.len() {
             self.certificate("coordinator", &name(place))?;
             let started = self.start_one_of_three(place)?;
             self.trio.push(started);
         }
-        wait_for("one of three coordinators leads", PATIENCE, || {
+        wait_for("one of three coordinators leads", STAGE_TIMEOUT, || {
             Ok(self.operator().status().ok())
         })?;
         self.watch_events()
     }
 
     fn start_one_of_three(&self, place: usize) -> Result<Program, StageError> {
-        let (name, page) = (name(place), Self::PAGES[place]);
-        let settings = settings_of(place, &addresses(), "two-leaves.toml", IDENTITIES);
-        let (own, secure) = (TRIO[place], Self::SECURE_PAGE);
+        let (name, page) = (name(place), Self::PAGE_PORTS[place]);
+        let settings = settings_of(place, &addresses(), "two-leaves.toml", IDENTITIES_FOLDER);
+        let (own, secure) = (TRIO_ADDRESSES[place], Self::HTTPS_PORT);
         let settings =
             format!("http = \"127.0.0.1:{page}\"\nhttps = \"{own}:{secure}\"\n{settings}");
         let settings = self.write(&format!("{name}.toml"), &settings)?;
-        let mut run = self.inside(Self::STATION, self.daemons.coordinator());
+        let mut run = self.inside(Self::STATION_NAME, self.daemons.coordinator());
         run.args(["run", "--config"]).arg(settings);
         self.start(&name, run)
     }
 
     /// Where the one at this place is.
     pub fn address_of(place: usize) -> &'static str {
-        TRIO[place]
+        TRIO_ADDRESSES[place]
     }
 
     /// One of three coordinators, by its place.
@@ -75,20 +75,21 @@ impl Stage {
 
     /// The place of the one of them that leads, as the others say.
     pub fn leader(&self) -> Result<usize, StageError> {
-        wait_for("one of three coordinators leads", PATIENCE, || {
+        wait_for("one of three coordinators leads", STAGE_TIMEOUT, || {
             let Ok(status) = self.operator().status() else {
                 return Ok(None);
             };
             let mut all = status.coordinators.iter();
             let leads = all.find(|one| one.state == CoordinatorState::Leads);
-            Ok(leads.and_then(|one| (0..TRIO.len()).find(|&place| name(place) == one.name)))
+            Ok(leads
+                .and_then(|one| (0..TRIO_ADDRESSES.len()).find(|&place| name(place) == one.name)))
         })
     }
 
     /// All that a part may have to do with.
     pub(crate) fn coordinated_at(&self) -> Vec<String> {
         match self.trio.is_empty() {
-            true => vec![COORDINATOR.to_owned()],
+            true => vec![COORDINATOR_ADDRESS.to_owned()],
             false => addresses().to_vec(),
         }
     }

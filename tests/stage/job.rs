@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::error::StageError;
 use crate::notifier::{Notifier, read_lines};
-use crate::wait::{PATIENCE, wait_on};
+use crate::wait::{STAGE_TIMEOUT, wait_on};
 
 /// How a job is doing at one moment.
 #[derive(Debug, Clone, Deserialize)]
@@ -147,7 +147,7 @@ impl Job {
     ) -> Result<Progress, StageError> {
         let what = format!("job {}: {what}", self.name);
         let lines = Arc::clone(&self.lines);
-        wait_on(&lines, &what, PATIENCE, || {
+        wait_on(&lines, &what, STAGE_TIMEOUT, || {
             self.expect_running()?;
             Ok(self.latest().filter(&condition))
         })
@@ -157,7 +157,7 @@ impl Job {
     pub fn watch(&mut self, duration: Duration) -> Result<Vec<Progress>, StageError> {
         let (began, told) = (Instant::now(), self.progress().len());
         let lines = Arc::clone(&self.lines);
-        wait_on(&lines, "the job goes on", duration + PATIENCE, || {
+        wait_on(&lines, "the job goes on", duration + STAGE_TIMEOUT, || {
             self.expect_running()?;
             Ok((began.elapsed() >= duration).then_some(()))
         })?;
@@ -170,7 +170,7 @@ impl Job {
         // It may have come to an end by itself.
         let _ = kill(pid, Signal::SIGTERM);
         let what = format!("job {} reports", self.name);
-        let report = wait_on(&self.lines, &what, PATIENCE, || {
+        let report = wait_on(&self.lines, &what, STAGE_TIMEOUT, || {
             Ok(self.hear(|heard| heard.report.clone()))
         })?;
         let _ = self.process.wait();

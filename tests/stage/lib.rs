@@ -40,10 +40,10 @@ use notifier::CLUSTER_EVENTS;
 pub use operator::{Applied, Operator};
 pub use program::{FrozenNode, Program};
 pub use programs::Programs;
-pub use wait::{PATIENCE, wait_for};
+pub use wait::{STAGE_TIMEOUT, wait_for};
 
 /// Where the coordinator listens.
-const COORDINATOR: &str = "10.255.0.1:7332";
+const COORDINATOR_ADDRESS: &str = "10.255.0.1:7332";
 
 /// What a stage is built from.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ pub struct Setting<'t> {
 
 impl Setting<'static> {
     /// Two flows that collide, and a job that may come later.
-    pub const DEMO: Self = Self {
+    pub const DEMO_SETTING: Self = Self {
         scenario: include_str!("../lab/scenarios/demo.toml"),
         fabric: include_str!("../lab/scenarios/two-leaves.toml"),
     };
@@ -87,14 +87,14 @@ pub struct Leadership {
 
 /// Rates vary on a busy machine: plans are not rolled back for a lower rate, there is time for all readings, and
 /// instructions are not resent early. What the flows of a plan gain on the average of its readings counts all the same.
-pub const NO_RATE_ROLLBACK: &str =
+pub const NO_RATE_ROLLBACK_POLICY: &str =
     "tolerance = 1.0\nverify_within_ms = 60000\nanswer_within_ms = 10000\n";
 
 impl Leadership {
     /// For tests that are not about the verification of plans.
     pub fn without_rate_rollback() -> Self {
         Self {
-            policy: NO_RATE_ROLLBACK.to_owned(),
+            policy: NO_RATE_ROLLBACK_POLICY.to_owned(),
             ..Self::default()
         }
     }
@@ -123,7 +123,7 @@ pub struct Stage {
 
 impl Stage {
     /// Where the coordinator runs, and operators are.
-    pub const STATION: &str = "station";
+    pub const STATION_NAME: &str = "station";
 
     /// Brings up the cluster and makes certificates for all of its nodes; nothing runs on it yet.
     pub fn up(setting: Setting<'_>, labs: Labs) -> Result<Self, StageError> {
@@ -190,12 +190,12 @@ impl Stage {
     /// Starts the coordinator, or starts it again, and waits until it answers.
     pub fn lead(&mut self, leadership: &Leadership) -> Result<(), StageError> {
         let config = format!(
-            "{}fabric = \"two-leaves.toml\"\nlisten = \"{COORDINATOR}\"\nidentity = \
+            "{}fabric = \"two-leaves.toml\"\nlisten = \"{COORDINATOR_ADDRESS}\"\nidentity = \
              \"certificates/coordinator\"\ndata = \"data\"\n\n[policy]\n{}\n{}\n",
             leadership.head, leadership.policy, leadership.tables
         );
         let config = self.write("coordinator.toml", &config)?;
-        let mut command = self.inside(Self::STATION, self.daemons.coordinator());
+        let mut command = self.inside(Self::STATION_NAME, self.daemons.coordinator());
         command.arg("run").arg("--config").arg(config);
         if leadership.auto {
             command.args(["--mode", "auto"]);
@@ -206,7 +206,7 @@ impl Stage {
         // The old one first lets go of its address.
         drop(self.coordinator.take());
         let mut coordinator = self.start("coordinator", command)?;
-        wait_for("the coordinator answers", PATIENCE, || {
+        wait_for("the coordinator answers", STAGE_TIMEOUT, || {
             coordinator.expect_running()?;
             Ok(self.operator().status().ok())
         })?;
@@ -279,7 +279,7 @@ impl Stage {
     pub fn wait_until_known(&self) -> Result<(), StageError> {
         wait_for(
             "all agents report and all links are known",
-            PATIENCE,
+            STAGE_TIMEOUT,
             || {
                 let status = self.operator().status()?;
                 let known = status.agents.iter().all(|agent| {
@@ -302,14 +302,14 @@ impl Stage {
             ports.sum::<u16>()
         );
         let config = self.write("driver.toml", &config)?;
-        let mut run = self.inside(Self::STATION, self.programs.driver());
+        let mut run = self.inside(Self::STATION_NAME, self.programs.driver());
         run.arg("--config").arg(config).arg("run");
         run.arg("--identity").arg(identity);
         for place in self.coordinated_at() {
             run.args(["--coordinator", &place]);
         }
         let driver = self.start("driver", run)?;
-        wait_for("the optical switch is driven", PATIENCE, || {
+        wait_for("the optical switch is driven", STAGE_TIMEOUT, || {
             let opticals = self.operator().status()?.opticals;
             Ok(opticals.iter().all(|it| it.is_driven).then_some(()))
         })?;

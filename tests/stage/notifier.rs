@@ -63,14 +63,14 @@ mod tests {
 
     use super::*;
 
-    const NEVER: Duration = Duration::from_secs(3600);
+    const ENDLESS_TIMEOUT: Duration = Duration::from_secs(3600);
 
     #[test]
     fn event_before_wait_is_not_lost() {
         let notifier = Notifier::new();
         let count = notifier.event_count();
         notifier.notify();
-        notifier.wait_past(count, NEVER);
+        notifier.wait_past(count, ENDLESS_TIMEOUT);
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
         let notifier = Arc::new(Notifier::new());
         let (count, other) = (notifier.event_count(), Arc::clone(&notifier));
         let notifying = thread::spawn(move || other.notify());
-        notifier.wait_past(count, NEVER);
+        notifier.wait_past(count, ENDLESS_TIMEOUT);
         notifying.join().unwrap();
     }
 

@@ -116,7 +116,7 @@ impl<'s> Operator<'s> {
     pub fn command_at(self, coordinators: &str, words: &[&str]) -> Command {
         let mut command = self
             .stage
-            .inside(Stage::STATION, self.stage.programs.reweave());
+            .inside(Stage::STATION_NAME, self.stage.programs.reweave());
         command.args(["--coordinator", coordinators, "--identity"]);
         command
             .arg(self.stage.path("certificates/operator"))

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use crate::error::StageError;
 use crate::notifier::read_lines;
-use crate::wait::{PATIENCE, wait_for};
+use crate::wait::{STAGE_TIMEOUT, wait_for};
 
 /// A program in a node, running. What runs here is the command that entered the node for it and
 /// passes signals on; when that is killed, so is the program.
@@ -67,7 +67,7 @@ impl Program {
     /// Waits until it ends, and says how.
     pub fn ended(&mut self) -> Result<i32, StageError> {
         let what = format!("{} ends", self.name);
-        wait_for(&what, PATIENCE, || {
+        wait_for(&what, STAGE_TIMEOUT, || {
             let status = self.entrance.try_wait();
             let status = status.map_err(|source| StageError::Start {
                 command: self.name.clone(),
@@ -204,7 +204,7 @@ pub(crate) fn finish(command: &mut Command) -> Result<Output, StageError> {
     })?;
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait_with_output()));
-    let patience = PATIENCE + Duration::from_secs(30);
+    let patience = STAGE_TIMEOUT + Duration::from_secs(30);
     match told.recv_timeout(patience) {
         Ok(output) => output.map_err(|source| StageError::Start {
             command: shown,

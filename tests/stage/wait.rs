@@ -6,7 +6,7 @@ use crate::error::StageError;
 use crate::notifier::{CLUSTER_EVENTS, Notifier};
 
 /// What takes longer than this on a stage will never come, however much else the machine has to do.
-pub const PATIENCE: Duration = Duration::from_mins(2);
+pub const STAGE_TIMEOUT: Duration = Duration::from_mins(2);
 /// An attempt is often a program that runs on the cores of the cluster, so polling backs off exponentially.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);

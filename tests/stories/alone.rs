@@ -8,28 +8,34 @@ use reweave_common::time_span::TimeSpan;
 use reweave_tests::{Job, Leadership, Progress};
 
 use crate::needs::trial;
-use crate::play::{LEAST_GAIN, LONGEST_STALL_MS, LOOK, STAGE, ended, led, must, slowest_over};
+use crate::play::{
+    MAX_STALL_MS, MIN_GAIN, STAGE_NEEDS, WATCH_TIME, ended, led, must, slowest_over,
+};
 use crate::timed::timed_value;
 
 /// From the first byte of the colliding flows to the victim's new rate.
-const REPAIRED_WITHIN: Duration = Duration::from_secs(5);
+const REPAIR_TIMEOUT: Duration = Duration::from_secs(5);
 /// What two flows cannot both have on one uplink of 200 Mb/s.
-const ALONE_MBPS: f64 = 150.0;
+const MIN_UNSHARED_MBPS: f64 = 150.0;
 /// Upper bound of the slower of two flows on it.
-const HALF_UPLINK_MBPS: f64 = 100.0;
+const MAX_SHARED_MBPS: f64 = 100.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("timed_auto_mode_repairs_collision", STAGE, || {
-        timed_value(
-            "a collision that is mended alone",
-            mended_alone,
-            |figures| {
-                figures.repaired <= REPAIRED_WITHIN
-                    && figures.gain >= LEAST_GAIN
-                    && figures.longest_stall_ms <= LONGEST_STALL_MS
-            },
-        );
-    })]
+    vec![trial(
+        "timed_auto_mode_repairs_collision",
+        STAGE_NEEDS,
+        || {
+            timed_value(
+                "a collision that is mended alone",
+                mended_alone,
+                |figures| {
+                    figures.repaired <= REPAIR_TIMEOUT
+                        && figures.gain >= MIN_GAIN
+                        && figures.longest_stall_ms <= MAX_STALL_MS
+                },
+            );
+        },
+    )]
 }
 
 #[derive(Debug)]
@@ -49,7 +55,7 @@ fn mended_alone() -> Figures {
     must(job.wait_until("it is mended", is_mended));
     let repaired = repaired_at(&job);
     let record = ended(&stage);
-    let after = slowest_over(&mut job, LOOK);
+    let after = slowest_over(&mut job, WATCH_TIME);
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
     assert_eq!(
         (record.proposed_by.as_str(), record.approved_by.as_deref()),
@@ -67,7 +73,7 @@ fn mended_alone() -> Figures {
 }
 
 fn is_mended(progress: &Progress) -> bool {
-    progress.slowest_mbps() > ALONE_MBPS
+    progress.slowest_mbps() > MIN_UNSHARED_MBPS
 }
 
 /// When the slowest flow first had its new rate.
@@ -87,7 +93,7 @@ fn slowest_before(job: &Job, repaired: Duration) -> f64 {
     let rates: Vec<_> = job.progress().into_iter().filter(during).collect();
     let sum: f64 = rates.iter().map(Progress::slowest_mbps).sum();
     match rates.len() {
-        0 => HALF_UPLINK_MBPS,
+        0 => MAX_SHARED_MBPS,
         count => sum / count as f64,
     }
 }

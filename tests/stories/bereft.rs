@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 use reweave_tests::{
-    Labs, Leadership, PATIENCE, Program, Setting, Stage, StageError, term_led, wait_for,
+    Labs, Leadership, Program, STAGE_TIMEOUT, Setting, Stage, StageError, term_led, wait_for,
 };
 
 use crate::needs::trial;
-use crate::play::{STAGE, collide, must, planned, reaches, thrown_away};
+use crate::play::{STAGE_NEEDS, collide, must, planned, reaches, thrown_away};
 
 /// What no flow has that shares an uplink.
-const ALONE_MBPS: f64 = 150.0;
-const BEREFT_FOR: Duration = Duration::from_secs(20);
+const MIN_UNSHARED_MBPS: f64 = 150.0;
+const LEADERLESS_TIME: Duration = Duration::from_secs(20);
 
 /// Name, folder of the certificate, and address.
 type Seat = (&'static str, &'static str, &'static str);
 /// The first is where agents and operators begin.
-const SEATS: [Seat; 3] = [
+const COORDINATOR_SEATS: [Seat; 3] = [
     ("coordinator", "coordinator", "10.255.0.1:7332"),
     ("c1", "coordinators/c1", "10.255.0.1:7342"),
     ("c2", "coordinators/c2", "10.255.0.1:7352"),
@@ -28,7 +28,7 @@ const SEATS: [Seat; 3] = [
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "a_job_does_not_notice_that_two_of_three_coordinators_are_dead",
-        STAGE,
+        STAGE_NEEDS,
         two_of_three_dead,
     )]
 }
@@ -45,7 +45,7 @@ impl Others {
             members()
         );
         let settings = stage.write(&format!("{name}.toml"), &settings)?;
-        let mut run = stage.inside(Stage::STATION, stage.programs().coordinator());
+        let mut run = stage.inside(Stage::STATION_NAME, stage.programs().coordinator());
         run.args(["run", "--config"]).arg(settings);
         self.0.insert(name, stage.start(name, run)?);
         Ok(())
@@ -57,19 +57,23 @@ fn members() -> String {
         let id = place + 1;
         format!("[[member]]\nid = {id}\nname = \"{name}\"\naddress = \"{address}\"\n")
     };
-    SEATS.into_iter().enumerate().map(member).collect()
+    COORDINATOR_SEATS
+        .into_iter()
+        .enumerate()
+        .map(member)
+        .collect()
 }
 
 fn led_by_three() -> (Stage, Others) {
-    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     let mut others = Others(BTreeMap::new());
-    for seat in &SEATS[1..] {
+    for seat in &COORDINATOR_SEATS[1..] {
         must(stage.certificate("coordinator", seat.0));
         must(others.start(&stage, *seat));
     }
     lead(&mut stage);
     let nodes: Vec<_> = stage.nodes().map(str::to_owned).collect();
-    let more = SEATS[1..]
+    let more = COORDINATOR_SEATS[1..]
         .iter()
         .map(|seat| format!(" --coordinator {}", seat.2));
     let run = format!("exec \"$0\" \"$@\"{}", more.collect::<String>());
@@ -91,7 +95,7 @@ fn lead(stage: &mut Stage) {
 /// Whoever leads, and one more. Which were killed.
 fn kill_two(stage: &mut Stage, others: &mut Others) -> Vec<Seat> {
     let term = |seat: &Seat| term_led(&stage.said(seat.0));
-    let mut seats = SEATS.to_vec();
+    let mut seats = COORDINATOR_SEATS.to_vec();
     seats.sort_by_key(|seat| std::cmp::Reverse(term(seat)));
     assert!(term(&seats[0]).is_some(), "somebody leads");
     seats.truncate(2);
@@ -110,7 +114,7 @@ fn two_of_three_dead() {
     let plan = planned(&stage);
     let applied = must(stage.operator().apply(&plan));
     assert_eq!(applied.code, Some(0), "{applied:#?}");
-    reaches(&mut job, ALONE_MBPS);
+    reaches(&mut job, MIN_UNSHARED_MBPS);
 
     let before = (must(stage.routing()), thrown_away(&stage));
     let rules = before.0["leaf0"].lines();
@@ -118,19 +122,19 @@ fn two_of_three_dead() {
     let pinned = pinned.count();
     assert_eq!(pinned, plan.pins.len(), "{}", before.0["leaf0"]);
     let killed = kill_two(&mut stage, &mut others);
-    let seen = must(job.watch(BEREFT_FOR));
+    let seen = must(job.watch(LEADERLESS_TIME));
     let [first, last] = [seen.first(), seen.last()].map(|it| it.expect("it tells").iterations);
     assert!(last > first + 10, "{first} iterations, and then {last}");
     assert_eq!((must(stage.routing()), thrown_away(&stage)), before);
-    reaches(&mut job, ALONE_MBPS);
+    reaches(&mut job, MIN_UNSHARED_MBPS);
 
     for seat in killed {
-        match seat == SEATS[0] {
+        match seat == COORDINATOR_SEATS[0] {
             true => lead(&mut stage),
             false => must(others.start(&stage, seat)),
         }
     }
-    must(wait_for("it is known to be kept", PATIENCE, || {
+    must(wait_for("it is known to be kept", STAGE_TIMEOUT, || {
         let status = stage.operator().status()?;
         Ok((status.generation == plan.generation).then_some(()))
     }));

@@ -6,33 +6,33 @@ use reweave_tests::{Leadership, Stage};
 
 use crate::needs::trial;
 use crate::play::{
-    LOOK, STAGE, begun, collide, ended, is_as_before, is_in, led, must, planned, reaches,
-    slowest_over, status_when, taking_back,
+    STAGE_NEEDS, WATCH_TIME, begun, collide, ended, is_as_before, is_in, led, must, planned,
+    reaches, slowest_over, status_when, taking_back,
 };
 
 /// What no flow has that shares an uplink.
-const ALONE_MBPS: f64 = 150.0;
+const MIN_UNSHARED_MBPS: f64 = 150.0;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "killed_with_a_plan_on_offer_it_still_offers_it",
-            STAGE,
+            STAGE_NEEDS,
             killed_while_proposed,
         ),
         trial(
             "killed_while_a_switch_is_told_it_tells_it_again",
-            STAGE,
+            STAGE_NEEDS,
             killed_while_applying,
         ),
         trial(
             "killed_while_it_measures_it_measures_again",
-            STAGE,
+            STAGE_NEEDS,
             killed_while_verifying,
         ),
         trial(
             "killed_while_it_takes_a_plan_back_it_goes_on_with_that",
-            STAGE,
+            STAGE_NEEDS,
             killed_while_rolling_back,
         ),
     ]
@@ -57,14 +57,14 @@ fn killed_while_proposed() {
     );
     let applied = must(stage.operator().apply(&plan));
     assert_eq!(applied.code, Some(0), "{applied:#?}");
-    reaches(&mut job, ALONE_MBPS);
+    reaches(&mut job, MIN_UNSHARED_MBPS);
     assert!(must(job.stop()).kept_all_sessions());
 }
 
 fn killed_while_applying() {
     let mut stage = led(&Leadership::without_rate_rollback());
     let mut job = collide(&stage);
-    let before = slowest_over(&mut job, LOOK);
+    let before = slowest_over(&mut job, WATCH_TIME);
     planned(&stage);
     must(must(stage.agent("leaf0")).freeze());
     let plan = begun(&stage);
@@ -101,7 +101,7 @@ fn killed_while_verifying() {
     let record = ended(&stage);
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
     settled(&stage, &record, &plan);
-    reaches(&mut job, ALONE_MBPS);
+    reaches(&mut job, MIN_UNSHARED_MBPS);
     assert!(must(job.stop()).kept_all_sessions());
 }
 

@@ -6,7 +6,7 @@ use reweave_common::operator::{AgentState, AgentStatus, RefusedPeer, Status};
 use reweave_tests::Leadership;
 
 use crate::needs::trial;
-use crate::play::{STAGE, led, must, status_when};
+use crate::play::{STAGE_NEEDS, led, must, status_when};
 
 const FIRST_ADDRESS: &str = "10.255.0.2";
 const SECOND_ADDRESS: &str = "10.255.0.3";
@@ -14,7 +14,7 @@ const SECOND_ADDRESS: &str = "10.255.0.3";
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "a_second_machine_with_the_same_certificate_waits_until_the_first_is_gone",
-        STAGE,
+        STAGE_NEEDS,
         a_second_machine_waits,
     )]
 }

@@ -7,10 +7,10 @@ use reweave_tests::{FlowProgress, Leadership, Progress};
 use serde_json::Value;
 
 use crate::needs::{Need, trial};
-use crate::play::{STAGE, collide, led, must, status_when};
+use crate::play::{STAGE_NEEDS, collide, led, must, status_when};
 
 /// Where ranks would run, and nothing is started.
-const MAP: &str = "\
+const RANK_MAP_SCRIPT: &str = "\
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_plm_rsh_agent=true OMPI_MCA_oob_tcp_if_include=lo
     mpirun -n 4 --do-not-launch --display-map true";
@@ -20,7 +20,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "job_start_pins_job_end_unpins",
-            STAGE,
+            STAGE_NEEDS,
             job_start_pins_job_end_unpins,
         ),
         trial(
@@ -70,7 +70,7 @@ fn dealt_out() {
         "--",
         "sh",
         "-c",
-        MAP,
+        RANK_MAP_SCRIPT,
     ];
     let output = stage.operator().command(&words).output();
     let output = output.expect("it can be run");

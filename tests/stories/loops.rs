@@ -13,12 +13,12 @@ use reweave_tests::Leadership;
 use serde_json::Value;
 
 use crate::needs::trial;
-use crate::play::{STAGE, collide, led, must, planned};
+use crate::play::{STAGE_NEEDS, collide, led, must, planned};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "a_planted_plan_that_would_loop_is_refused_by_the_checker",
-        STAGE,
+        STAGE_NEEDS,
         a_loop_is_refused,
     )]
 }

@@ -6,12 +6,14 @@ use reweave_common::operator::Outcome;
 use reweave_tests::{JobReport, Leadership};
 
 use crate::needs::trial;
-use crate::play::{LOOK, STAGE, collide, is_as_before, led, must, planned, slowest_over};
+use crate::play::{
+    STAGE_NEEDS, WATCH_TIME, collide, is_as_before, led, must, planned, slowest_over,
+};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_routes",
-        STAGE,
+        STAGE_NEEDS,
         taken_back,
     )]
 }
@@ -26,7 +28,7 @@ fn taken_back() {
     must(late.wait_until("it sends", |progress| {
         progress.iterations >= 2 && progress.slowest_mbps() > 60.0
     }));
-    let before = [&mut train, &mut late].map(|job| slowest_over(job, LOOK));
+    let before = [&mut train, &mut late].map(|job| slowest_over(job, WATCH_TIME));
 
     let applied = must(stage.operator().apply(&plan));
     assert_eq!(applied.code, Some(1), "{applied:#?}");

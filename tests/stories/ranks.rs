@@ -9,33 +9,33 @@ use std::process::Command;
 use libtest_mimic::Trial;
 use reweave_common::cause::{Cause, Class};
 use reweave_common::operator::Explanation;
-use reweave_tests::{Leadership, Loss, PATIENCE, Program, Stage, wait_for};
+use reweave_tests::{Leadership, Loss, Program, STAGE_TIMEOUT, Stage, wait_for};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::needs::trial;
-use crate::play::{STAGE, causes, led, must};
+use crate::play::{STAGE_NEEDS, causes, led, must};
 
 const HOSTS: [&str; 4] = ["h0", "h1", "h4", "h5"];
 /// It computes for longer than the others, which wait for it in each collective.
-const LATE: &str = "h4";
-const SHORT_US: &str = "5000";
-const LONG_US: &str = "15000";
-const WITHOUT_END: &str = "1000000";
+const STRAGGLER_HOST: &str = "h4";
+const SHORT_COMPUTE_US: &str = "5000";
+const LONG_COMPUTE_US: &str = "15000";
+const ENDLESS_ITERATIONS: &str = "1000000";
 /// What the first sends the second is longer on its way than what others send.
-const SLOW: [&str; 2] = ["h1", LATE];
-const ON_WAY_US: &str = "1000";
+const SLOW_PAIR: [&str; 2] = ["h1", STRAGGLER_HOST];
+const EXTRA_DELAY_US: &str = "1000";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "a_job_that_no_kernel_sees_is_known_and_what_it_waits_for_is_named",
-            STAGE,
+            STAGE_NEEDS,
             told,
         ),
         trial(
             "what_jobs_do_to_themselves_is_named_by_what_their_ranks_tell",
-            STAGE,
+            STAGE_NEEDS,
             each_is_named_alone,
         ),
     ]
@@ -73,7 +73,7 @@ impl Play {
         let mut command = self.stage.enter(host);
         command.args(["env", &tells, &self.harness]).arg(plugin);
         let [rank, ranks] = [rank, ranks].map(|it| it.to_string());
-        command.args(["5", job, &ranks, &rank, WITHOUT_END]);
+        command.args(["5", job, &ranks, &rank, ENDLESS_ITERATIONS]);
         command.args(lasts);
         must(self.stage.start(&format!("{job}-{rank}"), command))
     }
@@ -83,25 +83,30 @@ fn told() {
     let play = Play::on(&HOSTS);
     let _ranks: Vec<_> = HOSTS.iter().enumerate().map(|it| ring(&play, it)).collect();
     let operator = play.stage.operator();
-    must(wait_for("the job is known", PATIENCE, || {
+    must(wait_for("the job is known", STAGE_TIMEOUT, || {
         let told: Value = operator.ask(&["jobs"])?;
         let hosts = Value::from(HOSTS.map(Value::from).to_vec());
         Ok((told["jobs"][0]["hosts"] == hosts).then_some(()))
     }));
-    must(wait_for("who is waited for is named", PATIENCE, || {
-        let is_it =
-            |it: &Cause| (it.class, it.subject.to_string()) == (Class::Straggler, LATE.to_owned());
-        Ok(causes(&play.stage).iter().any(is_it).then_some(()))
-    }));
+    must(wait_for(
+        "who is waited for is named",
+        STAGE_TIMEOUT,
+        || {
+            let is_it = |it: &Cause| {
+                (it.class, it.subject.to_string()) == (Class::Straggler, STRAGGLER_HOST.to_owned())
+            };
+            Ok(causes(&play.stage).iter().any(is_it).then_some(()))
+        },
+    ));
     is_explained(&play.stage);
 }
 
 fn ring(play: &Play, (rank, host): (usize, &&str)) -> Program {
-    let [computes, waits] = match *host == LATE {
-        true => [LONG_US, SHORT_US],
-        false => [SHORT_US, LONG_US],
+    let [computes, waits] = match *host == STRAGGLER_HOST {
+        true => [LONG_COMPUTE_US, SHORT_COMPUTE_US],
+        false => [SHORT_COMPUTE_US, LONG_COMPUTE_US],
     };
-    let [sends, receives] = SLOW.map(|slow| if *host == slow { ON_WAY_US } else { "0" });
+    let [sends, receives] = SLOW_PAIR.map(|slow| if *host == slow { EXTRA_DELAY_US } else { "0" });
     let lasts = [computes, waits, sends, receives];
     play.rank("ring", [rank, HOSTS.len()], host, &lasts)
 }
@@ -112,7 +117,7 @@ fn is_explained(stage: &Stage) {
     let hosts = HOSTS.join(",");
     must(operator.shown(&["job", "start", "train", "--hosts", &hosts]));
     let _loss = must(Loss::on(stage, ["leaf0", "spine0"], 10));
-    let told = must(wait_for("its cause is named", PATIENCE, || {
+    let told = must(wait_for("its cause is named", STAGE_TIMEOUT, || {
         let told: Explanation = operator.ask(&["explain", "train"])?;
         // Until the link is found, what it knows of is whom the job waits for.
         let class = told.cause.as_ref().map(|cause| cause.class);
@@ -121,15 +126,18 @@ fn is_explained(stage: &Stage) {
     println!("{told:?}");
     assert_eq!(told.collective.as_deref(), Some("AllReduce RING SIMPLE"));
     assert_eq!(told.ranks, Some([1, 2]));
-    assert_eq!(told.hosts, SLOW);
-    assert_eq!(told.path, [SLOW[0], "leaf0", "spine0", "leaf1", SLOW[1]]);
+    assert_eq!(told.hosts, SLOW_PAIR);
+    assert_eq!(
+        told.path,
+        [SLOW_PAIR[0], "leaf0", "spine0", "leaf1", SLOW_PAIR[1]]
+    );
     let link = told.link.map(|it| it.to_string()).unwrap_or_default();
     assert!(link.contains("leaf0-spine0"), "{link}");
 }
 
 /// What is played, on which hosts by rank, and what shall be found of the job by this name: stages that go to the
 /// other rack and back, tensors that two hosts split, and all-reduces by two, four and eight ranks.
-const TO_THEMSELVES: [(&str, &[&str], Class, &str); 3] = [
+const ISOLATED_JOBS: [(&str, &[&str], Class, &str); 3] = [
     (
         "pipeline",
         &["h0", "h4", "h1"],
@@ -152,17 +160,17 @@ const TO_THEMSELVES: [(&str, &[&str], Class, &str); 3] = [
 
 /// Three jobs beside each other, each of which has one trouble.
 fn each_is_named_alone() {
-    let hosts = TO_THEMSELVES.iter().flat_map(|(_, hosts, ..)| *hosts);
+    let hosts = ISOLATED_JOBS.iter().flat_map(|(_, hosts, ..)| *hosts);
     let hosts: BTreeSet<_> = hosts.copied().collect();
     let play = Play::on(&hosts.into_iter().collect::<Vec<_>>());
-    let jobs = TO_THEMSELVES.iter();
+    let jobs = ISOLATED_JOBS.iter();
     let _ranks: Vec<_> = jobs
         .map(|(job, hosts, ..)| all_of(&play, job, hosts))
         .collect();
-    let expected = TO_THEMSELVES.map(|(.., class, subject)| (class, subject.to_owned()));
+    let expected = ISOLATED_JOBS.map(|(.., class, subject)| (class, subject.to_owned()));
     let expected = BTreeSet::from(expected);
     let mut last = vec![];
-    let found = wait_for("each is named, and nothing else", PATIENCE, || {
+    let found = wait_for("each is named, and nothing else", STAGE_TIMEOUT, || {
         last = causes(&play.stage);
         // A machine that is busy may be slow as well.
         last.retain(|it| it.class != Class::Latency);
@@ -176,7 +184,12 @@ fn each_is_named_alone() {
 fn all_of(play: &Play, job: &str, hosts: &[&str]) -> Vec<Program> {
     let ranks = hosts.iter().enumerate();
     let start = |(rank, host): (usize, &&str)| {
-        play.rank(job, [rank, hosts.len()], host, &[SHORT_US, LONG_US])
+        play.rank(
+            job,
+            [rank, hosts.len()],
+            host,
+            &[SHORT_COMPUTE_US, LONG_COMPUTE_US],
+        )
     };
     ranks.map(start).collect()
 }

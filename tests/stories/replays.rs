@@ -7,12 +7,12 @@ use libtest_mimic::Trial;
 use reweave_tests::{Leadership, Stage};
 
 use crate::needs::trial;
-use crate::play::{STAGE, collide, ended, led, must};
+use crate::play::{STAGE_NEEDS, collide, ended, led, must};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "a_recorded_run_replays_to_the_same_decisions_byte_for_byte",
-        STAGE,
+        STAGE_NEEDS,
         replayed,
     )]
 }

@@ -5,10 +5,10 @@ use reweave_common::operator::{Outcome, Record};
 use reweave_tests::{Labs, Leadership, Setting, Stage};
 
 use crate::needs::{Need, trial};
-use crate::play::{STAGE, collide, ended, led, must, planned, taking_back};
+use crate::play::{STAGE_NEEDS, collide, ended, led, must, planned, taking_back};
 
 /// Takes from a program that runs as root what routes are changed with.
-const WITHOUT_NET_ADMIN: &[&str] = &[
+const NO_NET_ADMIN_COMMAND: &[&str] = &[
     "setpriv",
     "--bounding-set=-net_admin",
     "--inh-caps=-net_admin",
@@ -25,24 +25,24 @@ pub(crate) fn tests() -> Vec<Trial> {
         ),
         trial(
             "a_flow_that_ends_before_the_plan_is_applied_has_it_withdrawn",
-            STAGE,
+            STAGE_NEEDS,
             the_flow_ends_before,
         ),
         trial(
             "a_flow_that_ends_before_its_pin_lands_has_the_plan_taken_back",
-            STAGE,
+            STAGE_NEEDS,
             the_flow_ends_meanwhile,
         ),
     ]
 }
 
 fn a_switch_refuses() {
-    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     must(stage.lead(&Leadership::default()));
     let nodes: Vec<_> = stage.nodes().map(str::to_owned).collect();
     for node in &nodes {
         match node.as_str() {
-            "leaf0" => must(stage.start_agent_under(node, WITHOUT_NET_ADMIN)),
+            "leaf0" => must(stage.start_agent_under(node, NO_NET_ADMIN_COMMAND)),
             _ => must(stage.start_agent(node)),
         }
     }

@@ -4,16 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use libtest_mimic::Trial;
-use reweave_tests::{Labs, Leadership, PATIENCE, Program, Setting, Stage, wait_for};
+use reweave_tests::{Labs, Leadership, Program, STAGE_TIMEOUT, Setting, Stage, wait_for};
 use serde_json::Value;
 
 use crate::collector::Collector;
 use crate::needs::{Need, trial};
 use crate::play::{collide, ended, must};
 
-const RECEIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stories/receiver.py");
-const PORT: &str = "8090";
-const LINES: &str = "told.jsonl";
+const RECEIVER_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stories/receiver.py");
+const RECEIVER_PORT: &str = "8090";
+const RECEIVED_LINES_FILE: &str = "told.jsonl";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
@@ -24,32 +24,36 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn told() {
-    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     let secret = must(stage.write("secret", "a secret that only both know\n"));
     let _receiver = receive(&stage, &secret);
     let collector = Collector::start(&stage);
     let hook = |of| {
         format!(
-            "[[webhook]]\nurl = \"http://127.0.0.1:{PORT}/\"\nsecret_file = \"secret\"\nof = {of}\n"
+            "[[webhook]]\nurl = \"http://127.0.0.1:{RECEIVER_PORT}/\"\nsecret_file = \"secret\"\nof = {of}\n"
         )
     };
     must(stage.lead(&Leadership {
         auto: true,
         tables: hook(r#"["finding", "change"]"#),
-        head: Collector::SETTING.to_owned(),
+        head: Collector::TRACES_SETTING.to_owned(),
         ..Leadership::without_rate_rollback()
     }));
     must(stage.start_agents());
     must(stage.wait_until_known());
     let job = collide(&stage);
     let record = ended(&stage);
-    let lines = must(wait_for("the collision's end is told", PATIENCE, || {
-        let lines = lines(&stage);
-        Ok(lines
-            .iter()
-            .any(|line| line["event"] == "finding.ended")
-            .then_some(lines))
-    }));
+    let lines = must(wait_for(
+        "the collision's end is told",
+        STAGE_TIMEOUT,
+        || {
+            let lines = lines(&stage);
+            Ok(lines
+                .iter()
+                .any(|line| line["event"] == "finding.ended")
+                .then_some(lines))
+        },
+    ));
     must(job.stop());
     assert!(
         lines.iter().all(|line| line["is_signed"] == true),
@@ -98,7 +102,7 @@ fn is_traced(collector: &Collector) {
 /// As the metrics say, which are asked for where the coordinator is.
 fn is_counted(stage: &Stage) {
     let fetch = "import urllib.request as it; print(it.urlopen('http://127.0.0.1:7334/metrics').read().decode())";
-    let served = must(stage.output(Stage::STATION, &["python3", "-c", fetch]));
+    let served = must(stage.output(Stage::STATION_NAME, &["python3", "-c", fetch]));
     let has = |line: &str| served.lines().any(|it| it == line);
     assert!(
         has("reweave_plans_total{outcome=\"committed\"} 1"),
@@ -113,14 +117,14 @@ fn is_counted(stage: &Stage) {
 }
 
 fn receive(stage: &Stage, secret: &Path) -> Program {
-    let mut command = stage.inside(Stage::STATION, "python3");
-    command.arg(RECEIVER).args([PORT]).arg(secret);
-    command.arg(stage.path(LINES));
+    let mut command = stage.inside(Stage::STATION_NAME, "python3");
+    command.arg(RECEIVER_PATH).args([RECEIVER_PORT]).arg(secret);
+    command.arg(stage.path(RECEIVED_LINES_FILE));
     must(stage.start("receiver", command))
 }
 
 fn lines(stage: &Stage) -> Vec<Value> {
-    let text = fs::read_to_string(stage.path(LINES)).unwrap_or_default();
+    let text = fs::read_to_string(stage.path(RECEIVED_LINES_FILE)).unwrap_or_default();
     // The last may be half written.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines = whole.lines().map(serde_json::from_str);

@@ -8,16 +8,16 @@ use std::time::Instant;
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{AgentState, CoordinatorState, CoordinatorStatus, Outcome, Status};
-use reweave_proto::hello::VERSION;
+use reweave_proto::hello::PROTOCOL_VERSION;
 use reweave_proto::spoken::came_with;
-use reweave_tests::{Job, Labs, PATIENCE, Programs, Setting, Stage, StageError, wait_for};
+use reweave_tests::{Job, Labs, Programs, STAGE_TIMEOUT, Setting, Stage, StageError, wait_for};
 use serde::Deserialize;
 
 use crate::needs::trial;
-use crate::play::{STAGE, collide, ended, must, status_when};
+use crate::play::{STAGE_NEEDS, collide, ended, must, status_when};
 
 /// With the switches these are 16 nodes.
-const SIX_AT_EACH_LEAF: Setting<'static> = Setting {
+const SIX_HOSTS_PER_LEAF: Setting<'static> = Setting {
     scenario: "name = \"upgraded\"\nseed = 1\nmanagement = true\nfabric = \"two-leaves.toml\"\n\
                [[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h6\", \"h7\"]\n\
                pairs = [[0, 2], [1, 3]]\nbytes = 8_000_000\ncompute_ms = 10\niterations = 1_000_000\n\
@@ -26,7 +26,11 @@ const SIX_AT_EACH_LEAF: Setting<'static> = Setting {
 };
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("rolling_upgrade_resets_no_session", STAGE, exchanged)]
+    vec![trial(
+        "rolling_upgrade_resets_no_session",
+        STAGE_NEEDS,
+        exchanged,
+    )]
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -38,14 +42,14 @@ struct ClusterVersion {
 /// Where nobody has lowered it.
 fn latest() -> ClusterVersion {
     ClusterVersion {
-        version: VERSION.to_string(),
+        version: PROTOCOL_VERSION.to_string(),
         lowered_by: None,
     }
 }
 
 fn is_at(stage: &Stage, expected: &ClusterVersion) {
     let what = format!("the cluster is at {expected:?}");
-    must(wait_for(&what, PATIENCE, || {
+    must(wait_for(&what, STAGE_TIMEOUT, || {
         let version: ClusterVersion = stage.operator().ask(&["cluster", "version"])?;
         Ok((version == *expected).then_some(()))
     }));
@@ -53,8 +57,8 @@ fn is_at(stage: &Stage, expected: &ClusterVersion) {
 
 /// To the one of the release before; how it is then.
 fn lower(stage: &Stage) -> ClusterVersion {
-    let before = came_with(VERSION.minor - 1).to_string();
-    let lowered: ClusterVersion = must(wait_for("the version is lowered", PATIENCE, || {
+    let before = came_with(PROTOCOL_VERSION.minor - 1).to_string();
+    let lowered: ClusterVersion = must(wait_for("the version is lowered", STAGE_TIMEOUT, || {
         let lowered = stage.operator().ask(&["cluster", "version", &before])?;
         Ok(Some(lowered))
     }));
@@ -66,7 +70,7 @@ fn lower(stage: &Stage) -> ClusterVersion {
 /// Both flows of the job have an uplink of their own.
 fn pin(stage: &Stage) {
     let operator = stage.operator();
-    must(wait_for("a plan is begun", PATIENCE, || {
+    must(wait_for("a plan is begun", STAGE_TIMEOUT, || {
         let Some(plan) = operator.plan()? else {
             return Ok(None);
         };
@@ -80,7 +84,7 @@ fn pin(stage: &Stage) {
 /// Each node is told that what it was told stays: such entries came with 1.1.
 fn pin_anew(stage: &Stage) {
     let operator = stage.operator();
-    must(wait_for("the pins are taken back", PATIENCE, || {
+    must(wait_for("the pins are taken back", STAGE_TIMEOUT, || {
         let Some(plan) = operator.way_back()? else {
             return Ok(None);
         };
@@ -96,7 +100,7 @@ fn pin_anew(stage: &Stage) {
 /// What a person wants of a plan is an entry that came with 1.1, too.
 fn give_up_an_offer(stage: &Stage) {
     let operator = stage.operator();
-    must(wait_for("an offer is given up", PATIENCE, || {
+    must(wait_for("an offer is given up", STAGE_TIMEOUT, || {
         let Some(plan) = operator.way_back()? else {
             return Ok(None);
         };
@@ -162,13 +166,13 @@ fn checked(stage: &Stage, build: &Programs, place: usize) -> Result<String, Stag
     let settings = stage.path(&format!("c{place}.toml"));
     let settings = settings.display().to_string();
     let words = [&*coordinator, "check", "--config", &settings];
-    stage.output(Stage::STATION, &words)
+    stage.output(Stage::STATION_NAME, &words)
 }
 
 /// This build, on the log of each.
 fn would_start(stage: &Stage, build: &Programs) {
     for place in 0..3 {
-        must(wait_for("it would start", PATIENCE, || {
+        must(wait_for("it would start", STAGE_TIMEOUT, || {
             checked(stage, build, place).map(Some)
         }));
     }
@@ -176,7 +180,7 @@ fn would_start(stage: &Stage, build: &Programs) {
 
 /// There are entries in the log of each that it cannot read.
 fn would_not_start(stage: &Stage, earlier: &Programs) {
-    let version = format!("the cluster is at version {VERSION}");
+    let version = format!("the cluster is at version {PROTOCOL_VERSION}");
     let is_why = |said: &str| said.contains(&version) || said.contains("version of this program");
     for place in 0..3 {
         match checked(stage, earlier, place) {
@@ -197,7 +201,7 @@ fn speaks_the_earlier(stage: &Stage) {
 fn exchanged() {
     let earlier = env::var_os("REWEAVE_RELEASE_BEFORE");
     let earlier = earlier.map(|folder| must(Programs::in_folder(Path::new(&folder))));
-    let mut stage = must(Stage::up(SIX_AT_EACH_LEAF, Labs::Hidden));
+    let mut stage = must(Stage::up(SIX_HOSTS_PER_LEAF, Labs::Hidden));
     assert_eq!(stage.nodes().count(), 16);
     let this = stage.programs().clone();
     stage.run_daemons(earlier.clone().unwrap_or_else(|| this.clone()));

@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use libtest_mimic::Trial;
-use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::life::{Run, Stamper, live};
 use crate::needs::trial;
-use crate::play::{STAGE, must};
+use crate::play::{STAGE_NEEDS, must};
 use crate::scene::{leaf_spine, led};
 use crate::thin::thinned;
 
 /// One job after the other, each with a rest behind it.
-const TURNS: u32 = 8;
-const TRAINS: Duration = Duration::from_secs(250);
-const EXCHANGES: Duration = Duration::from_secs(140);
-const RESTS: Duration = Duration::from_secs(30);
+const TURN_COUNT: u32 = 8;
+const TRAINING_TIME: Duration = Duration::from_secs(250);
+const EXCHANGE_TIME: Duration = Duration::from_secs(140);
+const REST_TIME: Duration = Duration::from_secs(30);
 /// Where a copy of the recording is wanted, with two seconds together.
-const KEEP: &str = "REWEAVE_KEEP_RECORDING";
+const KEEP_RECORDING_VARIABLE: &str = "REWEAVE_KEEP_RECORDING";
 
 /// A ring around both racks, and what racks send to each other.
-const JOBS: &str = "[[job]]\nname = \"train\"\npattern = \"ring-allreduce\"\n\
+const JOB_TABLES: &str = "[[job]]\nname = \"train\"\npattern = \"ring-allreduce\"\n\
     hosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\nbytes = 4_000_000\n\
     compute_ms = 200\niterations = 1_000_000\npaths = \"spread\"\n\
     [[job]]\nname = \"exchange\"\npattern = \"streams\"\n\
@@ -33,7 +33,11 @@ const JOBS: &str = "[[job]]\nname = \"train\"\npattern = \"ring-allreduce\"\n\
 
 pub(crate) fn tests() -> Vec<Trial> {
     // On a machine that is busy with other things, a cluster is not clean: `make soak` asks for it.
-    let hour = trial("an_hour_of_a_clean_cluster_has_no_alarm", STAGE, clean);
+    let hour = trial(
+        "an_hour_of_a_clean_cluster_has_no_alarm",
+        STAGE_NEEDS,
+        clean,
+    );
     vec![hour.with_ignored_flag(true)]
 }
 
@@ -42,14 +46,14 @@ fn clean() {
         record: Some("run.jsonl".to_owned()),
         ..Leadership::default()
     };
-    let stage = led(&leaf_spine(2, 2, 2), JOBS, &leadership);
-    for _ in 0..TURNS {
-        works(&stage, "train", TRAINS);
-        works(&stage, "exchange", EXCHANGES);
+    let stage = led(&leaf_spine(2, 2, 2), JOB_TABLES, &leadership);
+    for _ in 0..TURN_COUNT {
+        works(&stage, "train", TRAINING_TIME);
+        works(&stage, "exchange", EXCHANGE_TIME);
     }
     let text = fs::read_to_string(stage.path("run.jsonl")).expect("it was recorded");
     let thin = thinned(&text);
-    if let Some(to) = env::var_os(KEEP) {
+    if let Some(to) = env::var_os(KEEP_RECORDING_VARIABLE) {
         fs::write(to, &thin).expect("a file can be made there");
     }
     for text in [text, thin] {
@@ -65,7 +69,7 @@ fn works(stage: &Stage, name: &str, long: Duration) {
     must(job.watch(long));
     must(job.stop());
     let since = Instant::now();
-    must(wait_for("it has rested", RESTS + PATIENCE, || {
-        Ok((since.elapsed() >= RESTS).then_some(()))
+    must(wait_for("it has rested", REST_TIME + STAGE_TIMEOUT, || {
+        Ok((since.elapsed() >= REST_TIME).then_some(()))
     }));
 }

@@ -5,7 +5,7 @@ use libtest_mimic::Trial;
 use reweave_common::operator::Outcome;
 use reweave_tests::{Leadership, Stage};
 
-use crate::drained::{AS_GOOD_AS_NOTHING_BYTES, DRAINED, FABRIC, carried, drain, job, sends};
+use crate::drained::{DRAINED_LINK, FABRIC, MAX_IDLE_BYTES, carried, drain, job, sends};
 use crate::needs::{Need, trial};
 use crate::play::must;
 use crate::scene::led;
@@ -37,10 +37,10 @@ fn drained_by_frr() {
         carried(&stage, &mut train) > 1_000_000,
         "one of two goes there"
     );
-    assert_eq!(drain(&stage, &[DRAINED]), Outcome::Committed);
+    assert_eq!(drain(&stage, &[DRAINED_LINK]), Outcome::Committed);
     assert_eq!(routes_of_ours(&stage), 4, "to the other leaf's hosts");
     let left = carried(&stage, &mut train);
-    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    assert!(left < MAX_IDLE_BYTES, "{left}");
     assert_eq!(drain(&stage, &["--none"]), Outcome::Committed);
     assert!(carried(&stage, &mut train) > 1_000_000, "it carries again");
     assert_eq!(routes_of_ours(&stage), 0);

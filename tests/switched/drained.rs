@@ -11,19 +11,19 @@ use reweave_tests::{Job, Stage};
 use serde::Deserialize;
 
 use crate::needs::trial;
-use crate::play::{LOOK, STAGE, ended, must};
+use crate::play::{STAGE_NEEDS, WATCH_TIME, ended, must};
 use crate::scene::{carried_out, led, rollback_on_halved_rates, sent_bytes};
 
 /// Uplinks have room for two hosts, and not for four.
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
     host_gbps = 0.04\nuplink_gbps = 0.1\n";
-pub(crate) const DRAINED: &str = "leaf0-spine1";
+pub(crate) const DRAINED_LINK: &str = "leaf0-spine1";
 /// Probes would be more, and what a job sends very much more.
-pub(crate) const AS_GOOD_AS_NOTHING_BYTES: u64 = 10_000;
+pub(crate) const MAX_IDLE_BYTES: u64 = 10_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
     let name = "a_drained_link_carries_nothing_until_somebody_is_slower_for_it";
-    vec![trial(name, STAGE, drained)]
+    vec![trial(name, STAGE_NEEDS, drained)]
 }
 
 pub(crate) fn job(name: &str, hosts: [u32; 4]) -> String {
@@ -46,7 +46,7 @@ pub(crate) fn carried(stage: &Stage, job: &mut Job) -> u64 {
     let count = |(node, to)| sent_bytes(stage, node, to);
     let sum = || ends.into_iter().map(count).sum::<u64>();
     let before = sum();
-    watched(job, LOOK);
+    watched(job, WATCH_TIME);
     sum() - before
 }
 
@@ -79,7 +79,7 @@ fn places_without_it(stage: &Stage) {
         must((stage.operator()).ask(&["plan", "ranks", "--job", &job.to_string_lossy()]));
     println!("{placed:?}");
     assert_eq!(placed.order.len(), 8);
-    let said = format!("{DRAINED} is left out: it is down, or drained");
+    let said = format!("{DRAINED_LINK} is left out: it is down, or drained");
     assert!(placed.remarks.contains(&said), "{placed:?}");
 }
 
@@ -98,7 +98,10 @@ fn is_tuned_without_it(stage: &Stage) {
     // Of all hosts, with a rank on each.
     let is_row = |line: &&str| line.starts_with("allreduce,") && line.contains(",8,8,");
     assert!(!rows.is_empty() && rows.iter().all(is_row), "{table}");
-    assert!(said.contains(&format!("{DRAINED} is left out")), "{said}");
+    assert!(
+        said.contains(&format!("{DRAINED_LINK} is left out")),
+        "{said}"
+    );
 }
 
 /// What the four have on one link.
@@ -121,34 +124,28 @@ fn drained() {
         carried(&stage, &mut first) > 1_000_000,
         "one of two goes there"
     );
-    assert_eq!(drain(&stage, &[DRAINED]), Outcome::Committed);
+    assert_eq!(drain(&stage, &[DRAINED_LINK]), Outcome::Committed);
     let left = carried(&stage, &mut first);
-    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    assert!(left < MAX_IDLE_BYTES, "{left}");
     places_without_it(&stage);
     is_tuned_without_it(&stage);
     let second = must(stage.job("second"));
     let left = carried(&stage, &mut first);
     println!("{left} bytes crossed it");
-    assert!(
-        left < AS_GOOD_AS_NOTHING_BYTES,
-        "new flows keep away: {left}"
-    );
+    assert!(left < MAX_IDLE_BYTES, "new flows keep away: {left}");
     must(second.stop());
     assert_eq!(drain(&stage, &["--none"]), Outcome::Committed);
     let second = sends(&stage, "second");
     assert!(carried(&stage, &mut first) > 1_000_000, "it is back");
-    let outcome = drain(&stage, &[DRAINED]);
+    let outcome = drain(&stage, &[DRAINED_LINK]);
     let is_taken_back = matches!(outcome, Outcome::RolledBack { .. });
     assert!(is_taken_back, "four have no room: {outcome:?}");
     assert!(carried(&stage, &mut first) > 1_000_000, "it carries again");
-    let outcome = carried_out(&stage, &["plan", "drain", DRAINED], true);
+    let outcome = carried_out(&stage, &["plan", "drain", DRAINED_LINK], true);
     assert_eq!(outcome, Outcome::Committed);
     are_as_foretold(&ended(&stage).flows);
     let left = carried(&stage, &mut first);
-    assert!(
-        left < AS_GOOD_AS_NOTHING_BYTES,
-        "whoever wants it anyway: {left}"
-    );
+    assert!(left < MAX_IDLE_BYTES, "whoever wants it anyway: {left}");
     for job in [first, second] {
         let report = must(job.stop());
         assert!(report.kept_all_sessions(), "{report:#?}");

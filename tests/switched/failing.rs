@@ -2,20 +2,20 @@
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Finding, Hop, Outcome};
-use reweave_tests::{Leadership, Loss, NO_RATE_ROLLBACK, PATIENCE, wait_for};
+use reweave_tests::{Leadership, Loss, NO_RATE_ROLLBACK_POLICY, STAGE_TIMEOUT, wait_for};
 
 use crate::drained::watched;
 use crate::needs::trial;
-use crate::play::{LOOK, STAGE, ended, must};
+use crate::play::{STAGE_NEEDS, WATCH_TIME, ended, must};
 use crate::scene::{leaf_spine, led, sent_bytes};
 
-const LINK: &str = "leaf0-spine1";
+const FAILING_LINK: &str = "leaf0-spine1";
 /// Probes would be more.
-const AS_GOOD_AS_NOTHING_BYTES: u64 = 10_000;
+const MAX_IDLE_BYTES: u64 = 10_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
     let name = "in_automatic_mode_a_link_that_loses_packets_is_drained_for_that_finding";
-    vec![trial(name, STAGE, drained)]
+    vec![trial(name, STAGE_NEEDS, drained)]
 }
 
 fn job() -> String {
@@ -28,12 +28,12 @@ fn job() -> String {
 fn drained() {
     let leadership = Leadership {
         auto: true,
-        policy: format!("drain_failing_after_ms = 5000\n{NO_RATE_ROLLBACK}"),
+        policy: format!("drain_failing_after_ms = 5000\n{NO_RATE_ROLLBACK_POLICY}"),
         ..Leadership::default()
     };
     let stage = led(&leaf_spine(4, 2, 2), &job(), &leadership);
     let _loss = must(Loss::on(&stage, ["leaf0", "spine1"], 20));
-    must(wait_for("the link is drained", PATIENCE, || {
+    must(wait_for("the link is drained", STAGE_TIMEOUT, || {
         let links = stage.operator().status()?.links;
         let is_it = |hop: &Hop| hop.from == "leaf0" && hop.to == "spine1";
         Ok(links
@@ -49,14 +49,14 @@ fn drained() {
     let [Finding::Cause(cause)] = &record.plan.report.findings[..] else {
         panic!("one finding: {record:#?}")
     };
-    assert!(cause.subject.to_string().contains(LINK), "{cause}");
+    assert!(cause.subject.to_string().contains(FAILING_LINK), "{cause}");
     let mut job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| progress.iterations >= 2));
     let sent = || sent_bytes(&stage, "leaf0", "spine1");
     let before = sent();
-    watched(&mut job, LOOK);
+    watched(&mut job, WATCH_TIME);
     let crossed = sent() - before;
     println!("{crossed} bytes crossed it");
-    assert!(crossed < AS_GOOD_AS_NOTHING_BYTES, "{crossed}");
+    assert!(crossed < MAX_IDLE_BYTES, "{crossed}");
     assert!(must(job.stop()).kept_all_sessions());
 }

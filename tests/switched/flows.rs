@@ -4,36 +4,40 @@ use libtest_mimic::Trial;
 use reweave_common::cause::Class;
 use reweave_common::finding::Imbalance;
 use reweave_common::operator::{Explanation, Outcome, Phase};
-use reweave_tests::{Job, Leadership, PATIENCE, Progress, Stage, wait_for};
+use reweave_tests::{Job, Leadership, Progress, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::hashed::deviation_percent;
 use crate::needs::trial;
-use crate::play::{LOOK, STAGE, begun, ended, must, planned, slowest_over};
+use crate::play::{STAGE_NEEDS, WATCH_TIME, begun, ended, must, planned, slowest_over};
 use crate::scene::{leaf_spine, led, sent_bytes};
 use crate::timed::timed_value;
 
 /// From the pins on.
-const PARTED_WITHIN_MS: f64 = 1000.0;
+const MAX_REPAIR_MS: f64 = 1000.0;
 /// The lab tells rates over so long: of the time in which the victim was that fast already.
-const TOLD_OVER_MS: f64 = 500.0;
-const LEAST_GAIN: f64 = 1.9;
+const RATE_WINDOW_MS: f64 = 500.0;
+const MIN_GAIN: f64 = 1.9;
 /// As even as flows can be, and links nearly: flows of equal links are hardly ever of quite the same rate.
-const EVEN_PERCENT: f64 = 5.0;
+const MAX_EVEN_PERCENT: f64 = 5.0;
 /// As two flows on one of four links and one on each of two others.
-const UNEVEN_PERCENT: f64 = 50.0;
+const EXPECTED_UNEVEN_PERCENT: f64 = 50.0;
 const SPINES: [&str; 4] = ["spine0", "spine1", "spine2", "spine3"];
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("timed_colliding_flows_are_separated", STAGE, || {
-        timed_value("eight flows with a collision", parted, |figures| {
-            let in_time = figures.took_ms.is_some_and(|ms| ms <= PARTED_WITHIN_MS);
-            in_time && figures.gain >= LEAST_GAIN && figures.left_percent <= EVEN_PERCENT
-        });
-    })]
+    vec![trial(
+        "timed_colliding_flows_are_separated",
+        STAGE_NEEDS,
+        || {
+            timed_value("eight flows with a collision", parted, |figures| {
+                let in_time = figures.took_ms.is_some_and(|ms| ms <= MAX_REPAIR_MS);
+                in_time && figures.gain >= MIN_GAIN && figures.left_percent <= MAX_EVEN_PERCENT
+            });
+        },
+    )]
 }
 
 /// So much that ranks hardly wait for each other while rates are looked at.
-const LONG: u64 = 20_000_000;
+const LARGE_MESSAGE_BYTES: u64 = 20_000_000;
 
 /// Streams of so many bytes from host to host, past one spine or as hashes have it.
 fn streams(name: &str, bytes: u64, hosts: &str, pairs: &str, paths: &str) -> String {
@@ -52,7 +56,7 @@ struct Figures {
 }
 
 /// Besides, from host to host past a spine.
-const OTHERS: [(&str, &str, u32); 6] = [
+const BACKGROUND_FLOWS: [(&str, &str, u32); 6] = [
     ("h2", "h6", 2),
     ("h3", "h7", 3),
     ("h4", "h0", 0),
@@ -66,24 +70,30 @@ const OTHERS: [(&str, &str, u32); 6] = [
 fn colliding() -> String {
     let via = |spine: u32| format!("via = \"spine{spine}\"");
     let hosts = r#""h0", "h1", "h4", "h5""#;
-    let train = streams("train", LONG, hosts, "[0, 2], [1, 3]", &via(0));
-    let others = OTHERS.map(|(from, to, spine)| {
+    let train = streams(
+        "train",
+        LARGE_MESSAGE_BYTES,
+        hosts,
+        "[0, 2], [1, 3]",
+        &via(0),
+    );
+    let others = BACKGROUND_FLOWS.map(|(from, to, spine)| {
         let hosts = format!("\"{from}\", \"{to}\"");
-        streams(from, LONG, &hosts, "[0, 1]", &via(spine))
+        streams(from, LARGE_MESSAGE_BYTES, &hosts, "[0, 1]", &via(spine))
     });
     train + &others.concat()
 }
 
 fn parted() -> Figures {
     let stage = led(&leaf_spine(2, 4, 4), &colliding(), &Leadership::default());
-    let others = OTHERS.map(|(from, ..)| must(stage.job(from)));
+    let others = BACKGROUND_FLOWS.map(|(from, ..)| must(stage.job(from)));
     let mut job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| {
         progress.iterations >= 2 && progress.slowest_mbps() > 30.0
     }));
-    let (before, uneven_percent) = counted(&stage, || slowest_over(&mut job, LOOK));
+    let (before, uneven_percent) = counted(&stage, || slowest_over(&mut job, WATCH_TIME));
     assert!(
-        (uneven_percent - UNEVEN_PERCENT).abs() < EVEN_PERCENT,
+        (uneven_percent - EXPECTED_UNEVEN_PERCENT).abs() < MAX_EVEN_PERCENT,
         "{uneven_percent}"
     );
     is_explained(&stage);
@@ -91,13 +101,13 @@ fn parted() -> Figures {
     let told = job.progress().len();
     begun(&stage);
     let pinned_ms = last_before_pins(&stage, &job);
-    let fast = |progress: &Progress| progress.slowest_mbps() >= LEAST_GAIN * before;
+    let fast = |progress: &Progress| progress.slowest_mbps() >= MIN_GAIN * before;
     let _ = job.wait_until("the victim is fast", fast);
     let since = job.progress().split_off(told);
     let took_ms = since
         .iter()
         .find(|it| fast(it))
-        .map(|it| it.at_ms - TOLD_OVER_MS - pinned_ms);
+        .map(|it| it.at_ms - RATE_WINDOW_MS - pinned_ms);
     if ended(&stage).outcome != Outcome::Committed {
         // On a machine that is busy, flows that stay become slower meanwhile, and it is taken back.
         return Figures {
@@ -106,7 +116,7 @@ fn parted() -> Figures {
             left_percent: uneven_percent,
         };
     }
-    let (after, left_percent) = counted(&stage, || slowest_over(&mut job, LOOK));
+    let (after, left_percent) = counted(&stage, || slowest_over(&mut job, WATCH_TIME));
     println!(
         "{uneven_percent:.1} % uneven by counters, then {left_percent:.1}; {:?}",
         spread(&stage)
@@ -134,7 +144,7 @@ fn counted<T>(stage: &Stage, look: impl FnOnce() -> T) -> (T, f64) {
 fn is_explained(stage: &Stage) {
     let operator = stage.operator();
     let words = ["explain", "train", "--hosts", "h0,h1,h4,h5"];
-    let told = must(wait_for("the job is explained", PATIENCE, || {
+    let told = must(wait_for("the job is explained", STAGE_TIMEOUT, || {
         let told: Explanation = operator.ask(&words)?;
         let class = told.cause.as_ref().map(|cause| cause.class);
         Ok((class == Some(Class::EcmpCollision)).then_some(told))
@@ -151,7 +161,7 @@ fn is_explained(stage: &Stage) {
 fn last_before_pins(stage: &Stage, job: &Job) -> f64 {
     let now = || job.latest().map_or(0.0, |progress| progress.at_ms);
     let mut before = now();
-    must(wait_for("the pins have come", PATIENCE, || {
+    must(wait_for("the pins have come", STAGE_TIMEOUT, || {
         let asked = now();
         let changes = stage.operator().status()?.changes;
         let is_on = |phase| matches!(phase, Phase::Approved | Phase::Applying);
@@ -166,7 +176,7 @@ fn last_before_pins(stage: &Stage, job: &Job) -> f64 {
 
 /// Where flows are spread most unevenly, once they are spread as evenly as they can be.
 fn spread(stage: &Stage) -> Imbalance {
-    must(wait_for("flows are spread evenly", PATIENCE, || {
+    must(wait_for("flows are spread evenly", STAGE_TIMEOUT, || {
         let worst = stage.operator().status()?.flow_imbalance.map(|it| it.worst);
         Ok(worst.filter(|worst| worst.fim_percent <= worst.floor_percent))
     }))

@@ -10,19 +10,19 @@ use reweave_common::cause::Class;
 use reweave_tests::{Leadership, Stage};
 
 use crate::needs::trial;
-use crate::play::{STAGE, must};
+use crate::play::{STAGE_NEEDS, must};
 use crate::scene::{leaf_spine, up};
 use crate::troubles::{are_found, are_found_while, begin_anew};
 
-const NIC: &str = "sys/class/net/eth0";
-const RDMA: &str = "sys/class/infiniband/mlx5_0";
-const TYPE_OF_SERVICE: &str = "sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos";
-const OF_IPV4: &str = "0000:0000:0000:0000:0000:ffff:0a00:0001\n";
+const NIC_PATH: &str = "sys/class/net/eth0";
+const RDMA_DEVICE_PATH: &str = "sys/class/infiniband/mlx5_0";
+const ROCE_TOS_PATH: &str = "sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos";
+const IPV4_GID: &str = "0000:0000:0000:0000:0000:ffff:0a00:0001\n";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "each_fault_of_hardware_is_named_alone_by_what_its_files_say",
-        STAGE,
+        STAGE_NEEDS,
         each_is_named_alone,
     )]
 }
@@ -86,24 +86,24 @@ pub(crate) fn furnish(stage: &Stage, node: &str) {
 
 fn give_hardware(stage: &Stage, host: &str) {
     for which in ["current", "max"] {
-        let bus = format!("{NIC}/device/{which}_link");
+        let bus = format!("{NIC_PATH}/device/{which}_link");
         put(stage, host, &format!("{bus}_speed"), "16.0 GT/s PCIe\n");
         put(stage, host, &format!("{bus}_width"), "16\n");
     }
     put_gid(stage, host, 3);
-    put(stage, host, TYPE_OF_SERVICE, "106\n");
+    put(stage, host, ROCE_TOS_PATH, "106\n");
 }
 
 /// The one of RoCE v2 and of an IPv4 address.
 fn put_gid(stage: &Stage, host: &str, index: u32) {
-    let port = format!("{RDMA}/ports/1");
+    let port = format!("{RDMA_DEVICE_PATH}/ports/1");
     put(
         stage,
         host,
         &format!("{port}/gid_attrs/types/{index}"),
         "RoCE v2\n",
     );
-    put(stage, host, &format!("{port}/gids/{index}"), OF_IPV4);
+    put(stage, host, &format!("{port}/gids/{index}"), IPV4_GID);
 }
 
 /// How many came in, and how many of them mangled.
@@ -149,8 +149,8 @@ fn forget(stage: &mut Stage, node: &str) {
 
 /// One after the other, and each of another host, which is as before then.
 fn hosts_that_are_made_or_set_otherwise(stage: &mut Stage) {
-    let width = format!("{NIC}/device/current_link_width");
-    let speed = format!("{NIC}/speed");
+    let width = format!("{NIC_PATH}/device/current_link_width");
+    let speed = format!("{NIC_PATH}/speed");
     let files = [
         (Class::PcieDowngrade, "h0", &width[..], ["8\n", "16\n"]),
         (
@@ -162,7 +162,7 @@ fn hosts_that_are_made_or_set_otherwise(stage: &mut Stage) {
         (
             Class::ConfigurationMismatch,
             "h2",
-            TYPE_OF_SERVICE,
+            ROCE_TOS_PATH,
             ["0\n", "106\n"],
         ),
     ];
@@ -173,7 +173,7 @@ fn hosts_that_are_made_or_set_otherwise(stage: &mut Stage) {
         put(stage, host, file, usual);
         look_anew(stage, host);
     }
-    take_away(stage, "h3", &format!("{RDMA}/ports/1/gids/3"));
+    take_away(stage, "h3", &format!("{RDMA_DEVICE_PATH}/ports/1/gids/3"));
     put_gid(stage, "h3", 5);
     look_anew(stage, "h3");
     are_found(stage, &[(Class::ConfigurationMismatch, "h3")]);

@@ -7,19 +7,19 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use reweave_common::finding::Imbalance;
 use reweave_common::operator::Imbalances;
-use reweave_tests::{Job, Labs, Leadership, PATIENCE, Setting, Stage, StageError, wait_for};
+use reweave_tests::{Job, Labs, Leadership, STAGE_TIMEOUT, Setting, Stage, StageError, wait_for};
 use serde_json::Value;
 
 use crate::needs::{Need, trial};
-use crate::play::{STAGE, must};
+use crate::play::{STAGE_NEEDS, must};
 use crate::scene::{address, led};
 
 const SPINES: [&str; 8] = [
     "spine0", "spine1", "spine2", "spine3", "spine4", "spine5", "spine6", "spine7",
 ];
-const FOUR: &[&str] = SPINES.split_at(4).0;
-const SENDERS: [&str; 4] = ["h0", "h1", "h2", "h3"];
-const RECEIVERS: [&str; 4] = ["h4", "h5", "h6", "h7"];
+const FOUR_SPINES: &[&str] = SPINES.split_at(4).0;
+const SENDER_HOSTS: [&str; 4] = ["h0", "h1", "h2", "h3"];
+const RECEIVER_HOSTS: [&str; 4] = ["h4", "h5", "h6", "h7"];
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -30,7 +30,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         ),
         trial(
             "live_flow_imbalance_is_what_the_counters_of_links_say",
-            STAGE,
+            STAGE_NEEDS,
             counted,
         ),
     ]
@@ -100,15 +100,15 @@ pub(crate) fn deviation_percent(loads: &[f64]) -> f64 {
     100.0 * off / links
 }
 
-const PACKETS: u64 = 2;
+const PACKETS_PER_FLOW: u64 = 2;
 const FIRST_PORT: u16 = 1024;
-const PORTS: u16 = 2048;
+const PORT_COUNT: u16 = 2048;
 /// Each port is that of so many flows over as many links: one from each sender to each of two receivers.
-const FLOWS_OF_A_PORT: u16 = 8;
+const FLOWS_PER_PORT: u16 = 8;
 
 /// So many flows in each draw, and how uneven they are on the average on four links and on eight if chance
 /// spreads them.
-const EXPECTED: [(u16, [f64; 2]); 6] = [
+const EXPECTED_IMBALANCE: [(u16, [f64; 2]); 6] = [
     (8, [46.7, 68.7]),
     (16, [33.8, 50.6]),
     (32, [24.2, 36.5]),
@@ -122,18 +122,18 @@ const EXPECTED: [(u16, [f64; 2]); 6] = [
 fn four_and_eight() -> String {
     let mut text = "kind = \"graph\"\n".to_owned();
     text.extend(
-        SENDERS
+        SENDER_HOSTS
             .iter()
-            .chain(&RECEIVERS)
+            .chain(&RECEIVER_HOSTS)
             .map(|host| node(host, "host")),
     );
     let switches = ["leaf0", "leaf1", "leaf2"].into_iter().chain(SPINES);
     text.extend(switches.map(|switch| node(switch, "switch")));
-    text.extend(SENDERS.map(|host| link(host, "leaf0", 0.2)));
-    for (nth, host) in RECEIVERS.iter().enumerate() {
+    text.extend(SENDER_HOSTS.map(|host| link(host, "leaf0", 0.2)));
+    for (nth, host) in RECEIVER_HOSTS.iter().enumerate() {
         text += &link(host, ["leaf1", "leaf2"][nth / 2], 0.2);
     }
-    text.extend(FOUR.iter().map(|spine| link("leaf1", spine, 0.1)));
+    text.extend(FOUR_SPINES.iter().map(|spine| link("leaf1", spine, 0.1)));
     for leaf in ["leaf0", "leaf2"] {
         text.extend(SPINES.map(|spine| link(leaf, spine, 0.1)));
     }
@@ -150,14 +150,14 @@ fn as_by_chance() {
     };
     let stage = must(Stage::up(setting, Labs::Hidden));
     count(&stage, "udp", &SPINES);
-    let addresses = RECEIVERS.map(|host| address(&stage, host, "eth0"));
+    let addresses = RECEIVER_HOSTS.map(|host| address(&stage, host, "eth0"));
     send(&stage, &addresses);
     let uplinks = uplinks(&stage, &SPINES);
-    is_whole(&uplinks, usize::from(2 * PORTS * FLOWS_OF_A_PORT));
-    for (flows, expected) in EXPECTED {
+    is_whole(&uplinks, usize::from(2 * PORT_COUNT * FLOWS_PER_PORT));
+    for (flows, expected) in EXPECTED_IMBALANCE {
         for (far, links) in [4, SPINES.len()].into_iter().enumerate() {
             let loads = loads(&uplinks, &addresses[2 * far..][..2]);
-            let draws = loads.chunks(usize::from(flows / FLOWS_OF_A_PORT));
+            let draws = loads.chunks(usize::from(flows / FLOWS_PER_PORT));
             let draws: Vec<_> = draws.map(|draw| uneven(draw, links)).collect();
             is_the_mean(&draws, [usize::from(flows), links], expected[far]);
         }
@@ -166,20 +166,20 @@ fn as_by_chance() {
 
 /// From each sender to each receiver at each port, where nobody answers. The same at each run.
 fn send(stage: &Stage, addresses: &[String]) {
-    for host in RECEIVERS {
+    for host in RECEIVER_HOSTS {
         let silent = "type filter hook input priority 0; meta l4proto udp drop;";
         let table = format!("table ip silent {{ chain taken {{ {silent} }}; }}");
         must(stage.output(host, &["nft", &table]));
     }
-    let last = FIRST_PORT + PORTS - 1;
+    let last = FIRST_PORT + PORT_COUNT - 1;
     let script = format!(
         "echo 40000 40000 > /proc/sys/net/ipv4/ip_local_port_range
         for port in {{{FIRST_PORT}..{last}}}; do for to in {}; do
-            exec 3> /dev/udp/$to/$port && for _ in {{1..{PACKETS}}}; do printf . >&3; done && exec 3>&- || exit
+            exec 3> /dev/udp/$to/$port && for _ in {{1..{PACKETS_PER_FLOW}}}; do printf . >&3; done && exec 3>&- || exit
         done; done",
         addresses.join(" ")
     );
-    for host in SENDERS {
+    for host in SENDER_HOSTS {
         must(stage.output(host, &["bash", "-c", &script]));
     }
 }
@@ -189,13 +189,13 @@ fn is_whole(uplinks: &[Uplink], flows: usize) {
     let all = uplinks.iter().flat_map(|it| &it.flows);
     let names: BTreeSet<_> = all.clone().map(|(flow, _)| flow).collect();
     assert_eq!(names.len(), flows);
-    let split = all.filter(|(_, [packets, _])| *packets != PACKETS);
+    let split = all.filter(|(_, [packets, _])| *packets != PACKETS_PER_FLOW);
     assert_eq!(split.collect::<Vec<_>>(), []);
 }
 
 /// By port: how many of the flows to these addresses each link has.
 fn loads(uplinks: &[Uplink], to: &[String]) -> Vec<[usize; SPINES.len()]> {
-    let mut loads = vec![[0; SPINES.len()]; PORTS.into()];
+    let mut loads = vec![[0; SPINES.len()]; PORT_COUNT.into()];
     for (nth, uplink) in uplinks.iter().enumerate() {
         let flows = uplink.flows.keys().filter(|(.., at, _)| to.contains(at));
         for (.., port) in flows {
@@ -234,11 +234,11 @@ fn is_the_mean(draws: &[f64], [flows, links]: [usize; 2], expected: f64) {
 
 /// Flows of two sizes, none of which any link but its sender's own holds back.
 const FLOWS: usize = 12;
-const LOOKS: u32 = 5;
+const SAMPLE_COUNT: u32 = 5;
 /// How far live figures may be from what the counters of links say.
-const MOST_APART: f64 = 0.1;
+const MAX_FLOW_FIM_ERROR: f64 = 0.1;
 /// Rates of flows wander more than their number.
-const MOST_APART_BY_RATE: f64 = 5.0;
+const MAX_RATE_FIM_ERROR: f64 = 5.0;
 
 fn node(name: &str, role: &str) -> String {
     format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n")
@@ -251,13 +251,13 @@ fn link(a: &str, b: &str, gbps: f64) -> String {
 /// Two racks, each with a link to four spines; what sends is far slower than what the rest can take.
 fn fabric() -> String {
     let mut text = "kind = \"graph\"\n".to_owned();
-    let hosts = SENDERS.iter().chain(&RECEIVERS);
+    let hosts = SENDER_HOSTS.iter().chain(&RECEIVER_HOSTS);
     text.extend(hosts.map(|host| node(host, "host")));
-    let switches = ["leaf0", "leaf1"].iter().chain(FOUR);
+    let switches = ["leaf0", "leaf1"].iter().chain(FOUR_SPINES);
     text.extend(switches.map(|switch| node(switch, "switch")));
-    text.extend(SENDERS.map(|host| link(host, "leaf0", 0.04)));
-    text.extend(RECEIVERS.map(|host| link(host, "leaf1", 0.4)));
-    for spine in FOUR {
+    text.extend(SENDER_HOSTS.map(|host| link(host, "leaf0", 0.04)));
+    text.extend(RECEIVER_HOSTS.map(|host| link(host, "leaf1", 0.4)));
+    for spine in FOUR_SPINES {
         text += &link("leaf0", spine, 0.4);
         text += &link("leaf1", spine, 0.4);
     }
@@ -271,7 +271,7 @@ fn job() -> String {
         (0..flows).map(move |nth| format!("[{from}, {}]", 4 + (from + nth) % 4))
     });
     let pairs: Vec<_> = pairs.collect();
-    let hosts = SENDERS.iter().chain(&RECEIVERS);
+    let hosts = SENDER_HOSTS.iter().chain(&RECEIVER_HOSTS);
     let hosts: Vec<_> = hosts.map(|host| format!("\"{host}\"")).collect();
     format!(
         "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [{}]\npairs = [{}]\n\
@@ -283,7 +283,7 @@ fn job() -> String {
 
 fn counted() {
     let stage = led(&fabric(), &job(), &Leadership::default());
-    count(&stage, "tcp", FOUR);
+    count(&stage, "tcp", FOUR_SPINES);
     let mut job = must(stage.job("train"));
     told(&stage);
     is_as_counted(&stage, &mut job);
@@ -292,7 +292,7 @@ fn counted() {
 
 /// What is said while all flows are known to go up: on a machine that is busy, some may not be for a moment.
 fn told(stage: &Stage) -> Imbalance {
-    must(wait_for("all ways are known", PATIENCE, || {
+    must(wait_for("all ways are known", STAGE_TIMEOUT, || {
         let (before, said, after) = (are_known(stage)?, spread(stage)?, are_known(stage)?);
         Ok(said.filter(|_| before && after))
     }))
@@ -315,13 +315,13 @@ fn spread(stage: &Stage) -> Result<Option<Imbalance>, StageError> {
 
 /// What is said, again and again, and what has been counted meanwhile.
 fn is_as_counted(stage: &Stage, job: &mut Job) {
-    let before = uplinks(stage, FOUR);
-    let looks = (0..LOOKS).map(|_| {
+    let before = uplinks(stage, FOUR_SPINES);
+    let looks = (0..SAMPLE_COUNT).map(|_| {
         must(job.watch(Duration::from_secs(1)));
         told(stage)
     });
     let looks: Vec<_> = looks.collect();
-    let after = uplinks(stage, FOUR);
+    let after = uplinks(stage, FOUR_SPINES);
     let bytes = |uplink: &Uplink| uplink.flows.values().map(|[_, bytes]| bytes).sum::<u64>();
     let flows: Vec<_> = after.iter().map(|it| it.flows.len() as f64).collect();
     assert_eq!(flows.iter().sum::<f64>(), FLOWS as f64);
@@ -331,7 +331,7 @@ fn is_as_counted(stage: &Stage, job: &mut Job) {
     assert!(
         looks
             .iter()
-            .all(|it| (it.fim_percent - fim).abs() <= MOST_APART),
+            .all(|it| (it.fim_percent - fim).abs() <= MAX_FLOW_FIM_ERROR),
         "{fim}: {looks:?}"
     );
     let mean = |of: fn(&Imbalance) -> f64| looks.iter().map(of).sum::<f64>() / looks.len() as f64;
@@ -339,12 +339,12 @@ fn is_as_counted(stage: &Stage, job: &mut Job) {
         (
             mean(|it| it.max_over_mean),
             4.0 * fullest / grown.iter().sum::<f64>(),
-            MOST_APART,
+            MAX_FLOW_FIM_ERROR,
         ),
         (
             mean(|it| it.weighted_percent),
             deviation_percent(&grown),
-            MOST_APART_BY_RATE,
+            MAX_RATE_FIM_ERROR,
         ),
     ];
     println!("{fim:.1} %; live and by counters {pairs:.2?}");

@@ -9,11 +9,11 @@ use reweave_common::fabric::Fabric;
 use reweave_common::operator::{
     Imbalances, JobStatus, Mode, Outcome, Plan, Record, TracedFlow, TracedWay, What,
 };
-use reweave_tests::{Job, Labs, Leadership, PATIENCE, Setting, Stage, wait_for};
+use reweave_tests::{Job, Labs, Leadership, STAGE_TIMEOUT, Setting, Stage, wait_for};
 use serde::Deserialize;
 
 use crate::needs::trial;
-use crate::play::{STAGE, begun, ended, must, planned, status_when};
+use crate::play::{STAGE_NEEDS, begun, ended, must, planned, status_when};
 use crate::scene::{leaf_spine, led, rollback_on_halved_rates};
 use crate::unwelcome;
 
@@ -21,17 +21,17 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "a_collision_is_traced_parted_and_put_back_as_it_was",
-            STAGE,
+            STAGE_NEEDS,
             looked,
         ),
         trial(
             "flows_past_a_switch_that_answers_nobody_are_not_counted_and_not_moved",
-            STAGE,
+            STAGE_NEEDS,
             past_a_silent_switch,
         ),
         trial(
             "a_fabric_is_written_down_as_its_agents_see_it",
-            STAGE,
+            STAGE_NEEDS,
             discovered,
         ),
     ]
@@ -87,7 +87,7 @@ fn looked() {
 }
 
 fn is_traced(stage: &Stage) {
-    let there = must(wait_for("its receiver has seen it", PATIENCE, || {
+    let there = must(wait_for("its receiver has seen it", STAGE_TIMEOUT, || {
         let answer: Traces = stage.operator().ask(&["trace", "h0", "h2"])?;
         let way = answer.flows.into_iter().find_map(|flow| flow.there);
         Ok(way.filter(|way| way.is_confirmed))
@@ -140,7 +140,7 @@ fn is_kept(stage: &Stage) -> Plan {
 
 /// What was promised is beside what there is.
 fn is_listed(stage: &Stage, kept: &Plan) {
-    let jobs = must(wait_for("rates are known again", PATIENCE, || {
+    let jobs = must(wait_for("rates are known again", STAGE_TIMEOUT, || {
         let answer: Jobs = stage.operator().ask(&["jobs"])?;
         let promised = answer.jobs.iter().filter(|job| job.promise.is_some());
         Ok((promised.count() == 2).then_some(answer.jobs))
@@ -240,7 +240,7 @@ fn past_a_silent_switch() {
     must(stage.output("spine0", &["nft", &table]));
     let mut job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| progress.iterations >= 2));
-    let found = must(wait_for("they are large flows", PATIENCE, || {
+    let found = must(wait_for("they are large flows", STAGE_TIMEOUT, || {
         let found: Imbalances = stage.operator().ask(&["fim"])?;
         Ok((found.unknown_flows == 2).then_some(found))
     }));
@@ -260,7 +260,7 @@ fn past_a_silent_switch() {
 
 /// As fast as interfaces of the lab say that they are. The loopbacks of the third leaf and the first spine
 /// have the addresses of one /31, and are not what joins them.
-const AS_THEY_SAY: &str = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 2\n\
+const NOMINAL_RATE_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 2\n\
     host_gbps = 10.0\nuplink_gbps = 10.0\n";
 
 /// Who is there, and not who is joined to whom.
@@ -289,7 +289,7 @@ fn discovered() {
     let scenario = "name = \"seen\"\nseed = 1\nmanagement = true\nfabric = \"two-leaves.toml\"\n";
     let setting = Setting {
         scenario,
-        fabric: AS_THEY_SAY,
+        fabric: NOMINAL_RATE_FABRIC,
     };
     let mut stage = must(Stage::up(setting, Labs::Hidden));
     must(stage.write("two-leaves.toml", &nodes_alone(stage.fabric())));
@@ -298,7 +298,7 @@ fn discovered() {
     must(stage.wait_until_known());
     let file = stage.path("seen.toml");
     let name = file.display().to_string();
-    let seen = must(wait_for("all links are seen", PATIENCE, || {
+    let seen = must(wait_for("all links are seen", STAGE_TIMEOUT, || {
         let words = ["discover", "-o", &name, "--force"];
         let _: serde_json::Value = stage.operator().ask(&words)?;
         let text = fs::read_to_string(&file).expect("it was written");

@@ -4,25 +4,25 @@ use std::time::Instant;
 
 use libtest_mimic::Trial;
 use reweave_common::cause::{Cause, Class, Subject};
-use reweave_tests::{Leadership, Loss, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, Loss, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, causes, must};
+use crate::play::{STAGE_NEEDS, causes, must};
 use crate::scene::{leaf_spine, led};
 
-const LEAST_RIGHT: usize = 15;
+const MIN_RIGHT: usize = 15;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "one_percent_of_loss_is_found_on_15_of_16_directed_links",
-            STAGE,
+            STAGE_NEEDS,
             each_link_in_turn,
         ),
-        trial("a_bad_host_is_named_as_host", STAGE, bad_host),
+        trial("a_bad_host_is_named_as_host", STAGE_NEEDS, bad_host),
         trial(
             "a_cable_of_a_ring_that_loses_packets_one_way_is_named_and_nothing_else",
-            STAGE,
+            STAGE_NEEDS,
             cable_of_a_ring,
         ),
     ]
@@ -42,14 +42,14 @@ fn each_link_in_turn() {
         }
     }
     println!("{right} of 16 were found right");
-    assert!(right >= LEAST_RIGHT);
+    assert!(right >= MIN_RIGHT);
 }
 
 /// It and nothing beside it.
 fn is_found(stage: &Stage, from: &str, to: &str) -> bool {
     let _loss = must(Loss::on(stage, [from, to], 100));
     let began = Instant::now();
-    let found = wait_for("something is found", PATIENCE, || {
+    let found = wait_for("something is found", STAGE_TIMEOUT, || {
         Ok(settled(stage, from, to))
     });
     let took = began.elapsed();
@@ -95,7 +95,7 @@ fn cable_of_a_ring() {
     let coming = format!("filter hook ingress device {coming} priority 0;");
     must(stage.lose(to, &["netdev", &coming], 10));
     let began = Instant::now();
-    let found = must(wait_for("the cable is named", PATIENCE, || {
+    let found = must(wait_for("the cable is named", STAGE_TIMEOUT, || {
         let all = settled(&stage, from, to);
         Ok(all.filter(|all| all.iter().any(|it| it.class == Class::LossyLink)))
     }));
@@ -116,7 +116,7 @@ fn bad_host() {
     let (began, host) = (Instant::now(), Subject::Host("h5".to_owned()));
     let is_host = |it: &Cause| (it.class, &it.subject) == (Class::FaultyHost, &host);
     let is_link = |it: &Cause| matches!(it.subject, Subject::Hop { .. } | Subject::Link { .. });
-    let found = must(wait_for("the host is named alone", PATIENCE, || {
+    let found = must(wait_for("the host is named alone", STAGE_TIMEOUT, || {
         let all = causes(&stage);
         assert!(!all.iter().any(is_link), "{}", listed(&all));
         Ok(matches!(&all[..], [it] if is_host(it)).then_some(all))

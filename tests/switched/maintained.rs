@@ -9,7 +9,7 @@ use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_common::operator::{MaintenanceStage, MaintenanceStatus};
-use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Job, Leadership, STAGE_TIMEOUT, Stage, wait_for};
 use serde::Deserialize;
 
 use crate::drained::watched;
@@ -17,11 +17,11 @@ use crate::needs::{Need, trial};
 use crate::play::must;
 use crate::scene::{leaf_spine, led, sent_bytes};
 
-const SPINE: &str = "spine1";
-const DAEMONS: [&str; 2] = ["zebra", "staticd"];
+const MAINTAINED_SPINE: &str = "spine1";
+const FRR_DAEMONS: [&str; 2] = ["zebra", "staticd"];
 /// Probes would be more.
-const AS_GOOD_AS_NOTHING_BYTES: u64 = 10_000;
-const A_LOOK: Duration = Duration::from_secs(2);
+const MAX_IDLE_BYTES: u64 = 10_000;
+const WATCH_TIME: Duration = Duration::from_secs(2);
 
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = &[Need::Lab, Need::Root, Need::Program("vtysh")];
@@ -45,7 +45,7 @@ struct Frr<'s> {
 
 impl<'s> Frr<'s> {
     fn in_charge(stage: &'s Stage) -> Self {
-        let shown = must(stage.output(SPINE, &["ip", "-4", "route", "show"]));
+        let shown = must(stage.output(MAINTAINED_SPINE, &["ip", "-4", "route", "show"]));
         let is_to_host = |line: &&str| line.starts_with("10.0.0.");
         let lines: Vec<_> = shown.lines().filter(is_to_host).collect();
         let frr = Self {
@@ -64,7 +64,10 @@ impl<'s> Frr<'s> {
         frr.start(&frr.routes.join("\n"));
         for line in lines {
             let route: Vec<_> = line.split_whitespace().take(5).collect();
-            must(stage.output(SPINE, &[&["ip", "route", "del"], &route[..]].concat()));
+            must(stage.output(
+                MAINTAINED_SPINE,
+                &[&["ip", "route", "del"], &route[..]].concat(),
+            ));
         }
         frr.wait_for_routes();
         frr
@@ -78,16 +81,16 @@ impl<'s> Frr<'s> {
         let folder = self.folder();
         let file = format!("{folder}/frr.conf");
         fs::write(&file, configuration.to_owned() + "\n").expect("a file");
-        for daemon in DAEMONS {
+        for daemon in FRR_DAEMONS {
             let program = format!("/usr/lib/frr/{daemon}");
             let api = format!("{folder}/zserv.api");
             let number = format!("{folder}/{daemon}.pid");
             let words = ["-d", "-u", "frr", "-g", "frr", "--vty_socket", &folder];
             let files = ["-f", &file, "-z", &api, "-i", &number];
-            must(
-                self.stage
-                    .output(SPINE, &[&[&program[..]], &words[..], &files[..]].concat()),
-            );
+            must(self.stage.output(
+                MAINTAINED_SPINE,
+                &[&[&program[..]], &words[..], &files[..]].concat(),
+            ));
         }
     }
 
@@ -95,12 +98,16 @@ impl<'s> Frr<'s> {
     fn stop(&self) {
         for daemon in ["staticd", "zebra"] {
             let kill = format!("kill $(cat {}/{daemon}.pid)", self.folder());
-            must(self.stage.output(SPINE, &["sh", "-c", &kill]));
+            must(self.stage.output(MAINTAINED_SPINE, &["sh", "-c", &kill]));
         }
-        must(wait_for("FRR and its routes are gone", PATIENCE, || {
-            let is_gone = self.held()? == 0 && !self.runs()?;
-            Ok(is_gone.then_some(()))
-        }));
+        must(wait_for(
+            "FRR and its routes are gone",
+            STAGE_TIMEOUT,
+            || {
+                let is_gone = self.held()? == 0 && !self.runs()?;
+                Ok(is_gone.then_some(()))
+            },
+        ));
     }
 
     /// Routes go before the daemon that made them, and another is not started beside it.
@@ -108,20 +115,24 @@ impl<'s> Frr<'s> {
         let runs = |daemon| format!("test -e /proc/$(cat {}/{daemon}.pid)/exe", self.folder());
         let script = format!(
             "{{ {}; }} && echo yes || true",
-            DAEMONS.map(runs).join(" || ")
+            FRR_DAEMONS.map(runs).join(" || ")
         );
-        let said = self.stage.output(SPINE, &["sh", "-c", &script])?;
+        let said = self
+            .stage
+            .output(MAINTAINED_SPINE, &["sh", "-c", &script])?;
         Ok(!said.trim().is_empty())
     }
 
     fn wait_for_routes(&self) {
-        must(wait_for("FRR's routes", PATIENCE, || {
+        must(wait_for("FRR's routes", STAGE_TIMEOUT, || {
             Ok((self.held()? == self.routes.len()).then_some(()))
         }));
     }
 
     fn held(&self) -> Result<usize, reweave_tests::StageError> {
-        let shown = self.stage.output(SPINE, &["ip", "-4", "route", "show"])?;
+        let shown = self
+            .stage
+            .output(MAINTAINED_SPINE, &["ip", "-4", "route", "show"])?;
         let by_frr = |line: &&str| line.contains("proto static");
         Ok(shown.lines().filter(by_frr).count())
     }
@@ -159,17 +170,17 @@ impl<'s> Work<'s> {
             let _ = fs::remove_file(file);
         }
         let script = format!(
-            "test \"$REWEAVE_NODE\" = {SPINE} || exit 9; touch {begun}; \
+            "test \"$REWEAVE_NODE\" = {MAINTAINED_SPINE} || exit 9; touch {begun}; \
              until test -s {done}; do sleep 0.05; done; exit $(cat {done})"
         );
-        let words = ["--output", "json", "maintenance", SPINE];
+        let words = ["--output", "json", "maintenance", MAINTAINED_SPINE];
         let mut command = stage
             .operator()
             .command(&[&words[..], options, &["--", "sh", "-c", &script]].concat());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = command.spawn().expect("it starts");
         let mut work = Self { stage, program };
-        let has_ended = must(wait_for("work begins, or ends", PATIENCE, || {
+        let has_ended = must(wait_for("work begins, or ends", STAGE_TIMEOUT, || {
             let has_ended = matches!(work.program.try_wait(), Ok(Some(_)));
             let has_begun = fs::exists(&begun).unwrap_or(false);
             Ok((has_begun || has_ended).then_some(has_ended))
@@ -218,12 +229,12 @@ fn stage_of_work(stage: &Stage) -> Option<MaintenanceStage> {
 fn carried(stage: &Stage, job: &mut Job) -> u64 {
     let sum = || {
         ["leaf0", "leaf1"]
-            .map(|leaf| sent_bytes(stage, SPINE, leaf))
+            .map(|leaf| sent_bytes(stage, MAINTAINED_SPINE, leaf))
             .iter()
             .sum::<u64>()
     };
     let before = sum();
-    watched(job, A_LOOK);
+    watched(job, WATCH_TIME);
     sum() - before
 }
 
@@ -236,7 +247,7 @@ fn exchanged() {
     let frr = Frr::in_charge(&stage);
     let mut job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| progress.iterations >= 2));
-    assert!(carried(&stage, &mut job) > AS_GOOD_AS_NOTHING_BYTES);
+    assert!(carried(&stage, &mut job) > MAX_IDLE_BYTES);
     let routes = frr.routes.clone();
     does_not_come_up(&stage, &frr, &mut job);
     drop(frr);
@@ -257,7 +268,7 @@ fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     frr.stop();
     frr.start("ip root to nowhere");
     let left = carried(stage, job);
-    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    assert!(left < MAX_IDLE_BYTES, "{left}");
     assert_eq!(must(frr.held()), 0);
     let (code, report) = work.end(1);
     assert_eq!(code, Some(1), "{report:?}");
@@ -269,7 +280,7 @@ fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     assert!(report.what_to_do.is_some_and(|it| it.contains("--finish")));
     assert_eq!(stage_of_work(stage), Some(MaintenanceStage::Working));
     let left = carried(stage, job);
-    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    assert!(left < MAX_IDLE_BYTES, "{left}");
 }
 
 /// The program waits for its command, and then ends; whoever leads next knows all of it.
@@ -277,7 +288,7 @@ fn is_interrupted_and_its_leader_dies(stage: &mut Stage, job: &mut Job) {
     let mut work = Work::begin(stage, &[]);
     let pid = Pid::from_raw(work.program.id().cast_signed());
     kill(pid, Signal::SIGTERM).expect("it runs");
-    must(job.watch(A_LOOK));
+    must(job.watch(WATCH_TIME));
     assert!(
         matches!(work.program.try_wait(), Ok(None)),
         "its command runs"
@@ -294,7 +305,7 @@ fn is_interrupted_and_its_leader_dies(stage: &mut Stage, job: &mut Job) {
     must(stage.wait_until_known());
     assert_eq!(stage_of_work(stage), Some(MaintenanceStage::Working));
     let left = carried(stage, job);
-    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    assert!(left < MAX_IDLE_BYTES, "{left}");
 }
 
 /// First as nobody would want it: the daemon is there and its agent is not.
@@ -309,16 +320,19 @@ fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     let why = report.stopped_because.unwrap_or_default();
     assert!(code == Some(1) && why.contains("and not 0.0.0"), "{why}");
     let left = carried(stage, job);
-    assert!(left < AS_GOOD_AS_NOTHING_BYTES, "{left}");
+    assert!(left < MAX_IDLE_BYTES, "{left}");
     finish_maintenance(stage);
     assert_eq!(stage_of_work(stage), None);
-    assert!(
-        carried(stage, job) > AS_GOOD_AS_NOTHING_BYTES,
-        "it carries again"
-    );
+    assert!(carried(stage, job) > MAX_IDLE_BYTES, "it carries again");
 }
 
 fn finish_maintenance(stage: &Stage) {
-    let words = ["maintenance", SPINE, "--finish", "--watch-s", "3"];
+    let words = [
+        "maintenance",
+        MAINTAINED_SPINE,
+        "--finish",
+        "--watch-s",
+        "3",
+    ];
     must(stage.operator().shown(&words));
 }

@@ -8,23 +8,23 @@ use reweave_common::operator::MeasuredPairs;
 use reweave_tests::{Leadership, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, causes, must};
+use crate::play::{STAGE_NEEDS, causes, must};
 use crate::scene::{led, narrow_down};
 
 /// Racks of three, between which there is as much room as a host can fill.
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 3\n\
     host_gbps = 0.4\nuplink_gbps = 0.4\n";
-const SLOW: &str = "h4";
+const SLOW_HOST: &str = "h4";
 /// Of what the others have, and how far a measurement may be off.
-const SHARE: f64 = 0.6;
-const WANDER: f64 = 0.05;
+const SLOW_SHARE: f64 = 0.6;
+const SHARE_TOLERANCE: f64 = 0.05;
 /// Trains share a thousandth of the links: some go in a second, and a way needs six of them.
-const MEASURED_WITHIN: Duration = Duration::from_secs(240);
+const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(240);
 
 pub(crate) fn tests() -> Vec<Trial> {
     // It takes minutes until trains have gone over all ways: `make soak` asks for it.
     let name = "a_host_whose_link_is_narrow_stands_out_among_measured_pairs";
-    vec![trial(name, STAGE, narrow).with_ignored_flag(true)]
+    vec![trial(name, STAGE_NEEDS, narrow).with_ignored_flag(true)]
 }
 
 fn narrow() {
@@ -34,10 +34,10 @@ fn narrow() {
     };
     let stage = led(FABRIC, "", &often);
     let leaf = "leaf1";
-    narrow_down(&stage, [SLOW, leaf], SHARE);
+    narrow_down(&stage, [SLOW_HOST, leaf], SLOW_SHARE);
     let began = Instant::now();
-    let slow = Subject::Host(SLOW.to_owned());
-    let found = must(wait_for("the host is named", MEASURED_WITHIN, || {
+    let slow = Subject::Host(SLOW_HOST.to_owned());
+    let found = must(wait_for("the host is named", MEASUREMENT_TIMEOUT, || {
         let found = causes(&stage).into_iter();
         let pairs = found.filter(|it| it.class == Class::SlowPair);
         let pairs: Vec<Cause> = pairs.collect();
@@ -49,17 +49,17 @@ fn narrow() {
     println!("{shown}");
     let all: MeasuredPairs = must(stage.operator().ask(&["pairs"]));
     for pair in &all.pairs {
-        let is_of_it = [&pair.from, &pair.to].iter().any(|end| *end == SLOW);
+        let is_of_it = [&pair.from, &pair.to].iter().any(|end| *end == SLOW_HOST);
         let share = pair.rate_bits_per_s.gbps() / 0.4;
-        let usual = if is_of_it { SHARE } else { 1.0 };
-        assert!((share - usual).abs() <= WANDER, "{pair:?}");
+        let usual = if is_of_it { SLOW_SHARE } else { 1.0 };
+        assert!((share - usual).abs() <= SHARE_TOLERANCE, "{pair:?}");
         assert_eq!(pair.is_slow, is_of_it, "{pair:?}");
         let racks = [&pair.from, &pair.to].map(|host| host.as_str() >= "h3");
         assert_eq!(pair.in_rack, racks[0] == racks[1], "{pair:?}");
     }
     let first = &all.pairs[0];
     assert!(
-        [&first.from, &first.to].iter().any(|end| *end == SLOW),
+        [&first.from, &first.to].iter().any(|end| *end == SLOW_HOST),
         "{shown}"
     );
 }

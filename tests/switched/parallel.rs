@@ -3,21 +3,21 @@
 use libtest_mimic::Trial;
 use reweave_common::cause::{Class, Subject};
 use reweave_common::operator::Outcome;
-use reweave_tests::{Leadership, Loss, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, Loss, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{LOOK, STAGE, causes, must, planned, reaches, slowest_over};
+use crate::play::{STAGE_NEEDS, WATCH_TIME, causes, must, planned, reaches, slowest_over};
 use crate::scene::led;
 
-const FIRST: &str = "leaf0-spine0";
-const SECOND: &str = "leaf0-spine0.1";
+const FIRST_CABLE: &str = "leaf0-spine0";
+const SECOND_CABLE: &str = "leaf0-spine0.1";
 /// Perfect would be two, and a machine that is busy has less.
-const LEAST_GAIN: f64 = 1.6;
-const ONE_IN: u32 = 20;
+const MIN_GAIN: f64 = 1.6;
+const LOSS_DIVISOR: u32 = 20;
 
 pub(crate) fn tests() -> Vec<Trial> {
     let name = "flows_that_meet_on_one_of_two_cables_are_parted_and_loss_on_the_other_is_named";
-    vec![trial(name, STAGE, two_cables)]
+    vec![trial(name, STAGE_NEEDS, two_cables)]
 }
 
 const FABRIC: &str = "kind = \"graph\"\n\
@@ -38,11 +38,11 @@ fn two_cables() {
     let stage = led(FABRIC, JOB, &Leadership::without_rate_rollback());
     is_parted(&stage);
     let fabric = stage.fabric();
-    let second = fabric.find_link(SECOND).expect("it is there");
+    let second = fabric.find_link(SECOND_CABLE).expect("it is there");
     let from = fabric.find("leaf0").expect("it is there");
     let port = stage.port_of(from, second);
-    let _loss = must(Loss::leaving(&stage, ["leaf0", &port], ONE_IN));
-    let found = must(wait_for("the second cable is named", PATIENCE, || {
+    let _loss = must(Loss::leaving(&stage, ["leaf0", &port], LOSS_DIVISOR));
+    let found = must(wait_for("the second cable is named", STAGE_TIMEOUT, || {
         let lossy = causes(&stage).into_iter();
         let lossy: Vec<_> = lossy.filter(|it| it.class == Class::LossyLink).collect();
         let is_open = |subject: &Subject| matches!(subject, Subject::Ambiguous(_));
@@ -51,7 +51,7 @@ fn two_cables() {
     }));
     println!("{found:#?}");
     let subjects: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
-    assert_eq!(subjects, [format!("{SECOND} from leaf0")]);
+    assert_eq!(subjects, [format!("{SECOND_CABLE} from leaf0")]);
 }
 
 fn is_parted(stage: &Stage) {
@@ -59,18 +59,18 @@ fn is_parted(stage: &Stage) {
     must(job.wait_until("it sends", |progress| {
         progress.iterations >= 2 && progress.slowest_mbps() > 30.0
     }));
-    let before = slowest_over(&mut job, LOOK);
+    let before = slowest_over(&mut job, WATCH_TIME);
     let plan = planned(stage);
     let pins: Vec<_> = plan.pins.iter().map(|pin| &pin.hop.link[..]).collect();
-    assert_eq!(pins, [SECOND], "{plan:#?}");
+    assert_eq!(pins, [SECOND_CABLE], "{plan:#?}");
     let moves = plan.moves.iter();
     let moves: Vec<_> = moves
         .map(|it| [&it.from, &it.to].map(|hop| &hop.link[..]))
         .collect();
-    assert_eq!(moves, [[FIRST, SECOND]]);
+    assert_eq!(moves, [[FIRST_CABLE, SECOND_CABLE]]);
     let applied = must(stage.operator().apply(&plan));
     let outcome = applied.record.map(|record| record.outcome);
     assert_eq!(outcome, Some(Outcome::Committed), "{}", applied.words);
-    reaches(&mut job, LEAST_GAIN * before);
+    reaches(&mut job, MIN_GAIN * before);
     assert!(must(job.stop()).kept_all_sessions());
 }

@@ -8,12 +8,12 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use libtest_mimic::Trial;
 use reweave_common::operator::FlowStatus;
-use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, STAGE_TIMEOUT, Stage, wait_for};
 use serde::Deserialize;
 use serde_json::{Deserializer, Value};
 
 use crate::needs::trial;
-use crate::play::{STAGE, must};
+use crate::play::{STAGE_NEEDS, must};
 use crate::scene::{leaf_spine, led};
 
 /// Two flows that meet on one uplink of four.
@@ -21,12 +21,12 @@ const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"
     pairs = [[0, 2], [1, 3]]\nbytes = 20_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"collide\"\n";
 /// With four ways, all of them are missed once in so many: 4^8.
 const PROBED_PORTS: std::ops::Range<u16> = 40_000..40_008;
-const HEADINGS: &str = "src,dst,bytes,path,sport,dport,proto,move\n";
+const TABLE_HEADER: &str = "src,dst,bytes,path,sport,dport,proto,move\n";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "ports_that_probes_taught_lead_flows_apart",
-        STAGE,
+        STAGE_NEEDS,
         apart,
     )]
 }
@@ -60,7 +60,7 @@ struct Port {
 fn apart() {
     let stage = led(&leaf_spine(2, 4, 4), JOB, &Leadership::default());
     let job = must(stage.job("train"));
-    let flows = must(wait_for("both ways are known", PATIENCE, || {
+    let flows = must(wait_for("both ways are known", STAGE_TIMEOUT, || {
         let mut paths = stage.operator().ask::<Paths>(&["paths"])?.paths;
         paths.retain(|flow| flow.rate_bits_per_s.mbps() > 10.0 && flow.path.is_some());
         Ok((paths.len() == 2).then_some(paths))
@@ -131,7 +131,7 @@ fn names(stage: &Stage) -> BTreeMap<Ipv4Addr, String> {
 }
 
 fn balanced(stage: &Stage, flows: &[FlowStatus], probes: &[Probe]) -> Answer {
-    let mut table = HEADINGS.to_owned();
+    let mut table = TABLE_HEADER.to_owned();
     for flow in flows {
         let hops = flow.path.iter().flatten().map(|hop| format!(">{}", hop.to));
         let path = flow.from.clone() + &hops.collect::<String>();
@@ -139,7 +139,7 @@ fn balanced(stage: &Stage, flows: &[FlowStatus], probes: &[Probe]) -> Answer {
         table += &row(flow, flow.flow.source.port(), bytes, &path);
     }
     let of_probe = |it: &Probe| row(&it.flow, it.source_port, 0, &it.path);
-    let probed = HEADINGS.to_owned() + &probes.iter().map(of_probe).collect::<String>();
+    let probed = TABLE_HEADER.to_owned() + &probes.iter().map(of_probe).collect::<String>();
     fs::write(stage.path("flows.csv"), &table).expect("a file can be made");
     fs::write(stage.path("probes.csv"), &probed).expect("a file can be made");
     println!("{table}{probed}");

@@ -12,27 +12,27 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 use reweave_tests::{Labs, Setting, Stage, wait_for};
 
-use crate::mpi::{Mpi, WITH_MPI};
+use crate::mpi::{MPI_NEEDS, Mpi};
 use crate::needs::trial;
 use crate::play::must;
 use crate::scene::sent_bytes;
 use crate::timed::timed_value;
 
-const LEAST_GAIN: f64 = 1.5;
+const MIN_GAIN: f64 = 1.5;
 /// A ring that crosses less often by name is in good order already: there is nothing to be gained.
-const LEAST_CROSSINGS: usize = 2;
+const MIN_CROSSINGS: usize = 2;
 /// How far bytes may be from what crossings make of them: whoever starts the ranks sends a little too.
-const MOST_OFF: f64 = 0.1;
-const LONGEST_RUN: Duration = Duration::from_secs(120);
+const MAX_RELATIVE_ERROR: f64 = 0.1;
+const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 const FIRST_SEED: u64 = 1;
 /// So many clusters are drawn where time is no matter.
-const MANY: usize = 6;
+const DRAWN_CLUSTERS: usize = 6;
 const HOSTS: usize = 8;
 const LEAVES: [&str; 2] = ["leaf0", "leaf1"];
 const JOB: &str = "model = \"gpt\"\nsize = \"125m\"\nbatch = 8\n[parallelism]\ndata = 8\n";
 /// Prints how long the loop took. Each rank finds in its environment what our wrapper has given mpirun: the remote shell
 /// below carries none of it.
-const LOOP: &str = "\
+const LOOP_PROGRAM: &str = "\
 from mpi4py import MPI
 import array, os, time
 assert os.environ['NCCL_PROFILER_PLUGIN'], 'it is started by our wrapper'
@@ -52,10 +52,10 @@ if comm.rank == 0:
 pub(crate) fn tests() -> Vec<Trial> {
     let several = "timed_open_mpi_on_several_clusters";
     vec![
-        trial("timed_open_mpi_with_our_hostfile", WITH_MPI, || {
+        trial("timed_open_mpi_with_our_hostfile", MPI_NEEDS, || {
             is_faster(1);
         }),
-        trial(several, WITH_MPI, || is_faster(MANY)).with_ignored_flag(true),
+        trial(several, MPI_NEEDS, || is_faster(DRAWN_CLUSTERS)).with_ignored_flag(true),
     ]
 }
 
@@ -64,7 +64,7 @@ fn is_faster(clusters: usize) {
     let drawn = (FIRST_SEED..).map(Drawn::by);
     for drawn in drawn.filter(Drawn::is_in_disorder).take(clusters) {
         let gain = "gain of Open MPI by our hostfile";
-        timed_value(gain, || compared(&drawn), |gain| *gain >= LEAST_GAIN);
+        timed_value(gain, || compared(&drawn), |gain| *gain >= MIN_GAIN);
     }
 }
 
@@ -85,7 +85,7 @@ impl Drawn {
     fn is_in_disorder(&self) -> bool {
         let crossings = self.crossings(&by_name());
         println!("{self}: a ring by name crosses {crossings} times each way");
-        crossings >= LEAST_CROSSINGS
+        crossings >= MIN_CROSSINGS
     }
 
     /// How often a ring in the order of this hostfile goes from the first rack to the other, and so back.
@@ -152,7 +152,10 @@ fn compared(drawn: &Drawn) -> f64 {
     let (longer, more) = (by_name.took_s / ours.took_s, by_name.crossed / ours.crossed);
     println!("by name {by_name}, by our hostfile {ours}: {longer:.2} and {more:.2} times as much");
     let off = more / crossings[0] as f64 - 1.0;
-    assert!(off.abs() <= MOST_OFF, "it crosses {crossings:?} times");
+    assert!(
+        off.abs() <= MAX_RELATIVE_ERROR,
+        "it crosses {crossings:?} times"
+    );
     longer
 }
 
@@ -183,8 +186,8 @@ impl Run {
     /// With ranks on hosts in this order.
     fn of(stage: &Stage, hosts: &str) -> Self {
         let before = crossed_bytes(stage);
-        let mut running = Mpi::start(stage, hosts, LOOP);
-        let said = must(wait_for("the loop ends", LONGEST_RUN, || {
+        let mut running = Mpi::start(stage, hosts, LOOP_PROGRAM);
+        let said = must(wait_for("the loop ends", RUN_TIMEOUT, || {
             Ok(running.looked_after().then(|| running.said()))
         }));
         Self {

@@ -2,34 +2,34 @@
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Finding, Outcome, Plan, Record};
-use reweave_tests::{Job, Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Job, Leadership, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, ended, must};
+use crate::play::{STAGE_NEEDS, ended, must};
 use crate::running::after;
 use crate::scene::{leaf_spine, led};
 use crate::timed::timed_value;
 
 /// In the order of ranks: from rack to rack and back.
-const JOBS: [(&str, [&str; 4]); 2] = [
+const JOB_RANKS: [(&str, [&str; 4]); 2] = [
     ("train", ["h0", "h4", "h1", "h5"]),
     ("tune", ["h2", "h6", "h3", "h7"]),
 ];
 /// Iterations that are looked at.
-const LOOK: usize = 12;
+const MEASURED_ITERATIONS: usize = 12;
 /// Of an iteration. Half of it is rest and stays; with an uplink for each of its flows, the other half would
 /// take half as long if nobody else sent.
-const MOST_LEFT: f64 = 0.9;
+const MAX_ITERATION_RATIO: f64 = 0.9;
 
 pub(crate) fn tests() -> Vec<Trial> {
     // It takes many iterations until beats are sure: `make soak` asks for it.
     let name = "timed_bursty_jobs_are_separated";
     let parted = || {
         timed_value("what is left of iterations", parted, |left| {
-            left.iter().all(|it| *it <= MOST_LEFT)
+            left.iter().all(|it| *it <= MAX_ITERATION_RATIO)
         });
     };
-    vec![trial(name, STAGE, parted).with_ignored_flag(true)]
+    vec![trial(name, STAGE_NEEDS, parted).with_ignored_flag(true)]
 }
 
 fn job((name, hosts): (&str, [&str; 4])) -> String {
@@ -43,10 +43,10 @@ fn job((name, hosts): (&str, [&str; 4])) -> String {
 fn parted() -> [f64; 2] {
     let stage = led(
         &leaf_spine(2, 2, 4),
-        &JOBS.map(job).concat(),
+        &JOB_RANKS.map(job).concat(),
         &Leadership::default(),
     );
-    let jobs = JOBS.map(|(name, _)| must(stage.job(name)));
+    let jobs = JOB_RANKS.map(|(name, _)| must(stage.job(name)));
     let before = iterations_ms(&jobs);
     let record = carried_out(&stage, &jobs);
     let met = |it: &Finding| matches!(it, Finding::EcmpCollision(_));
@@ -65,7 +65,7 @@ fn parted() -> [f64; 2] {
 
 fn iterations_ms(jobs: &[Job; 2]) -> [f64; 2] {
     let first = jobs.each_ref().map(|job| after(job, 1));
-    let last = jobs.each_ref().map(|job| after(job, LOOK));
+    let last = jobs.each_ref().map(|job| after(job, MEASURED_ITERATIONS));
     [0, 1].map(|nth| last[nth].mean_ms_since(first[nth]))
 }
 
@@ -80,7 +80,7 @@ fn carried_out(stage: &Stage, jobs: &[Job; 2]) -> Record {
 }
 
 fn offered(stage: &Stage, jobs: &[Job; 2]) -> Plan {
-    must(wait_for("there is a plan", PATIENCE, || {
+    must(wait_for("there is a plan", STAGE_TIMEOUT, || {
         // Whoever asks without a pause disturbs the beat.
         after(&jobs[0], 3);
         stage.operator().plan()

@@ -1,7 +1,7 @@
 //! Leaves and spines, and what is found to be wrong with them.
 
 use reweave_common::operator::{Outcome, Plan};
-use reweave_tests::{Labs, Leadership, PATIENCE, Setting, Stage, wait_for};
+use reweave_tests::{Labs, Leadership, STAGE_TIMEOUT, Setting, Stage, wait_for};
 use serde::Deserialize;
 
 use crate::play::{ended, must};
@@ -57,7 +57,7 @@ pub(crate) fn offered(stage: &Stage, words: &[&str]) -> Plan {
 /// begins it may be replaced by one that knows more.
 pub(crate) fn carried_out(stage: &Stage, words: &[&str], anyway: bool) -> Outcome {
     let operator = stage.operator();
-    must(wait_for("a plan is begun", PATIENCE, || {
+    must(wait_for("a plan is begun", STAGE_TIMEOUT, || {
         let offered: Offered = operator.ask(words)?;
         let plan = offered.plan.expect("there is something to change");
         let begun = match anyway {

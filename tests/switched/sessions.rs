@@ -5,32 +5,32 @@ use std::collections::BTreeMap;
 
 use libtest_mimic::Trial;
 use reweave_common::operator::Outcome;
-use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, STAGE_TIMEOUT, Stage, wait_for};
 
-use crate::mpi::{Mpi, WITH_MPI};
+use crate::mpi::{MPI_NEEDS, Mpi};
 use crate::needs::trial;
-use crate::play::{STAGE, ended, must, thrown_away};
+use crate::play::{STAGE_NEEDS, ended, must, thrown_away};
 use crate::scene::{carried_out, leaf_spine, led};
 use crate::session_jobs::{JOB_TABLES, Running, go_on, outlive, reconfigurations};
 
 /// A pin takes some 3 s, and less to lift: the collision is found by the next traces, one a second.
-const PINS: usize = 12;
+const PIN_COUNT: usize = 12;
 /// Some 8 s each: the job's iterations are heard before and after.
-const TABLES: usize = 6;
+const TABLE_COUNT: usize = 6;
 
 /// Of two flows that meet on an uplink, one is pinned to the other uplink.
-const COLLIDING: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
+const COLLIDING_JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
     pairs = [[0, 2], [1, 3]]\nbytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"collide\"\n";
 /// A machine with few processors fills no link beside so many sessions, and rates say little there.
-const POLICY: &str = "full_at = 0.6\nreadings = 1\nsettle_ms = 100\n";
+const POLICY_TOML: &str = "full_at = 0.6\nreadings = 1\nsettle_ms = 100\n";
 
 /// The routes of an agent, without the ids that it has chosen for next hops.
-pub(crate) const OURS: &str =
+pub(crate) const AGENT_ROUTES_SCRIPT: &str =
     "ip -o -4 route show table all proto 213 | sed 's/nhid [0-9]*//' | sort";
 
 const HOSTS: &str = "h0 slots=1\nh1 slots=1\nh2 slots=1\nh3 slots=1\n";
 /// Prints the number of each all-reduce; runs until it is ended.
-const LOOP: &str = "\
+const LOOP_PROGRAM: &str = "\
 from mpi4py import MPI
 import array, itertools, time
 comm = MPI.COMM_WORLD
@@ -45,8 +45,8 @@ for done in itertools.count(1):
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("sessions_outlive_pins", STAGE, pins),
-        trial("sessions_outlive_tables_of_switches", WITH_MPI, tables),
+        trial("sessions_outlive_pins", STAGE_NEEDS, pins),
+        trial("sessions_outlive_tables_of_switches", MPI_NEEDS, tables),
     ]
 }
 
@@ -58,13 +58,17 @@ pub(crate) fn jobs() -> String {
 
 fn leadership() -> Leadership {
     Leadership {
-        policy: POLICY.to_owned(),
+        policy: POLICY_TOML.to_owned(),
         ..Leadership::default()
     }
 }
 
 fn pins() {
-    let stage = led(&leaf_spine(2, 2, 2), &(jobs() + COLLIDING), &leadership());
+    let stage = led(
+        &leaf_spine(2, 2, 2),
+        &(jobs() + COLLIDING_JOB),
+        &leadership(),
+    );
     let mut train = must(stage.job("train"));
     must(train.wait_until("it sends", |progress| progress.iterations >= 2));
     outlive(&stage, |running| change_pins(&stage, running));
@@ -76,7 +80,11 @@ fn pins() {
 fn change_pins(stage: &Stage, running: &Running) {
     let before = thrown_away(stage);
     let changes: [fn(&Stage) -> usize; 2] = [pin, unpin];
-    for change in changes.into_iter().cycle().take(reconfigurations(PINS)) {
+    for change in changes
+        .into_iter()
+        .cycle()
+        .take(reconfigurations(PIN_COUNT))
+    {
         let pins = change(stage);
         let rules = ["leaf0", "leaf1"].map(|leaf| must(stage.output(leaf, &["ip", "rule"])));
         let held = rules.iter().map(|it| it.matches("proto 213").count());
@@ -89,7 +97,7 @@ fn change_pins(stage: &Stage, running: &Running) {
 /// How many pins there are then.
 fn pin(stage: &Stage) -> usize {
     let operator = stage.operator();
-    let plan = must(wait_for("a pin is begun", PATIENCE, || {
+    let plan = must(wait_for("a pin is begun", STAGE_TIMEOUT, || {
         let Some(plan) = operator.plan()? else {
             return Ok(None);
         };
@@ -110,7 +118,7 @@ fn unpin(stage: &Stage) -> usize {
 /// Open MPI's sessions are among those that cross the switches.
 fn tables() {
     let stage = led(&leaf_spine(2, 2, 2), &jobs(), &leadership());
-    let mut ranks = Mpi::start(&stage, HOSTS, LOOP);
+    let mut ranks = Mpi::start(&stage, HOSTS, LOOP_PROGRAM);
     ranks_go_on(&mut ranks);
     outlive(&stage, |running| change_tables(&stage, running, &mut ranks));
     ranks_go_on(&mut ranks);
@@ -127,10 +135,10 @@ fn change_tables(stage: &Stage, running: &Running, ranks: &mut Mpi<'_>) {
     let before = thrown_away_by_switches(stage);
     let mut held = String::new();
     let spines = ["spine1", "spine0"].into_iter().cycle();
-    for spine in spines.take(reconfigurations(TABLES)) {
+    for spine in spines.take(reconfigurations(TABLE_COUNT)) {
         let outcome = carried_out(stage, &["plan", "drain", spine], true);
         assert_eq!(outcome, Outcome::Committed);
-        let holds = must(stage.output("leaf0", &["sh", "-c", OURS]));
+        let holds = must(stage.output("leaf0", &["sh", "-c", AGENT_ROUTES_SCRIPT]));
         assert_ne!(holds, held, "without {spine} the leaf sends as before");
         held = holds;
         running.go_on(1);
@@ -142,7 +150,7 @@ fn change_tables(stage: &Stage, running: &Running, ranks: &mut Mpi<'_>) {
 
 fn ranks_go_on(ranks: &mut Mpi<'_>) {
     let before = all_reduces(ranks);
-    must(wait_for("all-reduces go on", PATIENCE, || {
+    must(wait_for("all-reduces go on", STAGE_TIMEOUT, || {
         let are_over = ranks.looked_after();
         assert!(!are_over, "the ranks have ended: {}", ranks.said());
         Ok((all_reduces(ranks) > before).then_some(()))

@@ -4,18 +4,18 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use reweave_common::cause::{Cause, Class};
-use reweave_tests::{Leadership, PATIENCE, Program, Stage, wait_for};
+use reweave_tests::{Leadership, Program, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::needs::{Need, trial};
 use crate::play::{causes, must};
 use crate::scene::{leaf_spine, led};
 
 const NEEDS: &[Need] = &[Need::Lab, Need::Program("python3")];
-const SLOW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/switched/slow.py");
+const SLOW_PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/switched/slow.py");
 /// Until ways are known, a flow is known by three rounds of five seconds and a link by sixteen.
-const LEARNING: Duration = Duration::from_secs(150);
-const FOUND_WITHIN: Duration = Duration::from_secs(180);
-const BY_MS: &str = "5";
+const LEARNING_TIME: Duration = Duration::from_secs(150);
+const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(180);
+const ADDED_DELAY_MS: &str = "5";
 
 pub(crate) fn tests() -> Vec<Trial> {
     // What is usual takes minutes to learn: `make soak` asks for it.
@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 /// From now on what a node sends to the next one takes longer.
 fn slow_down(stage: &Stage, [from, to]: [&str; 2]) -> Program {
     let mut slow = stage.inside(from, "python3");
-    slow.args([SLOW, &stage.port(from, to), BY_MS]);
+    slow.args([SLOW_PROGRAM, &stage.port(from, to), ADDED_DELAY_MS]);
     must(stage.start("slow", slow))
 }
 
@@ -34,13 +34,15 @@ fn slow_down(stage: &Stage, [from, to]: [&str; 2]) -> Program {
 fn one_way() {
     let stage = led(&leaf_spine(4, 2, 2), "", &Leadership::default());
     let since = Instant::now();
-    must(wait_for("it has learned", LEARNING + PATIENCE, || {
-        Ok((since.elapsed() >= LEARNING).then_some(()))
-    }));
+    must(wait_for(
+        "it has learned",
+        LEARNING_TIME + STAGE_TIMEOUT,
+        || Ok((since.elapsed() >= LEARNING_TIME).then_some(())),
+    ));
     assert_eq!(causes(&stage), []);
     let _slow = slow_down(&stage, ["leaf2", "spine1"]);
     let began = Instant::now();
-    let found = must(wait_for("something is found", FOUND_WITHIN, || {
+    let found = must(wait_for("something is found", DIAGNOSIS_TIMEOUT, || {
         Ok(Some(causes(&stage)).filter(|all| !all.is_empty()))
     }));
     let told = found.iter().map(Cause::to_string).collect::<Vec<_>>();

@@ -3,26 +3,26 @@
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Outcome, Phase, RunningChange};
-use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, must, status_when};
+use crate::play::{STAGE_NEEDS, must, status_when};
 use crate::scene::{leaf_spine, led, offered};
 use crate::session_jobs::Running;
-use crate::sessions::{OURS, jobs};
+use crate::sessions::{AGENT_ROUTES_SCRIPT, jobs};
 
 /// Both change their tables in one round when a spine is drained; the agent of the second is stopped.
 const LEAVES: [&str; 2] = ["leaf0", "leaf1"];
 
 /// Three times this the coordinator waits for the stopped agent before it turns back: the other one has followed by then.
-const POLICY: &str = "answer_within_ms = 3000\n";
+const POLICY_TOML: &str = "answer_within_ms = 3000\n";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("stopped_switch_has_plan_rolled_back", STAGE, stopped),
+        trial("stopped_switch_has_plan_rolled_back", STAGE_NEEDS, stopped),
         trial(
             "tables_without_coordinator_are_reverted",
-            STAGE,
+            STAGE_NEEDS,
             without_coordinator,
         ),
     ]
@@ -30,7 +30,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 fn leadership() -> Leadership {
     Leadership {
-        policy: POLICY.to_owned(),
+        policy: POLICY_TOML.to_owned(),
         ..Leadership::default()
     }
 }
@@ -51,13 +51,13 @@ fn half_installed() -> (Stage, Running) {
 }
 
 fn holds_ours(stage: &Stage, leaf: &str) -> bool {
-    !must(stage.output(leaf, &["sh", "-c", OURS])).is_empty()
+    !must(stage.output(leaf, &["sh", "-c", AGENT_ROUTES_SCRIPT])).is_empty()
 }
 
 /// Of the plan, once it is final.
 fn outcome(stage: &Stage) -> Outcome {
     let operator = stage.operator();
-    must(wait_for("the plan ends", PATIENCE, || {
+    must(wait_for("the plan ends", STAGE_TIMEOUT, || {
         let newest = operator.history()?.into_iter().next();
         let is_over = |it: &Outcome| !it.is_open() && !matches!(it, Outcome::Held { .. });
         Ok(newest.map(|record| record.outcome).filter(is_over))
@@ -84,11 +84,11 @@ fn stopped() {
 fn without_coordinator() {
     let (mut stage, running) = half_installed();
     let first = LEAVES[0];
-    must(wait_for("the first leaf follows", PATIENCE, || {
+    must(wait_for("the first leaf follows", STAGE_TIMEOUT, || {
         Ok(holds_ours(&stage, first).then_some(()))
     }));
     must(stage.coordinator()).kill();
-    must(wait_for("it goes back by itself", PATIENCE, || {
+    must(wait_for("it goes back by itself", STAGE_TIMEOUT, || {
         Ok((!holds_ours(&stage, first)).then_some(()))
     }));
     running.go_on(2);

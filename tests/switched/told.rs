@@ -5,23 +5,23 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
 
 use libtest_mimic::Trial;
-use reweave_tests::{Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Leadership, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::hardware::{furnish, put, start_agent};
 use crate::needs::trial;
-use crate::play::{STAGE, must};
+use crate::play::{STAGE_NEEDS, must};
 use crate::scene::{leaf_spine, up};
 
 /// What moves is large, and goes as it is; what is small must not wait for fences.
-const LARGE: &str = "67108864";
-const SMALL: &str = "1024";
+const LARGE_MESSAGE_BYTES: &str = "67108864";
+const SMALL_MESSAGE_BYTES: &str = "1024";
 /// By this it is known which device sends over which interface.
-const DEVICE: &str = "sys/class/infiniband/mlx5_0/device/net/eth0/name";
+const DEVICE_NAME_PATH: &str = "sys/class/infiniband/mlx5_0/device/net/eth0/name";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "nccl_is_told_of_a_jobs_hosts_what_their_links_are_and_what_is_quickest_on_them",
-        STAGE,
+        STAGE_NEEDS,
         nccl_is_told,
     )]
 }
@@ -47,7 +47,7 @@ fn with_devices() -> Stage {
     for node in &nodes {
         furnish(&stage, node);
         if node.starts_with('h') {
-            put(&stage, node, DEVICE, "eth0\n");
+            put(&stage, node, DEVICE_NAME_PATH, "eth0\n");
         }
         start_agent(&mut stage, node);
     }
@@ -70,7 +70,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// Devices are known once agents have told of them.
 fn wait_until_told(stage: &Stage, hosts: &str) -> String {
-    must(wait_for("devices are known", PATIENCE, || {
+    must(wait_for("devices are known", STAGE_TIMEOUT, || {
         let told = text(&exported(stage, hosts, &[]).stdout);
         Ok(value(&told, "NCCL_IB_HCA").is_some().then_some(told))
     }))
@@ -89,7 +89,8 @@ fn sized(stage: &Stage, bytes: &str) -> String {
 }
 
 fn the_size_decides(stage: &Stage) {
-    let [large, small] = [LARGE, SMALL].map(|bytes| sized(stage, bytes));
+    let [large, small] =
+        [LARGE_MESSAGE_BYTES, SMALL_MESSAGE_BYTES].map(|bytes| sized(stage, bytes));
     assert_eq!(value(&large, "NCCL_PROTO"), Some("simple"), "{large}");
     assert_ne!(value(&small, "NCCL_PROTO"), Some("simple"), "{small}");
     let trees = value(&small, "NCCL_ALGO");
@@ -114,7 +115,7 @@ fn a_command_finds_the_same(stage: &Stage) {
         "--hosts",
         "h[0-3]",
         "--all-reduce-bytes",
-        LARGE,
+        LARGE_MESSAGE_BYTES,
         "--slots",
         "8",
         "--",
@@ -130,7 +131,7 @@ fn a_command_finds_the_same(stage: &Stage) {
         lines.sort();
         lines
     };
-    let expected = sized(stage, LARGE);
+    let expected = sized(stage, LARGE_MESSAGE_BYTES);
     assert_eq!(
         sorted(&text(&output.stdout)),
         sorted(&expected),
@@ -170,7 +171,12 @@ fn what_makes_no_sense_is_refused(stage: &Stage) {
         ),
         (
             "h[0-3]",
-            &["--all-reduce-bytes", SMALL, "--ranks-per-host", "0"],
+            &[
+                "--all-reduce-bytes",
+                SMALL_MESSAGE_BYTES,
+                "--ranks-per-host",
+                "0",
+            ],
             2,
             "0",
         ),
@@ -185,7 +191,7 @@ fn what_makes_no_sense_is_refused(stage: &Stage) {
 
 fn a_device_at_a_link_that_is_down_is_left_out(stage: &Stage) {
     must(stage.sever("leaf0", "h1"));
-    let said = must(wait_for("the device is left out", PATIENCE, || {
+    let said = must(wait_for("the device is left out", STAGE_TIMEOUT, || {
         let output = exported(stage, "h[0-3]", &[]);
         let is_left = output.stdout.is_empty();
         Ok(is_left.then(|| text(&output.stderr)))

@@ -10,26 +10,26 @@ use reweave_tests::{Leadership, Loss, Stage, wait_for};
 use serde_json::Value;
 
 use crate::needs::trial;
-use crate::play::{STAGE, causes, must};
+use crate::play::{STAGE_NEEDS, causes, must};
 use crate::scene::{address, leaf_spine, led, narrow_down};
-use crate::skew::{FAKETIME, at};
+use crate::skew::{FAKETIME_NEEDS, at};
 
 /// Agents look every half a minute how a host is set, and trace as often; what a trace says against an earlier one is
 /// believed when the next says it, too. As much again is for machines that are busy.
-const FOUND_WITHIN: Duration = Duration::from_secs(120);
+const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn tests() -> Vec<Trial> {
     let name = "what_is_wrong_is_found_by_what_agents_tell_and_nothing_else_is";
     vec![
-        trial(name, STAGE, each_is_named_alone),
+        trial(name, STAGE_NEEDS, each_is_named_alone),
         trial(
             "an_order_of_ranks_an_incast_a_straggler_and_links_that_a_resting_job_will_fill_are_named",
-            STAGE,
+            STAGE_NEEDS,
             of_traffic,
         ),
         trial(
             "an_agent_whose_clock_is_two_seconds_ahead_is_named_alone",
-            FAKETIME,
+            FAKETIME_NEEDS,
             a_clock_that_is_ahead,
         ),
     ]
@@ -76,7 +76,7 @@ fn goes_round(stage: &Stage) {
     must(across.stop());
     are_found(stage, &[]);
     let along = must(stage.job("along"));
-    must(wait_for("it is known", FOUND_WITHIN, || {
+    must(wait_for("it is known", DIAGNOSIS_TIMEOUT, || {
         let told: Value = stage.operator().ask(&["jobs"])?;
         Ok((told["jobs"][0]["flows"] == 4).then_some(()))
     }));
@@ -106,11 +106,11 @@ fn holds_others_back(stage: &Stage, slow: &str) {
 /// past one spine fill its links, and three do not: the fourth one rests most of the time, and is foreseen.
 /// Between these, one of a ring is slow both ways.
 fn of_traffic() {
-    const SLOW: &str = "h5";
+    const SLOW_HOST: &str = "h5";
     const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
         host_gbps = 0.1\nuplink_gbps = 0.4\n";
-    const OFTEN: &str = "bytes = 4_000_000\ncompute_ms = 5\n";
-    const SELDOM: &str = "bytes = 50_000_000\ncompute_ms = 8_000\nvia = \"spine0\"";
+    const FREQUENT_JOB: &str = "bytes = 4_000_000\ncompute_ms = 5\n";
+    const RARE_JOB: &str = "bytes = 50_000_000\ncompute_ms = 8_000\nvia = \"spine0\"";
     let to_one = r#""h0", "h4", "h5", "h6", "h7""#;
     let others = r#""h0", "h2", "h3", "h5", "h6", "h7""#;
     let jobs = [
@@ -118,23 +118,23 @@ fn of_traffic() {
             "train",
             to_one,
             "[1, 0], [2, 0], [3, 0], [4, 0]",
-            &format!("{OFTEN}paths = \"spread\""),
+            &format!("{FREQUENT_JOB}paths = \"spread\""),
         ),
-        streams("seldom", r#""h1", "h4""#, "[0, 1]", SELDOM),
+        streams("seldom", r#""h1", "h4""#, "[0, 1]", RARE_JOB),
         streams(
             "others",
             others,
             "[0, 3], [1, 4], [2, 5]",
-            &format!("{OFTEN}via = \"spine0\""),
+            &format!("{FREQUENT_JOB}via = \"spine0\""),
         ),
     ];
-    let jobs = jobs.concat() + &ring(SLOW).concat() + &rings();
+    let jobs = jobs.concat() + &ring(SLOW_HOST).concat() + &rings();
     let stage = led(FABRIC, &jobs, &Leadership::default());
     goes_round(&stage);
     let [train, seldom] = ["train", "seldom"].map(|name| must(stage.job(name)));
     are_found(&stage, &[(Class::Incast, "h0")]);
     must(train.stop());
-    holds_others_back(&stage, SLOW);
+    holds_others_back(&stage, SLOW_HOST);
     let others = must(stage.job("others"));
     let full = ["leaf0-spine0 from leaf0", "leaf1-spine0 from spine0"];
     are_found(&stage, &full.map(|link| (Class::Saturation, link)));
@@ -179,7 +179,7 @@ pub(crate) fn are_found_while(stage: &Stage, expected: &[(Class, &str)], go_on: 
         .map(|(class, subject)| (*class, (*subject).to_owned()))
         .collect();
     let (began, mut last) = (Instant::now(), Vec::new());
-    let found = wait_for("it is found", FOUND_WITHIN, || {
+    let found = wait_for("it is found", DIAGNOSIS_TIMEOUT, || {
         go_on();
         last = causes(stage);
         let named = last.iter().map(|it| (it.class, it.subject.to_string()));

@@ -8,37 +8,37 @@ use reweave_tests::Stage;
 
 use crate::play::must;
 
-const THREADS: usize = 4;
+const THREAD_COUNT: usize = 4;
 /// Where the value stands.
-const HERE: &str = "?";
+const VALUE_PLACEHOLDER: &str = "?";
 /// But those that are done already when there is no such thing: a job that nobody knows has ended.
-const COMMANDS: [&[&str]; 26] = [
-    &["hosts", HERE],
-    &["links", HERE],
-    &["paths", HERE],
-    &["jobs", HERE],
-    &["pairs", HERE],
-    &["trace", HERE],
-    &["trace", "h0", HERE],
-    &["explain", HERE],
-    &["plan", "show", HERE],
-    &["plan", "diff", HERE],
-    &["plan", "drain", HERE],
-    &["diff", HERE],
-    &["apply", HERE],
-    &["approve", HERE],
-    &["rollback", HERE],
-    &["history", HERE],
-    &["maintenance", HERE],
-    &["cluster", "member", "remove", HERE],
-    &["cluster", "member", "replace", HERE],
-    &["job", "register", "--hosts", HERE, "mine"],
-    &["job", "start", HERE],
-    &["job", "phase", HERE, "forward"],
-    &["job", "gate", "--hosts", HERE],
-    &["job", "freeze", HERE],
-    &["job", "thaw", HERE],
-    &["dashboard", "--hours", HERE],
+const CHECKED_COMMANDS: [&[&str]; 26] = [
+    &["hosts", VALUE_PLACEHOLDER],
+    &["links", VALUE_PLACEHOLDER],
+    &["paths", VALUE_PLACEHOLDER],
+    &["jobs", VALUE_PLACEHOLDER],
+    &["pairs", VALUE_PLACEHOLDER],
+    &["trace", VALUE_PLACEHOLDER],
+    &["trace", "h0", VALUE_PLACEHOLDER],
+    &["explain", VALUE_PLACEHOLDER],
+    &["plan", "show", VALUE_PLACEHOLDER],
+    &["plan", "diff", VALUE_PLACEHOLDER],
+    &["plan", "drain", VALUE_PLACEHOLDER],
+    &["diff", VALUE_PLACEHOLDER],
+    &["apply", VALUE_PLACEHOLDER],
+    &["approve", VALUE_PLACEHOLDER],
+    &["rollback", VALUE_PLACEHOLDER],
+    &["history", VALUE_PLACEHOLDER],
+    &["maintenance", VALUE_PLACEHOLDER],
+    &["cluster", "member", "remove", VALUE_PLACEHOLDER],
+    &["cluster", "member", "replace", VALUE_PLACEHOLDER],
+    &["job", "register", "--hosts", VALUE_PLACEHOLDER, "mine"],
+    &["job", "start", VALUE_PLACEHOLDER],
+    &["job", "phase", VALUE_PLACEHOLDER, "forward"],
+    &["job", "gate", "--hosts", VALUE_PLACEHOLDER],
+    &["job", "freeze", VALUE_PLACEHOLDER],
+    &["job", "thaw", VALUE_PLACEHOLDER],
+    &["dashboard", "--hours", VALUE_PLACEHOLDER],
 ];
 
 fn values() -> [String; 5] {
@@ -54,10 +54,10 @@ fn values() -> [String; 5] {
 pub(crate) fn is_refused(stage: &Stage) {
     let before = stands(stage);
     let values = values();
-    let lines = COMMANDS.iter().flat_map(|words| {
+    let lines = CHECKED_COMMANDS.iter().flat_map(|words| {
         let with = |value: &String| {
             let words = words.iter().map(|&word| match word {
-                HERE => value.clone(),
+                VALUE_PLACEHOLDER => value.clone(),
                 word => word.to_owned(),
             });
             words.collect::<Vec<_>>()
@@ -67,7 +67,7 @@ pub(crate) fn is_refused(stage: &Stage) {
     let lines = Mutex::new(lines.collect::<Vec<_>>());
     let found = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for _ in 0..THREADS {
+        for _ in 0..THREAD_COUNT {
             scope.spawn(|| {
                 while let Some(words) = next(&lines) {
                     let complaint = complaint(stage, &words);

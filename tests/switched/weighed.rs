@@ -2,21 +2,21 @@
 
 use libtest_mimic::Trial;
 use reweave_common::operator::Outcome;
-use reweave_tests::{Job, Leadership, NO_RATE_ROLLBACK, Stage};
+use reweave_tests::{Job, Leadership, NO_RATE_ROLLBACK_POLICY, Stage};
 
 use crate::needs::trial;
-use crate::play::{LOOK, STAGE, must};
+use crate::play::{STAGE_NEEDS, WATCH_TIME, must};
 use crate::scene::{carried_out, led};
 use crate::timed::timed_value;
 
 /// With as many flows on either link, those on the slow one get a quarter of what the others do; with weights all
 /// get the same, but for how hashes have it.
-const LEAST_GAIN: f64 = 1.15;
+const MIN_GAIN: f64 = 1.15;
 
 pub(crate) fn tests() -> Vec<Trial> {
     let name = "timed_ucmp_on_uneven_uplinks";
-    vec![trial(name, STAGE, || {
-        timed_value("gain by weights", weighed, |gain| *gain >= LEAST_GAIN);
+    vec![trial(name, STAGE_NEEDS, || {
+        timed_value("gain by weights", weighed, |gain| *gain >= MIN_GAIN);
     })]
 }
 
@@ -54,7 +54,7 @@ fn job(name: &str) -> String {
 /// What the slower half of all flows has, a flow.
 fn slower_half_mbps(jobs: &mut [Job]) -> f64 {
     let of_one = |job: &mut Job| {
-        let seen = must(job.watch(LOOK));
+        let seen = must(job.watch(WATCH_TIME));
         let flows = seen.first().map_or(0, |progress| progress.flows.len());
         let mean = move |flow: usize| {
             let rates = seen.iter().map(|progress| progress.flows[flow].rate_mbps);
@@ -77,7 +77,7 @@ fn weighed() -> f64 {
     let jobs: String = names.map(job).concat();
     let leadership = Leadership {
         // Whoever has less than half of a link for a moment is no elephant.
-        policy: format!("elephant_share = 0.5\n{NO_RATE_ROLLBACK}"),
+        policy: format!("elephant_share = 0.5\n{NO_RATE_ROLLBACK_POLICY}"),
         ..Leadership::default()
     };
     let stage = led(&fabric(), &jobs, &leadership);

@@ -8,26 +8,26 @@ use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_common::operator::AgentState;
-use reweave_tests::{Labs, Leadership, PATIENCE, Setting, Stage, wait_for};
+use reweave_tests::{Labs, Leadership, STAGE_TIMEOUT, Setting, Stage, wait_for};
 
 use crate::needs::trial;
-use crate::play::{STAGE, led, must, status_when};
+use crate::play::{STAGE_NEEDS, led, must, status_when};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "an_agent_with_a_wrong_certificate_is_refused_and_nothing_changes",
-            STAGE,
+            STAGE_NEEDS,
             wrong_certificates_are_refused,
         ),
         trial(
             "agents_come_back_to_a_coordinator_that_ended",
-            STAGE,
+            STAGE_NEEDS,
             agents_come_back,
         ),
         trial(
             "one_command_makes_a_cluster_of_one_machine",
-            STAGE,
+            STAGE_NEEDS,
             a_cluster_of_one,
         ),
     ]
@@ -36,7 +36,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 /// One of another authority of the same name, one for a node that the fabric does not have, and one
 /// for somebody who is no agent.
 fn wrong_certificates_are_refused() {
-    let mut stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     must(stage.lead(&Leadership::default()));
     let nodes: Vec<_> = stage.nodes().map(str::to_owned).collect();
     for node in nodes.iter().filter(|node| *node != "h3") {
@@ -63,7 +63,7 @@ fn wrong_certificates_are_refused() {
     must(stage.start_agent_as("h3", &operators));
     must(wait_for(
         "h3's agent will not be an operator",
-        PATIENCE,
+        STAGE_TIMEOUT,
         || {
             Ok(stage
                 .said("agent-h3")
@@ -87,7 +87,7 @@ fn refused(stage: &mut Stage, identity: &Path, words: &str) {
     let told = stage.said("coordinator").matches(words).count();
     must(stage.start_agent_as("h3", identity));
     let what = format!("the coordinator says {words:?} of {}", identity.display());
-    must(wait_for(&what, PATIENCE, || {
+    must(wait_for(&what, STAGE_TIMEOUT, || {
         let said = stage.said("coordinator");
         Ok((said.matches(words).count() > told).then_some(()))
     }));
@@ -113,7 +113,7 @@ fn agents_come_back() {
 
 /// Without settings, in a folder that it makes; it ends with its two programs.
 fn a_cluster_of_one() {
-    let stage = must(Stage::up(Setting::DEMO, Labs::Hidden));
+    let stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     let folder = stage.path("dev");
     let mut dev = stage.inside("h0", stage.programs().reweave());
     dev.args(["dev", "--dir"])
@@ -128,14 +128,14 @@ fn a_cluster_of_one() {
     let reweave = stage.programs().reweave().display().to_string();
     let identity = identity.display().to_string();
     let ask = [&reweave, "--identity", &identity, "status"];
-    must(wait_for("its agent reports", PATIENCE, || {
+    must(wait_for("its agent reports", STAGE_TIMEOUT, || {
         let status = stage.output("h0", &ask)?;
         Ok(status.contains("1 of 1 agents report").then_some(()))
     }));
     let asked = kill(Pid::from_raw(dev.id().cast_signed()), Signal::SIGTERM);
     asked.expect("it runs");
     dev.wait().expect("it ends");
-    must(wait_for("nobody answers any more", PATIENCE, || {
+    must(wait_for("nobody answers any more", STAGE_TIMEOUT, || {
         Ok(stage.output("h0", &ask).is_err().then_some(()))
     }));
 }

@@ -9,24 +9,28 @@ use reweave_tests::{Leadership, Stage};
 use serde_json::Value;
 
 use crate::needs::trial;
-use crate::play::{STAGE, collide, led, must, slowest_over};
+use crate::play::{STAGE_NEEDS, collide, led, must, slowest_over};
 use crate::timed::timed_value;
 
 /// Long enough for several rows of one second each.
-const WATCHED: Duration = Duration::from_secs(10);
+const WATCH_TIME: Duration = Duration::from_secs(10);
 /// How far the model's rates may be from those that were measured.
-const WORST_ERROR: f64 = 0.15;
+const MAX_RELATIVE_ERROR: f64 = 0.15;
 /// Less than this is no flow of the job.
-const LEAST_BYTES: f64 = 10e6;
+const MIN_JOB_BYTES: f64 = 10e6;
 /// Packets of the lab, and what of them its links count that is no payload.
-const PACKETS: [&str; 4] = ["--packet-bytes", "1514", "--header-bytes", "66"];
+const PACKET_OPTIONS: [&str; 4] = ["--packet-bytes", "1514", "--header-bytes", "66"];
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("timed_recorded_collision_is_replayed", STAGE, || {
-        timed_value("a replayed collision", replayed, |figures| {
-            figures.worst_error <= WORST_ERROR && (1.7..2.1).contains(&figures.gain)
-        });
-    })]
+    vec![trial(
+        "timed_recorded_collision_is_replayed",
+        STAGE_NEEDS,
+        || {
+            timed_value("a replayed collision", replayed, |figures| {
+                figures.worst_error <= MAX_RELATIVE_ERROR && (1.7..2.1).contains(&figures.gain)
+            });
+        },
+    )]
 }
 
 #[derive(Debug)]
@@ -38,7 +42,7 @@ struct Figures {
 fn replayed() -> Figures {
     let mut stage = led(&Leadership::default());
     let mut job = collide(&stage);
-    slowest_over(&mut job, WATCHED);
+    slowest_over(&mut job, WATCH_TIME);
     must(job.stop());
     // Asked to end, it writes down what it still holds.
     must(must(stage.coordinator()).end());
@@ -86,7 +90,7 @@ fn asked(stage: &Stage, name: &str, variant: &str) -> Value {
     command
         .arg("--history")
         .arg(stage.path("data/history"))
-        .args(PACKETS);
+        .args(PACKET_OPTIONS);
     let output = command.output().expect("reweave runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -99,7 +103,7 @@ fn bursts(answer: &Value) -> Vec<Value> {
         .as_array()
         .expect("bursts are a list")
         .iter();
-    let large = all.filter(|burst| figure(&burst["bytes"]) > LEAST_BYTES);
+    let large = all.filter(|burst| figure(&burst["bytes"]) > MIN_JOB_BYTES);
     large.cloned().collect()
 }
 

@@ -5,26 +5,30 @@ use std::fs;
 use libtest_mimic::Trial;
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::{FlowChange, FlowOutcome, FlowStatus, Mode, Outcome};
-use reweave_tests::{Applied, Leadership, PATIENCE, Stage, wait_for};
+use reweave_tests::{Applied, Leadership, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::needs::trial;
 use crate::play::{
-    LEAST_GAIN, LONGEST_STALL_MS, LOOK, STAGE, collide, led, must, planned, slowest_over,
+    MAX_STALL_MS, MIN_GAIN, STAGE_NEEDS, WATCH_TIME, collide, led, must, planned, slowest_over,
 };
 use crate::timed::timed_value;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("timed_operator_repairs_collision", STAGE, || {
-        timed_value(
-            "a collision that an operator mends",
-            mended_by_an_operator,
-            |figures| {
-                figures.is_committed
-                    && figures.gain >= LEAST_GAIN
-                    && figures.longest_stall_ms <= LONGEST_STALL_MS
-            },
-        );
-    })]
+    vec![trial(
+        "timed_operator_repairs_collision",
+        STAGE_NEEDS,
+        || {
+            timed_value(
+                "a collision that an operator mends",
+                mended_by_an_operator,
+                |figures| {
+                    figures.is_committed
+                        && figures.gain >= MIN_GAIN
+                        && figures.longest_stall_ms <= MAX_STALL_MS
+                },
+            );
+        },
+    )]
 }
 
 /// Whether the receiver's agent has traced what the receiver sends, over the spine that the kernel of
@@ -75,7 +79,7 @@ struct Figures {
 fn applied_from_a_file(stage: &Stage) -> Applied {
     let (operator, file) = (stage.operator(), stage.path("plan.json"));
     let edited = stage.path("edited.json");
-    let applied = must(wait_for("a plan is as it was shown", PATIENCE, || {
+    let applied = must(wait_for("a plan is as it was shown", STAGE_TIMEOUT, || {
         operator.keep(&file)?;
         let shown = fs::read_to_string(&file).expect("it was written");
         let other = shown.replacen("\"parent\": 0", "\"parent\": 1", 1);
@@ -98,7 +102,7 @@ fn applied_from_a_file(stage: &Stage) -> Applied {
 fn mended_by_an_operator() -> Figures {
     let stage = led(&Leadership::default());
     let mut job = collide(&stage);
-    let before = slowest_over(&mut job, LOOK);
+    let before = slowest_over(&mut job, WATCH_TIME);
     let plan = planned(&stage);
     assert_eq!((plan.generation.0, plan.moves.len()), (1, 1), "{plan:#?}");
 
@@ -109,7 +113,7 @@ fn mended_by_an_operator() -> Figures {
     let is_faster = |flow: &FlowOutcome| flow.change == FlowChange::Faster;
     let is_committed = is_committed && record.flows.iter().all(is_faster);
 
-    let after = slowest_over(&mut job, LOOK);
+    let after = slowest_over(&mut job, WATCH_TIME);
     let status = must(stage.operator().status());
     assert_eq!((status.generation.0, status.mode), (1, Mode::Manual));
     assert_eq!(status.pins.len(), usize::from(is_committed));

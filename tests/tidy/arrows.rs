@@ -5,7 +5,7 @@ use crate::tree::{Need, Package};
 use crate::violation::{Violation, line_of};
 
 /// Crates whose purpose is a clock, a socket, a thread or the dice of the machine.
-const NEVER_IN_PURE_ROOMS: &[&str] = &[
+const IMPURE_PACKAGES: &[&str] = &[
     "async-std",
     "chrono",
     "crossbeam",
@@ -51,7 +51,7 @@ fn of_need(package: &Package, room: &Room, need: &Need) -> Option<Violation> {
         return (!room.reach().contains(need.package.as_str()))
             .then(|| forbidden_arrow(package, room, need));
     }
-    let impure = room.pure && !need.for_tests && NEVER_IN_PURE_ROOMS.contains(&&*need.package);
+    let impure = room.pure && !need.for_tests && IMPURE_PACKAGES.contains(&&*need.package);
     impure.then(|| impure_need(package, need))
 }
 

@@ -48,14 +48,14 @@ const BANNED_METHODS: &[&str] = &[
 ];
 
 /// Functions of floats whose last digits differ between platforms.
-const INEXACT: &[&str] = &[
+const INEXACT_FUNCTIONS: &[&str] = &[
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "exp",
     "exp2", "exp_m1", "hypot", "ln", "ln_1p", "log", "log10", "log2", "powf", "powi", "sin",
     "sin_cos", "sinh", "tan", "tanh",
 ];
 
 /// Lints of the workspace that must stop the build.
-const DENIED: &[(&str, &str)] = &[
+const DENIED_LINTS: &[(&str, &str)] = &[
     ("clippy", "todo"),
     ("clippy", "unimplemented"),
     ("clippy", "unwrap_used"),
@@ -117,8 +117,11 @@ fn of_bans(file: &TextFile) -> Vec<Violation> {
 
 fn banned_methods() -> impl Iterator<Item = String> {
     let floats = ["f32", "f64"].into_iter();
-    let inexact =
-        floats.flat_map(|float| INEXACT.iter().map(move |name| format!("{float}::{name}")));
+    let inexact = floats.flat_map(|float| {
+        INEXACT_FUNCTIONS
+            .iter()
+            .map(move |name| format!("{float}::{name}"))
+    });
     BANNED_METHODS
         .iter()
         .map(|method| (*method).to_owned())
@@ -186,7 +189,7 @@ pub(crate) fn workspace_lints(file: &TextFile) -> Vec<Violation> {
         Ok(table) => table,
         Err(error) => return vec![unreadable(&file.path, &error)],
     };
-    let soft = DENIED
+    let soft = DENIED_LINTS
         .iter()
         .filter(|(tool, lint)| !is_denied(&table, tool, lint));
     soft.map(|(tool, lint)| {

@@ -6,17 +6,17 @@ use std::path::Path;
 
 use clap::{Arg, Command, Id};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/TREE/docs/commands.md");
-const WRITE: &str = "REWEAVE_WRITE_COMMANDS";
+const COMMANDS_PAGE_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/TREE/docs/commands.md");
+const WRITE_VARIABLE: &str = "REWEAVE_WRITE_COMMANDS";
 
 /// Holds the chapter against the program, or writes it anew. `to_tree` leads from the package to the tree.
 pub(crate) fn are_told(program: Command, to_tree: &str) {
-    let page = PAGE.replace("TREE", to_tree);
+    let page = COMMANDS_PAGE_PATH.replace("TREE", to_tree);
     let text = fs::read_to_string(&page).expect("docs/commands.md is there");
     let name = program.get_name().to_owned();
     let made = chapter(program);
     let there = place(&text, &name).unwrap_or_else(|| panic!("docs/commands.md has no # {name}"));
-    if std::env::var_os(WRITE).is_some() {
+    if std::env::var_os(WRITE_VARIABLE).is_some() {
         let anew = text.replacen(there, &made, 1);
         fs::write(Path::new(&page), anew).expect("the page can be written");
         return;
@@ -28,7 +28,7 @@ pub(crate) fn are_told(program: Command, to_tree: &str) {
     assert!(
         made == there,
         "docs/commands.md is not what {name} takes, from {differs:?} on; \
-         {WRITE}=1 cargo test --workspace --bins page_of_commands writes it"
+         {WRITE_VARIABLE}=1 cargo test --workspace --bins page_of_commands writes it"
     );
 }
 

@@ -9,7 +9,7 @@ use crate::violation::Violation;
 const TEST_PACKAGES: &[&str] = &["reweave-tests", "reweave-benches"];
 
 /// What measures puts a load on something, at a pace, and asserts nothing.
-const PACED: &str = "reweave-benches";
+const PACED_PACKAGE: &str = "reweave-benches";
 
 /// The package a file belongs to: the one with the deepest folder around it.
 pub(crate) fn owner<'a>(packages: &'a [Package], path: &str) -> Option<&'a Package> {
@@ -35,7 +35,7 @@ pub(crate) fn is_test_file(owner: &Package, path: &str) -> bool {
 /// The marks of one file that must not stand where they stand.
 pub(crate) fn violations(owner: &Package, path: &str, facts: &Facts) -> Vec<Violation> {
     let pure = room_of(&owner.name).is_some_and(|room| room.pure);
-    let paced = |mark: &Mark| mark.habit == Habit::Sleep && owner.name == PACED;
+    let paced = |mark: &Mark| mark.habit == Habit::Sleep && owner.name == PACED_PACKAGE;
     let marks = facts.marks.iter().filter(|mark| !paced(mark));
     let wrong = marks.filter(|mark| is_wrong(mark, pure));
     wrong

@@ -4,7 +4,7 @@
 use crate::tree::TextFile;
 use crate::violation::Violation;
 
-const MEND: &str = "make the mistake anew where that code is now";
+const PLANTED_ADVICE: &str = "make the mistake anew where that code is now";
 
 /// One place that a patch changes.
 #[derive(Debug, Default)]
@@ -30,11 +30,11 @@ fn of_patch(patch: &TextFile, files: &[TextFile]) -> Vec<Violation> {
     let hunks = hunks(&patch.text);
     if hunks.is_empty() {
         let what = "changes nothing";
-        return vec![Violation::new(&patch.path, 1, what, MEND)];
+        return vec![Violation::new(&patch.path, 1, what, PLANTED_ADVICE)];
     }
     let wrong = |hunk: &Hunk<'_>| {
         let what = misfit(hunk, files)?;
-        Some(Violation::new(&patch.path, hunk.line, what, MEND))
+        Some(Violation::new(&patch.path, hunk.line, what, PLANTED_ADVICE))
     };
     hunks.iter().filter_map(wrong).collect()
 }
@@ -83,7 +83,7 @@ fn misfit(hunk: &Hunk<'_>, files: &[TextFile]) -> Option<String> {
 mod tests {
     use super::*;
 
-    const PATCH: &str = "Two comes before one.\n\n--- a/core/src/lib.rs\n+++ b/core/src/lib.rs\n@@ \
+    const SAMPLE_PATCH: &str = "Two comes before one.\n\n--- a/core/src/lib.rs\n+++ b/core/src/lib.rs\n@@ \
                          -1,3 +1,3 @@ fn f() {\n one();\n-two();\n+three();\n \n";
 
     fn found(patch: &str, text: &str) -> Vec<String> {
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn a_mistake_goes_in_wherever_its_place_has_moved_to() {
-        assert!(found(PATCH, "one();\ntwo();\n\n").is_empty());
-        assert!(found(PATCH, "zero();\none();\ntwo();\n\nfour();\n").is_empty());
+        assert!(found(SAMPLE_PATCH, "one();\ntwo();\n\n").is_empty());
+        assert!(found(SAMPLE_PATCH, "zero();\none();\ntwo();\n\nfour();\n").is_empty());
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
             "",
         ] {
             assert_eq!(
-                found(PATCH, text),
+                found(SAMPLE_PATCH, text),
                 [
                     "tests/planted/replication/two.patch:5: changes what does not stand in \
                      core/src/lib.rs; make the mistake anew where that code is now"
@@ -125,14 +125,14 @@ mod tests {
 
     #[test]
     fn a_place_that_is_there_twice_could_be_the_wrong_one() {
-        let twice = found(PATCH, "one();\ntwo();\n\none();\ntwo();\n\n");
+        let twice = found(SAMPLE_PATCH, "one();\ntwo();\n\none();\ntwo();\n\n");
         assert!(twice[0].contains("in core/src/lib.rs 2 times"), "{twice:?}");
     }
 
     #[test]
     fn each_place_of_a_patch_is_looked_for() {
         let second = "--- a/gone.rs\n+++ b/gone.rs\n@@ -1 +1 @@\n-a\n+b\n";
-        let both = found(&format!("{PATCH}{second}"), "one();\ntwo();\n\n");
+        let both = found(&format!("{SAMPLE_PATCH}{second}"), "one();\ntwo();\n\n");
         assert_eq!(both.len(), 1);
         assert!(both[0].contains("gone.rs, which is not there"), "{both:?}");
     }

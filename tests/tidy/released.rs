@@ -7,9 +7,9 @@ use crate::tree::TextFile;
 use crate::violation::{Violation, line_of};
 
 /// One line for each file: a print of its text, and its path.
-pub(crate) const LIST: &str = "tests/tidy/released.txt";
-const FIRST_LINE: &str = "coordinator/replica/src/journal/frame.rs";
-const BEGINS: &str = "b\"reweave log ";
+pub(crate) const RELEASED_LIST: &str = "tests/tidy/released.txt";
+const FRAME_FILE: &str = "coordinator/replica/src/journal/frame.rs";
+const HEADER_PREFIX: &str = "b\"reweave log ";
 
 pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {
     let wrong = |(line, print, path): (usize, &str, &str)| {
@@ -22,7 +22,7 @@ pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {
             Some(_) => return None,
         };
         let mend = "put it back; what has changed gets a new version, in the log's first line too, and a file of its own";
-        Some(Violation::new(LIST, line, what, mend))
+        Some(Violation::new(RELEASED_LIST, line, what, mend))
     };
     entries(files).filter_map(wrong).collect()
 }
@@ -31,7 +31,7 @@ pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {
 pub(crate) fn with_all(files: &[TextFile]) -> String {
     let is_shape = |path: &str| path.contains("/shapes/") && path.ends_with(".txt");
     let is_listed = |path: &str| entries(files).any(|(.., listed)| listed == path);
-    let mut list = find(files, LIST).unwrap_or_default().to_owned();
+    let mut list = find(files, RELEASED_LIST).unwrap_or_default().to_owned();
     for TextFile { path, text } in files {
         if is_shape(path) && !is_listed(path) {
             list += &format!("{} {path}\n", print_of(text));
@@ -42,8 +42,8 @@ pub(crate) fn with_all(files: &[TextFile]) -> String {
 
 /// In each folder the newest shapes of a log are those of the number that logs begin with.
 pub(crate) fn log_numbers(files: &[TextFile]) -> Vec<Violation> {
-    let frame = find(files, FIRST_LINE).unwrap_or_default();
-    let begins = frame.split_once(BEGINS).and_then(|(_, rest)| {
+    let frame = find(files, FRAME_FILE).unwrap_or_default();
+    let begins = frame.split_once(HEADER_PREFIX).and_then(|(_, rest)| {
         let digits = rest.split(|it: char| !it.is_ascii_digit()).next();
         digits?.parse::<u32>().ok()
     });
@@ -57,7 +57,7 @@ pub(crate) fn log_numbers(files: &[TextFile]) -> Vec<Violation> {
     let wrong = others.map(|(folder, number)| {
         let what = format!("the newest log of {folder} is {number}, and logs begin with {begins}");
         let mend = "give both one number";
-        Violation::new(FIRST_LINE, line_of(frame, BEGINS), what, mend)
+        Violation::new(FRAME_FILE, line_of(frame, HEADER_PREFIX), what, mend)
     });
     wrong.collect()
 }
@@ -70,7 +70,7 @@ fn log_shapes(path: &str) -> Option<(&str, u32)> {
 
 /// The line, the print and the path of each; an empty path where there is none.
 fn entries(files: &[TextFile]) -> impl Iterator<Item = (usize, &str, &str)> {
-    let list = find(files, LIST).unwrap_or_default();
+    let list = find(files, RELEASED_LIST).unwrap_or_default();
     let lines = list.lines().zip(1..);
     let entries = lines.filter(|(text, _)| !text.starts_with('#'));
     entries.map(|(text, line)| {
@@ -96,7 +96,7 @@ fn print_of(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const SHAPES: &str = "coordinator/replica/shapes/log-7.txt";
+    const LOG_SHAPES: &str = "coordinator/replica/shapes/log-7.txt";
 
     fn file(path: &str, text: &str) -> TextFile {
         TextFile {
@@ -106,9 +106,9 @@ mod tests {
     }
 
     fn released() -> [TextFile; 2] {
-        let shapes = file(SHAPES, "Record {}\n");
+        let shapes = file(LOG_SHAPES, "Record {}\n");
         let list = with_all(std::slice::from_ref(&shapes));
-        [file(LIST, &format!("# a word\n{list}")), shapes]
+        [file(RELEASED_LIST, &format!("# a word\n{list}")), shapes]
     }
 
     fn said(found: &[Violation]) -> Vec<String> {
@@ -127,14 +127,15 @@ mod tests {
         let mut files = released();
         files[1].text.push_str("Vote {}\n");
         let said = said(&violations(&files));
-        let begins = format!("{LIST}:2: {SHAPES} was released with another text; put it back");
+        let begins =
+            format!("{RELEASED_LIST}:2: {LOG_SHAPES} was released with another text; put it back");
         assert!(said.len() == 1 && said[0].starts_with(&begins), "{said:?}");
         assert_eq!(with_all(&files), files[0].text, "nor is it listed anew");
     }
 
     #[test]
     fn line_without_path_is_named() {
-        let said = said(&violations(&[file(LIST, "0123456789abcdef\n")]));
+        let said = said(&violations(&[file(RELEASED_LIST, "0123456789abcdef\n")]));
         assert!(said[0].contains("without a print and a path"), "{said:?}");
     }
 
@@ -149,14 +150,14 @@ mod tests {
     fn log_without_its_number_is_named() {
         let first_line = |number: u32| {
             let text = format!("//! Logs.\nconst MAGIC: &[u8] = b\"reweave log {number}  \\n\";\n");
-            file(FIRST_LINE, &text)
+            file(FRAME_FILE, &text)
         };
         let earlier = file("coordinator/replica/shapes/log-6.txt", "");
-        let files = |number| [first_line(number), earlier.clone(), file(SHAPES, "")];
+        let files = |number| [first_line(number), earlier.clone(), file(LOG_SHAPES, "")];
         assert_eq!(log_numbers(&files(7)), []);
         for other in [6, 8] {
             let said = said(&log_numbers(&files(other)));
-            let begins = format!("{FIRST_LINE}:2: the newest log of coordinator/replica is 7");
+            let begins = format!("{FRAME_FILE}:2: the newest log of coordinator/replica is 7");
             assert!(said.len() == 1 && said[0].starts_with(&begins), "{said:?}");
         }
     }

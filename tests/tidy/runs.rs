@@ -4,7 +4,7 @@ use crate::tree::{Package, TextFile};
 use crate::violation::{Violation, line_of};
 
 /// The Makefile runs all files of this folder; every other test target it must name.
-const RUN_BY_FOLDER: &str = "tests/lab/tests/";
+const LAB_TESTS_FOLDER: &str = "tests/lab/tests/";
 
 pub(crate) fn violations(packages: &[Package], makefile: &TextFile) -> Vec<Violation> {
     let named: Vec<_> = named_targets(&makefile.text).collect();
@@ -29,7 +29,7 @@ fn named_targets(makefile: &str) -> impl Iterator<Item = &str> {
 
 fn is_run(named: &[&str], name: &str, path: &str) -> bool {
     let by_folder = path
-        .strip_prefix(RUN_BY_FOLDER)
+        .strip_prefix(LAB_TESTS_FOLDER)
         .is_some_and(|file| !file.contains('/'));
     by_folder || named.contains(&name)
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::tree::TextFile;
 use crate::violation::Violation;
 
-const HEAD: &str = "\
+const PAGE_HEAD: &str = "\
 # Every setting
 
 Made of the sample files in [deploy](../deploy), in which each key stands with its default; `REWEAVE_WRITE_SETTINGS=1 cargo
@@ -17,7 +17,7 @@ among the [commands](commands.md), what services are started with stands in the 
 ";
 
 /// By which name, who reads it, and what it is.
-const VARIABLES: [(&str, &str, &str); 12] = [
+const ENVIRONMENT_VARIABLES: [(&str, &str, &str); 12] = [
     (
         "REWEAVE_BUILD_COMMIT",
         "`deploy/packages/build.sh`",
@@ -84,7 +84,7 @@ const VARIABLES: [(&str, &str, &str); 12] = [
 pub(crate) fn page(samples: &[(&str, &str)], role: &str) -> String {
     let mut page = of_files(samples);
     page += "\n## Variables of the environment\n\n| variable | who reads it | what it is |\n|---|---|---|\n";
-    for (name, who, what) in VARIABLES
+    for (name, who, what) in ENVIRONMENT_VARIABLES
         .iter()
         .filter(|it| !it.2.starts_with("no variable"))
     {
@@ -96,7 +96,7 @@ pub(crate) fn page(samples: &[(&str, &str)], role: &str) -> String {
 }
 
 fn of_files(samples: &[(&str, &str)]) -> String {
-    let mut page = HEAD.to_owned();
+    let mut page = PAGE_HEAD.to_owned();
     for (name, text) in samples {
         let _ = write!(page, "\n## {name}\n");
         let mut in_table = false;
@@ -165,7 +165,7 @@ fn code(text: &str) -> String {
 
 /// Variables that programs or scripts know and the page does not tell, or the other way round.
 pub(crate) fn untold_variables(files: &[TextFile]) -> Vec<Violation> {
-    let known = |name: &str| VARIABLES.iter().any(|it| it.0 == name);
+    let known = |name: &str| ENVIRONMENT_VARIABLES.iter().any(|it| it.0 == name);
     let mut violations = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
     for file in files.iter().filter(|file| is_run_by_users(&file.path)) {
@@ -174,14 +174,17 @@ pub(crate) fn untold_variables(files: &[TextFile]) -> Vec<Violation> {
                 seen.insert(name);
                 if !known(name) {
                     let what = format!("{name} is told nowhere");
-                    let mend = "name it among VARIABLES in tests/tidy/settings.rs";
+                    let mend = "name it among ENVIRONMENT_VARIABLES in tests/tidy/settings.rs";
                     violations.push(Violation::new(&file.path, number + 1, what, mend));
                 }
             }
         }
     }
-    for (name, ..) in VARIABLES.iter().filter(|it| !seen.contains(it.0)) {
-        let mend = "take it out of VARIABLES in tests/tidy/settings.rs";
+    for (name, ..) in ENVIRONMENT_VARIABLES
+        .iter()
+        .filter(|it| !seen.contains(it.0))
+    {
+        let mend = "take it out of ENVIRONMENT_VARIABLES in tests/tidy/settings.rs";
         let what = format!("nobody reads {name}");
         violations.push(Violation::new("docs/configuration.md", 1, what, mend));
     }
@@ -261,7 +264,7 @@ mod tests {
         let expected = "\n## sample.toml\n\nWhere it listens.\n\n| key | default | what it is |\n|---|---|---|\n\
              | `port` | `7` | a number |\n| `door` | `\"a#b\"` |  |\n\n### [policy]\n\n\
              | key | default | what it is |\n|---|---|---|\n| `mode` | `\"auto\"` | who decides |\n";
-        assert_eq!(page.strip_prefix(HEAD), Some(expected));
+        assert_eq!(page.strip_prefix(PAGE_HEAD), Some(expected));
     }
 
     #[test]
@@ -281,6 +284,6 @@ mod tests {
         let found = untold_variables(&[file]);
         let told: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert!(told[0].contains("REWEAVE_MOOD is told nowhere"), "{told:?}");
-        assert_eq!(told.len(), VARIABLES.len(), "{told:?}");
+        assert_eq!(told.len(), ENVIRONMENT_VARIABLES.len(), "{told:?}");
     }
 }

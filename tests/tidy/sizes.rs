@@ -4,13 +4,13 @@ use crate::scan::{Facts, Function};
 use crate::violation::Violation;
 
 /// No function at all is longer, in tests neither.
-pub(crate) const LONGEST_FUNCTION: usize = 70;
+pub(crate) const MAX_FUNCTION_LINES: usize = 70;
 /// Nine of ten functions outside tests are no longer.
-pub(crate) const P90_FUNCTION: usize = 30;
+pub(crate) const MAX_P90_FUNCTION_LINES: usize = 30;
 /// Half of the functions outside tests are no longer.
-pub(crate) const MEDIAN_FUNCTION: usize = 8;
-pub(crate) const LONGEST_FILE: usize = 800;
-pub(crate) const MEDIAN_FILE: usize = 500;
+pub(crate) const MAX_MEDIAN_FUNCTION_LINES: usize = 8;
+pub(crate) const MAX_FILE_LINES: usize = 800;
+pub(crate) const MAX_MEDIAN_FILE_LINES: usize = 500;
 
 pub(crate) type Source = (String, Facts);
 
@@ -18,7 +18,7 @@ pub(crate) fn long_functions(sources: &[Source]) -> Vec<Violation> {
     let all = sources
         .iter()
         .flat_map(|(path, facts)| facts.functions.iter().map(move |f| (path, f)));
-    all.filter(|(_, function)| function.lines > LONGEST_FUNCTION)
+    all.filter(|(_, function)| function.lines > MAX_FUNCTION_LINES)
         .map(|(path, function)| long_function(path, function))
         .collect()
 }
@@ -28,7 +28,7 @@ fn long_function(path: &str, function: &Function) -> Violation {
         path,
         function.line,
         format!(
-            "{} has {} lines, the limit is {LONGEST_FUNCTION}",
+            "{} has {} lines, the limit is {MAX_FUNCTION_LINES}",
             function.name, function.lines
         ),
         "give its steps names of their own",
@@ -44,8 +44,8 @@ pub(crate) fn function_shape(sources: &[Source]) -> Vec<Violation> {
         .collect();
     sizes.sort_by_key(|(lines, path, function)| (*lines, *path, function.line));
     [
-        ("median", 50, MEDIAN_FUNCTION),
-        ("90th percentile", 90, P90_FUNCTION),
+        ("median", 50, MAX_MEDIAN_FUNCTION_LINES),
+        ("90th percentile", 90, MAX_P90_FUNCTION_LINES),
     ]
     .into_iter()
     .filter_map(|(name, percent, limit)| {
@@ -65,12 +65,12 @@ pub(crate) fn function_shape(sources: &[Source]) -> Vec<Violation> {
 pub(crate) fn long_files(sources: &[Source]) -> Vec<Violation> {
     let long = sources
         .iter()
-        .filter(|(_, facts)| facts.lines > LONGEST_FILE);
+        .filter(|(_, facts)| facts.lines > MAX_FILE_LINES);
     long.map(|(path, facts)| {
         Violation::new(
             path,
             facts.lines,
-            format!("{} lines, the limit is {LONGEST_FILE}", facts.lines),
+            format!("{} lines, the limit is {MAX_FILE_LINES}", facts.lines),
             "split it by meaning into modules",
         )
     })
@@ -85,12 +85,14 @@ pub(crate) fn file_shape(sources: &[Source]) -> Vec<Violation> {
     sizes.sort_unstable();
     let median = rank(sizes.len(), 50).map(|index| sizes[index]);
     median
-        .filter(|(lines, _)| *lines > MEDIAN_FILE)
+        .filter(|(lines, _)| *lines > MAX_MEDIAN_FILE_LINES)
         .map(|(lines, path)| {
             Violation::new(
                 path,
                 lines,
-                format!("median of file lengths is {lines} lines, the limit is {MEDIAN_FILE}"),
+                format!(
+                    "median of file lengths is {lines} lines, the limit is {MAX_MEDIAN_FILE_LINES}"
+                ),
                 "split the longer files by meaning",
             )
         })
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_function_one_line_over_the_limit_is_found_and_one_at_the_limit_is_not() {
-        let found = long_functions(&[functions(&[LONGEST_FUNCTION, LONGEST_FUNCTION + 1])]);
+        let found = long_functions(&[functions(&[MAX_FUNCTION_LINES, MAX_FUNCTION_LINES + 1])]);
         assert_eq!(found.len(), 1);
         assert!(
             found[0]
@@ -143,21 +145,21 @@ mod tests {
 
     #[test]
     fn a_long_test_function_counts_for_the_limit_but_not_for_the_shape() {
-        let text = format!("#[test]\n{}", function_of(LONGEST_FUNCTION + 1));
+        let text = format!("#[test]\n{}", function_of(MAX_FUNCTION_LINES + 1));
         assert_eq!(long_functions(&[source(&text)]).len(), 1);
         assert_eq!(function_shape(&[source(&text)]), []);
     }
 
     #[test]
     fn median_and_ninth_of_ten_are_held_to_their_limits() {
-        let fine = [MEDIAN_FUNCTION; 5]
+        let fine = [MAX_MEDIAN_FUNCTION_LINES; 5]
             .into_iter()
-            .chain([P90_FUNCTION; 4])
+            .chain([MAX_P90_FUNCTION_LINES; 4])
             .chain([60]);
         assert_eq!(function_shape(&[functions(&fine.collect::<Vec<_>>())]), []);
-        let bulky = [MEDIAN_FUNCTION + 1; 8]
+        let bulky = [MAX_MEDIAN_FUNCTION_LINES + 1; 8]
             .into_iter()
-            .chain([P90_FUNCTION + 1; 2]);
+            .chain([MAX_P90_FUNCTION_LINES + 1; 2]);
         let found = function_shape(&[functions(&bulky.collect::<Vec<_>>())]);
         let what: Vec<_> = found.iter().map(|v| v.what.as_str()).collect();
         assert_eq!(
@@ -172,11 +174,19 @@ mod tests {
     #[test]
     fn files_are_held_to_their_limits() {
         let of = |lines: usize| source(&"\n".repeat(lines));
-        assert_eq!(long_files(&[of(LONGEST_FILE)]), []);
-        assert_eq!(long_files(&[of(LONGEST_FILE + 1)]).len(), 1);
-        assert_eq!(file_shape(&[of(MEDIAN_FILE), of(MEDIAN_FILE + 1)]), []);
+        assert_eq!(long_files(&[of(MAX_FILE_LINES)]), []);
+        assert_eq!(long_files(&[of(MAX_FILE_LINES + 1)]).len(), 1);
         assert_eq!(
-            file_shape(&[of(1), of(MEDIAN_FILE + 1), of(MEDIAN_FILE + 1)]).len(),
+            file_shape(&[of(MAX_MEDIAN_FILE_LINES), of(MAX_MEDIAN_FILE_LINES + 1)]),
+            []
+        );
+        assert_eq!(
+            file_shape(&[
+                of(1),
+                of(MAX_MEDIAN_FILE_LINES + 1),
+                of(MAX_MEDIAN_FILE_LINES + 1)
+            ])
+            .len(),
             1
         );
     }

@@ -4,18 +4,18 @@ use crate::tree::TextFile;
 use crate::violation::Violation;
 
 /// The number may only fall: where there are fewer, this falls with them.
-const TIMED_TESTS: usize = 24;
+const MAX_TIMED_TESTS: usize = 24;
 const TIMED_IMPORT: &str = "timed::timed";
 const TIMED_HELPER: &str = "tests/lab/tests/support/timed.rs";
 
 pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {
     let sources = || files.iter().filter(|file| is_test(&file.path));
     let count: usize = sources().map(|file| count_timed(&file.text)).sum();
-    let other_number = (count != TIMED_TESTS).then(|| {
-        let what = format!("{count} tests judge wall-clock time, and not {TIMED_TESTS}");
-        let advice = match count > TIMED_TESTS {
+    let other_number = (count != MAX_TIMED_TESTS).then(|| {
+        let what = format!("{count} tests judge wall-clock time, and not {MAX_TIMED_TESTS}");
+        let advice = match count > MAX_TIMED_TESTS {
             true => "judge by facts, or by the order of events",
-            false => "lower TIMED_TESTS",
+            false => "lower MAX_TIMED_TESTS",
         };
         Violation::new(TIMED_HELPER, 1, what, advice)
     });
@@ -56,20 +56,23 @@ mod tests {
         violations(&texts.iter().map(file).collect::<Vec<_>>()).len()
     }
 
-    const TIMED: &str =
+    const TIMED_TEST_TEXT: &str =
         "#[test]\nfn timed_it_answers_soon() {\n    timed(\"an answer\", SOON, asked);\n}\n";
 
     fn found_with(other: &str) -> usize {
-        let mut texts = vec![TIMED.to_owned(); TIMED_TESTS];
+        let mut texts = vec![TIMED_TEST_TEXT.to_owned(); MAX_TIMED_TESTS];
         texts.push(other.to_owned());
         found(&texts)
     }
 
     #[test]
     fn number_of_timed_tests_is_exact() {
-        assert_eq!(found(&vec![TIMED.to_owned(); TIMED_TESTS]), 0);
-        assert_eq!(found(&vec![TIMED.to_owned(); TIMED_TESTS - 1]), 1);
-        assert_eq!(found_with(TIMED), 1);
+        assert_eq!(found(&vec![TIMED_TEST_TEXT.to_owned(); MAX_TIMED_TESTS]), 0);
+        assert_eq!(
+            found(&vec![TIMED_TEST_TEXT.to_owned(); MAX_TIMED_TESTS - 1]),
+            1
+        );
+        assert_eq!(found_with(TIMED_TEST_TEXT), 1);
         let trial = "trial(\"timed_it_answers_soon\", &[], || timed(\"an answer\", SOON, asked))\n";
         assert_eq!(found_with(trial), 1);
         assert_eq!(found_with("fn timed_ring(hosts: u16) {}\n"), 0);

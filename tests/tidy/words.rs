@@ -4,7 +4,7 @@ use crate::tree::TextFile;
 use crate::violation::Violation;
 
 /// Each is put together from two pieces, or this file would accuse itself.
-const BANNED: &[(&str, &str)] = &[
+const BANNED_WORDS: &[(&str, &str)] = &[
     (
         concat!("/wo", "rk/"),
         "name the place relative to the tree, or by a variable",
@@ -31,7 +31,9 @@ fn of_file(file: &TextFile) -> Vec<Violation> {
 }
 
 fn of_line(file: &TextFile, text: &str, line: usize) -> Vec<Violation> {
-    let found = BANNED.iter().filter(|(word, _)| stands_alone(text, word));
+    let found = BANNED_WORDS
+        .iter()
+        .filter(|(word, _)| stands_alone(text, word));
     found
         .map(|(word, mend)| Violation::new(&file.path, line, format!("`{}`", word.trim()), *mend))
         .collect()
@@ -63,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_machine_path_is_named_with_its_line() {
-        let text = format!("fine\nsee `{}main`\n", BANNED[0].0);
+        let text = format!("fine\nsee `{}main`\n", BANNED_WORDS[0].0);
         assert!(
             found(&text)[0].starts_with("README.md:2: "),
             "{:?}",
@@ -78,7 +80,7 @@ mod tests {
 
     #[test]
     fn longer_names_with_the_same_tail_are_innocent() {
-        for word in [BANNED[0].0, BANNED[1].0] {
+        for word in [BANNED_WORDS[0].0, BANNED_WORDS[1].0] {
             assert!(found(&format!("src{word}x and /proc/1{word} and ${{DIR}}{word}")).is_empty());
         }
     }

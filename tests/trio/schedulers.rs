@@ -10,7 +10,7 @@ use super::timed::timed_value;
 use super::{Trio, wait};
 
 /// So long a job waits for a coordinator, before it runs as it is.
-const OPEN_WITHIN: Duration = Duration::from_secs(2);
+const JOB_START_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[test]
 fn schedulers_that_ask_in_an_election_are_answered_by_whoever_leads_then() {
@@ -46,7 +46,7 @@ fn schedulers_that_ask_in_an_election_are_answered_by_whoever_leads_then() {
 #[test]
 fn timed_job_start_during_election_fails_open() {
     let mut trio = Trio::started();
-    let is_open = |delay: &Duration| *delay <= OPEN_WITHIN;
+    let is_open = |delay: &Duration| *delay <= JOB_START_TIMEOUT;
     let measure = || begins_in_an_election(&mut trio);
     timed_value("a command in an election", measure, is_open);
     let (leader, _) = trio.leader_after(0);

@@ -21,9 +21,9 @@ use super::network::Network;
 use super::wire::SessionId;
 
 /// Addresses and routes are read so often.
-const FACTS_PERIOD: Duration = Duration::from_secs(5);
+const FACTS_INTERVAL: Duration = Duration::from_secs(5);
 /// Clocks of hosts agree on nothing.
-const MOST_CLOCK: Duration = Duration::from_secs(1_000_000);
+const MAX_CLOCK_OFFSET: Duration = Duration::from_secs(1_000_000);
 
 /// Whoever watches what an agent does to its switch.
 pub trait Witness {
@@ -100,7 +100,7 @@ impl Agent {
     pub fn start(&mut self, chance: &mut Chance, network: &mut Network, watcher: &mut dyn Witness) {
         self.life += 1;
         let process = Process {
-            clock: chance.time(Duration::ZERO, MOST_CLOCK),
+            clock: chance.time(Duration::ZERO, MAX_CLOCK_OFFSET),
             fence: match self.role {
                 Role::Switch => Fence::new(self.disk.clone()),
                 _ => Fence::of_host(self.disk.clone()),
@@ -372,7 +372,7 @@ impl Process {
     }
 
     fn facts(&mut self, now: Moment, network: &Network, node: NodeId) -> Vec<Reading> {
-        let fresh = |(at, _): &&(Moment, _)| now.since(*at) < FACTS_PERIOD;
+        let fresh = |(at, _): &&(Moment, _)| now.since(*at) < FACTS_INTERVAL;
         if self.facts.as_ref().filter(fresh).is_none() {
             let facts = network.interfaces(node).into_iter().map(Reading::Interface);
             self.facts = Some((now, facts.collect()));

@@ -9,7 +9,7 @@ use super::coordinator::Guest;
 use super::faults::Fault;
 use super::leaders::Leaders;
 use super::wire::SessionId;
-use super::{TICK, WANDER, World};
+use super::{TICK_INTERVAL, WANDER_INTERVAL, World};
 
 #[derive(Debug, Clone)]
 pub enum Event {
@@ -84,7 +84,7 @@ impl<L: Leaders> World<L> {
         let now = self.now();
         match event {
             Event::Tick => {
-                self.schedule.after(TICK, Event::Tick);
+                self.schedule.after(TICK_INTERVAL, Event::Tick);
                 let outputs = self.coordinator.tick(now);
                 self.carry_all_out(outputs);
             }
@@ -126,7 +126,7 @@ impl<L: Leaders> World<L> {
             Event::Traffic { turn } if turn == self.turn => self.flow_on(),
             Event::Traffic { .. } => {}
             Event::Wander => {
-                self.schedule.after(WANDER, Event::Wander);
+                self.schedule.after(WANDER_INTERVAL, Event::Wander);
                 self.network.advance(now);
                 self.network.wander(&mut self.chance);
                 self.traffic_changed();

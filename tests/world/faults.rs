@@ -88,7 +88,7 @@ impl<L: Leaders> World<L> {
     /// Everything works again from now on.
     pub fn heal(&mut self) {
         self.note("all is well again".to_owned());
-        self.wire.weather = Weather::FAIR;
+        self.wire.weather = Weather::FAIR_WEATHER;
         let switches: Vec<_> = self.network.kernels.keys().copied().collect();
         switches
             .into_iter()

@@ -14,11 +14,11 @@ use super::network::Network;
 use super::network::addresses::host_address;
 
 /// So many source ports are tried for a flow.
-const MOST_PORTS: u16 = 64;
+const MAX_PORTS_PER_FLOW: u16 = 64;
 const FIRST_PORT: u16 = 10_000;
 /// Enough for 32 flows, and for 27 jobs.
-const PORTS_PER_JOB: u16 = 32 * MOST_PORTS;
-const SERVICE: u16 = 5000;
+const PORTS_PER_JOB: u16 = 32 * MAX_PORTS_PER_FLOW;
+const FIRST_SERVICE_PORT: u16 = 5000;
 
 #[derive(Debug, Default)]
 pub struct Jobs {
@@ -250,7 +250,7 @@ impl<'j> Ports<'j> {
     fn new(job: &'j Job, started: u16) -> Self {
         Self {
             job,
-            service: SERVICE + started,
+            service: FIRST_SERVICE_PORT + started,
             next: FIRST_PORT + started * PORTS_PER_JOB,
             loads: BTreeMap::new(),
         }
@@ -258,7 +258,7 @@ impl<'j> Ports<'j> {
 
     fn flow(&mut self, network: &Network, ends: [NodeId; 2]) -> FlowKey {
         let first = self.next;
-        self.next += MOST_PORTS;
+        self.next += MAX_PORTS_PER_FLOW;
         let ways = (first..self.next).map(|port| {
             let flow = self.key(network, ends, port);
             (network.hashed_path(&flow, ends), flow)

@@ -17,7 +17,7 @@ use super::network::addresses::rule_of_pin;
 use super::network::forwarding::{Kernels, Lost};
 
 /// A flow may lose so much to a change without anybody calling it worse: rates wander by more.
-const TOLERANCE: f64 = 0.05;
+const RATE_TOLERANCE: f64 = 0.05;
 
 /// A law that was broken.
 #[derive(Debug, Clone, PartialEq)]
@@ -190,7 +190,7 @@ impl Laws {
             .fold(f64::INFINITY, f64::min);
         for (flow, before, after) in concerned {
             let least = if self.may_trade { slowest } else { before };
-            if after < least * (1.0 - TOLERANCE) {
+            if after < least * (1.0 - RATE_TOLERANCE) {
                 self.breaches.push(Breach::Worse {
                     flow,
                     before,
@@ -244,7 +244,7 @@ impl Witness for Laws {
 }
 
 fn differ(before: f64, after: f64) -> bool {
-    (after - before).abs() > before * TOLERANCE
+    (after - before).abs() > before * RATE_TOLERANCE
 }
 
 fn sorted(rules: &[PinRule]) -> Vec<&PinRule> {

@@ -45,13 +45,13 @@ use schedule::Schedule;
 use wire::{Weather, Wire};
 
 /// The coordinator's shell lets time pass for its core so often.
-const TICK: Duration = Duration::from_millis(100);
+const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// News is told at once, but not one piece at a time.
-const NEWS_PAUSE: Duration = Duration::from_millis(20);
+const NEWS_INTERVAL: Duration = Duration::from_millis(20);
 /// Rates wander so often.
-const WANDER: Duration = Duration::from_millis(200);
+const WANDER_INTERVAL: Duration = Duration::from_millis(200);
 /// Nothing takes longer once everything works again.
-const LONGEST_CALM: Duration = Duration::from_secs(240);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// How long things take that are nobody's decision.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ pub struct Rhythm {
 }
 
 impl Rhythm {
-    pub const USUAL: Self = Self {
+    pub const DEFAULT_RHYTHM: Self = Self {
         reports: Duration::from_millis(500),
         comes_back: [Duration::from_millis(50), Duration::from_millis(1500)],
         idle: Duration::from_secs(5),
@@ -101,7 +101,14 @@ impl World {
     pub fn new(scenario: Scenario, policy: Policy, seed: u64, weather: Weather) -> Self {
         let coordinator = Coordinator::new(policy, Arc::new(scenario.fabric.clone()));
         let now = Moment::from_micros(1_000_000);
-        Self::led_by(coordinator, now, scenario, seed, weather, Rhythm::USUAL)
+        Self::led_by(
+            coordinator,
+            now,
+            scenario,
+            seed,
+            weather,
+            Rhythm::DEFAULT_RHYTHM,
+        )
     }
 
     /// Asks the coordinator, who answers at once if it is there.
@@ -151,8 +158,8 @@ impl<L: Leaders> World<L> {
             journal: Vec::new(),
             events: 0,
         };
-        world.schedule.after(TICK, Event::Tick);
-        world.schedule.after(WANDER, Event::Wander);
+        world.schedule.after(TICK_INTERVAL, Event::Tick);
+        world.schedule.after(WANDER_INTERVAL, Event::Wander);
         for (node, _) in fabric.nodes() {
             let soon = world.chance.time(Duration::ZERO, rhythm.reports);
             world.schedule.after(soon, Event::StartAgent { node });
@@ -219,8 +226,8 @@ impl<L: Leaders> World<L> {
     /// How long it took. There is a limit to patience.
     pub fn run_until(&mut self, what: &str, is_so: impl FnMut(&mut Self) -> bool) -> Duration {
         let began = self.now();
-        if !self.run_until_or(began + LONGEST_CALM, is_so) {
-            self.fail(&format!("not {what} in {} s", LONGEST_CALM.as_secs()));
+        if !self.run_until_or(began + RECOVERY_TIMEOUT, is_so) {
+            self.fail(&format!("not {what} in {} s", RECOVERY_TIMEOUT.as_secs()));
         }
         self.now().since(began)
     }

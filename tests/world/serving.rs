@@ -12,7 +12,7 @@ use super::coordinator::Guest;
 use super::events::Event;
 use super::leaders::Leaders;
 use super::wire::{Channel, SessionId};
-use super::{NEWS_PAUSE, World};
+use super::{NEWS_INTERVAL, World};
 
 impl<L: Leaders> World<L> {
     pub(super) fn agent(&mut self, node: NodeId) -> &mut Agent {
@@ -184,7 +184,8 @@ impl<L: Leaders> World<L> {
         let agent = self.agent(node);
         let (life, due) = (agent.life(), agent.next_probe());
         if agent.has_news() {
-            self.schedule.after(NEWS_PAUSE, Event::News { node, life });
+            self.schedule
+                .after(NEWS_INTERVAL, Event::News { node, life });
         }
         let Some(due) = due else { return };
         let due = due.max(now + Duration::from_micros(1));

@@ -43,7 +43,7 @@ pub struct Weather {
 }
 
 impl Weather {
-    pub const FAIR: Self = Self {
+    pub const FAIR_WEATHER: Self = Self {
         least_delay: Duration::from_micros(200),
         most_delay: Duration::from_millis(2),
         straggle: 0.0,
@@ -55,7 +55,7 @@ impl Weather {
         probe_loss: 0.0,
     };
 
-    pub const FOUL: Self = Self {
+    pub const FOUL_WEATHER: Self = Self {
         least_delay: Duration::from_micros(200),
         most_delay: Duration::from_millis(60),
         straggle: 0.05,

@@ -13,7 +13,7 @@ use reweave_common::lock::lock;
 use crate::scene::within;
 
 /// After a change of state.
-const SETTLE: Duration = Duration::from_millis(500);
+const SETTLE_TIME: Duration = Duration::from_millis(500);
 
 /// Sends for as long as it is there, as fast as it can.
 pub(crate) struct Flood {
@@ -118,7 +118,7 @@ pub(crate) async fn loses_percent(
         let mut speeds = [0.0; 2];
         for state in [first, !first] {
             set(state).await;
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(SETTLE_TIME).await;
             speed();
             tokio::time::sleep(turn).await;
             speeds[usize::from(state)] = speed();

@@ -8,25 +8,25 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns};
 
-pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-pub(crate) const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-const PEERS: u8 = 64;
-const SPACES: [&str; 4] = ["switch", "host", "other", "peers"];
+pub(crate) const HOST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(crate) const OTHER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const PEER_COUNT: u8 = 64;
+const NAMESPACES: [&str; 4] = ["switch", "host", "other", "peers"];
 /// As the lab shapes it.
-const SHAPE: &str = "root tbf rate 1gbit burst 125000 limit 4000000";
+const SHAPER: &str = "root tbf rate 1gbit burst 125000 limit 4000000";
 
 pub(crate) fn peers() -> impl Iterator<Item = Ipv4Addr> {
-    (1..=PEERS).map(|number| Ipv4Addr::new(10, 0, 1, number))
+    (1..=PEER_COUNT).map(|number| Ipv4Addr::new(10, 0, 1, number))
 }
 
 pub(crate) fn connect() {
-    for space in SPACES {
+    for space in NAMESPACES {
         ip(&format!("netns add {space}"));
         ip(&format!("-n {space} link set lo up"));
     }
     ip("-n switch link add br0 type bridge");
     ip("-n switch link set br0 up");
-    for space in &SPACES[1..] {
+    for space in &NAMESPACES[1..] {
         ip(&format!(
             "link add eth0 netns {space} type veth peer name {space} netns switch"
         ));
@@ -34,13 +34,13 @@ pub(crate) fn connect() {
         ip(&format!("-n {space} link set eth0 up"));
         take_in_elsewhere("switch", space);
     }
-    for (space, address) in [("host", HOST), ("other", OTHER)] {
+    for (space, address) in [("host", HOST_ADDRESS), ("other", OTHER_ADDRESS)] {
         ip(&format!("-n {space} address add {address}/16 dev eth0"));
     }
     for peer in peers() {
         ip(&format!("-n peers address add {peer}/16 dev eth0"));
     }
-    run(&format!("tc -n switch qdisc add dev peers {SHAPE}"));
+    run(&format!("tc -n switch qdisc add dev peers {SHAPER}"));
 }
 
 /// What arrives there is taken in by another core than the agent's: else who sends on this machine would

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use reweave_common::collective::{
-    MOST_PEERS, MOST_WORKS, Rank, RankPeer, RankReading, RankWord, Works, add_peer, add_works,
+    MAX_PEERS_PER_WORD, MAX_WORKS_PER_WORD, Rank, RankPeer, RankReading, RankWord, Works, add_peer,
+    add_works,
 };
 use reweave_common::moment::Moment;
 use reweave_common::time_span::TimeSpan;
@@ -14,15 +15,15 @@ use reweave_common::units::Bytes;
 use crate::rhythm::Growth;
 
 /// A reading is of so long.
-const WINDOW: Duration = Duration::from_secs(10);
-const PART: Duration = Duration::from_secs(1);
+const READING_WINDOW: Duration = Duration::from_secs(10);
+const PART_SPAN: Duration = Duration::from_secs(1);
 /// More than GPUs of a host times what frameworks make of communicators.
-const MOST_RANKS: usize = 64;
+const MAX_RANKS: usize = 64;
 /// As fine as the beat of traffic is looked for.
-const SPAN_MICROS: u64 = 10_000;
+const SPAN_US: u64 = 10_000;
 /// Words come so much later than what they are of.
-const DELAY: Duration = Duration::from_millis(100);
-const MOST_SPANS: usize = 4096;
+const WORD_DELAY: Duration = Duration::from_millis(100);
+const MAX_SPANS: usize = 4096;
 
 /// What one host hears.
 #[derive(Debug, Default)]
@@ -45,17 +46,17 @@ struct Part {
 impl CollectiveBook {
     /// Whether it is a word that a job can have said, and there was room for it.
     pub fn handle_word(&mut self, now: Moment, word: &RankWord) -> bool {
-        let is_recent = word.to <= now && now.since(word.to) < WINDOW;
+        let is_recent = word.to <= now && now.since(word.to) < READING_WINDOW;
         if !word.is_bounded() || !is_recent {
             return false;
         }
-        if self.ranks.len() == MOST_RANKS && !self.ranks.contains_key(&word.rank) {
+        if self.ranks.len() == MAX_RANKS && !self.ranks.contains_key(&word.rank) {
             return false;
         }
         self.note_growth(word);
         let parts = self.ranks.entry(word.rank.clone()).or_default();
         match parts.back_mut() {
-            Some(part) if word.to.since(part.from) < PART => part.add(word),
+            Some(part) if word.to.since(part.from) < PART_SPAN => part.add(word),
             _ => parts.push_back(Part::new(word)),
         }
         true
@@ -64,7 +65,7 @@ impl CollectiveBook {
     /// Each rank that was heard of lately.
     pub fn poll_readings(&mut self, now: Moment) -> Vec<RankReading> {
         for parts in self.ranks.values_mut() {
-            parts.retain(|part| now.since(part.to) < WINDOW);
+            parts.retain(|part| now.since(part.to) < READING_WINDOW);
         }
         self.ranks.retain(|_, parts| !parts.is_empty());
         let heard = self.ranks.values();
@@ -76,15 +77,18 @@ impl CollectiveBook {
         let Some((&first, _)) = self.spans.first_key_value() else {
             return vec![];
         };
-        let end = now.as_micros().saturating_sub(DELAY.as_micros() as u64) / SPAN_MICROS;
+        let end = now
+            .as_micros()
+            .saturating_sub(WORD_DELAY.as_micros() as u64)
+            / SPAN_US;
         let begin = self.told.unwrap_or(first);
-        let begin = begin.max(end.saturating_sub(MOST_SPANS as u64));
+        let begin = begin.max(end.saturating_sub(MAX_SPANS as u64));
         let later = self.spans.split_off(&end.max(begin));
         let before = std::mem::replace(&mut self.spans, later);
         self.told = Some(end.max(begin));
         let growth = |span: u64| {
             let [sent, received] = before.get(&span).copied().unwrap_or_default();
-            let at = |span| Moment::from_micros(span * SPAN_MICROS);
+            let at = |span| Moment::from_micros(span * SPAN_US);
             Growth {
                 from: at(span),
                 to: at(span + 1),
@@ -98,9 +102,9 @@ impl CollectiveBook {
     }
 
     fn note_growth(&mut self, word: &RankWord) {
-        let span = word.to.as_micros() / SPAN_MICROS;
+        let span = word.to.as_micros() / SPAN_US;
         let span = span.max(self.told.unwrap_or_default());
-        if self.spans.len() >= MOST_SPANS && !self.spans.contains_key(&span) {
+        if self.spans.len() >= MAX_SPANS && !self.spans.contains_key(&span) {
             return;
         }
         let [sent, received] = self.spans.entry(span).or_default();
@@ -162,10 +166,10 @@ fn add(sums: &mut RankReading, works: &[Works], peers: &[RankPeer], missed: u64)
         .cloned()
         .for_each(|it| add_works(&mut sums.works, it));
     peers.iter().for_each(|it| add_peer(&mut sums.peers, *it));
-    let more_peers = sums.peers.len().saturating_sub(MOST_PEERS);
-    let more_works = sums.works.len().saturating_sub(MOST_WORKS);
-    sums.peers.truncate(MOST_PEERS);
-    sums.works.truncate(MOST_WORKS);
+    let more_peers = sums.peers.len().saturating_sub(MAX_PEERS_PER_WORD);
+    let more_works = sums.works.len().saturating_sub(MAX_WORKS_PER_WORD);
+    sums.peers.truncate(MAX_PEERS_PER_WORD);
+    sums.works.truncate(MAX_WORKS_PER_WORD);
     let missed = missed.saturating_add((more_peers + more_works) as u64);
     sums.missed = sums.missed.saturating_add(missed);
 }
@@ -266,7 +270,7 @@ mod tests {
             word.rank.communicator = communicator;
             book.handle_word(at(10), &word);
         }
-        assert_eq!(book.poll_readings(at(10)).len(), MOST_RANKS);
+        assert_eq!(book.poll_readings(at(10)).len(), MAX_RANKS);
         assert!(book.handle_word(
             at(10),
             &RankWord {

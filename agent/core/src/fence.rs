@@ -55,7 +55,7 @@ pub struct Fallback {
 }
 
 /// A process that was stopped, or a machine that was suspended, has not waited meanwhile.
-const MAX_WAIT_PER_LOOK: Duration = Duration::from_secs(1);
+const MAX_WAIT_PER_CHECK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InForce {
@@ -196,7 +196,7 @@ impl Fence {
             .looked
             .replace(now)
             .map_or(Duration::ZERO, |last| now.since(last));
-        self.unconfirmed_for += since.min(MAX_WAIT_PER_LOOK);
+        self.unconfirmed_for += since.min(MAX_WAIT_PER_CHECK);
         let timeout = Duration::from_millis(fallback.confirm_timeout_ms.into());
         let expires = self.unconfirmed_for >= timeout && matches!(self.stage, Stage::Idle);
         if expires {

@@ -25,14 +25,14 @@ pub struct Socket {
     pub retransmits: Option<u64>,
 }
 
-/// A flow that moved so much within `BULK_SPAN` matters: it can fill a link for a while. Chatter
+/// A flow that moved so much within `BULK_WINDOW` matters: it can fill a link for a while. Chatter
 /// of control stays far below.
-const BULK: Bytes = Bytes::new(1 << 20);
-const BULK_SPAN: Duration = Duration::from_secs(10);
+const MIN_BULK_SIZE: Bytes = Bytes::new(1 << 20);
+const BULK_WINDOW: Duration = Duration::from_secs(10);
 
 /// A flow that moved nothing for so long matters no more. Longer than iterations of training and
 /// their checkpoints take.
-const QUIET_SPAN: Duration = Duration::from_secs(300);
+const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Follows all flows a host sends, and speaks of those that matter.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ pub struct FlowBook {
 #[derive(Debug)]
 struct Entry {
     meter: Meter,
-    /// Where the present span of `BULK_SPAN` began.
+    /// Where the present span of `BULK_WINDOW` began.
     span: (Moment, Bytes),
     moved: Moment,
     bulk: bool,
@@ -106,15 +106,15 @@ impl Entry {
     fn handle_count(&mut self, count: Count) -> Option<Rate> {
         let (began, at_begin) = self.span;
         let went_back = count.bytes < at_begin;
-        if went_back || count.at.since(began) > BULK_SPAN {
+        if went_back || count.at.since(began) > BULK_WINDOW {
             self.span = (count.at, count.bytes);
         }
         let in_span = count.bytes.count().saturating_sub(at_begin.count());
         if self.meter.grown(&count) != Some(Bytes::ZERO) {
             self.moved = count.at;
         }
-        let quiet = count.at.since(self.moved) > QUIET_SPAN;
-        self.bulk = !quiet && (self.bulk || in_span >= BULK.count());
+        let quiet = count.at.since(self.moved) > QUIET_TIMEOUT;
+        self.bulk = !quiet && (self.bulk || in_span >= MIN_BULK_SIZE.count());
         self.meter.handle_count(count)
     }
 }
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    const MB: u64 = 1_000_000;
+    const MB_BYTES: u64 = 1_000_000;
 
     fn flow(to: u8) -> FlowKey {
         let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
@@ -169,10 +169,10 @@ mod tests {
     #[test]
     fn a_flow_matters_once_it_moves_much_and_until_it_ends() {
         let mut book = FlowBook::default();
-        assert_eq!(heard(&mut book, 0, &[socket(2, 50 * MB, 4000)]), []);
-        let moving = heard(&mut book, 1, &[socket(2, 60 * MB, 4400)]);
+        assert_eq!(heard(&mut book, 0, &[socket(2, 50 * MB_BYTES, 4000)]), []);
+        let moving = heard(&mut book, 1, &[socket(2, 60 * MB_BYTES, 4400)]);
         assert_eq!(moving, [(flow(2), "Some(200.0)".to_owned())]);
-        let idle = heard(&mut book, 2, &[socket(2, 60 * MB, 4400)]);
+        let idle = heard(&mut book, 2, &[socket(2, 60 * MB_BYTES, 4400)]);
         assert_eq!(idle, [(flow(2), "None".to_owned())]);
         let gone = heard(&mut book, 3, &[]);
         assert_eq!(gone, [(flow(2), "ended".to_owned())]);
@@ -193,10 +193,19 @@ mod tests {
     fn a_flow_long_quiet_is_forgotten_and_may_come_back() {
         let mut book = FlowBook::default();
         heard(&mut book, 0, &[socket(2, 0, 0)]);
-        assert_eq!(heard(&mut book, 1, &[socket(2, 2 * MB, 500)]).len(), 1);
-        assert_eq!(heard(&mut book, 301, &[socket(2, 2 * MB, 500)]).len(), 1);
-        assert_eq!(heard(&mut book, 302, &[socket(2, 2 * MB, 500)]), []);
-        assert_eq!(heard(&mut book, 303, &[socket(2, 4 * MB, 900)]).len(), 1);
+        assert_eq!(
+            heard(&mut book, 1, &[socket(2, 2 * MB_BYTES, 500)]).len(),
+            1
+        );
+        assert_eq!(
+            heard(&mut book, 301, &[socket(2, 2 * MB_BYTES, 500)]).len(),
+            1
+        );
+        assert_eq!(heard(&mut book, 302, &[socket(2, 2 * MB_BYTES, 500)]), []);
+        assert_eq!(
+            heard(&mut book, 303, &[socket(2, 4 * MB_BYTES, 900)]).len(),
+            1
+        );
     }
 
     #[test]
@@ -208,17 +217,17 @@ mod tests {
             [socket(1, acked, acked / 1000), loopback]
         };
         heard(&mut book, 0, &own(0));
-        assert_eq!(heard(&mut book, 1, &own(50 * MB)), []);
+        assert_eq!(heard(&mut book, 1, &own(50 * MB_BYTES)), []);
     }
 
     #[test]
     fn a_socket_that_reuses_the_ports_begins_anew() {
         let mut book = FlowBook::default();
         heard(&mut book, 0, &[socket(2, 0, 0)]);
-        heard(&mut book, 1, &[socket(2, 90 * MB, 900)]);
-        let reused = heard(&mut book, 2, &[socket(2, 5 * MB, 300)]);
+        heard(&mut book, 1, &[socket(2, 90 * MB_BYTES, 900)]);
+        let reused = heard(&mut book, 2, &[socket(2, 5 * MB_BYTES, 300)]);
         assert_eq!(reused, [(flow(2), "None".to_owned())]);
-        let next = heard(&mut book, 3, &[socket(2, 15 * MB, 700)]);
+        let next = heard(&mut book, 3, &[socket(2, 15 * MB_BYTES, 700)]);
         assert_eq!(next, [(flow(2), "Some(200.0)".to_owned())]);
     }
 }

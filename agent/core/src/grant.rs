@@ -9,11 +9,11 @@ use reweave_common::units::Rate;
 use crate::trains::Budget;
 
 /// No list is valid for longer, and none asks for anything less often.
-pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const MAX_LIST_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// When what a list grants has run out.
 pub(crate) fn ends(now: Moment, list: &ProbeList) -> Moment {
-    now + *list.valid_for.min(LONGEST.into())
+    now + *list.valid_for.min(MAX_LIST_TTL.into())
 }
 
 /// How many bytes may go by the last list. Telling the same list again gives no more.

@@ -6,9 +6,9 @@
 //! counter that begins anew by chance looks so once in very many times.
 
 /// Counters of this many bits are common where those of 64 are not.
-const NARROW: u64 = 1 << 32;
+const COUNTER32_MODULUS: u64 = 1 << 32;
 /// A pace that does not hold for long may grow so many times.
-const TIMES: u64 = 4;
+const MAX_PACE_FACTOR: u64 = 4;
 
 /// None when nobody can tell. `pace` is what it grew by between the two readings before, about as long
 /// apart; none where that is unknown, and of what has 64 bits, which never reaches its end.
@@ -18,11 +18,11 @@ pub fn grown(last: u64, now: u64, pace: Option<u64>) -> Option<u64> {
 }
 
 fn wrapped(last: u64, now: u64) -> Option<u64> {
-    NARROW.checked_sub(last).map(|left| left + now)
+    COUNTER32_MODULUS.checked_sub(last).map(|left| left + now)
 }
 
 fn is_like(grown: u64, pace: Option<u64>) -> bool {
-    pace.is_some_and(|pace| grown <= pace.saturating_mul(TIMES))
+    pace.is_some_and(|pace| grown <= pace.saturating_mul(MAX_PACE_FACTOR))
 }
 
 /// A counter as it stands, and how it came there.
@@ -66,31 +66,42 @@ mod tests {
 
     #[test]
     fn a_narrow_counter_that_keeps_its_pace_goes_over_its_end() {
-        let counts = [NARROW - 1010, NARROW - 10, 990, 1990];
+        let counts = [COUNTER32_MODULUS - 1010, COUNTER32_MODULUS - 10, 990, 1990];
         assert_eq!(growths(&counts), [Some(1000); 3]);
     }
 
     #[test]
     fn a_counter_that_begins_anew_has_not_gone_over_its_end() {
         // From the last quarter of its range to the first, but not at its pace.
-        let reset = [NARROW / 8 * 7, NARROW / 8 * 7 + 1000, 5, 1005];
+        let reset = [
+            COUNTER32_MODULUS / 8 * 7,
+            COUNTER32_MODULUS / 8 * 7 + 1000,
+            5,
+            1005,
+        ];
         assert_eq!(growths(&reset), [Some(1000), None, Some(1000)]);
         assert_eq!(growths(&[1000, 2000, 5]), [Some(1000), None]);
     }
 
     #[test]
     fn a_counter_that_stood_still_does_not_jump_over_its_end() {
-        assert_eq!(growths(&[NARROW - 1, NARROW - 1, 5]), [Some(0), None]);
+        assert_eq!(
+            growths(&[COUNTER32_MODULUS - 1, COUNTER32_MODULUS - 1, 5]),
+            [Some(0), None]
+        );
     }
 
     #[test]
     fn at_the_second_reading_no_pace_is_known() {
-        assert_eq!(growths(&[NARROW - 10, 5]), [None]);
+        assert_eq!(growths(&[COUNTER32_MODULUS - 10, 5]), [None]);
     }
 
     #[test]
     fn a_wide_counter_never_goes_over_an_end() {
-        assert_eq!(growths(&[NARROW, NARROW + 1000, 5]), [Some(1000), None]);
+        assert_eq!(
+            growths(&[COUNTER32_MODULUS, COUNTER32_MODULUS + 1000, 5]),
+            [Some(1000), None]
+        );
         assert_eq!(growths(&[u64::MAX - 9, u64::MAX, 5]), [Some(9), None]);
     }
 }

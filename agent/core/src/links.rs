@@ -29,7 +29,7 @@ pub struct LinkBook {
 }
 
 /// Containers come and go, and take their interfaces with them.
-const MOST_VANISHED: usize = 64;
+const MAX_VANISHED: usize = 64;
 
 impl LinkBook {
     /// `links` are all there are now; one that vanished and came back begins anew. Those that did
@@ -81,7 +81,7 @@ impl LinkBook {
         self.vanished.extend(gone.map(|(name, _)| (name, now)));
         self.told.retain(|name, _| is_there(name));
         self.vanished.retain(|name, _| !is_there(name));
-        while self.vanished.len() > MOST_VANISHED {
+        while self.vanished.len() > MAX_VANISHED {
             let oldest = self.vanished.iter().min_by_key(|(_, since)| **since);
             let oldest = oldest.map(|(name, _)| name.clone());
             oldest.and_then(|name| self.vanished.remove(&name));

@@ -13,19 +13,19 @@ use reweave_common::moment::Moment;
 use reweave_common::rhythm::Rhythm;
 
 /// Of every packet. The answer is as long as what it answers.
-pub const LENGTH: usize = 64;
+pub const PACKET_BYTES: usize = 64;
 /// No test is longer, or has more streams.
-pub const MOST_SECONDS: u32 = 60;
-pub const MOST_STREAMS: u8 = 32;
+pub const MAX_TEST_S: u32 = 60;
+pub const MAX_STREAMS: u8 = 32;
 /// Both ends have so long to get going, and to say what came of it.
-pub const SLACK: Duration = Duration::from_secs(5);
+pub const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// A host that was last seen to train so long ago may still do so.
-const LATELY: Duration = Duration::from_secs(60);
+const TRAINING_TTL: Duration = Duration::from_secs(60);
 
 const MAGIC: [u8; 4] = *b"RwF1";
-const ASK: u8 = 1;
-const GRANT: u8 = 2;
-const REFUSE: u8 = 3;
+const KIND_ASK: u8 = 1;
+const KIND_GRANT: u8 = 2;
+const KIND_REFUSE: u8 = 3;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum Refusal {
     Unable,
 }
 
-const REFUSALS: [Refusal; 4] = [
+const REFUSAL_CODES: [Refusal; 4] = [
     Refusal::Training,
     Refusal::Pressed,
     Refusal::TooMuch,
@@ -72,25 +72,25 @@ pub fn is_word(bytes: &[u8]) -> bool {
 }
 
 impl Word {
-    pub fn to_bytes(&self, session: u32) -> [u8; LENGTH] {
-        let mut bytes = [0; LENGTH];
+    pub fn to_bytes(&self, session: u32) -> [u8; PACKET_BYTES] {
+        let mut bytes = [0; PACKET_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&session.to_be_bytes());
         match self {
             Self::Ask(press) => {
-                bytes[4] = ASK;
+                bytes[4] = KIND_ASK;
                 bytes[5] = u8::from(press.force);
                 bytes[6] = press.streams;
                 bytes[12..16].copy_from_slice(&press.seconds.to_be_bytes());
             }
             Self::Grant { key, port } => {
-                bytes[4] = GRANT;
+                bytes[4] = KIND_GRANT;
                 bytes[16..24].copy_from_slice(&key.to_be_bytes());
                 bytes[24..26].copy_from_slice(&port.to_be_bytes());
             }
             Self::Refuse(why) => {
-                bytes[4] = REFUSE;
-                let code = REFUSALS.iter().position(|it| it == why);
+                bytes[4] = KIND_REFUSE;
+                let code = REFUSAL_CODES.iter().position(|it| it == why);
                 bytes[5] = code.unwrap_or_default() as u8;
             }
         }
@@ -99,19 +99,21 @@ impl Word {
 
     /// None if it is none of these.
     pub fn read(bytes: &[u8]) -> Option<(u32, Self)> {
-        let bytes = bytes.first_chunk::<LENGTH>().filter(|it| is_word(*it))?;
+        let bytes = bytes
+            .first_chunk::<PACKET_BYTES>()
+            .filter(|it| is_word(*it))?;
         let word = |at: usize| bytes[at..].first_chunk().copied().map(u32::from_be_bytes);
         let said = match bytes[4] {
-            ASK => Self::Ask(Press {
+            KIND_ASK => Self::Ask(Press {
                 seconds: word(12)?,
                 streams: bytes[6],
                 force: bytes[5] != 0,
             }),
-            GRANT => Self::Grant {
+            KIND_GRANT => Self::Grant {
                 key: bytes[16..].first_chunk().copied().map(u64::from_be_bytes)?,
                 port: bytes[24..].first_chunk().copied().map(u16::from_be_bytes)?,
             },
-            REFUSE => Self::Refuse(*REFUSALS.get(usize::from(bytes[5]))?),
+            KIND_REFUSE => Self::Refuse(*REFUSAL_CODES.get(usize::from(bytes[5]))?),
             _ => return None,
         };
         Some((word(8)?, said))
@@ -147,9 +149,9 @@ impl Consent {
         if !self.roster.contains(&from) {
             return None;
         }
-        let lately = |at: Moment| now.since(at) < LATELY;
-        let fair = (1..=MOST_SECONDS).contains(&press.seconds)
-            && (1..=MOST_STREAMS).contains(&press.streams);
+        let lately = |at: Moment| now.since(at) < TRAINING_TTL;
+        let fair =
+            (1..=MAX_TEST_S).contains(&press.seconds) && (1..=MAX_STREAMS).contains(&press.streams);
         Some(match () {
             () if !fair => Err(Refusal::TooMuch),
             () if self.pressed_until.is_some_and(|until| now < until) => Err(Refusal::Pressed),
@@ -161,7 +163,7 @@ impl Consent {
     /// It has begun.
     pub fn handle_pressed(&mut self, now: Moment, press: &Press) {
         let seconds = Duration::from_secs(u64::from(press.seconds));
-        self.pressed_until = Some(now + seconds + SLACK);
+        self.pressed_until = Some(now + seconds + SETUP_TIMEOUT);
     }
 
     /// It is over.
@@ -177,8 +179,8 @@ mod tests {
     use super::*;
     use reweave_common::time_span::TimeSpan;
 
-    const FRIEND: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-    const PRESS: Press = Press {
+    const PEER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const PRESS_TEST: Press = Press {
         seconds: 5,
         streams: 4,
         force: false,
@@ -190,7 +192,7 @@ mod tests {
 
     fn consent() -> Consent {
         let mut consent = Consent::default();
-        consent.handle_roster([FRIEND]);
+        consent.handle_roster([PEER_ADDRESS]);
         consent
     }
 
@@ -211,8 +213,11 @@ mod tests {
     #[test]
     fn only_hosts_on_the_roster_are_answered() {
         let stranger = Ipv4Addr::new(10, 0, 0, 2);
-        assert_eq!(consent().decide(at(0), stranger, &PRESS), None);
-        assert_eq!(consent().decide(at(0), FRIEND, &PRESS), Some(Ok(())));
+        assert_eq!(consent().decide(at(0), stranger, &PRESS_TEST), None);
+        assert_eq!(
+            consent().decide(at(0), PEER_ADDRESS, &PRESS_TEST),
+            Some(Ok(()))
+        );
     }
 
     #[test]
@@ -220,30 +225,36 @@ mod tests {
         let mut consent = consent();
         consent.handle_rhythm(at(10), training());
         let refused = Some(Err(Refusal::Training));
-        assert_eq!(consent.decide(at(30), FRIEND, &PRESS), refused);
+        assert_eq!(consent.decide(at(30), PEER_ADDRESS, &PRESS_TEST), refused);
         let force = Press {
             force: true,
-            ..PRESS
+            ..PRESS_TEST
         };
-        assert_eq!(consent.decide(at(30), FRIEND, &force), Some(Ok(())));
-        assert_eq!(consent.decide(at(71), FRIEND, &PRESS), Some(Ok(())));
+        assert_eq!(consent.decide(at(30), PEER_ADDRESS, &force), Some(Ok(())));
+        assert_eq!(
+            consent.decide(at(71), PEER_ADDRESS, &PRESS_TEST),
+            Some(Ok(()))
+        );
     }
 
     #[test]
     fn one_test_at_a_time_and_none_without_end() {
         let mut consent = consent();
-        consent.handle_pressed(at(0), &PRESS);
+        consent.handle_pressed(at(0), &PRESS_TEST);
         let pressed = Some(Err(Refusal::Pressed));
-        assert_eq!(consent.decide(at(9), FRIEND, &PRESS), pressed);
-        assert_eq!(consent.decide(at(10), FRIEND, &PRESS), Some(Ok(())));
-        consent.handle_pressed(at(10), &PRESS);
+        assert_eq!(consent.decide(at(9), PEER_ADDRESS, &PRESS_TEST), pressed);
+        assert_eq!(
+            consent.decide(at(10), PEER_ADDRESS, &PRESS_TEST),
+            Some(Ok(()))
+        );
+        consent.handle_pressed(at(10), &PRESS_TEST);
         consent.handle_released();
         let endless = Press {
             seconds: 61,
-            ..PRESS
+            ..PRESS_TEST
         };
         let too_much = Some(Err(Refusal::TooMuch));
-        assert_eq!(consent.decide(at(11), FRIEND, &endless), too_much);
+        assert_eq!(consent.decide(at(11), PEER_ADDRESS, &endless), too_much);
     }
 
     proptest! {
@@ -254,12 +265,12 @@ mod tests {
             let words = [
                 Word::Ask(Press { seconds, streams, force }),
                 Word::Grant { key, port },
-                Word::Refuse(REFUSALS[code]),
+                Word::Refuse(REFUSAL_CODES[code]),
             ];
             for word in words {
                 let bytes = word.to_bytes(session);
                 prop_assert_eq!(Word::read(&bytes), Some((session, word)));
-                prop_assert_eq!(Word::read(&bytes[..LENGTH - 1]), None);
+                prop_assert_eq!(Word::read(&bytes[..PACKET_BYTES - 1]), None);
             }
         }
 

@@ -226,8 +226,8 @@ mod tests {
 
     use super::*;
 
-    const MARK: Mark = Mark(0xfeed_beef);
-    const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 7);
+    const TEST_MARK: Mark = Mark(0xfeed_beef);
+    const ROUTER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 7);
 
     fn end(host: u8, port: u16) -> SocketAddrV4 {
         SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port)
@@ -253,7 +253,7 @@ mod tests {
     /// What a router sends back that quotes as little as it may.
     fn expired(packet: &[u8]) -> Vec<u8> {
         let kind = Icmpv4Type::TimeExceeded(TimeExceededCode::TtlExceededInTransit);
-        icmp_from(ROUTER, kind, &packet[..28])
+        icmp_from(ROUTER_ADDRESS, kind, &packet[..28])
     }
 
     fn aims() -> [Aim; 3] {
@@ -277,10 +277,13 @@ mod tests {
             let expected = Answer {
                 aim,
                 id: 77,
-                from: ROUTER,
+                from: ROUTER_ADDRESS,
                 event,
             };
-            assert_eq!(MARK.read(&expired(&probe.packet(MARK))), Some(expected));
+            assert_eq!(
+                TEST_MARK.read(&expired(&probe.packet(TEST_MARK))),
+                Some(expected)
+            );
         }
     }
 
@@ -292,13 +295,13 @@ mod tests {
                 ttl: 64,
                 id: 9,
             }
-            .packet(MARK);
+            .packet(TEST_MARK);
             let reply = IcmpEchoHeader {
                 id: half(&packet, 24).unwrap(),
                 seq: half(&packet, 26).unwrap(),
             };
             let from = *end(2, 0).ip();
-            let answer = MARK.read(&icmp_from(from, Icmpv4Type::EchoReply(reply), &[]));
+            let answer = TEST_MARK.read(&icmp_from(from, Icmpv4Type::EchoReply(reply), &[]));
             let event = Event::Echoed;
             assert_eq!(
                 answer,
@@ -321,7 +324,7 @@ mod tests {
                 id: 77,
             }
             .packet(Mark(0x1234_5678));
-            assert_eq!(MARK.read(&expired(&theirs)), None, "{aim:?}");
+            assert_eq!(TEST_MARK.read(&expired(&theirs)), None, "{aim:?}");
         }
     }
 
@@ -332,7 +335,7 @@ mod tests {
             ttl: 2,
             id: 5,
         }
-        .packet(MARK);
+        .packet(TEST_MARK);
         let (ip, rest) = Ipv4Header::from_slice(&packet).unwrap();
         assert_eq!((ip.source, ip.destination), ([10, 0, 0, 1], [10, 0, 0, 2]));
         assert_eq!((ip.time_to_live, ip.identification), (2, 5));
@@ -358,11 +361,11 @@ mod tests {
 
         #[test]
         fn any_bytes_can_be_read(bytes: Vec<u8>) {
-            let _ = MARK.read(&bytes);
-            let packet = Probe { aim: aims()[0], ttl: 1, id: 1 }.packet(MARK);
+            let _ = TEST_MARK.read(&bytes);
+            let packet = Probe { aim: aims()[0], ttl: 1, id: 1 }.packet(TEST_MARK);
             let mut answer = expired(&packet);
             answer.truncate(bytes.len());
-            let _ = MARK.read(&answer);
+            let _ = TEST_MARK.read(&answer);
         }
     }
 }

@@ -20,10 +20,10 @@ pub struct Count {
 
 /// What is sent and what is acknowledged differ by what is on its way, and kernels count busy time
 /// in ticks of up to 10 ms: a rate takes more of it than that.
-const LEAST_BUSY: Duration = Duration::from_millis(50);
+const MIN_BUSY_TIME: Duration = Duration::from_millis(50);
 
 /// How many rates a meter remembers at most.
-const MEMORY: usize = 64;
+const MAX_RATES: usize = 64;
 
 /// Follows one counter.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Meter {
         if let Some(rate) = rate {
             self.recent.push_back((now.at, rate));
             self.recent
-                .drain(..self.recent.len().saturating_sub(MEMORY));
+                .drain(..self.recent.len().saturating_sub(MAX_RATES));
         }
         rate
     }
@@ -72,7 +72,7 @@ fn rate_between(last: &Count, now: &Count) -> Option<Rate> {
     match (last.busy, now.busy) {
         (Some(before), Some(after)) => {
             let busy = after.checked_sub(before)?;
-            (busy >= LEAST_BUSY).then(|| Rate::mean(grown, busy))
+            (busy >= MIN_BUSY_TIME).then(|| Rate::mean(grown, busy))
         }
         _ => (wall > Duration::ZERO).then(|| Rate::mean(grown, wall)),
     }
@@ -175,6 +175,6 @@ mod tests {
         for second in 0..1000 {
             meter.handle_count(at(second * 1000, second * second));
         }
-        assert_eq!(meter.recent.len(), MEMORY);
+        assert_eq!(meter.recent.len(), MAX_RATES);
     }
 }

@@ -15,16 +15,16 @@ use crate::grant::{self, Allowance};
 use crate::random::Random;
 
 /// Between two measurements, whatever they are.
-pub const PERIOD: Duration = Duration::from_secs(5);
+pub const MEASUREMENT_INTERVAL: Duration = Duration::from_secs(5);
 /// Of a measurement of latency.
-pub const MESSAGES: u32 = 20;
+pub const LATENCY_MESSAGES: u32 = 20;
 /// Of a measurement of bandwidth: long against the way there and back, and little to a network of RDMA.
-pub const BUDGET: Bytes = Bytes::new(4 << 20);
+pub const BANDWIDTH_BUDGET: Bytes = Bytes::new(4 << 20);
 
 /// To find each other takes two hosts so long, and few messages no longer.
-const AROUND: Duration = Duration::from_millis(25);
+const SETUP_TIME: Duration = Duration::from_millis(25);
 /// Before anything is known of a way, it is taken to be as slow as this.
-const SLOW: Rate = Rate::from_bits_per_s(1_000_000_000);
+const ASSUMED_RATE: Rate = Rate::from_bits_per_s(1_000_000_000);
 
 /// One host after the other, and of each first its latency and then its bandwidth.
 #[derive(Debug)]
@@ -62,12 +62,12 @@ impl Rounds {
         if peers != self.peers {
             self.peers = peers;
             let hosts = self.peers.len().max(1) as u64;
-            self.turn = (self.random.draw() % hosts) as usize * KINDS;
-            self.due = now + self.random.below(PERIOD);
+            self.turn = (self.random.draw() % hosts) as usize * MEASUREMENT_KINDS;
+            self.due = now + self.random.below(MEASUREMENT_INTERVAL);
             self.rates.retain(|peer, _| self.peers.contains(peer));
         }
         self.allowance
-            .handle_rate(now, list.most_rate, BUDGET.count());
+            .handle_rate(now, list.most_rate, BANDWIDTH_BUDGET.count());
         self.until = grant::ends(now, list);
     }
 
@@ -83,8 +83,8 @@ impl Rounds {
         if !self.is_due(now) {
             return None;
         }
-        let peer = self.peers[self.turn / KINDS % self.peers.len()];
-        let request = request(peer, self.turn % KINDS);
+        let peer = self.peers[self.turn / MEASUREMENT_KINDS % self.peers.len()];
+        let request = request(peer, self.turn % MEASUREMENT_KINDS);
         if now + self.time(&request) > open_until? {
             return None;
         }
@@ -93,8 +93,8 @@ impl Rounds {
             self.due = now + budget.wait(now, bytes(&request))?;
             return None;
         }
-        self.due = now + PERIOD;
-        self.turn = (self.turn + 1) % (self.peers.len() * KINDS);
+        self.due = now + MEASUREMENT_INTERVAL;
+        self.turn = (self.turn + 1) % (self.peers.len() * MEASUREMENT_KINDS);
         Some(request)
     }
 
@@ -106,11 +106,11 @@ impl Rounds {
     /// About how long it takes.
     fn time(&self, request: &Request) -> Duration {
         let Request::Bandwidth { peer, budget } = request else {
-            return AROUND;
+            return SETUP_TIME;
         };
-        let rate = self.rates.get(peer).copied().unwrap_or(SLOW);
+        let rate = self.rates.get(peer).copied().unwrap_or(ASSUMED_RATE);
         let bits = budget.count() as f64 * 8.0;
-        AROUND + TimeSpan::from_secs_f64(bits / rate.bits_per_s().max(1) as f64).get()
+        SETUP_TIME + TimeSpan::from_secs_f64(bits / rate.bits_per_s().max(1) as f64).get()
     }
 }
 
@@ -122,20 +122,20 @@ fn bytes(request: &Request) -> u64 {
     }
 }
 
-const KINDS: usize = 3;
+const MEASUREMENT_KINDS: usize = 3;
 
 fn request(peer: Ipv4Addr, kind: usize) -> Request {
     let latency = |transport| Request::Latency {
         peer,
         transport,
-        count: MESSAGES,
+        count: LATENCY_MESSAGES,
     };
     match kind {
         0 => latency(Transport::Ud),
         1 => latency(Transport::Rc),
         _ => Request::Bandwidth {
             peer,
-            budget: BUDGET,
+            budget: BANDWIDTH_BUDGET,
         },
     }
 }
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    const FOREVER: Moment = Moment::from_micros(u64::MAX / 2);
+    const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX / 2);
 
     fn list(hosts: u8) -> ProbeList {
         let end = |host| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), 7333);
@@ -179,7 +179,7 @@ mod tests {
         rounds.handle_list(at(0), &list(hosts));
         let steps = (0..90_000).step_by(10);
         steps
-            .filter_map(|ms| Some((ms, rounds.poll_request(at(ms), Some(FOREVER))?)))
+            .filter_map(|ms| Some((ms, rounds.poll_request(at(ms), Some(NO_DEADLINE))?)))
             .collect()
     }
 
@@ -195,7 +195,7 @@ mod tests {
         };
         let kinds: Vec<_> = asked.iter().map(kind).collect();
         let distinct: BTreeSet<_> = kinds.iter().collect();
-        assert_eq!(distinct.len(), 2 * KINDS);
+        assert_eq!(distinct.len(), 2 * MEASUREMENT_KINDS);
         assert_eq!(kinds[..6], kinds[6..12]);
         let (first, second) = (kinds[0].0, kinds[3].0);
         assert!(kinds[..3].iter().all(|it| it.0 == first) && first != second);
@@ -214,10 +214,10 @@ mod tests {
     fn the_same_list_again_changes_nothing_but_how_long_it_is_good_for() {
         let mut rounds = Rounds::new(1);
         rounds.handle_list(at(0), &list(2));
-        let first = (0..6000).find(|&ms| rounds.poll_request(at(ms), Some(FOREVER)).is_some());
+        let first = (0..6000).find(|&ms| rounds.poll_request(at(ms), Some(NO_DEADLINE)).is_some());
         let first = first.expect("a request");
         rounds.handle_list(at(first + 1), &list(2));
-        let mut poll = |ms| rounds.poll_request(at(ms), Some(FOREVER));
+        let mut poll = |ms| rounds.poll_request(at(ms), Some(NO_DEADLINE));
         assert_eq!(poll(first + 4999), None);
         assert!(poll(first + 5000).is_some());
         assert!(poll(first + 60_000).is_some());
@@ -260,7 +260,7 @@ mod tests {
         let mut fast = rounds();
         fast.handle_reading(&RdmaReading::Bandwidth(RdmaBandwidth {
             peer: Ipv4Addr::new(10, 0, 0, 1),
-            bytes: BUDGET,
+            bytes: BANDWIDTH_BUDGET,
             took: TimeSpan::from_millis(1),
         }));
         let went = in_gaps(&mut fast, 50, is_bandwidth);
@@ -279,7 +279,7 @@ mod tests {
             },
         );
         let went = in_gaps(&mut rounds, 500, is_bandwidth);
-        let written = went.len() as u64 * BUDGET.count() * 8;
+        let written = went.len() as u64 * BANDWIDTH_BUDGET.count() * 8;
         assert!(
             !went.is_empty() && written <= most_rate.bits_per_s() * 59,
             "{went:?}"

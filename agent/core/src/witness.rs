@@ -16,17 +16,17 @@ use etherparse::{IpNumber, Ipv4HeaderSlice, TcpHeaderSlice, UdpHeaderSlice};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
 
-use crate::latency::{LENGTH, TTL};
+use crate::latency::{PACKET_BYTES, TTL};
 
 const MAGIC: [u8; 4] = *b"RwA1";
-const ASK: u8 = 1;
-const ANSWER: u8 = 2;
+const KIND_ASK: u8 = 1;
+const KIND_ANSWER: u8 = 2;
 /// No packet of a trace has this number.
-const NONE: u16 = 0;
+const NO_PACKET_ID: u16 = 0;
 /// It is looked for so long after somebody has asked.
-const LOOK_FOR: Duration = Duration::from_secs(2);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Of packets that were seen lately; the oldest are forgotten.
-const MOST_SEEN: usize = 1024;
+const MAX_SEEN_PACKETS: usize = 1024;
 
 /// What the receiver's agent knows of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +46,13 @@ pub fn is_word(bytes: &[u8]) -> bool {
 
 /// The question whether a packet of a flow has arrived, as its sender asks it: the one of this number, or
 /// none yet, so that it is looked for the next.
-pub fn question(flow: &FlowKey, id: Option<u16>) -> [u8; LENGTH] {
-    word(ASK, flow, id.unwrap_or(NONE))
+pub fn question(flow: &FlowKey, id: Option<u16>) -> [u8; PACKET_BYTES] {
+    word(KIND_ASK, flow, id.unwrap_or(NO_PACKET_ID))
 }
 
 /// Of which flow an answer speaks, which came from the first address to the second, and what it says.
 pub fn read_answer([from, to]: [Ipv4Addr; 2], bytes: &[u8]) -> Option<(FlowKey, Sight)> {
-    let (flow, bytes) = read(ANSWER, [to, from], bytes)?;
+    let (flow, bytes) = read(KIND_ANSWER, [to, from], bytes)?;
     let sight = match bytes[10] {
         0 => Sight::Nothing,
         1 => Sight::Past(TTL.saturating_sub(bytes[11])),
@@ -62,8 +62,8 @@ pub fn read_answer([from, to]: [Ipv4Addr; 2], bytes: &[u8]) -> Option<(FlowKey, 
     Some((flow, sight))
 }
 
-fn word(kind: u8, flow: &FlowKey, id: u16) -> [u8; LENGTH] {
-    let mut bytes = [0; LENGTH];
+fn word(kind: u8, flow: &FlowKey, id: u16) -> [u8; PACKET_BYTES] {
+    let mut bytes = [0; PACKET_BYTES];
     bytes[..4].copy_from_slice(&MAGIC);
     bytes[4] = kind;
     bytes[5] = number(flow.protocol).0;
@@ -77,8 +77,8 @@ fn read(
     kind: u8,
     [source, destination]: [Ipv4Addr; 2],
     bytes: &[u8],
-) -> Option<(FlowKey, [u8; LENGTH])> {
-    let bytes = bytes.first_chunk::<LENGTH>()?;
+) -> Option<(FlowKey, [u8; PACKET_BYTES])> {
+    let bytes = bytes.first_chunk::<PACKET_BYTES>()?;
     let protocol = protocol(IpNumber(bytes[5]))?;
     let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let flow = FlowKey {
@@ -132,8 +132,8 @@ impl Witness {
         now: Moment,
         [from, to]: [Ipv4Addr; 2],
         bytes: &[u8],
-    ) -> Option<[u8; LENGTH]> {
-        let (flow, asked) = read(ASK, [from, to], bytes)?;
+    ) -> Option<[u8; PACKET_BYTES]> {
+        let (flow, asked) = read(KIND_ASK, [from, to], bytes)?;
         let id = u16::from_be_bytes([asked[12], asked[13]]);
         if !self.roster.contains(&from) {
             return None;
@@ -141,10 +141,10 @@ impl Witness {
         if !self.looks(now) {
             self.seen.clear();
         }
-        self.looks_until = now + LOOK_FOR;
+        self.looks_until = now + WATCH_TIMEOUT;
         // What has come before may have come another way.
         let seen = self.seen.iter().find(|it| (it.flow, it.id) == (flow, id));
-        let mut answer = word(ANSWER, &flow, id);
+        let mut answer = word(KIND_ANSWER, &flow, id);
         (answer[10], answer[11]) = match seen {
             Some(seen) => (1, seen.ttl),
             None => (if self.blind { 2 } else { 0 }, 0),
@@ -165,7 +165,7 @@ impl Witness {
     /// A packet that has come, from its IP header on.
     pub fn handle_packet(&mut self, packet: &[u8]) {
         if let Some(seen) = as_of_a_trace(packet) {
-            if self.seen.len() == MOST_SEEN {
+            if self.seen.len() == MAX_SEEN_PACKETS {
                 self.seen.pop_front();
             }
             self.seen.push_back(seen);
@@ -210,14 +210,14 @@ mod tests {
     use super::*;
     use crate::probe::{Aim, Mark, Probe};
 
-    const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-    const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+    const SENDER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const RECEIVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
     fn flow(protocol: Protocol, port: u16) -> FlowKey {
         FlowKey {
             protocol,
-            source: SocketAddrV4::new(SENDER, port),
-            destination: SocketAddrV4::new(RECEIVER, 4791),
+            source: SocketAddrV4::new(SENDER_ADDRESS, port),
+            destination: SocketAddrV4::new(RECEIVER_ADDRESS, 4791),
         }
     }
 
@@ -237,14 +237,14 @@ mod tests {
 
     fn witness() -> Witness {
         let mut witness = Witness::default();
-        witness.handle_roster([SENDER]);
+        witness.handle_roster([SENDER_ADDRESS]);
         witness
     }
 
     fn told(witness: &mut Witness, now: Moment, flow: &FlowKey, id: u16) -> Option<Sight> {
         let question = question(flow, Some(id));
-        let answer = witness.handle_word(now, [SENDER, RECEIVER], &question)?;
-        let (of, sight) = read_answer([RECEIVER, SENDER], &answer)?;
+        let answer = witness.handle_word(now, [SENDER_ADDRESS, RECEIVER_ADDRESS], &question)?;
+        let (of, sight) = read_answer([RECEIVER_ADDRESS, SENDER_ADDRESS], &answer)?;
         assert_eq!(of, *flow);
         Some(sight)
     }
@@ -253,7 +253,7 @@ mod tests {
     fn a_packet_is_seen_past_its_routers_and_no_other_is() {
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             let (mut witness, flows) = (witness(), [1, 2].map(|port| flow(protocol, port)));
-            let first = told(&mut witness, at(0), &flows[0], NONE);
+            let first = told(&mut witness, at(0), &flows[0], NO_PACKET_ID);
             assert_eq!(first, Some(Sight::Nothing));
             witness.handle_packet(&arrived(flows[0], 7, 3));
             let mut told = |flow, id| told(&mut witness, at(1), flow, id);
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn it_looks_for_a_while_after_somebody_has_asked() {
         let (mut witness, flow) = (witness(), flow(Protocol::Tcp, 1));
-        told(&mut witness, at(0), &flow, NONE);
+        told(&mut witness, at(0), &flow, NO_PACKET_ID);
         assert!(witness.looks(at(1999)) && !witness.looks(at(2000)));
     }
 
@@ -300,10 +300,10 @@ mod tests {
             let _ = as_of_a_trace(&bytes);
             let mut damaged = question(&flow(Protocol::Udp, 7), Some(9));
             damaged[at] = byte;
-            for kind in [ASK, ANSWER] {
-                let _ = read(kind, [SENDER, RECEIVER], &damaged);
+            for kind in [KIND_ASK, KIND_ANSWER] {
+                let _ = read(kind, [SENDER_ADDRESS, RECEIVER_ADDRESS], &damaged);
             }
-            let _ = read_answer([RECEIVER, SENDER], &bytes);
+            let _ = read_answer([RECEIVER_ADDRESS, SENDER_ADDRESS], &bytes);
         }
     }
 }

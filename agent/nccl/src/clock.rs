@@ -12,21 +12,22 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 
 /// What the kernel of this machine goes by.
-const GONE_BY: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+const CLOCKSOURCE_PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// Whoever is interrupted between two clocks reads them anew, and the closest reading counts.
-const READINGS: usize = 5;
+const MAX_READINGS: usize = 5;
 
 /// Once for all: what has begun by one clock would else end by another.
-static IS_COUNTED: OnceLock<bool> = OnceLock::new();
+static TSC_TRUSTED: OnceLock<bool> = OnceLock::new();
 
 /// Before anything is timed.
 pub(crate) fn settle() {
-    IS_COUNTED.get_or_init(|| is_trusted(&fs::read_to_string(GONE_BY).unwrap_or_default()));
+    TSC_TRUSTED
+        .get_or_init(|| is_trusted(&fs::read_to_string(CLOCKSOURCE_PATH).unwrap_or_default()));
 }
 
 /// Of a clock of its own, of which only differences mean something.
 pub(crate) fn ticks() -> u64 {
-    match IS_COUNTED.get() {
+    match TSC_TRUSTED.get() {
         Some(true) => counted(),
         _ => now_ns(),
     }
@@ -91,7 +92,7 @@ impl Reading {
             let ticks = before + apart / 2;
             (apart, Self { ns, ticks })
         };
-        let closest = (0..READINGS).map(once).min_by_key(|(apart, _)| *apart);
+        let closest = (0..MAX_READINGS).map(once).min_by_key(|(apart, _)| *apart);
         closest.map_or(Self { ns: 0, ticks: 0 }, |(_, reading)| reading)
     }
 

@@ -5,11 +5,11 @@ use std::ffi::{c_int, c_void};
 use crate::abi::{Arguments, Collective, Details, Message, Transfer, kind, state};
 use crate::clock::ticks;
 use crate::handle::{Handle, Part};
-use crate::names::{ALGORITHMS, KINDS, PROTOCOLS, bytes_of, number};
+use crate::names::{ALGORITHMS, COLLECTIVE_KINDS, PROTOCOLS, bytes_of, number};
 use crate::works::{Work, Works};
 
 /// The events that this plugin asks for.
-pub(crate) const ASKED: u64 =
+pub(crate) const REQUESTED_EVENTS: u64 =
     kind::COLLECTIVE | kind::MESSAGE | kind::TRANSFER | kind::STEP | kind::KERNEL;
 
 /// # Safety
@@ -84,7 +84,7 @@ unsafe fn collective(member: u8, it: &Collective) -> Work {
     let bytes = unsafe { bytes_of(it.datatype) }.saturating_mul(it.count as u64);
     Work {
         member,
-        kind: unsafe { number(KINDS, it.function) },
+        kind: unsafe { number(COLLECTIVE_KINDS, it.function) },
         algorithm: unsafe { number(ALGORITHMS, it.algorithm) },
         protocol: unsafe { number(PROTOCOLS, it.protocol) },
         channels: it.channels,
@@ -97,7 +97,7 @@ unsafe fn message(member: u8, it: &Message) -> Work {
     let bytes = unsafe { bytes_of(it.datatype) }.saturating_mul(it.count as u64);
     Work {
         member,
-        kind: unsafe { number(KINDS, it.function) },
+        kind: unsafe { number(COLLECTIVE_KINDS, it.function) },
         // Messages have neither.
         algorithm: u8::MAX,
         protocol: u8::MAX,

@@ -20,7 +20,7 @@ mod works;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use reweave_common::collective::{LONGEST_NAME, Rank};
+use reweave_common::collective::{MAX_COMMUNICATOR_NAME_BYTES, Rank};
 
 use abi::{Arguments, Event, FAILURE, LogFunction, Profiler4, Profiler5, SUCCESS};
 use handle::Handle;
@@ -38,13 +38,13 @@ pub struct Exported<T>(pub T);
 #[allow(unsafe_code, reason = "its pointers are to constants")]
 unsafe impl<T> Sync for Exported<T> {}
 
-const NAME: &CStr = c"Reweave";
+const PLUGIN_NAME: &CStr = c"Reweave";
 
 #[allow(non_upper_case_globals, reason = "NCCL looks it up by this name")]
 #[allow(unsafe_code, reason = "nobody else has this name")]
 #[unsafe(no_mangle)]
 pub static ncclProfiler_v4: Exported<Profiler4> = Exported(Profiler4 {
-    name: NAME.as_ptr(),
+    name: PLUGIN_NAME.as_ptr(),
     init: init_4,
     start: start_4,
     stop,
@@ -56,7 +56,7 @@ pub static ncclProfiler_v4: Exported<Profiler4> = Exported(Profiler4 {
 #[allow(unsafe_code, reason = "nobody else has this name")]
 #[unsafe(no_mangle)]
 pub static ncclProfiler_v5: Exported<Profiler5> = Exported(Profiler5 {
-    name: NAME.as_ptr(),
+    name: PLUGIN_NAME.as_ptr(),
     init: init_5,
     start: start_5,
     stop,
@@ -126,7 +126,7 @@ unsafe fn init(
     };
     unsafe {
         *context = members::to_context(member);
-        *mask = events::ASKED as c_int;
+        *mask = events::REQUESTED_EVENTS as c_int;
     }
     SUCCESS
 }
@@ -150,7 +150,7 @@ fn join(name: Option<&CStr>, communicator: u64, sizes: [c_int; 3]) -> Option<u8>
 
 /// As much of it as is told.
 fn bounded(name: &str) -> String {
-    let mut end = LONGEST_NAME.min(name.len());
+    let mut end = MAX_COMMUNICATOR_NAME_BYTES.min(name.len());
     while !name.is_char_boundary(end) {
         end -= 1;
     }

@@ -8,7 +8,7 @@ use reweave_common::collective::Rank;
 use reweave_common::lock::lock;
 
 /// Far more than frameworks make.
-const MOST: usize = 256;
+const MAX_MEMBERS: usize = 256;
 
 pub(crate) struct Members {
     places: Mutex<Vec<Option<Member>>>,
@@ -33,7 +33,7 @@ impl Members {
         let mut places = lock(&self.places);
         let free = places.iter().position(Option::is_none);
         let number = free.unwrap_or(places.len());
-        if number == MOST {
+        if number == MAX_MEMBERS {
             return None;
         }
         if free.is_none() {
@@ -99,7 +99,7 @@ mod tests {
             ranks: 1,
             rank: 0,
         };
-        for communicator in 0..MOST as u64 {
+        for communicator in 0..MAX_MEMBERS as u64 {
             let number = members.join(rank(communicator)).unwrap();
             assert_eq!(from_context(to_context(number)), Some(number));
         }
@@ -115,7 +115,7 @@ mod tests {
             members.leave(number);
         }
         assert!(members.have_all_left());
-        assert_eq!(members.handle_told(1).len(), MOST);
+        assert_eq!(members.handle_told(1).len(), MAX_MEMBERS);
         assert!(members.all().is_empty());
         assert_eq!(from_context(std::ptr::null_mut()), None);
     }

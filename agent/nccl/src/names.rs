@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-pub(crate) const KINDS: &[&str] = &[
+pub(crate) const COLLECTIVE_KINDS: &[&str] = &[
     "AllReduce",
     "AllGather",
     "ReduceScatter",
@@ -41,8 +41,8 @@ const DATATYPES: &[(&str, u64)] = &[
     ("ncclFloat64", 8),
 ];
 /// A name that is new to this plugin.
-const OTHER: &str = "other";
-const NONE: u8 = u8::MAX;
+const OTHER_NAME: &str = "other";
+const NO_NUMBER: u8 = u8::MAX;
 
 /// # Safety
 /// `name` is null or the address of a text that ends with a zero.
@@ -50,11 +50,14 @@ const NONE: u8 = u8::MAX;
 pub(crate) unsafe fn number(names: &[&str], name: *const c_char) -> u8 {
     let text = unsafe { text(name) };
     let place = text.and_then(|text| names.iter().position(|it| it.as_bytes() == text));
-    place.map_or(NONE, |place| place as u8)
+    place.map_or(NO_NUMBER, |place| place as u8)
 }
 
 pub(crate) fn name(names: &[&'static str], number: u8) -> &'static str {
-    names.get(usize::from(number)).copied().unwrap_or(OTHER)
+    names
+        .get(usize::from(number))
+        .copied()
+        .unwrap_or(OTHER_NAME)
 }
 
 /// Zero where the type is new to this plugin.
@@ -81,12 +84,17 @@ mod tests {
     #[test]
     #[allow(unsafe_code, reason = "the texts are constants")]
     fn known_names_are_numbers_and_strangers_are_others() {
-        let of = |name: &CStr| unsafe { number(KINDS, name.as_ptr()) };
-        assert_eq!(name(KINDS, of(c"ReduceScatter")), "ReduceScatter");
-        assert_eq!(name(KINDS, of(c"Reduce")), "Reduce");
-        assert_eq!(name(KINDS, of(c"Conjure")), "other");
+        let of = |name: &CStr| unsafe { number(COLLECTIVE_KINDS, name.as_ptr()) };
         assert_eq!(
-            name(KINDS, unsafe { number(KINDS, std::ptr::null()) }),
+            name(COLLECTIVE_KINDS, of(c"ReduceScatter")),
+            "ReduceScatter"
+        );
+        assert_eq!(name(COLLECTIVE_KINDS, of(c"Reduce")), "Reduce");
+        assert_eq!(name(COLLECTIVE_KINDS, of(c"Conjure")), "other");
+        assert_eq!(
+            name(COLLECTIVE_KINDS, unsafe {
+                number(COLLECTIVE_KINDS, std::ptr::null())
+            }),
             "other"
         );
         assert_eq!(unsafe { bytes_of(c"ncclBfloat16".as_ptr()) }, 2);

@@ -17,12 +17,12 @@ use reweave_common::moment::Moment;
 use crate::clock::{Reading, now_ns};
 use crate::members::Members;
 use crate::words::Account;
-use crate::works::{Done, SETTLED_TICKS, Works};
+use crate::works::{Done, SETTLE_TICKS, Works};
 
 /// As fine as an agent looks for the beat of a job.
-const TICK: Duration = Duration::from_millis(10);
+const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 /// What an agent that is busy may hear later.
-const MOST_UNSENT: usize = 256;
+const MAX_UNSENT: usize = 256;
 
 /// Runs while there are communicators, so that the library can be unloaded afterwards.
 pub(crate) struct Teller {
@@ -50,7 +50,7 @@ impl Teller {
             let name = "reweave-nccl".to_owned();
             let thread = thread::Builder::new().name(name).spawn(move || {
                 let mut line = Line::new(works, members);
-                while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                while stopped.recv_timeout(REPORT_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                     line.tell();
                 }
                 line.tell_the_rest();
@@ -96,7 +96,7 @@ impl Line {
 
     /// Nothing more comes to what has ended.
     fn tell_the_rest(&mut self) {
-        (0..=SETTLED_TICKS).for_each(|_| self.tell());
+        (0..=SETTLE_TICKS).for_each(|_| self.tell());
     }
 
     fn tell(&mut self) {
@@ -117,7 +117,7 @@ impl Line {
             }
         }
         self.send();
-        for member in self.members.handle_told(SETTLED_TICKS + 1) {
+        for member in self.members.handle_told(SETTLE_TICKS + 1) {
             self.works.forget(member);
         }
     }
@@ -130,7 +130,7 @@ impl Line {
                 break;
             }
         }
-        while self.unsent.len() > MOST_UNSENT {
+        while self.unsent.len() > MAX_UNSENT {
             self.miss_oldest();
         }
     }

@@ -1,7 +1,7 @@
 //! Works as they come and go, without NCCL. Its interface is driven by a program in C: see `tests/nccl.rs`.
 
 use crate::handle::Place;
-use crate::works::{Done, DonePeer, MOST_PEERS, Work, Works};
+use crate::works::{Done, DonePeer, MAX_PEERS, Work, Works};
 
 fn work(member: u8) -> Work {
     Work {
@@ -81,7 +81,7 @@ fn each_peer_has_its_place_and_one_too_many_is_missed() {
     static WORKS: Works = Works::new();
     let works = &WORKS;
     let ticket = works.begin(work(1)).unwrap();
-    for rank in 0..MOST_PEERS as u32 {
+    for rank in 0..MAX_PEERS as u32 {
         let place = works.transfer_began(ticket, rank, false, 0).unwrap();
         assert_eq!(works.transfer_began(ticket, rank, false, 0), Some(place));
     }

@@ -1,14 +1,14 @@
 //! What is told of works that are over: sums, one word for each communicator.
 
 use reweave_common::collective::{
-    MOST_PEERS, MOST_WORKS, Rank, RankPeer, RankWord, Works, add_peer, add_works,
+    MAX_PEERS_PER_WORD, MAX_WORKS_PER_WORD, Rank, RankPeer, RankWord, Works, add_peer, add_works,
 };
 use reweave_common::moment::Moment;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
 use crate::clock::Rate;
-use crate::names::{ALGORITHMS, KINDS, PROTOCOLS, name};
+use crate::names::{ALGORITHMS, COLLECTIVE_KINDS, PROTOCOLS, name};
 use crate::works::{Done, DonePeer, Work};
 
 /// Whose they are, how many are missed, and what is over; and how long what was ticked off is.
@@ -32,14 +32,14 @@ impl Account {
         let mut missed = self.missed;
         let mut words = vec![];
         while words.is_empty() || !rest.is_empty() || works.len() > 0 {
-            let (these, others) = rest.split_at(rest.len().min(MOST_PEERS));
+            let (these, others) = rest.split_at(rest.len().min(MAX_PEERS_PER_WORD));
             rest = others;
             words.push(RankWord {
                 rank: self.rank.clone(),
                 from,
                 to,
                 missed: std::mem::take(&mut missed),
-                works: works.by_ref().take(MOST_WORKS).collect(),
+                works: works.by_ref().take(MAX_WORKS_PER_WORD).collect(),
                 peers: these.to_vec(),
             });
         }
@@ -74,7 +74,7 @@ fn works_of(done: &Done) -> Works {
         ..
     } = done.work;
     Works {
-        kind: name(KINDS, kind).to_owned(),
+        kind: name(COLLECTIVE_KINDS, kind).to_owned(),
         algorithm: name(ALGORITHMS, algorithm).to_owned(),
         protocol: name(PROTOCOLS, protocol).to_owned(),
         count: 1,
@@ -100,7 +100,7 @@ fn peer_of(done: &DonePeer, rate: Rate) -> RankPeer {
 mod tests {
     use super::*;
 
-    const RATE: Rate = Rate::of(1, 10);
+    const TEST_RATE: Rate = Rate::of(1, 10);
 
     fn rank() -> Rank {
         Rank {
@@ -140,7 +140,7 @@ mod tests {
     fn works_of_a_kind_and_bytes_of_a_peer_are_summed() {
         let account = Account {
             rank: rank(),
-            rate: RATE,
+            rate: TEST_RATE,
             missed: 3,
             done: vec![
                 done(0, Some(50), vec![peer(2), peer(1)]),
@@ -175,7 +175,7 @@ mod tests {
         let done = (0..600).map(|rank| done(8, Some(1), vec![peer(rank)]));
         let account = Account {
             rank: rank(),
-            rate: RATE,
+            rate: TEST_RATE,
             missed: 1,
             done: done.collect(),
         };
@@ -190,7 +190,7 @@ mod tests {
         for word in words {
             assert!(
                 postcard::to_stdvec(&word).unwrap().len()
-                    <= reweave_common::collective::LONGEST_WORD
+                    <= reweave_common::collective::MAX_WORD_BYTES
             );
         }
     }

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use crate::handle::Place;
 
 /// More than are under way while some tens of milliseconds pass.
-const SLOTS: usize = 4096;
+const MAX_WORKS: usize = 4096;
 /// Of one collective: two on a ring, four on two trees.
-pub(crate) const MOST_PEERS: usize = 8;
+pub(crate) const MAX_PEERS: usize = 8;
 /// Transfers may end a little after the kernel that filled their buffers.
-pub(crate) const SETTLED_TICKS: u64 = 2;
+pub(crate) const SETTLE_TICKS: u64 = 2;
 /// A kernel of which nothing is heard for so long tells nothing any more.
-const LOST_TICKS: u64 = 12_000;
+const KERNEL_TIMEOUT_TICKS: u64 = 12_000;
 
 /// What a work is, as it begins.
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +52,8 @@ pub(crate) struct Works {
     told: Apart<Told>,
     /// By slot: the ticket of its work, or zero. Apart from the slots, so that looking for those in use
     /// touches little memory.
-    tickets: [AtomicU64; SLOTS],
-    slots: [Slot; SLOTS],
+    tickets: [AtomicU64; MAX_WORKS],
+    slots: [Slot; MAX_WORKS],
     missed: [AtomicU64; 256],
     /// To ask the kernel each time takes longer than all the rest.
     process: AtomicU32,
@@ -88,13 +88,13 @@ struct Slot {
     began_ns: AtomicU64,
     ended_ns: AtomicU64,
     /// Plus one, so that nought is nobody. Of a free slot all are nobody, and have moved nothing.
-    ranks: [AtomicU32; MOST_PEERS],
+    ranks: [AtomicU32; MAX_PEERS],
     peers: Peers,
 }
 
 /// The first two, and a ring has no others, share a line of the processor's cache.
 #[repr(align(64))]
-struct Peers([Peer; MOST_PEERS]);
+struct Peers([Peer; MAX_PEERS]);
 
 struct Peer {
     bytes: [AtomicU64; 2],
@@ -110,8 +110,8 @@ impl Works {
                 tick: AtomicU64::new(0),
                 kernels: AtomicBool::new(false),
             }),
-            tickets: [const { AtomicU64::new(0) }; SLOTS],
-            slots: [const { Slot::new() }; SLOTS],
+            tickets: [const { AtomicU64::new(0) }; MAX_WORKS],
+            slots: [const { Slot::new() }; MAX_WORKS],
             missed: [const { AtomicU64::new(0) }; 256],
             process: AtomicU32::new(0),
         }
@@ -129,8 +129,8 @@ impl Works {
     /// Its ticket, if there is room.
     pub(crate) fn begin(&self, work: Work) -> Option<u64> {
         let ticket = self.next.0.fetch_add(1, Relaxed) + 1;
-        let place = self.tickets.get(ticket as usize % SLOTS)?;
-        let slot = self.slots.get(ticket as usize % SLOTS)?;
+        let place = self.tickets.get(ticket as usize % MAX_WORKS)?;
+        let slot = self.slots.get(ticket as usize % MAX_WORKS)?;
         // Nobody looks at a slot before it is stopped, and only who has the ticket stops it.
         let claimed = place.compare_exchange(0, ticket, AcqRel, Relaxed);
         if claimed.is_err() {
@@ -236,7 +236,7 @@ impl Works {
 
     /// None where the work is over.
     fn slot(&self, ticket: u64) -> Option<&Slot> {
-        let place = ticket as usize % SLOTS;
+        let place = ticket as usize % MAX_WORKS;
         let slot = self.slots.get(place)?;
         let is_its = self.tickets.get(place)?.load(Acquire) == ticket;
         is_its.then(|| slot.touched.store(self.told.0.tick.load(Relaxed), Relaxed))?;
@@ -268,8 +268,8 @@ impl Slot {
             touched: AtomicU64::new(0),
             began_ns: AtomicU64::new(0),
             ended_ns: AtomicU64::new(0),
-            ranks: [const { AtomicU32::new(0) }; MOST_PEERS],
-            peers: Peers([const { Peer::new() }; MOST_PEERS]),
+            ranks: [const { AtomicU32::new(0) }; MAX_PEERS],
+            peers: Peers([const { Peer::new() }; MAX_PEERS]),
         }
     }
 
@@ -292,8 +292,8 @@ impl Slot {
         let all_kernels = self.kernels.load(Acquire) >= u32::from(self.channels.load(Relaxed));
         self.stopped.load(Acquire)
             && self.open_transfers.load(Acquire) == 0
-            && idle >= SETTLED_TICKS
-            && (all_kernels || !kernels_tell || idle >= LOST_TICKS)
+            && idle >= SETTLE_TICKS
+            && (all_kernels || !kernels_tell || idle >= KERNEL_TIMEOUT_TICKS)
     }
 
     /// Leaves no peer behind: the thread that tells the agent has time for that, and the one that begins a work has not.

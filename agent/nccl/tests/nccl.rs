@@ -10,13 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_common::collective::{
-    COLLECTIVES_VARIABLE, LONGEST_WORD, RankPeer, RankWord, Works, add_peer, add_works,
+    COLLECTIVES_VARIABLE, MAX_WORD_BYTES, RankPeer, RankWord, Works, add_peer, add_works,
 };
 use reweave_common::time_span::TimeSpan;
 use tempfile::TempDir;
 
-const VERSIONS: [&str; 2] = ["4", "5"];
-const MIB: u64 = 1 << 20;
+const PLUGIN_VERSIONS: [&str; 2] = ["4", "5"];
+const MIB_BYTES: u64 = 1 << 20;
 
 /// The harness, compiled, and a place for an agent.
 struct Stage {
@@ -73,7 +73,7 @@ fn heard(stage: &Stage, version: &str, mode: &[&str]) -> Vec<RankWord> {
 
 /// Up to an empty one.
 fn words(agent: &UnixDatagram) -> Vec<RankWord> {
-    let mut bytes = vec![0; LONGEST_WORD + 1];
+    let mut bytes = vec![0; MAX_WORD_BYTES + 1];
     let mut next = || {
         agent
             .recv(&mut bytes)
@@ -107,7 +107,7 @@ fn summed(words: Vec<RankWord>) -> (Vec<Works>, Vec<RankPeer>) {
 #[test]
 fn what_a_ring_does_is_told_to_the_byte() {
     let stage = Stage::new();
-    for version in VERSIONS {
+    for version in PLUGIN_VERSIONS {
         let began = Instant::now();
         let words = heard(&stage, version, &["ring", "4", "1", "30", "100", "1500"]);
         assert!(words.iter().all(RankWord::is_bounded));
@@ -127,7 +127,7 @@ fn what_a_ring_does_is_told_to_the_byte() {
         );
         assert_eq!(
             (ring.count, ring.timed, ring.bytes.count()),
-            (30, 30, 30 * MIB)
+            (30, 30, 30 * MIB_BYTES)
         );
         // From the first kernel's start to the last one's end, by the clock that the harness stands for.
         let at_least = 30 * Duration::from_micros(1500);
@@ -139,11 +139,11 @@ fn what_a_ring_does_is_told_to_the_byte() {
                 previous.sent.count(),
                 previous.received.count()
             ),
-            (0, 0, 30 * MIB)
+            (0, 0, 30 * MIB_BYTES)
         );
         assert_eq!(
             (next.rank, next.sent.count(), next.received.count()),
-            (2, 30 * MIB, 0)
+            (2, 30 * MIB_BYTES, 0)
         );
         assert!(next.sending > TimeSpan::ZERO && next.receiving == TimeSpan::ZERO);
     }
@@ -175,7 +175,7 @@ fn transfers_are_told_as_long_as_they_take() {
 #[test]
 fn what_a_stage_hands_on_is_told_to_the_byte() {
     let stage = Stage::new();
-    for version in VERSIONS {
+    for version in PLUGIN_VERSIONS {
         let words = heard(
             &stage,
             version,
@@ -183,7 +183,7 @@ fn what_a_stage_hands_on_is_told_to_the_byte() {
         );
         let (works, peers) = summed(words);
         let of = |it: &Works| (it.kind.clone(), [it.count, it.timed, it.bytes.count()]);
-        let done = |kind: &str| (kind.to_owned(), [20, 20, 20 * MIB]);
+        let done = |kind: &str| (kind.to_owned(), [20, 20, 20 * MIB_BYTES]);
         let works: BTreeMap<_, _> = works.iter().map(of).collect();
         assert_eq!(works, BTreeMap::from(["Recv", "Send"].map(done)));
         let peers = peers
@@ -191,7 +191,7 @@ fn what_a_stage_hands_on_is_told_to_the_byte() {
             .map(|it| (it.rank, it.sent.count(), it.received.count()));
         assert_eq!(
             peers.collect::<Vec<_>>(),
-            [(0, 0, 20 * MIB), (2, 20 * MIB, 0)]
+            [(0, 0, 20 * MIB_BYTES), (2, 20 * MIB_BYTES, 0)]
         );
     }
 }
@@ -221,7 +221,7 @@ fn all_reduces_by_more_ranks_are_told_apart() {
 #[test]
 fn strange_calls_harm_nothing_and_are_told_as_far_as_they_make_sense() {
     let stage = Stage::new();
-    for version in VERSIONS {
+    for version in PLUGIN_VERSIONS {
         let words = heard(&stage, version, &["abuse"]);
         assert!(!words.is_empty());
         assert!(words.iter().all(RankWord::is_bounded), "{words:?}");

@@ -9,7 +9,7 @@
 use std::io::{self, BufRead, Read, Write};
 use std::process::ExitCode;
 
-use reweave_common::rdma::{Answer, LONGEST_LINE, Request};
+use reweave_common::rdma::{Answer, MAX_LINE_BYTES, Request};
 use reweave_rdma::Helper;
 
 fn main() -> ExitCode {
@@ -27,7 +27,7 @@ fn attend(requests: &mut impl BufRead, answers: &mut impl Write) -> io::Result<(
     let mut line = String::new();
     loop {
         line.clear();
-        let length = requests.take(LONGEST_LINE as u64).read_line(&mut line)?;
+        let length = requests.take(MAX_LINE_BYTES as u64).read_line(&mut line)?;
         if length == 0 {
             return Ok(());
         }

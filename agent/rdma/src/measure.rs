@@ -11,18 +11,18 @@ use crate::meeting::Region;
 use crate::verbs::{Completion, Done, Pair};
 
 /// What has not come back by then is lost.
-const MESSAGE_PATIENCE: Duration = Duration::from_millis(500);
+const MESSAGE_TIMEOUT: Duration = Duration::from_millis(500);
 /// What a write may take, however slow the network.
-const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Whoever waits for longer than that lets others compute.
-const IDLE: Duration = Duration::from_millis(20);
-const NAP: Duration = Duration::from_millis(1);
+const SPIN_TIMEOUT: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// No measurement takes longer.
-const LONGEST: Duration = Duration::from_secs(60);
+const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Writes that are under way at once.
-const WRITES: u64 = 16;
+const MAX_CONCURRENT_WRITES: u64 = 16;
 /// The most that one write carries.
-pub(crate) const WRITE_BYTES: usize = 64 << 10;
+pub(crate) const MAX_WRITE_BYTES: usize = 64 << 10;
 
 type Message = [u8; 16];
 
@@ -75,7 +75,7 @@ fn ping_once(pair: &Pair, transport: Transport, n: u32) -> Result<Option<Duratio
                 }
                 pair.receive(slot)?;
             }
-            None if began.elapsed() > MESSAGE_PATIENCE => return Ok(None),
+            None if began.elapsed() > MESSAGE_TIMEOUT => return Ok(None),
             None => std::hint::spin_loop(),
         }
     }
@@ -101,7 +101,7 @@ pub(crate) fn echo(
     let mut held = vec![None; count as usize];
     let mut arrived: Option<(usize, Stamp)> = None;
     let (began, mut heard) = (Instant::now(), Instant::now());
-    while began.elapsed() < LONGEST {
+    while began.elapsed() < MEASUREMENT_TIMEOUT {
         match pair.queue().poll()? {
             Some(Completion {
                 done: Done::Received(slot),
@@ -128,9 +128,9 @@ pub(crate) fn echo(
                     held[place] = came.until(stamp, pair.queue().clock());
                 }
             }
-            None if heard.elapsed() < IDLE => std::hint::spin_loop(),
+            None if heard.elapsed() < SPIN_TIMEOUT => std::hint::spin_loop(),
             None if stop() => break,
-            None => thread::park_timeout(NAP),
+            None => thread::park_timeout(POLL_INTERVAL),
         }
     }
     Ok(held)
@@ -139,21 +139,21 @@ pub(crate) fn echo(
 /// While others write, until told to stop: the NIC does all by itself.
 pub(crate) fn wait(stop: impl Fn() -> bool) {
     let began = Instant::now();
-    while began.elapsed() < LONGEST && !stop() {
-        thread::park_timeout(NAP);
+    while began.elapsed() < MEASUREMENT_TIMEOUT && !stop() {
+        thread::park_timeout(POLL_INTERVAL);
     }
 }
 
 /// Writes so many bytes, and says how long it took until the last was acknowledged.
 pub(crate) fn write(pair: &Pair, to: &Region, bytes: u64) -> Result<Option<Duration>, RdmaError> {
-    let most = to.bytes.min(WRITE_BYTES as u64);
+    let most = to.bytes.min(MAX_WRITE_BYTES as u64);
     let (mut left, mut under_way) = (bytes, 0);
     let mut began = Instant::now();
     let start = began;
     while left > 0 || under_way > 0 {
-        while left > 0 && under_way < WRITES {
+        while left > 0 && under_way < MAX_CONCURRENT_WRITES {
             let now = left.min(most);
-            pair.write(usize::try_from(now).unwrap_or(WRITE_BYTES), to)?;
+            pair.write(usize::try_from(now).unwrap_or(MAX_WRITE_BYTES), to)?;
             left -= now;
             under_way += 1;
         }
@@ -162,7 +162,7 @@ pub(crate) fn write(pair: &Pair, to: &Region, bytes: u64) -> Result<Option<Durat
                 under_way -= 1;
                 began = Instant::now();
             }
-            None if began.elapsed() > WRITE_PATIENCE => return Ok(None),
+            None if began.elapsed() > WRITE_TIMEOUT => return Ok(None),
             None => std::hint::spin_loop(),
         }
     }

@@ -17,15 +17,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub const VERSION: u16 = 1;
+pub const MEETING_VERSION: u16 = 1;
 /// Longer than the report of the longest measurement.
-const LONGEST_LINE: u64 = 64 << 10;
+const MAX_LINE_BYTES: u64 = 64 << 10;
 /// Nobody computes while the other one waits.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 /// More is no measurement of latency any more.
-pub const MOST_MESSAGES: u32 = 1000;
+pub const MAX_MESSAGES: u32 = 1000;
 /// More would be a load.
-pub const MOST_BYTES: u64 = 1 << 30;
+pub const MAX_TEST_BYTES: u64 = 1 << 30;
 
 /// The first line, of the one who answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ pub enum MeetingError {
     #[error("{peer} refuses: {because}")]
     Refused { peer: Ipv4Addr, because: String },
     #[error(
-        "{peer} speaks version {theirs} of this, and this host {VERSION}: upgrade the older one"
+        "{peer} speaks version {theirs} of this, and this host {MEETING_VERSION}: upgrade the older one"
     )]
     Version { peer: Ipv4Addr, theirs: u16 },
     #[error("{peer} asks for what is no measurement")]
@@ -139,8 +139,8 @@ impl End {
 impl Task {
     fn is_modest(self) -> bool {
         match self {
-            Self::Echo { count, .. } => (1..=MOST_MESSAGES).contains(&count),
-            Self::Take { bytes } => (1..=MOST_BYTES).contains(&bytes),
+            Self::Echo { count, .. } => (1..=MAX_MESSAGES).contains(&count),
+            Self::Take { bytes } => (1..=MAX_TEST_BYTES).contains(&bytes),
         }
     }
 }
@@ -149,12 +149,13 @@ impl Line {
     /// To the helper of a host; it must be willing.
     pub fn call(peer: Ipv4Addr, port: u16) -> Result<Self, MeetingError> {
         let failed = |source| MeetingError::Connect { peer, port, source };
-        let stream = TcpStream::connect_timeout(&(peer, port).into(), PATIENCE).map_err(failed)?;
+        let stream =
+            TcpStream::connect_timeout(&(peer, port).into(), PEER_TIMEOUT).map_err(failed)?;
         let mut line = Self::over(stream, peer)?;
         let Greeting { version, refused } = line.hear()?;
         match refused {
             Some(because) => Err(MeetingError::Refused { peer, because }),
-            None if version != VERSION => Err(MeetingError::Version {
+            None if version != MEETING_VERSION => Err(MeetingError::Version {
                 peer,
                 theirs: version,
             }),
@@ -166,8 +167,8 @@ impl Line {
     pub fn over(stream: TcpStream, peer: Ipv4Addr) -> Result<Self, MeetingError> {
         let prepare = || -> io::Result<()> {
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))
+            stream.set_read_timeout(Some(PEER_TIMEOUT))?;
+            stream.set_write_timeout(Some(PEER_TIMEOUT))
         };
         prepare().map_err(|source| MeetingError::Broken { peer, source })?;
         Ok(Self {
@@ -201,7 +202,7 @@ impl Line {
     pub fn hear<T: DeserializeOwned>(&mut self) -> Result<T, MeetingError> {
         let peer = self.peer;
         let mut text = String::new();
-        let heard = (&mut self.stream).take(LONGEST_LINE).read_line(&mut text);
+        let heard = (&mut self.stream).take(MAX_LINE_BYTES).read_line(&mut text);
         match heard {
             Ok(0) => Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => {
@@ -268,7 +269,7 @@ mod tests {
 
     use super::*;
 
-    const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
+    const LOCAL_ADDRESS: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
     fn end(address: Ipv4Addr) -> End {
         End {
@@ -285,10 +286,10 @@ mod tests {
         greeting: &Greeting,
         lines: &[String],
     ) -> (Result<Opening, MeetingError>, Option<MeetingError>) {
-        let listener = TcpListener::bind((HERE, 0)).unwrap();
+        let listener = TcpListener::bind((LOCAL_ADDRESS, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let lines = lines.concat();
-        let caller = thread::spawn(move || match Line::call(HERE, port) {
+        let caller = thread::spawn(move || match Line::call(LOCAL_ADDRESS, port) {
             Ok(line) => {
                 let _ = line.stream.get_ref().write_all(lines.as_bytes());
                 None
@@ -296,7 +297,7 @@ mod tests {
             Err(error) => Some(error),
         });
         let (stream, _) = listener.accept().unwrap();
-        let mut line = Line::over(stream, HERE).unwrap();
+        let mut line = Line::over(stream, LOCAL_ADDRESS).unwrap();
         line.say(greeting).unwrap();
         let opening = line.hear_opening();
         (opening, caller.join().unwrap())
@@ -304,7 +305,7 @@ mod tests {
 
     fn welcome() -> Greeting {
         Greeting {
-            version: VERSION,
+            version: MEETING_VERSION,
             refused: None,
         }
     }
@@ -322,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_modest_caller_with_its_own_address_is_heard() {
-        let (heard, refused) = met(&welcome(), &[opening(echo(10), HERE)]);
+        let (heard, refused) = met(&welcome(), &[opening(echo(10), LOCAL_ADDRESS)]);
         assert_eq!(heard.unwrap().task, echo(10));
         assert!(refused.is_none(), "{refused:?}");
     }
@@ -341,12 +342,12 @@ mod tests {
     fn nobody_asks_for_too_much() {
         for task in [
             echo(0),
-            echo(MOST_MESSAGES + 1),
+            echo(MAX_MESSAGES + 1),
             Task::Take {
-                bytes: MOST_BYTES + 1,
+                bytes: MAX_TEST_BYTES + 1,
             },
         ] {
-            let (heard, _) = met(&welcome(), &[opening(task, HERE)]);
+            let (heard, _) = met(&welcome(), &[opening(task, LOCAL_ADDRESS)]);
             assert!(
                 matches!(heard, Err(MeetingError::Excessive { .. })),
                 "{heard:?}"
@@ -374,7 +375,7 @@ mod tests {
         let refused = Some("this host does not know you".to_owned());
         let (_, told) = met(
             &Greeting {
-                version: VERSION,
+                version: MEETING_VERSION,
                 refused,
             },
             &[],
@@ -396,12 +397,12 @@ mod tests {
 
     #[test]
     fn a_word_that_waits_is_noticed() {
-        let listener = TcpListener::bind((HERE, 0)).unwrap();
+        let listener = TcpListener::bind((LOCAL_ADDRESS, 0)).unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let line = Line::over(listener.accept().unwrap().0, HERE).unwrap();
+        let line = Line::over(listener.accept().unwrap().0, LOCAL_ADDRESS).unwrap();
         assert!(!line.has_word());
         stream.write_all(b"{}\n").unwrap();
-        let patience = std::time::Instant::now() + PATIENCE;
+        let patience = std::time::Instant::now() + PEER_TIMEOUT;
         while !line.has_word() {
             assert!(std::time::Instant::now() < patience, "nothing comes");
             thread::yield_now();

@@ -12,8 +12,10 @@ use reweave_common::probing::Stamps;
 use reweave_common::rdma::{RDMA_PORT, Transport};
 
 use crate::error::RdmaError;
-use crate::measure::{self, WRITE_BYTES};
-use crate::meeting::{Closing, End, Greeting, Line, Opening, Reply, Report, Task, VERSION, v4};
+use crate::measure::{self, MAX_WRITE_BYTES};
+use crate::meeting::{
+    Closing, End, Greeting, Line, MEETING_VERSION, Opening, Reply, Report, Task, v4,
+};
 use crate::verbs::{Kind, LocalPort, Pair};
 use crate::work::random;
 
@@ -64,7 +66,7 @@ fn refuse(stream: TcpStream, peer: Ipv4Addr) -> Result<(), RdmaError> {
     let because = "it does not know this host; a coordinator names the hosts it answers";
     let refused = Some(because.to_owned());
     let greeting = Greeting {
-        version: VERSION,
+        version: MEETING_VERSION,
         refused,
     };
     Ok(Line::over(stream, peer)?.say(&greeting)?)
@@ -73,7 +75,7 @@ fn refuse(stream: TcpStream, peer: Ipv4Addr) -> Result<(), RdmaError> {
 fn answer(stream: TcpStream, peer: Ipv4Addr) -> Result<(), RdmaError> {
     let mut line = Line::over(stream, peer)?;
     line.say(&Greeting {
-        version: VERSION,
+        version: MEETING_VERSION,
         refused: None,
     })?;
     let Opening { task, end } = line.hear_opening()?;
@@ -97,7 +99,9 @@ fn prepare(line: &Line, task: Task, far: End) -> Result<Pair, RdmaError> {
     let port = LocalPort::of(line.own_address()?)?;
     let kind = match task {
         Task::Echo { transport, .. } => Kind::Messages(transport),
-        Task::Take { .. } => Kind::Writes { bytes: WRITE_BYTES },
+        Task::Take { .. } => Kind::Writes {
+            bytes: MAX_WRITE_BYTES,
+        },
     };
     let mut pair = Pair::open(port, kind, random())?;
     pair.connect(far)?;

@@ -12,9 +12,9 @@ use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
 use crate::error::RdmaError;
-use crate::measure::{self, WRITE_BYTES};
+use crate::measure::{self, MAX_WRITE_BYTES};
 use crate::meeting::{
-    Closing, End, Line, MOST_BYTES, MOST_MESSAGES, Opening, Region, Report, Task,
+    Closing, End, Line, MAX_MESSAGES, MAX_TEST_BYTES, Opening, Region, Report, Task,
 };
 use crate::serve::{Server, stamps};
 use crate::verbs::{Kind, LocalPort, Pair, contexts};
@@ -61,7 +61,7 @@ fn ports() -> Result<Vec<RdmaPort>, RdmaError> {
 }
 
 fn latency(peer: Ipv4Addr, transport: Transport, count: u32) -> Result<RdmaReading, RdmaError> {
-    let count = count.clamp(1, MOST_MESSAGES);
+    let count = count.clamp(1, MAX_MESSAGES);
     let task = Task::Echo { transport, count };
     let mut meeting = Meeting::open(peer, task, Kind::Messages(transport))?;
     let whole = measure::ping(&meeting.pair, transport, count)?;
@@ -91,8 +91,10 @@ fn latency(peer: Ipv4Addr, transport: Transport, count: u32) -> Result<RdmaReadi
 }
 
 fn bandwidth(peer: Ipv4Addr, budget: Bytes) -> Result<RdmaReading, RdmaError> {
-    let bytes = budget.count().clamp(1, MOST_BYTES);
-    let kind = Kind::Writes { bytes: WRITE_BYTES };
+    let bytes = budget.count().clamp(1, MAX_TEST_BYTES);
+    let kind = Kind::Writes {
+        bytes: MAX_WRITE_BYTES,
+    };
     let mut meeting = Meeting::open(peer, Task::Take { bytes }, kind)?;
     let region = meeting.region.ok_or(RdmaError::NoRegion { peer })?;
     let took = measure::write(&meeting.pair, &region, bytes)?;

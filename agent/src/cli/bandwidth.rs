@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use reweave_agent::error::AgentError;
 use reweave_agent::trains::{TrainError, TrainSender};
-use reweave_agent_core::trains::{Course, FRAME_HEADERS, Refusal};
+use reweave_agent_core::trains::{Course, FRAME_HEADER_BYTES, Refusal};
 use reweave_common::bandwidth::Bandwidth;
 use reweave_common::error::told;
 use reweave_common::flow::FlowKey;
@@ -19,11 +19,11 @@ use super::ways::{Ports, flows, resolve_all};
 use super::{Bandwidth as Asked, Form, out, table};
 
 /// Of the time, the part in which a train is on its way is one in so many.
-const REST: u32 = 10;
-const LEAST_REST: Duration = Duration::from_millis(20);
+const REST_FACTOR: u32 = 10;
+const MIN_REST_TIME: Duration = Duration::from_millis(20);
 /// Who has taken enough for a while is asked again after this, so many times.
-const LATER: Duration = Duration::from_millis(250);
-const MOST_LATER: u32 = 120;
+const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(250);
+const MAX_BUSY_RETRIES: u32 = 120;
 
 /// What came of one path.
 #[derive(Serialize)]
@@ -80,7 +80,7 @@ fn measure(flow: FlowKey, asked: &Asked, purse: &mut Purse) -> Result<Told, Trai
     // Ever longer trains may come first.
     for _ in 0..asked.trains * 2 {
         let shape = course.shape();
-        let frame = u64::from(shape.bytes) + u64::from(FRAME_HEADERS);
+        let frame = u64::from(shape.bytes) + u64::from(FRAME_HEADER_BYTES);
         let bytes = u64::from(shape.packets) * frame;
         if course.trains() >= asked.trains || !purse.take(bytes) {
             break;
@@ -89,7 +89,7 @@ fn measure(flow: FlowKey, asked: &Asked, purse: &mut Purse) -> Result<Told, Trai
         let crossing = send_when_wanted(&mut sender, &course)?;
         sent += Bytes::new(bytes);
         course.handle_verdict(crossing.verdict());
-        thread::sleep((began.elapsed() * REST).max(LEAST_REST));
+        thread::sleep((began.elapsed() * REST_FACTOR).max(MIN_REST_TIME));
     }
     Ok(Told {
         flow,
@@ -109,9 +109,9 @@ fn send_when_wanted(
             Err(TrainError::Unwilling {
                 refusal: Refusal::Later | Refusal::Busy,
                 ..
-            }) if asked < MOST_LATER => {
+            }) if asked < MAX_BUSY_RETRIES => {
                 asked += 1;
-                thread::sleep(LATER);
+                thread::sleep(BUSY_RETRY_INTERVAL);
             }
             other => return other,
         }

@@ -18,7 +18,7 @@ use super::show::{or_dash, print_json};
 use super::{Form, Watched, table};
 
 /// How often flows are read while they are watched.
-const STEP: Duration = Duration::from_millis(200);
+const READ_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A flow as it was last heard of, with the least and most rate that was seen of it.
 #[derive(Serialize)]
@@ -60,7 +60,7 @@ fn watch_flows(book: &mut FlowBook, over: Duration) -> Result<Vec<FlowReading>, 
             }
         }
         match end.checked_duration_since(Instant::now()) {
-            Some(left) if !left.is_zero() => thread::sleep(left.min(STEP)),
+            Some(left) if !left.is_zero() => thread::sleep(left.min(READ_INTERVAL)),
             _ => return Ok(last.into_values().collect()),
         }
     }

@@ -11,9 +11,9 @@ use reweave_agent::nccl_conf::{Conf, Variables};
 use super::out;
 
 /// There are changes, and it was asked to say so.
-const CHANGES: u8 = 3;
+const EXIT_CHANGES_PENDING: u8 = 3;
 /// Far more than there are variables.
-const MOST_BYTES: u64 = 1 << 16;
+const MAX_INPUT_BYTES: u64 = 1 << 16;
 
 #[derive(Debug, Args)]
 pub(crate) struct OnNccl {
@@ -58,7 +58,7 @@ impl OnNccl {
         let asks =
             matches!(self.command, Command::Check { detailed_exitcode } if detailed_exitcode);
         Ok(match asks && text != conf.text() {
-            true => ExitCode::from(CHANGES),
+            true => ExitCode::from(EXIT_CHANGES_PENDING),
             false => ExitCode::SUCCESS,
         })
     }
@@ -66,7 +66,7 @@ impl OnNccl {
 
 fn given() -> Result<Variables, AgentError> {
     let mut text = String::new();
-    let read = io::stdin().take(MOST_BYTES).read_to_string(&mut text);
+    let read = io::stdin().take(MAX_INPUT_BYTES).read_to_string(&mut text);
     read.map_err(|source| AgentError::Input { source })?;
     Ok(Variables::parse(&text)?)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use reweave_agent::error::AgentError;
 use reweave_agent::probing::Engine;
-use reweave_agent_core::latency::MOST_RATE;
+use reweave_agent_core::latency::MAX_RATE;
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeList, ProbeReading, Spread, Stamps, Strays, Summary, Tally};
@@ -18,8 +18,8 @@ use super::ways::{Ports, flows, resolve_all};
 use super::{Form, Probe, out, table};
 
 /// Fates are looked for so often, and whether somebody wants it to end.
-const TURN: Duration = Duration::from_millis(100);
-const FOREVER: Moment = Moment::from_micros(u64::MAX);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX);
 
 pub(super) fn probe(asked: &Probe) -> Result<(), AgentError> {
     let interrupt = Interrupt::install();
@@ -44,13 +44,13 @@ fn respond(hosts: &[Ipv4Addr], port: u16, interrupt: &Interrupt) -> Result<(), A
     let mut engine = Engine::new(rand::random(), Duration::ZERO);
     engine.answer_on(port)?;
     engine.handle_roster(hosts.iter().copied());
-    engine.take_trains(|_| Some(FOREVER));
+    engine.take_trains(|_| Some(NO_DEADLINE));
     out::tell(format_args!(
         "answering the probes and taking the trains of {} on UDP port {port}",
         super::show::joined(hosts)
     ));
     while !interrupt.is_raised() {
-        engine.turn(TURN)?;
+        engine.turn(POLL_INTERVAL)?;
     }
     tell_strays(engine.strays().answering);
     Ok(())
@@ -61,7 +61,7 @@ fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
     ProbeList {
         period: (between * u32::from(asked.paths)).into(),
         flows,
-        most_rate: MOST_RATE,
+        most_rate: MAX_RATE,
         roster: vec![],
         valid_for: asked.over_ms.into(),
         trains_every: None,
@@ -80,7 +80,7 @@ fn measure(
     let end = Instant::now() + over;
     let mut tallies = Tallies::new();
     while !interrupt.is_raised() && (Instant::now() < end || !engine.is_settled()) {
-        engine.turn(TURN)?;
+        engine.turn(POLL_INTERVAL)?;
         for ProbeReading { flow, tally } in engine.poll_readings() {
             tallies.entry(flow).or_default().merge(&tally);
         }

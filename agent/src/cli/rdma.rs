@@ -21,15 +21,15 @@ use super::show::{joined, or_dash};
 use super::ways::{resolve, resolve_all};
 use super::{Form, Output, Rdma, RdmaLatencyOf, out, table};
 
-const MIB: u64 = 1 << 20;
-pub(super) const TRAFFIC: [&str; 5] = [
+const MIB_BYTES: u64 = 1 << 20;
+pub(super) const TRAFFIC_COLUMNS: [&str; 5] = [
     "rdma port",
     "bytes out",
     "packets out",
     "bytes in",
     "packets in",
 ];
-const PORT: [&str; 7] = [
+const PORT_COLUMNS: [&str; 7] = [
     "port",
     "state",
     "layer",
@@ -85,16 +85,16 @@ pub(super) fn tell_ports(ports: &[RdmaPort]) {
     let rows: Vec<_> = ports.iter().map(port_row).collect();
     if !rows.is_empty() {
         out::line("");
-        table::print(PORT, &rows);
+        table::print(PORT_COLUMNS, &rows);
     }
 }
 
 fn tell_facts(facts: &Facts) {
     let rows: Vec<_> = facts.ports.iter().map(port_row).collect();
-    table::print(PORT, &rows);
+    table::print(PORT_COLUMNS, &rows);
     let rows: Vec<_> = facts.traffic.iter().map(traffic_row).collect();
     out::line("");
-    table::print(TRAFFIC, &rows);
+    table::print(TRAFFIC_COLUMNS, &rows);
     let rows: Vec<_> = facts.queue_pairs.iter().map(pair_row).collect();
     if !rows.is_empty() {
         out::line("");
@@ -223,7 +223,7 @@ fn bandwidth(peer: Ipv4Addr, budget_mib: u64, output: Output) -> Result<(), Agen
     out::tell(format_args!(
         "writing {budget_mib} MiB into the memory of {peer}"
     ));
-    let budget = Bytes::new(budget_mib * MIB);
+    let budget = Bytes::new(budget_mib * MIB_BYTES);
     let reading = measured(&mut helper, &Request::Bandwidth { peer, budget })?;
     let RdmaReading::Bandwidth(seen) = reading else {
         return Ok(());
@@ -235,7 +235,7 @@ fn bandwidth(peer: Ipv4Addr, budget_mib: u64, output: Output) -> Result<(), Agen
     let RdmaBandwidth { bytes, took, .. } = seen;
     let row = [
         peer.to_string(),
-        format!("{} MiB", bytes.count() / MIB),
+        format!("{} MiB", bytes.count() / MIB_BYTES),
         format!("{:.1} ms", took.as_secs_f64() * 1e3),
         seen.rate().to_string(),
     ];

@@ -18,7 +18,7 @@ use super::show::or_dash;
 use super::{Form, Watched, out, table};
 
 /// As often as a serving agent looks.
-const STEP: Duration = Duration::from_millis(500);
+const READ_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
     let heard = hear(watched.over_ms, SharedGate::default())?;
@@ -38,7 +38,7 @@ pub(super) fn hear(over: Duration, gate: SharedGate) -> Result<Rhythm, AgentErro
     let end = Instant::now() + over;
     let mut heard = None;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
-        thread::sleep(left.min(STEP));
+        thread::sleep(left.min(READ_INTERVAL));
         let (wires, own) = (wires(&route.links()?), own_addresses(&route.interfaces()?));
         let (said, _) = activity.readings(clock::now(), &wires, &own, &flows.sockets()?);
         let mut rhythms = said.into_iter().filter_map(|reading| match reading {

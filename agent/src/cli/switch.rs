@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{Form, Output, out};
 
 /// There are changes, and it was asked to say so.
-const CHANGES: u8 = 3;
+const EXIT_CHANGES_PENDING: u8 = 3;
 
 #[derive(Debug, Args)]
 pub(crate) struct OnSwitch {
@@ -94,7 +94,7 @@ impl OnSwitch {
             } => {
                 let is_same = hand.diff(&load(&desired.file)?)?;
                 if *detailed_exitcode && !is_same {
-                    return Ok(ExitCode::from(CHANGES));
+                    return Ok(ExitCode::from(EXIT_CHANGES_PENDING));
                 }
             }
             Command::Apply {

@@ -11,7 +11,7 @@ use reweave_agent::error::AgentError;
 use reweave_agent::probes::Prober;
 use reweave_agent::probing::Engine;
 use reweave_agent::witness::Asker;
-use reweave_agent_core::latency::MOST_RATE;
+use reweave_agent_core::latency::MAX_RATE;
 use reweave_agent_core::probe::Mark;
 use reweave_agent_core::trace::{Fork, Found, Spread, Tracer};
 use reweave_common::flow::{FlowKey, Protocol};
@@ -23,14 +23,14 @@ use super::show::{joined, or_dash};
 use super::{Form, Trace, out, table};
 
 /// An agent at the other end answers in less.
-const PATIENCE: Duration = Duration::from_millis(300);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
 /// The receiver's agent has looked for a packet by then, and is not looked after more often than that.
-const LOOKED: Duration = Duration::from_secs(2);
-const GLANCE: Duration = Duration::from_millis(5);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// A path that nobody knows by then, nobody knows.
-const LONGEST: Duration = Duration::from_secs(5);
+const PATH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The port of the question how far it is; those after it are a person's probes.
-const ASKING_PORT: u16 = 7499;
+const ARRIVAL_QUERY_PORT: u16 = 7499;
 
 pub(super) fn trace(asked: &Trace) -> Result<(), AgentError> {
     let flow = asked.flow()?;
@@ -75,7 +75,9 @@ fn one_way(tracing: &mut Tracing, flow: FlowKey, asked: &Trace) -> Result<(), Ag
 pub(super) fn routers(flow: FlowKey) -> Option<Vec<Option<Ipv4Addr>>> {
     let mut tracing = Tracing::open(&flow).ok()?;
     tracing.watch(&[flow]);
-    let path = tracing.next_path(Some(Instant::now() + LONGEST)).ok()??;
+    let path = tracing
+        .next_path(Some(Instant::now() + PATH_TIMEOUT))
+        .ok()??;
     Some(path.routers)
 }
 
@@ -101,22 +103,22 @@ fn all_ways(tracing: &mut Tracing, like: FlowKey, form: Form) -> Result<(), Agen
 fn ask_receiver(flow: &FlowKey) -> Option<Routers> {
     let asking = FlowKey {
         protocol: Protocol::Udp,
-        source: SocketAddrV4::new(*flow.source.ip(), ASKING_PORT),
+        source: SocketAddrV4::new(*flow.source.ip(), ARRIVAL_QUERY_PORT),
         destination: SocketAddrV4::new(*flow.destination.ip(), PROBE_PORT),
     };
     let list = ProbeList {
         flows: vec![asking],
-        period: (PATIENCE / 6).into(),
-        most_rate: MOST_RATE,
+        period: (ANSWER_TIMEOUT / 6).into(),
+        most_rate: MAX_RATE,
         roster: vec![],
-        valid_for: PATIENCE.into(),
+        valid_for: ANSWER_TIMEOUT.into(),
         trains_every: None,
     };
     let mut engine = Engine::new(rand::random(), Duration::ZERO);
     engine.handle_list(list).ok()?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + ANSWER_TIMEOUT;
     while Instant::now() < end {
-        engine.turn(PATIENCE / 10).ok()?;
+        engine.turn(ANSWER_TIMEOUT / 10).ok()?;
         let mut readings = engine.poll_readings().into_iter();
         if let Some(routers) = readings.find_map(|reading| reading.tally.routers) {
             return Some(routers);
@@ -147,13 +149,13 @@ impl Tracing {
 
     /// Lets the receiver's agent see a packet of the flow, if there is one.
     fn confirm(&mut self, flow: &FlowKey) {
-        let end = Instant::now() + LOOKED;
+        let end = Instant::now() + ARRIVAL_TIMEOUT;
         while self.said.is_some() && Instant::now() < end {
             self.ask();
             if self.tracer.is_arrival_settled(flow) {
                 return;
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 

@@ -22,7 +22,7 @@ use super::show::or_dash;
 use super::{Form, Source, Traffic as Asked, out, rdma, table};
 
 /// How often sockets are looked at.
-const STEP: Duration = Duration::from_millis(100);
+const READ_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What was exchanged in some time.
 #[derive(Serialize)]
@@ -89,7 +89,7 @@ impl Eye {
     fn read_after(&mut self, time: Duration) -> Result<TrafficRead, AgentError> {
         let end = Instant::now() + time;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
-            thread::sleep(left.min(STEP));
+            thread::sleep(left.min(READ_INTERVAL));
             if self.reader.source() == TrafficSource::Sockets {
                 self.read()?;
             }
@@ -230,7 +230,7 @@ fn tell(seen: &Seen) {
     let rows: Vec<_> = seen.rdma.iter().map(rdma::traffic_row).collect();
     if !rows.is_empty() {
         out::line("");
-        table::print(rdma::TRAFFIC, &rows);
+        table::print(rdma::TRAFFIC_COLUMNS, &rows);
     }
     let row = |it: &SeenFlow| {
         let direction = if it.received { "in" } else { "out" };

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{Form, Output, out};
 
 /// There are changes, and it was asked to say so.
-const CHANGES: u8 = 3;
+const EXIT_CHANGES_PENDING: u8 = 3;
 
 #[derive(Debug, Args)]
 pub(crate) struct OnTransport {
@@ -82,7 +82,7 @@ impl OnTransport {
                 let after = held.with(desired.wanted()?);
                 self.show(&after);
                 if *detailed_exitcode && after != held {
-                    return Ok(ExitCode::from(CHANGES));
+                    return Ok(ExitCode::from(EXIT_CHANGES_PENDING));
                 }
             }
             Command::Apply { desired, state } => {

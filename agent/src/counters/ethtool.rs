@@ -11,16 +11,16 @@ use reweave_common::hardware::Fec;
 use thiserror::Error;
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
-const GET_DRIVER: u32 = 0x03;
-const GET_STRINGS: u32 = 0x1b;
-const GET_STATS: u32 = 0x1d;
-const GET_SET_INFO: u32 = 0x37;
-const GET_FEC: u32 = 0x50;
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GFECPARAM: u32 = 0x50;
 /// The set of strings that names counters.
-const STATS: u32 = 1;
-const NAME_BYTES: usize = 32;
+const ETH_SS_STATS: u32 = 1;
+const ETH_GSTRING_LEN: usize = 32;
 /// The largest NICs have some ten thousand, most of them by queue.
-const MOST_COUNTERS: usize = 100_000;
+const MAX_COUNTERS: usize = 100_000;
 
 #[derive(Debug, Error)]
 pub enum EthtoolError {
@@ -73,13 +73,13 @@ impl Ethtool {
     }
 
     pub(super) fn driver(&self, interface: &str) -> Option<String> {
-        let mut buffer = request(GET_DRIVER, 196);
+        let mut buffer = request(ETHTOOL_GDRVINFO, 196);
         self.ask(interface, &mut buffer).ok()?;
-        Some(text(buffer.get(4..4 + NAME_BYTES)?))
+        Some(text(buffer.get(4..4 + ETH_GSTRING_LEN)?))
     }
 
     pub(super) fn fec(&self, interface: &str) -> Option<Fec> {
-        let mut buffer = request(GET_FEC, 16);
+        let mut buffer = request(ETHTOOL_GFECPARAM, 16);
         self.ask(interface, &mut buffer).ok()?;
         fec(word(&buffer, 4)?)
     }
@@ -105,9 +105,9 @@ impl Ethtool {
     fn count(&self, interface: &str) -> Option<usize> {
         let mut buffer = set_of_counters();
         self.ask(interface, &mut buffer).ok()?;
-        let has_set = u64::from(word(&buffer, 8)?) & (1 << STATS) != 0;
+        let has_set = u64::from(word(&buffer, 8)?) & (1 << ETH_SS_STATS) != 0;
         let count = word(&buffer, 16).filter(|_| has_set)? as usize;
-        (count <= MOST_COUNTERS).then_some(count)
+        (count <= MAX_COUNTERS).then_some(count)
     }
 
     pub(super) fn all(&self, interface: &str) -> Option<Vec<(String, u64)>> {
@@ -121,15 +121,15 @@ impl Ethtool {
     }
 
     fn values(&self, interface: &str, count: usize) -> Option<Vec<u8>> {
-        let mut buffer = request(GET_STATS, 8 + 8 * count);
+        let mut buffer = request(ETHTOOL_GSTATS, 8 + 8 * count);
         set_word(&mut buffer, 4, count as u32);
         self.ask(interface, &mut buffer).ok()?;
         Some(buffer)
     }
 
     fn names(&self, interface: &str, count: usize) -> Option<Vec<u8>> {
-        let mut buffer = request(GET_STRINGS, 12 + NAME_BYTES * count);
-        set_word(&mut buffer, 4, STATS);
+        let mut buffer = request(ETHTOOL_GSTRINGS, 12 + ETH_GSTRING_LEN * count);
+        set_word(&mut buffer, 4, ETH_SS_STATS);
         set_word(&mut buffer, 8, count as u32);
         self.ask(interface, &mut buffer).ok()?;
         Some(buffer)
@@ -166,8 +166,8 @@ pub(crate) fn read(answer: &[u8]) {
 
 /// Asks how many counters there are.
 fn set_of_counters() -> Vec<u8> {
-    let mut buffer = request(GET_SET_INFO, 20);
-    buffer[8..16].copy_from_slice(&(1_u64 << STATS).to_ne_bytes());
+    let mut buffer = request(ETHTOOL_GSSET_INFO, 20);
+    buffer[8..16].copy_from_slice(&(1_u64 << ETH_SS_STATS).to_ne_bytes());
     buffer
 }
 
@@ -202,7 +202,7 @@ fn meanings(strings: &[u8]) -> Vec<(usize, Meaning)> {
 
 fn all_names(strings: &[u8]) -> impl Iterator<Item = String> {
     let names = strings.get(12..).unwrap_or_default();
-    names.chunks_exact(NAME_BYTES).map(text)
+    names.chunks_exact(ETH_GSTRING_LEN).map(text)
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -212,13 +212,13 @@ fn text(bytes: &[u8]) -> String {
 
 /// From the bits of what is active; where a link has several, the strongest.
 fn fec(active: u32) -> Option<Fec> {
-    const KINDS: [(u32, Fec); 4] = [
+    const FEC_BITS: [(u32, Fec); 4] = [
         (1 << 5, Fec::LowLatencyReedSolomon),
         (1 << 3, Fec::ReedSolomon),
         (1 << 4, Fec::BaseR),
         (1 << 2, Fec::Off),
     ];
-    let active = KINDS.iter().find(|(bit, _)| active & bit != 0);
+    let active = FEC_BITS.iter().find(|(bit, _)| active & bit != 0);
     active.map(|&(_, fec)| fec)
 }
 
@@ -229,8 +229,11 @@ mod tests {
     use super::*;
 
     fn strings(names: &[&str]) -> Vec<u8> {
-        let mut buffer = vec![0; 12 + NAME_BYTES * names.len()];
-        for (name, place) in names.iter().zip(buffer[12..].chunks_exact_mut(NAME_BYTES)) {
+        let mut buffer = vec![0; 12 + ETH_GSTRING_LEN * names.len()];
+        for (name, place) in names
+            .iter()
+            .zip(buffer[12..].chunks_exact_mut(ETH_GSTRING_LEN))
+        {
             place[..name.len()].copy_from_slice(name.as_bytes());
         }
         buffer

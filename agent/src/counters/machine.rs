@@ -8,7 +8,7 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 use super::{Tree, settings};
 use crate::netlink::{Priorities, RouteSocket};
 
-const NODES: &str = "sys/devices/system/node";
+const NUMA_NODES_PATH: &str = "sys/devices/system/node";
 
 pub struct MachineReader {
     /// None where nobody knows how to ask.
@@ -73,13 +73,16 @@ impl MachineReader {
 fn numa_nodes(tree: &Tree) -> Vec<NumaNode> {
     let node = |name: String| {
         let node = name.strip_prefix("node")?.parse().ok()?;
-        let cpus = tree.text(&format!("{NODES}/{name}/cpulist"))?;
-        let memory = tree.text(&format!("{NODES}/{name}/meminfo"))?;
+        let cpus = tree.text(&format!("{NUMA_NODES_PATH}/{name}/cpulist"))?;
+        let memory = tree.text(&format!("{NUMA_NODES_PATH}/{name}/meminfo"))?;
         Some(NumaNode {
             node,
             cpus: texts::list_len(&cpus)?,
             memory: Bytes::new(texts::node_memory_bytes(&memory)?),
         })
     };
-    tree.names(NODES).into_iter().filter_map(node).collect()
+    tree.names(NUMA_NODES_PATH)
+        .into_iter()
+        .filter_map(node)
+        .collect()
 }

@@ -8,7 +8,7 @@ use reweave_common::units::Bytes;
 
 use super::{Tree, named_files};
 
-const DEVICES: &str = "sys/class/infiniband";
+const RDMA_DEVICES_PATH: &str = "sys/class/infiniband";
 
 struct Port {
     device: String,
@@ -48,24 +48,27 @@ pub(crate) fn carried_over(tree: &Tree, interface: &str) -> Bytes {
 /// The device that sends over an interface.
 pub(super) fn device_of(tree: &Tree, interface: &str) -> Option<String> {
     let sends_over_it = |device: &String| {
-        let nets = tree.names(&format!("{DEVICES}/{device}/device/net"));
+        let nets = tree.names(&format!("{RDMA_DEVICES_PATH}/{device}/device/net"));
         nets.iter().any(|net| net == interface)
     };
-    let by_bus = tree.names(DEVICES).into_iter().find(sends_over_it);
+    let by_bus = tree
+        .names(RDMA_DEVICES_PATH)
+        .into_iter()
+        .find(sends_over_it);
     // Soft-RoCE has no bus, and names its interface as its parent.
     by_bus.or_else(|| {
         let is_parent = |device: &String| {
-            let parent = tree.text(&format!("{DEVICES}/{device}/parent"));
+            let parent = tree.text(&format!("{RDMA_DEVICES_PATH}/{device}/parent"));
             parent.is_some_and(|parent| parent.trim() == interface)
         };
-        tree.names(DEVICES).into_iter().find(is_parent)
+        tree.names(RDMA_DEVICES_PATH).into_iter().find(is_parent)
     })
 }
 
 fn all(tree: &Tree) -> Vec<Port> {
     let mut ports = vec![];
-    for device in tree.names(DEVICES) {
-        let folder = format!("{DEVICES}/{device}/ports");
+    for device in tree.names(RDMA_DEVICES_PATH) {
+        let folder = format!("{RDMA_DEVICES_PATH}/{device}/ports");
         let numbers = tree.names(&folder);
         let numbers = numbers.iter().filter_map(|name| name.parse().ok());
         ports.extend(numbers.map(|number: u8| Port {

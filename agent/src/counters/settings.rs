@@ -11,20 +11,20 @@ use reweave_common::hardware::Setting;
 use super::Tree;
 use crate::netlink::Priorities;
 
-const TCP: &str = "proc/sys/net/ipv4";
-const NETS: &str = "sys/class/net";
-const DEVICES: &str = "sys/class/infiniband";
+const TCP_SYSCTL_PATH: &str = "proc/sys/net/ipv4";
+const INTERFACES_PATH: &str = "sys/class/net";
+const RDMA_DEVICES_PATH: &str = "sys/class/infiniband";
 /// Where rdma_cm is told the traffic class of its connections.
-const RDMA_CM: &str = "sys/kernel/config/rdma_cm";
+const RDMA_CM_PATH: &str = "sys/kernel/config/rdma_cm";
 
 /// `told` is what drivers tell of priorities, interface by interface.
 pub(super) fn read(tree: &Tree, told: &[Priorities]) -> Vec<Setting> {
     let one = |path: String| tree.text(&path).into_iter().collect();
     let settings = [
-        ("TCP ECN", one(format!("{TCP}/tcp_ecn"))),
+        ("TCP ECN", one(format!("{TCP_SYSCTL_PATH}/tcp_ecn"))),
         (
             "TCP congestion control",
-            one(format!("{TCP}/tcp_congestion_control")),
+            one(format!("{TCP_SYSCTL_PATH}/tcp_congestion_control")),
         ),
         ("ECN of RoCE receivers", priorities(tree, "roce_np")),
         ("ECN of RoCE senders", priorities(tree, "roce_rp")),
@@ -48,7 +48,7 @@ pub(super) fn read(tree: &Tree, told: &[Priorities]) -> Vec<Setting> {
 /// One digit for each of the eight priorities, as `mlx5` has them for each interface.
 fn priorities(tree: &Tree, role: &str) -> Vec<String> {
     let of = |interface: String| {
-        let folder = format!("{NETS}/{interface}/ecn/{role}/enable");
+        let folder = format!("{INTERFACES_PATH}/{interface}/ecn/{role}/enable");
         let digits = (0..8).map(|priority| tree.text(&format!("{folder}/{priority}")));
         let digits: Option<Vec<_>> = digits.collect();
         Some(digits?.iter().map(|digit| digit.trim()).collect())
@@ -71,16 +71,17 @@ fn of_dscps(told: &[Priorities]) -> Vec<String> {
 }
 
 fn traffic_classes(tree: &Tree) -> Vec<String> {
-    let devices = tree.names(DEVICES).into_iter();
-    let texts = devices.filter_map(|it| tree.text(&format!("{DEVICES}/{it}/tc/1/traffic_class")));
+    let devices = tree.names(RDMA_DEVICES_PATH).into_iter();
+    let texts =
+        devices.filter_map(|it| tree.text(&format!("{RDMA_DEVICES_PATH}/{it}/tc/1/traffic_class")));
     texts.collect()
 }
 
 /// Of each port of each RDMA device, by its number.
 fn of_ports(tree: &Tree, value: impl Fn(&Tree, &str, &str) -> Option<String>) -> Vec<String> {
     let mut values = vec![];
-    for device in tree.names(DEVICES) {
-        for port in tree.names(&format!("{DEVICES}/{device}/ports")) {
+    for device in tree.names(RDMA_DEVICES_PATH) {
+        for port in tree.names(&format!("{RDMA_DEVICES_PATH}/{device}/ports")) {
             values.extend(value(tree, &device, &port));
         }
     }
@@ -88,12 +89,14 @@ fn of_ports(tree: &Tree, value: impl Fn(&Tree, &str, &str) -> Option<String>) ->
 }
 
 fn type_of_service(tree: &Tree, device: &str, port: &str) -> Option<String> {
-    tree.text(&format!("{RDMA_CM}/{device}/ports/{port}/default_roce_tos"))
+    tree.text(&format!(
+        "{RDMA_CM_PATH}/{device}/ports/{port}/default_roce_tos"
+    ))
 }
 
 /// The first that is of RoCE v2 and of an IPv4 address: programs are told it by hand.
 fn gid_index(tree: &Tree, device: &str, port: &str) -> Option<String> {
-    let folder = format!("{DEVICES}/{device}/ports/{port}");
+    let folder = format!("{RDMA_DEVICES_PATH}/{device}/ports/{port}");
     let is_it = |index: &u32| {
         let kind = tree.text(&format!("{folder}/gid_attrs/types/{index}"));
         let gid = tree.text(&format!("{folder}/gids/{index}"));

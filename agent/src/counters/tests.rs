@@ -14,11 +14,11 @@ use tempfile::TempDir;
 use super::*;
 use crate::netlink::Priorities;
 
-const ETH0: &str = "sys/class/net/eth0";
-const PORT: &str = "sys/class/infiniband/mlx5_0/ports/1";
+const ETH0_PATH: &str = "sys/class/net/eth0";
+const RDMA_PORT_PATH: &str = "sys/class/infiniband/mlx5_0/ports/1";
 
 /// Files as a ConnectX-6 at 200 Gb/s shows them, seated in a slot of half its width.
-const MLX5: &[(&str, &str)] = &[
+const MLX5_FILES: &[(&str, &str)] = &[
     ("sys/class/net/lo/type", "772\n"),
     ("sys/class/net/eth0/type", "1\n"),
     ("sys/class/net/eth0/ifindex", "4\n"),
@@ -86,7 +86,7 @@ const MLX5: &[(&str, &str)] = &[
     ),
 ];
 
-const GARBAGE: &[&str] = &[
+const GARBAGE_TEXTS: &[&str] = &[
     "",
     "-1\n",
     "99999999999999999999999\n",
@@ -126,7 +126,7 @@ fn said(root: &Path) -> Vec<Health> {
 
 #[test]
 fn every_source_of_counters_is_read() {
-    let root = machine(MLX5);
+    let root = machine(MLX5_FILES);
     let said = said(root.path());
     let of = |place, name| signal(&said, place, name);
     assert_eq!(of("eth0", Signal::FrameErrors), Some(17));
@@ -149,7 +149,7 @@ fn every_source_of_counters_is_read() {
 
 #[test]
 fn the_drops_of_queues_come_from_elsewhere() {
-    let root = machine(MLX5);
+    let root = machine(MLX5_FILES);
     let drops = BTreeMap::from([("eth0".to_owned(), 9)]);
     let counts = CounterReader::recorded(root.path()).read(&["eth0".to_owned()], &drops);
     let said = HealthBook::default().handle_counts(Moment::default(), &counts);
@@ -158,7 +158,7 @@ fn the_drops_of_queues_come_from_elsewhere() {
 
 #[test]
 fn an_rdma_port_is_an_interface_whose_words_have_four_bytes() {
-    let root = machine(MLX5);
+    let root = machine(MLX5_FILES);
     let reader = CounterReader::recorded(root.path());
     let [port] = &reader.ports()[..] else {
         panic!("there is one port");
@@ -172,8 +172,8 @@ fn an_rdma_port_is_an_interface_whose_words_have_four_bytes() {
 
 #[test]
 fn a_nic_in_a_narrow_slot_is_known_as_such() {
-    let root = machine(MLX5);
-    let driver = root.path().join(ETH0).join("device/driver");
+    let root = machine(MLX5_FILES);
+    let driver = root.path().join(ETH0_PATH).join("device/driver");
     symlink("../../../bus/pci/drivers/mlx5_core", driver).expect("a link");
     let nic = NicReader::recorded(&Tree::new(root.path())).read("eth0");
     let pcie = nic.pcie.expect("it has a bus");
@@ -193,7 +193,7 @@ fn a_nic_in_a_narrow_slot_is_known_as_such() {
 
 #[test]
 fn the_copy_of_a_machine_has_its_interfaces() {
-    let root = machine(MLX5);
+    let root = machine(MLX5_FILES);
     let [eth0] = &CounterReader::recorded(root.path()).recorded_links()[..] else {
         panic!("there is one wire");
     };
@@ -250,11 +250,11 @@ fn a_machine_without_any_of_it_has_nothing_to_say() {
 /// What a NIC's firmware, a torn read or a strange kernel may leave in any of the files.
 #[test]
 fn garbage_in_any_file_is_no_counter() {
-    let root = machine(MLX5);
+    let root = machine(MLX5_FILES);
     let tree = Tree::new(root.path());
     let mut reader = MachineReader::recorded(&tree);
-    for (garbled, text) in MLX5 {
-        for garbage in GARBAGE {
+    for (garbled, text) in MLX5_FILES {
+        for garbage in GARBAGE_TEXTS {
             put(root.path(), garbled, garbage);
             let _ = (read(root.path()), NicReader::recorded(&tree).read("eth0"));
             let _ = (reader.read(), CounterReader::recorded(root.path()).ports());
@@ -263,7 +263,7 @@ fn garbage_in_any_file_is_no_counter() {
     }
     put(
         root.path(),
-        &format!("{PORT}/hw_counters/out_of_sequence"),
+        &format!("{RDMA_PORT_PATH}/hw_counters/out_of_sequence"),
         "N/A\n",
     );
     assert_eq!(
@@ -274,7 +274,7 @@ fn garbage_in_any_file_is_no_counter() {
 
 #[test]
 fn numa_nodes_have_processors_and_memory() {
-    let root = machine(MLX5);
+    let root = machine(MLX5_FILES);
     let machine = MachineReader::recorded(&Tree::new(root.path())).read();
     let machine = machine.expect("this is a machine");
     let [node] = &machine.numa_nodes[..] else {
@@ -287,7 +287,7 @@ fn numa_nodes_have_processors_and_memory() {
     assert!(machine.cpus > 0 && machine.memory > machine.memory_available);
 }
 
-const SETTINGS: &[(&str, &str)] = &[
+const SETTINGS_FILES: &[(&str, &str)] = &[
     ("proc/sys/net/ipv4/tcp_ecn", "1\n"),
     ("proc/sys/net/ipv4/tcp_congestion_control", "dctcp\n"),
     (
@@ -334,7 +334,7 @@ const SETTINGS: &[(&str, &str)] = &[
 
 #[test]
 fn settings_are_read_as_drivers_and_kernels_keep_them() {
-    let mut files = [MLX5, SETTINGS].concat();
+    let mut files = [MLX5_FILES, SETTINGS_FILES].concat();
     let priorities: Vec<_> = (0..8)
         .map(|it| format!("sys/class/net/eth0/ecn/roce_np/enable/{it}"))
         .collect();
@@ -360,7 +360,7 @@ fn settings_are_read_as_drivers_and_kernels_keep_them() {
 
 #[test]
 fn a_machine_without_such_files_is_set_in_no_way() {
-    let root = machine(MLX5);
+    let root = machine(MLX5_FILES);
     let machine = MachineReader::recorded(&Tree::new(root.path())).read();
     assert_eq!(machine.expect("this is a machine").settings, []);
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use reweave_agent_core::counters::texts;
 
 /// Longer than any file of facts or counters; what is longer is none.
-const MOST_BYTES: u64 = 256 * 1024;
+const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 #[derive(Debug, Clone)]
 pub struct Tree {
@@ -29,7 +29,7 @@ impl Tree {
     }
 
     pub(crate) fn is_loopback(&self, name: &str) -> bool {
-        self.number(&format!("sys/class/net/{name}/type")) == Some(LOOPBACK)
+        self.number(&format!("sys/class/net/{name}/type")) == Some(ARPHRD_LOOPBACK)
     }
 
     /// Whether this tree speaks of the interface with that name and index. A /sys that was mounted
@@ -49,7 +49,7 @@ impl Tree {
     pub(super) fn text(&self, path: &str) -> Option<String> {
         let file = File::open(self.root.join(path)).ok()?;
         let mut text = String::new();
-        file.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+        file.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
         Some(text)
     }
 
@@ -75,4 +75,4 @@ impl Tree {
 }
 
 /// `ARPHRD_LOOPBACK`
-const LOOPBACK: u64 = 772;
+const ARPHRD_LOOPBACK: u64 = 772;

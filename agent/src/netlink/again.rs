@@ -5,7 +5,7 @@ use nix::errno::Errno;
 use super::NetlinkError;
 
 /// Whoever else numbers next hops may take a number just when it was found free.
-const TRIES: usize = 3;
+const MAX_TRIES: usize = 3;
 
 /// What went wrong between the agent and its kernel, if it was that.
 pub(super) trait AtKernel {
@@ -14,7 +14,7 @@ pub(super) trait AtKernel {
 
 /// Each try has to look first at what is there: nobody knows how far the one before came.
 pub(super) fn again<E: AtKernel>(mut attempt: impl FnMut() -> Result<(), E>) -> Result<(), E> {
-    for _ in 1..TRIES {
+    for _ in 1..MAX_TRIES {
         match attempt() {
             Err(error) if error.at_kernel().is_some_and(may_pass) => {}
             outcome => return outcome,

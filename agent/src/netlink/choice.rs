@@ -87,7 +87,7 @@ pub struct OwnHashing {
     policy: Option<File>,
 }
 
-const BY_CHOSEN_FIELDS: u8 = b'3';
+const CUSTOM_FIELDS_POLICY: u8 = b'3';
 
 impl OwnHashing {
     pub fn open() -> Self {
@@ -101,6 +101,6 @@ impl OwnHashing {
     fn is_told(&self) -> bool {
         let mut policy = [0];
         let read = self.policy.as_ref().map(|it| it.read_at(&mut policy, 0));
-        !matches!(read, Some(Err(_))) && policy != [BY_CHOSEN_FIELDS]
+        !matches!(read, Some(Err(_))) && policy != [CUSTOM_FIELDS_POLICY]
     }
 }

@@ -10,12 +10,12 @@ use netlink_packet_core::{
 
 use super::{NetlinkError, RouteSocket};
 
-const GET: u16 = 78;
+const RTM_GETDCB: u16 = 78;
 /// Family, command, and two bytes of nothing.
-const HEADER: usize = 4;
+const HEADER_BYTES: usize = 4;
 /// As of IEEE 802.1Qaz.
-const IEEE_GET: u8 = 21;
-const OF_DSCP: u8 = 5;
+const DCB_CMD_IEEE_GET: u8 = 21;
+const IEEE_8021QAZ_APP_SEL_DSCP: u8 = 5;
 
 mod attribute {
     pub(super) const INTERFACE: u16 = 1;
@@ -52,16 +52,16 @@ impl RouteSocket {
 
 impl NetlinkSerializable for Question {
     fn message_type(&self) -> u16 {
-        GET
+        RTM_GETDCB
     }
 
     fn buffer_len(&self) -> usize {
-        HEADER + self.attributes().as_slice().buffer_len()
+        HEADER_BYTES + self.attributes().as_slice().buffer_len()
     }
 
     fn serialize(&self, buffer: &mut [u8]) {
-        let (header, rest) = buffer.split_at_mut(HEADER);
-        header.copy_from_slice(&[0, IEEE_GET, 0, 0]);
+        let (header, rest) = buffer.split_at_mut(HEADER_BYTES);
+        header.copy_from_slice(&[0, DCB_CMD_IEEE_GET, 0, 0]);
         self.attributes().as_slice().emit(rest);
     }
 }
@@ -78,7 +78,7 @@ impl NetlinkDeserializable for Priorities {
 
     fn deserialize(_: &NetlinkHeader, payload: &[u8]) -> Result<Self, DecodeError> {
         let mut read = Self::default();
-        for outer in NlasIterator::new(payload.get(HEADER..).unwrap_or_default()) {
+        for outer in NlasIterator::new(payload.get(HEADER_BYTES..).unwrap_or_default()) {
             let outer = outer?;
             if outer.kind() != attribute::IEEE {
                 continue;
@@ -106,7 +106,8 @@ fn of_dscps(value: &[u8]) -> Result<Vec<(u16, u8)>, DecodeError> {
     let mut found = Vec::new();
     for entry in NlasIterator::new(value) {
         let entry = entry?;
-        if let (attribute::APPLICATION, &[OF_DSCP, priority, a, b]) = (entry.kind(), entry.value())
+        if let (attribute::APPLICATION, &[IEEE_8021QAZ_APP_SEL_DSCP, priority, a, b]) =
+            (entry.kind(), entry.value())
         {
             found.push((u16::from_ne_bytes([a, b]), priority));
         }
@@ -128,7 +129,7 @@ mod tests {
 
     /// As the kernel lays out what a driver told: the name, what is negotiated, and who negotiates.
     fn answer(inner: &[Vec<u8>]) -> Vec<u8> {
-        let header = [0, IEEE_GET, 0, 0].to_vec();
+        let header = [0, DCB_CMD_IEEE_GET, 0, 0].to_vec();
         let name = attribute(attribute::INTERFACE, b"eth0\0");
         let ieee = attribute(attribute::IEEE, &inner.concat());
         let dcbx = attribute(14, &[0x09]);

@@ -86,8 +86,8 @@ impl Refused {
 
 /// Behind the header of the message it answers, the kernel may tell why, as text.
 fn reason(answer: &[u8]) -> Option<String> {
-    const HEADER: usize = 16;
-    reason_in(answer.get(HEADER..)?)
+    const HEADER_BYTES: usize = 16;
+    reason_in(answer.get(HEADER_BYTES..)?)
 }
 
 fn reason_in(attributes: &[u8]) -> Option<String> {

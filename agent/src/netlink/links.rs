@@ -92,14 +92,14 @@ fn is_stacked(attributes: &[LinkAttribute]) -> bool {
 
 /// The light is there before the kernel lets the queue behind it go, and swallows what is sent
 /// meanwhile without a word: an interface that is running has both.
-const CARRIES: LinkFlags = LinkFlags::Up
+const CARRIER_FLAGS: LinkFlags = LinkFlags::Up
     .union(LinkFlags::LowerUp)
     .union(LinkFlags::Running);
 
 fn count(name: &str, flags: LinkFlags, stats: &Stats64) -> LinkCount {
     LinkCount {
         interface: name.to_owned(),
-        up: flags.contains(CARRIES),
+        up: flags.contains(CARRIER_FLAGS),
         sent: Bytes::new(stats.tx_bytes),
         received: Bytes::new(stats.rx_bytes),
         dropped_packets: stats.tx_dropped + stats.rx_dropped + stats.rx_missed_errors,

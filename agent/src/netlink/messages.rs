@@ -16,17 +16,17 @@ use reweave_common::flow::{FlowKey, Protocol};
 /// Marks rules and routes as ours. Routing daemons clear away what bears their own numbers, FRR's
 /// being 186 to 198, and so do we.
 pub(super) const PROTOCOL_NUMBER: u8 = 213;
-const PROTOCOL: RouteProtocol = RouteProtocol::Other(PROTOCOL_NUMBER);
+const RULE_PROTOCOL: RouteProtocol = RouteProtocol::Other(PROTOCOL_NUMBER);
 /// What FRR was configured to have bears this one.
-const STATIC: RouteProtocol = RouteProtocol::Other(196);
+const FRR_STATIC_PROTOCOL: RouteProtocol = RouteProtocol::Other(196);
 /// Before the main table (32766), after what administrators usually put first.
-const PRIORITY: u32 = 21_300;
+const PINS_PRIORITY: u32 = 21_300;
 /// One table for each next hop in use.
-pub(super) const TABLES: RangeInclusive<u32> = 21_300..=22_299;
+pub(super) const PIN_TABLES: RangeInclusive<u32> = 21_300..=22_299;
 /// Routes to whole hosts come after the pins of single flows.
-const ROUTES_PRIORITY: u32 = PRIORITY + 1;
+const ROUTES_PRIORITY: u32 = PINS_PRIORITY + 1;
 /// The one table of those.
-pub(super) const ROUTES: u32 = 22_300;
+pub(super) const ROUTES_TABLE: u32 = 22_300;
 
 /// Where a private table leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,9 +48,9 @@ pub(super) fn rule(flow: &FlowKey, table: u32) -> RuleMessage {
         RuleAttribute::IpProtocol(ip_protocol(flow.protocol)),
         RuleAttribute::SourcePortRange(only(flow.source.port())),
         RuleAttribute::DestinationPortRange(only(flow.destination.port())),
-        RuleAttribute::Priority(PRIORITY),
+        RuleAttribute::Priority(PINS_PRIORITY),
         RuleAttribute::Table(table),
-        RuleAttribute::Protocol(PROTOCOL),
+        RuleAttribute::Protocol(RULE_PROTOCOL),
     ];
     message
 }
@@ -70,7 +70,8 @@ fn ip_protocol(protocol: Protocol) -> IpProtocol {
 }
 
 pub(super) fn is_our_rule(rule: &RuleMessage) -> bool {
-    rule.attributes.contains(&RuleAttribute::Protocol(PROTOCOL))
+    rule.attributes
+        .contains(&RuleAttribute::Protocol(RULE_PROTOCOL))
 }
 
 /// The flow and table of a rule that is exactly one that [`rule`] makes.
@@ -96,7 +97,7 @@ pub(super) fn pinned(message: &RuleMessage) -> Option<(FlowKey, u32)> {
         source: end(0)?,
         destination: end(1)?,
     };
-    let exact = TABLES.contains(&table?) && is_made_like(message, &rule(&flow, table?));
+    let exact = PIN_TABLES.contains(&table?) && is_made_like(message, &rule(&flow, table?));
     exact.then_some((flow, table?))
 }
 
@@ -134,7 +135,7 @@ pub(super) fn route(table: u32, next_hop: NextHop) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header = RouteHeader {
         address_family: AddressFamily::Inet,
-        protocol: PROTOCOL,
+        protocol: RULE_PROTOCOL,
         scope: RouteScope::Universe,
         kind: RouteType::Unicast,
         ..RouteHeader::default()
@@ -148,7 +149,7 @@ pub(super) fn route(table: u32, next_hop: NextHop) -> RouteMessage {
 }
 
 pub(super) fn is_ours(route: &RouteMessage) -> bool {
-    route.header.protocol == PROTOCOL
+    route.header.protocol == RULE_PROTOCOL
 }
 
 /// The private table a route makes up, and where it leads.
@@ -160,7 +161,7 @@ pub(super) fn private(route: &RouteMessage) -> Option<(u32, NextHop)> {
         interface: out_interface(&route.attributes)?,
         gateway: gateway(&route.attributes)?,
     };
-    (is_ours(route) && whole && TABLES.contains(&table)).then_some((table, next_hop))
+    (is_ours(route) && whole && PIN_TABLES.contains(&table)).then_some((table, next_hop))
 }
 
 pub(super) fn table(route: &RouteMessage) -> Option<u32> {
@@ -194,8 +195,8 @@ pub(super) fn routes_rule() -> RuleMessage {
     message.header.action = RuleAction::ToTable;
     message.attributes = vec![
         RuleAttribute::Priority(ROUTES_PRIORITY),
-        RuleAttribute::Table(ROUTES),
-        RuleAttribute::Protocol(PROTOCOL),
+        RuleAttribute::Table(ROUTES_TABLE),
+        RuleAttribute::Protocol(RULE_PROTOCOL),
     ];
     message
 }
@@ -217,14 +218,14 @@ pub(super) fn route_to(destination: Ipv4Addr) -> RouteMessage {
     message.header = RouteHeader {
         address_family: AddressFamily::Inet,
         destination_prefix_length: 32,
-        protocol: PROTOCOL,
+        protocol: RULE_PROTOCOL,
         scope: RouteScope::Universe,
         kind: RouteType::Unicast,
         ..RouteHeader::default()
     };
     message.attributes = vec![
         RouteAttribute::Destination(RouteAddress::Inet(destination)),
-        RouteAttribute::Table(ROUTES),
+        RouteAttribute::Table(ROUTES_TABLE),
     ];
     message
 }
@@ -239,7 +240,7 @@ pub(super) fn host(route: &RouteMessage) -> Option<Ipv4Addr> {
 pub(super) fn group(route: &RouteMessage) -> Option<u32> {
     let is_unicast = route.header.kind == RouteType::Unicast;
     let exact = is_ours(route) && is_unicast && host(route).is_some();
-    nexthop_id(route).filter(|_| exact && table(route) == Some(ROUTES))
+    nexthop_id(route).filter(|_| exact && table(route) == Some(ROUTES_TABLE))
 }
 
 /// What was listed, as it can be asked for: beside a group the kernel lists its ways too, and takes but one of both.
@@ -260,18 +261,18 @@ pub(super) fn as_asked(mut route: RouteMessage) -> RouteMessage {
 pub(super) fn all_in_our_table() -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet;
-    message.attributes = vec![RouteAttribute::Table(ROUTES)];
+    message.attributes = vec![RouteAttribute::Table(ROUTES_TABLE)];
     message
 }
 
 /// Asks for the routes that [`is_ours`]; older kernels answer with all routes.
 pub(super) fn all_our_routes() -> RouteMessage {
-    all_routes_of(PROTOCOL)
+    all_routes_of(RULE_PROTOCOL)
 }
 
 /// Asks for the routes that FRR was configured to have.
 pub(super) fn all_static_routes() -> RouteMessage {
-    all_routes_of(STATIC)
+    all_routes_of(FRR_STATIC_PROTOCOL)
 }
 
 fn all_routes_of(protocol: RouteProtocol) -> RouteMessage {
@@ -286,7 +287,7 @@ pub(super) fn static_to_host(route: &RouteMessage) -> Option<(Ipv4Addr, By)> {
     let header = &route.header;
     let to_host = header.destination_prefix_length == 32 && header.kind == RouteType::Unicast;
     let is_main = table(route) == Some(u32::from(RouteHeader::RT_TABLE_MAIN));
-    if header.protocol != STATIC || !to_host || !is_main {
+    if header.protocol != FRR_STATIC_PROTOCOL || !to_host || !is_main {
         return None;
     }
     let by = match nexthop_id(route) {

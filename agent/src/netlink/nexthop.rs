@@ -6,19 +6,19 @@ use netlink_packet_core::{
 };
 use std::net::Ipv4Addr;
 
-const NEW: u16 = 104;
-const DELETE: u16 = 105;
-const GET: u16 = 106;
-const HEADER: usize = 8;
-const FAMILY_INET: u8 = 2;
+const RTM_NEWNEXTHOP: u16 = 104;
+const RTM_DELNEXTHOP: u16 = 105;
+const RTM_GETNEXTHOP: u16 = 106;
+const HEADER_BYTES: usize = 8;
+const AF_INET: u8 = 2;
 /// The gateway is on the link, whatever addresses the interface has.
-const ONLINK: u32 = 4;
+const RTNH_F_ONLINK: u32 = 4;
 /// So many numbers of a group's buckets go from flow to flow that weights up to 255 are kept.
 const BUCKETS: u16 = 256;
 /// How long a bucket has to be idle before it moves to a next hop that came, in the kernel's
 /// hundredths of a second, and after how long it moves anyway.
-const IDLE: u32 = 1;
-const AT_LAST: u32 = 100;
+const IDLE_TIMER_CS: u32 = 1;
+const UNBALANCED_TIMER_CS: u32 = 100;
 
 mod attribute {
     pub(super) const ID: u16 = 1;
@@ -97,12 +97,12 @@ impl Nexthop {
         }
     }
 
-    fn header(&self) -> [u8; HEADER] {
+    fn header(&self) -> [u8; HEADER_BYTES] {
         let is_hop = matches!(self.leads, Leads::To { .. });
         let is_new = self.kind == Kind::New;
-        let family = if is_hop { FAMILY_INET } else { 0 };
+        let family = if is_hop { AF_INET } else { 0 };
         let protocol = if is_new { self.protocol } else { 0 };
-        let flags: u32 = if is_hop { ONLINK } else { 0 };
+        let flags: u32 = if is_hop { RTNH_F_ONLINK } else { 0 };
         let [a, b, c, d] = flags.to_ne_bytes();
         [family, 0, protocol, 0, a, b, c, d]
     }
@@ -140,35 +140,38 @@ fn entry(member: &Member) -> [u8; 8] {
 }
 
 fn resilience() -> [DefaultNla; 2] {
-    const NESTED: u16 = 1 << 15;
+    const NLA_F_NESTED: u16 = 1 << 15;
     let inner = [
         DefaultNla::new(attribute::BUCKETS, BUCKETS.to_ne_bytes().to_vec()),
-        DefaultNla::new(attribute::IDLE_TIMER, IDLE.to_ne_bytes().to_vec()),
-        DefaultNla::new(attribute::UNBALANCED_TIMER, AT_LAST.to_ne_bytes().to_vec()),
+        DefaultNla::new(attribute::IDLE_TIMER, IDLE_TIMER_CS.to_ne_bytes().to_vec()),
+        DefaultNla::new(
+            attribute::UNBALANCED_TIMER,
+            UNBALANCED_TIMER_CS.to_ne_bytes().to_vec(),
+        ),
     ];
     let mut bytes = vec![0; inner.as_slice().buffer_len()];
     inner.as_slice().emit(&mut bytes);
     [
         DefaultNla::new(attribute::GROUP_TYPE, 1_u16.to_ne_bytes().to_vec()),
-        DefaultNla::new(attribute::RESILIENT | NESTED, bytes),
+        DefaultNla::new(attribute::RESILIENT | NLA_F_NESTED, bytes),
     ]
 }
 
 impl NetlinkSerializable for Nexthop {
     fn message_type(&self) -> u16 {
         match self.kind {
-            Kind::Get => GET,
-            Kind::New => NEW,
-            Kind::Delete => DELETE,
+            Kind::Get => RTM_GETNEXTHOP,
+            Kind::New => RTM_NEWNEXTHOP,
+            Kind::Delete => RTM_DELNEXTHOP,
         }
     }
 
     fn buffer_len(&self) -> usize {
-        HEADER + self.attributes().as_slice().buffer_len()
+        HEADER_BYTES + self.attributes().as_slice().buffer_len()
     }
 
     fn serialize(&self, buffer: &mut [u8]) {
-        let (header, rest) = buffer.split_at_mut(HEADER);
+        let (header, rest) = buffer.split_at_mut(HEADER_BYTES);
         header.copy_from_slice(&self.header());
         self.attributes().as_slice().emit(rest);
     }
@@ -179,7 +182,7 @@ impl NetlinkDeserializable for Nexthop {
 
     fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, DecodeError> {
         let mut read = Self {
-            kind: if header.message_type == NEW {
+            kind: if header.message_type == RTM_NEWNEXTHOP {
                 Kind::New
             } else {
                 Kind::Delete
@@ -188,7 +191,7 @@ impl NetlinkDeserializable for Nexthop {
             ..Self::default()
         };
         let (mut interface, mut gateway) = (None, None);
-        for attribute in NlasIterator::new(payload.get(HEADER..).unwrap_or_default()) {
+        for attribute in NlasIterator::new(payload.get(HEADER_BYTES..).unwrap_or_default()) {
             let attribute = attribute?;
             let value = attribute.value();
             match attribute.kind() {

@@ -14,7 +14,7 @@ use reweave_common::sample::PinRule;
 use thiserror::Error;
 
 use super::again::{AtKernel, again};
-use super::messages::{self, NextHop, ROUTES, TABLES};
+use super::messages::{self, NextHop, PIN_TABLES, ROUTES_TABLE};
 use super::{Link, NetlinkError, RouteSocket, unless};
 
 #[derive(Debug, Error)]
@@ -120,7 +120,7 @@ impl RouteSocket {
             source: nobodys,
             destination: nobodys,
         };
-        let rule = RouteNetlinkMessage::DelRule(messages::rule(&flow, *TABLES.start()));
+        let rule = RouteNetlinkMessage::DelRule(messages::rule(&flow, *PIN_TABLES.start()));
         unless(self.socket.change("change rules", rule, 0), Errno::ENOENT)
     }
 
@@ -168,7 +168,7 @@ impl RouteSocket {
     /// Those of pins.
     fn our_routes(&mut self) -> Result<Vec<RouteMessage>, NetlinkError> {
         let mut routes = self.all_our_routes()?;
-        routes.retain(|route| messages::table(route) != Some(ROUTES));
+        routes.retain(|route| messages::table(route) != Some(ROUTES_TABLE));
         Ok(routes)
     }
 
@@ -206,7 +206,7 @@ impl RouteSocket {
             return Ok(*table);
         }
         let taken = held.taken_tables();
-        for table in TABLES.filter(|table| !taken.contains(table)) {
+        for table in PIN_TABLES.filter(|table| !taken.contains(table)) {
             let route = messages::route(table, next_hop);
             let request = RouteNetlinkMessage::NewRoute(route.clone());
             match self

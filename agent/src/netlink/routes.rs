@@ -17,15 +17,15 @@ use reweave_common::holding::{RouteHop, RouteRule};
 use thiserror::Error;
 
 use super::again::{AtKernel, again};
-use super::messages::{self, ROUTES};
+use super::messages::{self, ROUTES_TABLE};
 use super::nexthop::{Leads, Member, Nexthop};
 use super::{Link, NetlinkError, RouteSocket, unless};
 
 /// The numbers that next hops and groups bear.
-const HOPS: std::ops::RangeInclusive<u32> = 213_000_000..=213_099_999;
-const GROUPS: std::ops::RangeInclusive<u32> = 213_100_000..=213_199_999;
+const NEXT_HOP_IDS: std::ops::RangeInclusive<u32> = 213_000_000..=213_099_999;
+const GROUP_IDS: std::ops::RangeInclusive<u32> = 213_100_000..=213_199_999;
 /// The kernel counts weights in eight bits.
-const HEAVIEST: u32 = 255;
+const MAX_WEIGHT: u32 = 255;
 
 #[derive(Debug, Error)]
 pub enum RouteError {
@@ -35,7 +35,7 @@ pub enum RouteError {
     RoutedTwice { destination: Ipv4Addr },
     #[error("the route to {destination} has no hop")]
     NoHop { destination: Ipv4Addr },
-    #[error("the route to {destination} has a hop of weight {weight}; there are 1 to {HEAVIEST}")]
+    #[error("the route to {destination} has a hop of weight {weight}; there are 1 to {MAX_WEIGHT}")]
     Weight { destination: Ipv4Addr, weight: u32 },
     #[error("there is no interface {name}")]
     NoSuchInterface { name: String },
@@ -44,7 +44,7 @@ pub enum RouteError {
     #[error("all numbers for next hops are taken")]
     NoFreeNumber,
     #[error(
-        "routing protocol {protocol} has a route to {destination} in table {ROUTES}, before any of Reweave's; \
+        "routing protocol {protocol} has a route to {destination} in table {ROUTES_TABLE}, before any of Reweave's; \
          who made it has to take it away"
     )]
     Anothers { destination: Ipv4Addr, protocol: u8 },
@@ -150,7 +150,11 @@ impl RouteSocket {
         let links = self.links()?;
         let mut held = self.held_routes(&links)?;
         held.refuse_what_others_have(desired)?;
-        let free: Vec<_> = held.free(GROUPS).take(desired.len()).map(GroupId).collect();
+        let free: Vec<_> = held
+            .free(GROUP_IDS)
+            .take(desired.len())
+            .map(GroupId)
+            .collect();
         let ops = held.table.reconcile(desired, free);
         let ops = ops.ok_or(RouteError::NoFreeNumber)?;
         if desired.is_empty() {
@@ -250,7 +254,10 @@ impl RouteSocket {
         if !link.count.up {
             return Err(RouteError::InterfaceDown { name: name() });
         }
-        let id = held.free(HOPS).next().ok_or(RouteError::NoFreeNumber)?;
+        let id = held
+            .free(NEXT_HOP_IDS)
+            .next()
+            .ok_or(RouteError::NoFreeNumber)?;
         let (interface, gateway) = (link.index, hop.next_hop);
         let asked = Nexthop::new(
             id,
@@ -342,7 +349,7 @@ impl RouteSocket {
             _ => None,
         });
         Ok(routes
-            .filter(|route| messages::table(route) == Some(ROUTES))
+            .filter(|route| messages::table(route) == Some(ROUTES_TABLE))
             .collect())
     }
 
@@ -388,7 +395,7 @@ impl HeldRoutes {
                 continue;
             };
             let key = (*interface, *gateway);
-            if self.hops.contains_key(&key) || !HOPS.contains(&id) {
+            if self.hops.contains_key(&key) || !NEXT_HOP_IDS.contains(&id) {
                 self.stray_hops.push(id);
             } else {
                 self.hops.insert(key, id);
@@ -401,7 +408,7 @@ impl HeldRoutes {
             let (Some(id), Leads::Group { members, .. }) = (object.id, &object.leads) else {
                 continue;
             };
-            match read_group(members, &by_id).filter(|_| GROUPS.contains(&id)) {
+            match read_group(members, &by_id).filter(|_| GROUP_IDS.contains(&id)) {
                 Some(hops) => drop(self.table.groups.insert(GroupId(id), hops)),
                 None => self.stray_hops.push(id),
             }
@@ -439,7 +446,7 @@ pub(super) fn refuse_nonsense(routes: &[RouteRule]) -> Result<(), RouteError> {
         }
         let odd = hops
             .iter()
-            .find(|hop| !(1..=HEAVIEST).contains(&hop.weight));
+            .find(|hop| !(1..=MAX_WEIGHT).contains(&hop.weight));
         if let Some(RouteHop { weight, .. }) = odd {
             let weight = *weight;
             return Err(RouteError::Weight {

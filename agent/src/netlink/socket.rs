@@ -16,11 +16,11 @@ use super::error::{NetlinkError, Refused};
 use crate::eintr;
 
 /// More than the kernel ever puts in one datagram of a dump.
-pub(super) const BUFFER: usize = 64 * 1024;
+pub(super) const BUFFER_BYTES: usize = 64 * 1024;
 /// The kernel answers at once; an answer that got lost must not hang the agent.
-const PATIENCE_S: i64 = 2;
+const RECEIVE_TIMEOUT_S: i64 = 2;
 /// A dump during which something changed is asked for again, and so is what there was no room for.
-const DUMP_TRIES: usize = 5;
+const MAX_DUMP_TRIES: usize = 5;
 
 pub(crate) struct NetlinkSocket {
     socket: Socket,
@@ -35,7 +35,7 @@ impl NetlinkSocket {
             socket: open(protocol)?,
             protocol,
             sequence: 0,
-            buffer: vec![0; BUFFER],
+            buffer: vec![0; BUFFER_BYTES],
         })
     }
 
@@ -92,7 +92,7 @@ impl NetlinkSocket {
         A: NetlinkDeserializable,
     {
         let mut last = NetlinkError::NeverSteady { what };
-        for _ in 0..DUMP_TRIES {
+        for _ in 0..MAX_DUMP_TRIES {
             match self.exchange(what, request.clone(), flags) {
                 Ok(Some(listed)) => return Ok(listed),
                 Ok(None) => {}
@@ -157,7 +157,7 @@ impl NetlinkSocket {
             let received = eintr::retry(|| self.socket.recv(&mut &mut buffer[..], 0));
             let outcome = received
                 .map_err(|source| NetlinkError::Receive { what, source })
-                .and_then(|length| answer.take(&buffer[..length.min(BUFFER)]));
+                .and_then(|length| answer.take(&buffer[..length.min(BUFFER_BYTES)]));
             match outcome {
                 Ok(false) => {}
                 Ok(true) => break Ok(()),
@@ -180,7 +180,11 @@ fn open(protocol: isize) -> Result<Socket, NetlinkError> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        setsockopt(&socket, ReceiveTimeout, &TimeVal::seconds(PATIENCE_S))?;
+        setsockopt(
+            &socket,
+            ReceiveTimeout,
+            &TimeVal::seconds(RECEIVE_TIMEOUT_S),
+        )?;
         // What older kernels lack of these we can do without: less to read, and reasons.
         let _ = socket.set_netlink_get_strict_chk(true);
         let _ = socket.set_ext_ack(true);

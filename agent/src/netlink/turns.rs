@@ -10,12 +10,12 @@ use netlink_sys::{Socket, SocketAddr};
 
 use super::error::NetlinkError;
 use super::links::{Link, link};
-use super::socket::{BUFFER, listed};
+use super::socket::{BUFFER_BYTES, listed};
 
 /// What the kernel calls those who want to hear of interfaces.
-const OF_LINKS: u32 = 1;
+const RTMGRP_LINK: u32 = 1;
 /// A host where interfaces come and go all the time has other work too: all of them are in the next sample.
-const MOST: usize = 64;
+const MAX_MESSAGES_PER_TURN: usize = 64;
 
 pub struct LinkTurns {
     socket: Socket,
@@ -39,12 +39,12 @@ impl LinkTurns {
         let open = || -> io::Result<Socket> {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.set_non_blocking(true)?;
-            socket.bind(&SocketAddr::new(0, OF_LINKS))?;
+            socket.bind(&SocketAddr::new(0, RTMGRP_LINK))?;
             Ok(socket)
         };
         Ok(Self {
             socket: open().map_err(|source| NetlinkError::Open { source })?,
-            buffer: vec![0; BUFFER],
+            buffer: vec![0; BUFFER_BYTES],
             missed: false,
         })
     }
@@ -58,10 +58,10 @@ impl LinkTurns {
     /// drops more, and does not say so again.
     pub fn poll(&mut self) -> Turned {
         let mut links = Vec::new();
-        for _ in 0..MOST {
+        for _ in 0..MAX_MESSAGES_PER_TURN {
             match self.socket.recv(&mut &mut self.buffer[..], 0) {
                 Ok(length) => {
-                    let datagram = &self.buffer[..length.min(BUFFER)];
+                    let datagram = &self.buffer[..length.min(BUFFER_BYTES)];
                     let messages = listed::<RouteNetlinkMessage>(datagram);
                     links.extend(messages.iter().filter_map(link));
                 }

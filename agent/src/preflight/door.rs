@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use reweave_agent_core::preflight::{Consent, LENGTH, Press, Refusal, SLACK, Word};
+use reweave_agent_core::preflight::{Consent, PACKET_BYTES, Press, Refusal, SETUP_TIMEOUT, Word};
 use reweave_common::lock::lock;
 use reweave_common::moment::Moment;
 use reweave_common::rhythm::Rhythm;
 
-use super::{BUFFER_BYTES, KEY_BYTES, TOLD_BYTES};
+use super::{BUFFER_BYTES, KEY_BYTES, RECEIPT_BYTES};
 use crate::eintr;
 
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Shared by what hears of rhythms and rosters, and what answers.
 #[derive(Debug, Clone, Default)]
@@ -51,7 +51,7 @@ impl Door {
         now: Moment,
         [from, to]: [SocketAddrV4; 2],
         bytes: &[u8],
-    ) -> Option<[u8; LENGTH]> {
+    ) -> Option<[u8; PACKET_BYTES]> {
         let Some((session, Word::Ask(asked))) = Word::read(bytes) else {
             return None;
         };
@@ -90,7 +90,7 @@ impl Door {
             from,
             key,
             streams: asked.streams,
-            end: Instant::now() + seconds + SLACK,
+            end: Instant::now() + seconds + SETUP_TIMEOUT,
         };
         tracing::warn!(
             "{from} presses this host for {} s over {} streams",
@@ -121,7 +121,7 @@ impl Test {
                         scope.spawn(move || take_stream(stream, key, end));
                     }
                     Ok(_) => {}
-                    Err(_) => thread::sleep(GLANCE),
+                    Err(_) => thread::sleep(POLL_INTERVAL),
                 }
             }
         });
@@ -131,8 +131,8 @@ impl Test {
 /// Reads a stream to its end and says what came.
 fn take_stream(mut stream: TcpStream, key: u64, end: Instant) -> Option<()> {
     stream.set_nonblocking(false).ok()?;
-    stream.set_read_timeout(Some(SLACK)).ok()?;
-    stream.set_write_timeout(Some(SLACK)).ok()?;
+    stream.set_read_timeout(Some(SETUP_TIMEOUT)).ok()?;
+    stream.set_write_timeout(Some(SETUP_TIMEOUT)).ok()?;
     let mut said = [0; KEY_BYTES];
     stream.read_exact(&mut said).ok()?;
     if u64::from_be_bytes(said) != key {
@@ -154,7 +154,7 @@ fn take_stream(mut stream: TcpStream, key: u64, end: Instant) -> Option<()> {
         }
     }
     let took = last.saturating_duration_since(first?).as_nanos() as u64;
-    let mut told = [0; TOLD_BYTES];
+    let mut told = [0; RECEIPT_BYTES];
     told[..8].copy_from_slice(&bytes.to_be_bytes());
     told[8..].copy_from_slice(&took.to_be_bytes());
     stream.write_all(&told).ok()

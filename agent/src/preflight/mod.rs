@@ -10,6 +10,6 @@ pub use door::Door;
 pub use press::{PressError, Pressed, press};
 
 /// What a receiver says of a stream at its end: bytes, and the nanoseconds from the first to the last.
-const TOLD_BYTES: usize = 16;
+const RECEIPT_BYTES: usize = 16;
 const KEY_BYTES: usize = 8;
 const BUFFER_BYTES: usize = 256 << 10;

@@ -5,16 +5,16 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use reweave_agent_core::preflight::{LENGTH, Press, Refusal, SLACK, Word};
+use reweave_agent_core::preflight::{PACKET_BYTES, Press, Refusal, SETUP_TIMEOUT, Word};
 use reweave_common::units::{Bytes, Rate};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::{BUFFER_BYTES, TOLD_BYTES};
+use super::{BUFFER_BYTES, RECEIPT_BYTES};
 use crate::eintr;
 
-const PATIENCE: Duration = Duration::from_millis(300);
-const TRIES: usize = 3;
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
+const MAX_TRIES: usize = 3;
 
 #[derive(Debug, Error)]
 pub enum PressError {
@@ -79,21 +79,23 @@ fn ask(to: SocketAddrV4, asked: Press) -> Result<(u64, u16), PressError> {
     let failed = |source| PressError::Ask { host, source };
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(failed)?;
     socket.connect(to).map_err(failed)?;
-    socket.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    socket
+        .set_read_timeout(Some(ANSWER_TIMEOUT))
+        .map_err(failed)?;
     let session = rand::random();
     let question = Word::Ask(asked).to_bytes(session);
-    for tried in 0..TRIES {
+    for tried in 0..MAX_TRIES {
         if socket.send(&question).is_err() {
             break;
         }
-        let mut bytes = [0; LENGTH];
+        let mut bytes = [0; PACKET_BYTES];
         let answer = eintr::retry(|| socket.recv(&mut bytes)).ok();
         let answer = answer.and_then(|length| Word::read(&bytes[..length]));
         match answer.filter(|(it, _)| *it == session) {
             Some((_, Word::Grant { key, port })) => return Ok((key, port)),
             // The one before may be about to end.
-            Some((_, Word::Refuse(Refusal::Pressed))) if tried + 1 < TRIES => {
-                thread::sleep(PATIENCE);
+            Some((_, Word::Refuse(Refusal::Pressed))) if tried + 1 < MAX_TRIES => {
+                thread::sleep(ANSWER_TIMEOUT);
             }
             Some((_, Word::Refuse(refusal))) => {
                 return Err(PressError::Unwilling { host, refusal });
@@ -106,9 +108,9 @@ fn ask(to: SocketAddrV4, asked: Press) -> Result<(u64, u16), PressError> {
 
 /// One stream; what its receiver says of it.
 fn send(to: SocketAddrV4, key: u64, time: Duration) -> io::Result<(u64, u64)> {
-    let mut stream = TcpStream::connect_timeout(&to.into(), SLACK)?;
-    stream.set_write_timeout(Some(SLACK))?;
-    stream.set_read_timeout(Some(SLACK * 2))?;
+    let mut stream = TcpStream::connect_timeout(&to.into(), SETUP_TIMEOUT)?;
+    stream.set_write_timeout(Some(SETUP_TIMEOUT))?;
+    stream.set_read_timeout(Some(SETUP_TIMEOUT * 2))?;
     stream.write_all(&key.to_be_bytes())?;
     let buffer = vec![0; BUFFER_BYTES];
     let end = Instant::now() + time;
@@ -116,7 +118,7 @@ fn send(to: SocketAddrV4, key: u64, time: Duration) -> io::Result<(u64, u64)> {
         stream.write_all(&buffer)?;
     }
     stream.shutdown(Shutdown::Write)?;
-    let mut told = [0; TOLD_BYTES];
+    let mut told = [0; RECEIPT_BYTES];
     stream.read_exact(&mut told)?;
     let [bytes, took] = [0, 8].map(|at| {
         let part = told[at..].first_chunk().copied().unwrap_or_default();

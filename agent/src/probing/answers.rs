@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Responder, Stamp};
+use reweave_agent_core::latency::{Arrival, Clocks, PACKET_BYTES, Responder, Stamp};
 use reweave_agent_core::preflight;
 use reweave_agent_core::trains::{self, Receiver};
 use reweave_agent_core::witness::{self, Witness};
@@ -27,7 +27,7 @@ pub(super) struct Answers {
 
 /// What is sent back: as long as a probe, or when a train arrived.
 pub(super) enum Reply {
-    Short([u8; LENGTH]),
+    Short([u8; PACKET_BYTES]),
     Page(Vec<u8>),
 }
 

@@ -6,7 +6,7 @@ use nix::libc;
 use reweave_agent_core::latency::Stamp;
 
 /// All that is ever told of one packet fits into it.
-pub(super) const MOST_BYTES: usize = 256;
+pub(super) const MAX_CONTROL_BYTES: usize = 256;
 
 /// What stands beside a packet.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub(super) enum SaidError {
 }
 
 /// Before each message: its length with this header, then level and kind.
-const HEADER: usize = size_of::<libc::cmsghdr>();
-const WORD: usize = size_of::<usize>();
+const CMSG_HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
+const WORD_BYTES: usize = size_of::<usize>();
 
 impl Beside {
     /// Reads as far as `messages` makes sense.
@@ -73,8 +73,8 @@ fn next(messages: &[u8]) -> Option<Message<'_>> {
     let (length, rest) = messages.split_first_chunk()?;
     let length = usize::from_ne_bytes(*length);
     let (level, kind) = (number(rest)?, number(rest.get(4..)?)?);
-    let body = messages.get(HEADER..length)?;
-    let rest = messages.get(length.checked_next_multiple_of(WORD)?..);
+    let body = messages.get(CMSG_HEADER_BYTES..length)?;
+    let rest = messages.get(length.checked_next_multiple_of(WORD_BYTES)?..);
     Some((level, kind, body, rest.unwrap_or_default()))
 }
 
@@ -86,8 +86,8 @@ fn number(bytes: &[u8]) -> Option<libc::c_int> {
 
 /// The n-th time of a list; zero stands for none.
 fn nanos(times: &[u8], nth: usize) -> Option<u64> {
-    const TIME: usize = size_of::<libc::timespec>();
-    let (seconds, rest) = times.get(nth * TIME..)?.split_first_chunk()?;
+    const TIMESPEC_BYTES: usize = size_of::<libc::timespec>();
+    let (seconds, rest) = times.get(nth * TIMESPEC_BYTES..)?.split_first_chunk()?;
     let (nanos, _) = rest.split_first_chunk()?;
     let [seconds, nanos] = [seconds, nanos].map(|it| i64::from_ne_bytes(*it));
     let nanos = u64::try_from(seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?).ok()?;
@@ -97,11 +97,11 @@ fn nanos(times: &[u8], nth: usize) -> Option<u64> {
 /// Behind the error's number: who says so, and of ICMP the type and the code.
 fn error(body: &[u8]) -> Option<SaidError> {
     /// Destination unreachable: port unreachable.
-    const PORT: [u8; 2] = [3, 3];
+    const ICMP_PORT_UNREACHABLE: [u8; 2] = [3, 3];
     let [origin, what @ ..] = *body.get(4..)?.first_chunk::<3>()?;
     Some(match origin {
         libc::SO_EE_ORIGIN_TIMESTAMPING => SaidError::Stamped,
-        libc::SO_EE_ORIGIN_ICMP if what == PORT => SaidError::Refused,
+        libc::SO_EE_ORIGIN_ICMP if what == ICMP_PORT_UNREACHABLE => SaidError::Refused,
         _ => SaidError::Other,
     })
 }
@@ -114,11 +114,11 @@ mod tests {
     use super::*;
 
     fn message(level: libc::c_int, kind: libc::c_int, body: &[u8]) -> Vec<u8> {
-        let length = HEADER + body.len();
+        let length = CMSG_HEADER_BYTES + body.len();
         let mut bytes = length.to_ne_bytes().to_vec();
         bytes.extend([level, kind].map(libc::c_int::to_ne_bytes).as_flattened());
         bytes.extend(body);
-        bytes.resize(length.next_multiple_of(WORD), 0);
+        bytes.resize(length.next_multiple_of(WORD_BYTES), 0);
         bytes
     }
 
@@ -161,7 +161,10 @@ mod tests {
         for length in 0..all.len() {
             let _ = Beside::read(&all[..length]);
         }
-        assert_eq!(Beside::read(&all[..HEADER + 47]), Beside::default());
+        assert_eq!(
+            Beside::read(&all[..CMSG_HEADER_BYTES + 47]),
+            Beside::default()
+        );
     }
 
     proptest! {

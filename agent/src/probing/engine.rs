@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reweave_agent_core::latency::{Clocks, LENGTH, Outgoing, Prober};
+use reweave_agent_core::latency::{Clocks, Outgoing, PACKET_BYTES, Prober};
 use reweave_agent_core::witness::Witness;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PortStrays, ProbeList, ProbeReading};
@@ -47,7 +47,7 @@ pub struct Engine {
 }
 
 /// Nobody hurries to know what is lost.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const FATE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Engine {
     /// `seed` is drawn at random; for `head_start` see [`Prober::new`].
@@ -151,7 +151,7 @@ impl Engine {
     }
 
     fn give_up(&mut self, now: &Clocks) {
-        if moment(now).since(self.looked) >= LOOK_EVERY {
+        if moment(now).since(self.looked) >= FATE_CHECK_INTERVAL {
             self.looked = moment(now);
             self.prober.handle_time(now);
             look(self.answers.witness(), &mut self.tap);
@@ -286,8 +286,8 @@ fn parcel(probe: &Outgoing) -> Parcel {
     }
 }
 
-fn answer(bytes: [u8; LENGTH], from: Ipv4Addr, to: SocketAddrV4) -> Parcel {
-    let length = LENGTH;
+fn answer(bytes: [u8; PACKET_BYTES], from: Ipv4Addr, to: SocketAddrV4) -> Parcel {
+    let length = PACKET_BYTES;
     Parcel {
         bytes,
         length,

@@ -6,26 +6,26 @@ use std::ptr::{from_mut, null_mut};
 
 use nix::errno::Errno;
 use nix::libc::{self, in_addr, in_pktinfo, iovec, mmsghdr, msghdr, sockaddr_in};
-use reweave_agent_core::latency::LENGTH;
+use reweave_agent_core::latency::PACKET_BYTES;
 
 use super::beside::{self, Beside};
 
 /// Packets at once.
-pub(super) const MOST: usize = 32;
+pub(super) const MAX_BATCH_PACKETS: usize = 32;
 /// What is looked at of a packet.
-const MOST_BYTES: usize = 256;
+const MAX_PACKET_BYTES: usize = 256;
 
 /// Memory for packets that come in.
 pub(super) struct Inbox {
-    slots: Box<[Slot; MOST]>,
+    slots: Box<[Slot; MAX_BATCH_PACKETS]>,
 }
 
 /// The kernel reads and writes what stands beside a packet in words.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Slot {
-    beside: [u8; beside::MOST_BYTES],
-    bytes: [u8; MOST_BYTES],
+    beside: [u8; beside::MAX_CONTROL_BYTES],
+    bytes: [u8; MAX_PACKET_BYTES],
     from: sockaddr_in,
 }
 
@@ -41,16 +41,16 @@ pub(super) struct Letter<'m> {
 impl Inbox {
     pub(super) fn new() -> Self {
         let slot = Slot {
-            beside: [0; beside::MOST_BYTES],
-            bytes: [0; MOST_BYTES],
+            beside: [0; beside::MAX_CONTROL_BYTES],
+            bytes: [0; MAX_PACKET_BYTES],
             from: nowhere(),
         };
         Self {
-            slots: Box::new([slot; MOST]),
+            slots: Box::new([slot; MAX_BATCH_PACKETS]),
         }
     }
 
-    /// What waits at the socket, `MOST` at once; an error if nothing does. `flags` as of recvmsg.
+    /// What waits at the socket, `MAX_BATCH_PACKETS` at once; an error if nothing does. `flags` as of recvmsg.
     #[allow(
         unsafe_code,
         reason = "the kernel writes into the slots, no further than it is told that they reach, before the call ends"
@@ -60,8 +60,8 @@ impl Inbox {
         socket: BorrowedFd<'_>,
         flags: libc::c_int,
     ) -> Result<impl Iterator<Item = Letter<'_>>, Errno> {
-        let mut parts = [part(&mut []); MOST];
-        let mut headers = [header(); MOST];
+        let mut parts = [part(&mut []); MAX_BATCH_PACKETS];
+        let mut headers = [header(); MAX_BATCH_PACKETS];
         for ((slot, part), header) in self.slots.iter_mut().zip(&mut parts).zip(&mut headers) {
             *part = self::part(&mut slot.bytes);
             header.msg_hdr = msghdr {
@@ -75,8 +75,15 @@ impl Inbox {
             };
         }
         let fd = socket.as_raw_fd();
-        let received =
-            unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), MOST as _, flags as _, null_mut()) };
+        let received = unsafe {
+            libc::recvmmsg(
+                fd,
+                headers.as_mut_ptr(),
+                MAX_BATCH_PACKETS as _,
+                flags as _,
+                null_mut(),
+            )
+        };
         let received = Errno::result(received)?;
         let headers = headers.into_iter().take(received.cast_unsigned() as usize);
         Ok(self
@@ -110,7 +117,7 @@ static ZEROS: [u8; 1 << 14] = [0; 1 << 14];
 /// A packet to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parcel {
-    pub(super) bytes: [u8; LENGTH],
+    pub(super) bytes: [u8; PACKET_BYTES],
     /// Of all of it: behind these bytes are zeros.
     pub(super) length: usize,
     pub(super) from: Ipv4Addr,
@@ -149,20 +156,20 @@ pub(super) fn info(from: Ipv4Addr) -> in_pktinfo {
     }
 }
 
-/// Sends the first of these, `MOST` at once, and says how many; an error is that of the first.
+/// Sends the first of these, `MAX_BATCH_PACKETS` at once, and says how many; an error is that of the first.
 #[allow(
     unsafe_code,
     reason = "the kernel reads what the headers point to, all of which outlives the call"
 )]
 pub(super) fn send(socket: BorrowedFd<'_>, parcels: &mut [Parcel]) -> Result<usize, Errno> {
-    let mut parts = [[zeros(0); 2]; MOST];
-    let mut headers = [header(); MOST];
-    let mut sources = [Source::new(Ipv4Addr::UNSPECIFIED); MOST];
-    let mut names = [nowhere(); MOST];
-    let count = parcels.len().min(MOST);
+    let mut parts = [[zeros(0); 2]; MAX_BATCH_PACKETS];
+    let mut headers = [header(); MAX_BATCH_PACKETS];
+    let mut sources = [Source::new(Ipv4Addr::UNSPECIFIED); MAX_BATCH_PACKETS];
+    let mut names = [nowhere(); MAX_BATCH_PACKETS];
+    let count = parcels.len().min(MAX_BATCH_PACKETS);
     let filled = parcels.iter_mut().zip(&mut headers);
     for (nth, (parcel, header)) in filled.enumerate() {
-        let rest = zeros(parcel.length.saturating_sub(LENGTH));
+        let rest = zeros(parcel.length.saturating_sub(PACKET_BYTES));
         parts[nth] = [part(&mut parcel.bytes), rest];
         sources[nth] = Source::new(parcel.from);
         names[nth] = name(parcel.to);

@@ -11,25 +11,25 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, TimestampingFlag,
     bind, sendmsg, setsockopt, socket, sockopt,
 };
-use reweave_agent_core::latency::{Arrival, Clocks, LENGTH, Stamp, TTL, Unsendable};
+use reweave_agent_core::latency::{Arrival, Clocks, PACKET_BYTES, Stamp, TTL, Unsendable};
 
 use super::beside::SaidError;
 use super::mail::{self, Inbox, Letter, Parcel};
 use crate::{clock, probes};
 
 /// Both stamps of a departure where there are two; nix has no name for it.
-const BOTH_STAMPS: u32 = 1 << 14;
+const SOF_TIMESTAMPING_OPT_TX_SWHW: u32 = 1 << 14;
 /// A long train, with what the kernel keeps beside each packet.
-const TRAIN_BYTES: usize = 8 << 20;
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 /// Of a packet that was sent, these headers come back before the packet itself.
-const IP_AND_UDP: usize = 28;
+const IP_UDP_HEADER_BYTES: usize = 28;
 /// A socket tells what went wrong with earlier packets when the next one is sent; only once each.
-const MOST_OLD_ERRORS: usize = 8;
+const MAX_OLD_ERRORS: usize = 8;
 /// Whoever floods a port shall not keep the others waiting.
-const MOST_AT_ONCE: usize = 256;
+const MAX_PACKETS_PER_TURN: usize = 256;
 
 /// At 0, packets come back with their stamps only to who may open raw sockets.
-const ONLY_FOR_ADMINISTRATORS: &str = "/proc/sys/net/core/tstamp_allow_data";
+const TSTAMP_ALLOW_DATA_PATH: &str = "/proc/sys/net/core/tstamp_allow_data";
 
 pub(super) struct StampedSocket {
     fd: OwnedFd,
@@ -38,7 +38,7 @@ pub(super) struct StampedSocket {
 
 /// Whether this kernel stamps packets, and tells this user when they left.
 pub fn may_stamp() -> Result<(), Errno> {
-    let untold = fs::read_to_string(ONLY_FOR_ADMINISTRATORS).is_ok_and(|it| it.trim() == "0");
+    let untold = fs::read_to_string(TSTAMP_ALLOW_DATA_PATH).is_ok_and(|it| it.trim() == "0");
     if untold {
         probes::may_trace()?;
     }
@@ -50,13 +50,13 @@ pub(super) enum Fate {
     /// One between these addresses has left.
     Left {
         pair: [Ipv4Addr; 2],
-        bytes: [u8; LENGTH],
+        bytes: [u8; PACKET_BYTES],
         stamp: Stamp,
     },
     /// The receiver's kernel says that nobody listens.
     Refused {
         pair: [Ipv4Addr; 2],
-        bytes: [u8; LENGTH],
+        bytes: [u8; PACKET_BYTES],
     },
 }
 
@@ -68,7 +68,9 @@ impl StampedSocket {
         let stamps = TimestampingFlag::all()
             .difference(TimestampingFlag::SOF_TIMESTAMPING_OPT_ID)
             .difference(TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY)
-            .union(TimestampingFlag::from_bits_retain(BOTH_STAMPS));
+            .union(TimestampingFlag::from_bits_retain(
+                SOF_TIMESTAMPING_OPT_TX_SWHW,
+            ));
         setsockopt(&fd, sockopt::Timestamping, &stamps)?;
         setsockopt(&fd, sockopt::Ipv4PacketInfo, &true)?;
         setsockopt(&fd, sockopt::Ipv4RecvTtl, &true)?;
@@ -89,7 +91,7 @@ impl StampedSocket {
         while at < parcels.len() {
             match mail::send(self.as_fd(), &mut parcels[at..]) {
                 Ok(sent) => (at, old) = (at + sent.max(1), 0),
-                Err(error) if may_be_old(error) && old < MOST_OLD_ERRORS => old += 1,
+                Err(error) if may_be_old(error) && old < MAX_OLD_ERRORS => old += 1,
                 Err(error) => {
                     unsent.push((at, unsendable(error)));
                     (at, old) = (at + 1, 0);
@@ -102,8 +104,8 @@ impl StampedSocket {
     /// Makes room for a train that arrives while the program has not its turn: as much as the
     /// kernel grants.
     pub(super) fn widen(&self) -> Result<(), Errno> {
-        if setsockopt(&self.fd, sockopt::RcvBufForce, &TRAIN_BYTES).is_err() {
-            setsockopt(&self.fd, sockopt::RcvBuf, &TRAIN_BYTES)?;
+        if setsockopt(&self.fd, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
+            setsockopt(&self.fd, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES)?;
         }
         Ok(())
     }
@@ -164,7 +166,7 @@ impl StampedSocket {
         mut take: impl FnMut(Letter<'_>, Clocks),
     ) -> usize {
         let (mut old, mut taken) = (0, 0);
-        while taken < MOST_AT_ONCE && old < MOST_OLD_ERRORS {
+        while taken < MAX_PACKETS_PER_TURN && old < MAX_OLD_ERRORS {
             let letters = match inbox.receive(self.as_fd(), flags) {
                 Ok(letters) => letters,
                 Err(Errno::EAGAIN) => break,
@@ -178,7 +180,7 @@ impl StampedSocket {
                 taken += 1;
                 take(letter, read);
             }
-            if taken - before < mail::MOST {
+            if taken - before < mail::MAX_BATCH_PACKETS {
                 break;
             }
         }
@@ -231,8 +233,8 @@ fn forbid_fragments(socket: BorrowedFd<'_>) -> Result<(), Errno> {
 
 /// A packet that left comes back with all its headers, the last of which is UDP's.
 pub(super) fn left(frame: &[u8], stamp: Stamp) -> Option<Fate> {
-    let (frame, bytes) = frame.split_last_chunk::<LENGTH>()?;
-    let (_, headers) = frame.split_last_chunk::<IP_AND_UDP>()?;
+    let (frame, bytes) = frame.split_last_chunk::<PACKET_BYTES>()?;
+    let (_, headers) = frame.split_last_chunk::<IP_UDP_HEADER_BYTES>()?;
     let address = |at: usize| -> Option<Ipv4Addr> {
         let octets: [u8; 4] = *headers[at..].first_chunk()?;
         Some(octets.into())

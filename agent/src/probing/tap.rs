@@ -7,9 +7,9 @@ use nix::libc::{self, sock_filter, sock_fprog};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 
 /// The headers with all their options.
-const MOST_BYTES: usize = 120;
+const MAX_HEADER_BYTES: usize = 120;
 /// Whoever floods the host shall not keep others waiting.
-const MOST_AT_ONCE: usize = 256;
+const MAX_PACKETS_PER_TURN: usize = 256;
 
 /// As long as it is open, each packet that comes in costs the kernel the few steps of its filter.
 pub(super) struct Tap(OwnedFd);
@@ -47,8 +47,8 @@ impl Tap {
 
     /// What waits, from the IP header on.
     pub(super) fn receive(&self, mut take: impl FnMut(&[u8])) {
-        let mut packet = [0; MOST_BYTES];
-        for _ in 0..MOST_AT_ONCE {
+        let mut packet = [0; MAX_HEADER_BYTES];
+        for _ in 0..MAX_PACKETS_PER_TURN {
             match recv(self.0.as_raw_fd(), &mut packet, MsgFlags::empty()) {
                 Ok(length) => take(&packet[..length]),
                 Err(_) => return,
@@ -65,12 +65,12 @@ impl AsFd for Tap {
 
 /// TCP without a flag, or UDP without content: nobody but traces sends them.
 fn filter() -> [sock_filter; 10] {
-    const BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
-    const BYTE_BEHIND: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_IND;
-    const HALF_BEHIND: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
-    const HEADER_LENGTH: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
-    const IF: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+    const LOAD_BYTE_INDIRECT: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_IND;
+    const LOAD_HALF_INDIRECT: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+    const LOAD_HEADER_LENGTH: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
+    const JUMP_IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const RETURN_CONSTANT: u32 = libc::BPF_RET | libc::BPF_K;
     let step = |code: u32, k: u32, [jt, jf]: [u8; 2]| sock_filter {
         code: code as u16,
         jt,
@@ -79,15 +79,15 @@ fn filter() -> [sock_filter; 10] {
     };
     let on = [0, 0];
     [
-        step(HEADER_LENGTH, 0, on),
-        step(BYTE, 9, on),
-        step(IF, libc::IPPROTO_TCP.cast_unsigned(), [0, 2]),
-        step(BYTE_BEHIND, 13, on),
-        step(IF, 0, [4, 3]),
-        step(IF, libc::IPPROTO_UDP.cast_unsigned(), [0, 2]),
-        step(HALF_BEHIND, 4, on),
-        step(IF, 8, [1, 0]),
-        step(RETURN, 0, on),
-        step(RETURN, MOST_BYTES as u32, on),
+        step(LOAD_HEADER_LENGTH, 0, on),
+        step(LOAD_BYTE, 9, on),
+        step(JUMP_IF_EQUAL, libc::IPPROTO_TCP.cast_unsigned(), [0, 2]),
+        step(LOAD_BYTE_INDIRECT, 13, on),
+        step(JUMP_IF_EQUAL, 0, [4, 3]),
+        step(JUMP_IF_EQUAL, libc::IPPROTO_UDP.cast_unsigned(), [0, 2]),
+        step(LOAD_HALF_INDIRECT, 4, on),
+        step(JUMP_IF_EQUAL, 8, [1, 0]),
+        step(RETURN_CONSTANT, 0, on),
+        step(RETURN_CONSTANT, MAX_HEADER_BYTES as u32, on),
     ]
 }

@@ -16,17 +16,17 @@ use super::engine::Engine;
 use crate::follower::Follower;
 
 /// A new list waits no longer than that.
-const TURN: Duration = Duration::from_millis(50);
+const TURN_TIMEOUT: Duration = Duration::from_millis(50);
 /// Between two turns, so that an agent costs its host little. It counts as the program's time, at
 /// the prober as at the responder, and never as the network's.
-const PAUSE: Duration = Duration::from_millis(80);
+const TURN_INTERVAL: Duration = Duration::from_millis(80);
 /// What a turn should find to do. Where there is more, the pause is shorter: what waits must fit into
 /// the kernel's buffers.
-const ENOUGH: u32 = 128;
+const BUSY_TURN_PACKETS: u32 = 128;
 /// Readings are handed over so often.
-const SHARE_EVERY: Duration = Duration::from_secs(1);
+const SHARE_INTERVAL: Duration = Duration::from_secs(1);
 /// Those of a new list's first moments at each turn: somebody waits to hear of its flows.
-const FIRST: Duration = Duration::from_secs(2);
+const EAGER_SHARE_TIME: Duration = Duration::from_secs(2);
 
 pub struct ProbeThread {
     follower: Follower,
@@ -71,7 +71,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
         match lists.try_recv() {
             Ok(list) => {
                 if !engine.knows(&list) {
-                    first_until = Instant::now() + FIRST;
+                    first_until = Instant::now() + EAGER_SHARE_TIME;
                 }
                 if let Err(error) = engine.handle_list(list) {
                     tracing::warn!("not all is probed: {}", told(&error));
@@ -80,7 +80,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
             Err(TryRecvError::Disconnected) => return,
             Err(TryRecvError::Empty) => {}
         }
-        let done = match engine.turn(TURN) {
+        let done = match engine.turn(TURN_TIMEOUT) {
             Ok(done) => done,
             Err(error) => return tracing::error!("no more probing: {}", told(&error)),
         };
@@ -90,7 +90,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
             thread::park_timeout(pause(done));
         }
         let is_first = Instant::now() < first_until;
-        if is_first || shared_at.elapsed() >= SHARE_EVERY {
+        if is_first || shared_at.elapsed() >= SHARE_INTERVAL {
             shared_at = Instant::now();
             share(&mut engine, shared);
         }
@@ -100,7 +100,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
 /// After a turn that had so much to do.
 fn pause(done: usize) -> Duration {
     let done = u32::try_from(done).unwrap_or(u32::MAX);
-    PAUSE * ENOUGH / done.max(ENOUGH)
+    TURN_INTERVAL * BUSY_TURN_PACKETS / done.max(BUSY_TURN_PACKETS)
 }
 
 fn share(engine: &mut Engine, shared: &Mutex<Shared>) {

@@ -11,9 +11,9 @@ use reweave_common::moment::Moment;
 use crate::clock;
 
 /// Of this network namespace; the counters of processors are added up for whoever reads it.
-const COUNTS: &str = "proc/net/snmp";
+const SNMP_PATH: &str = "proc/net/snmp";
 /// The kernel writes some 1500.
-const TEXT_BYTES: usize = 4096;
+const MAX_TEXT_BYTES: usize = 4096;
 
 /// How many segments were sent and received from one moment to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct Segments {
 impl Segments {
     /// None where the kernel does not tell.
     pub(super) fn open(root: &Path) -> Option<Self> {
-        let file = File::open(root.join(COUNTS)).ok()?;
+        let file = File::open(root.join(SNMP_PATH)).ok()?;
         let last = read(&file)?;
         let read = clock::now();
         Some(Self { file, last, read })
@@ -49,7 +49,7 @@ impl Segments {
 }
 
 fn read(file: &File) -> Option<[u64; 2]> {
-    let mut text = [0; TEXT_BYTES];
+    let mut text = [0; MAX_TEXT_BYTES];
     let length = file.read_at(&mut text, 0).ok()?;
     texts::segments(std::str::from_utf8(&text[..length]).ok()?)
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 use reweave_common::error::told;
 
 /// As it is called where it is off.
-pub const MEASUREMENT: &str = "RDMA";
+pub const MEASUREMENT_NAME: &str = "RDMA";
 
 #[derive(Debug, Error)]
 pub enum RdmaError {
@@ -46,7 +46,7 @@ impl RdmaError {
             }
         };
         Lack {
-            measurement: MEASUREMENT.to_owned(),
+            measurement: MEASUREMENT_NAME.to_owned(),
             because: told(self),
             remedy: remedy.to_owned(),
         }

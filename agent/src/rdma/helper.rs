@@ -11,13 +11,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use reweave_common::lock::lock;
-use reweave_common::rdma::{Answer, LONGEST_LINE, RdmaPort, RdmaReading, Request};
+use reweave_common::rdma::{Answer, MAX_LINE_BYTES, RdmaPort, RdmaReading, Request};
 
 use super::RdmaError;
 
-const NAME: &str = "reweave-rdma";
+const HELPER_NAME: &str = "reweave-rdma";
 /// A measurement may wait for those of other hosts, and none takes longer than a minute.
-const PATIENCE: Duration = Duration::from_secs(90);
+const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Ends with whoever has started it.
 pub struct Helper {
@@ -92,7 +92,7 @@ impl Helper {
         let requests = self.requests.as_mut();
         // Whoever has ended cannot be written to, and says why below.
         let _ = requests.map(|to| to.write_all(format!("{line}\n").as_bytes()));
-        match self.answers.recv_timeout(PATIENCE) {
+        match self.answers.recv_timeout(MEASUREMENT_TIMEOUT) {
             Ok(line) => serde_json::from_str(&line).map_err(|source| RdmaError::Garbled { source }),
             Err(RecvTimeoutError::Timeout) => Err(RdmaError::Silent),
             Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
@@ -123,7 +123,7 @@ impl Drop for Helper {
 
 fn beside_this() -> Result<PathBuf, RdmaError> {
     let this = env::current_exe().map_err(|source| RdmaError::Start { source })?;
-    let path = this.with_file_name(NAME);
+    let path = this.with_file_name(HELPER_NAME);
     match path.is_file() {
         true => Ok(path),
         false => Err(RdmaError::Missing { path }),
@@ -142,7 +142,7 @@ fn lines(from: impl Read, mut take: impl FnMut(String) -> bool) {
     let mut from = BufReader::new(from);
     loop {
         let mut line = String::new();
-        let read = (&mut from).take(LONGEST_LINE as u64).read_line(&mut line);
+        let read = (&mut from).take(MAX_LINE_BYTES as u64).read_line(&mut line);
         if !matches!(read, Ok(length) if length > 0) || !take(line) {
             return;
         }
@@ -151,7 +151,7 @@ fn lines(from: impl Read, mut take: impl FnMut(String) -> bool) {
 
 fn note(complaints: impl Read, last: &Mutex<String>) {
     lines(complaints, |line| {
-        tracing::debug!("{NAME}: {}", line.trim());
+        tracing::debug!("{HELPER_NAME}: {}", line.trim());
         line.trim().clone_into(&mut lock(last));
         true
     });

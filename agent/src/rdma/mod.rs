@@ -6,7 +6,7 @@ mod helper;
 mod pairs;
 mod thread;
 
-pub use error::{MEASUREMENT, RdmaError};
+pub use error::{MEASUREMENT_NAME, RdmaError};
 pub use helper::Helper;
 pub use pairs::{QueuePair, queue_pairs};
 pub use thread::RdmaThread;

@@ -21,13 +21,13 @@ use crate::clock;
 use crate::trains::SharedGate;
 
 /// Ports change seldom; where there is no RDMA, it comes even more seldom.
-const PORTS_PERIOD: Duration = Duration::from_secs(30);
-const RETRY: Duration = Duration::from_secs(60);
+const PORTS_INTERVAL: Duration = Duration::from_secs(30);
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// How often it is looked whether something is due, and may go.
-const TURN: Duration = Duration::from_millis(250);
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+const DUE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// What nobody fetches is of no use later.
-const MOST_NEWS: usize = 256;
+const MAX_NEWS: usize = 256;
 
 /// Measures until it is dropped.
 pub struct RdmaThread {
@@ -98,9 +98,9 @@ impl Keeper {
                 Err(error) => error,
             };
             self.note_lack(&error);
-            let retry = Instant::now() + RETRY;
+            let retry = Instant::now() + RETRY_INTERVAL;
             while Instant::now() < retry {
-                if let Err(Over) = self.hear(TURN) {
+                if let Err(Over) = self.hear(POLL_INTERVAL) {
                     return;
                 }
             }
@@ -112,7 +112,7 @@ impl Keeper {
         let mut looked = None::<Instant>;
         let mut served = None;
         loop {
-            if looked.is_none_or(|at| at.elapsed() >= PORTS_PERIOD) {
+            if looked.is_none_or(|at| at.elapsed() >= PORTS_INTERVAL) {
                 let ports = helper.ports()?;
                 let mut shared = lock(&self.shared);
                 (shared.ports, shared.lack) = (ports, None);
@@ -124,9 +124,9 @@ impl Keeper {
             }
             let now = clock::now();
             let patience = if self.rounds.is_due(now) {
-                GLANCE
+                DUE_POLL_INTERVAL
             } else {
-                TURN
+                POLL_INTERVAL
             };
             if let Err(over) = self.hear(patience) {
                 return Ok(over);
@@ -145,7 +145,7 @@ impl Keeper {
                 self.failures.remove(&reading.peer());
                 self.rounds.handle_reading(&reading);
                 let mut shared = lock(&self.shared);
-                if shared.news.len() < MOST_NEWS {
+                if shared.news.len() < MAX_NEWS {
                     shared.news.push(reading);
                 }
                 Ok(())
@@ -162,7 +162,7 @@ impl Keeper {
     fn open_until(&self, now: Moment) -> Option<Moment> {
         match self.gate.is_watched() {
             true => self.gate.open_until(now),
-            false => Some(now + TURN),
+            false => Some(now + POLL_INTERVAL),
         }
     }
 

@@ -12,9 +12,9 @@ use super::{SwitchError, Told, VtyshError};
 use crate::program::{self, Ended, NoAnswer};
 
 /// A daemon that is well answers within some tens of milliseconds.
-const PATIENCE: Duration = Duration::from_secs(2);
+const VTYSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// So many are taken long before patience ends.
-const MOST_LINES: usize = 1000;
+const MAX_LINES_PER_CALL: usize = 1000;
 
 pub(super) struct Frr {
     sockets: Option<PathBuf>,
@@ -36,7 +36,7 @@ impl Frr {
     pub(super) fn tell(&self, desired: &[RouteRule]) -> Result<Told, SwitchError> {
         let configured = self.read()?;
         let lines = self.lines_to(&configured, desired)?;
-        for some in lines.chunks(MOST_LINES) {
+        for some in lines.chunks(MAX_LINES_PER_CALL) {
             self.configure(some)?;
         }
         Ok(Told {
@@ -77,9 +77,11 @@ impl Frr {
         if let Some(sockets) = &self.sockets {
             vtysh.arg("--vty_socket").arg(sockets);
         }
-        match program::ask(vtysh.args(words), text, PATIENCE) {
+        match program::ask(vtysh.args(words), text, VTYSH_TIMEOUT) {
             Ok(ended) => printed(ended),
-            Err(NoAnswer::Hangs) => Err(VtyshError::Hangs { patience: PATIENCE }),
+            Err(NoAnswer::Hangs) => Err(VtyshError::Hangs {
+                patience: VTYSH_TIMEOUT,
+            }),
             Err(NoAnswer::Start(source)) => Err(VtyshError::Start { source }),
         }
     }

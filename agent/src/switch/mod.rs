@@ -30,15 +30,15 @@ pub use redis::Place;
 use sonic::ConfigDb;
 
 /// Software takes a route at once and hands it to the kernel a little later.
-const PATIENCE: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_millis(2);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Its configuration is read that often even while the kernel holds what it shall.
-const LOOK_PERIOD: Duration = Duration::from_secs(10);
+const CONFIG_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// What it would not do at once is not asked of it at every sample.
-const MEND_PERIOD: Duration = Duration::from_secs(1);
+const REPAIR_INTERVAL: Duration = Duration::from_secs(1);
 
 /// As it is called where it is off.
-const MEASUREMENT: &str = "routes by the switch's software";
+const MEASUREMENT_NAME: &str = "routes by the switch's software";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum RoutesBy {
@@ -227,7 +227,7 @@ impl Switch {
     /// meanwhile with what it has.
     pub fn lack(&self) -> Option<Lack> {
         Some(Lack {
-            measurement: MEASUREMENT.to_owned(),
+            measurement: MEASUREMENT_NAME.to_owned(),
             because: told(self.trouble.as_ref()?),
             remedy: self.router.remedy().to_owned(),
         })
@@ -283,7 +283,11 @@ impl Switch {
         };
         let wanted = usable(&of_routes(desired), is_up, &held);
         let is_well = self.trouble.is_none() && wanted.is_same_as(&of_routes(&held));
-        let period = if is_well { LOOK_PERIOD } else { MEND_PERIOD };
+        let period = if is_well {
+            CONFIG_CHECK_INTERVAL
+        } else {
+            REPAIR_INTERVAL
+        };
         let now = clock::now();
         if !clock::is_due(self.looked, now, period) {
             return Ok(false);
@@ -321,7 +325,7 @@ fn settle(
     before: &[RouteRule],
     desired: &[RouteRule],
 ) -> Result<(), SwitchError> {
-    let (mut deadline, mut least) = (Instant::now() + PATIENCE, usize::MAX);
+    let (mut deadline, mut least) = (Instant::now() + SETTLE_TIMEOUT, usize::MAX);
     let desired: BTreeSet<_> = desired.iter().collect();
     let gone: BTreeSet<_> = before.iter().filter(|it| !desired.contains(it)).collect();
     loop {
@@ -334,14 +338,14 @@ fn settle(
             return Ok(());
         };
         if unsettled.len() < least {
-            (deadline, least) = (Instant::now() + PATIENCE, unsettled.len());
+            (deadline, least) = (Instant::now() + SETTLE_TIMEOUT, unsettled.len());
         }
         if Instant::now() >= deadline {
             return Err(SwitchError::NotInTheKernel {
                 destination: first.destination,
-                patience: PATIENCE,
+                patience: SETTLE_TIMEOUT,
             });
         }
-        thread::sleep(PAUSE);
+        thread::sleep(POLL_INTERVAL);
     }
 }

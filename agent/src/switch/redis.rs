@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::RedisError;
 
 /// It is on the same machine, and its answers are short.
-const PATIENCE: Duration = Duration::from_secs(1);
-const LONGEST_TEXT: usize = 1 << 20;
-const LONGEST_LINE: u64 = 1 << 16;
-const LONGEST_LIST: usize = 1 << 20;
+const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_TEXT_BYTES: usize = 1 << 20;
+const MAX_LINE_BYTES: u64 = 1 << 16;
+const MAX_LIST_ITEMS: usize = 1 << 20;
 /// Lists of lists are the deepest that is asked for.
-const DEEPEST: usize = 3;
+const MAX_DEPTH: usize = 3;
 
 /// Where a database listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Redis {
 
     pub(super) fn ask(&mut self, words: &[&str]) -> Result<Reply, RedisError> {
         self.stream.get_mut().write_all(&command(words))?;
-        match read_reply(&mut self.stream, DEEPEST)? {
+        match read_reply(&mut self.stream, MAX_DEPTH)? {
             Reply::Refusal(words) => Err(RedisError::Refused { words }),
             reply => Ok(reply),
         }
@@ -95,7 +95,7 @@ impl Redis {
         self.stream.get_mut().write_all(&bytes)?;
         let replies = commands
             .iter()
-            .map(|_| read_reply(&mut self.stream, DEEPEST));
+            .map(|_| read_reply(&mut self.stream, MAX_DEPTH));
         replies.collect()
     }
 }
@@ -104,14 +104,14 @@ fn connect(place: &Place) -> io::Result<Box<dyn Stream>> {
     Ok(match place {
         Place::Path(path) => {
             let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+            stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
             Box::new(stream)
         }
         Place::Address(address) => {
-            let stream = TcpStream::connect_timeout(address, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            let stream = TcpStream::connect_timeout(address, REPLY_TIMEOUT)?;
+            stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+            stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
             Box::new(stream)
         }
     })
@@ -135,11 +135,11 @@ fn read_reply(from: &mut impl BufRead, depth: usize) -> Result<Reply, RedisError
         ":" => Ok(Reply::Number(
             rest.parse().map_err(|_| RedisError::Garbled)?,
         )),
-        "$" => match length(rest, LONGEST_TEXT)? {
+        "$" => match length(rest, MAX_TEXT_BYTES)? {
             Some(length) => read_text(from, length),
             None => Ok(Reply::Nothing),
         },
-        "*" if depth > 0 => match length(rest, LONGEST_LIST)? {
+        "*" if depth > 0 => match length(rest, MAX_LIST_ITEMS)? {
             Some(length) => {
                 let items = (0..length).map(|_| read_reply(from, depth - 1));
                 Ok(Reply::List(items.collect::<Result<_, _>>()?))
@@ -152,7 +152,7 @@ fn read_reply(from: &mut impl BufRead, depth: usize) -> Result<Reply, RedisError
 
 fn read_line(from: &mut impl BufRead) -> Result<String, RedisError> {
     let mut line = String::new();
-    from.take(LONGEST_LINE).read_line(&mut line)?;
+    from.take(MAX_LINE_BYTES).read_line(&mut line)?;
     let line = line.strip_suffix("\r\n").ok_or(RedisError::Garbled)?;
     Ok(line.to_owned())
 }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Reply, RedisError> {
-        read_reply(&mut &bytes[..], DEEPEST)
+        read_reply(&mut &bytes[..], MAX_DEPTH)
     }
 
     #[test]

@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use reweave_agent_core::switch::sonic::{ALL_MARKS, Edit, Fields, Held, keys, marked};
+use reweave_agent_core::switch::sonic::{Edit, Fields, Held, MARK_PATTERN, keys, marked};
 use reweave_common::holding::RouteRule;
 
 use super::redis::{Place, Redis, Reply};
 use super::{RedisError, SwitchError, Told};
 
 /// `CONFIG_DB` among the databases of one redis.
-const DATABASE: &str = "4";
+const CONFIG_DB: &str = "4";
 /// Others may change the same routes just then.
-const TRIES: usize = 3;
+const MAX_TRIES: usize = 3;
 
 pub(super) struct ConfigDb {
     place: Place,
@@ -35,7 +35,7 @@ impl ConfigDb {
     }
 
     pub(super) fn tell(&self, desired: &[RouteRule]) -> Result<Told, SwitchError> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let mut line = self.open()?;
             let held = line.watched(desired)?;
             let edits = edits_to(&held, desired)?;
@@ -51,7 +51,7 @@ impl ConfigDb {
 
     fn open(&self) -> Result<Line, RedisError> {
         let mut redis = Redis::open(&self.place)?;
-        redis.ask(&["SELECT", DATABASE])?;
+        redis.ask(&["SELECT", CONFIG_DB])?;
         Ok(Line { redis })
     }
 }
@@ -88,7 +88,7 @@ impl Line {
     }
 
     fn ours(&mut self) -> Result<Vec<Ipv4Addr>, RedisError> {
-        let marks = texts(self.redis.ask(&["KEYS", ALL_MARKS])?)?;
+        let marks = texts(self.redis.ask(&["KEYS", MARK_PATTERN])?)?;
         Ok(marks.iter().filter_map(|key| marked(key)).collect())
     }
 

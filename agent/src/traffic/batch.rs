@@ -9,11 +9,11 @@ use aya::maps::MapData;
 use nix::libc;
 
 /// `BPF_MAP_LOOKUP_BATCH`, known since Linux 5.6.
-const LOOKUP_BATCH: libc::c_int = 24;
+const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
 /// Entries that are asked for at first; a kernel whose chains are longer is asked for more.
-const COUNT: usize = 512;
+const INITIAL_BATCH_ENTRIES: usize = 512;
 /// More than any map of ours holds.
-const MOST_COUNT: usize = 1 << 16;
+const MAX_BATCH_ENTRIES: usize = 1 << 16;
 
 /// As the kernel lays it out.
 #[repr(C)]
@@ -36,7 +36,10 @@ where
     K: Pod + Default,
     V: Pod + Default,
 {
-    let (mut keys, mut values) = (vec![K::default(); COUNT], vec![V::default(); COUNT]);
+    let (mut keys, mut values) = (
+        vec![K::default(); INITIAL_BATCH_ENTRIES],
+        vec![V::default(); INITIAL_BATCH_ENTRIES],
+    );
     let (mut entries, mut place): (Vec<(K, V)>, Option<u32>) = (vec![], None);
     loop {
         let answer = ask(map, place, &mut keys, &mut values);
@@ -45,11 +48,13 @@ where
                 let found = keys.iter().zip(&values).take(answer.count);
                 entries.extend(found.map(|(key, value)| (*key, *value)));
                 match answer.more {
-                    Some(next) if entries.len() <= MOST_COUNT => place = Some(next),
+                    Some(next) if entries.len() <= MAX_BATCH_ENTRIES => place = Some(next),
                     _ => return Ok(entries),
                 }
             }
-            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) && keys.len() < MOST_COUNT => {
+            Err(error)
+                if error.raw_os_error() == Some(libc::ENOSPC) && keys.len() < MAX_BATCH_ENTRIES =>
+            {
                 keys.resize(keys.len() * 2, K::default());
                 values.resize(values.len() * 2, V::default());
             }
@@ -90,7 +95,7 @@ fn ask<K: Pod, V: Pod>(
     let asked = unsafe {
         libc::syscall(
             libc::SYS_bpf,
-            LOOKUP_BATCH,
+            BPF_MAP_LOOKUP_BATCH,
             std::ptr::from_mut(&mut request),
             size_of::<Request>(),
         )

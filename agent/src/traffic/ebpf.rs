@@ -25,10 +25,10 @@ use super::{Wire, batch};
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/traffic.bpf.o"));
+static BPF_OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/traffic.bpf.o"));
 
 /// Each program, and where it is attached.
-const PROGRAMS: [(&str, TcAttachType); 2] = [
+const BPF_PROGRAMS: [(&str, TcAttachType); 2] = [
     ("reweave_outward", TcAttachType::Egress),
     ("reweave_inward", TcAttachType::Ingress),
 ];
@@ -67,10 +67,10 @@ pub(super) struct EbpfCounter {
 
 impl EbpfCounter {
     pub(super) fn load() -> Result<Self, EbpfError> {
-        let loaded = Ebpf::load(&OBJECT.0).map_err(Box::new);
+        let loaded = Ebpf::load(&BPF_OBJECT.0).map_err(Box::new);
         give_back_memory();
         let mut bpf = loaded?;
-        for (name, _) in PROGRAMS {
+        for (name, _) in BPF_PROGRAMS {
             let loaded = program(&mut bpf, name)?.load();
             loaded.map_err(|source| EbpfError::Start { source })?;
         }
@@ -96,7 +96,7 @@ impl EbpfCounter {
         if !KernelVersion::current().is_ok_and(attaches_by_itself) {
             prepare(interface)?;
         }
-        for (name, place) in PROGRAMS {
+        for (name, place) in BPF_PROGRAMS {
             let attached = program(&mut self.bpf, name)?.attach(interface, place);
             attached.map_err(|source| EbpfError::Attach {
                 interface: interface.to_owned(),
@@ -160,7 +160,7 @@ fn program<'a>(
 
 /// Older kernels attach programs to a queue that has to be there.
 fn prepare(interface: &str) -> Result<(), EbpfError> {
-    for (name, place) in PROGRAMS {
+    for (name, place) in BPF_PROGRAMS {
         // Nothing is left behind where nobody was killed.
         let _ = qdisc_detach_program(interface, place, name);
     }

@@ -17,11 +17,11 @@ use thiserror::Error;
 
 use crate::program::{self, Ended, NoAnswer};
 
-const TABLE: &str = "reweave_traffic";
+const NFT_TABLE: &str = "reweave_traffic";
 /// Counted from the IP header on; on the wire there is a frame around each.
-const FRAME_BYTES: u64 = 14;
+const ETHERNET_HEADER_BYTES: u64 = 14;
 /// It answers within milliseconds, and whoever waits longer is taken for gone.
-const PATIENCE: Duration = Duration::from_secs(3);
+const NFT_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Error)]
 pub enum NftError {
@@ -49,7 +49,7 @@ impl NftCounter {
     }
 
     pub(super) fn read(&mut self) -> Result<Counted, NftError> {
-        let listed = nft(&["-j", "list", "table", "ip", TABLE], "")?;
+        let listed = nft(&["-j", "list", "table", "ip", NFT_TABLE], "")?;
         counted(&listed)
     }
 }
@@ -57,7 +57,7 @@ impl NftCounter {
 impl Drop for NftCounter {
     fn drop(&mut self) {
         // Whoever removed it before has done it for us.
-        let _ = nft(&["delete", "table", "ip", TABLE], "");
+        let _ = nft(&["delete", "table", "ip", NFT_TABLE], "");
     }
 }
 
@@ -89,7 +89,9 @@ fn script() -> String {
         .collect();
     let chains =
         chain("outward", "postrouting", "sent") + &chain("inward", "prerouting", "received");
-    format!("table ip {TABLE}\ndelete table ip {TABLE}\ntable ip {TABLE} {{\n{sets}{chains}}}\n")
+    format!(
+        "table ip {NFT_TABLE}\ndelete table ip {NFT_TABLE}\ntable ip {NFT_TABLE} {{\n{sets}{chains}}}\n"
+    )
 }
 
 pub(crate) fn nft(arguments: &[&str], script: &str) -> Result<String, NftError> {
@@ -98,9 +100,13 @@ pub(crate) fn nft(arguments: &[&str], script: &str) -> Result<String, NftError> 
         status,
         printed,
         said,
-    } = match program::ask(nft.args(arguments), script.to_owned(), PATIENCE) {
+    } = match program::ask(nft.args(arguments), script.to_owned(), NFT_TIMEOUT) {
         Ok(ended) => ended,
-        Err(NoAnswer::Hangs) => return Err(NftError::Hangs { patience: PATIENCE }),
+        Err(NoAnswer::Hangs) => {
+            return Err(NftError::Hangs {
+                patience: NFT_TIMEOUT,
+            });
+        }
         Err(NoAnswer::Start(source)) => return Err(NftError::Start { source }),
     };
     if status.success() {
@@ -156,7 +162,7 @@ fn volume(counter: &Value) -> Option<Volume> {
     let packets = counter["packets"].as_u64()?;
     let bytes = counter["bytes"].as_u64()?;
     Some(Volume {
-        bytes: Bytes::new(bytes.saturating_add(packets.saturating_mul(FRAME_BYTES))),
+        bytes: Bytes::new(bytes.saturating_add(packets.saturating_mul(ETHERNET_HEADER_BYTES))),
         packets: Some(packets),
     })
 }
@@ -202,7 +208,7 @@ fn flow(parts: &[Value]) -> Option<FlowKey> {
 mod tests {
     use super::*;
 
-    const LISTED: &str = r#"{"nftables": [{"metainfo": {"version": "1.0.6"}},
+    const LISTED_JSON: &str = r#"{"nftables": [{"metainfo": {"version": "1.0.6"}},
       {"set": {"family": "ip", "name": "pairs_sent", "table": "reweave_traffic", "elem": [
         {"elem": {"val": {"concat": ["10.0.0.1", "10.0.0.2"]}, "counter": {"packets": 6, "bytes": 344}}}]}},
       {"set": {"family": "ip", "name": "flows_received", "table": "reweave_traffic", "elem": [
@@ -214,7 +220,7 @@ mod tests {
 
     #[test]
     fn pairs_and_flows_are_counted_with_their_frames() {
-        let counted = counted(LISTED).expect("JSON");
+        let counted = counted(LISTED_JSON).expect("JSON");
         let [pair] = &counted.pairs[..] else {
             panic!("there is one pair: {counted:?}");
         };
@@ -230,12 +236,12 @@ mod tests {
 
     #[test]
     fn damaged_text_is_read_in_peace() {
-        for end in 0..LISTED.len() {
-            let _ = counted(&LISTED[..end]);
+        for end in 0..LISTED_JSON.len() {
+            let _ = counted(&LISTED_JSON[..end]);
         }
-        for at in 0..LISTED.len() {
+        for at in 0..LISTED_JSON.len() {
             for byte in *b"0[{\"]}n-" {
-                let mut damaged = LISTED.as_bytes().to_vec();
+                let mut damaged = LISTED_JSON.as_bytes().to_vec();
                 damaged[at] = byte;
                 let _ = counted(&String::from_utf8_lossy(&damaged));
             }

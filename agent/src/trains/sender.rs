@@ -13,22 +13,22 @@ use nix::sys::socket::{
     sendmsg, setsockopt, socket, sockopt,
 };
 use reweave_agent_core::trains::{
-    Crossing, FRAME_HEADERS, Message, PAGE, PAGE_LENGTH, Shape, Train,
+    Crossing, FRAME_HEADER_BYTES, Message, PAGE_BYTES, PAGE_PACKETS, Shape, Train,
 };
 use reweave_common::flow::FlowKey;
 
 use super::TrainError;
 
 /// An answer is waited for so long, so many times.
-const PATIENCE: Duration = Duration::from_millis(300);
-const TRIES: usize = 3;
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
+const MAX_TRIES: usize = 3;
 /// The kernel takes in a train as a whole.
-const BUFFER_BYTES: usize = 8 << 20;
+const SEND_BUFFER_BYTES: usize = 8 << 20;
 /// A train goes to the kernel in about so many pieces, or their arrivals would say little.
-const PIECES: usize = 32;
+const PIECES_PER_TRAIN: usize = 32;
 /// No kernel cuts longer pieces.
-const MOST_PIECE_BYTES: usize = 60_000;
-const MOST_PIECE_PACKETS: usize = 44;
+const MAX_PIECE_BYTES: usize = 60_000;
+const MAX_PIECE_PACKETS: usize = 44;
 
 /// Sends the trains of one flow.
 pub struct TrainSender {
@@ -78,14 +78,14 @@ impl TrainSender {
         }
         let offered_bits_per_s = self.hand_over(&Load::new(self.last, key, shape), shape)?;
         let mut arrived = vec![];
-        for page in 0..shape.packets.div_ceil(PAGE as u32) {
+        for page in 0..shape.packets.div_ceil(PAGE_PACKETS as u32) {
             arrived.extend(self.fetch(key, page)?);
         }
         arrived.truncate(shape.packets as usize);
         let mut arrived_ns: Vec<_> = arrived.into_iter().flatten().map(u64::from).collect();
         arrived_ns.sort_unstable();
         Ok(Crossing {
-            frame_bytes: u32::from(shape.bytes) + FRAME_HEADERS,
+            frame_bytes: u32::from(shape.bytes) + FRAME_HEADER_BYTES,
             packets: shape.packets,
             arrived_ns,
             offered_bits_per_s,
@@ -116,9 +116,9 @@ impl TrainSender {
         read: impl Fn(Message) -> Option<T>,
     ) -> Result<T, TrainError> {
         let question = question.to_bytes(self.last);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             self.send_all(&question, &[])?;
-            let end = Instant::now() + PATIENCE;
+            let end = Instant::now() + ANSWER_TIMEOUT;
             while self.wait(PollFlags::POLLIN, end) {
                 if let Some(answer) = self.receive()?.and_then(&read) {
                     return Ok(answer);
@@ -130,7 +130,7 @@ impl TrainSender {
 
     /// The next answer about this train; none if it is about another, or there is none.
     fn receive(&self) -> Result<Option<Message>, TrainError> {
-        let mut bytes = [0; PAGE_LENGTH];
+        let mut bytes = [0; PAGE_BYTES];
         let received = recv(self.fd.as_raw_fd(), &mut bytes, MsgFlags::empty());
         match received {
             Ok(length) => {
@@ -145,15 +145,16 @@ impl TrainSender {
 
     /// How fast the kernel took it; none if it held the program back.
     fn hand_over(&mut self, load: &Load, shape: Shape) -> Result<Option<f64>, TrainError> {
-        let piece = (shape.packets as usize / PIECES).clamp(1, MOST_PIECE_PACKETS);
-        let piece = piece.min((MOST_PIECE_BYTES / load.packet).max(1)) * load.packet;
+        let piece = (shape.packets as usize / PIECES_PER_TRAIN).clamp(1, MAX_PIECE_PACKETS);
+        let piece = piece.min((MAX_PIECE_BYTES / load.packet).max(1)) * load.packet;
         let began = Instant::now();
         let mut held_back = false;
         for part in load.bytes.chunks(piece) {
             held_back |= self.send_piece(part, load.packet)?;
         }
         let took = began.elapsed().as_secs_f64().max(1e-9);
-        let frames = u64::from(shape.packets) * u64::from(u32::from(shape.bytes) + FRAME_HEADERS);
+        let frames =
+            u64::from(shape.packets) * u64::from(u32::from(shape.bytes) + FRAME_HEADER_BYTES);
         Ok((!held_back).then(|| frames as f64 * 8.0 / took))
     }
 
@@ -177,7 +178,7 @@ impl TrainSender {
     /// Waits for room where there is none, and says so.
     fn send_all(&self, bytes: &[u8], control: &[ControlMessage]) -> Result<bool, TrainError> {
         let mut held_back = false;
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + ANSWER_TIMEOUT;
         loop {
             let parts = [IoSlice::new(bytes)];
             let fd = self.fd.as_raw_fd();
@@ -207,8 +208,8 @@ impl TrainSender {
 
 /// As much as the kernel grants.
 pub(crate) fn widen(fd: &OwnedFd) -> Result<(), Errno> {
-    if setsockopt(fd, sockopt::SndBufForce, &BUFFER_BYTES).is_err() {
-        setsockopt(fd, sockopt::SndBuf, &BUFFER_BYTES)?;
+    if setsockopt(fd, sockopt::SndBufForce, &SEND_BUFFER_BYTES).is_err() {
+        setsockopt(fd, sockopt::SndBuf, &SEND_BUFFER_BYTES)?;
     }
     Ok(())
 }

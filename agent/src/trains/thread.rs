@@ -16,10 +16,10 @@ use crate::clock;
 use crate::follower::Follower;
 
 /// How often a train that is due looks whether it may go.
-const GLANCE: Duration = Duration::from_millis(20);
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const DUE_POLL_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// What nobody fetches is of no use later.
-const MOST_READINGS: usize = 4096;
+const MAX_READINGS: usize = 4096;
 
 /// Sends trains by the last list, until it is dropped.
 pub struct TrainThread {
@@ -73,7 +73,7 @@ fn follow(
                 }
             };
             let mut readings = lock(readings);
-            if readings.len() < MOST_READINGS {
+            if readings.len() < MAX_READINGS {
                 readings.extend(reading);
             }
         }
@@ -83,9 +83,9 @@ fn follow(
 fn wait(timetable: &mut Timetable) -> Duration {
     let now = clock::now();
     match timetable.next_due(now) {
-        Some(due) if due <= now => GLANCE,
-        Some(due) => due.since(now).min(LONGEST_WAIT),
-        None => LONGEST_WAIT,
+        Some(due) if due <= now => DUE_POLL_INTERVAL,
+        Some(due) => due.since(now).min(POLL_INTERVAL),
+        None => POLL_INTERVAL,
     }
 }
 

@@ -12,11 +12,11 @@ use thiserror::Error;
 use super::TransportError;
 use crate::traffic::{NftError, nft};
 
-const TABLE: &str = "reweave_transport";
-const MOST_DSCP: u8 = 63;
+const NFT_TABLE: &str = "reweave_transport";
+const MAX_DSCP: u8 = 63;
 /// Classes of traffic are eight.
-const MOST_PRIORITY: u8 = 7;
-const MOST_NETWORKS: usize = 256;
+const MAX_PRIORITY: u8 = 7;
+const MAX_NETWORKS: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marking {
@@ -28,11 +28,11 @@ pub struct Marking {
 
 #[derive(Debug, Error)]
 pub enum NoMarking {
-    #[error("a DSCP is 0 to {MOST_DSCP}")]
+    #[error("a DSCP is 0 to {MAX_DSCP}")]
     Dscp,
-    #[error("a priority is 0 to {MOST_PRIORITY}")]
+    #[error("a priority is 0 to {MAX_PRIORITY}")]
     Priority,
-    #[error("name 1 to {MOST_NETWORKS} networks")]
+    #[error("name 1 to {MAX_NETWORKS} networks")]
     Networks,
     #[error("{first} and {second} have hosts in common")]
     Overlap { first: Network, second: Network },
@@ -45,9 +45,9 @@ impl Marking {
         let pairs = to.iter().zip(to.iter().skip(1));
         let mut overlapping = pairs.filter(|(first, second)| first.holds(second.address));
         match overlapping.next() {
-            _ if dscp > MOST_DSCP => Err(NoMarking::Dscp),
-            _ if priority.is_some_and(|it| it > MOST_PRIORITY) => Err(NoMarking::Priority),
-            _ if !(1..=MOST_NETWORKS).contains(&to.len()) => Err(NoMarking::Networks),
+            _ if dscp > MAX_DSCP => Err(NoMarking::Dscp),
+            _ if priority.is_some_and(|it| it > MAX_PRIORITY) => Err(NoMarking::Priority),
+            _ if !(1..=MAX_NETWORKS).contains(&to.len()) => Err(NoMarking::Networks),
             Some((&first, &second)) => Err(NoMarking::Overlap { first, second }),
             None => Ok(Self { dscp, priority, to }),
         }
@@ -138,7 +138,7 @@ impl fmt::Display for Network {
 pub(super) fn hold(marking: Option<&Marking>) -> Result<(), NftError> {
     let rules = marking.map_or_else(String::new, rules);
     // Adding it first makes it there to be deleted.
-    let script = format!("table ip {TABLE}\ndelete table ip {TABLE}\n{rules}");
+    let script = format!("table ip {NFT_TABLE}\ndelete table ip {NFT_TABLE}\n{rules}");
     nft(&["-f", "-"], &script).map(drop)
 }
 
@@ -148,7 +148,7 @@ fn rules(marking: &Marking) -> String {
     let to = to.join(", ");
     let priority = priority.map_or_else(String::new, |it| format!(" meta priority set 0:{it}"));
     format!(
-        "table ip {TABLE} {{\nchain outward {{ type filter hook output priority -150; policy accept;\n\
+        "table ip {NFT_TABLE} {{\nchain outward {{ type filter hook output priority -150; policy accept;\n\
          ip daddr {{ {to} }} ip dscp set {dscp}{priority}\n}}\n}}\n"
     )
 }
@@ -159,7 +159,7 @@ pub(super) fn read() -> Result<Option<Marking>, TransportError> {
     if !has_table(&parsed(&tables)?) {
         return Ok(None);
     }
-    let listed = nft(&["-j", "-y", "-n", "list", "table", "ip", TABLE], "")?;
+    let listed = nft(&["-j", "-y", "-n", "list", "table", "ip", NFT_TABLE], "")?;
     let marking = marking(&parsed(&listed)?);
     marking.map(Some).ok_or(TransportError::OtherRules)
 }
@@ -174,7 +174,7 @@ fn objects<'v>(listed: &'v Value, kind: &'v str) -> impl Iterator<Item = &'v Val
 }
 
 fn has_table(listed: &Value) -> bool {
-    objects(listed, "table").any(|table| table["family"] == "ip" && table["name"] == TABLE)
+    objects(listed, "table").any(|table| table["family"] == "ip" && table["name"] == NFT_TABLE)
 }
 
 fn marking(listed: &Value) -> Option<Marking> {

@@ -15,20 +15,20 @@ use crate::traffic::NftError;
 pub use marking::{Marking, Network, NoMarking, NoNetwork};
 
 /// Of the network namespace of whoever reads it.
-const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-const FILE: &str = "transport.json";
+const PORT_RANGE_PATH: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+const STATE_FILE: &str = "transport.json";
 /// Fewer would not do for the connections of one host to all others.
-const FEWEST_PORTS: u16 = 512;
+const MIN_PORTS: u16 = 512;
 /// Below are those of services.
-const LOWEST_PORT: u16 = 1024;
+const MIN_PORT: u16 = 1024;
 
 #[derive(Debug, Error)]
 pub enum TransportError {
-    #[error("cannot read {PORTS}")]
+    #[error("cannot read {PORT_RANGE_PATH}")]
     ReadPorts { source: io::Error },
-    #[error("{PORTS} holds {text:?}, which is no range of ports")]
+    #[error("{PORT_RANGE_PATH} holds {text:?}, which is no range of ports")]
     Garbled { text: String },
-    #[error("cannot write {PORTS}")]
+    #[error("cannot write {PORT_RANGE_PATH}")]
     WritePorts { source: io::Error },
     #[error("cannot mark packets")]
     Marking(#[from] NftError),
@@ -57,9 +57,9 @@ pub struct Ports {
 pub enum NoPorts {
     #[error("give FIRST-LAST, such as 49152-57343")]
     Form,
-    #[error("ports below {LOWEST_PORT} are those of services")]
+    #[error("ports below {MIN_PORT} are those of services")]
     TooLow,
-    #[error("give {FEWEST_PORTS} ports or more: every connection to one port of a host takes one")]
+    #[error("give {MIN_PORTS} ports or more: every connection to one port of a host takes one")]
     TooFew,
 }
 
@@ -89,7 +89,7 @@ struct Change {
 impl Transport {
     /// What the kernel does now.
     pub fn read() -> Result<Self, TransportError> {
-        let text = fs::read_to_string(PORTS);
+        let text = fs::read_to_string(PORT_RANGE_PATH);
         let text = text.map_err(|source| TransportError::ReadPorts { source })?;
         let source_ports = Ports::of_kernel(&text).ok_or_else(|| TransportError::Garbled {
             text: text.trim().to_owned(),
@@ -118,7 +118,8 @@ impl Transport {
     fn hold(&self, held: &Self) -> Result<(), TransportError> {
         if self.source_ports != held.source_ports {
             let text = format!("{} {}", self.source_ports.first, self.source_ports.last);
-            fs::write(PORTS, text).map_err(|source| TransportError::WritePorts { source })?;
+            fs::write(PORT_RANGE_PATH, text)
+                .map_err(|source| TransportError::WritePorts { source })?;
         }
         if self.marking != held.marking {
             marking::hold(self.marking.as_ref())?;
@@ -154,8 +155,8 @@ impl std::str::FromStr for Ports {
         let port = |text: &str| text.parse::<u16>().map_err(|_| NoPorts::Form);
         let [first, last] = [port(first)?, port(last)?];
         match last.checked_sub(first) {
-            _ if first < LOWEST_PORT => Err(NoPorts::TooLow),
-            Some(more) if more >= FEWEST_PORTS - 1 => Ok(Self { first, last }),
+            _ if first < MIN_PORT => Err(NoPorts::TooLow),
+            Some(more) if more >= MIN_PORTS - 1 => Ok(Self { first, last }),
             _ => Err(NoPorts::TooFew),
         }
     }
@@ -213,11 +214,11 @@ impl Hand {
     }
 
     fn noted(&self) -> Result<Option<Change>, TransportError> {
-        Ok(self.0.load(FILE)?)
+        Ok(self.0.load(STATE_FILE)?)
     }
 
     fn note(&self, change: Option<&Change>) -> Result<(), TransportError> {
-        Ok(self.0.note(FILE, &change)?)
+        Ok(self.0.note(STATE_FILE, &change)?)
     }
 }
 

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::commands::agent as program;
 use crate::fabric::{Fabric, host, wait_for};
-use crate::frr::{FOLDER, Frr};
+use crate::frr::{FRR_STATE_PATH, Frr};
 use crate::frr_routes::speaks_of_lateness;
 use crate::routes::{hop, route};
 use crate::tests;
@@ -65,7 +65,7 @@ fn routes_by_frr_are_changed_by_hand_and_back() {
     let _fabric = Fabric::new();
     let _frr = Frr::start();
     let words = "ip route 10.1.0.1/32 172.16.0.1 up0 tag 213213 onlink\n";
-    changed_and_back(&["--routes-by", "frr", "--vty", FOLDER], words);
+    changed_and_back(&["--routes-by", "frr", "--vty", FRR_STATE_PATH], words);
 }
 
 /// `words` is what the switch's software would be told.

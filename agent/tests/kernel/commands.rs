@@ -318,9 +318,9 @@ fn what_goes_wrong_is_said_on_standard_error() {
     assert_eq!(bad.status.code(), Some(2));
 }
 
-const UNITS: [&str; 7] = ["bytes", "us", "ns", "ms", "percent", "per_s", "share"];
+const UNIT_SUFFIXES: [&str; 7] = ["bytes", "us", "ns", "ms", "percent", "per_s", "share"];
 /// Numbers of things, and what things are numbered by.
-const COUNTS: &str = "\
+const COUNT_KEYS: &str = "\
     answered arrived back confirmed cpus dropped_packets duplicated flows foreign grown hardware hop index \
     iterations kernel lanes large_lost large_sent late lost lost_back lost_there malformed node numa_node of packets \
     packets_per_train port program refused reordered retransmits routers_back sent somewhere stalled streams \
@@ -328,13 +328,13 @@ const COUNTS: &str = "\
 
 /// The names of numbers that nobody could read without having written them.
 fn nameless(name: &str, value: &Value) -> Vec<String> {
-    let has_unit = UNITS.iter().any(|unit| {
+    let has_unit = UNIT_SUFFIXES.iter().any(|unit| {
         let rest = name.strip_suffix(unit);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
     });
     match value {
         _ if has_unit => vec![],
-        Value::Number(_) if COUNTS.split_whitespace().any(|count| count == name) => vec![],
+        Value::Number(_) if COUNT_KEYS.split_whitespace().any(|count| count == name) => vec![],
         Value::Number(_) => vec![name.to_owned()],
         Value::Array(values) => values.iter().flat_map(|it| nameless(name, it)).collect(),
         Value::Object(fields) => fields

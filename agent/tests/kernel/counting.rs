@@ -88,9 +88,9 @@ fn without_large_packets() {
 }
 
 /// What a packet carries at most, beside its headers.
-const SEGMENT: u64 = 1448;
+const SEGMENT_BYTES: u64 = 1448;
 /// Interfaces count what hosts say to find each other, too.
-const NO_IPV4_BYTES: u64 = 500;
+const MAX_NON_IPV4_BYTES: u64 = 500;
 
 fn assert_counts_like_the_interface(reader: &mut Reader, before: [u64; 2]) {
     let counted = reader.exchanged();
@@ -98,7 +98,7 @@ fn assert_counts_like_the_interface(reader: &mut Reader, before: [u64; 2]) {
     for way in [0, 1] {
         let truth = after[way] - before[way];
         assert!(
-            counted[way].abs_diff(truth) < truth / 100 + NO_IPV4_BYTES,
+            counted[way].abs_diff(truth) < truth / 100 + MAX_NON_IPV4_BYTES,
             "counted {counted:?}, the interface {before:?} {after:?}"
         );
     }
@@ -124,14 +124,14 @@ fn large_packets_count_as_they_go_on_the_wire() {
     let count = reader.flow(&session.flow).expect("the flow was counted");
     let packets = count.volume.packets.expect("packets are counted");
     // What is sent again is on the wire twice, and as many segments of it as the kernel tells.
-    let again = retransmits(0, &session.flow) * SEGMENT;
+    let again = retransmits(0, &session.flow) * SEGMENT_BYTES;
     // Ethernet, IP, and TCP with its time stamps; the opening has more options.
     let headers = count.volume.bytes.count() - 3_000_000;
     assert!(
         (packets * 66..packets * 66 + 50 + again).contains(&headers),
         "{count:?}, {again} bytes sent again"
     );
-    assert!(packets >= 3_000_000 / SEGMENT, "{count:?}");
+    assert!(packets >= 3_000_000 / SEGMENT_BYTES, "{count:?}");
 }
 
 fn datagrams_have_flows_too() {

@@ -34,8 +34,8 @@ impl Drop for Lldpd {
     }
 }
 
-const LEAFS_SOCKET: &str = "/run/leaf0.socket";
-const LEAFS_SETTINGS: (&str, &str) = (
+const LEAF_SOCKET: &str = "/run/leaf0.socket";
+const LEAF_SETTINGS: (&str, &str) = (
     "/run/leaf0.conf",
     "configure system hostname leaf0\nconfigure lldp tx-interval 1\n",
 );
@@ -44,10 +44,10 @@ fn neighbours_are_who_they_say_they_are() {
     let _fabric = Fabric::new();
     fs::create_dir_all("/run/lldpd").expect("a place for its prison");
     // It reads them before it speaks: told later, it would keep to what it has begun with.
-    let (settings, text) = LEAFS_SETTINGS;
+    let (settings, text) = LEAF_SETTINGS;
     fs::write(settings, text).expect("a place for settings");
     let _near = Lldpd::start("h0", &["-r"]);
-    let _far = Lldpd::start("leaf0", &["-u", LEAFS_SOCKET, "-O", settings]);
+    let _far = Lldpd::start("leaf0", &["-u", LEAF_SOCKET, "-O", settings]);
     let heard = wait_for("the leaf is heard", || {
         let facts = json_of("h0", &["facts"]);
         let named = |it: &&Value| it["system"] == "leaf0";

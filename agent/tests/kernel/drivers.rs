@@ -17,7 +17,7 @@ tests! {
 }
 
 /// One of each kind that takes no hardware, if this kernel has it.
-const KINDS: [&[&str]; 4] = [
+const LINK_KINDS: [&[&str]; 4] = [
     &["dummy0", "type", "dummy"],
     &["br0", "type", "bridge"],
     &["over0", "link", "eth0", "type", "macvlan"],
@@ -27,7 +27,7 @@ const KINDS: [&[&str]; 4] = [
 /// How many there are now.
 fn furnish() -> usize {
     let mut has = 1;
-    for kind in KINDS {
+    for kind in LINK_KINDS {
         let added = within("h0", || {
             let mut ip = Command::new("ip");
             let ip = ip.args(["link", "add", "name"]).args(kind);

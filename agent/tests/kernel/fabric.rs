@@ -18,7 +18,7 @@ use reweave_common::sample::PinRule;
 const HOSTS: [&str; 4] = ["h0", "h1", "h2", "h3"];
 const SWITCHES: [&str; 4] = ["leaf0", "leaf1", "spine0", "spine1"];
 
-pub(crate) use crate::poll::{TIMEOUT, wait_for, wait_until_constant};
+pub(crate) use crate::poll::{TEST_TIMEOUT, wait_for, wait_until_constant};
 
 pub(crate) struct Fabric;
 

@@ -21,7 +21,7 @@ tests! {
 fn settle(interfaces: &[&str]) {
     let fibres = Fibres {
         interfaces: interfaces.iter().map(|&it| it.to_owned()).collect(),
-        fabric_mac: Mac::OF_FIBRES,
+        fabric_mac: Mac::DEFAULT_FIBRE_MAC,
     };
     within("h0", || fibres.settle()).expect("the kernel answers");
 }
@@ -41,10 +41,10 @@ fn what_nothing_passes_gets_the_address_of_all_fibres() {
     let _fabric = Fabric::new();
     plug_in("h0");
     let (other, ip) = (borne("spare1"), addresses("spare0"));
-    assert_ne!(borne("spare0"), Mac::OF_FIBRES.to_string());
+    assert_ne!(borne("spare0"), Mac::DEFAULT_FIBRE_MAC.to_string());
     settle(&["nowhere0", "spare0"]);
     settle(&["spare0"]);
-    assert_eq!(borne("spare0"), Mac::OF_FIBRES.to_string());
+    assert_eq!(borne("spare0"), Mac::DEFAULT_FIBRE_MAC.to_string());
     assert_eq!((borne("spare1"), addresses("spare0")), (other, ip));
     at_the_coordinator(async |mut stage| {
         let _agent = stage.start_with_files("h0");
@@ -55,7 +55,7 @@ fn what_nothing_passes_gets_the_address_of_all_fibres() {
             }
             _ => None,
         };
-        assert_eq!(reading(&link, of_spare).await, Mac::OF_FIBRES);
+        assert_eq!(reading(&link, of_spare).await, Mac::DEFAULT_FIBRE_MAC);
     });
 }
 
@@ -67,7 +67,7 @@ fn what_something_passes_keeps_its_own() {
     settle(&["eth0", "spare0"]);
     assert_ne!(stream.finish(), 0, "the session lives");
     assert_eq!(borne("eth0"), before);
-    assert_eq!(borne("spare0"), Mac::OF_FIBRES.to_string());
+    assert_eq!(borne("spare0"), Mac::DEFAULT_FIBRE_MAC.to_string());
 }
 
 fn no_hardware_address_is_read_that_is_of_no_one_card() {

@@ -74,7 +74,7 @@ fn a_socket_with_an_ipv6_name_is_a_flow_too() {
 
 const LINK_MBPS: f64 = 100.0;
 /// A link carries frames; what is acknowledged is what is in them.
-const PAYLOAD: f64 = 1448.0 / 1514.0;
+const PAYLOAD_SHARE: f64 = 1448.0 / 1514.0;
 
 /// Lets no more than `LINK_MBPS` through each uplink of leaf 0.
 pub(crate) fn shape() {
@@ -140,9 +140,9 @@ pub(crate) fn the_rate_is_what_the_link_lets_through() {
     let pairs = told.iter().zip(&carried).skip(1);
     let share = median(pairs.map(|(told, carried)| told / carried));
     // An interface counts the headers of large packets once for several.
-    let shares = PAYLOAD * 0.95..1.05;
+    let shares = PAYLOAD_SHARE * 0.95..1.05;
     assert!(shares.contains(&share), "{told:?} Mb/s of {carried:?}");
-    let most = LINK_MBPS * PAYLOAD * 1.1;
+    let most = LINK_MBPS * PAYLOAD_SHARE * 1.1;
     assert!(
         median(told.iter().copied().skip(1)) < most,
         "{told:?} Mb/s, {most} at most"
@@ -156,7 +156,7 @@ pub(crate) fn a_flow_that_pauses_is_rated_while_it_sends() {
     shape();
     // 2.5 MB take 210 ms, then half a second of computing.
     let stream = Stream::start(Session::new(0, 2), 2_500_000, Duration::from_millis(500));
-    let expected = LINK_MBPS * PAYLOAD;
+    let expected = LINK_MBPS * PAYLOAD_SHARE;
     let is_rated = (0..5).any(|_| {
         let told = Rates::of(&stream.flow, 8).told;
         let share = median(told.into_iter().skip(2)) / expected;

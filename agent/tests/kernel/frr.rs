@@ -20,9 +20,9 @@ tests! {
     a_daemon_takes_a_weight_and_installs_nothing needs "vtysh",
 }
 
-const DAEMONS: &str = "/usr/lib/frr";
+const FRR_DAEMONS_PATH: &str = "/usr/lib/frr";
 /// Sockets, process numbers, and an empty configuration.
-pub(crate) const FOLDER: &str = "/run/frr";
+pub(crate) const FRR_STATE_PATH: &str = "/run/frr";
 
 /// The daemons of leaf 0, until dropped.
 pub(crate) struct Frr(&'static [&'static str]);
@@ -34,16 +34,26 @@ impl Frr {
 
     /// The first is the one the others need.
     pub(crate) fn start_with(daemons: &'static [&'static str]) -> Self {
-        fs::create_dir_all(FOLDER).expect("a folder");
-        let owner = Command::new("chown").args(["frr:frr", FOLDER]).status();
+        fs::create_dir_all(FRR_STATE_PATH).expect("a folder");
+        let owner = Command::new("chown")
+            .args(["frr:frr", FRR_STATE_PATH])
+            .status();
         assert!(owner.is_ok_and(|it| it.success()), "a user frr");
-        fs::write(format!("{FOLDER}/empty"), "").expect("a file");
+        fs::write(format!("{FRR_STATE_PATH}/empty"), "").expect("a file");
         for daemon in daemons {
-            let mut command = Command::new(format!("{DAEMONS}/{daemon}"));
-            command.args(["-d", "-u", "frr", "-g", "frr", "--vty_socket", FOLDER]);
-            command.args(["-f", &format!("{FOLDER}/empty")]);
-            command.args(["-z", &format!("{FOLDER}/zserv.api")]);
-            command.args(["-i", &format!("{FOLDER}/{daemon}.pid")]);
+            let mut command = Command::new(format!("{FRR_DAEMONS_PATH}/{daemon}"));
+            command.args([
+                "-d",
+                "-u",
+                "frr",
+                "-g",
+                "frr",
+                "--vty_socket",
+                FRR_STATE_PATH,
+            ]);
+            command.args(["-f", &format!("{FRR_STATE_PATH}/empty")]);
+            command.args(["-z", &format!("{FRR_STATE_PATH}/zserv.api")]);
+            command.args(["-i", &format!("{FRR_STATE_PATH}/{daemon}.pid")]);
             let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
             let status = within("leaf0", || quiet.status());
             assert!(status.is_ok_and(|it| it.success()), "{daemon} starts");
@@ -55,11 +65,13 @@ impl Frr {
     fn configure(&self) {
         let spine = spine_at(0, 0);
         tell(&[
-            &format!("ip route {WEIGHED}/32 {spine} weight 5"),
-            &format!("ip route {PLAIN}/32 {spine}"),
+            &format!("ip route {WEIGHTED_DESTINATION}/32 {spine} weight 5"),
+            &format!("ip route {PLAIN_DESTINATION}/32 {spine}"),
         ]);
         wait_for("FRR's route", || {
-            routes_to(PLAIN).contains("proto static").then_some(())
+            routes_to(PLAIN_DESTINATION)
+                .contains("proto static")
+                .then_some(())
         });
     }
 }
@@ -71,7 +83,8 @@ impl Frr {
     }
 
     fn process(daemon: &str) -> Pid {
-        let number = fs::read_to_string(format!("{FOLDER}/{daemon}.pid")).unwrap_or_default();
+        let number =
+            fs::read_to_string(format!("{FRR_STATE_PATH}/{daemon}.pid")).unwrap_or_default();
         Pid::from_raw(number.trim().parse().expect("a process number"))
     }
 }
@@ -88,12 +101,12 @@ impl Drop for Frr {
     }
 }
 
-const WEIGHED: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
-const PLAIN: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
+const WEIGHTED_DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
+const PLAIN_DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
 
 pub(crate) fn vtysh(commands: &[&str]) -> Output {
     let mut vtysh = Command::new("vtysh");
-    vtysh.args(["--vty_socket", FOLDER]);
+    vtysh.args(["--vty_socket", FRR_STATE_PATH]);
     for command in commands {
         vtysh.args(["-c", command]);
     }
@@ -125,24 +138,28 @@ fn what_is_held_outlives_a_routing_daemon() {
         wanted()
     );
     let mut session = Session::new(0, 3);
-    let over_spine_1 = |moved: [u64; 2]| assert!(moved[1] > BYTES && moved[0] < 1000, "{moved:?}");
-    over_spine_1(moved_over(|| session.transfer(BYTES as usize)));
+    let over_spine_1 =
+        |moved: [u64; 2]| assert!(moved[1] > TRANSFER_BYTES && moved[0] < 1000, "{moved:?}");
+    over_spine_1(moved_over(|| session.transfer(TRANSFER_BYTES as usize)));
     drop(frr);
-    over_spine_1(moved_over(|| session.transfer(BYTES as usize)));
+    over_spine_1(moved_over(|| session.transfer(TRANSFER_BYTES as usize)));
     let frr = Frr::start();
     frr.configure();
-    over_spine_1(moved_over(|| session.transfer(BYTES as usize)));
+    over_spine_1(moved_over(|| session.transfer(TRANSFER_BYTES as usize)));
     let pinned = [pin(session.flow, 0)];
     assert_eq!(pins::hold(&pinned).expect("and a pin"), pinned);
-    let moved = moved_over(|| session.transfer(BYTES as usize));
-    assert!(moved[0] > BYTES && moved[1] < 1000, "{moved:?}");
+    let moved = moved_over(|| session.transfer(TRANSFER_BYTES as usize));
+    assert!(moved[0] > TRANSFER_BYTES && moved[1] < 1000, "{moved:?}");
     pins::hold(&[]).expect("it goes");
     assert_eq!(routes::hold(&wanted()).expect("all is as it was"), wanted());
     assert_eq!(routes::hold(&[]).expect("and goes"), []);
-    assert!(routes_to(PLAIN).contains("proto static"), "FRR's own stays");
+    assert!(
+        routes_to(PLAIN_DESTINATION).contains("proto static"),
+        "FRR's own stays"
+    );
 }
 
-const BYTES: u64 = 1 << 20;
+const TRANSFER_BYTES: u64 = 1 << 20;
 
 /// Why each hop that FRR is told names its interface: it takes the word `weight` for one, and the route is
 /// taken, kept and of no effect.
@@ -152,10 +169,13 @@ fn a_daemon_takes_a_weight_and_installs_nothing() {
     frr.configure();
     let kept = vtysh(&["show running-config"]);
     let kept = String::from_utf8_lossy(&kept.stdout).into_owned();
-    let line = format!("ip route {WEIGHED}/32 {} weight 5", spine_at(0, 0));
+    let line = format!(
+        "ip route {WEIGHTED_DESTINATION}/32 {} weight 5",
+        spine_at(0, 0)
+    );
     assert!(kept.contains(&line), "{kept}");
-    assert_eq!(routes_to(WEIGHED), "");
-    let by_kernel = [route(WEIGHED, &[hop(0, 5), hop(1, 1)])];
+    assert_eq!(routes_to(WEIGHTED_DESTINATION), "");
+    let by_kernel = [route(WEIGHTED_DESTINATION, &[hop(0, 5), hop(1, 1)])];
     assert_eq!(
         routes::hold(&by_kernel).expect("the kernel does"),
         by_kernel

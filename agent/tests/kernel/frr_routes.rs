@@ -19,7 +19,7 @@ use reweave_common::sample::{HostReading, Reading};
 use tempfile::TempDir;
 
 use crate::fabric::{Fabric, host, ip_in, pin, spine_at, spine_of, wait_for, within};
-use crate::frr::{FOLDER, Frr, tell, vtysh};
+use crate::frr::{FRR_STATE_PATH, Frr, tell, vtysh};
 use crate::pins::moved_over;
 use crate::routes::{Monitor, hop, route};
 use crate::start::only;
@@ -36,12 +36,12 @@ tests! {
     the_agent_follows_by_frr_and_mends needs "vtysh",
 }
 
-const BYTES: usize = 1 << 20;
+const TRANSFER_BYTES: usize = 1 << 20;
 
 pub(crate) fn by_frr() -> Software {
     Software {
         routes_by: RoutesBy::Frr,
-        vty: Some(FOLDER.into()),
+        vty: Some(FRR_STATE_PATH.into()),
         config_db: None,
     }
 }
@@ -124,9 +124,12 @@ fn packets_go_by_what_frr_is_told() {
         let wanted = of_routes(&[route(host(2), &[hop(spine, 1)])]);
         assert_eq!(taken(&by_frr(), &wanted), wanted);
         assert!(routes_to(2).contains("proto static"), "{}", routes_to(2));
-        let moved = moved_over(|| session.transfer(BYTES));
+        let moved = moved_over(|| session.transfer(TRANSFER_BYTES));
         let [by_route, by_other] = [moved[usize::from(spine)], moved[1 - usize::from(spine)]];
-        assert!(by_route > BYTES as u64 && by_other < 1000, "{moved:?}");
+        assert!(
+            by_route > TRANSFER_BYTES as u64 && by_other < 1000,
+            "{moved:?}"
+        );
     }
     let mut both = of_routes(&[route(host(2), &[hop(0, 1), hop(1, 1)])]);
     both.routes.insert(0, attached());

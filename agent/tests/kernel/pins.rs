@@ -42,7 +42,7 @@ pub(crate) fn moved_over(work: impl FnOnce()) -> [u64; 2] {
     [0, 1].map(|spine| after[spine] - before[spine])
 }
 
-const BYTES: usize = 4 << 20;
+const TRANSFER_BYTES: usize = 4 << 20;
 
 fn a_pinned_flow_leaves_by_its_interface() {
     let _fabric = Fabric::new();
@@ -50,9 +50,9 @@ fn a_pinned_flow_leaves_by_its_interface() {
     for spine in [0, 1, 0] {
         hold(&[pin(session.flow, spine)]).expect("the kernel takes it");
         assert_eq!(spine_of(&session.flow), spine);
-        let moved = moved_over(|| session.transfer(BYTES));
+        let moved = moved_over(|| session.transfer(TRANSFER_BYTES));
         let [by_pin, by_other] = [moved[usize::from(spine)], moved[1 - usize::from(spine)]];
-        assert!(by_pin > BYTES as u64, "{moved:?}");
+        assert!(by_pin > TRANSFER_BYTES as u64, "{moved:?}");
         assert!(by_other < 1000, "{moved:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_agent::probing::{Engine, ProbeThread};
-use reweave_agent_core::latency::{MOST_RATE, WIRE_BYTES};
+use reweave_agent_core::latency::{MAX_RATE, PROBE_WIRE_BYTES};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::probing::{PROBE_PORT, Part, ProbeList, Routers, Stamps, Tally};
 use reweave_common::time_span::TimeSpan;
@@ -60,7 +60,7 @@ pub(crate) fn list(flows: impl IntoIterator<Item = FlowKey>, roster: &[Ipv4Addr]
     ProbeList {
         flows: flows.into_iter().collect(),
         period: TimeSpan::from_millis(10),
-        most_rate: MOST_RATE,
+        most_rate: MAX_RATE,
         roster: roster.to_vec(),
         valid_for: TimeSpan::from_secs(60),
         trains_every: None,
@@ -209,7 +209,7 @@ fn no_list_makes_an_agent_exceed_its_rate() {
     let before = sent();
     measured(&near, |tally| tally.answered >= 600);
     let sent = (sent() - before) as f64;
-    let most = 176_000.0 / 8.0 / WIRE_BYTES as f64 * begun.elapsed().as_secs_f64();
+    let most = 176_000.0 / 8.0 / PROBE_WIRE_BYTES as f64 * begun.elapsed().as_secs_f64();
     assert!(
         sent <= most * 1.02 + 5.0,
         "{sent} probes where {most} may be"

@@ -12,7 +12,7 @@ use reweave_agent::netlink::{RouteError, RouteSocket};
 use reweave_common::error::told;
 use reweave_common::holding::{RouteHop, RouteRule};
 
-use crate::fabric::{Fabric, TIMEOUT, host, ip_in, leaf_at, pin, some_flow, spine_at, within};
+use crate::fabric::{Fabric, TEST_TIMEOUT, host, ip_in, leaf_at, pin, some_flow, spine_at, within};
 use crate::pins::{self, moved_over};
 use crate::tests;
 use crate::traffic::Session;
@@ -83,14 +83,14 @@ fn packets_go_by_them() {
     let mut session = Session::new(0, 2);
     for spine in [0, 1, 0] {
         hold(&[route(host(2), &[hop(spine, 1)])]).expect("the kernel takes it");
-        let moved = moved_over(|| session.transfer(BYTES));
+        let moved = moved_over(|| session.transfer(TRANSFER_BYTES));
         let [by_route, by_other] = [moved[usize::from(spine)], moved[1 - usize::from(spine)]];
-        assert!(by_route > BYTES as u64, "{moved:?}");
+        assert!(by_route > TRANSFER_BYTES as u64, "{moved:?}");
         assert!(by_other < 1000, "{moved:?}");
     }
 }
 
-const BYTES: usize = 4 << 20;
+const TRANSFER_BYTES: usize = 4 << 20;
 
 /// What the kernel of leaf 0 says of its routes and next hops as they change.
 pub(crate) struct Monitor {
@@ -120,7 +120,7 @@ impl Monitor {
     /// heard, for nobody knows when the monitor listens.
     pub(crate) fn until_said(&self, name: &str) -> Vec<String> {
         let mut said = vec![];
-        let deadline = std::time::Instant::now() + TIMEOUT;
+        let deadline = std::time::Instant::now() + TEST_TIMEOUT;
         let pause = std::time::Duration::from_millis(50);
         while std::time::Instant::now() < deadline {
             ip_in("leaf0", &["route", "replace", "unreachable", name]);

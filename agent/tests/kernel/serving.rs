@@ -18,7 +18,7 @@ use reweave_common::sample::{Counters, HostReading, PinRule, Reading, Sample};
 use reweave_common::time_span::TimeSpan;
 use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, Listener, Role, Session as Link};
-use reweave_proto::hello::{Hello, VERSION, Version};
+use reweave_proto::hello::{Hello, PROTOCOL_VERSION, Version};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use reweave_proto::spoken::came_with;
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use crate::commands::agent;
 use crate::executable::write_executable;
 use crate::fabric::{
-    Fabric, TIMEOUT, host, ip_in, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of,
+    Fabric, TEST_TIMEOUT, host, ip_in, kernel_counter, leaf_at, leaf_of, pin, spine_at, spine_of,
     wait_until_constant, within,
 };
 use crate::probing::{list, probe};
@@ -90,7 +90,7 @@ impl Stage {
         let scratch = tempfile::tempdir().expect("a folder");
         let authority = Authority::create(&scratch.path().join("ca"), "lab").expect("an authority");
         issue(&authority, &scratch, Role::Coordinator, "c0");
-        let listener = listen(&scratch, VERSION).await;
+        let listener = listen(&scratch, PROTOCOL_VERSION).await;
         Self {
             scratch,
             authority,
@@ -143,7 +143,7 @@ impl Stage {
     /// The session of the agent that comes next, which must be this one.
     pub(crate) async fn session(&mut self, node: &str) -> Link {
         loop {
-            let accepted = timeout(TIMEOUT, self.listener.accept()).await;
+            let accepted = timeout(TEST_TIMEOUT, self.listener.accept()).await;
             match accepted.expect("an agent comes").expect("the socket lives") {
                 Ok(session) => {
                     assert_eq!(session.peer().name, node);
@@ -166,7 +166,7 @@ async fn listen(scratch: &TempDir, version: Version) -> Listener {
         version,
         ..Hello::new(identity.cluster())
     };
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         match Listener::bind_as(address(), &identity, &[Role::Agent], hello.clone()) {
             Ok(listener) => return listener,
@@ -197,7 +197,7 @@ pub(crate) fn at_the_coordinator<F: Future<Output = ()>>(test: impl FnOnce(Stage
 }
 
 async fn sample(link: &Link) -> Sample {
-    match timeout(TIMEOUT, link.receive(Channel::Telemetry)).await {
+    match timeout(TEST_TIMEOUT, link.receive(Channel::Telemetry)).await {
         Ok(Ok(AgentMessage::Sample(sample))) => sample,
         other => panic!("no sample: {other:?}"),
     }
@@ -205,7 +205,7 @@ async fn sample(link: &Link) -> Sample {
 
 /// Waits for a reading that `pick` takes.
 pub(crate) async fn reading<T>(link: &Link, pick: impl Fn(Reading) -> Option<T>) -> T {
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let sample = sample(link).await;
         if let Some(found) = sample.readings.iter().cloned().find_map(&pick) {
@@ -221,7 +221,7 @@ pub(crate) async fn told(link: &Link, install: Install) -> Ack {
         .await
         .expect("it is sent");
     loop {
-        match timeout(TIMEOUT, link.receive(Channel::Commands)).await {
+        match timeout(TEST_TIMEOUT, link.receive(Channel::Commands)).await {
             Ok(Ok(AgentMessage::Ack(ack))) => return ack,
             Ok(Ok(AgentMessage::Clock { .. })) => {}
             other => panic!("no answer: {other:?}"),
@@ -304,7 +304,7 @@ fn without_a_coordinator_pins_stay_and_the_line_is_found_again() {
         drop(link);
         stage.listener.close("going away").await;
         assert_eq!(within("leaf0", crate::pins::held), rules);
-        let before = came_with(VERSION.minor - 1);
+        let before = came_with(PROTOCOL_VERSION.minor - 1);
         stage.listener = listen(&stage.scratch, before).await;
         let link = stage.session("leaf0").await;
         assert_eq!(
@@ -321,7 +321,7 @@ fn without_a_coordinator_pins_stay_and_the_line_is_found_again() {
         assert!(told(&link, install(4, &rules)).await.outcome.is_ok());
         assert!(leaf.end(Signal::SIGTERM).success());
         // Silence would end the session in other words.
-        let goodbye = timeout(TIMEOUT, link.closed()).await;
+        let goodbye = timeout(TEST_TIMEOUT, link.closed()).await;
         let words = goodbye.expect("it says so").to_string();
         assert!(words.contains("closed the session"), "{words}");
         assert_eq!(within("leaf0", crate::pins::held), rules);
@@ -478,7 +478,7 @@ fn an_interface_that_vanishes_is_reported_and_survived() {
         let link = stage.session("h0").await;
         for _ in 0..3 {
             plug_in("h0");
-            probe_from(&link, SPARE).await;
+            probe_from(&link, SPARE_ADDRESS).await;
             reading(&link, |it| tells_health(&it, "spare0").then_some(())).await;
             ip_in("h0", &["link", "del", "spare0"]);
             reading(&link, |it| has_vanished(&it, "spare0").then_some(())).await;
@@ -521,7 +521,7 @@ pub(crate) async fn spare_is_told(link: &Link, up: bool, turn: impl FnOnce()) {
 
 /// As a sample of counters alone tells it: a report has other readings, too.
 async fn spare_between_reports(link: &Link) -> Counters {
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let sample = sample(link).await;
         let mut counters = Vec::new();
@@ -557,7 +557,7 @@ fn whoever_is_asked_tells_closely_of_interfaces_for_a_while() {
         }
         within("h0", || {
             // Nobody has it, and so somebody is asked for who does.
-            let socket = UdpSocket::bind((SPARE, 0)).expect("an address of its own");
+            let socket = UdpSocket::bind((SPARE_ADDRESS, 0)).expect("an address of its own");
             let neighbour = Ipv4Addr::new(10, 77, 0, 9);
             socket
                 .send_to(b"hello", (neighbour, 9))
@@ -567,12 +567,12 @@ fn whoever_is_asked_tells_closely_of_interfaces_for_a_while() {
     });
 }
 
-const SPARE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const SPARE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 
 pub(crate) fn plug_in(node: &str) {
     let pair = ["type", "veth", "peer", "name", "spare1"];
     ip_in(node, &[&["link", "add", "spare0"], &pair[..]].concat());
-    let address = format!("{SPARE}/24");
+    let address = format!("{SPARE_ADDRESS}/24");
     ip_in(node, &["address", "add", &address, "dev", "spare0"]);
     for end in ["spare0", "spare1"] {
         ip_in(node, &["link", "set", end, "up"]);
@@ -627,7 +627,7 @@ pub(crate) fn sixteen_flows_cost_little() {
 /// Traces each flow three times, which the agent does once a second. CPU time does not count what the machine does besides.
 async fn assert_cost_is_little(host: &Running, link: &Link) {
     const TRACE_ROUNDS: usize = 3;
-    let (deadline, before) = (Instant::now() + TIMEOUT, host.cpu());
+    let (deadline, before) = (Instant::now() + TEST_TIMEOUT, host.cpu());
     let (mut samples, mut paths) = (0, 0);
     while paths < TRACE_ROUNDS * 16 {
         assert!(

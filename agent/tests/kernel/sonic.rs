@@ -29,10 +29,10 @@ tests! {
     a_database_that_is_away_is_told needs "redis-server",
 }
 
-const SOCKET: &str = "/run/redis.sock";
+const REDIS_SOCKET: &str = "/run/redis.sock";
 
 fn by_sonic() -> Software {
-    by_sonic_at(SOCKET)
+    by_sonic_at(REDIS_SOCKET)
 }
 
 fn by_sonic_at(socket: &str) -> Software {
@@ -44,7 +44,7 @@ fn by_sonic_at(socket: &str) -> Software {
 }
 
 fn ask(words: &[&str]) -> Vec<String> {
-    let own = ["-s", SOCKET, "-n", "4", "--raw"];
+    let own = ["-s", REDIS_SOCKET, "-n", "4", "--raw"];
     let printed = tool("redis-cli", &[&own, words].concat());
     printed.lines().map(str::to_owned).collect()
 }
@@ -62,14 +62,14 @@ impl Sonic {
     fn start() -> Self {
         let frr = Frr::start();
         let mut redis = Command::new("redis-server");
-        redis.args(["--port", "0", "--unixsocket", SOCKET, "--save", ""]);
+        redis.args(["--port", "0", "--unixsocket", REDIS_SOCKET, "--save", ""]);
         redis.args(["--notify-keyspace-events", "AKE", "--dir", "/run"]);
         let redis = redis.stdout(Stdio::null()).spawn().expect("redis starts");
-        wait_for("redis", || fs::exists(SOCKET).ok()?.then_some(()));
+        wait_for("redis", || fs::exists(REDIS_SOCKET).ok()?.then_some(()));
         let mut listener = Command::new("redis-cli");
         listener.args([
             "-s",
-            SOCKET,
+            REDIS_SOCKET,
             "--raw",
             "psubscribe",
             "__keyspace@4__:STATIC_ROUTE|*",
@@ -102,7 +102,7 @@ impl Drop for Sonic {
         // It may have something left to do.
         let _ = self.follower.take().map(JoinHandle::join);
         end(&mut self.redis);
-        let _ = fs::remove_file(SOCKET);
+        let _ = fs::remove_file(REDIS_SOCKET);
     }
 }
 
@@ -222,7 +222,7 @@ fn refused(desired: &Holding) -> String {
 }
 
 /// Between the agent and the database: when the agent has read and is about to write, somebody else writes.
-const BETWEEN: &str = "/run/between.sock";
+const PROXY_SOCKET: &str = "/run/between.sock";
 
 fn what_another_writes_meanwhile_is_not_overwritten() {
     let _fabric = Fabric::new();
@@ -232,7 +232,7 @@ fn what_another_writes_meanwhile_is_not_overwritten() {
         ask(&["HSET", theirs, "nexthop", "172.16.1.1", "ifname", "up1"]);
     };
     let writes = Mutex::new(Some(writes));
-    let listener = UnixListener::bind(BETWEEN).expect("a socket");
+    let listener = UnixListener::bind(PROXY_SOCKET).expect("a socket");
     let serve = move || {
         for line in listener.incoming().map_while(Result::ok) {
             pass_on(line, || {
@@ -244,19 +244,19 @@ fn what_another_writes_meanwhile_is_not_overwritten() {
     };
     thread::spawn(serve);
     let wanted = of_routes(&[route(host(2), &[hop(0, 1)])]);
-    let words = refused_by(&by_sonic_at(BETWEEN), &wanted);
+    let words = refused_by(&by_sonic_at(PROXY_SOCKET), &wanted);
     assert!(
         words.contains("somebody else's route to 10.1.0.1"),
         "{words}"
     );
     assert_eq!(ask(&["HGET", theirs, "ifname"]), ["up1"]);
     assert_eq!(ask(&["KEYS", "*"]), [theirs]);
-    fs::remove_file(BETWEEN).expect("it is there");
+    fs::remove_file(PROXY_SOCKET).expect("it is there");
 }
 
 /// Whatever is said over one line, with something done before the first transaction.
 fn pass_on(mut agent: UnixStream, before_writing: impl Fn()) {
-    let mut database = UnixStream::connect(SOCKET).expect("it listens");
+    let mut database = UnixStream::connect(REDIS_SOCKET).expect("it listens");
     let [mut answers, mut back] = [&database, &agent].map(|it| it.try_clone().expect("a line"));
     let answering = thread::spawn(move || io::copy(&mut answers, &mut back));
     let mut bytes = [0; 65_536];

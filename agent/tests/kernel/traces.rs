@@ -20,7 +20,7 @@ use reweave_common::sample::Reading;
 use tempfile::TempDir;
 
 use crate::fabric::{
-    Fabric, TIMEOUT, flow, host, ip, ip_in, kernel_counter, leaf_at, leaf_of, nft_in, pin,
+    Fabric, TEST_TIMEOUT, flow, host, ip, ip_in, kernel_counter, leaf_at, leaf_of, nft_in, pin,
     spine_at, spine_of, wait_for, within,
 };
 use crate::flows::retransmits;
@@ -65,7 +65,7 @@ impl Tracing {
     /// Lets the agent probe until `enough` of its news have come.
     fn heard(&mut self, watch: &Watch, enough: impl Fn(&[Reading]) -> bool) -> Vec<Reading> {
         self.agent.watch(watch);
-        let deadline = Instant::now() + TIMEOUT;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut heard = vec![];
         loop {
             self.agent.receive().expect("answers can be received");
@@ -226,26 +226,31 @@ fn a_flow_to_the_neighbour_passes_one_leaf() {
 }
 
 /// By which h0 is known. It hangs at neither of its cables: kernels prefer the one whose address a packet bears.
-const OF_BOTH: Ipv4Addr = Ipv4Addr::new(10, 0, 7, 7);
+const SHARED_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 7, 7);
 /// The leaf's ends of the cables: of eth0, and of a second one.
-const LEAF_ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(10, 9, 0, 0)];
+const LEAF_ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 0), Ipv4Addr::new(10, 9, 0, 0)];
 
 /// From h0 two equal ways lead everywhere; its kernel hashes by this policy.
 fn fabric_of_two_ways(policy: &str) -> Fabric {
     let fabric = Fabric::new();
     let cable = "link add eth1 netns h0 type veth peer name swp9 netns leaf0";
     ip(&cable.split(' ').collect::<Vec<_>>());
-    let [first, second] = LEAF_ENDS.map(|end| end.to_string());
+    let [first, second] = LEAF_ADDRESSES.map(|end| end.to_string());
     for (node, line) in [
         ("leaf0", format!("address add {second}/31 dev swp9")),
         ("leaf0", "link set swp9 up".to_owned()),
-        ("leaf0", format!("route add {OF_BOTH} via {}", host(0))),
+        (
+            "leaf0",
+            format!("route add {SHARED_ADDRESS} via {}", host(0)),
+        ),
         ("h0", "address add 10.9.0.1/31 dev eth1".to_owned()),
         ("h0", "link set eth1 up".to_owned()),
-        ("h0", format!("address add {OF_BOTH} dev lo")),
+        ("h0", format!("address add {SHARED_ADDRESS} dev lo")),
         (
             "h0",
-            format!("route replace default src {OF_BOTH} nexthop via {first} nexthop via {second}"),
+            format!(
+                "route replace default src {SHARED_ADDRESS} nexthop via {first} nexthop via {second}"
+            ),
         ),
     ] {
         ip_in(node, &line.split(' ').collect::<Vec<_>>());
@@ -258,7 +263,7 @@ fn fabric_of_two_ways(policy: &str) -> Fabric {
 /// Datagrams from these ports to h2.
 fn datagrams(ports: std::ops::Range<u16>) -> Vec<FlowKey> {
     let to = SocketAddrV4::new(host(2), 9999);
-    let from = ports.map(|port| SocketAddrV4::new(OF_BOTH, port));
+    let from = ports.map(|port| SocketAddrV4::new(SHARED_ADDRESS, port));
     from.map(|from| flow(Protocol::Udp, from, to)).collect()
 }
 
@@ -281,7 +286,7 @@ fn leaves_to(flow: &FlowKey) -> Ipv4Addr {
     });
     let cable = usize::from(sent[1] > sent[0]);
     assert!(sent[cable] > 50_000 && sent[1 - cable] < 5_000, "{sent:?}");
-    LEAF_ENDS[cable]
+    LEAF_ADDRESSES[cable]
 }
 
 fn a_host_of_two_ways_is_left_as_its_flows_leave_it() {
@@ -291,7 +296,10 @@ fn a_host_of_two_ways_is_left_as_its_flows_leave_it() {
     let traced = Tracing::new().trace(&flows);
     let left: Vec<_> = flows.iter().map(leaves_to).collect();
     eprintln!("{left:?}");
-    assert!(LEAF_ENDS.iter().all(|end| left.contains(end)), "{left:?}");
+    assert!(
+        LEAF_ADDRESSES.iter().all(|end| left.contains(end)),
+        "{left:?}"
+    );
     for (flow, left) in flows.iter().zip(left) {
         assert_eq!(traced[flow].first(), Some(&Some(left)), "{flow}");
         assert_eq!(traced[flow].len(), 3, "{flow}");

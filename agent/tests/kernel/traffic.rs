@@ -12,7 +12,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use reweave_agent::eintr;
 use reweave_common::flow::{FlowKey, Protocol};
 
-use crate::fabric::{TIMEOUT, flow, host, within};
+use crate::fabric::{TEST_TIMEOUT, flow, host, within};
 
 pub(crate) fn v4(address: SocketAddr) -> SocketAddrV4 {
     match address {
@@ -49,8 +49,12 @@ impl Session {
             TcpStream::connect(at).expect("connect")
         });
         let (receiver, _) = listener.accept().expect("accept");
-        receiver.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
-        sender.set_write_timeout(Some(TIMEOUT)).expect("a timeout");
+        receiver
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a timeout");
+        sender
+            .set_write_timeout(Some(TEST_TIMEOUT))
+            .expect("a timeout");
         let source = v4(sender.local_addr().expect("connected"));
         Self {
             flow: flow(Protocol::Tcp, source, at),
@@ -139,9 +143,9 @@ pub(crate) struct Datagrams {
 }
 
 /// Room for what is sent in 5 s, at some 800 bytes of the kernel for each.
-const RECEIVE_BYTES: usize = 4 << 20;
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Marks the number of a datagram that tells how many there were before it.
-const TOTAL: u64 = 1 << 63;
+const TOTAL_FLAG: u64 = 1 << 63;
 
 impl Datagrams {
     pub(crate) fn start(from: usize, to: usize) -> Self {
@@ -152,7 +156,7 @@ impl Datagrams {
         };
         let (sender, receiver) = (bind(from), bind(to));
         // What comes while the receiver waits for a core is not lost. Where that needs rights, the default must do.
-        let _ = setsockopt(&receiver, sockopt::RcvBufForce, &RECEIVE_BYTES);
+        let _ = setsockopt(&receiver, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES);
         let ends = [&sender, &receiver].map(|end| v4(end.local_addr().expect("bound")));
         sender.connect(ends[1]).expect("connect");
         let stop = Arc::new(AtomicBool::new(false));
@@ -186,21 +190,23 @@ fn send_until(sender: &UdpSocket, stopped: &AtomicBool) -> u64 {
         number += 1;
         pause(Duration::from_millis(1));
     }
-    send(TOTAL | number);
+    send(TOTAL_FLAG | number);
     number
 }
 
 /// Until all have come, or nothing comes any more. On a busy machine those that went another way may
 /// come long after the one that tells how many there were.
 fn receive_all(receiver: &UdpSocket) -> BTreeSet<u64> {
-    receiver.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    receiver
+        .set_read_timeout(Some(TEST_TIMEOUT))
+        .expect("a timeout");
     let mut arrived = BTreeSet::new();
     let mut total = None;
     let mut number = [0; 8];
     while total != Some(arrived.len() as u64) && eintr::retry(|| receiver.recv(&mut number)).is_ok()
     {
         match u64::from_be_bytes(number) {
-            told if told & TOTAL != 0 => total = Some(told & !TOTAL),
+            told if told & TOTAL_FLAG != 0 => total = Some(told & !TOTAL_FLAG),
             number => drop(arrived.insert(number)),
         }
     }

@@ -10,7 +10,7 @@ use reweave_agent::preflight::{PressError, press};
 use reweave_agent::probing::{Engine, ProbeThread};
 use reweave_agent::trains::{SharedGate, TrainError, TrainSender, TrainThread};
 use reweave_agent_core::preflight::{Press, Refusal as PressRefusal};
-use reweave_agent_core::trains::{HEADER, Message, PAGE_LENGTH, Refusal, Shape, Train};
+use reweave_agent_core::trains::{HEADER_BYTES, Message, PAGE_BYTES, Refusal, Shape, Train};
 use reweave_common::bandwidth::BandwidthReading;
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
@@ -32,18 +32,18 @@ tests! {
     nobody_presses_a_host_that_trains,
 }
 
-const SHAPE: Shape = Shape {
+const TRAIN_SHAPE: Shape = Shape {
     packets: 64,
     bytes: 1472,
 };
-const PERIOD: Duration = Duration::from_secs(4);
-const FOREVER: Moment = Moment::from_micros(u64::MAX);
+const BEAT_PERIOD: Duration = Duration::from_secs(4);
+const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX);
 
 /// A job that computes half of the time.
 fn training(next_gap: Moment) -> Rhythm {
     Rhythm::Found(Beat {
-        period: PERIOD.into(),
-        gap: (PERIOD / 2).into(),
+        period: BEAT_PERIOD.into(),
+        gap: (BEAT_PERIOD / 2).into(),
         sent: Bytes::new(1),
         received: Bytes::ZERO,
         shape: None,
@@ -94,24 +94,26 @@ fn a_host_with_several_addresses_answers_from_the_one_that_was_asked() {
     let [words, gateway] = [another.to_string(), host(2).to_string()];
     ip_in("h2", &["address", "add", &words, "dev", "eth0"]);
     ip_in("leaf1", &["route", "add", &words, "via", &gateway]);
-    let _taking = taking(|_| Some(FOREVER));
+    let _taking = taking(|_| Some(NO_DEADLINE));
     let mut flow = probe(0, 2, 7432);
     flow.destination.set_ip(another);
-    let crossing = wait_for("a train", || sender_of(0, flow).send(SHAPE, || true).ok());
+    let crossing = wait_for("a train", || {
+        sender_of(0, flow).send(TRAIN_SHAPE, || true).ok()
+    });
     assert_eq!(crossing.arrived_ns.len(), 64);
 }
 
 fn strangers_send_no_trains_and_no_answer_is_longer_than_its_question() {
     let _fabric = Fabric::new();
-    let taking = taking(|_| Some(FOREVER));
-    let stranger = sender(1).send(SHAPE, || true);
+    let taking = taking(|_| Some(NO_DEADLINE));
+    let stranger = sender(1).send(TRAIN_SHAPE, || true);
     assert!(
         matches!(stranger, Err(TrainError::Silent { .. })),
         "{stranger:?}"
     );
     let mut friend = sender(0);
     // On a busy machine an answer may come too late to be heard.
-    let crossing = wait_for("a train", || match friend.send(SHAPE, || true) {
+    let crossing = wait_for("a train", || match friend.send(TRAIN_SHAPE, || true) {
         Err(TrainError::Silent { .. }) => None,
         sent => Some(sent.expect("it goes")),
     });
@@ -127,16 +129,16 @@ fn strangers_send_no_trains_and_no_answer_is_longer_than_its_question() {
     asks.connect((host(2), PROBE_PORT)).expect("connect");
     let mut answer = [0; 4096];
     let key = wait_for("the grant", || {
-        asks.send(&Message::Ask(SHAPE).to_bytes(train)).ok()?;
+        asks.send(&Message::Ask(TRAIN_SHAPE).to_bytes(train)).ok()?;
         let length = asks.recv(&mut answer).ok()?;
-        assert!(length <= HEADER);
+        assert!(length <= HEADER_BYTES);
         match Message::read(&answer[..length])?.1 {
             Message::Grant { key } => Some(key),
             _ => None,
         }
     });
     let fetch = Message::Fetch { key, page: 0 }.to_bytes(train);
-    asks.send(&fetch[..HEADER]).expect("it goes");
+    asks.send(&fetch[..HEADER_BYTES]).expect("it goes");
     wait_for("the short question counts as none", || {
         (taking.strays().answering.foreign >= 1).then_some(())
     });
@@ -148,7 +150,7 @@ fn strangers_send_no_trains_and_no_answer_is_longer_than_its_question() {
         let (_, heard) = Message::read(&answer[..length])?;
         matches!(heard, Message::Arrivals { .. }).then_some(length)
     });
-    assert_eq!((length, fetch.len()), (PAGE_LENGTH, PAGE_LENGTH));
+    assert_eq!((length, fetch.len()), (PAGE_BYTES, PAGE_BYTES));
 }
 
 fn a_host_that_does_not_rest_takes_no_train() {
@@ -158,7 +160,7 @@ fn a_host_that_does_not_rest_takes_no_train() {
     // On a busy machine the answer may come too late to be heard.
     let (sent, refused) = wait_for("an answer", || {
         let before = datagrams_sent();
-        let refused = sender.send(SHAPE, || true);
+        let refused = sender.send(TRAIN_SHAPE, || true);
         let unheard = matches!(refused, Err(TrainError::Silent { .. }));
         (!unheard).then(|| (datagrams_sent() - before, refused))
     });
@@ -209,7 +211,11 @@ impl Hand {
         let bytes = if rests { 0 } else { 1_000_000 };
         self.gate.handle_growth(from, now, Bytes::new(bytes));
         // A quarter into the gap, or a quarter before it.
-        let ahead = if rests { PERIOD * 3 / 4 } else { PERIOD / 4 };
+        let ahead = if rests {
+            BEAT_PERIOD * 3 / 4
+        } else {
+            BEAT_PERIOD / 4
+        };
         self.gate.handle_rhythm(now, training(now + ahead));
     }
 
@@ -228,7 +234,7 @@ impl Hand {
 
 pub(crate) fn timed_trains_keep_to_gaps() {
     let _fabric = Fabric::new();
-    let _taking = taking(|_| Some(FOREVER));
+    let _taking = taking(|_| Some(NO_DEADLINE));
     let sent = || {
         let hand = Hand::new();
         let sent = |during: &dyn Fn()| {
@@ -260,7 +266,7 @@ pub(crate) fn timed_trains_keep_to_gaps() {
 pub(crate) fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
     let _fabric = Fabric::new();
     shape("100mbit");
-    let _taking = taking(|_| Some(FOREVER));
+    let _taking = taking(|_| Some(NO_DEADLINE));
     let seconds = 2_u32;
     let seconds_text = seconds.to_string();
     let asked = [

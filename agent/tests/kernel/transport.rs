@@ -17,9 +17,10 @@ tests! {
     what_somebody_else_has_set_is_left_alone needs "nft",
 }
 
-const BEFORE: &str = "source ports 32768-60999, no packet marked\n";
-const AFTER: &str = "source ports 50000-50999, DSCP 26 and priority 3 to 10.0.0.0/16 127.0.0.0/8\n";
-const DESIRED: [&str; 10] = [
+const READ_BEFORE: &str = "source ports 32768-60999, no packet marked\n";
+const READ_AFTER: &str =
+    "source ports 50000-50999, DSCP 26 and priority 3 to 10.0.0.0/16 127.0.0.0/8\n";
+const DESIRED_OPTIONS: [&str; 10] = [
     "--source-ports",
     "50000-50999",
     "--dscp",
@@ -50,7 +51,7 @@ impl Hand {
     }
 
     fn apply(&self) -> (Option<i32>, String, String) {
-        self.told(&[&["apply", "--state", self.state()], &DESIRED[..]].concat())
+        self.told(&[&["apply", "--state", self.state()], &DESIRED_OPTIONS[..]].concat())
     }
 
     fn revert(&self) -> (Option<i32>, String, String) {
@@ -63,7 +64,7 @@ fn done(out: &str) -> (Option<i32>, String, String) {
 }
 
 /// Counts what arrives with a mark.
-const SEEN: &str =
+const COUNTING_RULES: &str =
     "table ip seen { chain inward { type filter hook input priority 0; ip dscp 26 counter; }; }";
 
 fn nft(arguments: &[&str]) -> String {
@@ -99,18 +100,26 @@ fn has_marked() -> bool {
 fn ports_and_marks_are_changed_and_put_back() {
     let _fabric = Fabric::new();
     let hand = Hand::new();
-    nft(&[SEEN]);
-    let check = [&["check", "--detailed-exitcode"], &DESIRED[..]].concat();
+    nft(&[COUNTING_RULES]);
+    let check = [&["check", "--detailed-exitcode"], &DESIRED_OPTIONS[..]].concat();
     assert_eq!(
         hand.told(&check),
-        (Some(3), AFTER.to_owned(), String::new())
+        (Some(3), READ_AFTER.to_owned(), String::new())
     );
-    assert_eq!(hand.told(&["read"]), done(BEFORE), "nothing was changed");
+    assert_eq!(
+        hand.told(&["read"]),
+        done(READ_BEFORE),
+        "nothing was changed"
+    );
     assert!(!desired_ports_are_given() && !has_marked());
-    assert_eq!(hand.apply(), done(AFTER));
-    assert_eq!(hand.told(&["read"]), done(AFTER));
+    assert_eq!(hand.apply(), done(READ_AFTER));
+    assert_eq!(hand.told(&["read"]), done(READ_AFTER));
     assert!(desired_ports_are_given() && has_marked());
-    assert_eq!(hand.told(&check), done(AFTER), "there is nothing to change");
+    assert_eq!(
+        hand.told(&check),
+        done(READ_AFTER),
+        "there is nothing to change"
+    );
     // Only what is named; and back to before all of it.
     let more = [
         "apply",
@@ -124,8 +133,8 @@ fn ports_and_marks_are_changed_and_put_back() {
         code == Some(0) && out.contains("40000-40999, DSCP 26"),
         "{out}"
     );
-    assert_eq!(hand.revert(), done(BEFORE));
-    assert_eq!(hand.told(&["read"]), done(BEFORE));
+    assert_eq!(hand.revert(), done(READ_BEFORE));
+    assert_eq!(hand.told(&["read"]), done(READ_BEFORE));
     let (code, _, said) = hand.revert();
     assert!(
         code == Some(1) && said.contains("nothing was ever changed"),
@@ -134,7 +143,7 @@ fn ports_and_marks_are_changed_and_put_back() {
 }
 
 /// In place of nft: ends whoever asks it to change anything.
-const DEADLY: &str = "#!/bin/sh
+const KILLING_NFT: &str = "#!/bin/sh
 case \"$*\" in *-f*) kill -9 $PPID; exit 1 ;; esac
 PATH=\"${PATH#*:}\" exec nft \"$@\"
 ";
@@ -144,23 +153,29 @@ fn a_change_that_was_killed_is_put_back() {
     let hand = Hand::new();
     let tools = tempfile::tempdir().expect("a folder");
     let deadly = tools.path().join("nft");
-    write_executable(&deadly, DEADLY);
+    write_executable(&deadly, KILLING_NFT);
     let killed = within("leaf0", || killed_by(tools.path(), hand.state()));
     assert!(killed.code().is_none(), "{killed}");
     let halfway = "source ports 50000-50999, no packet marked\n";
     assert_eq!(hand.told(&["read"]), done(halfway));
-    assert_eq!(hand.revert(), done(BEFORE));
+    assert_eq!(hand.revert(), done(READ_BEFORE));
     // And one that is begun anew is carried through.
     within("leaf0", || killed_by(tools.path(), hand.state()));
-    assert_eq!(hand.apply(), done(AFTER));
-    assert_eq!(hand.revert(), done(BEFORE));
+    assert_eq!(hand.apply(), done(READ_AFTER));
+    assert_eq!(hand.revert(), done(READ_BEFORE));
 }
 
 fn killed_by(tools: &Path, state: &str) -> ExitStatus {
     let path = std::env::var("PATH").expect("a path");
     let mut apply = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
     apply
-        .args([&["transport", "apply", "--state", state], &DESIRED[..]].concat())
+        .args(
+            [
+                &["transport", "apply", "--state", state],
+                &DESIRED_OPTIONS[..],
+            ]
+            .concat(),
+        )
         .env("PATH", format!("{}:{path}", tools.display()))
         .stdin(Stdio::null());
     apply.status().expect("the program starts")
@@ -169,14 +184,14 @@ fn killed_by(tools: &Path, state: &str) -> ExitStatus {
 fn what_somebody_else_has_set_is_left_alone() {
     let _fabric = Fabric::new();
     let hand = Hand::new();
-    assert_eq!(hand.apply(), done(AFTER));
+    assert_eq!(hand.apply(), done(READ_AFTER));
     nft(&["add rule ip reweave_transport outward ip dscp 0 counter"]);
     for (code, out, said) in [hand.apply(), hand.revert()] {
         assert_eq!((code, out.as_str()), (Some(1), ""));
         assert!(said.contains("somebody else has set"), "{said}");
     }
     nft(&["delete table ip reweave_transport"]);
-    assert_eq!(hand.revert(), done(BEFORE));
+    assert_eq!(hand.revert(), done(READ_BEFORE));
     let (code, _, said) = hand.told(&["apply", "--dscp", "64", "--to", "10.0.0.0/8"]);
     assert!(
         code == Some(2) && said.contains("a DSCP is 0 to 63"),

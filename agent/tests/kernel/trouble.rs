@@ -15,7 +15,7 @@ use reweave_common::error::told;
 use reweave_common::holding::RouteRule;
 use reweave_common::instruction::Refusal;
 
-use crate::fabric::{Fabric, TIMEOUT, feed, host, ip_in, pin, some_flow, spine_at, within};
+use crate::fabric::{Fabric, TEST_TIMEOUT, feed, host, ip_in, pin, some_flow, spine_at, within};
 use crate::frr_routes::{install, of_routes};
 use crate::pins;
 use crate::routes::{hold, hop, route};
@@ -32,7 +32,7 @@ tests! {
 }
 
 /// Asks for interface 1 under a number that nobody waits for.
-const STRAY: [u8; 32] = {
+const STRAY_REQUEST: [u8; 32] = {
     let mut bytes = [0; 32];
     let (length, get_link, request, index) = (0, 4, 6, 20);
     bytes[length] = 32;
@@ -49,7 +49,7 @@ fn leave_no_room(socket: BorrowedFd<'_>) {
 
 fn ask_in_vain(socket: BorrowedFd<'_>) {
     use std::os::fd::AsRawFd as _;
-    let sent = send(socket.as_raw_fd(), &STRAY, MsgFlags::empty());
+    let sent = send(socket.as_raw_fd(), &STRAY_REQUEST, MsgFlags::empty());
     sent.expect("the kernel takes the question");
 }
 
@@ -127,7 +127,7 @@ fn changes_are_made_whenever_the_kernel_has_no_room_for_its_answers() {
     let _fabric = Fabric::new();
     within("leaf0", || {
         let (mut turns, mut short) = (0, 0);
-        let deadline = Instant::now() + TIMEOUT;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while turns < 60 || short < 10 {
             let is_late = Instant::now() > deadline;
             assert!(!is_late, "of {turns} sockets {short} had no room");
@@ -139,7 +139,7 @@ fn changes_are_made_whenever_the_kernel_has_no_room_for_its_answers() {
 }
 
 /// More than a socket has room for.
-const BURST: usize = 2000;
+const BURST_CHANGES: usize = 2000;
 
 /// Reports are a minute apart.
 fn interfaces_are_looked_at_when_more_was_told_than_there_was_room_for() {
@@ -152,7 +152,8 @@ fn interfaces_are_looked_at_when_more_was_told_than_there_was_room_for() {
         for up in [false, true] {
             let before = within("h0", overrun);
             agent.signal(Signal::SIGSTOP);
-            let mtus = (0..BURST).map(|turn| format!("link set lo mtu {}\n", 1500 + turn % 2));
+            let mtus =
+                (0..BURST_CHANGES).map(|turn| format!("link set lo mtu {}\n", 1500 + turn % 2));
             let last = if up { "up" } else { "down" };
             let turn = format!("link set spare1 {last}\n");
             let script: String = mtus.chain([turn]).collect();

@@ -10,7 +10,7 @@ use reweave_tests::Stage;
 use crate::system::address;
 
 /// The authority, the certificate and its key.
-pub(crate) const NAMES: [&str; 3] = ["etcd-ca.pem", "etcd.pem", "etcd.key"];
+pub(crate) const CERTIFICATE_FILES: [&str; 3] = ["etcd-ca.pem", "etcd.pem", "etcd.key"];
 
 pub(crate) fn make(stage: &Stage) {
     let (authority, key) = (KeyPair::generate(), KeyPair::generate());
@@ -28,7 +28,7 @@ pub(crate) fn make(stage: &Stage) {
     let issuer = Issuer::new(root, authority);
     let certificate = params.signed_by(&key, &issuer).expect("sound").pem();
     let contents = [root_pem, certificate, key.serialize_pem()];
-    for (name, content) in NAMES.into_iter().zip(contents) {
+    for (name, content) in CERTIFICATE_FILES.into_iter().zip(contents) {
         stage.write(name, &content).expect("there is room");
     }
 }

@@ -10,9 +10,9 @@ use crate::system::System;
 use crate::times::Spread;
 use crate::trio::Trio;
 
-const TURNS: usize = 5;
+const TURN_COUNT: usize = 5;
 /// People are heard at a limited rate, and this is what they may say at once.
-const DECISIONS: usize = 300;
+const DECISION_COUNT: usize = 300;
 
 /// Of one turn: the middle, 99 in 100, and how many in a second.
 type Figures = [f64; 3];
@@ -26,7 +26,7 @@ pub(crate) fn race() -> Result<(), StageError> {
     println!("clients system p50_ms p99_ms per_s");
     for clients in [1, 10, 50] {
         let mut turns = [Vec::new(), Vec::new()];
-        for _ in 0..TURNS {
+        for _ in 0..TURN_COUNT {
             for (system, turns) in System::ALL.into_iter().zip(&mut turns) {
                 turns.push(measure(&trio, system, clients));
             }
@@ -53,7 +53,7 @@ fn measure(trio: &Trio, system: System, clients: usize) -> Figures {
         system,
         home: trio.stage.path(""),
         clients,
-        decisions: Some(DECISIONS),
+        decisions: Some(DECISION_COUNT),
         pause_ms: 0,
     };
     let all = Running::carrying_out(&trio.stage, &order).all();

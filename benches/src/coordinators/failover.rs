@@ -13,9 +13,9 @@ use crate::times::{Spread, now};
 use crate::trio::Trio;
 
 /// Before anything happens to it, a leader has led for so long, and all are together again.
-const SETTLED: Duration = Duration::from_millis(1500);
+const MIN_STEADY_TIME: Duration = Duration::from_millis(1500);
 /// A leader that comes back does so after another leads.
-const AWAY: Duration = Duration::from_millis(500);
+const LEADER_DOWNTIME: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Loss {
@@ -108,11 +108,11 @@ fn once(
     loss: Loss,
     client: &Running,
 ) -> Result<Duration, StageError> {
-    let leader = trio.steady_leader(system, SETTLED)?;
+    let leader = trio.steady_leader(system, MIN_STEADY_TIME)?;
     let lost = now();
     loss.strike(trio, system, leader)?;
     let outage = client.outage_after(lost)?;
-    thread::sleep(AWAY);
+    thread::sleep(LEADER_DOWNTIME);
     loss.mend(trio, system, leader)?;
     Ok(outage)
 }

@@ -22,13 +22,13 @@ use std::process::ExitCode;
 use failover::Loss;
 use reweave_common::error::told;
 
-const ROUNDS: usize = 50;
+const DEFAULT_ROUNDS: usize = 50;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
-        ["failover"] => failover::race(&Loss::ALL, ROUNDS),
+        ["failover"] => failover::race(&Loss::ALL, DEFAULT_ROUNDS),
         ["failover", rounds] => match rounds.parse() {
             Ok(rounds) => failover::race(&Loss::ALL, rounds),
             Err(_) => return usage(),

@@ -6,7 +6,7 @@ use std::process::Command;
 use reweave_tests::{Stage, settings_of, term_led};
 use serde::{Deserialize, Serialize};
 
-use crate::certificates::NAMES;
+use crate::certificates::CERTIFICATE_FILES;
 
 /// Between 0 and 2.
 pub(crate) type Place = usize;
@@ -97,7 +97,7 @@ fn etcd(place: Place, home: &Path) -> Vec<String> {
     let members = members.collect::<Vec<_>>().join(",");
     let door = format!("https://{}", System::Etcd.door(place));
     let file = |name: &str| home.join(name).display().to_string();
-    let [authority, certificate, key] = NAMES.map(file);
+    let [authority, certificate, key] = CERTIFICATE_FILES.map(file);
     let data = file(&format!("etcd{place}"));
     let flags = [
         ("name", format!("e{place}")),

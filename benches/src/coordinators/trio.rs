@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use reweave_tests::{Labs, PATIENCE, Program, Setting, Stage, StageError, wait_for};
+use reweave_tests::{Labs, Program, STAGE_TIMEOUT, Setting, Stage, StageError, wait_for};
 
 use crate::certificates;
 use crate::system::{Place, System, address, settings};
@@ -89,7 +89,7 @@ impl Trio {
         for_long: Duration,
     ) -> Result<Place, StageError> {
         let what = format!("{} has one leader, for a while", system.name());
-        let (place, _) = wait_for(&what, PATIENCE, || {
+        let (place, _) = wait_for(&what, STAGE_TIMEOUT, || {
             let before = self.leader(system);
             thread::sleep(for_long);
             Ok(before.filter(|before| self.leader(system).as_ref() == Some(before)))

@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use crate::members::Members;
 use crate::reports;
 
-const EVERY: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -66,10 +66,10 @@ fn home(host: usize) -> IpAddr {
 async fn live(host: usize, hosts: usize, line: (Dialer, Certificate), counts: Arc<Counts>) {
     let mut uplink = Uplink::start(line.0, line.1);
     let begin = Instant::now()
-        + TimeSpan::new(EVERY)
+        + TimeSpan::new(REPORT_INTERVAL)
             .scaled(host as f64 / hosts as f64)
             .get();
-    let mut ticks = interval_at(begin, EVERY);
+    let mut ticks = interval_at(begin, REPORT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut second = 0;
     loop {

@@ -21,16 +21,16 @@ use crate::process::core_s;
 use crate::times::{Spread, now};
 use crate::web::Line;
 
-const STATUS: &str = "/api/v1/status";
-const QUESTIONS: usize = 400;
+const STATUS_PATH: &str = "/api/v1/status";
+const QUERY_COUNT: usize = 400;
 /// No more a second than a token may ask.
-const FROM_QUESTION_TO_QUESTION: Duration = Duration::from_millis(25);
+const QUERY_INTERVAL: Duration = Duration::from_millis(25);
 /// Each in turn, so that what the machine does besides meets all alike.
-const VIEWERS: [usize; 3] = [0, 1, 50];
-const TURNS: usize = 3;
-const TURN: Duration = Duration::from_secs(6);
+const VIEWER_COUNTS: [usize; 3] = [0, 1, 50];
+const TURN_COUNT: usize = 3;
+const TURN_TIME: Duration = Duration::from_secs(6);
 /// What comes once at the beginning is over.
-const REST: Duration = Duration::from_secs(10);
+const SETTLE_TIME: Duration = Duration::from_secs(10);
 
 pub(crate) fn measure(agents: usize) {
     machine::introduce();
@@ -47,7 +47,7 @@ async fn run(members: &Members, agents: usize) {
     let _crowd = Crowd::of(members, agents);
     let mut operator = members.operator(0);
     until_all_report(&mut operator, agents).await;
-    sleep(REST).await;
+    sleep(SETTLE_TIME).await;
     let page = Page {
         address: members.watched_at(0).expect("it says where it serves HTTP"),
         token: token(&mut operator).await,
@@ -60,7 +60,7 @@ async fn run(members: &Members, agents: usize) {
     println!("# goal: p99 of 20 ms");
     println!("agents viewers cores kib_per_s_each");
     let costs = viewing(&page, members.pid(0)).await;
-    for (viewers, cost) in VIEWERS.iter().zip(&costs) {
+    for (viewers, cost) in VIEWER_COUNTS.iter().zip(&costs) {
         let (cores, kib) = (cost.core_s / cost.lasted_s, cost.kib / cost.lasted_s);
         let each = kib / (*viewers).max(1) as f64;
         println!("{agents} {viewers} {cores:.3} {each:.0}");
@@ -105,11 +105,11 @@ async fn token(operator: &mut Operator) -> String {
 async fn questions(page: &Page) -> (Spread, usize) {
     let (mut line, mut bytes) = (page.line().await, 0);
     let mut times = Vec::new();
-    for _ in 0..QUESTIONS {
+    for _ in 0..QUERY_COUNT {
         let asked = now();
-        bytes = line.get(STATUS).await.expect("it is answered").len();
+        bytes = line.get(STATUS_PATH).await.expect("it is answered").len();
         times.push(now() - asked);
-        sleep(FROM_QUESTION_TO_QUESTION).await;
+        sleep(QUERY_INTERVAL).await;
     }
     (Spread::of(times), bytes)
 }
@@ -122,10 +122,10 @@ struct Cost {
     kib: f64,
 }
 
-async fn viewing(page: &Page, pid: u32) -> [Cost; VIEWERS.len()] {
-    let mut costs = <[Cost; VIEWERS.len()]>::default();
-    for _ in 0..TURNS {
-        for (cost, viewers) in costs.iter_mut().zip(VIEWERS) {
+async fn viewing(page: &Page, pid: u32) -> [Cost; VIEWER_COUNTS.len()] {
+    let mut costs = <[Cost; VIEWER_COUNTS.len()]>::default();
+    for _ in 0..TURN_COUNT {
+        for (cost, viewers) in costs.iter_mut().zip(VIEWER_COUNTS) {
             watched(page, pid, viewers, cost).await;
         }
     }
@@ -142,7 +142,7 @@ async fn watched(page: &Page, pid: u32, viewers: usize, cost: &mut Cost) {
     sleep(Duration::from_secs(1)).await;
     let (core_before_s, bytes_before) = (core_s(pid), bytes.load(Ordering::Relaxed));
     let began = Instant::now();
-    sleep(TURN).await;
+    sleep(TURN_TIME).await;
     cost.core_s += core_s(pid) - core_before_s;
     cost.lasted_s += began.elapsed().as_secs_f64();
     cost.kib += (bytes.load(Ordering::Relaxed) - bytes_before) as f64 / 1024.0;

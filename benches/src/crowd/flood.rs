@@ -24,14 +24,14 @@ use crate::process::peak_mib;
 use crate::reports;
 use crate::times::{Spread, now};
 
-const TURNS: usize = 6;
-const TURN: Duration = Duration::from_secs(5);
+const TURN_COUNT: usize = 6;
+const TURN_TIME: Duration = Duration::from_secs(5);
 /// As often as one person is heard.
-const FROM_WORD_TO_WORD: Duration = Duration::from_millis(10);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
 /// Loose messages that a session keeps until they are sent; with more, the oldest are lost.
-const AHEAD: usize = 16;
+const MAX_QUEUED_DATAGRAMS: usize = 16;
 /// Sessions of each agent, each of which takes the place of the one before.
-const SESSIONS: usize = 4;
+const SESSIONS_PER_AGENT: usize = 4;
 
 pub(crate) fn measure(agents: usize) {
     machine::introduce();
@@ -53,13 +53,13 @@ async fn run(members: &Members, agents: usize) {
     while people.operator.status().await.is_none() {
         sleep(Duration::from_millis(100)).await;
     }
-    people.decide(TURN).await;
+    people.decide(TURN_TIME).await;
     let before_mib = peak_mib(members.pid(0));
     let [mut calm, mut flooded] = [Times::default(), Times::default()];
-    for _ in 0..TURNS {
-        calm.add(people.decide(TURN).await);
+    for _ in 0..TURN_COUNT {
+        calm.add(people.decide(TURN_TIME).await);
         let hostile = Hostile::begin(members, agents);
-        flooded.add(people.decide(TURN).await);
+        flooded.add(people.decide(TURN_TIME).await);
         drop(hostile);
         sleep(Duration::from_millis(300)).await;
     }
@@ -116,7 +116,7 @@ impl People {
             times.commits.push(now() - began);
             let told = told(&mut self.heard, None).await;
             times.deliveries.push(told - began);
-            sleep(FROM_WORD_TO_WORD).await;
+            sleep(REQUEST_INTERVAL).await;
         }
         times
     }
@@ -150,7 +150,11 @@ pub(crate) fn be_hostile(address: SocketAddr, identities: &[PathBuf]) {
     let runtime = Builder::new_current_thread().enable_all().build();
     let hostile = async {
         let mut sessions = JoinSet::new();
-        for identity in identities.iter().cycle().take(SESSIONS * identities.len()) {
+        for identity in identities
+            .iter()
+            .cycle()
+            .take(SESSIONS_PER_AGENT * identities.len())
+        {
             let identity = Identity::load(identity).expect("it was issued");
             sessions.spawn(shout(identity, address));
         }
@@ -190,7 +194,7 @@ async fn gossip(session: &Session) {
 
 async fn whisper(session: &Session) {
     let nothing = vec![0_u8; 1000];
-    while (0..AHEAD).all(|_| session.send_loose(&nothing).is_ok()) {
+    while (0..MAX_QUEUED_DATAGRAMS).all(|_| session.send_loose(&nothing).is_ok()) {
         sleep(Duration::from_millis(1)).await;
     }
 }

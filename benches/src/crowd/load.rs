@@ -22,18 +22,18 @@ use crate::process::{core_s, peak_mib};
 use crate::reports;
 use crate::times::{Spread, now};
 
-const LOOKS: usize = 15;
-const FROM_LOOK_TO_LOOK: Duration = Duration::from_secs(2);
+const SAMPLE_COUNT: usize = 15;
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 /// They listen and do not report.
-const LISTENERS: usize = 16;
-const WORDS_TO_ALL: usize = 20;
-const COMMANDS: u16 = 100;
-const PATIENCE: Duration = Duration::from_secs(120);
+const LISTENER_COUNT: usize = 16;
+const BROADCAST_COUNT: usize = 20;
+const COMMAND_COUNT: u16 = 100;
+const REPORT_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn measure(agents: usize) {
     machine::introduce();
     // The last of them only listen.
-    let mut members = Members::new(1, agents + LISTENERS);
+    let mut members = Members::new(1, agents + LISTENER_COUNT);
     members.start(0);
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
@@ -61,8 +61,8 @@ async fn reports(members: &Members, agents: usize) -> Crowd {
 
     let (theirs_before_s, ours_before_s) = (core_s(pid), core_s(own));
     let (began, mut oldest_ms) = (Instant::now(), 0);
-    for _ in 0..LOOKS {
-        sleep(FROM_LOOK_TO_LOOK).await;
+    for _ in 0..SAMPLE_COUNT {
+        sleep(SAMPLE_INTERVAL).await;
         let ages = operator
             .status()
             .await
@@ -83,7 +83,7 @@ async fn reports(members: &Members, agents: usize) -> Crowd {
 async fn words(members: &Members, agents: usize) {
     let mut operator = members.operator(0);
     println!("told commands p50_ms p99_ms max_ms");
-    let mut heard = listen(members, agents..agents + LISTENERS);
+    let mut heard = listen(members, agents..agents + LISTENER_COUNT);
     sleep(Duration::from_secs(2)).await;
     print("one", commands(&mut heard, &mut operator, agents).await);
     print("all", deliveries(&mut heard, &mut operator).await);
@@ -106,7 +106,9 @@ pub(crate) async fn until_all_report(operator: &mut Operator, agents: usize) {
             sleep(Duration::from_millis(500)).await;
         }
     };
-    timeout(PATIENCE, all).await.expect("all report in the end");
+    timeout(REPORT_TIMEOUT, all)
+        .await
+        .expect("all report in the end");
 }
 
 pub(crate) fn up(status: &Status) -> usize {
@@ -137,10 +139,10 @@ fn is_one(node: &str, agents: usize) -> bool {
 /// Somebody is shut out, which is agreed on and told to all agents: how long that takes.
 async fn deliveries(heard: &mut Heard, operator: &mut Operator) -> Vec<Duration> {
     let mut times = Vec::new();
-    for number in 0..WORDS_TO_ALL {
+    for number in 0..BROADCAST_COUNT {
         let said = now();
         shut_out(operator, &format!("nobody{number}")).await;
-        for _ in 0..LISTENERS {
+        for _ in 0..LISTENER_COUNT {
             times.push(told(heard, None).await - said);
         }
         sleep(Duration::from_millis(730)).await;
@@ -151,12 +153,12 @@ async fn deliveries(heard: &mut Heard, operator: &mut Operator) -> Vec<Duration>
 /// One agent after the other is told to trace a flow from it to one of those that report.
 async fn commands(heard: &mut Heard, operator: &mut Operator, agents: usize) -> Vec<Duration> {
     let mut times = Vec::new();
-    for port in 1..=COMMANDS {
+    for port in 1..=COMMAND_COUNT {
         let end = |host: usize, port| FlowEnd {
             host: reports::address(host).to_string(),
             port: Some(port),
         };
-        let listener = agents + usize::from(port) % LISTENERS;
+        let listener = agents + usize::from(port) % LISTENER_COUNT;
         let between = Between {
             protocol: None,
             from: end(listener, port),
@@ -187,7 +189,7 @@ pub(crate) async fn told(heard: &mut Heard, what: Option<u16>) -> Duration {
             }
         }
     };
-    timeout(PATIENCE, told).await.expect("they are told")
+    timeout(REPORT_TIMEOUT, told).await.expect("they are told")
 }
 
 /// When, and which flows are to be traced: nothing where somebody is shut out.

@@ -13,8 +13,8 @@ use reweave_core::{Core, Effect, Input, Policy};
 use crate::reports;
 use crate::times::Spread;
 
-const SECONDS: u64 = 6;
-const LOOKS: usize = 50;
+const REPORT_SECONDS: u64 = 6;
+const SAMPLE_COUNT: usize = 50;
 
 pub(crate) fn measure(agents: usize) {
     crate::machine::introduce();
@@ -28,7 +28,7 @@ pub(crate) fn measure(agents: usize) {
     for &node in &hosts {
         hand(&mut core, 0, Input::AgentUp { node });
     }
-    for second in 1..SECONDS {
+    for second in 1..REPORT_SECONDS {
         for (host, &node) in hosts.iter().enumerate() {
             let sample = reports::sample(host, agents, second);
             hand(&mut core, second * 1000, Input::Sample { node, sample });
@@ -43,7 +43,11 @@ pub(crate) fn measure(agents: usize) {
         ("diagnose", Request::Diagnose),
         ("whoami", Request::WhoAmI),
     ] {
-        let took = Spread::of((0..LOOKS).map(|_| look(&mut core, &request)).collect());
+        let took = Spread::of(
+            (0..SAMPLE_COUNT)
+                .map(|_| look(&mut core, &request))
+                .collect(),
+        );
         println!("{agents} {name} {:.2} {:.2}", took.ms(0.5), took.ms(0.99));
     }
     println!("# a command that comes meanwhile waits for that long");
@@ -56,7 +60,7 @@ fn look(core: &mut Core, request: &Request) -> Duration {
         request: request.clone(),
     };
     let began = Instant::now();
-    hand(core, SECONDS * 1000, asked);
+    hand(core, REPORT_SECONDS * 1000, asked);
     began.elapsed()
 }
 

@@ -37,9 +37,9 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const AGENTS: usize = 4096;
+const DEFAULT_AGENTS: usize = 4096;
 /// Hosts against hosts, that is a million pairs.
-const SHOWN: usize = 1024;
+const DEFAULT_PAGE_AGENTS: usize = 1024;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -56,8 +56,8 @@ fn main() -> ExitCode {
     }
     let (what, count) = match words[..] {
         ["flood"] => ("flood", Some(1)),
-        ["page"] => ("page", Some(SHOWN)),
-        [what] => (what, Some(AGENTS)),
+        ["page"] => ("page", Some(DEFAULT_PAGE_AGENTS)),
+        [what] => (what, Some(DEFAULT_AGENTS)),
         [what, count] => (what, count.parse().ok()),
         _ => ("", None),
     };

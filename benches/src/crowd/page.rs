@@ -22,12 +22,12 @@ use crate::machine;
 use crate::members::Members;
 use browser::Browser;
 
-const LASTING: Duration = Duration::from_hours(1);
+const VISIT_TTL: Duration = Duration::from_hours(1);
 const HOSTS_PER_LEAF: usize = 32;
 const SPINES: usize = 8;
-const LOADS: usize = 10;
+const LOAD_COUNT: usize = 10;
 /// What notes when the first view stands, in a page that does not do so itself.
-const NOTES: &str = "new MutationObserver(() => { \
+const VIEW_OBSERVER_SCRIPT: &str = "new MutationObserver(() => { \
     if (!window.viewMs && document.querySelector('main .panel')) window.viewMs = performance.now(); \
     }).observe(document, { childList: true, subtree: true })";
 
@@ -53,7 +53,7 @@ pub(crate) fn measure(agents: usize) {
         let visit = Visit::random();
         let asked = Request::Visit {
             token: visit.digest(),
-            lasting: LASTING.into(),
+            lasting: VISIT_TTL.into(),
         };
         let Some(Response::MayVisit {
             http: Some(place), ..
@@ -73,7 +73,7 @@ pub(crate) fn measure(agents: usize) {
         }
         photograph(&mut browser, &format!("{}-{agents}", view.to_lowercase()));
     }
-    redraws(&mut browser, crate::SHOWN);
+    redraws(&mut browser, crate::DEFAULT_PAGE_AGENTS);
     photograph(&mut browser, "all-pairs");
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{complaints:?}");
@@ -87,10 +87,10 @@ fn photograph(browser: &mut Browser, name: &str) {
 
 /// From the moment that the page is asked for.
 fn paints(browser: &mut Browser, link: &str) {
-    let source = json!({ "source": NOTES });
+    let source = json!({ "source": VIEW_OBSERVER_SCRIPT });
     browser.order("Page.addScriptToEvaluateOnNewDocument", &source);
     let (mut first, mut views) = (Vec::new(), Vec::new());
-    for _ in 0..LOADS {
+    for _ in 0..LOAD_COUNT {
         browser.go("about:blank");
         browser.go(link);
         browser.when("window.viewMs && performance.getEntriesByName('first-contentful-paint')[0]");
@@ -106,7 +106,7 @@ fn paints(browser: &mut Browser, link: &str) {
 
 /// All pairs, each time with other figures, and then the same figures by another measure.
 fn redraws(browser: &mut Browser, hosts: usize) {
-    let drawn = browser.value(&REDRAW.replace("HOSTS", &hosts.to_string()));
+    let drawn = browser.value(&REDRAW_SCRIPT.replace("HOSTS", &hosts.to_string()));
     let times = |key: &str| -> Vec<f64> {
         let times = drawn[key].as_array().into_iter().flatten();
         times.filter_map(Value::as_f64).collect()
@@ -118,7 +118,7 @@ fn redraws(browser: &mut Browser, hosts: usize) {
     );
 }
 
-const REDRAW: &str = "(async () => {
+const REDRAW_SCRIPT: &str = "(async () => {
   const { matrix } = await import('/assets/matrix.js');
   const hosts = Array.from({ length: HOSTS }, (_, index) => `h${index}`);
   const made = (turn) => {

@@ -12,11 +12,11 @@ use crate::machine;
 use crate::members::Members;
 use crate::process::core_s;
 
-const ROUNDS: usize = 3;
-const PATIENCE: Duration = Duration::from_secs(120);
+const ROUND_COUNT: usize = 3;
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 /// What letting them in leaves to do is done by then.
-const REST: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const SETTLE_TIME: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn measure(agents: usize) {
     machine::introduce();
@@ -35,8 +35,8 @@ async fn run(members: &mut Members, agents: usize) {
     let crowd = Crowd::of(members, agents);
     all_report(members, &crowd, agents, None).await;
     println!("agents led_after_s all_report_after_s sessions_each leader_core_s crowd_core_s");
-    for _ in 0..ROUNDS {
-        let rest = timeout(PATIENCE, all_wait(members, agents)).await;
+    for _ in 0..ROUND_COUNT {
+        let rest = timeout(RECONNECT_TIMEOUT, all_wait(members, agents)).await;
         rest.expect("all come to wait with everybody");
         let first = members.leader().expect("somebody leads");
         let (began, before) = (Instant::now(), Effort::of(members, &crowd, first));
@@ -61,10 +61,10 @@ async fn all_wait(members: &Members, agents: usize) {
             .await
             .is_none_or(|here| here < agents)
         {
-            sleep(LOOK_EVERY * 5).await;
+            sleep(POLL_INTERVAL * 5).await;
         }
     }
-    sleep(REST).await;
+    sleep(SETTLE_TIME).await;
 }
 
 /// What it took those who are left.
@@ -107,7 +107,7 @@ async fn all_report(
         // To ask whoever is busy with all of them costs them time: nobody does while some are outside.
         let are_in = || crowd.counts.connected.load(Ordering::Relaxed) >= agents;
         loop {
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_INTERVAL).await;
             let now = leader_but(members, lost).await;
             if now != leader {
                 println!("# the lead went over to another");
@@ -118,7 +118,7 @@ async fn all_report(
             }
         }
     };
-    timeout(PATIENCE, waiting)
+    timeout(RECONNECT_TIMEOUT, waiting)
         .await
         .expect("all report in the end")
 }
@@ -127,7 +127,7 @@ async fn leader_but(members: &Members, lost: Option<usize>) -> usize {
     loop {
         match members.leader().filter(|leader| Some(*leader) != lost) {
             Some(leader) => return leader,
-            None => sleep(LOOK_EVERY / 10).await,
+            None => sleep(POLL_INTERVAL / 10).await,
         }
     }
 }

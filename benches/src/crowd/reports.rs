@@ -11,17 +11,17 @@ use reweave_common::probing::{PROBE_PORT, Part, ProbeReading, Stamps, Tally};
 use reweave_common::sample::{Counters, Interface, Reading, Sample};
 use reweave_common::units::{Bytes, Rate};
 
-const PEERS: usize = 64;
+const PEERS_PER_HOST: usize = 64;
 /// Ten a second to each peer.
-const PROBES: u32 = 10;
-const INTERFACE: &str = "eth0";
+const PROBES_PER_S: u32 = 10;
+const INTERFACE_NAME: &str = "eth0";
 
 pub(crate) fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::from(u32::from_be_bytes([10, 1, 0, 0]) + host as u32 + 1)
 }
 
 pub(crate) fn sample(host: usize, hosts: usize, second: u64) -> Sample {
-    let peers = (1..=PEERS.min(hosts - 1)).map(|next| (host + next) % hosts);
+    let peers = (1..=PEERS_PER_HOST.min(hosts - 1)).map(|next| (host + next) % hosts);
     let probes = peers.map(|peer| probes(host, peer, second));
     let own = [interface(host), Reading::Counters(counters(second))];
     Sample {
@@ -33,7 +33,7 @@ pub(crate) fn sample(host: usize, hosts: usize, second: u64) -> Sample {
 /// Where it is.
 pub(crate) fn interface(host: usize) -> Reading {
     Reading::Interface(Interface {
-        name: INTERFACE.to_owned(),
+        name: INTERFACE_NAME.to_owned(),
         addresses: vec![address(host)],
         gateways: vec![],
     })
@@ -43,7 +43,7 @@ fn counters(second: u64) -> Counters {
     let rate = Rate::from_bits_per_s(8_000_000_000);
     let bytes = Bytes::new(second * 1_000_000_000);
     Counters {
-        interface: INTERFACE.to_owned(),
+        interface: INTERFACE_NAME.to_owned(),
         up: true,
         sent: bytes,
         received: bytes,
@@ -54,16 +54,16 @@ fn counters(second: u64) -> Counters {
 }
 
 /// Each agent would count on a machine of its own: here, it is done beforehand.
-static TALLIES: LazyLock<[Tally; TALLIED]> = LazyLock::new(|| array::from_fn(tally));
-const TALLIED: usize = 20;
+static PROBE_TALLIES: LazyLock<[Tally; TALLY_COUNT]> = LazyLock::new(|| array::from_fn(tally));
+const TALLY_COUNT: usize = 20;
 
 fn tally(first: usize) -> Tally {
     let mut tally = Tally {
-        answered: PROBES,
+        answered: PROBES_PER_S,
         ..Tally::default()
     };
-    for probe in 0..PROBES {
-        let spread = (first as u64 + u64::from(probe) * 13) % TALLIED as u64;
+    for probe in 0..PROBES_PER_S {
+        let spread = (first as u64 + u64::from(probe) * 13) % TALLY_COUNT as u64;
         let micros = [80 + spread, 5 + spread / 4, 3 + spread / 5, 1 + spread / 3];
         for (part, micros) in Part::ALL.into_iter().zip(micros) {
             tally.times.record(part, Duration::from_micros(micros));
@@ -74,8 +74,8 @@ fn tally(first: usize) -> Tally {
 }
 
 fn probes(host: usize, peer: usize, second: u64) -> Reading {
-    let first = (host * 31 + peer * 17 + second as usize * 7) % TALLIED;
-    let tally = TALLIES[first].clone();
+    let first = (host * 31 + peer * 17 + second as usize * 7) % TALLY_COUNT;
+    let tally = PROBE_TALLIES[first].clone();
     let flow = FlowKey {
         protocol: Protocol::Udp,
         source: SocketAddrV4::new(address(host), 7400),

@@ -1,17 +1,19 @@
 //! A task graph as FlexFlow writes it: tables of FlatBuffers.
 
-const FORWARD: i16 = 0;
-const TRANSFER: i16 = 2;
-const GPU: i16 = 0;
-const NETWORK: i16 = 13;
+const FORWARD_TASK: i16 = 0;
+const TRANSFER_TASK: i16 = 2;
+const GPU_DEVICE: i16 = 0;
+const NETWORK_DEVICE: i16 = 13;
 /// Bytes in a millisecond: 100 Gb/s.
-const BANDWIDTH: f32 = 12.5e6;
+const BANDWIDTH_BYTES_PER_MS: f32 = 12.5e6;
 
 /// Servers on one switch. In turn, each computes and then sends to the next.
 pub(super) fn graph(servers: usize, tasks: usize) -> Vec<u8> {
     let mut file = File(vec![0; 4]);
     let head = [1, servers as u32, 1].map(u32::to_le_bytes).concat();
-    let rates = [0.0, 0.0, BANDWIDTH].map(f32::to_le_bytes).concat();
+    let rates = [0.0, 0.0, BANDWIDTH_BYTES_PER_MS]
+        .map(f32::to_le_bytes)
+        .concat();
     // Connections, operators, tasks and devices.
     let lists = vec![0; 4 * 4];
     let root = file.table(&[head, rates, lists].concat(), &[4; 10]);
@@ -66,9 +68,9 @@ impl File {
     /// Even ones compute, odd ones send; each is followed by the one so many servers further on.
     fn task(&mut self, nth: usize, servers: usize, tasks: usize) -> usize {
         let place = nth % (2 * servers);
-        let kind = [FORWARD, TRANSFER][place % 2];
+        let kind = [FORWARD_TASK, TRANSFER_TASK][place % 2];
         let device = match kind {
-            FORWARD => place / 2,
+            FORWARD_TASK => place / 2,
             _ => servers + place / 2,
         };
         let next = nth + [1, 2 * servers - 1][place % 2];
@@ -96,9 +98,12 @@ impl File {
     fn device(&mut self, nth: usize, servers: usize) -> usize {
         let server = nth % servers;
         let (kind, property) = match nth < servers {
-            true => (GPU, 0),
+            true => (GPU_DEVICE, 0),
             // With the switch, there is one node more.
-            false => (NETWORK, server * (servers + 1) + (server + 1) % servers),
+            false => (
+                NETWORK_DEVICE,
+                server * (servers + 1) + (server + 1) % servers,
+            ),
         };
         let content = [
             &kind.to_le_bytes()[..],

@@ -14,69 +14,73 @@ use reweave_planner::workload::{Network, Settings, recorded, simulate};
 
 use crate::cost::{peak_mib, timed};
 
-const CHAKRA: &str = "import-chakra";
-const FLEXFLOW: &str = "import-flexflow";
-const FLIGHT_RECORDER: &str = "import-flight-recorder";
+const CHAKRA_BENCH: &str = "import-chakra";
+const FLEXFLOW_BENCH: &str = "import-flexflow";
+const FLIGHT_RECORDER_BENCH: &str = "import-flight-recorder";
 
-const SERVERS: usize = 16;
+const SERVER_COUNT: usize = 16;
 /// Of all ranks together; a real step of a large model has some ten thousand a rank.
-const TASKS: usize = 1 << 20;
-const ENTRIES: usize = 1 << 18;
-const SOUND: &str = "the file is sound";
+const TASK_COUNT: usize = 1 << 20;
+const ENTRY_COUNT: usize = 1 << 18;
+const VALID_INPUT: &str = "the file is sound";
 
 /// Measures what any of the words names; everything when there are none.
 pub(crate) fn measure_all(words: &[String]) {
     println!("name file_mb tasks best_s mb_per_s peak_mib");
     let is_wanted =
         |name: &&str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
-    for name in [CHAKRA, FLEXFLOW, FLIGHT_RECORDER]
+    for name in [CHAKRA_BENCH, FLEXFLOW_BENCH, FLIGHT_RECORDER_BENCH]
         .iter()
         .filter(|it| is_wanted(it))
     {
         match *name {
-            CHAKRA => import_chakra(),
-            FLEXFLOW => import_flexflow(),
+            CHAKRA_BENCH => import_chakra(),
+            FLEXFLOW_BENCH => import_flexflow(),
             _ => import_flight_recorder(),
         }
     }
 }
 
 fn import_chakra() {
-    let traces = chakra::traces(SERVERS, TASKS / SERVERS);
+    let traces = chakra::traces(SERVER_COUNT, TASK_COUNT / SERVER_COUNT);
     let files: Vec<_> = traces.iter().map(Vec::as_slice).collect();
     let bytes = traces.iter().map(Vec::len).sum();
-    tell(CHAKRA, bytes, || traces::read(&files).expect(SOUND));
+    tell(CHAKRA_BENCH, bytes, || {
+        traces::read(&files).expect(VALID_INPUT)
+    });
 }
 
 fn import_flexflow() {
-    let file = flexflow::graph(SERVERS, TASKS);
-    let graph = tell(FLEXFLOW, file.len(), || {
-        TaskGraph::decode(&file).expect(SOUND)
+    let file = flexflow::graph(SERVER_COUNT, TASK_COUNT);
+    let graph = tell(FLEXFLOW_BENCH, file.len(), || {
+        TaskGraph::decode(&file).expect(VALID_INPUT)
     });
-    let fabric = graph.fabric(graph.link_rate).expect(SOUND);
+    let fabric = graph.fabric(graph.link_rate).expect(VALID_INPUT);
     let carriage = Carriage::default();
     let replay = || {
         let network = Network::new(&fabric, &graph.placement, &carriage, Settings::default());
-        simulate(&graph.iteration, &network, u64::MAX).expect(SOUND)
+        simulate(&graph.iteration, &network, u64::MAX).expect(VALID_INPUT)
     };
     tell("replay-flexflow", file.len(), replay);
 }
 
 fn import_flight_recorder() {
-    let dump = pickle::dump(SERVERS, ENTRIES / SERVERS);
-    tell(FLIGHT_RECORDER, dump.len() * SERVERS, || joined(&dump));
+    let dump = pickle::dump(SERVER_COUNT, ENTRY_COUNT / SERVER_COUNT);
+    tell(FLIGHT_RECORDER_BENCH, dump.len() * SERVER_COUNT, || {
+        joined(&dump)
+    });
 }
 
 /// All ranks have dumped the same.
 fn joined(dump: &[u8]) -> Iteration {
     let mut records = Vec::new();
-    for rank in 0..SERVERS {
-        records.extend(flight_recorder::read(Rank::from_index(rank), dump).expect(SOUND));
+    for rank in 0..SERVER_COUNT {
+        records.extend(flight_recorder::read(Rank::from_index(rank), dump).expect(VALID_INPUT));
     }
-    recorded::iteration(SERVERS, &records).expect(SOUND)
+    recorded::iteration(SERVER_COUNT, &records).expect(VALID_INPUT)
 }
 
-const ROUNDS: usize = 3;
+const ROUND_COUNT: usize = 3;
 
 fn tell<T>(name: &str, bytes: usize, run: impl Fn() -> T) -> T
 where
@@ -84,7 +88,7 @@ where
 {
     let mut best_s = f64::INFINITY;
     let mut last = None;
-    for _ in 0..ROUNDS {
+    for _ in 0..ROUND_COUNT {
         drop(last.take());
         let (result, took_s) = timed(&run);
         best_s = best_s.min(took_s);

@@ -1,6 +1,6 @@
 //! A dump of PyTorch's Flight Recorder, as its writer pickles it.
 
-const NUMBER: u8 = 0x8a;
+const LONG1_OPCODE: u8 = 0x8a;
 
 /// All-reduces of all ranks, one after the other.
 pub(super) fn dump(ranks: usize, entries: usize) -> Vec<u8> {
@@ -64,6 +64,6 @@ fn text(dump: &mut Vec<u8>, text: &str) {
 }
 
 fn number(dump: &mut Vec<u8>, number: i64) {
-    dump.extend([NUMBER, 8]);
+    dump.extend([LONG1_OPCODE, 8]);
     dump.extend(number.to_le_bytes());
 }

@@ -11,10 +11,10 @@ use reweave_planner::sim::{Problem, SimTime};
 
 pub(super) const SEED: u64 = 1;
 
-const SERVERS: usize = 432;
-const JOBS: usize = 16;
+const SERVER_COUNT: usize = 432;
+const JOB_COUNT: usize = 16;
 const FLOWS_PER_PAIR: usize = 24;
-const BITS: f64 = 8e6;
+const FLOW_BITS: f64 = 8e6;
 
 /// Which servers a job has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ fn all_to_all_jobs(text: &str, cards: usize, placement: Placement) -> Problem {
     let fabric = Fabric::parse("fabric", text).expect("the fabric is sound");
     let mut cluster = Cluster::new(&fabric, cards);
     let order = order(placement);
-    for job in order.chunks(SERVERS / JOBS) {
+    for job in order.chunks(SERVER_COUNT / JOB_COUNT) {
         for &from in job {
             for &to in job.iter().filter(|&&to| to != from) {
                 cluster.connect(from, to);
@@ -102,18 +102,18 @@ impl Cluster {
         assert!(found, "the fabric is whole");
         let path = self.problem.add_path(&self.way.links);
         let path = path.expect("the way is sound");
-        let task = self.problem.add_transfer(path, BITS, SimTime::ZERO);
+        let task = self.problem.add_transfer(path, FLOW_BITS, SimTime::ZERO);
         task.expect("the flow is sound");
     }
 }
 
 fn order(placement: Placement) -> Vec<usize> {
-    let mut order: Vec<_> = (0..SERVERS).collect();
+    let mut order: Vec<_> = (0..SERVER_COUNT).collect();
     if placement == Placement::InOrder {
         return order;
     }
     let mut state = SEED;
-    for last in (1..SERVERS).rev() {
+    for last in (1..SERVER_COUNT).rev() {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);

@@ -4,26 +4,28 @@
 use reweave_common::units::Rate;
 use reweave_planner::sim::{PathIndex, Problem, SimTime, TaskIndex};
 
-const SOUND: &str = "the problem is sound";
+const VALID_PROBLEM: &str = "the problem is sound";
 
 fn hosts(count: u32) -> Problem {
     let mut problem = Problem::new();
     for _ in 0..2 * count {
         problem
             .add_link(Rate::from_bits_per_s(100_000_000_000))
-            .expect(SOUND);
+            .expect(VALID_PROBLEM);
     }
     problem
 }
 
 fn path(problem: &mut Problem, from: u32, to: u32) -> PathIndex {
-    problem.add_path(&[2 * from, 2 * to + 1]).expect(SOUND)
+    problem
+        .add_path(&[2 * from, 2 * to + 1])
+        .expect(VALID_PROBLEM)
 }
 
 fn send(problem: &mut Problem, path: PathIndex, bits: f64) -> TaskIndex {
     problem
         .add_transfer(path, bits, SimTime::ZERO)
-        .expect(SOUND)
+        .expect(VALID_PROBLEM)
 }
 
 /// Every host to every other, 1 MB, at once.
@@ -47,7 +49,7 @@ pub(crate) fn shifted(count: u32) -> Problem {
             let path = path(&mut problem, from, (from + shift) % count);
             let task = send(&mut problem, path, 8e6);
             if shift > 1 {
-                problem.add_wait(task - count, task).expect(SOUND);
+                problem.add_wait(task - count, task).expect(VALID_PROBLEM);
             }
         }
     }
@@ -66,10 +68,10 @@ pub(crate) fn ring(count: u32) -> Problem {
             let task = send(&mut problem, paths[from as usize], 8e5);
             if step > 0 {
                 let before = task - from - count;
-                problem.add_wait(before + from, task).expect(SOUND);
+                problem.add_wait(before + from, task).expect(VALID_PROBLEM);
                 problem
                     .add_wait(before + (from + count - 1) % count, task)
-                    .expect(SOUND);
+                    .expect(VALID_PROBLEM);
             }
         }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::circuit::PortId;
 use crate::ids::{LinkId, NodeId};
-use crate::names::{self, LONGEST_NAME};
+use crate::names::{self, MAX_NAME_BYTES};
 use crate::units::Rate;
 
 mod file;
@@ -275,7 +275,7 @@ impl FabricBuilder {
     }
 
     pub fn add_node(&mut self, name: &str, role: Role) -> Result<NodeId, WiringError> {
-        if !names::is_plain(name, LONGEST_NAME) {
+        if !names::is_plain(name, MAX_NAME_BYTES) {
             return Err(WiringError::BadName {
                 name: name.to_owned(),
             });

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{Fabric, FabricBuilder, WiringError};
 use crate::circuit::{Circuit, CircuitSet, PortId};
 use crate::ids::{LinkId, NodeId, OpticalId};
-use crate::names::{self, LONGEST_NAME};
+use crate::names::{self, MAX_NAME_BYTES};
 use crate::units::{Loss, Rate};
 
 /// The circuits of every optical switch.
@@ -144,7 +144,7 @@ impl Fabric {
 impl FabricBuilder {
     pub fn add_optical(&mut self, name: &str, ports: u16) -> Result<OpticalId, WiringError> {
         let name = name.to_owned();
-        if !names::is_plain(&name, LONGEST_NAME) {
+        if !names::is_plain(&name, MAX_NAME_BYTES) {
             return Err(WiringError::BadName { name });
         }
         let switches = &mut self.fabric.optics.switches;

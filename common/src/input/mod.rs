@@ -13,7 +13,7 @@ use crate::units::{Loss, Rate};
 
 mod wording;
 
-pub(crate) use wording::UNKNOWN_KEY;
+pub(crate) use wording::UNKNOWN_KEY_PROBLEM;
 
 /// What is wrong with a file somebody wrote, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct InputError {
 impl InputError {
     /// Where a key is unknown, these would have been known too.
     fn with_known(mut self, keys: &[String]) -> Self {
-        if self.problem.starts_with(UNKNOWN_KEY) && !keys.is_empty() {
+        if self.problem.starts_with(UNKNOWN_KEY_PROBLEM) && !keys.is_empty() {
             self.problem = format!("{}, {}", self.problem, keys.join(", "));
         }
         self
@@ -127,7 +127,7 @@ impl<'t> Document<'t> {
 
     pub fn rate(&self, gbps: &Spanned<f64>) -> Result<Rate, InputError> {
         Rate::from_gbps(*gbps.get_ref()).ok_or_else(|| {
-            let (least, most) = (Rate::GBPS_RANGE.start(), Rate::GBPS_RANGE.end());
+            let (least, most) = (Rate::RANGE_GBPS.start(), Rate::RANGE_GBPS.end());
             let problem = format!(
                 "{} Gb/s is not a rate a link can have: {least} to {most}",
                 Number(*gbps.get_ref())
@@ -138,7 +138,7 @@ impl<'t> Document<'t> {
 
     pub fn loss(&self, db: &Spanned<f64>) -> Result<Loss, InputError> {
         Loss::from_db(*db.get_ref()).ok_or_else(|| {
-            let (least, most) = (Loss::DB_RANGE.start(), Loss::DB_RANGE.end());
+            let (least, most) = (Loss::RANGE_DB.start(), Loss::RANGE_DB.end());
             let db = (Number(*db.get_ref()), db.span());
             let problem = format!("{} dB is no loss of light: {least} to {most}", db.0);
             self.error(db.1, problem)
@@ -250,7 +250,8 @@ impl<'t> Table<'t> {
     /// The error that there is no `key`.
     pub fn lacks(&self, key: &str) -> InputError {
         let span = self.content.span();
-        self.document.error_about(key, span, wording::MISSING_KEY)
+        self.document
+            .error_about(key, span, wording::MISSING_KEY_PROBLEM)
     }
 
     /// Refuses every key that is not among these.
@@ -317,7 +318,7 @@ impl<'t> Table<'t> {
         match self.content.get_ref().keys().next() {
             None => Ok(()),
             Some(key) => {
-                let problem = format!("{UNKNOWN_KEY} here");
+                let problem = format!("{UNKNOWN_KEY_PROBLEM} here");
                 Err(self
                     .document
                     .error_about(key.get_ref(), key.span(), problem))

@@ -1,8 +1,8 @@
 //! serde speaks to programmers. Here the same is said to those who write files.
 
 /// How each error about a key that nobody knows begins.
-pub(crate) const UNKNOWN_KEY: &str = "this key is unknown";
-pub(super) const MISSING_KEY: &str = "this key is missing";
+pub(crate) const UNKNOWN_KEY_PROBLEM: &str = "this key is unknown";
+pub(super) const MISSING_KEY_PROBLEM: &str = "this key is missing";
 
 /// What a message of serde's means, and the key it is about where it names one.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) fn in_plain_words(message: &str) -> Said<'_> {
         problem,
     };
     if let Some(key) = message.strip_prefix("missing field `") {
-        return about(key.trim_end_matches('`'), MISSING_KEY.to_owned());
+        return about(key.trim_end_matches('`'), MISSING_KEY_PROBLEM.to_owned());
     }
     let (head, expected) = message.rsplit_once(", expected ").unwrap_or((message, ""));
     if let Some(key) = head.strip_prefix("unknown field `") {
@@ -41,7 +41,7 @@ pub(super) fn in_plain_words(message: &str) -> Said<'_> {
 }
 
 pub(super) fn unknown_key<'n>(known: impl Iterator<Item = &'n str>) -> String {
-    format!("{UNKNOWN_KEY}; known are {}", listed(known))
+    format!("{UNKNOWN_KEY_PROBLEM}; known are {}", listed(known))
 }
 
 fn mistyped(head: &str) -> Option<&str> {
@@ -132,7 +132,7 @@ mod tests {
         let missing = in_plain_words("missing field `at_s`");
         assert_eq!(
             (missing.key, &*missing.problem),
-            (Some("at_s"), MISSING_KEY)
+            (Some("at_s"), MISSING_KEY_PROBLEM)
         );
         let unknown = in_plain_words("unknown field `x`, expected one of `a`, `b`, `c`");
         assert_eq!(unknown.key, Some("x"));

@@ -188,10 +188,12 @@ impl fmt::Display for IterationError {
                 write!(f, "task {task} names task {named}, which does not exist")
             }
             Self::TooLong { task } => {
-                let days = LONGEST.as_secs() / 86_400;
+                let days = MAX_TASK_TIME.as_secs() / 86_400;
                 write!(f, "task {task} takes longer than {days} days")
             }
-            Self::TooLarge { task } => write!(f, "task {task} moves more than {MOST_BYTES} bytes"),
+            Self::TooLarge { task } => {
+                write!(f, "task {task} moves more than {MAX_TASK_BYTES} bytes")
+            }
             Self::Cycle { task, name } => write!(f, "task {task} ({name}) waits for itself"),
         }
     }
@@ -200,11 +202,11 @@ impl fmt::Display for IterationError {
 impl std::error::Error for IterationError {}
 
 /// No task takes longer.
-const LONGEST: Duration = Duration::from_secs(10 * 86_400);
+const MAX_TASK_TIME: Duration = Duration::from_secs(10 * 86_400);
 /// No task moves more, so that sums over all tasks fit into 64 bits.
-const MOST_BYTES: u64 = 1 << 50;
-const MOST_RANKS: usize = 1 << 20;
-const MOST_TASKS: usize = 1 << 26;
+const MAX_TASK_BYTES: u64 = 1 << 50;
+const MAX_RANKS: usize = 1 << 20;
+const MAX_TASKS: usize = 1 << 26;
 
 /// Puts an iteration together and refuses what cannot be carried out.
 #[derive(Debug, Clone)]
@@ -283,8 +285,8 @@ fn within_limits(iteration: &Iteration) -> Result<(), IterationError> {
     if iteration.ranks == 0 {
         return Err(IterationError::NoRanks);
     }
-    limit("ranks", iteration.ranks, MOST_RANKS)?;
-    limit("tasks", iteration.tasks.len(), MOST_TASKS)
+    limit("ranks", iteration.ranks, MAX_RANKS)?;
+    limit("tasks", iteration.tasks.len(), MAX_TASKS)
 }
 
 fn check(iteration: &Iteration, index: usize, task: &Task) -> Result<(), IterationError> {
@@ -318,10 +320,10 @@ fn check(iteration: &Iteration, index: usize, task: &Task) -> Result<(), Iterati
             (local, bytes)
         }
     };
-    if time > LONGEST {
+    if time > MAX_TASK_TIME {
         return Err(IterationError::TooLong { task: index });
     }
-    if bytes.count() > MOST_BYTES {
+    if bytes.count() > MAX_TASK_BYTES {
         return Err(IterationError::TooLarge { task: index });
     }
     let stranger = |next: &&TaskId| next.index() >= iteration.tasks.len();

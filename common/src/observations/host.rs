@@ -42,15 +42,15 @@ pub type RdmaWay = (Ipv4Addr, Option<Transport>);
 
 impl HostObservations {
     /// Each way is measured seldom where there are many hosts.
-    const RDMA_AGE: Duration = Duration::from_secs(600);
-    const MOST_PLACES: usize = 2048;
-    const MOST_LACKS: usize = 64;
-    const MOST_PEERS: usize = 4096;
-    const MOST_SIGNALS: usize = 64;
-    const MOST_RDMA_PORTS: usize = 64;
+    const RDMA_TTL: Duration = Duration::from_secs(600);
+    const MAX_PLACES: usize = 2048;
+    const MAX_LACKS: usize = 64;
+    const MAX_PEERS: usize = 4096;
+    const MAX_SIGNALS: usize = 64;
+    const MAX_RDMA_PORTS: usize = 64;
     /// The tables of NICs have no more places.
-    const MOST_GIDS: usize = 256;
-    const MOST_RANKS: usize = 64;
+    const MAX_GIDS: usize = 256;
+    const MAX_RANKS: usize = 64;
 
     /// Whether there was room for it.
     pub(super) fn record(&mut self, at: Moment, reading: HostReading) -> bool {
@@ -58,29 +58,29 @@ impl HostObservations {
             HostReading::Health(value) => self.record_health(Aged { value, at }),
             HostReading::Nic(nic) => {
                 let (name, value) = (nic.interface.clone(), *nic);
-                insert(&mut self.nics, Self::MOST_PLACES, name, Aged { value, at })
+                insert(&mut self.nics, Self::MAX_PLACES, name, Aged { value, at })
             }
             HostReading::Hardware(HardwareAddress { interface, address }) => {
                 let aged = Aged { value: address, at };
-                insert(&mut self.hardware, Self::MOST_PLACES, interface, aged)
+                insert(&mut self.hardware, Self::MAX_PLACES, interface, aged)
             }
             HostReading::Spare(value) => {
                 let name = value.interface.clone();
-                insert(&mut self.spare, Self::MOST_PLACES, name, Aged { value, at })
+                insert(&mut self.spare, Self::MAX_PLACES, name, Aged { value, at })
             }
             HostReading::Neighbour(neighbour) => {
                 let (name, value) = (neighbour.interface.clone(), *neighbour);
                 let aged = Aged { value, at };
-                insert(&mut self.neighbours, Self::MOST_PLACES, name, aged)
+                insert(&mut self.neighbours, Self::MAX_PLACES, name, aged)
             }
             HostReading::Lack(lack) => {
                 let (name, value) = (lack.measurement.clone(), lack);
-                insert(&mut self.lacks, Self::MOST_LACKS, name, Aged { value, at })
+                insert(&mut self.lacks, Self::MAX_LACKS, name, Aged { value, at })
             }
             HostReading::RdmaPort(port) => self.record_rdma_port(Aged { value: *port, at }),
             HostReading::Rdma(reading) => {
                 let (way, value) = ((reading.peer(), reading.transport()), *reading);
-                insert(&mut self.rdma, Self::MOST_PEERS, way, Aged { value, at })
+                insert(&mut self.rdma, Self::MAX_PEERS, way, Aged { value, at })
             }
             HostReading::Traffic(value) => self.record_traffic(at, value),
             HostReading::Machine(machine) => self.record_machine(at, machine),
@@ -99,7 +99,7 @@ impl HostObservations {
         self.spare.remove(&interface);
         self.neighbours.remove(&interface);
         let aged = Aged { value: seen, at };
-        insert(&mut self.vanished, Self::MOST_PLACES, interface, aged)
+        insert(&mut self.vanished, Self::MAX_PLACES, interface, aged)
     }
 
     pub(super) fn record_present(&mut self, interface: &str) {
@@ -110,39 +110,39 @@ impl HostObservations {
         self.health.retain(|_, it| it.is_fresh(now, most));
         self.spare.retain(|_, it| it.is_fresh(now, most));
         self.lacks.retain(|_, it| it.is_fresh(now, most));
-        self.rdma.retain(|_, it| it.is_fresh(now, Self::RDMA_AGE));
+        self.rdma.retain(|_, it| it.is_fresh(now, Self::RDMA_TTL));
         self.traffic.take_if(|it| !it.is_fresh(now, most));
         self.rhythm.take_if(|it| !it.is_fresh(now, most));
         self.ranks.retain(|_, it| it.is_fresh(now, most));
     }
 
     fn record_health(&mut self, health: Aged<Health>) -> bool {
-        let few = health.value.signals.len() <= Self::MOST_SIGNALS;
+        let few = health.value.signals.len() <= Self::MAX_SIGNALS;
         let place = health.value.place.clone();
-        few && insert(&mut self.health, Self::MOST_PLACES, place, health)
+        few && insert(&mut self.health, Self::MAX_PLACES, place, health)
     }
 
     fn record_rdma_port(&mut self, port: Aged<RdmaPort>) -> bool {
-        let few = port.value.gids.len() <= Self::MOST_GIDS;
+        let few = port.value.gids.len() <= Self::MAX_GIDS;
         let name = (port.value.device.clone(), port.value.port);
-        few && insert(&mut self.rdma_ports, Self::MOST_RDMA_PORTS, name, port)
+        few && insert(&mut self.rdma_ports, Self::MAX_RDMA_PORTS, name, port)
     }
 
     fn record_rank(&mut self, reading: Aged<RankReading>) -> bool {
         let rank = &reading.value.rank;
         let place = (rank.communicator, rank.rank);
-        reading.value.is_bounded() && insert(&mut self.ranks, Self::MOST_RANKS, place, reading)
+        reading.value.is_bounded() && insert(&mut self.ranks, Self::MAX_RANKS, place, reading)
     }
 
     fn record_machine(&mut self, at: Moment, machine: Machine) -> bool {
-        let few = machine.numa_nodes.len() <= Self::MOST_PLACES
-            && machine.settings.len() <= Self::MOST_PLACES;
+        let few = machine.numa_nodes.len() <= Self::MAX_PLACES
+            && machine.settings.len() <= Self::MAX_PLACES;
         few && record(&mut self.machine, at, machine)
     }
 
     fn record_traffic(&mut self, at: Moment, traffic: Traffic) -> bool {
         let few =
-            traffic.peers.len() <= Self::MOST_PEERS && traffic.rdma.len() <= Self::MOST_RDMA_PORTS;
+            traffic.peers.len() <= Self::MAX_PEERS && traffic.rdma.len() <= Self::MAX_RDMA_PORTS;
         few && record(&mut self.traffic, at, traffic)
     }
 }

@@ -70,14 +70,14 @@ pub struct NodeObservations {
 pub struct Recent(VecDeque<Aged<FlowReading>>);
 
 impl Recent {
-    pub const MOST: usize = 16;
+    pub const MAX_RECENT: usize = 16;
 
     fn new(first: Aged<FlowReading>) -> Self {
         Self(VecDeque::from([first]))
     }
 
     fn push(&mut self, next: Aged<FlowReading>) {
-        if self.0.len() == Self::MOST {
+        if self.0.len() == Self::MAX_RECENT {
             self.0.pop_front();
         }
         self.0.push_back(next);
@@ -167,7 +167,7 @@ impl Observations {
     pub fn forget_probes(&mut self, now: Moment, nodes: Range<NodeId>) {
         for (_, node) in self.nodes.range_mut(nodes) {
             node.probes.retain(|_, window| window.handle_time(now));
-            let is_known = |at: &Moment| now.since(*at) <= 4 * ProbeWindow::HALF;
+            let is_known = |at: &Moment| now.since(*at) <= 4 * ProbeWindow::HALF_WINDOW;
             node.unsent = node.unsent.filter(is_known);
         }
     }
@@ -175,12 +175,12 @@ impl Observations {
 
 impl NodeObservations {
     /// The largest switches have 512 ports, and more interfaces than that.
-    const MOST_INTERFACES: usize = 2048;
-    const MOST_FLOWS: usize = 4096;
-    const MOST_PROBED: usize = 4096;
-    const MOST_RULES: usize = 4096;
+    const MAX_INTERFACES: usize = 2048;
+    const MAX_FLOWS: usize = 4096;
+    const MAX_PROBED_FLOWS: usize = 4096;
+    const MAX_RULES: usize = 4096;
     /// Trains are few: a minute apart at best.
-    const BANDWIDTHS_FOR: Duration = Duration::from_secs(900);
+    const BANDWIDTH_TTL: Duration = Duration::from_secs(900);
 
     fn record(&mut self, at: Moment, reading: Reading) {
         let kept = match reading {
@@ -188,7 +188,7 @@ impl NodeObservations {
                 let name = value.name.clone();
                 insert(
                     &mut self.interfaces,
-                    Self::MOST_INTERFACES,
+                    Self::MAX_INTERFACES,
                     name,
                     Aged { value, at },
                 )
@@ -198,7 +198,7 @@ impl NodeObservations {
                 self.host.record_present(&name);
                 insert(
                     &mut self.counters,
-                    Self::MOST_INTERFACES,
+                    Self::MAX_INTERFACES,
                     name,
                     Aged { value, at },
                 )
@@ -212,13 +212,13 @@ impl NodeObservations {
             Reading::Probes(reading) => self.record_probes(at, &reading),
             Reading::Bandwidth(value) => insert(
                 &mut self.bandwidths,
-                Self::MOST_PROBED,
+                Self::MAX_PROBED_FLOWS,
                 value.flow,
                 Aged { value, at },
             ),
             Reading::Path(value) => insert(
                 &mut self.paths,
-                Self::MOST_FLOWS,
+                Self::MAX_FLOWS,
                 value.flow,
                 Aged { value, at },
             ),
@@ -242,12 +242,7 @@ impl NodeObservations {
             recent.push(reading);
             return true;
         }
-        insert(
-            &mut self.flows,
-            Self::MOST_FLOWS,
-            flow,
-            Recent::new(reading),
-        )
+        insert(&mut self.flows, Self::MAX_FLOWS, flow, Recent::new(reading))
     }
 
     fn record_probes(&mut self, at: Moment, reading: &ProbeReading) -> bool {
@@ -260,11 +255,16 @@ impl NodeObservations {
         }
         let mut window = Box::new(ProbeWindow::new(at));
         window.add(at, &reading.tally);
-        insert(&mut self.probes, Self::MOST_PROBED, reading.flow, window)
+        insert(
+            &mut self.probes,
+            Self::MAX_PROBED_FLOWS,
+            reading.flow,
+            window,
+        )
     }
 
     fn record_holding(&mut self, at: Moment, generation: Generation, holding: Holding) -> bool {
-        let few = holding.len() <= Self::MOST_RULES;
+        let few = holding.len() <= Self::MAX_RULES;
         if few {
             self.holds = Some(Aged {
                 value: (generation, holding),
@@ -283,7 +283,7 @@ impl NodeObservations {
         self.counters
             .retain(|_, counters| counters.is_fresh(now, most));
         self.bandwidths
-            .retain(|_, it| it.is_fresh(now, Self::BANDWIDTHS_FOR));
+            .retain(|_, it| it.is_fresh(now, Self::BANDWIDTH_TTL));
         self.host.forget_older_than(now, most);
     }
 }
@@ -394,10 +394,7 @@ mod tests {
         let mut observations = Observations::default();
         let flood = (0..5000).map(|port| reading(port, 1)).collect();
         hear(&mut observations, 0, flood);
-        assert_eq!(
-            node(&observations).flows.len(),
-            NodeObservations::MOST_FLOWS
-        );
+        assert_eq!(node(&observations).flows.len(), NodeObservations::MAX_FLOWS);
         assert_eq!(node(&observations).discarded, 5000 - 4096);
         hear(&mut observations, 1, vec![reading(0, 7)]);
         assert_eq!(

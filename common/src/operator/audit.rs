@@ -69,7 +69,7 @@ fn wanted(circuits: &BTreeMap<OpticalName, CircuitSet>) -> String {
     }
 }
 
-const LOOK: &str = "look at the cluster";
+const VIEW_ACTION: &str = "look at the cluster";
 
 /// In the words of whoever asks it; what reads is told alike.
 impl fmt::Display for Request {
@@ -140,7 +140,7 @@ impl fmt::Display for Request {
             | Self::Jobs
             | Self::Registered
             | Self::Gate { .. }
-            | Self::Lanes { .. } => f.write_str(LOOK),
+            | Self::Lanes { .. } => f.write_str(VIEW_ACTION),
         }
     }
 }
@@ -176,7 +176,7 @@ fn told(order: &JobOrder) -> String {
 fn version(f: &mut fmt::Formatter<'_>, minor: Option<u16>) -> fmt::Result {
     match minor {
         Some(minor) => write!(f, "set the cluster version to 1.{minor}"),
-        None => f.write_str(LOOK),
+        None => f.write_str(VIEW_ACTION),
     }
 }
 

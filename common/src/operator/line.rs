@@ -74,11 +74,11 @@ impl fmt::Display for Tag {
 }
 
 /// More hosts of a job are counted.
-const MOST_HOSTS: usize = 16;
+const MAX_NAMED_HOSTS: usize = 16;
 
 impl fmt::Display for Ranks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, more) = self.order.split_at(MOST_HOSTS.min(self.order.len()));
+        let (first, more) = self.order.split_at(MAX_NAMED_HOSTS.min(self.order.len()));
         write!(f, "order ranks of {}: {}", self.job, first.join(","))?;
         if !more.is_empty() {
             write!(f, " and {} more", more.len())?;

@@ -115,20 +115,20 @@ pub enum Refused {
     VersionStays { why: String },
 }
 
-const DISK_FULL: &str = "the disk is full: nothing is decided until there is room again where the \
+const DISK_FULL_REASON: &str = "the disk is full: nothing is decided until there is room again where the \
                          coordinators keep their data";
-const NO_VISITOR: &str =
+const NO_VISITOR_REASON: &str =
     "nobody may ask with this token, or not any more; `reweave dashboard` makes another";
-const NOBODY_LEADS: &str = "no coordinator leads now; ask again when most of them are there and \
+const NO_LEADER_REASON: &str = "no coordinator leads now; ask again when most of them are there and \
                             reach each other";
 
-const SHUT_OUT: &str = "members are shut out, which is all that are remembered; found the cluster anew with \
+const REVOCATIONS_FULL_REASON: &str = "members are shut out, which is all that are remembered; found the cluster anew with \
                         `reweave cluster init`";
-const NO_JOB: &str =
+const NO_JOB_REASON: &str =
     "works for no job now, as far as traffic shows; name all hosts of the one that is meant";
-const NOT_REORDERED: &str =
+const NOT_REORDERED_REASON: &str =
     "was never told an order of its ranks: register it with --reorder, or start it";
-const NOT_AROUND: &str = "nobody can be told to lead packets around";
+const NO_DETOUR_REASON: &str = "nobody can be told to lead packets around";
 
 fn busy(f: &mut fmt::Formatter<'_>, running: Generation) -> fmt::Result {
     write!(
@@ -260,7 +260,7 @@ impl Refused {
                 write!(f, "{most} jobs are registered, which is the most")
             }
             Self::NoSuchJob { why } => f.write_str(why),
-            Self::NotReordered { job } => write!(f, "{job} {NOT_REORDERED}"),
+            Self::NotReordered { job } => write!(f, "{job} {NOT_REORDERED_REASON}"),
             Self::NoBetterOrder {
                 job,
                 least_gain_percent,
@@ -320,9 +320,9 @@ impl fmt::Display for Refused {
             | Self::NotStopped { .. }
             | Self::GoesBack { .. }
             | Self::TooWide { .. } => self.of_plans(f),
-            Self::NoJob { host } => write!(f, "{host} {NO_JOB}"),
+            Self::NoJob { host } => write!(f, "{host} {NO_JOB_REASON}"),
             Self::OutOfHours { hours, opens_in_s } => out_of_hours(f, hours, *opens_in_s),
-            Self::NotAround { link } => write!(f, "{NOT_AROUND} {link}"),
+            Self::NotAround { link } => write!(f, "{NO_DETOUR_REASON} {link}"),
             Self::CutOff { from, to } => cut_off(f, [from, to]),
             Self::NoSuchHost { name } => no_such_host(f, name),
             Self::NoWayBack(why) => why.fmt(f),
@@ -344,23 +344,23 @@ impl fmt::Display for Refused {
                 f,
                 "{most} tokens are out and not used; wait until some have expired"
             ),
-            Self::TooManyShutOut { most } => write!(f, "{most} {SHUT_OUT}"),
+            Self::TooManyShutOut { most } => write!(f, "{most} {REVOCATIONS_FULL_REASON}"),
             Self::Oneself => f.write_str("nobody shuts itself out: have another operator do it"),
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")
             }
-            Self::NoVisitor => f.write_str(NO_VISITOR),
+            Self::NoVisitor => f.write_str(NO_VISITOR_REASON),
             Self::NoVisit { longest_s } => no_visit(f, *longest_s),
             Self::TooManyVisitors { most } => write!(
                 f,
                 "{most} tokens for the dashboard are out; wait until some have expired"
             ),
-            Self::DiskFull => f.write_str(DISK_FULL),
+            Self::DiskFull => f.write_str(DISK_FULL_REASON),
             Self::Membership { why } => write!(f, "the coordinators stay who they are: {why}"),
             Self::NotLeading {
                 leader: Some(leader),
             } => write!(f, "another coordinator leads, at {leader}; ask there"),
-            Self::NotLeading { leader: None } => f.write_str(NOBODY_LEADS),
+            Self::NotLeading { leader: None } => f.write_str(NO_LEADER_REASON),
         }
     }
 }

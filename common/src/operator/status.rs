@@ -21,9 +21,9 @@ use crate::probing::{PortStrays, Summary};
 use crate::units::Rate;
 
 /// A third of a certificate's life is left when it is renewed; with so little, renewing fails.
-const NEARLY_EXPIRED: Duration = Duration::from_hours(4);
+const MIN_VALIDITY_LEFT: Duration = Duration::from_hours(4);
 /// Logs and certificates go by the time of day; beyond this they lead people astray.
-const MOST_SKEW_MS: u64 = 500;
+const MAX_SKEW_MS: u64 = 500;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -169,12 +169,12 @@ pub struct AgentStatus {
 impl AgentStatus {
     pub fn is_expiring(&self) -> bool {
         let left = self.certificate_left_s;
-        left.is_some_and(|left| left <= NEARLY_EXPIRED.as_secs())
+        left.is_some_and(|left| left <= MIN_VALIDITY_LEFT.as_secs())
     }
 
     pub fn is_askew(&self) -> bool {
         let skew = self.clock_skew_ms;
-        skew.is_some_and(|skew| skew.unsigned_abs() > MOST_SKEW_MS)
+        skew.is_some_and(|skew| skew.unsigned_abs() > MAX_SKEW_MS)
     }
 
     /// Whether a person has any reason to look at it.

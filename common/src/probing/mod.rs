@@ -277,7 +277,7 @@ pub struct Loss {
 
 impl Loss {
     /// The normal distribution's 97.5th percentile.
-    const Z: f64 = 1.959_963_984_540_054;
+    const NORMAL_QUANTILE: f64 = 1.959_963_984_540_054;
 
     /// None when nothing was sent.
     pub fn new(lost: u64, sent: u64) -> Option<Self> {
@@ -285,10 +285,10 @@ impl Loss {
             return None;
         }
         let (sent, share) = (sent as f64, lost as f64 / sent as f64);
-        let z2 = Self::Z * Self::Z;
+        let z2 = Self::NORMAL_QUANTILE * Self::NORMAL_QUANTILE;
         let middle = share + z2 / (2.0 * sent);
         let spread = share * (1.0 - share) / sent + z2 / (4.0 * sent * sent);
-        let half = Self::Z * spread.max(0.0).sqrt();
+        let half = Self::NORMAL_QUANTILE * spread.max(0.0).sqrt();
         let scale = 1.0 + z2 / sent;
         Some(Self {
             share,

@@ -1,7 +1,7 @@
 //! How long the parts of probes took: counts of durations in buckets, which can be merged.
 //!
 //! Durations below 128 ns are counted exactly. Above, each doubling is cut into 64 buckets, and a
-//! duration that is read back is the middle of its bucket: off by less than [`Durations::ERROR`].
+//! duration that is read back is the middle of its bucket: off by less than [`Durations::MAX_RELATIVE_ERROR`].
 //! All of it is whole numbers, and so the same on every machine.
 
 use std::fmt;
@@ -45,17 +45,17 @@ struct Bucket {
 pub struct Durations<'t>(&'t [Bucket]);
 
 /// Buckets in each doubling.
-const PARTS_OF_A_DOUBLING: u64 = 64;
+const BUCKETS_PER_DOUBLING: u64 = 64;
 /// Of each part, with some that no duration falls into.
-const PLACES: u16 = 1 << 12;
+const BUCKETS_PER_PART: u16 = 1 << 12;
 /// What the longest duration falls into.
-const LAST: u16 = bucket_of(u64::MAX);
+const LAST_BUCKET: u16 = bucket_of(u64::MAX);
 
 impl Part {
     pub const ALL: [Self; 4] = [Self::Network, Self::Responder, Self::Prober, Self::Jitter];
 
     const fn first_place(self) -> u16 {
-        self as u16 * PLACES
+        self as u16 * BUCKETS_PER_PART
     }
 }
 
@@ -70,7 +70,7 @@ impl Times {
     }
 
     pub fn of(&self, part: Part) -> Durations<'_> {
-        let (first, next) = (part.first_place(), part.first_place() + PLACES);
+        let (first, next) = (part.first_place(), part.first_place() + BUCKETS_PER_PART);
         let from = self.buckets.partition_point(|it| it.place < first);
         let to = self.buckets.partition_point(|it| it.place < next);
         Durations(&self.buckets[from..to])
@@ -125,17 +125,18 @@ impl Bucket {
 
     /// Whether there are durations that fall into it.
     fn can_be(self) -> bool {
-        usize::from(self.place / PLACES) < Part::ALL.len() && self.place % PLACES <= LAST
+        usize::from(self.place / BUCKETS_PER_PART) < Part::ALL.len()
+            && self.place % BUCKETS_PER_PART <= LAST_BUCKET
     }
 
     fn middle(self) -> Duration {
-        Duration::from_nanos(middle_of(self.place % PLACES))
+        Duration::from_nanos(middle_of(self.place % BUCKETS_PER_PART))
     }
 }
 
 impl Durations<'_> {
     /// The most by which a duration that is read back differs, as a share of what it was.
-    pub const ERROR: f64 = 1.0 / 128.0;
+    pub const MAX_RELATIVE_ERROR: f64 = 1.0 / 128.0;
 
     pub fn count(self) -> u64 {
         self.0.iter().map(|it| u64::from(it.count)).sum()
@@ -176,17 +177,17 @@ impl Durations<'_> {
 
 const fn bucket_of(nanos: u64) -> u16 {
     let digits = u64::BITS - nanos.leading_zeros();
-    let shift = digits.saturating_sub(PARTS_OF_A_DOUBLING.trailing_zeros() + 1);
-    (shift as u64 * PARTS_OF_A_DOUBLING + (nanos >> shift)) as u16
+    let shift = digits.saturating_sub(BUCKETS_PER_DOUBLING.trailing_zeros() + 1);
+    (shift as u64 * BUCKETS_PER_DOUBLING + (nanos >> shift)) as u16
 }
 
 const fn middle_of(bucket: u16) -> u64 {
     let bucket = bucket as u64;
-    if bucket < 2 * PARTS_OF_A_DOUBLING {
+    if bucket < 2 * BUCKETS_PER_DOUBLING {
         return bucket;
     }
-    let shift = bucket / PARTS_OF_A_DOUBLING - 1;
-    let least = (bucket - shift * PARTS_OF_A_DOUBLING) << shift;
+    let shift = bucket / BUCKETS_PER_DOUBLING - 1;
+    let least = (bucket - shift * BUCKETS_PER_DOUBLING) << shift;
     least + (1 << shift) / 2
 }
 
@@ -283,7 +284,10 @@ mod tests {
             let times = of([nanos]);
             let back = times.of(Part::Network).median().unwrap().as_nanos() as f64;
             let error = (back - nanos as f64).abs() / (nanos as f64).max(1.0);
-            assert!(error <= Durations::ERROR, "{nanos} became {back}");
+            assert!(
+                error <= Durations::MAX_RELATIVE_ERROR,
+                "{nanos} became {back}"
+            );
         }
     }
 
@@ -292,7 +296,11 @@ mod tests {
         let mut durations = durations();
         durations.sort_unstable();
         let buckets: Vec<_> = durations.iter().map(|it| bucket_of(*it)).collect();
-        assert!(buckets.is_sorted() && buckets.last() == Some(&LAST) && LAST < PLACES);
+        assert!(
+            buckets.is_sorted()
+                && buckets.last() == Some(&LAST_BUCKET)
+                && LAST_BUCKET < BUCKETS_PER_PART
+        );
         assert_eq!([127, 128, 129, 130].map(bucket_of), [127, 128, 128, 129]);
         assert_eq!([255, 256].map(bucket_of), [191, 192]);
     }
@@ -303,7 +311,10 @@ mod tests {
         for (share, expected) in [(0.0, 1e3), (0.5, 500e3), (0.99, 990e3), (1.0, 1e6)] {
             let got = times.of(Part::Network).quantile(share).unwrap();
             let error = got.as_nanos() as f64 / expected - 1.0;
-            assert!(error.abs() <= Durations::ERROR, "{share}: {got:?}");
+            assert!(
+                error.abs() <= Durations::MAX_RELATIVE_ERROR,
+                "{share}: {got:?}"
+            );
         }
         assert_eq!(times.of(Part::Jitter).quantile(0.5), None);
     }
@@ -345,8 +356,8 @@ mod tests {
     fn buckets_that_cannot_be_are_not_counted_and_too_many_of_one_are_the_most() {
         let told = format!(
             r#"{{"5": 4294967295, "{}": 1, "{}": 2, "65535": 9}}"#,
-            LAST,
-            LAST + 1
+            LAST_BUCKET,
+            LAST_BUCKET + 1
         );
         let mut times: Times = serde_json::from_str(&told).unwrap();
         times.merge(&times.clone());

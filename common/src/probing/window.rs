@@ -15,7 +15,7 @@ pub struct ProbeWindow {
 }
 
 impl ProbeWindow {
-    pub const HALF: Duration = Duration::from_secs(30);
+    pub const HALF_WINDOW: Duration = Duration::from_secs(30);
 
     pub fn new(now: Moment) -> Self {
         Self {
@@ -79,11 +79,11 @@ impl ProbeWindow {
 
     /// Lets go of what is too old; says whether anything is left.
     pub fn handle_time(&mut self, now: Moment) -> bool {
-        if now.since(self.began) >= Self::HALF {
+        if now.since(self.began) >= Self::HALF_WINDOW {
             self.earlier = std::mem::take(&mut self.current);
             self.began = now;
         }
-        now.since(self.heard) < 2 * Self::HALF
+        now.since(self.heard) < 2 * Self::HALF_WINDOW
     }
 }
 

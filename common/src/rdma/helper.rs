@@ -11,7 +11,7 @@ use super::{RdmaPort, RdmaReading, Transport};
 use crate::units::Bytes;
 
 /// No line of either is longer.
-pub const LONGEST_LINE: usize = 1 << 20;
+pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -11,7 +11,7 @@ use crate::probing::Stamps;
 use crate::time_span::TimeSpan;
 use crate::units::{Bytes, Rate};
 
-pub use helper::{Answer, LONGEST_LINE, Request};
+pub use helper::{Answer, MAX_LINE_BYTES, Request};
 
 /// The TCP port on which hosts agree on a measurement over RDMA; they answer probes on the same one of UDP.
 pub const RDMA_PORT: u16 = crate::probing::PROBE_PORT;

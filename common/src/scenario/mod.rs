@@ -13,7 +13,7 @@ use crate::workload::{Pattern, Program, Step};
 mod file;
 
 /// The name of the place from which a managed cluster is run. No node may have it then.
-pub const STATION: &str = "station";
+pub const STATION_NAME: &str = "station";
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {

@@ -68,17 +68,17 @@ pub struct Network<'a> {
 impl<'a> Network<'a> {
     /// As the fabric's file has it: without tables and pins, and with all links up.
     pub fn untouched(fabric: &'a Fabric) -> Self {
-        static ADDRESSES: BTreeMap<Ipv4Addr, NodeId> = BTreeMap::new();
-        static DOWN: BTreeSet<LinkId> = BTreeSet::new();
-        static TABLES: Tables = Tables::new();
+        static NO_ADDRESSES: BTreeMap<Ipv4Addr, NodeId> = BTreeMap::new();
+        static NO_LINKS_DOWN: BTreeSet<LinkId> = BTreeSet::new();
+        static NO_TABLES: Tables = Tables::new();
         Self {
             fabric,
-            addresses: &ADDRESSES,
-            down: &DOWN,
+            addresses: &NO_ADDRESSES,
+            down: &NO_LINKS_DOWN,
             generation: Generation(0),
             pins: &[],
-            tables: &TABLES,
-            unsure: &TABLES,
+            tables: &NO_TABLES,
+            unsure: &NO_TABLES,
             circuits: fabric.first_circuits(),
             floor: 0.0,
             is_lossless: false,

@@ -15,10 +15,10 @@ use crate::names::Names;
 use crate::voice::tell;
 use crate::{Output, kept, offer, print, show};
 
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a coordinator may be away while its change is followed.
-const LONGEST_AWAY: Duration = Duration::from_secs(30);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Carry out a plan, and see what comes of it
 ///
@@ -236,7 +236,7 @@ impl Follower<'_> {
         loop {
             match self.look() {
                 Ok(record) if record.outcome.is_open() => {
-                    self.coordinator.wait(GLANCE);
+                    self.coordinator.wait(POLL_INTERVAL);
                 }
                 Ok(record) => return Ok((record, self.coordinator)),
                 Err(error) if error.is_of_the_session() => self.reach_again(&error)?,
@@ -262,7 +262,7 @@ impl Follower<'_> {
     fn reach_again(&mut self, lost: &CliError) -> Result<(), CliError> {
         tell(&format!("{}; trying again", lost.told()));
         let generation = self.generation;
-        let end = Instant::now() + LONGEST_AWAY;
+        let end = Instant::now() + RECONNECT_TIMEOUT;
         loop {
             match Coordinator::reach(self.reach) {
                 Ok(again) => {
@@ -275,7 +275,7 @@ impl Follower<'_> {
                         source: Box::new(source),
                     });
                 }
-                Err(_) => self.coordinator.wait(GLANCE),
+                Err(_) => self.coordinator.wait(POLL_INTERVAL),
             }
         }
     }

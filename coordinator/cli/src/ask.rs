@@ -20,11 +20,11 @@ use crate::standing::{self, Answer};
 use crate::voice::tell;
 
 /// A coordinator answers in milliseconds, unless its disk or its network is in trouble.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Coordinators that have no leader need some tenths of a second to find one.
-const WITHOUT_LEADER: Duration = Duration::from_millis(200);
+const LEADER_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Where they reach each other they have found one by then.
-const ELECTION: Duration = Duration::from_secs(1);
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where the coordinator is, and who asks.
 #[derive(Debug, Clone, Args)]
@@ -194,7 +194,7 @@ impl Coordinator {
     /// Whichever coordinator leads answers, once there is one.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {
         let runtime = self.runtime;
-        runtime.block_on(self.ask_until(request, Instant::now() + PATIENCE))
+        runtime.block_on(self.ask_until(request, Instant::now() + ANSWER_TIMEOUT))
     }
 
     /// Where nobody leads until then, the answer is that.
@@ -216,9 +216,11 @@ impl Coordinator {
     }
 
     async fn ask_this_one(&self, request: &Request) -> Result<Response, CliError> {
-        let answer = timeout(PATIENCE, exchange(&self.session, request)).await;
+        let answer = timeout(ANSWER_TIMEOUT, exchange(&self.session, request)).await;
         answer
-            .map_err(|_| CliError::NoAnswer { waited: PATIENCE })?
+            .map_err(|_| CliError::NoAnswer {
+                waited: ANSWER_TIMEOUT,
+            })?
             .map_err(|error| CliError::Ask(Box::new(error)))
     }
 
@@ -227,7 +229,7 @@ impl Coordinator {
     async fn go_to(&mut self, leader: Option<SocketAddr>) -> Result<(), CliError> {
         let last = self.session.address();
         if leader.is_none_or(|leader| self.named == Some(leader)) {
-            sleep(WITHOUT_LEADER).await;
+            sleep(LEADER_RETRY_INTERVAL).await;
         }
         self.named = leader;
         self.addresses.sort_by_key(|address| *address == last);
@@ -256,10 +258,10 @@ impl Coordinator {
         let standings = tokio::spawn(standing::asked(addresses, identity));
         let elsewhere = async {
             self.go_to(leader).await?;
-            self.ask_until(&Request::Status, Instant::now() + PATIENCE)
+            self.ask_until(&Request::Status, Instant::now() + ANSWER_TIMEOUT)
                 .await
         };
-        let Ok(response) = timeout(ELECTION, elsewhere).await else {
+        let Ok(response) = timeout(ELECTION_TIMEOUT, elsewhere).await else {
             return Ok(Seen::Leaderless(standings.await.unwrap_or_default()));
         };
         standings.abort();

@@ -177,7 +177,7 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknow
     let unjudged: BTreeSet<_> = unjudged.map(|it| not_looked_at(&it)).collect();
     let mut why = words(&found);
     why.extend(named.hindered_by.clone());
-    why.extend(has_no_course(named, &plan, &ground).then(|| NO_COURSE.to_owned()));
+    why.extend(has_no_course(named, &plan, &ground).then(|| NO_ORDER_REASON.to_owned()));
     let legs = judge_legs(&departing, &course);
     if legs.iter().all(|(_, why)| why.is_empty()) && !course.is_empty() {
         let mut wanted = circuits.clone();
@@ -205,7 +205,7 @@ fn not_looked_at(why: &Unsound) -> String {
     format!("{pin}: neither the fabric file nor the plan says who has that address")
 }
 
-const NO_COURSE: &str = "when it was shown there was no order in which it could begin";
+const NO_ORDER_REASON: &str = "when it was shown there was no order in which it could begin";
 
 /// It changes more than pins, and was shown without an order to do so.
 fn has_no_course(named: &Plan, plan: &plan::Plan, ground: &Ground) -> bool {
@@ -339,13 +339,13 @@ mod tests {
         let mut plan = serde_json::to_value(&plan).unwrap();
         plan["course"] = json!({
             "tables_before": {},
-            "circuits_before": { "ocs0": WHOLE },
+            "circuits_before": { "ocs0": RING_CIRCUITS },
             "waves": [{ "drain": rounds, "circuits": { "ocs0": [[1, 2], [3, 4]] }, "undrain": [] }],
         });
         serde_json::from_value(plan).unwrap()
     }
 
-    const WHOLE: [[u16; 2]; 3] = [[1, 2], [3, 4], [5, 6]];
+    const RING_CIRCUITS: [[u16; 2]; 3] = [[1, 2], [3, 4], [5, 6]];
 
     /// With all tables there shall be in one round.
     fn on_its_way() -> Plan {
@@ -375,7 +375,7 @@ mod tests {
     fn on(plan: Plan, base: &Value) -> Plan {
         let mut plan = serde_json::to_value(plan).unwrap();
         plan["base"] = json!({
-            "pins": [], "tables": {}, "circuits": { "ocs0": WHOLE }, "down": [], "capacity_floor": 0.5,
+            "pins": [], "tables": {}, "circuits": { "ocs0": RING_CIRCUITS }, "down": [], "capacity_floor": 0.5,
             "lossless": false,
         });
         for (key, value) in base.as_object().unwrap() {
@@ -437,7 +437,7 @@ mod tests {
         let fabric = ring();
         let next = |circuit: &str| json!([{ "link": over(&fabric, circuit), "weight": 1 }]);
         let mut plan = serde_json::to_value(opened(&fabric, "ocs0", "3-4")).unwrap();
-        plan["circuits"] = json!({ "ocs0": WHOLE });
+        plan["circuits"] = json!({ "ocs0": RING_CIRCUITS });
         plan["tables"] = json!({
             "h0": { "h1": next("1-2"), "h2": next("1-2") },
             "h1": { "h2": next("3-4"), "h0": next("3-4") },
@@ -509,7 +509,7 @@ mod tests {
     fn what_could_not_begin_is_not_sound() {
         let fabric = ring();
         let shown = on(opened(&fabric, "ocs0", "3-4"), &json!({}));
-        assert_eq!(objections(&shown, &Asked::default()), NO_COURSE);
+        assert_eq!(objections(&shown, &Asked::default()), NO_ORDER_REASON);
         let frozen = Plan {
             hindered_by: vec!["h0 is frozen".to_owned()],
             ..on_its_way()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use reweave_common::member::UnknownRole;
 use reweave_link::Role;
-use reweave_link::pki::{Authority, DAY, Validity};
+use reweave_link::pki::{Authority, MAX_MEMBER_VALIDITY, Validity};
 use serde::Serialize;
 
 use crate::ask::Reach;
@@ -21,7 +21,7 @@ use crate::{Output, print};
 /// As long as those that members renew for themselves.
 const DEFAULT_DAYS: u64 = 1;
 /// A coordinator signs members for so long without the authority's key being fetched.
-const SIGNER_LIFE: Duration = Duration::from_hours(24 * 365);
+const SIGNER_VALIDITY: Duration = Duration::from_hours(24 * 365);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
@@ -112,7 +112,7 @@ pub(crate) fn issue(
     let issuer = Issuer {
         authority: Authority::load(dir)?,
         dir,
-        validity: Validity::lasting(DAY.saturating_mul(days_of(days)))?,
+        validity: Validity::lasting(MAX_MEMBER_VALIDITY.saturating_mul(days_of(days)))?,
     };
     let issued = names.iter().map(|name| issuer.issue(role, name));
     issued.collect()
@@ -127,7 +127,7 @@ pub(crate) fn init(dir: &Path, name: &str) -> Result<Vec<Issued>, CliError> {
     let issuer = Issuer {
         authority: Authority::create(dir, name)?,
         dir,
-        validity: Validity::lasting(DAY.saturating_mul(days_of(DEFAULT_DAYS)))?,
+        validity: Validity::lasting(MAX_MEMBER_VALIDITY.saturating_mul(days_of(DEFAULT_DAYS)))?,
     };
     let members = [
         (Role::Coordinator, "coordinator"),
@@ -152,7 +152,7 @@ impl Issuer<'_> {
         };
         let member = self.authority.issue(role, name, self.validity, &folder)?;
         if role == Role::Coordinator {
-            let life = Validity::lasting(SIGNER_LIFE)?;
+            let life = Validity::lasting(SIGNER_VALIDITY)?;
             self.authority.issue_signer(name, life, &folder)?;
         }
         Ok(Issued {

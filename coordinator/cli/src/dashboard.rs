@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use reweave_common::operator::{Request, Response};
 use reweave_common::time_span::TimeSpan;
-use reweave_link::pki::AUTHORITY_CERTIFICATE;
+use reweave_link::pki::AUTHORITY_CERTIFICATE_FILE;
 use reweave_link::visit::Visit;
 
 use crate::ask::{Coordinator, Reach};
@@ -14,7 +14,7 @@ use crate::error::CliError;
 use crate::voice::tell;
 use crate::{Output, print};
 
-pub(crate) const LONGEST_HOURS: u64 = 12;
+pub(crate) const MAX_VISIT_HOURS: u64 = 12;
 
 /// Print a link to the page that shows the cluster
 ///
@@ -32,8 +32,8 @@ pub(crate) struct Dashboard {
     #[arg(
         long,
         value_name = "HOURS",
-        default_value_t = LONGEST_HOURS,
-        value_parser = clap::value_parser!(u64).range(1..=LONGEST_HOURS)
+        default_value_t = MAX_VISIT_HOURS,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_VISIT_HOURS)
     )]
     hours: u64,
 }
@@ -63,7 +63,7 @@ fn hint_at_tunnel(http: SocketAddr, machine: IpAddr) {
 
 fn hint_at_authority() {
     tell(&format!(
-        "the browser has to trust the cluster's authority, {AUTHORITY_CERTIFICATE} in the folder of your \
+        "the browser has to trust the cluster's authority, {AUTHORITY_CERTIFICATE_FILE} in the folder of your \
          certificate"
     ));
 }

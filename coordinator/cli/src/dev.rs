@@ -18,7 +18,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::interval;
 
-use crate::ask::{Coordinator, PATIENCE, Reach, own_folder};
+use crate::ask::{ANSWER_TIMEOUT, Coordinator, Reach, own_folder};
 use crate::cluster;
 use crate::config::beside;
 use crate::dashboard::{self, Link};
@@ -27,15 +27,15 @@ use crate::parting::is_ignored;
 use crate::voice::{say, tell};
 
 /// Where the commands look for a coordinator when nobody says where it is.
-const AT: &str = "127.0.0.1:7332";
-const DAYS: u64 = 1;
+const DEFAULT_LISTEN: &str = "127.0.0.1:7332";
+const VALIDITY_DAYS: u64 = 1;
 /// So often it is looked whether both still run.
-const GLANCE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Those of one that was killed are gone within less.
-const LAST_BREATH: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The programs, each with the folder that it holds while it runs.
-const COORDINATOR: (&str, &str) = ("reweave-coordinator", "data");
-const AGENT: (&str, &str) = ("reweave-agent", "state");
+const COORDINATOR_PROGRAM: (&str, &str) = ("reweave-coordinator", "data");
+const AGENT_PROGRAM: (&str, &str) = ("reweave-agent", "state");
 
 /// Run a cluster of one machine, until Ctrl-C
 ///
@@ -78,7 +78,7 @@ async fn until_the_end(programs: &mut Programs) -> Result<ExitCode, CliError> {
     let mut hung_up = signal(SignalKind::hangup()).map_err(CliError::Start)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(CliError::Start)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(CliError::Start)?;
-    let mut glances = interval(GLANCE);
+    let mut glances = interval(POLL_INTERVAL);
     loop {
         tokio::select! {
             _ = glances.tick() => programs.expect_running()?,
@@ -113,7 +113,7 @@ impl Place {
             KeepError::InUse { folder, by } => CliError::DevRuns { folder, by },
             error => CliError::Keep(error),
         })?;
-        for (program, folder) in [COORDINATOR, AGENT] {
+        for (program, folder) in [COORDINATOR_PROGRAM, AGENT_PROGRAM] {
             self.await_end(program, folder)?;
         }
         Ok(held)
@@ -121,7 +121,7 @@ impl Place {
 
     /// Of a program of one that was killed.
     fn await_end(&self, program: &'static str, folder: &str) -> Result<(), CliError> {
-        let deadline = Instant::now() + LAST_BREATH;
+        let deadline = Instant::now() + EXIT_TIMEOUT;
         loop {
             match Folder::hold(&self.dir.join(folder)) {
                 Ok(_) => return Ok(()),
@@ -132,7 +132,7 @@ impl Place {
                         by,
                     });
                 }
-                Err(KeepError::InUse { .. }) => thread::sleep(GLANCE),
+                Err(KeepError::InUse { .. }) => thread::sleep(POLL_INTERVAL),
                 Err(error) => return Err(CliError::Keep(error)),
             }
         }
@@ -149,7 +149,7 @@ impl Place {
             (Role::Operator, "operator"),
             (Role::Agent, self.node.as_str()),
         ] {
-            cluster::issue(role, &[name.to_owned()], &certificates, DAYS)?;
+            cluster::issue(role, &[name.to_owned()], &certificates, VALIDITY_DAYS)?;
         }
         let fabric = format!(
             "kind = \"graph\"\nlink = []\n\n[[node]]\nname = \"{}\"\nrole = \"host\"\n",
@@ -165,32 +165,37 @@ impl Place {
 
     /// A link to it, once the coordinator answers.
     fn dashboard(&self, programs: &mut Programs) -> Result<String, CliError> {
-        let reach = Reach::to(AT, self.operator());
-        let deadline = Instant::now() + PATIENCE;
+        let reach = Reach::to(DEFAULT_LISTEN, self.operator());
+        let deadline = Instant::now() + ANSWER_TIMEOUT;
         loop {
             programs.expect_running()?;
             let link = Coordinator::reach(&reach).and_then(|mut coordinator| {
-                Link::ask(&mut coordinator, dashboard::LONGEST_HOURS)?.at(None)
+                Link::ask(&mut coordinator, dashboard::MAX_VISIT_HOURS)?.at(None)
             });
             match link {
                 Ok(link) => return Ok(link),
                 Err(error) if Instant::now() > deadline => return Err(error),
-                Err(_) => thread::sleep(GLANCE),
+                Err(_) => thread::sleep(POLL_INTERVAL),
             }
         }
     }
 
     fn start(&self) -> Result<Programs, CliError> {
-        let (coordinator, data) = COORDINATOR;
-        let (agent, state) = AGENT;
+        let (coordinator, data) = COORDINATOR_PROGRAM;
+        let (agent, state) = AGENT_PROGRAM;
         let settings =
             format!("--fabric fabric.toml --data {data} --identity certificates/coordinator");
         let identity = format!("certificates/agents/{}", self.node);
         Ok(Programs([
-            self.program(coordinator, &format!("run {settings} --listen {AT}"))?,
+            self.program(
+                coordinator,
+                &format!("run {settings} --listen {DEFAULT_LISTEN}"),
+            )?,
             self.program(
                 agent,
-                &format!("run --state {state} --coordinator {AT} --identity {identity}"),
+                &format!(
+                    "run --state {state} --coordinator {DEFAULT_LISTEN} --identity {identity}"
+                ),
             )?,
         ]))
     }
@@ -324,7 +329,7 @@ mod tests {
         };
         let _held = place.hold().unwrap();
         place.prepare().unwrap();
-        for (program, _) in [COORDINATOR, AGENT] {
+        for (program, _) in [COORDINATOR_PROGRAM, AGENT_PROGRAM] {
             fs::write(place.dir.join(format!("{program}.log")), "it leads\n").unwrap();
         }
         let before = content(&place.dir);

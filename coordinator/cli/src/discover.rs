@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reweave_common::fabric::{Fabric, Role};
-use reweave_common::names::{LONGEST_NAME, is_plain};
+use reweave_common::names::{MAX_NAME_BYTES, is_plain};
 use reweave_common::operator::{
     Discovered, DiscoveredLink, DiscoveredNode, LinkEnd, Request, Response,
 };
@@ -163,7 +163,7 @@ pub(crate) fn text(found: &Discovered) -> String {
     let (nodes, unfit): (Vec<_>, Vec<_>) = found
         .nodes
         .iter()
-        .partition(|node| is_plain(&node.name, LONGEST_NAME));
+        .partition(|node| is_plain(&node.name, MAX_NAME_BYTES));
     for node in &nodes {
         write_node(&mut text, node);
     }

@@ -94,13 +94,13 @@ impl<'a> Shown<'a> {
     }
 }
 
-const MARKS: &str = "marks";
+const MARKS_KEY: &str = "marks";
 
 /// Of all that it holds but the marks themselves: each part of the plan has its own.
 fn marks(whole: &Value) -> BTreeMap<String, String> {
     let mut marks = BTreeMap::new();
     let parts = whole.as_object().into_iter().flatten();
-    for (name, part) in parts.filter(|(name, _)| *name != MARKS) {
+    for (name, part) in parts.filter(|(name, _)| *name != MARKS_KEY) {
         match (name.as_str(), part) {
             ("plan", Value::Object(parts)) => {
                 marks.extend(
@@ -139,7 +139,7 @@ pub(crate) fn read(path: &Path) -> Result<Read, CliError> {
         source,
     };
     let whole: Value = serde_json::from_slice(&bytes).map_err(bad)?;
-    let is_marked = whole.get(MARKS).is_some();
+    let is_marked = whole.get(MARKS_KEY).is_some();
     if let Some(place) = edited(&whole) {
         let text = String::from_utf8_lossy(&bytes);
         let line = line_of(&text, &place).map_or_else(String::new, |line| format!(":{line}"));
@@ -158,7 +158,7 @@ pub(crate) fn read(path: &Path) -> Result<Read, CliError> {
 
 /// The first part that is not what it was. What has no marks has a seal at best.
 fn edited(whole: &Value) -> Option<String> {
-    let Some(told) = whole.get(MARKS) else {
+    let Some(told) = whole.get(MARKS_KEY) else {
         let plan = whole.get("plan").unwrap_or(whole);
         let plan = serde_json::from_value::<Plan>(plan.clone()).ok()?;
         let is_whole = plan.seal.is_empty() || plan.is_as_sealed();
@@ -166,7 +166,7 @@ fn edited(whole: &Value) -> Option<String> {
     };
     let told = serde_json::from_value(told.clone());
     let Ok::<BTreeMap<String, String>, _>(told) = told else {
-        return Some(MARKS.to_owned());
+        return Some(MARKS_KEY.to_owned());
     };
     let found = marks(whole);
     let names: BTreeSet<_> = told.keys().chain(found.keys()).collect();

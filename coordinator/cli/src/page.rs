@@ -52,7 +52,7 @@ pub(crate) enum Ink {
 }
 
 /// All that ink makes of an escape.
-const INKS: [&str; 6] = ["[0m", "[1m", "[31m", "[32m", "[33m", "[90m"];
+const INK_CODES: [&str; 6] = ["[0m", "[1m", "[31m", "[32m", "[33m", "[90m"];
 
 #[derive(Debug, Default)]
 pub(crate) struct Page {
@@ -75,7 +75,7 @@ impl Page {
         let mut parts = self.text.split('\x1b');
         let mut text = lines(parts.next().unwrap_or_default());
         for part in parts {
-            let is_ink = self.colour && INKS.iter().any(|ink| part.starts_with(ink));
+            let is_ink = self.colour && INK_CODES.iter().any(|ink| part.starts_with(ink));
             text.push(if is_ink {
                 '\x1b'
             } else {

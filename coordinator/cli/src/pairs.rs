@@ -11,7 +11,7 @@ use crate::page::{Ink, Page, age};
 use crate::{Output, print, say};
 
 /// More would not fit into one answer.
-const MOST: u32 = 10_000;
+const MAX_PAIRS: u32 = 10_000;
 
 /// List the measured bandwidth between hosts
 ///
@@ -42,7 +42,7 @@ impl Pairs {
 }
 
 pub(crate) fn ask(coordinator: &mut Coordinator) -> Result<MeasuredPairs, CliError> {
-    match coordinator.ask(&Request::Pairs { most: MOST })? {
+    match coordinator.ask(&Request::Pairs { most: MAX_PAIRS })? {
         Response::Pairs(pairs) => Ok(pairs),
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),

@@ -18,16 +18,16 @@ use crate::error::CliError;
 use crate::voice::tell;
 
 /// What shells add to the number of the signal that ended a program.
-const BY_SIGNAL: i32 = 128;
+const SIGNAL_EXIT_OFFSET: i32 = 128;
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// A program asks over one session at a time.
-static OPEN: Mutex<Option<Parting>> = Mutex::new(None);
+static OPEN_SESSION: Mutex<Option<Parting>> = Mutex::new(None);
 /// What is said when a signal ends this program.
-static LAST_WORD: Mutex<Option<String>> = Mutex::new(None);
+static SIGNAL_MESSAGE: Mutex<Option<String>> = Mutex::new(None);
 /// Held while another program runs that must not be left alone, and by whoever ends this one.
-static ATTENDED: Mutex<()> = Mutex::new(());
-static ENDING: AtomicBool = AtomicBool::new(false);
+static CHILD_LOCK: Mutex<()> = Mutex::new(());
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn runtime() -> Result<&'static Runtime, CliError> {
     if let Some(runtime) = RUNTIME.get() {
@@ -43,12 +43,12 @@ pub(crate) fn runtime() -> Result<&'static Runtime, CliError> {
 
 /// It is to be ended, too, when a signal ends this program.
 pub(crate) fn opened(session: &Session) {
-    *lock(&OPEN) = Some(session.parting());
+    *lock(&OPEN_SESSION) = Some(session.parting());
 }
 
 /// Ends the session that is open, if one is.
 pub(crate) async fn part(why: &str) {
-    let open = lock(&OPEN).take();
+    let open = lock(&OPEN_SESSION).take();
     if let Some(open) = open {
         open.say(why).await;
     }
@@ -56,16 +56,16 @@ pub(crate) async fn part(why: &str) {
 
 /// Said should a signal end this program, until another is left.
 pub(crate) fn leave_word(word: String) {
-    *lock(&LAST_WORD) = Some(word);
+    *lock(&SIGNAL_MESSAGE) = Some(word);
 }
 
 /// Runs a program to its end. A signal that is to end this one does so afterwards: nobody shall believe it
 /// over while it goes on. Ctrl-C reaches both.
 pub(crate) fn attend(program: &mut process::Command) -> io::Result<ExitStatus> {
-    let attended = lock(&ATTENDED);
+    let attended = lock(&CHILD_LOCK);
     let ended = program.status();
     drop(attended);
-    while ENDING.load(Ordering::SeqCst) {
+    while IS_ENDING.load(Ordering::SeqCst) {
         thread::park();
     }
     ended
@@ -73,9 +73,9 @@ pub(crate) fn attend(program: &mut process::Command) -> io::Result<ExitStatus> {
 
 /// From now on a signal that ends this program ends its session first.
 pub(crate) fn heed_signals() -> Result<(), CliError> {
-    static HEEDED: OnceLock<()> = OnceLock::new();
+    static SIGNAL_HANDLER_SET: OnceLock<()> = OnceLock::new();
     let runtime = runtime()?;
-    if HEEDED.set(()).is_err() {
+    if SIGNAL_HANDLER_SET.set(()).is_err() {
         return Ok(());
     }
     let _inside = runtime.enter();
@@ -103,12 +103,12 @@ pub(crate) fn is_ignored(kind: SignalKind) -> bool {
 
 async fn end_by(mut ending: Signal, number: i32) {
     ending.recv().await;
-    ENDING.store(true, Ordering::SeqCst);
+    IS_ENDING.store(true, Ordering::SeqCst);
     part("told to end").await;
     // Never given back: nothing else is begun.
-    let _ended = tokio::task::spawn_blocking(|| mem::forget(lock(&ATTENDED))).await;
-    if let Some(word) = lock(&LAST_WORD).take() {
+    let _ended = tokio::task::spawn_blocking(|| mem::forget(lock(&CHILD_LOCK))).await;
+    if let Some(word) = lock(&SIGNAL_MESSAGE).take() {
         tell(&word);
     }
-    process::exit(BY_SIGNAL + number);
+    process::exit(SIGNAL_EXIT_OFFSET + number);
 }

@@ -17,7 +17,7 @@ use crate::ask::exchange;
 use crate::error::CliError;
 
 /// Whoever is there says how it stands without asking anybody.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(900);
+pub(crate) const STATUS_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// What came of asking at an address: how that one stands, or why nothing is heard of it.
 pub(crate) type Answer = (SocketAddr, Result<CoordinatorStanding, String>);
@@ -46,7 +46,7 @@ pub(crate) struct Stands {
 
 /// Asks all of them beside each other, also those that the others know of. Some may say nothing in time.
 pub(crate) async fn asked(mut addresses: Vec<SocketAddr>, identity: Identity) -> Vec<Answer> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STATUS_TIMEOUT;
     let (mut asking, mut answers) = (JoinSet::new(), Vec::new());
     for &address in &addresses {
         asking.spawn(ask_one(address, identity.clone()));

@@ -15,9 +15,9 @@ use crate::page::{Ink, Page, age};
 use crate::voice::tell;
 use crate::{Output, print, show};
 
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A trace takes a second at most where routers answer, and a few where one is silent.
-const LONGEST: Duration = Duration::from_secs(6);
+const TRACE_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Trace the paths of flows, there and back
 ///
@@ -163,11 +163,11 @@ fn traced_anew(
         if flows.is_empty() || flows.iter().all(is_done) {
             return Ok(flows);
         }
-        if waited > LONGEST {
+        if waited > TRACE_TIMEOUT {
             tell("not everything was traced anew: see how old each way is");
             return Ok(flows);
         }
-        coordinator.wait(GLANCE);
+        coordinator.wait(POLL_INTERVAL);
         flows = traced(coordinator, between, false)?;
     }
 }

@@ -7,10 +7,10 @@ use reweave_common::operator::{Finding, Findings, Hop, LinkStatus};
 
 use crate::names::Names;
 use crate::show;
-use crate::show::links::{FULL, load};
+use crate::show::links::{MIN_FULL_LOAD, load};
 
 /// As sure as the coordinator is when it tells a job of one.
-pub(crate) const COLLIDES: f64 = 0.9;
+pub(crate) const MIN_COLLISION_CONFIDENCE: f64 = 0.9;
 
 /// How many there are and the worst, in one line; nothing where none is.
 pub(crate) fn at_a_glance(findings: &Findings, names: &Names) -> Option<String> {
@@ -32,7 +32,7 @@ pub(crate) fn by_badness(findings: &[Finding]) -> Vec<&Finding> {
 /// A pin that serves nobody is untidy, and hurts nobody.
 fn sure(finding: &Finding) -> f64 {
     match finding {
-        Finding::EcmpCollision(_) => COLLIDES,
+        Finding::EcmpCollision(_) => MIN_COLLISION_CONFIDENCE,
         Finding::UselessPin(_) => 0.0,
         Finding::Cause(cause) => cause.confidence,
     }
@@ -71,7 +71,7 @@ pub(crate) fn words(link: &LinkStatus, findings: &Findings) -> String {
         _ if !link.up => "down".to_owned(),
         false => found.join(", "),
         true if link.drained => "drained".to_owned(),
-        true if load(link) >= FULL => "full".to_owned(),
+        true if load(link) >= MIN_FULL_LOAD => "full".to_owned(),
         true => String::new(),
     }
 }

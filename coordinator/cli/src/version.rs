@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reweave_common::operator::{Request, Response};
-use reweave_proto::hello::VERSION;
+use reweave_proto::hello::PROTOCOL_VERSION;
 use reweave_proto::spoken::came_with;
 
 use crate::ask::{Coordinator, Reach};
@@ -19,9 +19,9 @@ pub(crate) struct Version {
 }
 
 fn minor(text: &str) -> Result<u16, String> {
-    let minor = text.strip_prefix(&format!("{}.", VERSION.major));
+    let minor = text.strip_prefix(&format!("{}.", PROTOCOL_VERSION.major));
     let minor = minor.and_then(|minor| minor.parse().ok());
-    minor.ok_or_else(|| format!("a version has two numbers, as {VERSION} does"))
+    minor.ok_or_else(|| format!("a version has two numbers, as {PROTOCOL_VERSION} does"))
 }
 
 impl Version {

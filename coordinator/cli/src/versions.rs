@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_proto::hello::VERSION;
+use reweave_proto::hello::PROTOCOL_VERSION;
 use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
@@ -66,7 +66,7 @@ impl Versions {
 
 fn ask(reach: &Reach) -> Result<Vec<Server>, CliError> {
     let answers = Coordinator::reach(reach)?.standings();
-    let waited = standing::PATIENCE;
+    let waited = standing::STATUS_TIMEOUT;
     let seen = Leaderless::of(&answers).ok_or(CliError::NoAnswer { waited })?;
     Ok(seen.coordinators.into_iter().map(Server::from).collect())
 }
@@ -93,7 +93,7 @@ fn show(output: Output, coordinators: Vec<Server>) -> Result<ExitCode, CliError>
         client: Client {
             version: env!("CARGO_PKG_VERSION"),
             commit: commit.filter(|commit| !commit.is_empty()),
-            protocol: VERSION.to_string(),
+            protocol: PROTOCOL_VERSION.to_string(),
         },
         coordinators,
     };

@@ -16,17 +16,17 @@ use tempfile::TempDir;
 
 /// 2026-11-20T14:00:00Z.
 const START_S: u64 = 1_795_183_200;
-const SPAN: &str = "2026-11-20T14:00:00Z/8s";
-const SECONDS: u64 = 4;
-const WRITABLE: &str = "the folder can be written to";
+const HISTORY_SPAN: &str = "2026-11-20T14:00:00Z/8s";
+const SPAN_SECONDS: u64 = 4;
+const WRITABLE_FOLDER: &str = "the folder can be written to";
 /// Two share an uplink of 200 Mb/s.
 const SHARE_MBPS: f64 = 100.0;
-const RECORDED: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+const RECORDED_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                         host_gbps = 0.4\nuplink_gbps = 0.2\n";
-const IDEAL: &str = "kind = \"ideal\"\nhosts = 4\nnic_gbps = 0.3\n";
-const TOO_SMALL: &str = "kind = \"ideal\"\nhosts = 3\nnic_gbps = 0.4\n";
+const IDEAL_FABRIC: &str = "kind = \"ideal\"\nhosts = 4\nnic_gbps = 0.3\n";
+const TOO_SMALL_FABRIC: &str = "kind = \"ideal\"\nhosts = 3\nnic_gbps = 0.4\n";
 /// The recorded fabric, with its nodes and links in another order and the other way round.
-const RENUMBERED: &str = r#"
+const RENUMBERED_FABRIC: &str = r#"
 kind = "graph"
 node = [{ name = "spine1", role = "switch" }, { name = "spine0", role = "switch" },
         { name = "leaf1", role = "switch" }, { name = "leaf0", role = "switch" },
@@ -80,15 +80,15 @@ fn recorded() -> TempDir {
 
 /// The same; whether the ways were seen is said.
 fn written_down(seen: bool) -> TempDir {
-    let folder = tempfile::tempdir().expect(WRITABLE);
+    let folder = tempfile::tempdir().expect(WRITABLE_FOLDER);
     let fabrics = [
-        ("recorded.toml", RECORDED),
-        ("ideal.toml", IDEAL),
-        ("too-small.toml", TOO_SMALL),
-        ("renumbered.toml", RENUMBERED),
+        ("recorded.toml", RECORDED_FABRIC),
+        ("ideal.toml", IDEAL_FABRIC),
+        ("too-small.toml", TOO_SMALL_FABRIC),
+        ("renumbered.toml", RENUMBERED_FABRIC),
     ];
     for (name, text) in fabrics {
-        fs::write(folder.path().join(name), text).expect(WRITABLE);
+        fs::write(folder.path().join(name), text).expect(WRITABLE_FOLDER);
     }
     let history = folder.path().join("history");
     let mut chronicle = Chronicle::open(
@@ -96,14 +96,14 @@ fn written_down(seen: bool) -> TempDir {
         Rules::default(),
         1,
     )
-    .expect(WRITABLE);
-    for at in 0..=SECONDS {
-        chronicle.advance(second(at)).expect(WRITABLE);
+    .expect(WRITABLE_FOLDER);
+    for at in 0..=SPAN_SECONDS {
+        chronicle.advance(second(at)).expect(WRITABLE_FOLDER);
         for host in [0, 1] {
             chronicle.observe(second(at), &sent(host, at, seen));
         }
     }
-    chronicle.close().expect(WRITABLE);
+    chronicle.close().expect(WRITABLE_FOLDER);
     folder
 }
 
@@ -111,14 +111,14 @@ fn asked(folder: &TempDir, variant: &str) -> Output {
     write_variant(folder, "variant.toml", variant);
     simulated(
         folder,
-        SPAN,
+        HISTORY_SPAN,
         &["--output", "json", "--with", "variant.toml"],
     )
 }
 
 fn write_variant(folder: &TempDir, name: &str, variant: &str) {
     let file = folder.path().join(name);
-    fs::write(&file, format!("recorded = \"recorded.toml\"\n{variant}")).expect(WRITABLE);
+    fs::write(&file, format!("recorded = \"recorded.toml\"\n{variant}")).expect(WRITABLE_FOLDER);
 }
 
 /// `reweave sim history` in the folder.
@@ -212,7 +212,7 @@ fn how_much_of_a_stretch_is_known_is_said() {
     let answer: Value = serde_json::from_slice(&asked(&folder, "").stdout).expect("JSON");
     assert_eq!(answer["covered_percent"], 62.5, "{answer:#}");
     assert_eq!(answer["covered"][0]["to"], "2026-11-20T14:00:05.000000Z");
-    let shown = simulated(&folder, SPAN, &["--with", "variant.toml"]);
+    let shown = simulated(&folder, HISTORY_SPAN, &["--with", "variant.toml"]);
     let shown = String::from_utf8_lossy(&shown.stdout);
     assert!(
         shown.contains("The history covers 62.5 % of that"),
@@ -234,8 +234,8 @@ fn how_much_of_a_stretch_is_known_is_said() {
 /// One that is twice as fast, one that is as fast, and one that is slower by a half.
 fn three() -> TempDir {
     let folder = recorded();
-    let narrow = IDEAL.replace("0.3", "0.0666666");
-    fs::write(folder.path().join("narrow.toml"), narrow).expect(WRITABLE);
+    let narrow = IDEAL_FABRIC.replace("0.3", "0.0666666");
+    fs::write(folder.path().join("narrow.toml"), narrow).expect(WRITABLE_FOLDER);
     let apart = "[[way]]\nnodes = [\"h0\", \"leaf0\", \"spine1\", \"leaf1\", \"h2\"]\n";
     write_variant(&folder, "apart.toml", apart);
     write_variant(&folder, "same.toml", "");
@@ -243,7 +243,7 @@ fn three() -> TempDir {
     folder
 }
 
-const THREE: [&str; 6] = [
+const THREE_VARIANTS: [&str; 6] = [
     "--with",
     "apart.toml",
     "--with",
@@ -255,7 +255,11 @@ const THREE: [&str; 6] = [
 #[test]
 fn several_variants_stand_side_by_side() {
     let folder = three();
-    let json = simulated(&folder, SPAN, &[&THREE[..], &["--output", "json"]].concat());
+    let json = simulated(
+        &folder,
+        HISTORY_SPAN,
+        &[&THREE_VARIANTS[..], &["--output", "json"]].concat(),
+    );
     let lines = String::from_utf8(json.stdout).expect("text");
     let lines = lines.lines().map(serde_json::from_str);
     let lines: Vec<Value> = lines.collect::<Result<_, _>>().expect("each is JSON");
@@ -268,7 +272,7 @@ fn several_variants_stand_side_by_side() {
         told,
         [("apart.toml", -50), ("same.toml", 0), ("slow.toml", 50)]
     );
-    let shown = simulated(&folder, SPAN, &THREE);
+    let shown = simulated(&folder, HISTORY_SPAN, &THREE_VARIANTS);
     let shown = String::from_utf8(shown.stdout).expect("text");
     for row in [
         "as it was ",
@@ -286,7 +290,11 @@ fn several_variants_stand_side_by_side() {
 fn what_is_slower_than_allowed_fails_after_all_is_told() {
     let folder = three();
     let run = |options: &[&str]| {
-        let output = simulated(&folder, SPAN, &[&THREE[..], options].concat());
+        let output = simulated(
+            &folder,
+            HISTORY_SPAN,
+            &[&THREE_VARIANTS[..], options].concat(),
+        );
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), said, output.stdout.is_empty())
     };
@@ -338,9 +346,9 @@ fn probed() -> TempDir {
     let folder = recorded();
     let history = folder.path().join("probes");
     let history = history.to_str().expect("the folder has a plain name");
-    let mut chronicle = Chronicle::open(history, Rules::default(), 2).expect(WRITABLE);
-    for at in 0..=SECONDS {
-        chronicle.advance(second(at)).expect(WRITABLE);
+    let mut chronicle = Chronicle::open(history, Rules::default(), 2).expect(WRITABLE_FOLDER);
+    for at in 0..=SPAN_SECONDS {
+        chronicle.advance(second(at)).expect(WRITABLE_FOLDER);
         for (from, to) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
             for spine in [0, 1] {
                 for entry in of_probe([from, to], spine) {
@@ -349,7 +357,7 @@ fn probed() -> TempDir {
             }
         }
     }
-    chronicle.close().expect(WRITABLE);
+    chronicle.close().expect(WRITABLE_FOLDER);
     folder
 }
 
@@ -387,7 +395,7 @@ fn of_probe([from, to]: [u8; 2], spine: u16) -> [Entry; 3] {
 /// What the interval of a job costs that sends over both spines.
 fn job(folder: &TempDir, options: &[&str]) -> Value {
     let file = folder.path().join("job.toml");
-    fs::write(&file, "model = \"vgg16\"\nbatch = 16\n").expect(WRITABLE);
+    fs::write(&file, "model = \"vgg16\"\nbatch = 16\n").expect(WRITABLE_FOLDER);
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
     command.args([
         "sim",
@@ -411,7 +419,10 @@ fn what_links_lost_in_the_past_costs_as_if_it_had_been_said() {
     let folder = probed();
     let history = folder.path().join("probes");
     let history = history.to_str().expect("the folder has a plain name");
-    let measured = job(&folder, &["--loss-from", SPAN, "--history", history]);
+    let measured = job(
+        &folder,
+        &["--loss-from", HISTORY_SPAN, "--history", history],
+    );
     let said = ["leaf0-spine0=0.1", "leaf1-spine0=0.1"];
     let typed = job(&folder, &["--loss", said[0], "--loss", said[1]]);
     let breakdown = &measured["breakdown"];
@@ -439,7 +450,7 @@ fn what_links_lost_in_the_past_costs_as_if_it_had_been_said() {
         &folder,
         &[
             "--loss-from",
-            SPAN,
+            HISTORY_SPAN,
             "--history",
             history,
             "--loss",
@@ -458,7 +469,7 @@ fn what_links_lost_in_the_past_costs_as_if_it_had_been_said() {
 }
 
 /// Four hosts in a ring of circuits; any port could be led to any other.
-const RING: &str = r#"
+const RING_FABRIC: &str = r#"
 kind = "graph"
 node = [{ name = "h0", role = "relay" }, { name = "h1", role = "relay" },
         { name = "h2", role = "relay" }, { name = "h3", role = "relay" }]
@@ -475,15 +486,15 @@ fibre = [{ node = "h0", interface = "a", optical = "ocs0", port = 1, gbps = 0.2 
 
 #[test]
 fn fibres_that_no_circuit_joins_carry_nothing() {
-    let folder = tempfile::tempdir().expect(WRITABLE);
+    let folder = tempfile::tempdir().expect(WRITABLE_FOLDER);
     let simulated = |flows: &str| {
         let files = [
-            ("ring.toml", RING),
+            ("ring.toml", RING_FABRIC),
             ("flows.csv", flows),
             ("even.toml", "routing = \"even\"\n"),
         ];
         for (name, text) in files {
-            fs::write(folder.path().join(name), text).expect(WRITABLE);
+            fs::write(folder.path().join(name), text).expect(WRITABLE_FOLDER);
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
         command.current_dir(folder.path());
@@ -517,15 +528,15 @@ fn a_flow_that_is_led_elsewhere_meanwhile_goes_the_way_that_was_seen() {
     let folder = recorded();
     let history = folder.path().join("moved");
     let history = history.to_str().expect("the folder has a plain name");
-    let mut chronicle = Chronicle::open(history, Rules::default(), 1).expect(WRITABLE);
-    for at in 0..=SECONDS {
-        chronicle.advance(second(at)).expect(WRITABLE);
+    let mut chronicle = Chronicle::open(history, Rules::default(), 1).expect(WRITABLE_FOLDER);
+    for at in 0..=SPAN_SECONDS {
+        chronicle.advance(second(at)).expect(WRITABLE_FOLDER);
         let sides = [(0, if at > 2 { "spine1" } else { "spine0" }), (1, "spine0")];
         for (host, spine) in sides {
             chronicle.observe(second(at), &sent_over(host, at, spine));
         }
     }
-    chronicle.close().expect(WRITABLE);
+    chronicle.close().expect(WRITABLE_FOLDER);
     write_variant(&folder, "variant.toml", "");
     let options = [
         "--output",
@@ -535,7 +546,7 @@ fn a_flow_that_is_led_elsewhere_meanwhile_goes_the_way_that_was_seen() {
         "--history",
         "moved",
     ];
-    let output = simulated(&folder, SPAN, &options);
+    let output = simulated(&folder, HISTORY_SPAN, &options);
     let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer is JSON");
     let bursts = answer["bursts"].as_array().expect("bursts are a list");
     let of = |from: &str| bursts.iter().filter(|it| it["from"] == from).count();

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Far more than any of them takes to say no.
-const LONGEST: Duration = Duration::from_mins(2);
-const THREADS: usize = 4;
+const REFUSAL_TIMEOUT: Duration = Duration::from_mins(2);
+const THREAD_COUNT: usize = 4;
 
 /// These begin programs of their own, or wait for input.
-const LEFT_OUT: [&str; 2] = ["dev", "completions"];
+const SKIPPED_COMMANDS: [&str; 2] = ["dev", "completions"];
 /// Creates the folder it is given, whatever its name.
 const ACCEPTS_ANY_PATH: [&str; 2] = ["man", "--into"];
 /// All have it, and what is no address is asked of whoever resolves names.
-const ELSEWHERE: &str = "--coordinator";
+const COORDINATOR_OPTION: &str = "--coordinator";
 
 fn hostile() -> [String; 6] {
     [
@@ -52,7 +52,7 @@ fn reweave(words: &[String], home: &Path) -> Output {
     let began = Instant::now();
     let output = command.output().expect("reweave runs");
     assert!(
-        began.elapsed() < LONGEST,
+        began.elapsed() < REFUSAL_TIMEOUT,
         "{words:?} took {:?}",
         began.elapsed()
     );
@@ -87,7 +87,7 @@ fn pages() -> Vec<Page> {
     pages.retain(|_, page| {
         page.words
             .first()
-            .is_none_or(|it| !LEFT_OUT.contains(&&it[..]))
+            .is_none_or(|it| !SKIPPED_COMMANDS.contains(&&it[..]))
     });
     pages.into_values().collect()
 }
@@ -106,7 +106,7 @@ fn page(words: Vec<String>, text: &str) -> Page {
             .nth(1)
             .and_then(|rest| rest.split("\\fR").next());
         match long {
-            Some(long) if ELSEWHERE.ends_with(long) => {}
+            Some(long) if COORDINATOR_OPTION.ends_with(long) => {}
             Some(long) if line.contains("\\fI") => page.options.push(format!("--{long}")),
             _ => {}
         }
@@ -189,7 +189,7 @@ fn complaints(lines: Vec<Vec<String>>) -> Vec<String> {
         }
     };
     thread::scope(|scope| {
-        for _ in 0..THREADS {
+        for _ in 0..THREAD_COUNT {
             scope.spawn(work);
         }
     });

@@ -13,22 +13,22 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use reweave_common::moment::Moment;
 use reweave_history::{Chronicle, Entry, Kind, Past, Question, Resolution, Retention, Rules};
 
-const SERVER: &str = "REWEAVE_S3_SERVER";
+const SERVER_VARIABLE: &str = "REWEAVE_S3_SERVER";
 /// What a child of this program is to do: an environment of its own holds the keys.
-const TASK: &str = "REWEAVE_S3_TASK";
-const URL: &str = "s3://cluster/history";
-const KEYS: [&str; 2] = ["reweave", "a key for tests"];
-const PATIENCE: Duration = Duration::from_mins(2);
+const TASK_VARIABLE: &str = "REWEAVE_S3_TASK";
+const STORE_URL: &str = "s3://cluster/history";
+const ACCESS_KEYS: [&str; 2] = ["reweave", "a key for tests"];
+const SERVER_TIMEOUT: Duration = Duration::from_mins(2);
 /// 2026-11-20T14:00:00Z.
 const START_S: u64 = 1_795_183_200;
-const HOURS: u64 = 4;
+const RECORDED_HOURS: u64 = 4;
 
 fn main() -> ExitCode {
-    match env::var(TASK).as_deref() {
+    match env::var(TASK_VARIABLE).as_deref() {
         Ok("write") => told(written()),
         Ok("read") => told(read()),
         _ => {
-            let ignored = env::var_os(SERVER).is_none();
+            let ignored = env::var_os(SERVER_VARIABLE).is_none();
             let trial = |name: &str, test: fn() -> Result<(), Failed>| {
                 let trial = Trial::test(name, test).with_ignored_flag(ignored);
                 trial.with_kind(if ignored {
@@ -69,9 +69,14 @@ impl Server {
         let folder = tempfile::tempdir()?;
         std::fs::create_dir(folder.path().join("cluster"))?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let program = env::var_os(SERVER).ok_or("there is no server")?;
+        let program = env::var_os(SERVER_VARIABLE).ok_or("there is no server")?;
         let mut command = Command::new(program);
-        command.args(["--access-key", KEYS[0], "--secret-key", KEYS[1]]);
+        command.args([
+            "--access-key",
+            ACCESS_KEYS[0],
+            "--secret-key",
+            ACCESS_KEYS[1],
+        ]);
         command.args(["--host", "127.0.0.1", "--port", &address.port().to_string()]);
         command
             .arg(folder.path())
@@ -84,7 +89,7 @@ impl Server {
         };
         let began = Instant::now();
         while TcpStream::connect(address).is_err() {
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > SERVER_TIMEOUT {
                 return Err("the server does not answer".into());
             }
             thread::park_timeout(Duration::from_millis(20));
@@ -108,7 +113,10 @@ impl Server {
 
     fn do_task(&self, task: &str, keys: [&str; 2]) -> Result<Output, Failed> {
         let program = env::current_exe()?;
-        let arguments = [format!("{TASK}={task}"), program.display().to_string()];
+        let arguments = [
+            format!("{TASK_VARIABLE}={task}"),
+            program.display().to_string(),
+        ];
         self.run(
             Path::new("env"),
             keys,
@@ -134,7 +142,7 @@ fn well(output: Output) -> Result<String, Failed> {
 fn history() -> Result<(), Failed> {
     let server = Server::start()?;
     for task in ["write", "read"] {
-        well(server.do_task(task, KEYS)?)?;
+        well(server.do_task(task, ACCESS_KEYS)?)?;
     }
     Ok(())
 }
@@ -161,7 +169,7 @@ fn shards() -> Result<(), Failed> {
             "nic_gbps=50,100,200,400,800",
         ]);
         words.extend(last);
-        well(server.run(reweave, KEYS, &words)?)
+        well(server.run(reweave, ACCESS_KEYS, &words)?)
     };
     let json = ["--output", "json"];
     let whole = ask(&json)?;
@@ -169,7 +177,7 @@ fn shards() -> Result<(), Failed> {
         ask(&["--shard", shard, "--to", "s3://cluster/sweep"])?;
     }
     let gather = ["sim", "gather", "s3://cluster/sweep", "--output", "json"];
-    let gathered = well(server.run(reweave, KEYS, &gather)?)?;
+    let gathered = well(server.run(reweave, ACCESS_KEYS, &gather)?)?;
     let times = |text: &str| -> Vec<_> {
         let lines = text.lines().map(serde_json::from_str::<serde_json::Value>);
         lines
@@ -184,7 +192,7 @@ fn shards() -> Result<(), Failed> {
 
 fn wrong_keys() -> Result<(), Failed> {
     let server = Server::start()?;
-    let wrong = [KEYS[0], "another key"];
+    let wrong = [ACCESS_KEYS[0], "another key"];
     let reweave = Path::new(env!("CARGO_BIN_EXE_reweave"));
     let gather = ["sim", "gather", "s3://cluster/sweep"];
     let said = [
@@ -217,9 +225,9 @@ fn written() -> Result<(), Box<dyn Error>> {
         write_every: Duration::from_mins(10),
         ..Rules::default()
     };
-    let mut chronicle = Chronicle::open(URL, rules, 1)?;
+    let mut chronicle = Chronicle::open(STORE_URL, rules, 1)?;
     let (mut merged, mut removed) = (0, 0);
-    for now in (0..HOURS * 3600).step_by(20) {
+    for now in (0..RECORDED_HOURS * 3600).step_by(20) {
         chronicle.advance(second(now))?;
         chronicle.observe(second(now), &Entry::agent("h0", true, Some(now as usize)));
         let told = chronicle.take_told();
@@ -234,7 +242,7 @@ fn written() -> Result<(), Box<dyn Error>> {
 }
 
 fn read() -> Result<(), Box<dyn Error>> {
-    let past = Past::open(URL)?;
+    let past = Past::open(STORE_URL)?;
     let rows = |from_h: u64, to_h: u64, resolution| {
         let question = Question {
             from: second(from_h * 3600),
@@ -250,12 +258,12 @@ fn read() -> Result<(), Box<dyn Error>> {
     };
     let found = [
         rows(0, 1, Resolution::Second)?,
-        rows(HOURS - 1, HOURS, Resolution::Second)?,
-        rows(0, HOURS, Resolution::TenSeconds)?,
-        rows(0, HOURS, Resolution::FiveMinutes)?,
+        rows(RECORDED_HOURS - 1, RECORDED_HOURS, Resolution::Second)?,
+        rows(0, RECORDED_HOURS, Resolution::TenSeconds)?,
+        rows(0, RECORDED_HOURS, Resolution::FiveMinutes)?,
     ];
-    let every_20_s = HOURS as usize * 180;
-    match found == [0, 180, every_20_s, HOURS as usize * 12] {
+    let every_20_s = RECORDED_HOURS as usize * 180;
+    match found == [0, 180, every_20_s, RECORDED_HOURS as usize * 12] {
         true => Ok(()),
         false => Err(format!("{found:?} rows").into()),
     }

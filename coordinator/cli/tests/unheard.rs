@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-const REWEAVE: &str = env!("CARGO_BIN_EXE_reweave");
+const REWEAVE_PROGRAM: &str = env!("CARGO_BIN_EXE_reweave");
 
 /// One that nobody reads, as after `| head -0`.
 fn unread() -> Result<Stdio> {
@@ -35,7 +35,7 @@ fn full() -> Stdio {
 
 fn ends_with(words: &str, out: Stdio, errors: Stdio) -> Option<i32> {
     let folder = folder();
-    let mut command = Command::new(REWEAVE);
+    let mut command = Command::new(REWEAVE_PROGRAM);
     command.args(words.split(' ')).current_dir(folder.path());
     let status = command.stdout(out).stderr(errors).status();
     status.expect("it runs").code()
@@ -84,7 +84,7 @@ fn no_program_takes_for_said_what_could_not_be_written() {
     ] {
         for words in ["--help", "--version", "help run", "run --help"] {
             let ended = |out: Stdio| {
-                let mut program = Command::new(Path::new(REWEAVE).with_file_name(name));
+                let mut program = Command::new(Path::new(REWEAVE_PROGRAM).with_file_name(name));
                 let program = program.args(words.split(' ')).stdout(out);
                 program
                     .output()

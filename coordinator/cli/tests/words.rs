@@ -7,13 +7,13 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const REWEAVE: &str = env!("CARGO_BIN_EXE_reweave");
+const REWEAVE_PROGRAM: &str = env!("CARGO_BIN_EXE_reweave");
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                       host_gbps = 0.4\nuplink_gbps = 0.2\n";
 const FLOWS: &str = "src,dst,bytes,start_us\nh0,h2,1000000,0\nh1,h3,1000000,2.5\n";
 
 /// What is asked of files that lie here.
-const QUESTIONS: [&str; 4] = [
+const OFFLINE_COMMANDS: [&str; 4] = [
     "sim flows flows.csv --fabric fabric.toml",
     "sim collective --op allreduce --bytes 1000000 --fabric fabric.toml",
     "plan balance --fabric fabric.toml --flows flows.csv",
@@ -46,13 +46,17 @@ fn finished(command: &mut Command) -> String {
 
 fn reweave(folder: &TempDir, words: &str) -> String {
     let words = words.split(' ');
-    finished(Command::new(REWEAVE).args(words).current_dir(folder.path()))
+    finished(
+        Command::new(REWEAVE_PROGRAM)
+            .args(words)
+            .current_dir(folder.path()),
+    )
 }
 
 /// What a person sees.
 fn on_a_terminal(folder: &TempDir, words: &str, no_color: Option<&str>) -> String {
     let mut script = Command::new("script");
-    let line = format!("{REWEAVE} {words}");
+    let line = format!("{REWEAVE_PROGRAM} {words}");
     script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
     script.current_dir(folder.path()).env_remove("NO_COLOR");
     script.env("TERM", "xterm");
@@ -62,7 +66,7 @@ fn on_a_terminal(folder: &TempDir, words: &str, no_color: Option<&str>) -> Strin
 #[test]
 fn colour_is_for_terminals_and_for_those_who_want_it() {
     let folder = files();
-    for words in QUESTIONS {
+    for words in OFFLINE_COMMANDS {
         let coloured = on_a_terminal(&folder, words, None);
         assert!(coloured.contains("\x1b[90m"), "{words}: {coloured:?}");
         // Set to nothing, it is not set.
@@ -78,7 +82,7 @@ fn colour_is_for_terminals_and_for_those_who_want_it() {
 #[test]
 fn color_option_wins_over_surroundings() {
     let folder = files();
-    for words in QUESTIONS {
+    for words in OFFLINE_COMMANDS {
         let never = on_a_terminal(&folder, &format!("{words} --color never"), None);
         assert!(!never.contains('\x1b'), "{words}: {never:?}");
         let always = reweave(&folder, &format!("--color always {words}"));
@@ -97,7 +101,7 @@ fn without_time(mut answer: Value) -> Value {
 #[test]
 fn yaml_says_what_json_says() {
     let folder = files();
-    for words in QUESTIONS {
+    for words in OFFLINE_COMMANDS {
         let json = reweave(&folder, &format!("{words} --output json"));
         let yaml = reweave(&folder, &format!("{words} --output yaml"));
         let json: Value = serde_json::from_str(&json).expect("it is JSON");
@@ -219,7 +223,7 @@ fn the_speed_of_a_link_goes_into_the_picture_that_nccl_has_drawn() {
     assert!(narrow.contains("speed=\"200\""), "{narrow}");
     let refused = |more: &str, because: &str| {
         let words = format!("{words} {more}");
-        let mut asked = Command::new(REWEAVE);
+        let mut asked = Command::new(REWEAVE_PROGRAM);
         asked.args(words.split(' ')).current_dir(folder.path());
         let output = asked.output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);

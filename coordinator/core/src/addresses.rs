@@ -38,7 +38,7 @@ pub(crate) struct HandedOver {
 
 impl Addresses {
     /// Beyond, they are many enough to look for.
-    const MOST_CONTESTS: usize = 256;
+    const MAX_CONTESTS: usize = 256;
 
     pub(crate) fn of(fabric: &Fabric) -> Self {
         let named = |(node, _)| Some((fabric.address(node)?, node));
@@ -109,7 +109,7 @@ impl Addresses {
     }
 
     fn note(&mut self, address: Ipv4Addr, contest: Contest) {
-        if self.contests.len() < Self::MOST_CONTESTS {
+        if self.contests.len() < Self::MAX_CONTESTS {
             self.contests.insert(address, contest);
         }
     }

@@ -13,14 +13,14 @@ use crate::command::Change;
 use crate::rollout::Turn;
 use crate::state::{NoEntry, Standing};
 
-const MOST_TURNED_AWAY: usize = 64;
+const MAX_REFUSED: usize = 64;
 /// From one address, so that nobody who comes in ever other ways keeps others from being told of.
-const MOST_FROM_ONE: usize = 8;
+const MAX_REFUSED_PER_ADDRESS: usize = 8;
 /// Newcomers wait for one entry of the log each.
-const MOST_WAITING: usize = 1024;
-const MOST_WORDS: usize = 300;
+const MAX_PENDING: usize = 1024;
+const MAX_REASON_CHARS: usize = 300;
 /// Agents tell the time every ten seconds.
-const ENOUGH_SKEWS: usize = 3;
+const MIN_SKEW_SAMPLES: usize = 3;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arrivals {
@@ -53,7 +53,7 @@ pub(crate) struct TurnedAway {
 impl Arrivals {
     /// Beyond the bound nobody is answered, and whoever knocked may try again.
     pub(crate) fn handle_knock(&mut self, knock: Knock) {
-        if self.waiting.len() < MOST_WAITING {
+        if self.waiting.len() < MAX_PENDING {
             self.waiting.push_back(knock);
         }
     }
@@ -61,7 +61,7 @@ impl Arrivals {
     pub(crate) fn handle_about(&mut self, node: NodeId, now: Moment, about: About) {
         if let Some(skew_us) = about.skew_us {
             let told = self.skews.entry(node).or_default();
-            told.truncate(ENOUGH_SKEWS - 1);
+            told.truncate(MIN_SKEW_SAMPLES - 1);
             told.push_front(skew_us);
         }
         self.about.insert(node, (now, about));
@@ -72,7 +72,7 @@ impl Arrivals {
     pub(crate) fn skew_us(&self, node: NodeId) -> Option<i64> {
         let told = self.skews.get(&node)?;
         let most = told.iter().copied().max()?;
-        (most >= 0 || told.len() == ENOUGH_SKEWS).then_some(most)
+        (most >= 0 || told.len() == MIN_SKEW_SAMPLES).then_some(most)
     }
 
     pub(crate) fn handle_disconnected(&mut self, node: NodeId) {
@@ -82,7 +82,7 @@ impl Arrivals {
 
     pub(crate) fn handle_turned_away(&mut self, now: Moment, from: String, why: &str, times: u64) {
         // What a peer may have had a hand in is cut short.
-        let why: String = why.chars().take(MOST_WORDS).collect();
+        let why: String = why.chars().take(MAX_REASON_CHARS).collect();
         let mut known = self.turned_away.iter();
         let known = known.position(|one| one.from == from && one.why == why);
         let before = known.and_then(|index| self.turned_away.remove(index));
@@ -98,7 +98,7 @@ impl Arrivals {
     fn make_room_for(&mut self, from: &str) {
         let all = &mut self.turned_away;
         let its = all.iter().filter(|one| one.from == from).count();
-        let oldest = match (its >= MOST_FROM_ONE, all.len() >= MOST_TURNED_AWAY) {
+        let oldest = match (its >= MAX_REFUSED_PER_ADDRESS, all.len() >= MAX_REFUSED) {
             (true, _) => all.iter().position(|one| one.from == from),
             (false, true) => Some(0),
             (false, false) => None,
@@ -168,7 +168,7 @@ mod tests {
         let from: Vec<_> = arrivals.turned_away().map(|it| &*it.from).collect();
         assert_eq!(
             from.iter().filter(|it| **it == "10.0.0.66").count(),
-            MOST_FROM_ONE
+            MAX_REFUSED_PER_ADDRESS
         );
         assert!(from.contains(&"10.0.0.1"));
         let latest = arrivals.turned_away().next().unwrap();
@@ -176,6 +176,6 @@ mod tests {
         for host in 0..200 {
             arrivals.handle_turned_away(now, format!("10.0.1.{host}"), "no certificate", 1);
         }
-        assert_eq!(arrivals.turned_away().count(), MOST_TURNED_AWAY);
+        assert_eq!(arrivals.turned_away().count(), MAX_REFUSED);
     }
 }

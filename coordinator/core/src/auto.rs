@@ -24,7 +24,7 @@ use crate::state::{Outcome, Rollout, State};
 use crate::verify::concerned;
 
 /// So many times as often as else it looks at most, whatever goes down.
-const IN_A_HURRY: u32 = 10;
+const URGENT_DECISION_FACTOR: u32 = 10;
 
 /// Looks from time to time, and remembers when it did what.
 #[derive(Debug, Clone, Default)]
@@ -113,7 +113,7 @@ impl Autopilot {
         let Known { now, policy, .. } = turn.known;
         self.note_end(now, turn.state);
         let every = match self.hurries {
-            true => policy.look_every / IN_A_HURRY,
+            true => policy.look_every / URGENT_DECISION_FACTOR,
             false => policy.look_every,
         };
         if !self.looks.is_due(now, every) {

@@ -183,7 +183,7 @@ impl Senses {
 
 /// What time asks for. In a cluster of thousands each of these takes milliseconds, which nobody should have
 /// to wait for one after the other.
-const PARTS: [fn(&mut Core, Moment); 9] = [
+const TICK_STEPS: [fn(&mut Core, Moment); 9] = [
     |core, now| core.senses.look_at_latencies(now),
     |core, now| core.senses.look_at_losses(now),
     |core, now| core.senses.forget(now),
@@ -195,7 +195,7 @@ const PARTS: [fn(&mut Core, Moment); 9] = [
     |core, now| core.look_after(now),
 ];
 /// Of so many nodes all parts together take a few milliseconds.
-const FEW: usize = 512;
+const MAX_SINGLE_TICK_NODES: usize = 512;
 
 impl Core {
     /// Of a new cluster that has no other coordinators.
@@ -362,10 +362,10 @@ impl Core {
     /// but for what is more urgent.
     fn handle_tick(&mut self, now: Moment) {
         self.judge_next();
-        let is_one_enough = self.senses.fabric.nodes().len() > FEW;
+        let is_one_enough = self.senses.fabric.nodes().len() > MAX_SINGLE_TICK_NODES;
         loop {
-            PARTS[self.part](self, now);
-            self.part = (self.part + 1) % PARTS.len();
+            TICK_STEPS[self.part](self, now);
+            self.part = (self.part + 1) % TICK_STEPS.len();
             if is_one_enough || !self.is_amid_tick() {
                 break;
             }

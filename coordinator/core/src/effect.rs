@@ -116,7 +116,7 @@ pub enum Effect {
 }
 
 /// So much shares an entry at most: answers tell all that a node holds.
-const MOST_BESIDE: usize = 64;
+const MAX_CHANGE_PARTS: usize = 64;
 
 /// Effects that wait to be carried out, in order.
 #[derive(Debug, Clone, Default)]
@@ -144,7 +144,8 @@ impl Outbox {
         let mut effects = self.effects.iter_mut();
         effects.find_map(|effect| match effect {
             Effect::Append(command)
-                if command.change.is_like(change) && command.change.parts().len() < MOST_BESIDE =>
+                if command.change.is_like(change)
+                    && command.change.parts().len() < MAX_CHANGE_PARTS =>
             {
                 Some(command)
             }

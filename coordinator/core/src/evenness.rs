@@ -13,9 +13,9 @@ use crate::pace::Pace;
 use crate::state::InForce;
 
 /// All flows are gone through each time.
-const EVERY: Duration = Duration::from_secs(5);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 /// An hour of them.
-const MOST_NOTES: usize = 720;
+const MAX_SAMPLES: usize = 720;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Evenness {
@@ -34,7 +34,7 @@ struct Note {
 
 impl Evenness {
     pub(crate) fn handle_time(&mut self, known: Known<'_>, in_force: &InForce) {
-        if !self.pace.is_due(known.now, EVERY) {
+        if !self.pace.is_due(known.now, SAMPLE_INTERVAL) {
             return;
         }
         let found = imbalances(known, &known.picture(), in_force);
@@ -45,7 +45,7 @@ impl Evenness {
     }
 
     fn note(&mut self, at: Moment, all: &FlowImbalance) {
-        let too_many = (self.notes.len() + 1).saturating_sub(MOST_NOTES);
+        let too_many = (self.notes.len() + 1).saturating_sub(MAX_SAMPLES);
         self.notes.drain(..too_many);
         self.notes.push_back(Note {
             at,

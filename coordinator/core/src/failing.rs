@@ -22,9 +22,9 @@ use crate::planning;
 use crate::state::{Ended, State};
 
 /// To find out what is wrong takes a while where there are many probes.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const DIAGNOSIS_INTERVAL: Duration = Duration::from_secs(5);
 /// What the policy has drained is left to people for so long after that plan has ended, however it did.
-const LEAVE_FOR: Duration = Duration::from_hours(1);
+const DRAIN_HOLD_OFF: Duration = Duration::from_hours(1);
 
 /// What was found wrong with links at every look, and since when.
 #[derive(Debug, Clone, Default)]
@@ -71,7 +71,7 @@ impl fmt::Display for Kept {
 impl Failing {
     /// A link that was not found once has to be found for as long again.
     pub(crate) fn handle_time(&mut self, known: Known<'_>, arrivals: &Arrivals) {
-        if !self.looks.is_due(known.now, LOOK_EVERY) {
+        if !self.looks.is_due(known.now, DIAGNOSIS_INTERVAL) {
             return;
         }
         let causes = planning::causes(&known.picture(), arrivals);
@@ -129,7 +129,7 @@ fn link(fabric: &Fabric, subject: &Subject) -> Option<LinkId> {
 /// Whether the policy has drained it lately: who let it carry again knows more, and what was taken back
 /// would be once more.
 fn was_tried(picture: &Picture<'_>, state: &State, tried: LinkId) -> bool {
-    let lately = |ended: &&Ended| picture.known.now.since(ended.at) < LEAVE_FOR;
+    let lately = |ended: &&Ended| picture.known.now.since(ended.at) < DRAIN_HOLD_OFF;
     let by_policy =
         |ended: &&Ended| ended.proposed.by == Author::Policy && ended.outcome.changed_something();
     let of_it = |finding: &Finding| match finding {

@@ -10,7 +10,7 @@ use reweave_common::ids::NodeId;
 use crate::model::Picture;
 
 /// Of those who bear the same.
-const MOST_NAMED: usize = 2;
+const MAX_NAMED_FIBRES: usize = 2;
 
 /// As far as its node says.
 fn mac(picture: &Picture<'_>, fibre: &Fibre) -> Option<Mac> {
@@ -34,12 +34,12 @@ pub(crate) fn unlike(picture: &Picture<'_>, moved: &Circuits) -> Option<String> 
         }
     }
     let told = bearers.iter().map(|(mac, fibres)| {
-        let names = fibres.iter().take(MOST_NAMED).map(|fibre| {
+        let names = fibres.iter().take(MAX_NAMED_FIBRES).map(|fibre| {
             let node = picture.fabric().name(fibre.node);
             format!("{} of {node}", fibre.interface)
         });
         let names: Vec<_> = names.collect();
-        match fibres.len().saturating_sub(MOST_NAMED) {
+        match fibres.len().saturating_sub(MAX_NAMED_FIBRES) {
             0 => format!("{mac} at {}", names.join(", ")),
             more => format!("{mac} at {} and {more} more", names.join(", ")),
         }

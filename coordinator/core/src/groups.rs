@@ -8,12 +8,12 @@ use reweave_common::ids::NodeId;
 use crate::ranks::{Communicator, Ranks};
 
 /// What frameworks call groups by which tensors are split, and by which anything else is beside them.
-const TENSORS: [&str; 2] = ["tensor", "tp"];
-const OTHERS: [&str; 10] = [
+const TENSOR_GROUP_NAMES: [&str; 2] = ["tensor", "tp"];
+const OTHER_GROUP_NAMES: [&str; 10] = [
     "data", "dp", "context", "cp", "expert", "ep", "pipeline", "pp", "sequence", "sp",
 ];
 /// Messages to one rank.
-const MESSAGES: [&str; 2] = ["Send", "Recv"];
+const POINT_TO_POINT_KINDS: [&str; 2] = ["Send", "Recv"];
 
 /// By the places of their hosts among those of the job.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ fn splits_tensors(told: &RankReading) -> bool {
     let name = told.rank.name.to_lowercase();
     let words = name.split(|letter: char| !letter.is_alphanumeric());
     let has = |known: &[&str]| words.clone().any(|word| known.contains(&word));
-    has(&TENSORS) && !has(&OTHERS)
+    has(&TENSOR_GROUP_NAMES) && !has(&OTHER_GROUP_NAMES)
 }
 
 /// Whether its ranks do nothing but hand on to the next, or back to the one before.
@@ -74,6 +74,6 @@ fn is_pipeline(communicator: &Communicator<'_>) -> bool {
         peers.map(|peer| peer.rank.abs_diff(told.rank.rank))
     });
     works.peek().is_some()
-        && works.all(|it| MESSAGES.contains(&&it.kind[..]))
+        && works.all(|it| POINT_TO_POINT_KINDS.contains(&&it.kind[..]))
         && peers.into_iter().all(|distance| distance == 1)
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 use serde::{Deserialize, Serialize};
 
-const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-const MINUTES_A_DAY: u64 = 24 * 60;
-const MINUTES_A_WEEK: u64 = 7 * MINUTES_A_DAY;
+const DAY_NAMES: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const MINUTES_PER_DAY: u64 = 24 * 60;
+const MINUTES_PER_WEEK: u64 = 7 * MINUTES_PER_DAY;
 /// The first of January 1970 was a Thursday.
-const FIRST_DAY: u64 = 3;
+const EPOCH_WEEKDAY: u64 = 3;
 
 /// Such as `Mon-Fri 02:00-05:00`; one that ends before it begins lasts into the next day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,37 +46,37 @@ impl Hours {
     pub fn has(&self, moment: Moment) -> bool {
         let minute = minute_of_week(moment);
         // What began late on the day before may last until now.
-        [minute, minute + MINUTES_A_WEEK - MINUTES_A_DAY]
+        [minute, minute + MINUTES_PER_WEEK - MINUTES_PER_DAY]
             .into_iter()
-            .zip([0, MINUTES_A_DAY])
-            .any(|(minute, more)| self.has_begun_on(minute % MINUTES_A_WEEK, more))
+            .zip([0, MINUTES_PER_DAY])
+            .any(|(minute, more)| self.has_begun_on(minute % MINUTES_PER_WEEK, more))
     }
 
     /// Whether it begins on the day of this minute, and lasts until so many minutes later.
     fn has_begun_on(&self, minute: u64, more: u64) -> bool {
         let [first, last] = self.days;
-        let day = minute / MINUTES_A_DAY;
+        let day = minute / MINUTES_PER_DAY;
         let is_day = (day + 7 - first) % 7 <= (last + 7 - first) % 7;
         let [begin, end] = self.minutes;
         let end = if end <= begin {
-            end + MINUTES_A_DAY
+            end + MINUTES_PER_DAY
         } else {
             end
         };
-        is_day && (begin..end).contains(&(minute % MINUTES_A_DAY + more))
+        is_day && (begin..end).contains(&(minute % MINUTES_PER_DAY + more))
     }
 }
 
 /// How long until one of them opens; none when there are none.
 pub(crate) fn opens_in(hours: &[Hours], now: Moment) -> Option<Duration> {
-    let minutes = (0..=MINUTES_A_WEEK).map(|minute| Duration::from_secs(60 * minute));
+    let minutes = (0..=MINUTES_PER_WEEK).map(|minute| Duration::from_secs(60 * minute));
     let mut later = minutes.filter(|later| hours.iter().any(|it| it.has(now + *later)));
     later.next()
 }
 
 fn minute_of_week(moment: Moment) -> u64 {
     let minutes = moment.as_micros() / 60_000_000;
-    (minutes + FIRST_DAY * MINUTES_A_DAY) % MINUTES_A_WEEK
+    (minutes + EPOCH_WEEKDAY * MINUTES_PER_DAY) % MINUTES_PER_WEEK
 }
 
 impl FromStr for Hours {
@@ -88,7 +88,7 @@ impl FromStr for Hours {
             let (first, last) = days.split_once('-').unwrap_or((days, days));
             let (begin, end) = time.split_once('-')?;
             let (begin, end) = (minute_of_day(begin)?, minute_of_day(end)?);
-            let is_sound = begin != end && begin < MINUTES_A_DAY;
+            let is_sound = begin != end && begin < MINUTES_PER_DAY;
             is_sound.then_some(Self {
                 days: [day(first)?, day(last)?],
                 minutes: [begin, end],
@@ -99,7 +99,7 @@ impl FromStr for Hours {
 }
 
 fn day(name: &str) -> Option<u64> {
-    let place = DAYS.iter().position(|day| *day == name)?;
+    let place = DAY_NAMES.iter().position(|day| *day == name)?;
     u64::try_from(place).ok()
 }
 
@@ -112,12 +112,12 @@ fn minute_of_day(text: &str) -> Option<u64> {
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
     let minute = 60 * hours + minutes;
-    (minutes < 60 && minute <= MINUTES_A_DAY).then_some(minute)
+    (minutes < 60 && minute <= MINUTES_PER_DAY).then_some(minute)
 }
 
 impl fmt::Display for Hours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [first, last] = self.days.map(|day| DAYS[day as usize % 7]);
+        let [first, last] = self.days.map(|day| DAY_NAMES[day as usize % 7]);
         f.write_str(first)?;
         if first != last {
             write!(f, "-{last}")?;

@@ -50,11 +50,11 @@ struct Session {
 
 impl Ingest {
     /// No interface of a node has more.
-    const MOST_ADDRESSES: usize = 64;
+    const MAX_ADDRESSES: usize = 64;
     /// Agents ask no further than half as far.
-    const MOST_ROUTERS: usize = 32;
+    const MAX_ROUTERS: usize = 32;
     /// No interface is called anything longer.
-    const LONGEST_NAME: usize = 64;
+    const MAX_NAME_BYTES: usize = 64;
 
     pub fn of(fabric: &Fabric) -> Self {
         Self {
@@ -294,8 +294,8 @@ impl Ingest {
         let Reading::Interface(mut interface) = reading else {
             return reading;
         };
-        interface.addresses.truncate(Self::MOST_ADDRESSES);
-        interface.gateways.truncate(Self::MOST_ADDRESSES);
+        interface.addresses.truncate(Self::MAX_ADDRESSES);
+        interface.gateways.truncate(Self::MAX_ADDRESSES);
         if self.last_said(node, &interface.name) != Some(&interface) {
             let name = interface.name.clone();
             interface
@@ -365,7 +365,7 @@ pub(crate) fn probed(turns: &mut Turns, observations: &Observations) -> Share {
 
 /// Whether it is no larger than what it speaks of can be.
 fn is_sized(reading: &Reading) -> bool {
-    let is_way = |routers: &[_]| routers.len() <= Ingest::MOST_ROUTERS;
+    let is_way = |routers: &[_]| routers.len() <= Ingest::MAX_ROUTERS;
     match reading {
         Reading::Interface(interface) => is_short(&interface.name),
         Reading::Counters(counters) => is_short(&counters.interface),
@@ -378,7 +378,7 @@ fn is_sized(reading: &Reading) -> bool {
 }
 
 fn is_short(name: &str) -> bool {
-    name.len() <= Ingest::LONGEST_NAME
+    name.len() <= Ingest::MAX_NAME_BYTES
 }
 
 /// Of interfaces and devices, as kernels call them.

@@ -21,9 +21,9 @@ use crate::registry::Registered;
 use crate::state::InForce;
 
 /// A beat of less than this part of an iteration is none of it.
-const MOST_PARTS: f64 = 64.0;
+const MAX_BEATS_PER_ITERATION: f64 = 64.0;
 /// What flows carry is read over some iterations, and not over the same as a beat.
-const MOST_OF_ITS_OWN: f64 = 1.75;
+const MAX_RATE_RATIO: f64 = 1.75;
 
 /// The hosts of a job and what they send each other; none when it is of nobody.
 #[derive(Debug, Clone, Default)]
@@ -201,7 +201,7 @@ impl Job {
     fn whole(&self, known: Known<'_>, beat: Beat) -> Beat {
         let often = Ranks::of(known.ingest).most_often_per_s(&self.hosts);
         let in_beat = often.map_or(1.0, |often| often * beat.period.as_secs_f64());
-        let parts = (1.0 / in_beat.max(1.0 / MOST_PARTS)).round() as u32;
+        let parts = (1.0 / in_beat.max(1.0 / MAX_BEATS_PER_ITERATION)).round() as u32;
         if parts < 2 {
             return beat;
         }
@@ -272,5 +272,5 @@ fn is_its_own(known: Known<'_>, host: NodeId, beat: Beat) -> bool {
     let carried = observed.flat_map(|it| it.flows.values().filter_map(Recent::carried));
     let carried: Rate = carried.sum();
     let told = Rate::mean(beat.sent, *beat.period).bits_per_s();
-    told as f64 <= MOST_OF_ITS_OWN * carried.bits_per_s() as f64
+    told as f64 <= MAX_RATE_RATIO * carried.bits_per_s() as f64
 }

@@ -66,21 +66,21 @@ struct Flow {
 }
 
 impl Latencies {
-    pub(crate) const EVERY: Duration = Duration::from_secs(5);
+    pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
     /// Ten minutes of rounds.
-    const MOST_ROUNDS: usize = 120;
-    const LEARNING: u32 = 3;
+    const MAX_ROUNDS: usize = 120;
+    const MIN_ROUNDS: u32 = 3;
     /// What the stamps of a kernel that is busy are off by, all of them.
-    const NOISE_US: f64 = 1000.0;
+    const MAX_STAMP_ERROR_US: f64 = 1000.0;
     /// Of one host.
-    const MOST_FLOWS: usize = 1 << 10;
+    const MAX_FLOWS: usize = 1 << 10;
 
     pub(crate) fn handle_sample(&mut self, node: NodeId, sample: &Sample) {
         let flows = self.flows.entry(node).or_default();
         for reading in &sample.readings {
             if let Reading::Probes(probes) = reading
                 && let Some(least) = probes.tally.network().least()
-                && (flows.len() < Self::MOST_FLOWS || flows.contains_key(&probes.flow))
+                && (flows.len() < Self::MAX_FLOWS || flows.contains_key(&probes.flow))
             {
                 let flow = flows.entry(probes.flow).or_default();
                 let least_us = least.as_secs_f64() * 1e6;
@@ -97,7 +97,7 @@ impl Latencies {
         fabric: &Fabric,
         is_busy: impl Fn(Hop) -> bool,
     ) {
-        if !self.loads.is_due(now, Self::EVERY) {
+        if !self.loads.is_due(now, Self::SAMPLE_INTERVAL) {
             return;
         }
         let ends = fabric.links().flat_map(|(link, between)| {
@@ -110,7 +110,7 @@ impl Latencies {
 
     /// Once a round: what came of it.
     pub(crate) fn handle_time(&mut self, now: Moment, fabric: &Fabric, ways: &Ways) {
-        self.is_ending |= self.rounds.is_due(now, Self::EVERY);
+        self.is_ending |= self.rounds.is_due(now, Self::SAMPLE_INTERVAL);
         if !self.is_ending {
             return;
         }
@@ -154,7 +154,7 @@ impl Latencies {
             let before = || course.slower_us.back().copied();
             let seen = Some(slower_us).filter(|it| it.is_finite()).or_else(before);
             course.slower_us.extend(seen);
-            let too_many = course.slower_us.len().saturating_sub(Self::MOST_ROUNDS);
+            let too_many = course.slower_us.len().saturating_sub(Self::MAX_ROUNDS);
             course.slower_us.drain(..too_many);
         }
     }
@@ -187,9 +187,9 @@ impl Flow {
             (self.rounds, self.places) = (0, places);
         }
         if waits {
-            return (self.rounds >= Latencies::LEARNING).then_some(f64::INFINITY);
+            return (self.rounds >= Latencies::MIN_ROUNDS).then_some(f64::INFINITY);
         }
-        if self.rounds < Latencies::LEARNING {
+        if self.rounds < Latencies::MIN_ROUNDS {
             let known = if self.rounds == 0 {
                 least_us
             } else {
@@ -201,7 +201,7 @@ impl Flow {
         let noise_us = if self.is_exact {
             0.0
         } else {
-            Latencies::NOISE_US
+            Latencies::MAX_STAMP_ERROR_US
         };
         Some((least_us - self.usual_us - noise_us).max(0.0))
     }

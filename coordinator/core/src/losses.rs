@@ -48,22 +48,22 @@ struct Course {
 
 impl Losses {
     /// What windows of probes tell apart.
-    pub(crate) const EVERY: Duration = ProbeWindow::HALF;
+    pub(crate) const SAMPLE_INTERVAL: Duration = ProbeWindow::HALF_WINDOW;
     /// Twenty minutes of rounds.
-    const MOST_ROUNDS: usize = 40;
+    const MAX_ROUNDS: usize = 40;
     /// What was not seen for longer may have become another link.
-    const MOST_UNSEEN: u32 = 3;
+    const MAX_UNSEEN_ROUNDS: u32 = 3;
 
     /// Once a round: where queues were full lately.
     pub(crate) fn handle_queues(&mut self, now: Moment, congested: impl Fn() -> BTreeSet<Hop>) {
-        if self.queues.is_due(now, Self::EVERY) {
+        if self.queues.is_due(now, Self::SAMPLE_INTERVAL) {
             self.congested = congested();
         }
     }
 
     /// Once a round: what came of it.
     pub(crate) fn handle_time(&mut self, known: Known<'_>) {
-        self.is_ending |= self.rounds.is_due(known.now, Self::EVERY);
+        self.is_ending |= self.rounds.is_due(known.now, Self::SAMPLE_INTERVAL);
         if !self.is_ending {
             return;
         }
@@ -118,11 +118,11 @@ impl Losses {
                 let course = self.courses.entry(hop).or_default();
                 course.unseen = 0;
                 let share = lost as f64 / sent as f64;
-                course.shares.note(share, Self::MOST_ROUNDS);
+                course.shares.note(share, Self::MAX_ROUNDS);
             }
         }
         self.courses
-            .retain(|_, course| course.unseen <= Self::MOST_UNSEEN);
+            .retain(|_, course| course.unseen <= Self::MAX_UNSEEN_ROUNDS);
     }
 
     /// Of those that lost some, round by round, the oldest first.

@@ -21,7 +21,7 @@ use crate::pins;
 use crate::state::{InForce, State};
 
 /// More doubts are counted, and not told.
-const MOST_DOUBTS: usize = 16;
+const MAX_DOUBTS: usize = 16;
 
 /// Pins that lead nowhere come first: their flows have nothing at all. Beside them what was left out of
 /// what is measured, and why.
@@ -44,8 +44,8 @@ pub(crate) fn findings(
 }
 
 fn told(mut doubts: Vec<String>) -> Vec<String> {
-    let more = doubts.len().saturating_sub(MOST_DOUBTS);
-    doubts.truncate(MOST_DOUBTS);
+    let more = doubts.len().saturating_sub(MAX_DOUBTS);
+    doubts.truncate(MAX_DOUBTS);
     doubts.extend((more > 0).then(|| format!("{more} more left out")));
     doubts
 }

@@ -115,9 +115,9 @@ impl Default for Policy {
 
 impl Policy {
     /// New circuits are given up where light has not come for good within twice as long.
-    pub const LONGEST_LIGHT: Duration = Duration::from_secs(5);
-    const LEAST_CONFIRM_TIMEOUT: Duration = Duration::from_secs(15);
-    const LONGEST_COOL_DOWN: Duration = Duration::from_secs(3600);
+    pub const MAX_LIGHT_TIME: Duration = Duration::from_secs(5);
+    const MIN_CONFIRM_TIMEOUT: Duration = Duration::from_secs(15);
+    const MAX_COOL_DOWN: Duration = Duration::from_secs(3600);
 
     /// The least gain of the slowest flow, as a share of what it had.
     pub(crate) fn margin(&self) -> f64 {
@@ -135,14 +135,14 @@ impl Policy {
 
     /// No more than are kept, and at least one.
     pub(crate) fn readings(&self) -> usize {
-        self.readings.clamp(1, Recent::MOST)
+        self.readings.clamp(1, Recent::MAX_RECENT)
     }
 
     /// Nodes keep what they were told for so long before they are told that it stays. The slowest may take all sends to
     /// answer, and again to confirm, and another coordinator has come to lead by then.
     pub fn confirm_timeout(&self) -> Duration {
         let one = self.answer_within.saturating_mul(self.most_sends.max(1));
-        one.saturating_mul(3).max(Self::LEAST_CONFIRM_TIMEOUT)
+        one.saturating_mul(3).max(Self::MIN_CONFIRM_TIMEOUT)
     }
 
     pub(crate) fn promises_enough(&self, report: &Report) -> bool {
@@ -165,7 +165,7 @@ impl Policy {
         let longer = self
             .cool_down
             .saturating_mul(2_u32.saturating_pow(failures));
-        longer.min(Self::LONGEST_COOL_DOWN.max(self.cool_down))
+        longer.min(Self::MAX_COOL_DOWN.max(self.cool_down))
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
             }
             .readings()
         };
-        assert_eq!([with(0), with(5), with(1000)], [1, 5, Recent::MOST]);
+        assert_eq!([with(0), with(5), with(1000)], [1, 5, Recent::MAX_RECENT]);
     }
 
     #[test]

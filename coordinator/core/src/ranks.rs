@@ -15,7 +15,7 @@ use reweave_common::units::Rate;
 use crate::ingest::Ingest;
 
 /// Seconds of which less is told may have one more, or one less.
-const OFTEN: u64 = 8;
+const MIN_SECONDLY_COUNT: u64 = 8;
 
 /// What one host sends another, as ranks on them tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,10 @@ impl<'a> Ranks<'a> {
         let told = self.among(hosts).flat_map(BTreeMap::values);
         let known = told.filter(|(_, told)| told.missed == 0 && !told.over.is_zero());
         let often = known.flat_map(|(_, told)| {
-            let often = told.works.iter().filter(|it| it.count >= OFTEN);
+            let often = told
+                .works
+                .iter()
+                .filter(|it| it.count >= MIN_SECONDLY_COUNT);
             often.map(|it| it.count as f64 / told.over.as_secs_f64())
         });
         often.max_by(f64::total_cmp)

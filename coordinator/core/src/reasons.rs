@@ -7,7 +7,7 @@ use reweave_common::fabric::Fabric;
 use crate::reason::Reason;
 
 /// Of one kind; a thousand agents may be away, and each is a reason.
-const MOST: usize = 8;
+const MAX_REASONS_PER_KIND: usize = 8;
 
 pub(crate) fn told<'r>(
     reasons: impl IntoIterator<Item = &'r Reason>,
@@ -26,8 +26,11 @@ pub(crate) fn told<'r>(
 }
 
 fn some_of(kind: &[&Reason], fabric: &Fabric) -> Vec<String> {
-    let told = kind.iter().take(MOST).map(|it| it.words(fabric));
-    let more = kind.len().saturating_sub(MOST);
+    let told = kind
+        .iter()
+        .take(MAX_REASONS_PER_KIND)
+        .map(|it| it.words(fabric));
+    let more = kind.len().saturating_sub(MAX_REASONS_PER_KIND);
     let more = (more > 0).then(|| more_of(kind[0], more));
     told.chain(more).collect()
 }
@@ -54,11 +57,20 @@ mod tests {
         let mut reasons: Vec<_> = fabric.endpoints().map(away).collect();
         reasons.insert(1, Reason::NothingToMend);
         let words = told(&reasons, &fabric);
-        assert_eq!(words.len(), MOST + 2);
+        assert_eq!(words.len(), MAX_REASONS_PER_KIND + 2);
         assert_eq!(words[0], "the agent of h0 is not connected");
-        assert_eq!(words[MOST - 1], "the agent of h7 is not connected");
-        assert_eq!(words[MOST], "992 agents more are not connected");
-        assert_eq!(words[MOST + 1], reasons[1].words(&fabric));
-        assert_eq!(told(&reasons[..MOST], &fabric).len(), MOST);
+        assert_eq!(
+            words[MAX_REASONS_PER_KIND - 1],
+            "the agent of h7 is not connected"
+        );
+        assert_eq!(
+            words[MAX_REASONS_PER_KIND],
+            "992 agents more are not connected"
+        );
+        assert_eq!(words[MAX_REASONS_PER_KIND + 1], reasons[1].words(&fabric));
+        assert_eq!(
+            told(&reasons[..MAX_REASONS_PER_KIND], &fabric).len(),
+            MAX_REASONS_PER_KIND
+        );
     }
 }

@@ -9,9 +9,9 @@ use reweave_common::time_span::TimeSpan;
 use crate::groups::is_whole;
 use crate::ranks::{Communicator, Ranks};
 
-const KIND: &str = "AllReduce";
+const ALLREDUCE_KIND: &str = "AllReduce";
 /// What is so much larger takes longer by itself, however many ranks there are.
-const ALIKE: f64 = 1.05;
+const MAX_SIZE_RATIO: f64 = 1.05;
 
 /// One of a communicator's, as they are on average.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ impl Ranks<'_> {
         let told = self.among(hosts).filter(|it| is_whole(it) && is_spread(it));
         let mut all: Vec<_> = told.filter_map(reduced).collect();
         all.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
-        let alike = all.chunk_by(|a, b| b.bytes <= a.bytes * ALIKE);
+        let alike = all.chunk_by(|a, b| b.bytes <= a.bytes * MAX_SIZE_RATIO);
         let most = alike.map(by_ranks).max_by_key(BTreeMap::len);
         let most = most.unwrap_or_default();
         let mean = |ms: Vec<f64>| ms.iter().sum::<f64>() / ms.len() as f64;
@@ -64,7 +64,7 @@ fn reduced(communicator: &Communicator<'_>) -> Option<Reduced> {
 
 /// How long one takes, and how much it reduces; none where the library does not tell.
 fn one(told: &RankReading) -> Option<(f64, f64)> {
-    let works = told.works.iter().filter(|it| it.kind == KIND);
+    let works = told.works.iter().filter(|it| it.kind == ALLREDUCE_KIND);
     let (mut took, mut timed, mut bytes, mut count) = (TimeSpan::ZERO, 0, 0, 0);
     for it in works {
         took = took.saturating_add(it.took);

@@ -21,7 +21,7 @@ use crate::model::{Known, Picture};
 use crate::pace::Pace;
 use crate::registry::Registered;
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Large flows as they were when they last sent.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,7 @@ struct Told {
 impl Resting {
     pub(crate) fn advance(&mut self, picture: &Picture<'_>) {
         let known = picture.known;
-        if !self.looks.is_due(known.now, LOOK_EVERY) {
+        if !self.looks.is_due(known.now, SAMPLE_INTERVAL) {
             return;
         }
         self.last

@@ -18,7 +18,7 @@ use crate::pace::Pace;
 use crate::turns::{Share, Turns};
 
 /// Of the pairs of one host no more are told apart from its others.
-const MOST_RANKED: usize = 256;
+const MAX_RANKED_PAIRS: usize = 256;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standings {
@@ -113,7 +113,7 @@ impl Standing {
         });
         let mut ranks: Vec<_> = ranks.collect();
         ranks.sort_unstable_by_key(|rank| Reverse(*rank));
-        ranks.truncate(MOST_RANKED);
+        ranks.truncate(MAX_RANKED_PAIRS);
         Self {
             pairs: pairs.len(),
             all,

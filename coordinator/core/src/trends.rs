@@ -64,11 +64,11 @@ struct Counting {
 }
 
 impl Trends {
-    pub(crate) const HALF: Duration = Duration::from_secs(60);
+    pub(crate) const HALF_WINDOW: Duration = Duration::from_secs(60);
     /// No node has more interfaces.
-    const MOST_PLACES: usize = 2048;
+    const MAX_PLACES: usize = 2048;
     /// Two hours of halves.
-    const MOST_HALVES: usize = 120;
+    const MAX_HALF_WINDOWS: usize = 120;
 
     pub(crate) fn handle_sample(&mut self, node: NodeId, now: Moment, sample: &Sample) {
         for reading in &sample.readings {
@@ -82,7 +82,7 @@ impl Trends {
 
     fn add(&mut self, node: NodeId, interface: &str, now: Moment, health: &Health) {
         let key = (node, interface.to_owned());
-        if !self.places.contains_key(&key) && self.count(node) >= Self::MOST_PLACES {
+        if !self.places.contains_key(&key) && self.count(node) >= Self::MAX_PLACES {
             return;
         }
         let place = self.places.entry(key);
@@ -102,7 +102,7 @@ impl Trends {
     /// Lets go of whom nobody has spoken of for long.
     pub(crate) fn handle_time(&mut self, now: Moment) {
         self.places
-            .retain(|_, place| now.since(place.heard) < 2 * Self::HALF);
+            .retain(|_, place| now.since(place.heard) < 2 * Self::HALF_WINDOW);
     }
 
     /// Over the last minute or two.
@@ -113,7 +113,7 @@ impl Trends {
         Some(sum)
     }
 
-    /// The corrected part of bits, one for each [`Self::HALF`], the oldest first.
+    /// The corrected part of bits, one for each [`Self::HALF_WINDOW`], the oldest first.
     pub(crate) fn corrected(&self, node: NodeId, interface: &str) -> Vec<f64> {
         let place = self.places.get(&(node, interface.to_owned()));
         place.map_or(Vec::new(), |place| {
@@ -142,12 +142,15 @@ impl Counting {
     }
 
     fn add(&mut self, now: Moment, health: &Health) {
-        if now.since(self.began) >= Trends::HALF {
+        if now.since(self.began) >= Trends::HALF_WINDOW {
             self.corrected.extend(self.current.corrected_bits.share());
-            let too_many = self.corrected.len().saturating_sub(Trends::MOST_HALVES);
+            let too_many = self
+                .corrected
+                .len()
+                .saturating_sub(Trends::MAX_HALF_WINDOWS);
             self.corrected.drain(..too_many);
             if let Some(share) = self.current.frame_errors.share() {
-                self.errors.note(share, Trends::MOST_HALVES);
+                self.errors.note(share, Trends::MAX_HALF_WINDOWS);
             }
             self.earlier = std::mem::take(&mut self.current);
             self.began = now;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use reweave_common::ids::NodeId;
 
 /// So many flows of probes are gone through in a few milliseconds.
-const AT_EACH_LOOK: usize = 1 << 14;
+const MAX_FLOWS_PER_TURN: usize = 1 << 14;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {
@@ -33,7 +33,7 @@ fn end() -> NodeId {
 
 impl Default for Turns {
     fn default() -> Self {
-        Self::of(AT_EACH_LOOK)
+        Self::of(MAX_FLOWS_PER_TURN)
     }
 }
 

@@ -18,11 +18,11 @@ use crate::pace::Pace;
 use crate::ways::Search;
 
 /// A host traces no more flows at once: routers answer few probes a second.
-const MOST_TRACES: usize = 64;
+const MAX_TRACES: usize = 64;
 /// What a person wants traced is, for so long.
-const ASKED_FOR: Duration = Duration::from_secs(10);
+const TRACE_REQUEST_TTL: Duration = Duration::from_secs(10);
 /// So many of these at once, or a script would keep agents from what matters.
-const MOST_ASKED: usize = 32;
+const MAX_TRACE_REQUESTS: usize = 32;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watching {
@@ -47,8 +47,8 @@ impl Watching {
     pub(crate) fn trace(&mut self, known: Known<'_>, flows: BTreeSet<FlowKey>, out: &mut Outbox) {
         let mut senders = BTreeSet::new();
         for flow in flows {
-            if self.wished.len() < MOST_ASKED || self.wished.contains_key(&flow) {
-                self.wished.insert(flow, known.now + ASKED_FOR);
+            if self.wished.len() < MAX_TRACE_REQUESTS || self.wished.contains_key(&flow) {
+                self.wished.insert(flow, known.now + TRACE_REQUEST_TTL);
             }
             let both = [flow, flow.reversed()];
             senders.extend(both.map(|it| known.ingest.owner(*it.source.ip())));
@@ -82,7 +82,7 @@ impl Watching {
     /// Where something else is wanted than before. What is left of its time goes to probes.
     fn ask(&mut self, node: NodeId, mut wanted: Watch, out: &mut Outbox) {
         let probes = self.of_probes.get(&node).into_iter().flatten();
-        let room = MOST_TRACES.saturating_sub(wanted.trace.len());
+        let room = MAX_TRACES.saturating_sub(wanted.trace.len());
         wanted.trace.extend(probes.take(room));
         let asked = self.asked.entry(node).or_default();
         if *asked != wanted {
@@ -139,7 +139,7 @@ impl Watching {
                 has_recent_path(known, sender, flow),
             )
         });
-        trace.truncate(MOST_TRACES);
+        trace.truncate(MAX_TRACES);
         trace.sort_unstable();
         Watch { trace }
     }

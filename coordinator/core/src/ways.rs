@@ -17,13 +17,13 @@ use crate::model::{Known, Picture};
 use crate::turns::Turns;
 
 /// So many flows of one host are traced at a time.
-const AT_ONCE: usize = 16;
+const MAX_TRACES_PER_HOST: usize = 16;
 /// A way is asked for again after this; without an answer it is believed so much longer.
-const LEARN_EVERY: Duration = Duration::from_secs(30);
-const TRUST_FOR: Duration = Duration::from_secs(120);
+const TRACE_INTERVAL: Duration = Duration::from_secs(30);
+const PATH_TTL: Duration = Duration::from_secs(120);
 /// More are not kept, or than so many of each host: those of its probes there and back.
-const MOST_WAYS: usize = 1 << 18;
-const MOST_OF_A_HOST: usize = 160;
+const MAX_PATHS: usize = 1 << 18;
+const MAX_PATHS_PER_HOST: usize = 160;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ways {
@@ -38,7 +38,7 @@ impl Ways {
     pub(crate) fn advance(&mut self, picture: &Picture<'_>) {
         let now = picture.known.now;
         let hosts = picture.fabric().endpoints().count();
-        let most = MOST_WAYS.max(hosts * MOST_OF_A_HOST);
+        let most = MAX_PATHS.max(hosts * MAX_PATHS_PER_HOST);
         for (from, traced) in picture.traced_probes() {
             let is_newer = |at: &Moment| traced.at > *at;
             let known = self.traced.get(&traced.value.flow);
@@ -46,7 +46,7 @@ impl Ways {
                 self.learn(picture, from, traced.value.flow, traced.at);
             }
         }
-        let old = |at: &Moment| now.since(*at) > TRUST_FOR;
+        let old = |at: &Moment| now.since(*at) > PATH_TTL;
         let old = self.traced.iter().filter(|(_, at)| old(at));
         let old: Vec<_> = old.map(|(flow, _)| *flow).collect();
         for flow in old {
@@ -104,7 +104,7 @@ impl Ways {
     /// Whether it is time to trace it, and when that was done last.
     fn due(&self, flow: &FlowKey, now: Moment) -> Option<Option<Moment>> {
         let at = self.traced.get(flow).copied();
-        let is_old = at.is_none_or(|at| now.since(at) >= LEARN_EVERY);
+        let is_old = at.is_none_or(|at| now.since(at) >= TRACE_INTERVAL);
         (is_old || self.learned.way(flow).is_none()).then_some(at)
     }
 }
@@ -141,7 +141,7 @@ impl Search {
         {
             let due = self.due.entry(sender).or_default();
             due.insert((at, flow));
-            if due.len() > AT_ONCE {
+            if due.len() > MAX_TRACES_PER_HOST {
                 due.pop_last();
             }
         }

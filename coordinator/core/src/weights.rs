@@ -13,7 +13,7 @@ use crate::model::Picture;
 
 /// The best of equal ways has this weight before weights are shortened: kernels and switches hold whole
 /// and small ones.
-const FINEST: f64 = 16.0;
+const MAX_PATH_WEIGHT: f64 = 16.0;
 
 /// What links carry, and what there is room for from each node on towards the switches of hosts.
 pub(crate) struct Worths<'f> {
@@ -112,7 +112,7 @@ impl<'f> Worths<'f> {
 /// The smallest whole numbers that are nearly so to each other, none of them 0.
 fn shortened(worths: &[f64]) -> Vec<u32> {
     let best = worths.iter().copied().fold(0.0, f64::max);
-    let weight = |worth: &f64| ((FINEST * worth / best).round() as u32).max(1);
+    let weight = |worth: &f64| ((MAX_PATH_WEIGHT * worth / best).round() as u32).max(1);
     let weights: Vec<_> = worths.iter().map(weight).collect();
     let divisor = weights.iter().copied().fold(0, divisor);
     weights.iter().map(|weight| weight / divisor).collect()

@@ -23,16 +23,16 @@ use serde::Serialize;
 
 use crate::voice;
 
-const CONFIG: &str = "/etc/reweave/driver.toml";
+const DEFAULT_CONFIG_PATH: &str = "/etc/reweave/driver.toml";
 /// There are changes, and it was asked to say so.
-const CHANGES: u8 = 3;
+const EXIT_CHANGES_PENDING: u8 = 3;
 
 /// Reads and moves the circuits of optical switches.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Cli {
     /// Which optical switches there are; deploy/driver.toml explains each setting
-    #[arg(long, value_name = "FILE", default_value = CONFIG, global = true)]
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG_PATH, global = true)]
     config: PathBuf,
     #[arg(long, value_enum, default_value_t = Output::Text, global = true)]
     output: Output,
@@ -149,7 +149,7 @@ impl Cli {
                 let moves = Moves::between(&found, &desired.circuits);
                 self.show(&moves.to_string(), &moves)?;
                 if *detailed_exitcode && !moves.is_empty() {
-                    return Ok(ExitCode::from(CHANGES));
+                    return Ok(ExitCode::from(EXIT_CHANGES_PENDING));
                 }
             }
             Command::Apply {

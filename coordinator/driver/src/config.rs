@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reweave_common::names::{LONGEST_NAME, is_plain};
+use reweave_common::names::{MAX_NAME_BYTES, is_plain};
 use serde::Deserialize;
 
 use crate::error::DriverError;
@@ -94,7 +94,7 @@ impl Config {
         })?;
         let mut names = config.optical.iter().map(|optical| &optical.name);
         // They become names of files.
-        match names.find(|name| !is_plain(name, LONGEST_NAME)) {
+        match names.find(|name| !is_plain(name, MAX_NAME_BYTES)) {
             Some(name) => Err(DriverError::BadName {
                 path: path.to_owned(),
                 name: name.clone(),

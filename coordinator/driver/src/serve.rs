@@ -17,7 +17,7 @@ use crate::operate::Operator;
 use crate::state::{Store, Whose};
 
 /// Coordinators tell again what was not answered, so no more than a few ever wait.
-const MOST_WAITING: usize = 16;
+const MAX_QUEUED_REQUESTS: usize = 16;
 
 pub type Uplink = Line<OfDrivers>;
 type Event = line::Event<Switchover>;
@@ -47,12 +47,12 @@ impl Dialect for OfDrivers {
 
 /// Serves until the process is told to end. The devices keep the circuits they hold then.
 pub async fn serve(config: &Config, store: &Store, uplink: Uplink) -> Result<(), DriverError> {
-    let (answers, answered) = mpsc::channel(MOST_WAITING);
+    let (answers, answered) = mpsc::channel(MAX_QUEUED_REQUESTS);
     let mut desks = BTreeMap::new();
     let mut operators = vec![];
     for optical in &config.optical {
         let operator = Operator::new(optical, Whose::Coordinators, store)?;
-        let (tell, told) = mpsc::channel(MOST_WAITING);
+        let (tell, told) = mpsc::channel(MAX_QUEUED_REQUESTS);
         operators.push(operate(operator, told, answers.clone()));
         desks.insert(OpticalName(optical.name.clone()), tell);
     }

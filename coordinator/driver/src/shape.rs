@@ -5,7 +5,7 @@ use reweave_common::circuit::{NotSwitched, SwitchOutcome};
 use crate::fence::Record;
 use crate::shapes::{Formats, assert_known, shape, trace, write_down};
 
-const KNOWN: &str = include_str!("../shapes/fence-1.txt");
+const GOLDEN_FENCE: &str = include_str!("../shapes/fence-1.txt");
 
 fn written() -> Formats {
     vec![(
@@ -16,7 +16,7 @@ fn written() -> Formats {
 
 #[test]
 fn fence_keeps_the_shape_of_its_version() {
-    assert_known(&written(), KNOWN);
+    assert_known(&written(), GOLDEN_FENCE);
 }
 
 #[test]

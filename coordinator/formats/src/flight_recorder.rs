@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use crate::mutations;
 
-    const JSON: &str = r#"{"version": "2.4",
+    const JSON_DUMP: &str = r#"{"version": "2.4",
         "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"},
                       "7": {"name": "7", "desc": "mesh", "ranks": [1, 3]}},
         "entries": [
@@ -273,7 +273,7 @@ mod tests {
            "time_discovered_started_ns": 100, "time_discovered_completed_ns": 400}]}"#;
 
     /// The same as Python writes it in its protocols 0, 1 and 4.
-    const PYTHON_S: [&[u8]; 3] = [
+    const PICKLE_DUMPS: [&[u8]; 3] = [
         include_bytes!("../../../tests/fuzz/seeds/recorders/protocol-0"),
         include_bytes!("../../../tests/fuzz/seeds/recorders/protocol-1"),
         include_bytes!("../../../tests/fuzz/seeds/recorders/protocol-4"),
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn entries_are_read_with_their_groups_and_sizes() {
-        let recorded = read(rank(1), JSON.as_bytes()).unwrap();
+        let recorded = read(rank(1), JSON_DUMP.as_bytes()).unwrap();
         assert_eq!(recorded.len(), 3);
         let collective = |operation, group: &[usize], name: &str| Exchange::Collective {
             operation,
@@ -310,11 +310,12 @@ mod tests {
 
     #[test]
     fn a_pickle_says_the_same() {
-        let value: Value = serde_json::from_str(JSON).unwrap();
+        let value: Value = serde_json::from_str(JSON_DUMP).unwrap();
         let pickled = pickle::tests::pickled(&value);
-        let [json, pickle] = [JSON.as_bytes(), &pickled].map(|dump| read(rank(1), dump).unwrap());
+        let [json, pickle] =
+            [JSON_DUMP.as_bytes(), &pickled].map(|dump| read(rank(1), dump).unwrap());
         assert_eq!(json, pickle);
-        for dump in PYTHON_S {
+        for dump in PICKLE_DUMPS {
             assert_eq!(json, read(rank(1), dump).unwrap());
         }
     }
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_refused_by_entry() {
         let refused = |from: &str, to: &str| {
-            let text = JSON.replacen(from, to, 1);
+            let text = JSON_DUMP.replacen(from, to, 1);
             read(rank(1), text.as_bytes()).unwrap_err().to_string()
         };
         assert_eq!(
@@ -347,12 +348,12 @@ mod tests {
 
     #[test]
     fn damaged_dumps_are_read_or_refused() {
-        mutations::survives(JSON.as_bytes(), 5_000, |bytes| {
+        mutations::survives(JSON_DUMP.as_bytes(), 5_000, |bytes| {
             let _ = read(rank(0), bytes);
         });
-        let value: Value = serde_json::from_str(JSON).unwrap();
+        let value: Value = serde_json::from_str(JSON_DUMP).unwrap();
         let pickled = pickle::tests::pickled(&value);
-        for dump in PYTHON_S.into_iter().chain([&pickled[..]]) {
+        for dump in PICKLE_DUMPS.into_iter().chain([&pickled[..]]) {
             mutations::survives(dump, 20_000, |bytes| {
                 let _ = read(rank(0), bytes);
             });

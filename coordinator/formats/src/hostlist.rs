@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// A list that stands for more is a mistake, or an attack.
-const MOST_HOSTS: usize = 1_000_000;
+const MAX_HOSTS: usize = 1_000_000;
 /// Of one name, in bytes: the DNS has none that is longer.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 /// Of all names together: 33 for each of the most hosts.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_NAMES_BYTES: usize = 32 << 20;
 /// So much of a list is shown where it is wrong.
-const MOST_SHOWN: usize = 60;
+const MAX_EXCERPT_CHARS: usize = 60;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HostlistError {
@@ -25,11 +25,11 @@ pub enum HostlistError {
     Backwards { part: String, range: String },
     #[error("a name is empty")]
     Empty,
-    #[error("{part}: a name of more than {LONGEST_NAME} bytes")]
+    #[error("{part}: a name of more than {MAX_NAME_BYTES} bytes")]
     TooLong { part: String },
-    #[error("{part}: with it the list stands for more than {MOST_HOSTS} hosts")]
+    #[error("{part}: with it the list stands for more than {MAX_HOSTS} hosts")]
     TooMany { part: String },
-    #[error("{part}: with it the names take more than {} MiB", MOST_BYTES >> 20)]
+    #[error("{part}: with it the names take more than {} MiB", MAX_NAMES_BYTES >> 20)]
     TooMuch { part: String },
 }
 
@@ -101,8 +101,8 @@ fn folded(stem: &str, width: usize, mut numbers: Vec<u64>) -> String {
 /// All names that a list stands for, in its order. How much that is, is known before any name is written.
 pub fn unfold(list: &str) -> Result<Vec<String>, HostlistError> {
     let mut room = Room {
-        hosts: MOST_HOSTS,
-        bytes: MOST_BYTES,
+        hosts: MAX_HOSTS,
+        bytes: MAX_NAMES_BYTES,
     };
     let mut names = Vec::new();
     for text in parts(list)? {
@@ -233,7 +233,7 @@ impl Room {
     fn take(&mut self, part: &Part<'_>, text: &str) -> Result<(), HostlistError> {
         let (count, bytes) = (part.count(), part.bytes());
         let place = || shown(text);
-        if bytes > LONGEST_NAME {
+        if bytes > MAX_NAME_BYTES {
             return Err(HostlistError::TooLong { part: place() });
         }
         let hosts = self.hosts.checked_sub(count);
@@ -246,7 +246,7 @@ impl Room {
 
 /// Enough of it to find it again.
 fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(MOST_SHOWN).collect();
+    let mut shown: String = text.chars().take(MAX_EXCERPT_CHARS).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }
@@ -364,7 +364,7 @@ mod tests {
         #[test]
         fn whatever_is_given_ends(list in "[a-c0-9,\\[\\]-]{0,40}") {
             let names = unfold(&list).unwrap_or_default();
-            prop_assert!(names.iter().all(|name| (1..=LONGEST_NAME).contains(&name.len())));
+            prop_assert!(names.iter().all(|name| (1..=MAX_NAME_BYTES).contains(&name.len())));
         }
     }
 }

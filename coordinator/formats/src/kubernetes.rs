@@ -8,22 +8,22 @@ use reweave_common::fabric::Fabric;
 use reweave_common::tree::{Group, Members};
 use thiserror::Error;
 
-const PREFIX: &str = "topology.reweave";
+const LABEL_PREFIX: &str = "topology.reweave";
 /// The longest value that Kubernetes takes.
-const LONGEST: usize = 63;
+const MAX_LABEL_CHARS: usize = 63;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KubernetesError {
     #[error(
         "{name} cannot be a label: Kubernetes takes letters, digits, -, _ and . between letters or digits, \
-         at most {LONGEST} characters"
+         at most {MAX_LABEL_CHARS} characters"
     )]
     Label { name: String },
     #[error("hosts hang {least} to {most} levels deep; Kueue wants the same number for all")]
     Uneven { least: usize, most: usize },
     #[error("{text} is no release of Kueue; write it as 0.15")]
     Release { text: String },
-    #[error("Kueue {is} knows of no Topology: it came with {TOPOLOGIES_CAME}")]
+    #[error("Kueue {is} knows of no Topology: it came with {TOPOLOGY_SINCE}")]
     TooOld { is: Kueue },
     #[error("{levels} levels with the single node, and Kueue {is} takes {most}")]
     TooDeep {
@@ -37,13 +37,13 @@ pub enum KubernetesError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kueue(u16, u16);
 
-const TOPOLOGIES_CAME: Kueue = Kueue(0, 9);
-const MORE_LEVELS_CAME: Kueue = Kueue(0, 13);
+const TOPOLOGY_SINCE: Kueue = Kueue(0, 9);
+const SIXTEEN_LEVELS_SINCE: Kueue = Kueue(0, 13);
 /// Each from its first release on, the newest first: what a release does not serve, its API server refuses.
-const VERSIONS: [(Kueue, &str); 3] = [
+const API_VERSIONS: [(Kueue, &str); 3] = [
     (Kueue(0, 15), "v1beta2"),
     (Kueue(0, 14), "v1beta1"),
-    (TOPOLOGIES_CAME, "v1alpha1"),
+    (TOPOLOGY_SINCE, "v1alpha1"),
 ];
 
 impl FromStr for Kueue {
@@ -69,13 +69,13 @@ impl fmt::Display for Kueue {
 
 impl Kueue {
     fn version(self) -> Result<&'static str, KubernetesError> {
-        let served = VERSIONS.iter().find(|(since, _)| self >= *since);
+        let served = API_VERSIONS.iter().find(|(since, _)| self >= *since);
         let served = served.map(|(_, version)| *version);
         served.ok_or(KubernetesError::TooOld { is: self })
     }
 
     fn most_levels(self) -> usize {
-        if self < MORE_LEVELS_CAME { 8 } else { 16 }
+        if self < SIXTEEN_LEVELS_SINCE { 8 } else { 16 }
     }
 }
 
@@ -140,7 +140,7 @@ pub fn kueue(tree: &Group, release: Kueue) -> Result<String, KubernetesError> {
 }
 
 fn label(level: usize) -> String {
-    format!("{PREFIX}/level-{}", level + 1)
+    format!("{LABEL_PREFIX}/level-{}", level + 1)
 }
 
 fn levels(tree: &Group) -> Result<usize, KubernetesError> {
@@ -164,7 +164,7 @@ fn checked(name: &str) -> Result<&str, KubernetesError> {
         .iter()
         .all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    match firm && name.chars().all(plain) && name.len() <= LONGEST {
+    match firm && name.chars().all(plain) && name.len() <= MAX_LABEL_CHARS {
         true => Ok(name),
         false => Err(KubernetesError::Label {
             name: name.to_owned(),

@@ -32,19 +32,19 @@ pub enum NcclError {
     NothingForAllReduce { algorithm: &'static str },
     #[error("{name:?} is no name of a device: NCCL would split or turn it into another rule")]
     Device { name: String },
-    #[error("{count} queue pairs: NCCL takes 1 to {MOST_QUEUE_PAIRS} of a connection")]
+    #[error("{count} queue pairs: NCCL takes 1 to {MAX_QUEUE_PAIRS} of a connection")]
     QueuePairs { count: u32 },
     #[error("a DSCP is 0 to 63, not {dscp}")]
     Dscp { dscp: u8 },
 }
 
-const MOST_QUEUE_PAIRS: u32 = 128;
-const WHOLE_NAMES_CAME: Release = Release(2, 5);
-const QUEUE_PAIRS_CAME: Release = Release(2, 10);
-const PROFILER_V4_CAME: Release = Release(2, 27);
+const MAX_QUEUE_PAIRS: u32 = 128;
+const EXACT_HCA_SINCE: Release = Release(2, 5);
+const QPS_PER_CONNECTION_SINCE: Release = Release(2, 10);
+const PROFILER_V4_SINCE: Release = Release(2, 27);
 /// Until then a list was for all-reduces, and others had what they need; since then it holds for each kind of collective,
 /// and one that none in the list can do fails.
-const LISTS_BECAME_STRICT: Release = Release(2, 24);
+const STRICT_LISTS_SINCE: Release = Release(2, 24);
 /// Two bits of the traffic class are those of congestion.
 const ECN_BITS: u32 = 2;
 
@@ -156,7 +156,7 @@ impl Environment {
             Some(name) => Err(NcclError::Device { name: name.clone() }),
             None if self.devices.is_empty() => Ok(None),
             None => {
-                release.has(WHOLE_NAMES_CAME, "NCCL_IB_HCA with whole names")?;
+                release.has(EXACT_HCA_SINCE, "NCCL_IB_HCA with whole names")?;
                 Ok(Some(format!("={}", self.devices.join(","))))
             }
         }
@@ -166,10 +166,10 @@ impl Environment {
         let Some(count) = self.queue_pairs else {
             return Ok(None);
         };
-        if !(1..=MOST_QUEUE_PAIRS).contains(&count) {
+        if !(1..=MAX_QUEUE_PAIRS).contains(&count) {
             return Err(NcclError::QueuePairs { count });
         }
-        release.has(QUEUE_PAIRS_CAME, "NCCL_IB_QPS_PER_CONNECTION")?;
+        release.has(QPS_PER_CONNECTION_SINCE, "NCCL_IB_QPS_PER_CONNECTION")?;
         Ok(Some(count.to_string()))
     }
 
@@ -188,7 +188,7 @@ impl Environment {
             return Err(NcclError::NothingForAllReduce { algorithm: PAT });
         }
         let does_all = self.algorithms.iter().any(|it| it == RING);
-        match does_all || release < LISTS_BECAME_STRICT {
+        match does_all || release < STRICT_LISTS_SINCE {
             true => Ok(Some(list)),
             false => Ok(Some(format!("allreduce:{list}"))),
         }
@@ -197,7 +197,7 @@ impl Environment {
     fn profiler(&self, release: Release) -> Result<Option<String>, NcclError> {
         if self.profiler.is_some() {
             release.has(
-                PROFILER_V4_CAME,
+                PROFILER_V4_SINCE,
                 "the plugin, which speaks version 4 and 5 of its interface",
             )?;
         }

@@ -42,7 +42,7 @@ pub enum TopoError {
     )]
     Text { line: u32, text: String },
     #[error(
-        "line {line}: {element} has {count} attributes, and NCCL reads {MOST_ATTRIBUTES} and drops the rest"
+        "line {line}: {element} has {count} attributes, and NCCL reads {MAX_ATTRIBUTES} and drops the rest"
     )]
     Attributes {
         line: u32,
@@ -50,7 +50,7 @@ pub enum TopoError {
         count: usize,
     },
     #[error(
-        "line {line}: NCCL would read {name} of {element} as it is written, with &, or no further than {MOST_BYTES} bytes"
+        "line {line}: NCCL would read {name} of {element} as it is written, with &, or no further than {MAX_VALUE_BYTES} bytes"
     )]
     Value {
         line: u32,
@@ -76,20 +76,20 @@ pub enum TopoError {
     Release(#[from] NcclError),
 }
 
-const FILE_CAME: Release = Release::of(2, 6);
+const TOPO_FILE_SINCE: Release = Release::of(2, 6);
 /// One more is read over another's memory before 2.8.
-const MOST_BYTES: usize = 253;
-const MOST_ATTRIBUTES: usize = 16;
-const MOST_MBPS: u64 = i32::MAX as u64;
+const MAX_VALUE_BYTES: usize = 253;
+const MAX_ATTRIBUTES: usize = 16;
+const MAX_SPEED_MBPS: u64 = i32::MAX as u64;
 
 /// What NCCL knows to be in what, and since when.
-const PLACES: [(&str, &[&str], Release); 7] = [
-    ("system", &["cpu"], FILE_CAME),
-    ("cpu", &["pci", "nic"], FILE_CAME),
-    ("pci", &["pci", "gpu", "nic"], FILE_CAME),
+const PARENT_ELEMENTS: [(&str, &[&str], Release); 7] = [
+    ("system", &["cpu"], TOPO_FILE_SINCE),
+    ("cpu", &["pci", "nic"], TOPO_FILE_SINCE),
+    ("pci", &["pci", "gpu", "nic"], TOPO_FILE_SINCE),
     ("pci", &["pcilink"], Release::of(2, 22)),
-    ("nic", &["net"], FILE_CAME),
-    ("gpu", &["nvlink"], FILE_CAME),
+    ("nic", &["net"], TOPO_FILE_SINCE),
+    ("gpu", &["nvlink"], TOPO_FILE_SINCE),
     ("gpu", &["c2c"], Release::of(2, 19)),
 ];
 
@@ -104,7 +104,7 @@ fn bounds(release: Release) -> (usize, usize) {
 
 /// The picture with these speeds, as this release reads it.
 pub fn corrected(dump: &str, nets: &[Net], release: Release) -> Result<String, TopoError> {
-    release.has(FILE_CAME, "NCCL_TOPO_FILE")?;
+    release.has(TOPO_FILE_SINCE, "NCCL_TOPO_FILE")?;
     let document = Document::parse(dump).map_err(TopoError::NotXml)?;
     let system = document.root_element();
     if !system.has_tag_name("system") {
@@ -137,7 +137,7 @@ fn are_known(system: Node<'_, '_>, nets: &[Net]) -> Result<(), TopoError> {
         }
         match mbps(net.rate) {
             0 => return Err(TopoError::TooSlow { name: name() }),
-            mbps if mbps > MOST_MBPS => return Err(TopoError::TooFast { name: name() }),
+            mbps if mbps > MAX_SPEED_MBPS => return Err(TopoError::TooFast { name: name() }),
             _ => {}
         }
     }
@@ -218,7 +218,7 @@ fn is_known(element: Node<'_, '_>, release: Release) -> Result<(), TopoError> {
     };
     let name = element.tag_name().name();
     let in_what = above.tag_name().name();
-    let place = PLACES
+    let place = PARENT_ELEMENTS
         .iter()
         .find(|(above, known, _)| *above == in_what && known.contains(&name));
     match place {
@@ -235,7 +235,7 @@ fn values_are_read(element: Node<'_, '_>) -> Result<(), TopoError> {
     let tag = element.tag_name().name();
     let count =
         element.attributes().count() + usize::from(tag == "net" && !element.has_attribute("speed"));
-    if count > MOST_ATTRIBUTES {
+    if count > MAX_ATTRIBUTES {
         return Err(TopoError::Attributes {
             line: line(element),
             element: tag.to_owned(),
@@ -243,7 +243,7 @@ fn values_are_read(element: Node<'_, '_>) -> Result<(), TopoError> {
         });
     }
     let plain = |text: &str| {
-        text.len() <= MOST_BYTES && !text.contains(['&', '<', '>', '"', '\n', '\r', '\t'])
+        text.len() <= MAX_VALUE_BYTES && !text.contains(['&', '<', '>', '"', '\n', '\r', '\t'])
     };
     let bad = element
         .attributes()
@@ -290,8 +290,8 @@ mod tests {
     use super::*;
     use crate::mutations::survives;
 
-    const DUMP: &str = include_str!("nccl_topo/dump.xml");
-    const CORRECTED: &str = include_str!("nccl_topo/corrected.xml");
+    const TOPO_DUMP: &str = include_str!("nccl_topo/dump.xml");
+    const CORRECTED_TOPO: &str = include_str!("nccl_topo/corrected.xml");
 
     fn release(text: &str) -> Release {
         text.parse().unwrap()
@@ -312,8 +312,8 @@ mod tests {
     #[test]
     fn speeds_are_the_links_and_all_else_is_as_nccl_drew_it() {
         let nets = [net("mlx5_0", 100.0), net("mlx5_1", 25.0)];
-        let text = corrected(DUMP, &nets, release("2.28")).unwrap();
-        assert_eq!(text, CORRECTED);
+        let text = corrected(TOPO_DUMP, &nets, release("2.28")).unwrap();
+        assert_eq!(text, CORRECTED_TOPO);
         assert_eq!(nics(&text).unwrap(), ["mlx5_0", "mlx5_1"]);
         assert_eq!(corrected(&text, &nets, release("2.28")).unwrap(), text);
     }
@@ -334,8 +334,8 @@ mod tests {
             };
             elements.map(told).collect::<Vec<_>>()
         };
-        let text = corrected(DUMP, &[net("mlx5_0", 1.0)], release("2.28")).unwrap();
-        assert_eq!(of(&text), of(DUMP));
+        let text = corrected(TOPO_DUMP, &[net("mlx5_0", 1.0)], release("2.28")).unwrap();
+        assert_eq!(of(&text), of(TOPO_DUMP));
         assert!(
             text.contains("speed=\"1000\"") && text.contains("speed=\"400000\""),
             "{text}"
@@ -345,9 +345,9 @@ mod tests {
     #[test]
     fn what_a_release_would_misread_is_refused() {
         let none: [Net; 0] = [];
-        assert!(refused(DUMP, &none, "2.5").contains("it came with 2.6"));
-        assert!(refused(DUMP, &none, "2.18").contains("c2c in gpu"));
-        let strange = DUMP.replace("<nvlink", "<nvlonk");
+        assert!(refused(TOPO_DUMP, &none, "2.5").contains("it came with 2.6"));
+        assert!(refused(TOPO_DUMP, &none, "2.18").contains("c2c in gpu"));
+        let strange = TOPO_DUMP.replace("<nvlink", "<nvlonk");
         assert!(
             refused(&strange, &none, "2.28")
                 .starts_with("line 5: NCCL would pass over nvlonk in gpu")
@@ -355,16 +355,16 @@ mod tests {
         let many = (0..17)
             .map(|nth| format!(" a{nth}=\"1\""))
             .collect::<String>();
-        let many = DUMP.replace("<nic>", &format!("<nic{many}>"));
+        let many = TOPO_DUMP.replace("<nic>", &format!("<nic{many}>"));
         assert!(refused(&many, &none, "2.28").contains("nic has 17 attributes"));
-        let entity = DUMP.replace("GenuineIntel", "A&amp;B");
+        let entity = TOPO_DUMP.replace("GenuineIntel", "A&amp;B");
         assert!(refused(&entity, &none, "2.28").contains("vendor of cpu"));
-        let words = DUMP.replace("<nic>", "<nic>fast");
+        let words = TOPO_DUMP.replace("<nic>", "<nic>fast");
         assert!(refused(&words, &none, "2.28").contains("\"fast\""));
-        let other = DUMP.replace("version=\"1\"", "version=\"2\"");
+        let other = TOPO_DUMP.replace("version=\"1\"", "version=\"2\"");
         assert!(refused(&other, &none, "2.28").starts_with("line 1: system has no version"));
         assert!(refused("<graphs version=\"1\"/>", &none, "2.28").contains("graphs, not system"));
-        let wide = DUMP.replace("<nic>", &format!("<nic>{}", "<net name=\"x\"/>".repeat(40)));
+        let wide = TOPO_DUMP.replace("<nic>", &format!("<nic>{}", "<net name=\"x\"/>".repeat(40)));
         assert!(
             refused(&wide, &none, "2.20").contains("c2c")
                 || refused(&wide, &none, "2.20").contains("reads 32")
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_nic_that_is_not_there_or_carries_nothing_is_named() {
-        let told = |nets: &[Net]| refused(DUMP, nets, "2.28");
+        let told = |nets: &[Net]| refused(TOPO_DUMP, nets, "2.28");
         assert_eq!(
             told(&[net("mlx5_7", 100.0)]),
             "NCCL has found no NIC mlx5_7 there; it has found mlx5_0, mlx5_1"
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn damaged_pictures_are_refused_in_peace() {
-        survives(DUMP.as_bytes(), 2000, |bytes| {
+        survives(TOPO_DUMP.as_bytes(), 2000, |bytes| {
             let text = String::from_utf8_lossy(bytes);
             let read = corrected(&text, &[net("mlx5_0", 100.0)], release("2.28"));
             if let Ok(read) = read {

@@ -47,7 +47,7 @@ fn main() {
     }
     chronicle.close().expect("it can be written");
     report_bytes(folder, agents, seconds);
-    let readings = (agents * seconds * READINGS) as f64;
+    let readings = (agents * seconds * READINGS_PER_S) as f64;
     let each_us = (core_s() - began_s) / readings * 1e6;
     println!(
         "{readings} readings: {:.2} us of a core each, and {making_us:.2} us to make one up",
@@ -70,7 +70,7 @@ impl Dice {
 }
 
 /// What it tells of once a second.
-const READINGS: u64 = 1 + 2 + 64 + 8;
+const READINGS_PER_S: u64 = 1 + 2 + 64 + 8;
 
 struct Agent {
     number: u64,
@@ -113,14 +113,14 @@ impl Agent {
 
 /// Microseconds of a core for each entry, when nothing is done with it.
 fn made_alone(crowd: &[Agent]) -> f64 {
-    let times = 1 + 2_000_000 / (crowd.len() as u64 * READINGS);
+    let times = 1 + 2_000_000 / (crowd.len() as u64 * READINGS_PER_S);
     let began_s = core_s();
     for second in 0..times {
         for agent in crowd {
             agent.tell(second, &mut Dice(1), |entry| drop(black_box(entry)));
         }
     }
-    (core_s() - began_s) / (times * READINGS) as f64 / crowd.len() as f64 * 1e6
+    (core_s() - began_s) / (times * READINGS_PER_S) as f64 / crowd.len() as f64 * 1e6
 }
 
 /// All that this process has used, as the kernel counts it: in hundredths.

@@ -16,13 +16,13 @@ use crate::table::TableError;
 use crate::write::Writer;
 
 /// So many rows are a group, which is written, and read, as one.
-const ROWS_OF_A_GROUP: usize = 32_768;
+const ROWS_PER_GROUP: usize = 32_768;
 /// Of all kinds together, some tens of megabytes.
-const MOST_WAITING: usize = 2 * ROWS_OF_A_GROUP;
+const MAX_PENDING_ROWS: usize = 2 * ROWS_PER_GROUP;
 /// A file takes no more beyond this.
-const LARGE: usize = 4 << 20;
+const MAX_FILE_BYTES: usize = 4 << 20;
 /// Of all files in the making.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_DRAFT_BYTES: usize = 16 << 20;
 
 /// Rows as they wait for being written, column by column.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Draft {
     ) -> Result<(), TableError> {
         self.waiting.push(at, name, values);
         match self.waiting.len() {
-            ROWS_OF_A_GROUP.. => self.settle(),
+            ROWS_PER_GROUP.. => self.settle(),
             _ => Ok(()),
         }
     }
@@ -161,7 +161,7 @@ impl Drafts {
     pub(crate) fn relieve(&mut self) -> Result<(), TableError> {
         let waiting: usize = self.drafts.values().map(|draft| draft.waiting.len()).sum();
         match waiting {
-            MOST_WAITING.. => self.drafts.values_mut().try_for_each(Draft::settle),
+            MAX_PENDING_ROWS.. => self.drafts.values_mut().try_for_each(Draft::settle),
             _ => Ok(()),
         }
     }
@@ -170,10 +170,10 @@ impl Drafts {
     pub(crate) fn take_large(&mut self) -> BTreeMap<Place, Draft> {
         let bytes: usize = self.drafts.values().map(Draft::bytes).sum();
         match bytes {
-            MOST_BYTES.. => self.take_all(),
+            MAX_DRAFT_BYTES.. => self.take_all(),
             _ => self
                 .drafts
-                .extract_if(.., |_, draft| draft.bytes() >= LARGE)
+                .extract_if(.., |_, draft| draft.bytes() >= MAX_FILE_BYTES)
                 .collect(),
         }
     }

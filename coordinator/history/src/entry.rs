@@ -21,7 +21,7 @@ use crate::row::{Gauge, Measures, whole};
 use crate::series::{Key, name};
 
 /// What is longer is cut: no honest text comes near it.
-const LONGEST_TEXT: usize = 16 * 1024;
+const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// What was observed once.
 #[derive(Debug, Clone, PartialEq)]
@@ -252,5 +252,5 @@ fn nanos(time: Duration) -> u64 {
 }
 
 fn short(text: &str) -> Arc<str> {
-    text[..text.floor_char_boundary(LONGEST_TEXT)].into()
+    text[..text.floor_char_boundary(MAX_TEXT_BYTES)].into()
 }

@@ -17,17 +17,17 @@ use crate::shelf::{Listed, Shelf, ShelfError};
 use crate::table::{Table, TableError, reach};
 
 /// What waits for a shelf that does not take it.
-const MOST_UNSAVED: usize = 64 << 20;
+const MAX_UNSAVED_BYTES: usize = 64 << 20;
 /// A file of so many rows is not worth merging with others.
-const LARGE: u64 = 65_536;
+const MIN_UNMERGED_ROWS: u64 = 65_536;
 /// Into one file, since all its rows are in memory meanwhile, each in some hundred bytes.
-const MOST_MERGED_ROWS: u64 = 2 * LARGE;
-const MOST_MERGED_FILES: usize = 128;
+const MAX_MERGED_ROWS: u64 = 2 * MIN_UNMERGED_ROWS;
+const MAX_MERGED_FILES: usize = 128;
 /// Files that are made of others in one go, so that nobody waits for long.
-const MOST_MERGES: usize = 8;
-const MOST_REMOVED: usize = 256;
+const MAX_MERGES: usize = 8;
+const MAX_REMOVED_FILES: usize = 256;
 /// Rows of a stretch may still come so long after its end.
-const SLACK: Duration = Duration::from_mins(2);
+const LATE_ROWS_TIMEOUT: Duration = Duration::from_mins(2);
 
 #[derive(Debug, Error)]
 pub enum KeeperError {
@@ -99,7 +99,7 @@ struct Found {
 
 impl Found {
     /// Nobody writes for longer than that without being missed.
-    const GAP: Duration = Duration::from_hours(1);
+    const MAX_WRITE_GAP: Duration = Duration::from_hours(1);
 
     /// A moment that is not long after what was written last: one start with a clock that is a year ahead
     /// must not take away what was kept. After a longer rest, what is old goes once the next run has begun.
@@ -108,7 +108,7 @@ impl Found {
         let Some(newest) = self.newest else {
             return now;
         };
-        now.min(newest + Self::GAP + now.since(first))
+        now.min(newest + Self::MAX_WRITE_GAP + now.since(first))
     }
 }
 
@@ -189,7 +189,7 @@ impl Keeper {
 
     fn let_go(&mut self) -> u64 {
         let mut lost = 0;
-        while self.unsaved_bytes > MOST_UNSAVED
+        while self.unsaved_bytes > MAX_UNSAVED_BYTES
             && let Some(oldest) = self.unsaved.pop_front()
         {
             self.unsaved_bytes -= oldest.content.len();
@@ -249,7 +249,7 @@ impl Keeper {
         let old = self.files.iter().filter(|(place, _)| is_old(place));
         let names =
             old.flat_map(|(&place, names)| names.keys().map(move |name| (place, name.clone())));
-        let old: Vec<_> = names.take(MOST_REMOVED).collect();
+        let old: Vec<_> = names.take(MAX_REMOVED_FILES).collect();
         for (place, name) in &old {
             self.remove(*place, name)?;
         }
@@ -263,7 +263,7 @@ impl Keeper {
     }
 
     fn merge_some(&mut self, now: Moment, tended: &mut Tended) -> Result<(), KeeperError> {
-        for _ in 0..MOST_MERGES {
+        for _ in 0..MAX_MERGES {
             if let Some(place) = self.wants_merging(now) {
                 self.merge(place, tended)?;
             }
@@ -272,7 +272,7 @@ impl Keeper {
     }
 
     fn wants_merging(&self, now: Moment) -> Option<Place> {
-        let over = |place: &Place| now.since(place.end()) >= SLACK;
+        let over = |place: &Place| now.since(place.end()) >= LATE_ROWS_TIMEOUT;
         let mut places = self.files.keys().filter(|place| over(place));
         places.find(|place| self.small(**place).len() > 1).copied()
     }
@@ -281,14 +281,14 @@ impl Keeper {
     fn small(&self, place: Place) -> Vec<FileName> {
         let files = self.files.get(&place).into_iter().flatten();
         let whole = |name: &FileName| !self.broken.contains(&place.path(name));
-        let small = files.filter(|(name, rows)| **rows < LARGE && whole(name));
+        let small = files.filter(|(name, rows)| **rows < MIN_UNMERGED_ROWS && whole(name));
         let mut total = 0;
         let few = small.take_while(|(_, rows)| {
             total += **rows;
-            total <= MOST_MERGED_ROWS
+            total <= MAX_MERGED_ROWS
         });
         few.map(|(name, _)| name.clone())
-            .take(MOST_MERGED_FILES)
+            .take(MAX_MERGED_FILES)
             .collect()
     }
 

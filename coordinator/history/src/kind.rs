@@ -35,9 +35,9 @@ pub(crate) struct Shape {
 }
 
 /// No kind has more columns of a sort.
-pub(crate) const MOST_GAUGES: usize = 5;
-pub(crate) const MOST_COUNTERS: usize = 4;
-pub(crate) const MOST_TEXTS: usize = 2;
+pub(crate) const MAX_GAUGES: usize = 5;
+pub(crate) const MAX_COUNTERS: usize = 4;
+pub(crate) const MAX_TEXTS: usize = 2;
 
 impl Kind {
     /// In the order in which they are declared.

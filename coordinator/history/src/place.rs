@@ -50,14 +50,14 @@ impl Place {
     /// What all places of this kind and resolution on the same day begin with.
     pub(crate) fn day_folder(&self) -> String {
         let all = Self::folder_of_all(self.kind, self.resolution);
-        format!("{all}/day={}", &written(self.start)[..DAY])
+        format!("{all}/day={}", &written(self.start)[..DATE_CHARS])
     }
 
     pub(crate) fn folder(&self) -> String {
         let day = self.day_folder();
         match self.resolution {
             Resolution::FiveMinutes => day,
-            _ => format!("{day}/hour={}", &written(self.start)[HOUR]),
+            _ => format!("{day}/hour={}", &written(self.start)[HOUR_CHARS]),
         }
     }
 
@@ -82,16 +82,16 @@ impl Place {
 }
 
 /// Of `2026-11-20T14:03:00Z`.
-const DAY: usize = 10;
-const HOUR: std::ops::Range<usize> = 11..13;
-const MINUTE: usize = 16;
+const DATE_CHARS: usize = 10;
+const HOUR_CHARS: std::ops::Range<usize> = 11..13;
+const MINUTE_CHARS: usize = 16;
 
 /// No calendar in use goes beyond.
-const LAST: Moment = Moment::from_micros(253_402_300_799_000_000);
+const MAX_MOMENT: Moment = Moment::from_micros(253_402_300_799_000_000);
 
 /// A moment as people and programs write it, in UTC.
 pub fn written(at: Moment) -> String {
-    let at = UNIX_EPOCH + Duration::from_micros(at.min(LAST).as_micros());
+    let at = UNIX_EPOCH + Duration::from_micros(at.min(MAX_MOMENT).as_micros());
     humantime::format_rfc3339_micros(at).to_string()
 }
 
@@ -99,7 +99,7 @@ pub fn written(at: Moment) -> String {
 pub fn later(at: Moment, by: Duration) -> Option<Moment> {
     let micros = u64::try_from(by.as_micros()).ok()?;
     let later = Moment::from_micros(at.as_micros().checked_add(micros)?);
-    (later <= LAST).then_some(later)
+    (later <= MAX_MOMENT).then_some(later)
 }
 
 /// A moment by the calendar, to the day, the minute or finer, or so long before `now`; nothing when the text
@@ -117,8 +117,8 @@ pub fn moment_of(text: &str, now: SystemTime) -> Option<Moment> {
 fn to_the_second(text: &str) -> String {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let rest = match text.len() {
-        DAY => "T00:00:00",
-        MINUTE => ":00",
+        DATE_CHARS => "T00:00:00",
+        MINUTE_CHARS => ":00",
         _ => "",
     };
     format!("{text}{rest}")
@@ -130,10 +130,10 @@ pub(crate) fn moment(at: SystemTime) -> Moment {
 }
 
 impl FileName {
-    const END: &'static str = ".parquet";
+    const FILE_SUFFIX: &'static str = ".parquet";
 
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        let mut parts = name.strip_suffix(Self::END)?.split('-');
+        let mut parts = name.strip_suffix(Self::FILE_SUFFIX)?.split('-');
         let merged = match parts.next()? {
             "part" => false,
             "merged" => true,
@@ -159,7 +159,7 @@ impl fmt::Display for FileName {
             self.run,
             self.number,
             self.checksum,
-            Self::END
+            Self::FILE_SUFFIX
         )
     }
 }

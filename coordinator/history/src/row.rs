@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reweave_common::moment::Moment;
 
-use crate::kind::{MOST_COUNTERS, MOST_GAUGES, MOST_TEXTS};
+use crate::kind::{MAX_COUNTERS, MAX_GAUGES, MAX_TEXTS};
 use crate::series::Series;
 
 /// How a figure varied. Without a single reading it says nothing.
@@ -89,9 +89,9 @@ impl Cell for Option<Arc<str>> {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Measures {
     pub(crate) readings: u64,
-    pub(crate) gauges: [Gauge; MOST_GAUGES],
-    pub(crate) counters: [Option<i64>; MOST_COUNTERS],
-    pub(crate) texts: [Option<Arc<str>>; MOST_TEXTS],
+    pub(crate) gauges: [Gauge; MAX_GAUGES],
+    pub(crate) counters: [Option<i64>; MAX_COUNTERS],
+    pub(crate) texts: [Option<Arc<str>>; MAX_TEXTS],
 }
 
 impl Measures {

@@ -10,8 +10,8 @@ use reweave_common::flow::FlowKey;
 use crate::kind::Kind;
 
 /// Stands between the parts of a name. No part has it. One byte.
-const BETWEEN: char = '\u{1f}';
-const LONGEST_PART: usize = 256;
+const PART_SEPARATOR: char = '\u{1f}';
+const MAX_PART_BYTES: usize = 256;
 
 /// A series as rows name it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,14 +32,14 @@ pub(crate) fn name(parts: &[&dyn Display]) -> Arc<str> {
     let mut name = String::new();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
-            name.push(BETWEEN);
+            name.push(PART_SEPARATOR);
         }
         let start = name.len();
         // Writing to memory does not fail.
         let _ = write!(name, "{part}");
-        name.truncate(name.floor_char_boundary(start + LONGEST_PART));
-        if name[start..].contains(BETWEEN) {
-            let plain = name[start..].replace(BETWEEN, " ");
+        name.truncate(name.floor_char_boundary(start + MAX_PART_BYTES));
+        if name[start..].contains(PART_SEPARATOR) {
+            let plain = name[start..].replace(PART_SEPARATOR, " ");
             name.replace_range(start.., &plain);
         }
     }
@@ -47,7 +47,7 @@ pub(crate) fn name(parts: &[&dyn Display]) -> Arc<str> {
 }
 
 pub(crate) fn parts(name: &str) -> impl Iterator<Item = &str> {
-    name.split(BETWEEN)
+    name.split(PART_SEPARATOR)
 }
 
 /// A series as entries name it: of a flow, which is told of every second, no text is made until it is

@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::runtime::Runtime;
 
 /// A store that does not answer for so long is taken for gone.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Error)]
 pub enum ShelfError {
@@ -146,7 +146,7 @@ impl Store {
         work: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, ShelfError> {
         let file = || name.to_owned();
-        let patient = async { tokio::time::timeout(PATIENCE, work).await };
+        let patient = async { tokio::time::timeout(STORE_TIMEOUT, work).await };
         match self.runtime.block_on(patient) {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(problem)) => Err(ShelfError::Failed {

@@ -22,7 +22,7 @@ use crate::row::{Gauge, Measures, Row};
 use crate::series::{Series, name, parts};
 
 /// Names of files that the rows of this one took the place of, a line each.
-pub(crate) const REPLACES: &str = "reweave.replaces";
+pub(crate) const REPLACES_KEY: &str = "reweave.replaces";
 
 #[derive(Debug, Error)]
 pub enum TableError {
@@ -100,7 +100,7 @@ fn began(group: &RowGroupMetaData) -> Option<[Moment; 2]> {
 fn replaced(metadata: Option<&Vec<KeyValue>>) -> Vec<String> {
     let mut all = metadata.into_iter().flatten();
     let value = all
-        .find(|pair| pair.key == REPLACES)
+        .find(|pair| pair.key == REPLACES_KEY)
         .and_then(|pair| pair.value.as_deref());
     value
         .unwrap_or_default()

@@ -42,7 +42,7 @@ struct Book {
     open: [Columns; Resolution::ALL.len()],
 }
 
-const COARSEST: usize = Resolution::ALL.len() - 1;
+const COARSEST_LEVEL: usize = Resolution::ALL.len() - 1;
 
 impl Thinner {
     pub(crate) fn new(most_series: usize) -> Self {
@@ -114,7 +114,7 @@ impl Thinner {
                 let draft = drafts.at(place);
                 outcome = outcome.and(draft.and_then(|draft| book.pass_on(level, at, draft)));
             }
-            if level == COARSEST {
+            if level == COARSEST_LEVEL {
                 book.forget_silent();
             }
             book.open[level].hush();
@@ -153,7 +153,7 @@ impl Book {
 
     /// Who said nothing in the whole of the longest stretch.
     fn forget_silent(&mut self) {
-        let coarsest = &self.open[COARSEST];
+        let coarsest = &self.open[COARSEST_LEVEL];
         let is_silent = |number: u32| coarsest.row(number as usize).is_none();
         for number in self.roll.forget(is_silent) {
             for columns in &mut self.open {

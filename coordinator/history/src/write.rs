@@ -16,10 +16,10 @@ use crate::draft::Sheet;
 use crate::kind::Kind;
 use crate::row::{Gauge, whole};
 use crate::series::parts;
-use crate::table::{REPLACES, TableError, schema};
+use crate::table::{REPLACES_KEY, TableError, schema};
 
 /// Of the different numbers of a column: some two thousand.
-const MOST_VALUES_BYTES: usize = 16 * 1024;
+const MAX_DICTIONARY_BYTES: usize = 16 * 1024;
 
 pub(crate) struct Writer {
     kind: Kind,
@@ -68,7 +68,7 @@ fn begin(kind: Kind, replaces: &[String]) -> Result<SerializedFileWriter<Vec<u8>
 /// like.
 fn properties(schema: &Type, replaces: &[String]) -> WriterProperties {
     let replaces = (!replaces.is_empty())
-        .then(|| vec![KeyValue::new(REPLACES.to_owned(), replaces.join("\n"))]);
+        .then(|| vec![KeyValue::new(REPLACES_KEY.to_owned(), replaces.join("\n"))]);
     let common = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_statistics_enabled(EnabledStatistics::Chunk)
@@ -84,7 +84,7 @@ fn properties(schema: &Type, replaces: &[String]) -> WriterProperties {
             _ => return properties,
         };
         properties
-            .set_column_dictionary_page_size_limit(path.clone(), MOST_VALUES_BYTES)
+            .set_column_dictionary_page_size_limit(path.clone(), MAX_DICTIONARY_BYTES)
             .set_column_encoding(path, encoding)
     });
     properties.build()

@@ -12,7 +12,7 @@ pub type Piece<'w> = Box<dyn FnOnce() + Send + 'w>;
 pub type InTime<'t> = &'t (dyn Fn() -> bool + Sync);
 
 /// Of whoever has all the time there is.
-pub const AT_LEISURE: InTime<'static> = &|| true;
+pub const NO_DEADLINE: InTime<'static> = &|| true;
 
 /// Whoever does all pieces, in any order, and comes back when all are done.
 pub trait Crew: Sync {

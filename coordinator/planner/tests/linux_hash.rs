@@ -15,8 +15,8 @@ use libtest_mimic::{Arguments, Trial};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_planner::paths::linux::{HashPolicy, LinuxHash};
 
-const SEED: u32 = 987_654_321;
-const PORTS: std::ops::Range<u16> = 20_000..20_064;
+const HASH_SEED: u32 = 987_654_321;
+const SOURCE_PORTS: std::ops::Range<u16> = 20_000..20_064;
 
 fn main() {
     let known = Path::new("/proc/sys/net/ipv4/fib_multipath_hash_seed").exists();
@@ -58,14 +58,17 @@ fn compare(policy: HashPolicy, number: u32, weights: [u32; 4]) {
         .lines()
         .filter_map(|line| line.split(" dev u").nth(1)?.chars().next());
     let chosen: String = chosen.collect();
-    let hash = LinuxHash { policy, seed: SEED };
+    let hash = LinuxHash {
+        policy,
+        seed: HASH_SEED,
+    };
     let expected = flows().map(|flow| hash.choose(&flow, &weights).map(|place| place.to_string()));
     assert_eq!(chosen, expected.flatten().collect::<String>());
 }
 
 /// Of both protocols, to several hosts.
 fn flows() -> impl Iterator<Item = FlowKey> {
-    PORTS.map(|port| FlowKey {
+    SOURCE_PORTS.map(|port| FlowKey {
         protocol: if port % 2 == 0 {
             Protocol::Udp
         } else {
@@ -92,7 +95,7 @@ fn script(policy: u32, weights: [u32; 4]) -> String {
     script += &format!(
         "sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 \
          net.ipv4.conf.a0.rp_filter=0 net.ipv4.fib_multipath_hash_policy={policy} \
-         net.ipv4.fib_multipath_hash_fields=0x37 net.ipv4.fib_multipath_hash_seed={SEED}\n\
+         net.ipv4.fib_multipath_hash_fields=0x37 net.ipv4.fib_multipath_hash_seed={HASH_SEED}\n\
          ip route add 10.1.0.0/16{hops}\n"
     );
     for flow in flows() {

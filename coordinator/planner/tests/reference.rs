@@ -13,27 +13,27 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Failed, Trial};
 use reweave_planner::sim::{self, SimTime};
 
-const VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
+const DATA_VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
 /// The tables show nanoseconds, rounded.
 const ROUNDING_S: f64 = 0.6e-9;
-const TOLERANCE: f64 = 1e-6;
+const RELATIVE_TOLERANCE: f64 = 1e-6;
 
 fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials()).exit_code()
 }
 
 fn trials() -> Vec<Trial> {
-    let Some(data) = env::var_os(VARIABLE) else {
+    let Some(data) = env::var_os(DATA_VARIABLE) else {
         let trial = Trial::test("raw", || Ok(()));
         return vec![
             trial
-                .with_kind(format!("needs {VARIABLE}"))
+                .with_kind(format!("needs {DATA_VARIABLE}"))
                 .with_ignored_flag(true),
         ];
     };
     let mut cases = cases(&Path::new(&data).join("raw"));
     cases.sort();
-    assert!(!cases.is_empty(), "{VARIABLE} has no raw cases");
+    assert!(!cases.is_empty(), "{DATA_VARIABLE} has no raw cases");
     let trial = |case: PathBuf| {
         let name = case.file_stem().unwrap_or_default().to_string_lossy();
         Trial::test(format!("raw::{name}"), move || agrees(&case))
@@ -69,7 +69,7 @@ fn agrees(case: &Path) -> Result<(), Failed> {
 
 fn close(task: usize, found: SimTime, expected_s: f64) -> Result<(), Failed> {
     let apart = (found.seconds() - expected_s).abs();
-    match apart <= expected_s * TOLERANCE + ROUNDING_S {
+    match apart <= expected_s * RELATIVE_TOLERANCE + ROUNDING_S {
         true => Ok(()),
         false => Err(format!(
             "flow {task}: {} s, expected {expected_s} s",

@@ -44,10 +44,10 @@ impl Default for Timing {
 }
 
 /// One message carries no more of the log, so that a peer's next heartbeat is never far behind.
-const MESSAGE_BYTES: u64 = 256 << 10;
+const MAX_MESSAGE_BYTES: u64 = 256 << 10;
 /// Proposals wait when so much of the log is not agreed on yet.
-const UNCOMMITTED_BYTES: u64 = 16 << 20;
-const MESSAGES_IN_FLIGHT: usize = 64;
+const MAX_UNCOMMITTED_BYTES: u64 = 16 << 20;
+const MAX_INFLIGHT_MESSAGES: usize = 64;
 
 impl Timing {
     pub(crate) fn raft(&self, id: u64, applied: u64) -> raft::Config {
@@ -56,10 +56,10 @@ impl Timing {
             applied,
             election_tick: self.election_ticks,
             heartbeat_tick: self.heartbeat_ticks,
-            max_size_per_msg: MESSAGE_BYTES,
-            max_uncommitted_size: UNCOMMITTED_BYTES,
-            max_committed_size_per_ready: UNCOMMITTED_BYTES,
-            max_inflight_msgs: MESSAGES_IN_FLIGHT,
+            max_size_per_msg: MAX_MESSAGE_BYTES,
+            max_uncommitted_size: MAX_UNCOMMITTED_BYTES,
+            max_committed_size_per_ready: MAX_UNCOMMITTED_BYTES,
+            max_inflight_msgs: MAX_INFLIGHT_MESSAGES,
             check_quorum: true,
             pre_vote: true,
             ..raft::Config::default()

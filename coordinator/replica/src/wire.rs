@@ -123,7 +123,7 @@ pub struct Vote {
     pub commit: u64,
 }
 
-const KINDS: [(Kind, MessageType); 10] = [
+const KIND_TABLE: [(Kind, MessageType); 10] = [
     (Kind::Append, MessageType::MsgAppend),
     (Kind::AppendResponse, MessageType::MsgAppendResponse),
     (Kind::RequestVote, MessageType::MsgRequestVote),
@@ -144,12 +144,12 @@ const KINDS: [(Kind, MessageType); 10] = [
 
 impl Kind {
     fn of(theirs: MessageType) -> Option<Self> {
-        let found = KINDS.into_iter().find(|(_, known)| *known == theirs);
+        let found = KIND_TABLE.into_iter().find(|(_, known)| *known == theirs);
         found.map(|(kind, _)| kind)
     }
 
     fn raft(self) -> MessageType {
-        let found = KINDS.into_iter().find(|(kind, _)| *kind == self);
+        let found = KIND_TABLE.into_iter().find(|(kind, _)| *kind == self);
         found.map_or(MessageType::MsgHeartbeat, |(_, theirs)| theirs)
     }
 }

@@ -168,7 +168,9 @@ impl Config {
     }
 
     pub(crate) fn http_address(&self) -> SocketAddr {
-        self.http.as_ref().map_or(http::USUAL, |http| http.value)
+        self.http
+            .as_ref()
+            .map_or(http::DEFAULT_LISTEN, |http| http.value)
     }
 
     /// The certificate of a coordinator.
@@ -208,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    const HOUR: Duration = Duration::from_hours(1);
+    const ONE_HOUR: Duration = Duration::from_hours(1);
 
     /// A folder with all that a coordinator needs, which has been good for an hour already.
     fn settings(good_for: Duration, members: &str) -> (tempfile::TempDir, Settings) {
@@ -217,8 +219,8 @@ mod tests {
         let authority = Authority::create(&path("authority"), "lab").unwrap();
         let now = SystemTime::now();
         let validity = Validity {
-            not_before: now - 2 * HOUR,
-            not_after: now - HOUR + good_for,
+            not_before: now - 2 * ONE_HOUR,
+            not_after: now - ONE_HOUR + good_for,
         };
         let issued = authority.issue(Role::Coordinator, "c1", validity, &path("identity"));
         issued.unwrap();
@@ -245,9 +247,9 @@ mod tests {
 
     #[test]
     fn a_certificate_that_nobody_accepts_any_more_is_no_certificate() {
-        let (_folder, good) = settings(2 * HOUR, "");
+        let (_folder, good) = settings(2 * ONE_HOUR, "");
         good.check().unwrap();
-        let (_folder, old) = settings(HOUR / 2, "");
+        let (_folder, old) = settings(ONE_HOUR / 2, "");
         let error = old.check().unwrap_err();
         let words = in_words(&error);
         assert!(
@@ -261,7 +263,7 @@ mod tests {
     #[test]
     fn without_a_signer_others_sign_if_there_are_any() {
         let told = |members: &str| {
-            let (_folder, settings) = settings(2 * HOUR, members);
+            let (_folder, settings) = settings(2 * ONE_HOUR, members);
             let config = settings.read().unwrap();
             told(&config, &config.look().unwrap(), None)
         };
@@ -279,7 +281,7 @@ mod tests {
 
     #[test]
     fn data_that_is_a_file_is_refused_before_a_start() {
-        let (folder, settings) = settings(2 * HOUR, "");
+        let (folder, settings) = settings(2 * ONE_HOUR, "");
         fs::write(folder.path().join("data"), "").unwrap();
         let error = settings.check().unwrap_err();
         let words = in_words(&error);
@@ -290,7 +292,7 @@ mod tests {
     #[test]
     fn secrets_of_webhooks_are_told_of_where_they_are_named() {
         let hook = "[[webhook]]\nurl = \"http://x/\"\nsecret_file = \"s\"\n";
-        let (folder, settings) = settings(2 * HOUR, hook);
+        let (folder, settings) = settings(2 * ONE_HOUR, hook);
         let secret = folder.path().join("s");
         let said = || in_words(&settings.check().unwrap_err());
         assert!(
@@ -330,7 +332,7 @@ mod tests {
     #[test]
     fn whether_the_members_are_these_and_are_found_here_is_told() {
         let told = |members: &str| {
-            let (_folder, settings) = settings(2 * HOUR, members);
+            let (_folder, settings) = settings(2 * ONE_HOUR, members);
             let mut config = settings.read().unwrap();
             config.listen.value = "10.0.0.1:7332".parse().unwrap();
             membership(&config, "c1")

@@ -12,11 +12,11 @@ use super::Said;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 7;
+pub(super) const SETTING_COUNT: usize = 7;
 
 /// Some hundred years.
-const LONGEST: Duration = Duration::from_hours(1_000_000);
-const MOST_SERIES: i64 = 100_000_000;
+const MAX_RETENTION: Duration = Duration::from_hours(1_000_000);
+const MAX_SERIES: i64 = 100_000_000;
 
 /// As it stands in the file.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,11 +81,11 @@ pub(super) fn read(table: Table<'_>) -> Result<HistorySettings, InputError> {
     let file: HistoryFile = table.finish()?;
     let default = Rules::default();
     let hours = |value: &Option<Spanned<f64>>, default| match value {
-        Some(value) => document.time(value, Duration::from_hours(1), LONGEST),
+        Some(value) => document.time(value, Duration::from_hours(1), MAX_RETENTION),
         None => Ok(default),
     };
     let series = file.most_series.as_ref();
-    let series = series.map(|value| document.whole(value, 1..=MOST_SERIES));
+    let series = series.map(|value| document.whole(value, 1..=MAX_SERIES));
     let seconds = file.write_every_s.as_ref();
     let seconds = seconds
         .map(|value| document.period(value, Duration::from_secs(1), Duration::from_hours(1)));

@@ -8,7 +8,7 @@ use reweave_replica::{Member, MemberId, NoPlace};
 use serde::Deserialize;
 use toml::Spanned;
 
-const MOST_MEMBERS: i64 = 1 << 32;
+const MAX_MEMBER_ID: i64 = 1 << 32;
 
 /// One of the coordinators.
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ pub(super) fn read(
 ) -> Result<BTreeMap<MemberId, Member>, InputError> {
     let mut known = BTreeMap::new();
     for file in members {
-        let id = MemberId(document.whole(&file.id, 1..=MOST_MEMBERS)?);
+        let id = MemberId(document.whole(&file.id, 1..=MAX_MEMBER_ID)?);
         let member = Member {
             name: file.name.get_ref().clone(),
             address: address(document, &file.address)?,

@@ -40,9 +40,9 @@ pub(crate) use said::Said;
 use said::said;
 
 /// Where things are unless somebody says otherwise.
-const CONFIG: &str = "/etc/reweave/coordinator.toml";
-const FABRIC: &str = "/etc/reweave/fabric.toml";
-const DATA: &str = "/var/lib/reweave/coordinator";
+const DEFAULT_CONFIG_PATH: &str = "/etc/reweave/coordinator.toml";
+const DEFAULT_FABRIC_PATH: &str = "/etc/reweave/fabric.toml";
+const DEFAULT_DATA_PATH: &str = "/var/lib/reweave/coordinator";
 
 /// Flags go before the file.
 #[derive(Debug, Default, Args)]
@@ -173,11 +173,11 @@ impl Settings {
             Some(path) => FileSettings::read(&path)?,
         };
         let fabric_path = said("--fabric", &self.fabric, file.fabric);
-        let fabric_path = fabric_path.unwrap_or_else(|| Said::usual("fabric", FABRIC));
+        let fabric_path = fabric_path.unwrap_or_else(|| Said::usual("fabric", DEFAULT_FABRIC_PATH));
         let fabric_text = fabric_path.text()?;
         let fabric = Fabric::parse(&fabric_path.value.display().to_string(), &fabric_text)?;
         let data = said("--data", &self.data, file.data);
-        let data = data.unwrap_or_else(|| Said::usual("data", DATA));
+        let data = data.unwrap_or_else(|| Said::usual("data", DEFAULT_DATA_PATH));
         let identity = said("--identity", &self.identity, file.identity);
         let beside_data = || Said::usual("identity", data.value.join("identity"));
         let mode = self.mode.map_or(file.policy.mode, Mode::from);
@@ -222,14 +222,14 @@ pub(crate) fn history_url(
         .unwrap_or_default();
     let said = file.data.map(|data| data.value);
     let data = data.map(Path::to_owned).or(said);
-    let data = data.unwrap_or_else(|| PathBuf::from(DATA));
+    let data = data.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA_PATH));
     Ok(file.history.url(&data))
 }
 
 impl Settings {
     /// The file that was named, or else the usual one if it is there.
     fn file(&self) -> Option<PathBuf> {
-        let usual = || Some(PathBuf::from(CONFIG)).filter(|path| path.exists());
+        let usual = || Some(PathBuf::from(DEFAULT_CONFIG_PATH)).filter(|path| path.exists());
         self.config.clone().or_else(usual)
     }
 }
@@ -251,7 +251,7 @@ fn everywhere() -> SocketAddr {
 }
 
 /// No file of settings is larger, nor one of a fabric.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CoordinatorError> {
     let failed = |source| CoordinatorError::Read {
@@ -260,11 +260,11 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CoordinatorError> {
     };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
-    let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-    match read.map_err(failed)? as u64 > MOST_BYTES {
+    let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
+    match read.map_err(failed)? as u64 > MAX_FILE_BYTES {
         true => Err(CoordinatorError::TooLarge {
             path: path.to_owned(),
-            most_bytes: MOST_BYTES,
+            most_bytes: MAX_FILE_BYTES,
         }),
         false => Ok(bytes),
     }
@@ -342,7 +342,7 @@ mod tests {
     use super::*;
     use crate::webhooks::Kind;
 
-    const SAMPLE: &str = include_str!("../../../deploy/coordinator.toml");
+    const SAMPLE_CONFIG: &str = include_str!("../../../deploy/coordinator.toml");
 
     fn parse(text: &str) -> Result<FileSettings, InputError> {
         FileSettings::parse("c.toml", text)
@@ -358,35 +358,38 @@ mod tests {
 
     #[test]
     fn the_sample_file_says_the_defaults() {
-        let sample = parse(SAMPLE).unwrap();
+        let sample = parse(SAMPLE_CONFIG).unwrap();
         assert_eq!(sample.policy, Policy::default());
         assert_eq!(sample.history, HistorySettings::default());
         assert_eq!(sample.traces, None);
         assert_eq!(value(sample.listen), Some(everywhere()));
         assert_eq!(value(sample.door), Some(beside(everywhere())));
-        assert_eq!(value(sample.http), Some(crate::http::USUAL));
+        assert_eq!(value(sample.http), Some(crate::http::DEFAULT_LISTEN));
         assert_eq!(sample.https, None);
-        let with_https = SAMPLE.replacen("#https", "https", 1);
+        let with_https = SAMPLE_CONFIG.replacen("#https", "https", 1);
         let https = value(parse(&with_https).unwrap().https);
         assert_eq!(https, Some("0.0.0.0:7335".parse().unwrap()));
         let folder = |path: Option<Said<PathBuf>>| value(path).unwrap().display().to_string();
-        assert_eq!(folder(sample.fabric), FABRIC);
-        assert_eq!(folder(sample.data), DATA);
-        assert_eq!(folder(sample.identity), format!("{DATA}/identity"));
+        assert_eq!(folder(sample.fabric), DEFAULT_FABRIC_PATH);
+        assert_eq!(folder(sample.data), DEFAULT_DATA_PATH);
+        assert_eq!(
+            folder(sample.identity),
+            format!("{DEFAULT_DATA_PATH}/identity")
+        );
     }
 
     /// A setting that is not in the sample would be one that nobody finds.
     #[test]
     fn the_sample_file_says_all_there_is_to_set() {
         let is_set = |line: &&str| line.contains(" = ") && !line.starts_with('#');
-        for line in SAMPLE.lines().filter(is_set) {
-            let without = SAMPLE.replacen(line, "", 1);
+        for line in SAMPLE_CONFIG.lines().filter(is_set) {
+            let without = SAMPLE_CONFIG.replacen(line, "", 1);
             parse(&without).unwrap();
-            let unknown = SAMPLE.replacen(line, &format!("x{line}"), 1);
+            let unknown = SAMPLE_CONFIG.replacen(line, &format!("x{line}"), 1);
             assert!(error_of(&unknown).contains("this key is unknown"), "{line}");
         }
-        let keys = SAMPLE.lines().filter(is_set).count();
-        assert_eq!(keys, 7 + policy::SETTINGS + history::SETTINGS);
+        let keys = SAMPLE_CONFIG.lines().filter(is_set).count();
+        assert_eq!(keys, 7 + policy::SETTING_COUNT + history::SETTING_COUNT);
     }
 
     #[test]

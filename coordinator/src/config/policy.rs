@@ -9,13 +9,13 @@ use reweave_core::{Hours, NoHours, Policy};
 use serde::Deserialize;
 use toml::Spanned;
 
-const AN_HOUR: Duration = Duration::from_hours(1);
-const MOST_SENDS: i64 = 100;
-const MOST_EVALUATIONS: i64 = 1_000_000;
+const MAX_POLICY_TIME: Duration = Duration::from_hours(1);
+const MAX_SENDS: i64 = 100;
+const MAX_EVALUATIONS: i64 = 1_000_000;
 
 /// How many keys there are.
 #[cfg(test)]
-pub(super) const SETTINGS: usize = 29;
+pub(super) const SETTING_COUNT: usize = 29;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +58,7 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
     let policy = Policy {
         mode: file.mode.unwrap_or(default.mode),
         planner: reader.planner(&file, &default.planner)?,
-        readings: reader.whole(&file.readings, Recent::MOST as i64, default.readings)?,
+        readings: reader.whole(&file.readings, Recent::MAX_RECENT as i64, default.readings)?,
         tolerance: reader.share(&file.tolerance, default.tolerance)?,
         capacity_floor: reader.share(&file.capacity_floor, default.capacity_floor)?,
         most_touched: reader.share(&file.most_touched, default.most_touched)?,
@@ -70,7 +70,7 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
         verify_within: reader.millis(&file.verify_within_ms, default.verify_within)?,
         iterate_within: reader.millis(&file.iterate_within_ms, default.iterate_within)?,
         answer_within: reader.period(&file.answer_within_ms, default.answer_within)?,
-        most_sends: reader.whole(&file.most_sends, MOST_SENDS, default.most_sends)?,
+        most_sends: reader.whole(&file.most_sends, MAX_SENDS, default.most_sends)?,
         offer_for: reader.period(&file.offer_for_ms, default.offer_for)?,
         begin_within: reader.period(&file.begin_within_ms, default.begin_within)?,
         retry_held_after: reader.period(&file.retry_held_after_ms, default.retry_held_after)?,
@@ -108,7 +108,7 @@ impl Reader<'_> {
             most_age: self.period(&file.most_age_ms, default.most_age)?,
             most_evaluations: self.whole(
                 &file.most_evaluations,
-                MOST_EVALUATIONS,
+                MAX_EVALUATIONS,
                 most_evaluations,
             )?,
         })
@@ -157,7 +157,10 @@ impl Reader<'_> {
         value: &Option<Spanned<f64>>,
         default: Duration,
     ) -> Result<Duration, InputError> {
-        let millis = |value| self.0.time(value, Duration::from_millis(1), AN_HOUR);
+        let millis = |value| {
+            self.0
+                .time(value, Duration::from_millis(1), MAX_POLICY_TIME)
+        };
         value.as_ref().map_or(Ok(default), millis)
     }
 
@@ -167,7 +170,7 @@ impl Reader<'_> {
         value: &Option<Spanned<f64>>,
         default: Duration,
     ) -> Result<Duration, InputError> {
-        let most = Policy::LONGEST_LIGHT;
+        let most = Policy::MAX_LIGHT_TIME;
         let millis = |value| self.0.time(value, Duration::from_millis(1), most);
         value.as_ref().map_or(Ok(default), millis)
     }
@@ -177,7 +180,10 @@ impl Reader<'_> {
         value: &Option<Spanned<f64>>,
         default: Duration,
     ) -> Result<Duration, InputError> {
-        let millis = |value| self.0.period(value, Duration::from_millis(1), AN_HOUR);
+        let millis = |value| {
+            self.0
+                .period(value, Duration::from_millis(1), MAX_POLICY_TIME)
+        };
         value.as_ref().map_or(Ok(default), millis)
     }
 

@@ -23,7 +23,7 @@ use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{
     Command, Effect, Input, LATEST_MINOR, NoEntry, Office, Pass, Policy, State, UnreadableLog,
 };
-use reweave_proto::hello::VERSION;
+use reweave_proto::hello::PROTOCOL_VERSION;
 use reweave_replica::{MemberId, Proposal, ReadId, RequestId, Saved, Standing};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -43,10 +43,10 @@ use crate::traces::Traces;
 use outboxes::Outboxes;
 
 /// Entries have the versions of the protocol.
-const _: () = assert!(LATEST_MINOR == VERSION.minor);
+const _: () = assert!(LATEST_MINOR == PROTOCOL_VERSION.minor);
 
 /// What is under way when the end comes may take so long.
-const LAST_MOMENTS: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct EventLoop {
     id: MemberId,
@@ -160,7 +160,7 @@ impl EventLoop {
 
     /// What was asked is answered still, if that can be done soon.
     fn finish(&mut self, events: &mut Queue) -> Result<(), CoordinatorError> {
-        let deadline = Instant::now() + LAST_MOMENTS;
+        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         while self.office.is_busy() && Instant::now() < deadline {
             match events.try_next() {
                 Ok(event) => self.handle_event(event)?,

@@ -28,9 +28,9 @@ use scribe::Scribe;
 pub(crate) use show::{Asked, show};
 
 /// Reports and decisions that wait to be taken in: those of four thousand agents in some seconds.
-const LENGTH: usize = 16_384;
+const QUEUE_LENGTH: usize = 16_384;
 /// Readings in them: some tens of megabytes.
-const MOST_READINGS: usize = 400_000;
+const MAX_QUEUED_READINGS: usize = 400_000;
 
 #[derive(Debug, Error)]
 pub(crate) enum HistoryError {
@@ -145,7 +145,7 @@ impl History {
         local_health: LocalHealth,
     ) -> Result<Self, CoordinatorError> {
         reweave_history::check(&config.url).map_err(HistoryError::Open)?;
-        let (queue, heard) = sync_channel(LENGTH);
+        let (queue, heard) = sync_channel(QUEUE_LENGTH);
         let load = Arc::<Load>::default();
         let scribe = Scribe::new(config.clone(), fabric, (Arc::clone(&load), local_health));
         let writing = thread::Builder::new()
@@ -216,7 +216,7 @@ impl Load {
     /// Whether so many more readings have a place.
     fn reserve(&self, count: usize) -> bool {
         let before = self.readings.fetch_add(count, Ordering::Relaxed);
-        let fits = before + count <= MOST_READINGS;
+        let fits = before + count <= MAX_QUEUED_READINGS;
         if !fits {
             self.release(count);
             self.drop_some(count);

@@ -29,12 +29,12 @@ use crate::config::HistoryConfig;
 use crate::local_health::LocalHealth;
 
 /// A store that could not be opened is tried again after this.
-const TRY_AGAIN: Duration = Duration::from_secs(30);
+const REOPEN_INTERVAL: Duration = Duration::from_secs(30);
 /// What is wrong is told so often at most.
-const TELL_EVERY: Duration = Duration::from_secs(10);
-const MOST_WAYS: usize = 262_144;
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+const MAX_PATHS: usize = 262_144;
 /// What ranks told longer ago says nothing of now.
-const TOLD_FOR: Duration = Duration::from_secs(3);
+const RANK_REPORT_TTL: Duration = Duration::from_secs(3);
 
 pub(super) struct Scribe {
     config: HistoryConfig,
@@ -121,7 +121,9 @@ impl Scribe {
     }
 
     fn open(&mut self) {
-        let wait = self.tried.is_some_and(|tried| tried.elapsed() < TRY_AGAIN);
+        let wait = self
+            .tried
+            .is_some_and(|tried| tried.elapsed() < REOPEN_INTERVAL);
         if self.chronicle.is_some() || wait {
             return;
         }
@@ -233,7 +235,7 @@ impl Scribe {
 
     /// Ranks know each other by numbers: who is where only all of them tell together.
     fn take_told_pairs(&mut self, at: Moment) {
-        let told = self.ingest.told_pairs(at, TOLD_FOR).into_iter();
+        let told = self.ingest.told_pairs(at, RANK_REPORT_TTL).into_iter();
         for pair in told.filter(|pair| pair.rate.bits_per_s() > 0) {
             let [from, to] = [pair.from, pair.to].map(|end| self.fabric.name(end));
             let entry = Entry::collectives(from, to, pair.rate);
@@ -406,7 +408,7 @@ impl Scribe {
         let way: Option<Arc<str>> = hops.map(|hops| self.way(&hops).into());
         let key = (node, traced.flow);
         match &way {
-            Some(way) if self.ways.len() < MOST_WAYS || self.ways.contains_key(&key) => {
+            Some(way) if self.ways.len() < MAX_PATHS || self.ways.contains_key(&key) => {
                 self.ways.insert(key, Arc::clone(way));
             }
             _ => {
@@ -471,7 +473,10 @@ impl Scribe {
 
     /// What is missing is told, and written down where it is missing.
     fn tell(&mut self, at: Moment) {
-        if self.told.is_some_and(|told| at.since(told) < TELL_EVERY) {
+        if self
+            .told
+            .is_some_and(|told| at.since(told) < WARNING_INTERVAL)
+        {
             return;
         }
         self.told = Some(at);

@@ -19,7 +19,7 @@ use reweave_core::Input;
 use reweave_history::{Kind, Past, Question, Resolution, Rules, Window};
 
 use super::scribe::Scribe;
-use super::{History, LENGTH, Load, MOST_READINGS, Report, What};
+use super::{History, Load, MAX_QUEUED_READINGS, QUEUE_LENGTH, Report, What};
 use crate::config::HistoryConfig;
 use crate::intake::{Event, Origin, SessionId};
 use crate::local_health::LocalHealth;
@@ -257,7 +257,7 @@ fn rank_of_two(rank: u32) -> RankReading {
 /// Nobody takes anything out of the queue.
 #[test]
 fn a_history_that_stands_still_makes_nobody_wait() {
-    let (queue, stuck) = sync_channel(LENGTH);
+    let (queue, stuck) = sync_channel(QUEUE_LENGTH);
     let load = Arc::<Load>::default();
     let history = History {
         queue: Some(queue),
@@ -274,10 +274,10 @@ fn a_history_that_stands_still_makes_nobody_wait() {
         },
     };
     // Of four, three fit by their readings.
-    (0..4).for_each(|_| history.hear(Moment::default(), &of(MOST_READINGS / 3)));
-    assert_eq!(load.take_dropped() as usize, MOST_READINGS / 3);
+    (0..4).for_each(|_| history.hear(Moment::default(), &of(MAX_QUEUED_READINGS / 3)));
+    assert_eq!(load.take_dropped() as usize, MAX_QUEUED_READINGS / 3);
     // The rest finds no place in the queue.
-    (0..LENGTH).for_each(|_| history.hear(Moment::default(), &Input::Tick));
+    (0..QUEUE_LENGTH).for_each(|_| history.hear(Moment::default(), &Input::Tick));
     assert_eq!(load.take_dropped(), 3);
     stuck.recv().unwrap();
     history.hear(Moment::default(), &Input::Tick);

@@ -11,7 +11,7 @@ use reweave_link::web::Face;
 use crate::signing::Signing;
 
 /// A machine has few addresses that others come to.
-const MOST: usize = 64;
+const MAX_CERTIFICATES: usize = 64;
 
 pub(super) struct Faces {
     signing: Signing,
@@ -31,7 +31,7 @@ impl Faces {
         }
         let face = self.signing.face(ours, address);
         // Without a signer there is nothing that could be made, and ours may be a newer one next time.
-        if self.signing.can_sign() && self.made.len() < MOST {
+        if self.signing.can_sign() && self.made.len() < MAX_CERTIFICATES {
             self.made.insert(address, face.clone());
         }
         face
@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    const HOUR: Duration = Duration::from_hours(1);
+    const ONE_HOUR: Duration = Duration::from_hours(1);
 
     #[test]
     fn each_address_has_one_until_it_is_due() {
@@ -57,14 +57,14 @@ mod tests {
         let issued = authority.issue(Role::Coordinator, "c0", Validity::day(), &folder);
         issued.unwrap();
         let ours = Identity::load(&folder).unwrap();
-        let year = Validity::lasting(365 * 24 * HOUR).unwrap();
+        let year = Validity::lasting(365 * 24 * ONE_HOUR).unwrap();
         authority.issue_signer("c0", year, &folder).unwrap();
         let mut faces = Faces::of(Signing::load(&folder).unwrap());
         let [one, other] = ["10.0.0.1", "fd00::1"].map(|text| text.parse().unwrap());
         let now = SystemTime::now();
         let first = faces.at(one, &ours, now);
-        assert_eq!(faces.at(one, &ours, now + 8 * HOUR), first);
+        assert_eq!(faces.at(one, &ours, now + 8 * ONE_HOUR), first);
         assert_ne!(faces.at(other, &ours, now), first);
-        assert_ne!(faces.at(one, &ours, now + 20 * HOUR), first);
+        assert_ne!(faces.at(one, &ours, now + 20 * ONE_HOUR), first);
     }
 }

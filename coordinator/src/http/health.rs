@@ -20,7 +20,7 @@ use crate::intake::Asker;
 use crate::server_context::ServerContext;
 
 /// As Prometheus names its text.
-const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+const EXPOSITION_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Router {
     let watched = Watched {
@@ -153,7 +153,11 @@ async fn work(context: &ServerContext) -> Work {
 }
 
 fn exposition(text: &str) -> Response {
-    ([(header::CONTENT_TYPE, EXPOSITION)], text.to_owned()).into_response()
+    (
+        [(header::CONTENT_TYPE, EXPOSITION_CONTENT_TYPE)],
+        text.to_owned(),
+    )
+        .into_response()
 }
 
 fn unavailable(why: &'static str) -> Response {

@@ -31,10 +31,11 @@ use plain_listener::PlainListener;
 use tls_listener::{Shown, TlsListener};
 
 /// Unless somebody says otherwise.
-pub(crate) const USUAL: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
+pub(crate) const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
 
 /// A core that takes longer is not well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const CORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where it was told to, or else where it usually is; there it does without when the place is taken.
 pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, CoordinatorError> {
@@ -134,11 +135,14 @@ pub(crate) async fn approve(
     approval: Request,
 ) -> Option<Answer> {
     let asked = context.approve(by, generation, approval);
-    timeout(PATIENCE, asked).await.ok()?.ok()
+    timeout(CORE_TIMEOUT, asked).await.ok()?.ok()
 }
 
 pub(crate) async fn ask(context: &ServerContext, by: Asker, request: Request) -> Option<Answer> {
-    timeout(PATIENCE, context.ask(by, request)).await.ok()?.ok()
+    timeout(CORE_TIMEOUT, context.ask(by, request))
+        .await
+        .ok()?
+        .ok()
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 /// Nothing from elsewhere, and nothing that a name or a label could smuggle in.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+const CONTENT_SECURITY_POLICY_VALUE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const HTML: &str = "text/html; charset=utf-8";
-const CSS: &str = "text/css; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-const PICTURE: &str = "image/svg+xml";
+const HTML_TYPE: &str = "text/html; charset=utf-8";
+const CSS_TYPE: &str = "text/css; charset=utf-8";
+const SCRIPT_TYPE: &str = "text/javascript; charset=utf-8";
+const SVG_TYPE: &str = "image/svg+xml";
 
 macro_rules! assets {
     ($($path:literal $kind:ident $file:literal),* $(,)?) => {
@@ -23,38 +23,38 @@ macro_rules! assets {
 }
 
 assets! {
-    "/" HTML "index.html",
-    "/assets/style.css" CSS "style.css",
-    "/assets/icon.svg" PICTURE "icon.svg",
-    "/assets/main.js" SCRIPT "main.js",
-    "/assets/api.js" SCRIPT "api.js",
-    "/assets/dom.js" SCRIPT "dom.js",
-    "/assets/elsewhere.js" SCRIPT "elsewhere.js",
-    "/assets/units.js" SCRIPT "units.js",
-    "/assets/fabric.js" SCRIPT "fabric.js",
-    "/assets/find.js" SCRIPT "find.js",
-    "/assets/layout.js" SCRIPT "layout.js",
-    "/assets/matrix.js" SCRIPT "matrix.js",
-    "/assets/heat.js" SCRIPT "heat.js",
-    "/assets/axes.js" SCRIPT "axes.js",
-    "/assets/changes.js" SCRIPT "changes.js",
-    "/assets/review.js" SCRIPT "review.js",
-    "/assets/running.js" SCRIPT "running.js",
-    "/assets/overview.js" SCRIPT "overview.js",
-    "/assets/findings.js" SCRIPT "findings.js",
-    "/assets/flows.js" SCRIPT "flows.js",
-    "/assets/agents.js" SCRIPT "agents.js",
-    "/assets/past.js" SCRIPT "past.js",
-    "/assets/then.js" SCRIPT "then.js",
-    "/assets/jobs.js" SCRIPT "jobs.js",
-    "/assets/sandbox.js" SCRIPT "sandbox.js",
-    "/assets/source.js" SCRIPT "source.js",
-    "/assets/trace.js" SCRIPT "trace.js",
-    "/assets/variant.js" SCRIPT "variant.js",
-    "/assets/compared.js" SCRIPT "compared.js",
-    "/assets/kept.js" SCRIPT "kept.js",
-    "/assets/link.js" SCRIPT "link.js",
-    "/assets/troubles.js" SCRIPT "troubles.js",
+    "/" HTML_TYPE "index.html",
+    "/assets/style.css" CSS_TYPE "style.css",
+    "/assets/icon.svg" SVG_TYPE "icon.svg",
+    "/assets/main.js" SCRIPT_TYPE "main.js",
+    "/assets/api.js" SCRIPT_TYPE "api.js",
+    "/assets/dom.js" SCRIPT_TYPE "dom.js",
+    "/assets/elsewhere.js" SCRIPT_TYPE "elsewhere.js",
+    "/assets/units.js" SCRIPT_TYPE "units.js",
+    "/assets/fabric.js" SCRIPT_TYPE "fabric.js",
+    "/assets/find.js" SCRIPT_TYPE "find.js",
+    "/assets/layout.js" SCRIPT_TYPE "layout.js",
+    "/assets/matrix.js" SCRIPT_TYPE "matrix.js",
+    "/assets/heat.js" SCRIPT_TYPE "heat.js",
+    "/assets/axes.js" SCRIPT_TYPE "axes.js",
+    "/assets/changes.js" SCRIPT_TYPE "changes.js",
+    "/assets/review.js" SCRIPT_TYPE "review.js",
+    "/assets/running.js" SCRIPT_TYPE "running.js",
+    "/assets/overview.js" SCRIPT_TYPE "overview.js",
+    "/assets/findings.js" SCRIPT_TYPE "findings.js",
+    "/assets/flows.js" SCRIPT_TYPE "flows.js",
+    "/assets/agents.js" SCRIPT_TYPE "agents.js",
+    "/assets/past.js" SCRIPT_TYPE "past.js",
+    "/assets/then.js" SCRIPT_TYPE "then.js",
+    "/assets/jobs.js" SCRIPT_TYPE "jobs.js",
+    "/assets/sandbox.js" SCRIPT_TYPE "sandbox.js",
+    "/assets/source.js" SCRIPT_TYPE "source.js",
+    "/assets/trace.js" SCRIPT_TYPE "trace.js",
+    "/assets/variant.js" SCRIPT_TYPE "variant.js",
+    "/assets/compared.js" SCRIPT_TYPE "compared.js",
+    "/assets/kept.js" SCRIPT_TYPE "kept.js",
+    "/assets/link.js" SCRIPT_TYPE "link.js",
+    "/assets/troubles.js" SCRIPT_TYPE "troubles.js",
 }
 
 pub(super) fn routes() -> Router {
@@ -67,7 +67,10 @@ pub(super) fn routes() -> Router {
 fn served(kind: &'static str, text: &'static str) -> Response {
     let headers = [
         (header::CONTENT_TYPE, kind),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            CONTENT_SECURITY_POLICY_VALUE,
+        ),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
     ];

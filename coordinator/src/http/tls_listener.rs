@@ -26,21 +26,21 @@ use crate::session_limit::{Bounds, Evicted, LimitKey, Permit, SessionLimit};
 use crate::sessions::{Reason, Refusals};
 
 /// Whose certificates are good here.
-const ROLES: [Role; 2] = [Role::Operator, Role::Viewer];
+const ALLOWED_ROLES: [Role; 2] = [Role::Operator, Role::Viewer];
 
 /// In all, and of an address.
-const HANDSHAKES: Bounds = Bounds {
+const HANDSHAKE_LIMIT: Bounds = Bounds {
     max_per_group: Some(128),
     max_per_key: Some(32),
 };
 /// Of strangers, of viewers and of operators each; of an address or a member. Browsers open six each, and offices share
 /// an address.
-const CONNECTIONS: Bounds = Bounds {
+const CONNECTION_LIMIT: Bounds = Bounds {
     max_per_group: Some(256),
     max_per_key: Some(64),
 };
 /// How often those who were refused are told of.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct TlsListener {
     listener: TcpListener,
@@ -86,15 +86,15 @@ impl TlsListener {
             let why = "this coordinator has no signer";
             tracing::warn!("over TLS a certificate is shown that browsers do not know: {why}");
         }
-        let mut telling = interval(TOLD_EVERY);
+        let mut telling = interval(REFUSAL_REPORT_INTERVAL);
         telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             faces: Faces::of(context.signing.clone()),
             listener,
             context,
-            handshakes: SessionLimit::new(HANDSHAKES),
+            handshakes: SessionLimit::new(HANDSHAKE_LIMIT),
             running: JoinSet::new(),
-            connections: SessionLimit::new(CONNECTIONS),
+            connections: SessionLimit::new(CONNECTION_LIMIT),
             refusals: Refusals::default(),
             telling,
         }
@@ -109,7 +109,7 @@ impl TlsListener {
         self.running.spawn(async move {
             let _slot = slot;
             tokio::select! {
-                done = web::receive(stream, from, &ours, &face, &ROLES) => {
+                done = web::receive(stream, from, &ours, &face, &ALLOWED_ROLES) => {
                     done.map(|guest| (guest, from)).map_err(Turned::Away)
                 }
                 _ = evicted => Err(Turned::Crowded(from)),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use reweave_proto::message::{MOST_COORDINATORS, Seat};
+use reweave_proto::message::{MAX_COORDINATORS, Seat};
 use reweave_replica::{Member, MemberId, Members, Standing};
 
 /// Everybody that is known: from the file with the settings, and from the log, which goes first.
@@ -56,7 +56,7 @@ impl Directory {
             address: member.address,
         };
         let members = self.members.of.values().filter(can_be_reached);
-        members.map(seat).take(MOST_COORDINATORS).collect()
+        members.map(seat).take(MAX_COORDINATORS).collect()
     }
 
     /// Where they are.

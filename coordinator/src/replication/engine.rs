@@ -25,13 +25,13 @@ use super::{Outcome, ReplicationError};
 use crate::intake::Intake;
 
 /// What [`Timing`] counts in.
-const TICK: Duration = Duration::from_millis(10);
+const TICK_INTERVAL: Duration = Duration::from_millis(10);
 /// So many tasks are taken together, and what follows from them is written at once.
-const MOST_TASKS: usize = 256;
+const MAX_TASKS_PER_BATCH: usize = 256;
 /// How far the log had come is synced so often: with each entry it would cost a second write to disk per decision.
 const REACHED_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Messages of peers that wait; more are as good as lost.
-const MOST_MESSAGES: usize = 4096;
+const MAX_QUEUED_MESSAGES: usize = 4096;
 
 #[derive(Debug)]
 pub(crate) enum Task {
@@ -92,7 +92,7 @@ impl Replication {
     }
 
     pub(crate) fn put_message(&self, message: Message) {
-        if self.messages.fetch_add(1, Ordering::Relaxed) < MOST_MESSAGES {
+        if self.messages.fetch_add(1, Ordering::Relaxed) < MAX_QUEUED_MESSAGES {
             self.put(Task::Message(message));
         } else {
             self.messages.fetch_sub(1, Ordering::Relaxed);
@@ -183,7 +183,7 @@ impl Engine {
     }
 
     fn serve(&mut self) -> Result<(), ReplicationError> {
-        let mut next_tick = Instant::now() + TICK;
+        let mut next_tick = Instant::now() + TICK_INTERVAL;
         loop {
             let left = next_tick.saturating_duration_since(Instant::now());
             match self.tasks.recv_timeout(left) {
@@ -200,7 +200,7 @@ impl Engine {
                 self.tick();
                 self.finish_compaction()?;
                 // Whoever stood still for a while does not make up for it.
-                next_tick = (next_tick + TICK).max(now);
+                next_tick = (next_tick + TICK_INTERVAL).max(now);
             }
             let carried_out = self.carry_out();
             if let Some(warning) = self.durable.store_mut().take_warning() {
@@ -246,7 +246,7 @@ impl Engine {
     /// Everything that waits, up to a bound; whether it was to end.
     fn take_all(&mut self, first: Task) -> Result<bool, ReplicationError> {
         let mut next = Some(first);
-        for _ in 0..MOST_TASKS {
+        for _ in 0..MAX_TASKS_PER_BATCH {
             match next {
                 Some(Task::End) => return Ok(true),
                 Some(task) => self.take(task)?,

@@ -12,12 +12,12 @@ use tokio::time::{Instant, sleep, timeout};
 use super::peer_messages::{PeerMessage, PeerMessageReceiver};
 
 /// From one question to the next.
-const PAUSE: Duration = Duration::from_millis(200);
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// What everybody else hears meanwhile.
-const NOT_YET: &str = "the coordinators are looking for each other: ask again soon";
+const NOT_READY_REASON: &str = "the coordinators are looking for each other: ask again soon";
 /// One that has just been replaced is still a stranger to some.
-const CERTAIN_AFTER: Duration = Duration::from_secs(2);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Error)]
 pub(crate) enum IntroductionError {
@@ -60,7 +60,7 @@ impl Introduction<'_> {
             if session.peer().role == Role::Coordinator {
                 tokio::spawn(answer(session, Answer::Founding { folder }));
             } else {
-                tokio::spawn(session.close(NOT_YET));
+                tokio::spawn(session.close(NOT_READY_REASON));
             }
         }
         IntroductionError::SocketGone
@@ -79,7 +79,7 @@ impl Introduction<'_> {
             asking.spawn(async move {
                 // Until nobody wants to know any more.
                 while heard.send((id, line.ask().await)).await.is_ok() {
-                    sleep(PAUSE).await;
+                    sleep(RETRY_INTERVAL).await;
                 }
             });
         }
@@ -111,7 +111,7 @@ impl Introduction<'_> {
                 Beginning::Wait => self.tell(&answers, &mut told),
                 Beginning::Stranger => {
                     let since = *strange_since.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= CERTAIN_AFTER {
+                    if since.elapsed() >= SETTLE_TIMEOUT {
                         let name = self.identity.member().name().to_owned();
                         return Err(IntroductionError::Stranger { name });
                     }
@@ -149,7 +149,7 @@ async fn answer(session: Session, answer: Answer) {
     let mut peer_messages = PeerMessageReceiver::new(&session, Channel::Commands);
     let asked = peer_messages.receive().await;
     if asked.is_ok() && PeerMessage::Answer(answer).send(&session).await.is_ok() {
-        let _ = timeout(ANSWER_WITHIN, session.closed()).await;
+        let _ = timeout(ANSWER_TIMEOUT, session.closed()).await;
     }
 }
 
@@ -177,7 +177,7 @@ impl Line {
                 }
             }
         };
-        let answer = timeout(ANSWER_WITHIN, exchange).await.ok().flatten();
+        let answer = timeout(ANSWER_TIMEOUT, exchange).await.ok().flatten();
         session.close("that is all").await;
         answer
     }

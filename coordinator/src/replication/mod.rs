@@ -20,9 +20,9 @@ pub(crate) use cluster::{Cluster, Directory};
 pub(crate) use engine::{Engine, Outlets, Replication, Task};
 pub(crate) use introduction::{Introduction, IntroductionError};
 pub(crate) use peer_messages::{PeerMessage, PeerMessageReceiver, Unheard, Wish};
-pub(crate) use peer_status::{Condition, PeerStatus, SILENT_AFTER};
+pub(crate) use peer_status::{Condition, PeerStatus, SILENCE_TIMEOUT};
 pub(crate) use peers::{Own, Posts, keep_open};
-pub(crate) use raft_metrics::{RaftCounts, WRITES_S};
+pub(crate) use raft_metrics::{RaftCounts, WRITE_BUCKETS_S};
 pub(crate) use store::{Opened, expect_none, look, open};
 
 /// What the event loop has to know of it.

@@ -11,7 +11,7 @@ use reweave_replica::{Answer, FolderId, Message};
 use serde::{Deserialize, Serialize};
 
 /// A message is sent in parts, each well below what a frame may hold.
-const PART_BYTES: usize = 256 << 10;
+const MAX_PART_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PeerMessage {
@@ -66,7 +66,7 @@ impl PeerMessage {
                 return Ok(());
             }
         };
-        for part in parts::cut(&encoded, PART_BYTES) {
+        for part in parts::cut(&encoded, MAX_PART_BYTES) {
             session.send(channel, &part).await?;
         }
         Ok(())

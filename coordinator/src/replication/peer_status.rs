@@ -10,7 +10,7 @@ use reweave_proto::hello::Version;
 use reweave_replica::MemberId;
 
 /// Leader and followers hear of each other many times a second.
-pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -80,7 +80,7 @@ impl PeerStatus {
     pub(crate) fn minor(&self, id: MemberId) -> Option<u16> {
         let all = lock(&self.0);
         let one = all.get(&id)?;
-        (one.silent_for() <= SILENT_AFTER).then_some(one.version.minor)
+        (one.silent_for() <= SILENCE_TIMEOUT).then_some(one.version.minor)
     }
 
     pub(crate) fn of(&self, id: MemberId) -> Option<LastHeard> {

@@ -23,11 +23,11 @@ use super::peer_messages::PeerMessage;
 
 /// Messages to one peer that have not been sent yet. There is never more in them than Raft has under
 /// way to one peer.
-const OUTBOX: usize = 256;
+const OUTBOX_LENGTH: usize = 256;
 /// Clocks drift slowly, and are set rarely.
-const HERE_EVERY: Duration = Duration::from_secs(10);
+const HELLO_INTERVAL: Duration = Duration::from_secs(10);
 /// From one attempt to reach a peer to the next, and up to twice that.
-const PAUSE: TimeSpan = TimeSpan::from_millis(100);
+const RECONNECT_INTERVAL: TimeSpan = TimeSpan::from_millis(100);
 
 /// Where messages to others are left.
 #[derive(Debug, Clone, Default)]
@@ -141,7 +141,7 @@ impl Lines {
     }
 
     fn line(&self, id: MemberId, member: Member) -> Line {
-        let (outbox, peer_messages) = mpsc::channel(OUTBOX);
+        let (outbox, peer_messages) = mpsc::channel(OUTBOX_LENGTH);
         let post = Arc::new(Post {
             session: Mutex::default(),
             outbox,
@@ -195,7 +195,7 @@ impl Keeper {
             }
             reachable = false;
             self.replication.put(Task::Unreachable(self.id));
-            sleep(PAUSE.scaled(1.0 + rand::random::<f64>()).get()).await;
+            sleep(RECONNECT_INTERVAL.scaled(1.0 + rand::random::<f64>()).get()).await;
         }
     }
 
@@ -248,7 +248,7 @@ async fn hand_on(
     mut own: Own,
     peer_messages: &mut mpsc::Receiver<PeerMessage>,
 ) -> LinkError {
-    let mut here = interval(HERE_EVERY);
+    let mut here = interval(HELLO_INTERVAL);
     here.reset();
     loop {
         let next = tokio::select! {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use reweave_common::lock::lock;
 
 /// Writes are sorted by these, in seconds; slower ones come last.
-pub(crate) const WRITES_S: [f64; 12] = [
+pub(crate) const WRITE_BUCKETS_S: [f64; 12] = [
     0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0,
 ];
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RaftCounts {
     /// By how long they took.
-    pub(crate) writes: [u64; WRITES_S.len() + 1],
+    pub(crate) writes: [u64; WRITE_BUCKETS_S.len() + 1],
     /// All of them together.
     pub(crate) writing: Duration,
     pub(crate) snapshots: u64,
@@ -34,7 +34,7 @@ impl RaftMetrics {
     pub(super) fn note_write(&self, took: Duration) {
         let mut counts = lock(&self.0);
         let slower = |most: &&f64| took.as_secs_f64() > **most;
-        counts.writes[WRITES_S.iter().take_while(slower).count()] += 1;
+        counts.writes[WRITE_BUCKETS_S.iter().take_while(slower).count()] += 1;
         counts.writing += took;
     }
 

@@ -28,14 +28,14 @@ pub(crate) const STARTING_SESSIONS: Bounds = Bounds {
 };
 
 /// So many readings of one report are taken at once.
-const PIECE: usize = 256;
+const MAX_READINGS_PER_PIECE: usize = 256;
 
 enum OfAgents {}
 
 impl Kind for OfAgents {
     type Told = Instruction;
     type Message = CoordinatorMessage;
-    const NAME: &'static str = "agent";
+    const ROLE_NAME: &'static str = "agent";
 
     fn said(words: &Words) -> &Ready {
         &words.agents
@@ -109,7 +109,7 @@ struct Agent<'s> {
 
 impl Agent<'_> {
     async fn serve(&self) -> Ending {
-        let (outbox, instructions) = mpsc::channel(member::OUTBOX);
+        let (outbox, instructions) = mpsc::channel(member::OUTBOX_LENGTH);
         let from = self.from;
         if self
             .context
@@ -195,7 +195,7 @@ impl Agent<'_> {
 /// Whatever matters more is done between two of them. Interfaces come first: whose an address is must
 /// be known before what is said of it.
 fn pieces(sample: Sample) -> Vec<Sample> {
-    if sample.readings.len() <= PIECE {
+    if sample.readings.len() <= MAX_READINGS_PER_PIECE {
         return vec![sample];
     }
     let taken = sample.taken;
@@ -203,7 +203,14 @@ fn pieces(sample: Sample) -> Vec<Sample> {
         sample.readings.into_iter().partition(is_interface);
     let mut readings = interfaces.into_iter().chain(others);
     // Each has room for itself alone.
-    let next = || Some(readings.by_ref().take(PIECE).collect::<Vec<_>>());
+    let next = || {
+        Some(
+            readings
+                .by_ref()
+                .take(MAX_READINGS_PER_PIECE)
+                .collect::<Vec<_>>(),
+        )
+    };
     iter::from_fn(next)
         .take_while(|readings| !readings.is_empty())
         .map(|readings| Sample { taken, readings })
@@ -257,12 +264,18 @@ mod tests {
                 .chain([Reading::Interface(interface.clone())])
                 .collect(),
         };
-        assert_eq!(pieces(report(PIECE - 1)), [report(PIECE - 1)]);
-        let long = pieces(report(2 * PIECE));
+        assert_eq!(
+            pieces(report(MAX_READINGS_PER_PIECE - 1)),
+            [report(MAX_READINGS_PER_PIECE - 1)]
+        );
+        let long = pieces(report(2 * MAX_READINGS_PER_PIECE));
         let lengths: Vec<_> = long.iter().map(|piece| piece.readings.len()).collect();
-        assert_eq!(lengths, [PIECE, PIECE, 1]);
+        assert_eq!(lengths, [MAX_READINGS_PER_PIECE, MAX_READINGS_PER_PIECE, 1]);
         let room = long.iter().map(|piece| piece.readings.capacity());
-        assert!(room.sum::<usize>() <= 4 * PIECE, "each has room for itself");
+        assert!(
+            room.sum::<usize>() <= 4 * MAX_READINGS_PER_PIECE,
+            "each has room for itself"
+        );
         assert!(matches!(long[0].readings[0], Reading::Interface(_)));
         assert!(long.iter().all(|piece| piece.taken == report(0).taken));
         let empty = Sample {

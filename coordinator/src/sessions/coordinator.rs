@@ -15,7 +15,7 @@ use crate::replication::{Condition, PeerMessage, PeerMessageReceiver, Unheard, W
 use crate::server_context::ServerContext;
 
 /// Why is for operators to know, and not for whoever says what it may not.
-const NO_REASON: &str = "it is not heard here";
+const REFUSED_REASON: &str = "it is not heard here";
 
 pub(super) async fn hear(session: Session, context: ServerContext) {
     let peer = Peer {
@@ -41,7 +41,7 @@ pub(super) async fn hear(session: Session, context: ServerContext) {
     if let Err(fault) = heard {
         tracing::warn!("coordinator {name}: {}", fault.words());
         context.note_put_out(&session, fault.reason(), fault.words());
-        session.close(NO_REASON).await;
+        session.close(REFUSED_REASON).await;
     }
 }
 

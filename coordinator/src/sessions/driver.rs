@@ -26,7 +26,7 @@ enum OfDrivers {}
 impl Kind for OfDrivers {
     type Told = Switchover;
     type Message = DriverOrder;
-    const NAME: &'static str = "driver";
+    const ROLE_NAME: &'static str = "driver";
 
     fn said(words: &Words) -> &Ready {
         &words.drivers
@@ -63,7 +63,7 @@ struct Driver<'s> {
 
 impl Driver<'_> {
     async fn serve(&self) -> Ending {
-        let (outbox, instructions) = mpsc::channel(member::OUTBOX);
+        let (outbox, instructions) = mpsc::channel(member::OUTBOX_LENGTH);
         let session = self.session;
         session
             .pace(Channel::Commands, Pace::new(RATE_BYTES_PER_S, BURST_BYTES))

@@ -94,9 +94,9 @@ mod tests {
 
     use super::*;
 
-    const HERE: &str = "10.0.0.1:4000";
-    const AGAIN: &str = "10.0.0.1:4001";
-    const ELSEWHERE: &str = "10.0.0.2:4000";
+    const FIRST_ADDRESS: &str = "10.0.0.1:4000";
+    const SECOND_ADDRESS: &str = "10.0.0.1:4001";
+    const OTHER_HOST_ADDRESS: &str = "10.0.0.2:4000";
 
     struct Scene {
         locks: IdentityLocks<NodeId>,
@@ -121,30 +121,42 @@ mod tests {
     #[test]
     fn another_machine_waits_until_the_first_is_gone() {
         let mut scene = Scene::new();
-        let first = scene.take(HERE, 7).unwrap();
-        assert_eq!(scene.take(ELSEWHERE, 7).unwrap_err(), HERE);
+        let first = scene.take(FIRST_ADDRESS, 7).unwrap();
+        assert_eq!(
+            scene.take(OTHER_HOST_ADDRESS, 7).unwrap_err(),
+            FIRST_ADDRESS
+        );
         drop(first);
-        let second = scene.take(ELSEWHERE, 7).unwrap();
-        assert_eq!(scene.take(HERE, 7).unwrap_err(), ELSEWHERE);
+        let second = scene.take(OTHER_HOST_ADDRESS, 7).unwrap();
+        assert_eq!(
+            scene.take(FIRST_ADDRESS, 7).unwrap_err(),
+            OTHER_HOST_ADDRESS
+        );
         drop(second);
     }
 
     #[test]
     fn an_agent_that_was_started_again_has_its_place_at_once() {
         let mut scene = Scene::new();
-        let old = scene.take(HERE, 7).unwrap();
-        let new = scene.take(AGAIN, 7).unwrap();
+        let old = scene.take(FIRST_ADDRESS, 7).unwrap();
+        let new = scene.take(SECOND_ADDRESS, 7).unwrap();
         // The place is the new one's, whenever the old one ends.
         drop(old);
-        assert_eq!(scene.take(ELSEWHERE, 7).unwrap_err(), AGAIN);
+        assert_eq!(
+            scene.take(OTHER_HOST_ADDRESS, 7).unwrap_err(),
+            SECOND_ADDRESS
+        );
         drop(new);
     }
 
     #[test]
     fn a_newer_token_takes_the_place_and_an_older_one_does_not() {
         let mut scene = Scene::new();
-        let _old = scene.take(HERE, 7).unwrap();
-        let _new = scene.take(ELSEWHERE, 9).unwrap();
-        assert_eq!(scene.take(HERE, 7).unwrap_err(), ELSEWHERE);
+        let _old = scene.take(FIRST_ADDRESS, 7).unwrap();
+        let _new = scene.take(OTHER_HOST_ADDRESS, 9).unwrap();
+        assert_eq!(
+            scene.take(FIRST_ADDRESS, 7).unwrap_err(),
+            OTHER_HOST_ADDRESS
+        );
     }
 }

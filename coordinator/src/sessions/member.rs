@@ -19,11 +19,11 @@ use crate::server_context::ServerContext;
 use crate::session_limit::Bounds;
 
 /// Instructions that a member has not taken yet. A few, unless it is stuck.
-pub(super) const OUTBOX: usize = 64;
+pub(super) const OUTBOX_LENGTH: usize = 64;
 /// Coordinators that reach each other have chosen one by then.
-const ELECTION: Duration = Duration::from_secs(3);
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(3);
 /// A member that was told to go elsewhere goes soon.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Members that wait for this coordinator to lead: each, and once more when it was started again. There are
 /// as many of them as the fabric has.
@@ -42,7 +42,7 @@ pub(super) fn renewals() -> Pace {
 pub(super) trait Kind {
     type Told: Send;
     type Message: From<Order<Self::Told>> + Serialize + Spoken + Send + Sync;
-    const NAME: &'static str;
+    const ROLE_NAME: &'static str;
     /// In its messages.
     fn said(words: &Words) -> &Ready;
 
@@ -92,7 +92,7 @@ async fn wait<K: Kind>(session: &Session, context: &ServerContext) -> Result<(),
 async fn comes_to_lead(context: &ServerContext) -> bool {
     let mut cluster = context.cluster.clone();
     let known = cluster.wait_for(|cluster| cluster.leads() || cluster.leader().is_some());
-    let known = timeout(ELECTION, known).await;
+    let known = timeout(ELECTION_TIMEOUT, known).await;
     known.is_ok_and(|known| known.is_ok_and(|cluster| cluster.leads()))
 }
 
@@ -100,7 +100,7 @@ async fn comes_to_lead(context: &ServerContext) -> bool {
 async fn send_elsewhere<K: Kind>(session: Session, context: &ServerContext) {
     let leader = context.cluster.borrow().leader();
     if order::<K>(&session, Order::Elsewhere(leader)).await.is_ok() {
-        let _ = timeout(FAREWELL, session.closed()).await;
+        let _ = timeout(CLOSE_TIMEOUT, session.closed()).await;
     }
     session.close("another coordinator leads").await;
 }
@@ -111,7 +111,7 @@ pub(super) async fn part<K: Kind>(session: Session, context: &ServerContext, end
         Ending::Lost(error) => {
             context.note_end(&session, &error);
             let name = &session.peer().name;
-            tracing::info!("{} {name} is gone: {}", K::NAME, told(&error));
+            tracing::info!("{} {name} is gone: {}", K::ROLE_NAME, told(&error));
         }
         Ending::Replaced if !context.cluster.borrow().leads() => {
             send_elsewhere::<K>(session, context).await;
@@ -191,7 +191,7 @@ pub(super) async fn renew<K: Kind>(
     context: &ServerContext,
     request: &[u8],
 ) -> Result<(), LinkError> {
-    let (kind, name) = (K::NAME, &session.peer().name);
+    let (kind, name) = (K::ROLE_NAME, &session.peer().name);
     let credentials = session.credentials();
     let wish = Wish {
         request: request.to_vec(),
@@ -207,7 +207,7 @@ pub(super) async fn renew<K: Kind>(
     });
     if chain_pem.is_ok() {
         tracing::info!("the certificate of {kind} {name} is renewed");
-        session.renewed(SystemTime::now() + reweave_link::pki::DAY);
+        session.renewed(SystemTime::now() + reweave_link::pki::MAX_MEMBER_VALIDITY);
     }
     let chain_pem = chain_pem.ok();
     order::<K>(session, Order::Renewed { chain_pem }).await

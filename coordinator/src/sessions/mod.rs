@@ -28,7 +28,7 @@ pub(crate) use operator::OPERATOR_SESSIONS;
 pub(crate) use refusals::{Reason, Refusals};
 
 /// Whom the listener lets in.
-pub(crate) const ROLES: [Role; 5] = [
+pub(crate) const ADMITTED_ROLES: [Role; 5] = [
     Role::Agent,
     Role::Driver,
     Role::Operator,
@@ -37,7 +37,7 @@ pub(crate) const ROLES: [Role; 5] = [
 ];
 
 /// How often those who were refused are told of.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Lets peers in for as long as the socket is there, with the newest of our certificates.
 pub(crate) async fn welcome(listener: &mut Listener, context: &ServerContext) -> CoordinatorError {
@@ -46,7 +46,7 @@ pub(crate) async fn welcome(listener: &mut Listener, context: &ServerContext) ->
     cluster.mark_changed();
     let mut last = SessionId(0);
     let mut refusals = Refusals::default();
-    let mut telling = interval(TOLD_EVERY);
+    let mut telling = interval(REFUSAL_REPORT_INTERVAL);
     telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {

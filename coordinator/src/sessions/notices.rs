@@ -11,7 +11,7 @@ use reweave_proto::message::{CoordinatorMessage, DriverOrder};
 use tokio::sync::watch;
 
 /// Whoever has missed more than so many changes is told all of it.
-const KEPT: usize = 16;
+const MAX_RETAINED_NOTICES: usize = 16;
 
 /// One thing, in the messages of each kind of member.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl Notice {
             Some(more) => added.push_back(Words::more(more)?),
             None => added.clear(),
         }
-        if added.len() > KEPT {
+        if added.len() > MAX_RETAINED_NOTICES {
             added.pop_front();
         }
         Ok(Self {
@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn whoever_has_missed_much_or_holds_what_is_over_is_told_all_of_it() {
-        let counts: Vec<_> = (1..=KEPT as u64 + 2).collect();
+        let counts: Vec<_> = (1..=MAX_RETAINED_NOTICES as u64 + 2).collect();
         let long = notice(&counts);
         let whole = [long.whole.agents.bytes()];
-        assert_eq!(bytes(&long, Some(1), true).len(), KEPT);
+        assert_eq!(bytes(&long, Some(1), true).len(), MAX_RETAINED_NOTICES);
         assert_eq!(bytes(&long, Some(0), true), whole);
         let shrunk = notice(&[3, 4, 2]);
         assert_eq!(bytes(&shrunk, Some(1), true), [shrunk.whole.agents.bytes()]);

@@ -8,7 +8,7 @@ use reweave_link::{LinkError, Refusal};
 use crate::intake::{Event, Intake};
 
 /// Different refusals between two tellings; more are counted together.
-const MOST: usize = 32;
+const MAX_DISTINCT_REFUSALS: usize = 32;
 
 /// What they are counted by; operators read more of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,10 +115,11 @@ impl Refusals {
 
     pub(crate) fn add(&mut self, from: SocketAddr, reason: Reason, why: String) {
         let key = (from.ip(), reason, why);
-        let times = match self.pending.len() < MOST || self.pending.contains_key(&key) {
-            true => self.pending.entry(key).or_default(),
-            false => self.beyond.entry(reason).or_default(),
-        };
+        let times =
+            match self.pending.len() < MAX_DISTINCT_REFUSALS || self.pending.contains_key(&key) {
+                true => self.pending.entry(key).or_default(),
+                false => self.beyond.entry(reason).or_default(),
+            };
         *times += 1;
     }
 
@@ -193,7 +194,7 @@ mod tests {
             told += times;
             lines += 1;
         }
-        assert_eq!((told, lines), (10_000, MOST + 1));
+        assert_eq!((told, lines), (10_000, MAX_DISTINCT_REFUSALS + 1));
         let counts = intake.counts();
         for reason in [Reason::Certificate, Reason::Handshake] {
             assert_eq!(counts.refused_for(reason), 5000);

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use reweave_common::error::told;
 use reweave_link::Identity;
-use reweave_link::pki::{Authority, KeyRequest, PkiError, SIGNER_KEY, Validity};
+use reweave_link::pki::{Authority, KeyRequest, PkiError, SIGNER_KEY_FILE, Validity};
 use reweave_link::web::Face;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -58,7 +58,7 @@ pub(crate) struct Signing {
 impl Signing {
     /// Of the folder with this coordinator's certificate, where a signer may lie or not.
     pub(crate) fn load(folder: &Path) -> Result<Self, PkiError> {
-        let has_signer = folder.join(SIGNER_KEY).exists();
+        let has_signer = folder.join(SIGNER_KEY_FILE).exists();
         let signer = has_signer.then(|| Authority::load(folder)).transpose()?;
         Ok(Self {
             folder: folder.into(),

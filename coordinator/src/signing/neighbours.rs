@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::replication::{Cluster, PeerMessage, PeerMessageReceiver, Wish};
 
 /// Signing takes a millisecond; whoever is asked may be busy, or gone.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SIGN_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 pub(crate) struct Neighbours {
@@ -28,7 +28,7 @@ impl Neighbours {
             peers.map(|(_, member)| member.address).collect()
         };
         for address in addresses {
-            let asked = timeout(PATIENCE, self.ask(address, wish)).await;
+            let asked = timeout(SIGN_TIMEOUT, self.ask(address, wish)).await;
             if let Ok(Some(chain_pem)) = asked {
                 return Some(chain_pem);
             }

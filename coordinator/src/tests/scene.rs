@@ -33,7 +33,7 @@ use crate::traces::Traces;
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                                  host_gbps = 0.4\nuplink_gbps = 0.2\n";
 
-const OWN: MemberId = MemberId(1);
+const OWN_ID: MemberId = MemberId(1);
 
 pub(crate) struct Scene {
     pub(crate) folder: tempfile::TempDir,
@@ -82,10 +82,10 @@ impl Scene {
             folder: None,
         };
         let founding = Founding {
-            members: BTreeMap::from([(OWN, member)]),
+            members: BTreeMap::from([(OWN_ID, member)]),
             state: postcard::to_stdvec(&State::founded(LATEST_MINOR)).unwrap(),
         };
-        let beginning = Some(Saved::founding(OWN, Vec::new(), founding));
+        let beginning = Some(Saved::founding(OWN_ID, Vec::new(), founding));
         open(&self.folder.path().join("log"), beginning).unwrap()
     }
 
@@ -109,7 +109,7 @@ impl Scene {
 
     pub(crate) fn alone_telling(&self, history: Option<History>, traces: Option<Traces>) -> Alone {
         let opened = self.opened();
-        let directory = Directory::new(OWN, &BTreeMap::new());
+        let directory = Directory::new(OWN_ID, &BTreeMap::new());
         let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
         let peer_status = PeerStatus::default();
         let outlets = Outlets {
@@ -128,7 +128,7 @@ impl Scene {
         let event_loop = EventLoop::new(Parts {
             policy: Policy::default(),
             fabric: Arc::clone(&self.fabric),
-            id: OWN,
+            id: OWN_ID,
             state,
             replication,
             cluster,

@@ -7,7 +7,7 @@ use crate::data::Belonging;
 use crate::replication::PeerMessage;
 
 const PEER_MESSAGES: &str = include_str!("../../shapes/peer-messages-1.txt");
-const LOG: &str = include_str!("../../shapes/log-8.txt");
+const GOLDEN_LOG: &str = include_str!("../../shapes/log-8.txt");
 
 fn peer_messages() -> Formats {
     let choices: [fn(&mut Tracer); 7] = [
@@ -33,7 +33,7 @@ fn peer_messages_keep_their_shape() {
 
 #[test]
 fn log_begins_with_the_shape_of_its_version() {
-    assert_known(&log(), LOG);
+    assert_known(&log(), GOLDEN_LOG);
 }
 
 #[test]

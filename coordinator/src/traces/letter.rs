@@ -9,9 +9,9 @@ use super::spans::{Span, Trace};
 use crate::hex::hex;
 
 /// Within one process, as opposed to what is asked of others over the wire.
-const INTERNAL: u8 = 1;
-const OK: u8 = 1;
-const ERROR: u8 = 2;
+const SPAN_KIND_INTERNAL: u8 = 1;
+const STATUS_CODE_OK: u8 = 1;
+const STATUS_CODE_ERROR: u8 = 2;
 
 /// Whoever tells of the same rollout, tells it under the same numbers.
 pub(super) fn letter(trace: &Trace) -> Value {
@@ -41,14 +41,14 @@ fn told(trace: &[u8], span: &Span, place: usize) -> Value {
         .collect();
     facts.extend(span.failed.as_ref().map(|why| fact("reweave.why", why)));
     let status = match &span.failed {
-        None => json!({ "code": OK }),
-        Some(why) => json!({ "code": ERROR, "message": why }),
+        None => json!({ "code": STATUS_CODE_OK }),
+        Some(why) => json!({ "code": STATUS_CODE_ERROR, "message": why }),
     };
     let mut told = json!({
         "traceId": hex(trace),
         "spanId": span_number(trace, place),
         "name": span.name,
-        "kind": INTERNAL,
+        "kind": SPAN_KIND_INTERNAL,
         "startTimeUnixNano": nanos(span.began),
         "endTimeUnixNano": nanos(span.ended),
         "attributes": facts,

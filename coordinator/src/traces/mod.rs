@@ -26,12 +26,12 @@ use letter::letter;
 use spans::Rollouts;
 
 /// Decisions that wait to be looked at: those of many plans.
-const WAITING: usize = 1024;
+const QUEUE_LENGTH: usize = 1024;
 /// Rollouts that wait for whoever collects traces.
-const MOST_LETTERS: usize = 64;
-const MOST_TRIES: u32 = 4;
+const MAX_QUEUED_ROLLOUTS: usize = 64;
+const MAX_TRIES: u32 = 4;
 /// Doubled each time.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const INITIAL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where the event loop puts what was decided.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ pub(crate) struct Telling {
 
 impl Traces {
     pub(crate) fn new(collector: Url, fabric: Arc<Fabric>) -> (Self, Telling) {
-        let (queue, heard) = channel(WAITING);
+        let (queue, heard) = channel(QUEUE_LENGTH);
         let rollouts = Rollouts::new(fabric);
         let telling = Telling {
             heard,
@@ -86,7 +86,7 @@ impl Telling {
             client: webhooks::client()?,
             collector: self.collector.clone(),
         };
-        let (queue, letters) = channel(MOST_LETTERS);
+        let (queue, letters) = channel(MAX_QUEUED_ROLLOUTS);
         tokio::spawn(post.keep_sending(letters));
         tokio::spawn(self.keep_telling(queue));
         Ok(())
@@ -120,8 +120,8 @@ impl Post {
     }
 
     async fn send(&self, letter: &str) -> Result<(), String> {
-        let mut pause = FIRST_PAUSE;
-        for _ in 1..MOST_TRIES {
+        let mut pause = INITIAL_RETRY_INTERVAL;
+        for _ in 1..MAX_TRIES {
             if self.try_once(letter).await.is_ok() {
                 return Ok(());
             }

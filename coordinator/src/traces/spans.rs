@@ -10,9 +10,9 @@ use reweave_common::plan::{Generation, Plan};
 use reweave_core::{Aim, Author, Change, Command, Decision, Reason, StepIntent, Verdict};
 
 /// More plans are not under way at once; the oldest is let go.
-const MOST_ROLLOUTS: usize = 64;
+const MAX_ROLLOUTS: usize = 64;
 /// Of one rollout, however many switches it concerns; what is beyond is counted.
-const MOST_SPANS: usize = 4096;
+const MAX_SPANS: usize = 4096;
 
 /// From one moment to another.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,7 +160,7 @@ impl Rollouts {
     }
 
     fn begin(&mut self, at: Moment, plan: &Plan, by: &Author) {
-        if self.under_way.len() >= MOST_ROLLOUTS {
+        if self.under_way.len() >= MAX_ROLLOUTS {
             self.under_way.pop_first();
         }
         self.under_way
@@ -301,7 +301,7 @@ impl Rollout {
     }
 
     fn open(&mut self, at: Moment, parent: Option<usize>, name: String) -> Option<usize> {
-        if self.spans.len() >= MOST_SPANS {
+        if self.spans.len() >= MAX_SPANS {
             self.beyond += 1;
             return None;
         }

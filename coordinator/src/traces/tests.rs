@@ -18,12 +18,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::letter::letter;
 use super::spans::{Rollouts, Trace};
-use super::{Traces, WAITING, traces_of};
+use super::{QUEUE_LENGTH, Traces, traces_of};
 use crate::tests::scene::FABRIC;
 
-const PLAN: Generation = Generation(3);
+const PLAN_GENERATION: Generation = Generation(3);
 /// What switches are told when it is taken back.
-const BACK: Generation = Generation(4);
+const ROLLBACK_GENERATION: Generation = Generation(4);
 
 fn fabric() -> Arc<Fabric> {
     Arc::new(Fabric::parse("f.toml", FABRIC).unwrap())
@@ -31,7 +31,7 @@ fn fabric() -> Arc<Fabric> {
 
 fn proposed() -> Change {
     Change::PlanProposed {
-        plan: Box::new(Plan::empty(PLAN, Generation(2))),
+        plan: Box::new(Plan::empty(PLAN_GENERATION, Generation(2))),
         claims: Box::new(Claims::default()),
         by: Author::Policy,
     }
@@ -39,7 +39,7 @@ fn proposed() -> Change {
 
 fn approved() -> Change {
     Change::PlanApproved {
-        generation: PLAN,
+        generation: PLAN_GENERATION,
         by: Author::Operator("ops".to_owned()),
         anyway: false,
     }
@@ -49,7 +49,7 @@ fn told(generation: Generation, aim: Aim) -> Change {
     let fabric = fabric();
     let switches = ["leaf0", "leaf1"].map(|name| fabric.find(name).unwrap());
     Change::StepIntent(StepIntent {
-        plan: PLAN,
+        plan: PLAN_GENERATION,
         generation,
         aim,
         targets: switches.map(|node| (node, Holding::default())).into(),
@@ -74,7 +74,7 @@ fn verified(decision: Decision) -> Change {
         iterations: Vec::new(),
     };
     Change::Verified {
-        generation: PLAN,
+        generation: PLAN_GENERATION,
         verdict,
     }
 }
@@ -84,11 +84,11 @@ fn install() -> Aim {
 }
 
 fn kept() -> Vec<Change> {
-    let good = |name| answered(name, PLAN, Ok(Holding::default()));
+    let good = |name| answered(name, PLAN_GENERATION, Ok(Holding::default()));
     vec![
         proposed(),
         approved(),
-        told(PLAN, install()),
+        told(PLAN_GENERATION, install()),
         good("leaf1"),
         good("leaf0"),
         verified(Decision::Commit),
@@ -97,14 +97,16 @@ fn kept() -> Vec<Change> {
 
 /// Of generation 3, under its first token and under the one that confirms it.
 fn confirmed() -> Vec<Change> {
-    let good = |name| answered(name, PLAN, Ok(Holding::default()));
+    let good = |name| answered(name, PLAN_GENERATION, Ok(Holding::default()));
     vec![
         proposed(),
         approved(),
-        told(PLAN, install()),
+        told(PLAN_GENERATION, install()),
         good("leaf1"),
         good("leaf0"),
-        Change::ConfirmIntent { plan: PLAN },
+        Change::ConfirmIntent {
+            plan: PLAN_GENERATION,
+        },
         good("leaf0"),
         good("leaf1"),
         verified(Decision::Commit),
@@ -117,12 +119,14 @@ fn taken_back() -> Vec<Change> {
     vec![
         proposed(),
         approved(),
-        told(PLAN, install()),
-        answered("leaf0", PLAN, Ok(Holding::default())),
-        answered("leaf1", PLAN, refused),
-        told(BACK, Aim::Undo { reasons }),
-        answered("leaf0", BACK, Ok(Holding::default())),
-        Change::RolledBack { generation: PLAN },
+        told(PLAN_GENERATION, install()),
+        answered("leaf0", PLAN_GENERATION, Ok(Holding::default())),
+        answered("leaf1", PLAN_GENERATION, refused),
+        told(ROLLBACK_GENERATION, Aim::Undo { reasons }),
+        answered("leaf0", ROLLBACK_GENERATION, Ok(Holding::default())),
+        Change::RolledBack {
+            generation: PLAN_GENERATION,
+        },
     ]
 }
 
@@ -216,7 +220,12 @@ fn a_plan_that_is_taken_back_says_who_did_not_follow_and_why() {
 fn large_plan_has_its_trace() {
     let mut changes = kept();
     let confirmed = changes.split_off(3);
-    let rounds = std::iter::repeat_n(Change::ConfirmIntent { plan: PLAN }, 3_000);
+    let rounds = std::iter::repeat_n(
+        Change::ConfirmIntent {
+            plan: PLAN_GENERATION,
+        },
+        3_000,
+    );
     changes.extend(rounds.chain(confirmed));
     let trace = traced(changes);
     let mut facts = trace.spans[0].facts.iter();
@@ -226,7 +235,7 @@ fn large_plan_has_its_trace() {
 #[test]
 fn who_refuses_or_withdraws_it_ends_it() {
     let withdrawn = Change::PlanWithdrawn {
-        generation: PLAN,
+        generation: PLAN_GENERATION,
         reasons: vec![Reason::Superseded { by: Generation(9) }],
     };
     let trace = traced(vec![proposed(), withdrawn]);
@@ -329,14 +338,14 @@ fn nothing_waits_for_traces() {
         .collect::<Vec<_>>()
         .try_into()
         .unwrap();
-    for _ in 0..WAITING + 10 {
+    for _ in 0..QUEUE_LENGTH + 10 {
         traces.hear_decided(&command, true);
     }
-    assert_eq!(telling.heard.len(), WAITING);
+    assert_eq!(telling.heard.len(), QUEUE_LENGTH);
 }
 
 /// The protocol's own message, as it was published, and no field besides.
-const READ: &str = "
+const READER_SCRIPT: &str = "
 import sys, json, base64
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -357,7 +366,7 @@ fn the_published_protocol_reads_it() {
     let python = env::var("REWEAVE_PYTHON").expect("REWEAVE_PYTHON");
     let mut reader = Program::new(python);
     reader
-        .args(["-c", READ])
+        .args(["-c", READER_SCRIPT])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut reader = reader.spawn().unwrap();

@@ -13,10 +13,10 @@ use super::news::News;
 use crate::counters::{EventCounters, Fate};
 use crate::hex::hex;
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Doubled each time: whoever restarts is back by then.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const MOST_TRIES: u32 = 8;
+const INITIAL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_TRIES: u32 = 8;
 
 /// What is sent, whatever became of earlier tries.
 #[derive(Debug, Clone)]
@@ -76,19 +76,19 @@ impl Delivery {
             };
             fates.note(Fate::Failed);
             let (event, hook) = (&parcel.event, super::origin(&self.url));
-            tracing::warn!("{event} was not sent to {hook} in {MOST_TRIES} tries: {why}");
+            tracing::warn!("{event} was not sent to {hook} in {MAX_TRIES} tries: {why}");
         }
     }
 
     async fn send(&self, parcel: &Parcel) -> Result<(), String> {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = INITIAL_RETRY_INTERVAL;
         let mut tries = 0;
         loop {
             tries += 1;
             let Err(why) = self.try_once(parcel).await else {
                 return Ok(());
             };
-            if tries == MOST_TRIES {
+            if tries == MAX_TRIES {
                 return Err(why);
             }
             sleep(pause).await;

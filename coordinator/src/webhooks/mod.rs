@@ -31,11 +31,11 @@ use delivery::{Delivery, Parcel};
 use news::{Seen, Sight};
 
 /// People notice no sooner.
-const EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// For how long a hook may be away in busy times; what comes then is dropped, and counted.
-const WAITING: usize = 256;
+const QUEUE_LENGTH: usize = 256;
 /// A shorter secret can be found by trying.
-const SHORTEST_SECRET: usize = 16;
+const MIN_SECRET_BYTES: usize = 16;
 
 /// What a hook wants to be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -63,11 +63,11 @@ impl Hook {
         let file = &self.secret_file;
         let secret = config::bytes(&file.value).map_err(|error| file.wrong(error))?;
         let secret = secret.trim_ascii_end().to_vec();
-        match secret.len() >= SHORTEST_SECRET {
+        match secret.len() >= MIN_SECRET_BYTES {
             true => Ok(secret),
             false => Err(file.wrong(CoordinatorError::ShortSecret {
                 path: file.value.clone(),
-                shortest: SHORTEST_SECRET,
+                shortest: MIN_SECRET_BYTES,
             })),
         }
     }
@@ -116,7 +116,7 @@ impl Hooks {
         }
         let client = client()?;
         let outlets = hooks.iter().map(|hook| {
-            let (queue, parcels) = mpsc::channel(WAITING);
+            let (queue, parcels) = mpsc::channel(QUEUE_LENGTH);
             let delivery = Delivery::new(client.clone(), hook.url.clone(), &hook.secret()?);
             let fates = EventCounters::default();
             tokio::spawn(delivery.keep_sending(parcels, fates.clone()));
@@ -144,7 +144,7 @@ impl Hooks {
         if self.0.is_empty() {
             return;
         }
-        let mut looks = interval(EVERY);
+        let mut looks = interval(POLL_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut seen = Seen::default();
         loop {
@@ -183,7 +183,7 @@ pub(crate) fn client() -> Result<Client, CoordinatorError> {
     // Whoever came first has chosen, and that is as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder()
-        .timeout(delivery::PATIENCE)
+        .timeout(delivery::DELIVERY_TIMEOUT)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy();
     client

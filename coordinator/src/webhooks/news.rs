@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Kind;
 
 /// What comes back sooner was not gone.
-const GONE_AFTER: Duration = Duration::from_secs(10);
+const MISSING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What people see at one moment.
 #[derive(Debug, Default)]
@@ -136,7 +136,7 @@ impl<T: Clone> Standing<T> {
             }
         }
         let is_gone = |missing: &Option<Instant>| {
-            missing.is_some_and(|since| now.saturating_duration_since(since) >= GONE_AFTER)
+            missing.is_some_and(|since| now.saturating_duration_since(since) >= MISSING_TIMEOUT)
         };
         let ended = self.0.extract_if(.., |_, (_, missing)| is_gone(missing));
         let ended = ended.map(|(_, (thing, _))| thing).collect();

@@ -13,7 +13,7 @@ use super::news::News;
 use super::*;
 
 /// Far more than the first pause takes.
-const SOON: Duration = Duration::from_secs(20);
+const DELIVERY_WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 const SECRET: &str = "a secret of some length";
 
 /// What one post says, and the connection that waits for an answer.
@@ -25,7 +25,7 @@ struct Told {
 
 impl Told {
     async fn to(receiver: &TcpListener) -> Self {
-        let told = timeout(SOON, Self::next(receiver)).await;
+        let told = timeout(DELIVERY_WAIT_TIMEOUT, Self::next(receiver)).await;
         told.expect("somebody is told")
     }
 
@@ -126,13 +126,13 @@ async fn whoever_is_slow_keeps_nobody_else_waiting() {
     hooks.tell(alarm("first"));
     let unanswered = Told::to(&slow).await;
     // More than wait for the slow one.
-    for number in 0..WAITING + 8 {
+    for number in 0..QUEUE_LENGTH + 8 {
         let told = Told::to(&quick).await;
         assert!(told.is_signed());
         told.answer("200 OK").await;
         hooks.tell(alarm(&number.to_string()));
     }
     let last = Told::to(&quick).await;
-    assert_eq!(last.alarm(), (WAITING + 7).to_string());
+    assert_eq!(last.alarm(), (QUEUE_LENGTH + 7).to_string());
     assert_eq!(unanswered.alarm(), "first");
 }

@@ -9,7 +9,7 @@ use reweave_common::operator::{Refused, Request, Response};
 use reweave_link::visit::Visit;
 use reweave_link::{Identity, Role};
 
-use super::house::{HOUR, House, ask, soon};
+use super::house::{House, ONE_HOUR, ask, soon};
 use super::http::{Answer, send, send_json};
 
 /// The header of a token that `who` made.
@@ -29,12 +29,12 @@ async fn visit(house: &House, who: &Identity, lasting: Duration) -> (String, Res
 }
 
 pub(crate) async fn operators(house: &House) -> String {
-    visit(house, &house.operator, HOUR).await.0
+    visit(house, &house.operator, ONE_HOUR).await.0
 }
 
 pub(crate) async fn viewers(house: &House) -> String {
     let viewer = house.member(Role::Viewer, "vic");
-    visit(house, &viewer, HOUR).await.0
+    visit(house, &viewer, ONE_HOUR).await.0
 }
 
 #[track_caller]
@@ -50,7 +50,7 @@ pub(crate) fn is_problem(answer: &Answer, code: u16, kind: &str) {
     assert!(!json["detail"].as_str().unwrap().is_empty());
 }
 
-const READ: [&str; 11] = [
+const READ_PATHS: [&str; 11] = [
     "me",
     "status",
     "fabric",
@@ -69,7 +69,7 @@ async fn nothing_is_told_without_a_good_token() {
     let house = House::new();
     operators(&house).await;
     let strangers = format!("Authorization: Bearer {}\r\n", Visit::random());
-    for path in READ {
+    for path in READ_PATHS {
         let path = format!("/api/v1/{path}");
         for headers in [
             "",
@@ -93,7 +93,7 @@ async fn a_token_asks_what_its_maker_may_ask() {
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let me = send(&house, "GET", "/api/v1/me", &viewer).json();
     assert_eq!(me, serde_json::json!({ "role": "viewer", "name": "vic" }));
-    for path in &READ[..10] {
+    for path in &READ_PATHS[..10] {
         let answer = send(&house, "GET", &format!("/api/v1/{path}"), &viewer);
         assert_eq!(answer.code, 200, "{path}: {}", answer.body);
     }
@@ -497,7 +497,7 @@ async fn a_token_lasts_as_long_as_its_maker_may_ask() {
         401,
         "no-visitor",
     );
-    let (_, too_long) = visit(&house, &house.operator, 13 * HOUR).await;
+    let (_, too_long) = visit(&house, &house.operator, 13 * ONE_HOUR).await;
     assert!(
         matches!(too_long, Response::Refused(Refused::NoVisit { .. })),
         "{too_long:?}"
@@ -505,7 +505,7 @@ async fn a_token_lasts_as_long_as_its_maker_may_ask() {
 }
 
 /// Frames come twice a second.
-const PATIENCE: Duration = Duration::from_mins(3);
+const FRAME_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// The next line of the stream that begins so; none when the stream has ended.
 fn line(stream: &mut impl BufRead, beginning: &str) -> Option<String> {
@@ -522,7 +522,7 @@ async fn the_state_is_told_as_it_changes_until_the_viewer_is_shut_out() {
     let request =
         format!("GET /api/v1/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{token}\r\n");
     stream.write_all(request.as_bytes()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(FRAME_TIMEOUT)).unwrap();
     let mut stream = BufReader::new(stream);
     assert_eq!(line(&mut stream, "event:").unwrap(), "event: status");
     let data = line(&mut stream, "data:").unwrap();

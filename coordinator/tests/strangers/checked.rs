@@ -13,9 +13,10 @@ use reweave_replica::{MemberId, Members, Saved};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 const TWO_HOSTS: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
-const ANYWHERE: &str = "listen = \"127.0.0.1:0\"\ndoor = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n";
+const ANY_PORT_SETTINGS: &str =
+    "listen = \"127.0.0.1:0\"\ndoor = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n";
 
 /// A machine on which a coordinator could be.
 struct Site {
@@ -86,8 +87,8 @@ impl Site {
 
     /// As what a person gave is at fault.
     fn both_refuse_what_was_given(&self, words: &str) {
-        self.both_refuse(ANYWHERE, words);
-        assert_eq!(self.told("check", ANYWHERE).0, 2, "{words}");
+        self.both_refuse(ANY_PORT_SETTINGS, words);
+        assert_eq!(self.told("check", ANY_PORT_SETTINGS).0, 2, "{words}");
     }
 
     fn found(&self) -> String {
@@ -96,7 +97,7 @@ impl Site {
 
     /// There is a log now.
     fn run_once(&self) {
-        let mut running = self.begin("run", ANYWHERE);
+        let mut running = self.begin("run", ANY_PORT_SETTINGS);
         until(|| self.path("data/reached").exists().then_some(()));
         running.kill().unwrap();
         running.wait().unwrap();
@@ -104,7 +105,7 @@ impl Site {
 }
 
 fn until<T>(mut is_so: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + START_TIMEOUT;
     loop {
         if let Some(so) = is_so() {
             return so;
@@ -151,16 +152,22 @@ fn settings_and_files_that_cannot_be_are_told_with_line_and_key() {
         "error: c.toml:5: write_every_s: a time of 0 is none",
     );
     site.write("data", "");
-    site.both_refuse(ANYWHERE, "error: c.toml:3: data: data is no folder");
+    site.both_refuse(
+        ANY_PORT_SETTINGS,
+        "error: c.toml:3: data: data is no folder",
+    );
     fs::remove_file(site.path("fabric.toml")).unwrap();
-    site.both_refuse(ANYWHERE, "error: c.toml:1: fabric: cannot read fabric.toml");
+    site.both_refuse(
+        ANY_PORT_SETTINGS,
+        "error: c.toml:1: fabric: cannot read fabric.toml",
+    );
 }
 
 #[test]
 fn data_of_somebody_else_is_told_with_line_and_key() {
     let site = Site::new();
     site.run_once();
-    assert_eq!(site.told("check", ANYWHERE).0, 0);
+    assert_eq!(site.told("check", ANY_PORT_SETTINGS).0, 0);
     site.write("fabric.toml", &TWO_HOSTS.replace('2', "3"));
     site.both_refuse_what_was_given("error: c.toml:3: data: data was made for another fabric");
     // As the manual says for a fabric that changed.
@@ -200,7 +207,7 @@ fn what_lies_beside_the_log_is_looked_at_before_a_start() {
     site.both_refuse_what_was_given("error: c.toml:3: data: cannot open the history: data/history");
     fs::remove_file(site.path("data/history")).unwrap();
     for url in ["s3://", "gs://x/y", "c.toml"] {
-        let settings = format!("{ANYWHERE}[history]\nurl = \"{url}\"\n");
+        let settings = format!("{ANY_PORT_SETTINGS}[history]\nurl = \"{url}\"\n");
         let place = "error: c.toml:8: url: cannot open the history: ";
         site.both_refuse(&settings, &format!("{place}{url} "));
         assert_eq!(site.told("check", &settings).0, 2, "{url}");
@@ -226,13 +233,13 @@ fn a_log_for_machines_is_of_one_object_a_line() {
     let site = Site::new();
     let json = ["--log", "json"];
     let said = |command: &str| fs::read_to_string(site.path(command)).unwrap();
-    let mut running = site.begin_with("run", ANYWHERE, &json);
+    let mut running = site.begin_with("run", ANY_PORT_SETTINGS, &json);
     until(|| said("run").contains("leads, in term").then_some(()));
     running.kill().unwrap();
     running.wait().unwrap();
     site.write("fabric.toml", "kind = \"none\"\n");
     let all = said("run");
-    let mut refused = site.begin_with("run", ANYWHERE, &json);
+    let mut refused = site.begin_with("run", ANY_PORT_SETTINGS, &json);
     until(|| refused.try_wait().unwrap());
     let last = said("run");
     assert!(last.contains("is no kind of fabric"), "{last}");
@@ -249,13 +256,13 @@ fn a_log_for_machines_is_of_one_object_a_line() {
 #[test]
 fn the_settings_of_one_that_runs_are_good() {
     let site = Site::new();
-    let mut running = site.begin("run", ANYWHERE);
+    let mut running = site.begin("run", ANY_PORT_SETTINGS);
     until(|| site.path("data/log").exists().then_some(()));
-    let checked = site.told("check", ANYWHERE);
+    let checked = site.told("check", ANY_PORT_SETTINGS);
     assert_eq!(checked.0, 0, "{}", checked.1);
     let found = site.found();
     assert!(found.contains("a coordinator runs on this data"), "{found}");
-    let second = site.told("run", ANYWHERE);
+    let second = site.told("run", ANY_PORT_SETTINGS);
     assert!(
         second.1.contains("another process uses the folder data"),
         "{second:?}"
@@ -269,7 +276,7 @@ fn the_settings_of_one_that_runs_are_good() {
 fn one_that_names_itself_alone_begins() {
     let site = Site::new();
     let itself = "[[member]]\nid = 1\nname = \"c1\"\naddress = \"127.0.0.1:7332\"\n";
-    let mut running = site.begin("run", &format!("{ANYWHERE}{itself}"));
+    let mut running = site.begin("run", &format!("{ANY_PORT_SETTINGS}{itself}"));
     until(|| site.path("data/log").exists().then_some(()));
     running.kill().unwrap();
     running.wait().unwrap();
@@ -278,6 +285,6 @@ fn one_that_names_itself_alone_begins() {
 #[test]
 fn a_check_leaves_nothing_behind() {
     let site = Site::new();
-    assert_eq!(site.told("check", ANYWHERE).0, 0);
+    assert_eq!(site.told("check", ANY_PORT_SETTINGS).0, 0);
     assert!(!site.path("data").exists());
 }

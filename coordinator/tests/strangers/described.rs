@@ -10,10 +10,10 @@ use super::api::{is_problem, operators, viewers};
 use super::house::House;
 use super::http::{Answer, send, send_json};
 
-const DOCUMENT: &str = "/api/v1/openapi.json";
+const DOCUMENT_PATH: &str = "/api/v1/openapi.json";
 
 pub(crate) fn document(house: &House) -> Value {
-    let answer = send(house, "GET", DOCUMENT, "");
+    let answer = send(house, "GET", DOCUMENT_PATH, "");
     assert_eq!(answer.code, 200);
     answer.json()
 }
@@ -191,7 +191,7 @@ async fn schemathesis_finds_nothing_that_the_document_does_not_say() {
     let file = house.path("openapi.json");
     std::fs::write(&file, document(&house).to_string()).unwrap();
     passes(Command::new(format!("{tools}/openapi-spec-validator")).arg(&file));
-    let url = format!("http://{}{DOCUMENT}", house.http);
+    let url = format!("http://{}{DOCUMENT_PATH}", house.http);
     let mut fuzz = Command::new(format!("{tools}/schemathesis"));
     fuzz.current_dir(house.path("."));
     let rules = concat!(

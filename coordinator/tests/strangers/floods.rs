@@ -24,13 +24,13 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::house::{House, ask, soon};
 use super::timed::timed_value;
 
-const HALF_OPEN: usize = 5000;
+const HALF_OPEN_SESSIONS: usize = 5000;
 /// What all this may cost.
-const MOST_MORE_BYTES: u64 = 64 << 20;
-const DECISIONS: usize = 200;
-const A_MOMENT: Duration = Duration::from_millis(50);
+const MAX_GROWTH_BYTES: u64 = 64 << 20;
+const DECISION_COUNT: usize = 200;
+const WAIT_TOLERANCE: Duration = Duration::from_millis(50);
 /// A few at a time, since a full socket loses some.
-const ATTEMPTS: usize = 50;
+const ATTEMPTS_PER_BATCH: usize = 50;
 
 /// The first packets of so many handshakes, none of which will ever go on. They are caught on their
 /// way to nowhere, so each is as good as any.
@@ -56,11 +56,11 @@ async fn first_packets(count: usize) -> Vec<Vec<u8>> {
     let config = quinn::ClientConfig::new(Arc::new(anonymous()));
     let mut rounds = interval(Duration::from_millis(10));
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for _ in 0..20 * count / ATTEMPTS {
+    for _ in 0..20 * count / ATTEMPTS_PER_BATCH {
         if catching.is_finished() {
             break;
         }
-        let attempts: Vec<_> = (0..ATTEMPTS)
+        let attempts: Vec<_> = (0..ATTEMPTS_PER_BATCH)
             .map(|_| endpoint.connect_with(config.clone(), nowhere, "x").unwrap())
             .collect();
         // What was begun is sent meanwhile.
@@ -99,8 +99,8 @@ async fn five_thousand_half_open_handshakes_hold_up_nobody() {
     let agent = house.member(Role::Agent, "h0");
     drop(soon(house.connect(&agent)).await.unwrap());
     let before = house.peak_bytes();
-    let packets = soon(first_packets(HALF_OPEN)).await;
-    for some in packets.chunks(HALF_OPEN / 10) {
+    let packets = soon(first_packets(HALF_OPEN_SESSIONS)).await;
+    for some in packets.chunks(HALF_OPEN_SESSIONS / 10) {
         shower(some, house.address);
         shower(some, house.door);
         let began = Instant::now();
@@ -110,10 +110,10 @@ async fn five_thousand_half_open_handshakes_hold_up_nobody() {
     }
     let more = house.peak_bytes().saturating_sub(before);
     println!(
-        "{} KiB more for {HALF_OPEN} half-open handshakes",
+        "{} KiB more for {HALF_OPEN_SESSIONS} half-open handshakes",
         more >> 10
     );
-    assert!(more <= MOST_MORE_BYTES, "{more} bytes");
+    assert!(more <= MAX_GROWTH_BYTES, "{more} bytes");
     house
         .status_when("they are counted", |status| {
             let mut refused = status.refused.iter();
@@ -197,7 +197,7 @@ async fn waits(operator: &Session) -> Vec<Duration> {
     let mut waits = Vec::new();
     let mut pace = interval(Duration::from_millis(5));
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for _ in 0..DECISIONS {
+    for _ in 0..DECISION_COUNT {
         let began = Instant::now();
         let member = Member::new(Role::Viewer, "nobody");
         ask(operator, &Request::Revoke { member }).await;
@@ -211,7 +211,7 @@ async fn waits(operator: &Session) -> Vec<Duration> {
 /// How long nearly all of them take at most.
 async fn p99(what: &str, operator: &Session) -> Duration {
     let waits = waits(operator).await;
-    let [p50, p99] = [50, 99].map(|percent| waits[DECISIONS * percent / 100 - 1]);
+    let [p50, p99] = [50, 99].map(|percent| waits[DECISION_COUNT * percent / 100 - 1]);
     println!("{what}: p50 {p50:?}, p99 {p99:?}");
     p99
 }
@@ -229,7 +229,7 @@ fn timed_flooding_agent_delays_nobody() {
     timed_value(
         "p99 of decisions, alone and beside a flood",
         measure,
-        |[alone, beside]| *beside <= 5 * *alone + A_MOMENT,
+        |[alone, beside]| *beside <= 5 * *alone + WAIT_TOLERANCE,
     );
 }
 
@@ -244,7 +244,7 @@ async fn beside_a_flood(house: &House, hostile: &str) -> [Duration; 2] {
     let beside = p99("beside a flood", &operator).await;
     let more = house.peak_bytes().saturating_sub(before);
     println!("{} KiB more", more >> 10);
-    assert!(more <= MOST_MORE_BYTES, "{more} bytes");
+    assert!(more <= MAX_GROWTH_BYTES, "{more} bytes");
     assert!(
         !flooding.is_finished(),
         "it is slowed down and not thrown out"

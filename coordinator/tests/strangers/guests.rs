@@ -10,25 +10,25 @@ use std::time::Duration;
 use reqwest::{Client, Method, Response};
 use reweave_common::member::Member;
 use reweave_common::operator::Request;
-use reweave_link::pki::{AUTHORITY_CERTIFICATE, MEMBER_CERTIFICATE, MEMBER_KEY};
+use reweave_link::pki::{AUTHORITY_CERTIFICATE_FILE, MEMBER_CERTIFICATE_FILE, MEMBER_KEY_FILE};
 use reweave_link::{Identity, Role};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::api::viewers;
-use super::house::{HOUR, House, ask, soon, validity};
+use super::house::{House, ONE_HOUR, ask, soon, validity};
 use super::refused::{infiltrator, is_told};
 
-const HALF_OPEN: usize = 5000;
+const HALF_OPEN_CONNECTIONS: usize = 5000;
 /// Of these at once; the others have been closed.
-const AT_ONCE: usize = 300;
-const MOST_MORE_BYTES: u64 = 32 << 20;
+const MAX_OPEN_CONNECTIONS: usize = 300;
+const MAX_GROWTH_BYTES: u64 = 32 << 20;
 
 /// A browser that trusts the cluster's authority, and shows what lies in this folder.
 fn browser_from(house: &House, folder: Option<&str>, near: Option<IpAddr>) -> Client {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let authority = house.path("authority").join(AUTHORITY_CERTIFICATE);
+    let authority = house.path("authority").join(AUTHORITY_CERTIFICATE_FILE);
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_file(authority).unwrap())
@@ -40,8 +40,9 @@ fn browser_from(house: &House, folder: Option<&str>, near: Option<IpAddr>) -> Cl
     let config = match folder.map(|name| house.path(name)) {
         None => config.with_no_client_auth(),
         Some(folder) => {
-            let chain = CertificateDer::pem_file_iter(folder.join(MEMBER_CERTIFICATE)).unwrap();
-            let key = PrivateKeyDer::from_pem_file(folder.join(MEMBER_KEY)).unwrap();
+            let chain =
+                CertificateDer::pem_file_iter(folder.join(MEMBER_CERTIFICATE_FILE)).unwrap();
+            let key = PrivateKeyDer::from_pem_file(folder.join(MEMBER_KEY_FILE)).unwrap();
             let chain = chain.map(Result::unwrap).collect();
             config.with_client_auth_cert(chain, key).unwrap()
         }
@@ -143,7 +144,7 @@ async fn who_must_not_come_in_is_told_no_more_than_that_and_operators_why() {
     ask(&house.operator().await, &Request::Revoke { member }).await;
     house.member(Role::Agent, "h0");
     house.member(Role::Driver, "d0");
-    house.member_for(Role::Viewer, "old", validity(3 * HOUR, Duration::ZERO));
+    house.member_for(Role::Viewer, "old", validity(3 * ONE_HOUR, Duration::ZERO));
     infiltrator(&house);
     for (folder, words) in [
         ("agent-h0", "only operator or viewer may stand at that end"),
@@ -186,9 +187,9 @@ async fn whoever_is_shut_out_sees_no_more_though_he_watches() {
 /// Each is closed when others come, and a few wait for words that never come.
 fn flood(house: &House, ended: &AtomicBool) -> VecDeque<TcpStream> {
     let mut open = VecDeque::new();
-    for _ in 0..HALF_OPEN {
+    for _ in 0..HALF_OPEN_CONNECTIONS {
         open.push_back(TcpStream::connect(house.https).unwrap());
-        if open.len() > AT_ONCE {
+        if open.len() > MAX_OPEN_CONNECTIONS {
             open.pop_front();
         }
     }
@@ -219,7 +220,7 @@ async fn thousands_who_say_nothing_keep_nobody_out_and_take_no_memory() {
     assert_eq!(get(&house, &neighbour, "/healthz").await.status(), 200);
     let more = house.peak_bytes().saturating_sub(before);
     assert!(
-        more < MOST_MORE_BYTES,
+        more < MAX_GROWTH_BYTES,
         "{more} bytes for those who say nothing"
     );
     is_told(&house, "others needed its place").await;

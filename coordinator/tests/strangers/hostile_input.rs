@@ -10,12 +10,12 @@ use super::house::House;
 use super::http::{Answer, send, send_json};
 
 /// Fewer than a token may ask at once.
-const OF_A_TOKEN: usize = 80;
+const REQUESTS_PER_TOKEN: usize = 80;
 const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
-const LONG: usize = 5000;
+const LONG_TEXT_BYTES: usize = 5000;
 /// More than is taken for a request.
-const HUGE_BYTES: usize = 3 << 20;
-const DEEP: usize = 100_000;
+const HUGE_BODY_BYTES: usize = 3 << 20;
+const NESTING_DEPTH: usize = 100_000;
 
 /// Asks with one token after the other.
 struct Asker<'a> {
@@ -35,7 +35,7 @@ impl<'a> Asker<'a> {
     }
 
     fn ask(&mut self, method: &str, target: &str, headers: &str, json: Option<&str>) -> Answer {
-        let headers = format!("{}{headers}", self.tokens[self.asked / OF_A_TOKEN]);
+        let headers = format!("{}{headers}", self.tokens[self.asked / REQUESTS_PER_TOKEN]);
         self.asked += 1;
         let method = method.to_uppercase();
         match json {
@@ -257,7 +257,7 @@ async fn words_that_mean_something_elsewhere_mean_nothing_here() {
     let house = House::new();
     let mut asker = Asker::of(&house, ready(&house, 6).await);
     let document = document(&house);
-    let long = "x".repeat(LONG);
+    let long = "x".repeat(LONG_TEXT_BYTES);
     let hostile = [
         "%FF",
         "%00",
@@ -294,8 +294,8 @@ async fn bodies_that_are_none_are_refused_by_their_place() {
     let house = House::new();
     let mut asker = Asker::of(&house, ready(&house, 2).await);
     let document = document(&house);
-    let deep = "[".repeat(DEEP);
-    let huge = format!("{{\"stage\": \"{}\"}}", "x".repeat(HUGE_BYTES));
+    let deep = "[".repeat(NESTING_DEPTH);
+    let huge = format!("{{\"stage\": \"{}\"}}", "x".repeat(HUGE_BODY_BYTES));
     let mut taking = 0;
     for operation in operations(&document).iter().filter(|it| it.takes_json) {
         taking += 1;

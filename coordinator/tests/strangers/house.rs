@@ -19,15 +19,15 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::http::is_ready;
 
-pub(crate) const HOUR: Duration = Duration::from_hours(1);
+pub(crate) const ONE_HOUR: Duration = Duration::from_hours(1);
 /// Far more than anything here takes; only a test that hangs meets it.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TEST_TIMEOUT: Duration = Duration::from_mins(3);
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                       host_gbps = 0.4\nuplink_gbps = 0.2\n";
 
 /// Awaits what must happen.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    let done = timeout(PATIENCE, future).await;
+    let done = timeout(TEST_TIMEOUT, future).await;
     done.expect("it happens within minutes")
 }
 
@@ -72,7 +72,7 @@ impl House {
 
     /// Once the core has been told something of these words.
     pub(crate) fn told(&self, words: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let recorded = fs::read_to_string(self.path("recording")).unwrap();
             if let Some(line) = recorded.lines().find(|line| line.contains(words)) {
@@ -90,7 +90,7 @@ impl House {
         let identity = home.path().join("c0");
         let issued = authority.issue(Role::Coordinator, "c0", coordinator, &identity);
         issued.unwrap();
-        let year = Validity::lasting(365 * 24 * HOUR).unwrap();
+        let year = Validity::lasting(365 * 24 * ONE_HOUR).unwrap();
         authority.issue_signer("c0", year, &identity).unwrap();
         let ann = home.path().join("ann");
         authority
@@ -141,7 +141,7 @@ impl House {
 
     /// On a machine that is busy whoever comes may have to come again.
     pub(crate) async fn connect(&self, ours: &Identity) -> Result<Session, LinkError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let session = connect(&[self.address], ours, Role::Coordinator).await;
             let is_late = matches!(session, Err(LinkError::HandshakeTimedOut { .. }));
@@ -170,7 +170,7 @@ impl House {
     /// Once it is as it should be.
     pub(crate) async fn status_when(&self, what: &str, holds: impl Fn(&Status) -> bool) -> Status {
         let session = self.operator().await;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut looks = interval(Duration::from_millis(20));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -204,7 +204,7 @@ impl Drop for House {
 pub(crate) async fn ask(session: &Session, request: &Request) -> Response {
     let mut tries = interval(Duration::from_millis(20));
     tries.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let answer = ask_once(session, request).await;
         let waits = matches!(answer, Response::Refused(Refused::NotLeading { .. }));
@@ -255,7 +255,7 @@ fn start(home: &Path, run: u32, more: &[&OsStr]) -> (Child, [SocketAddr; 4]) {
 }
 
 fn places(log: &Path) -> [SocketAddr; 4] {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let said = fs::read_to_string(log).unwrap();
         let told = [

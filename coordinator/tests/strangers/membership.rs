@@ -9,11 +9,11 @@ use reweave_common::sample::Sample;
 use reweave_link::join::{JoinError, enter};
 use reweave_link::pki::KeyRequest;
 use reweave_link::{Channel, Identity, LinkError, Role, Session, connect_as};
-use reweave_proto::hello::{Hello, VERSION};
+use reweave_proto::hello::{Hello, PROTOCOL_VERSION};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use reweave_proto::spoken::came_with;
 
-use super::house::{HOUR, House, ask, soon, validity};
+use super::house::{House, ONE_HOUR, ask, soon, validity};
 
 async fn joined(house: &House, name: &str) -> Identity {
     let token = house.invite(&Member::new(Role::Agent, name)).await;
@@ -101,7 +101,7 @@ async fn an_agent_of_the_release_before_hears_all_that_it_knows_and_nothing_else
     let house = House::new();
     let agent = joined(&house, "h0").await;
     let earlier = Hello {
-        version: came_with(VERSION.minor - 1),
+        version: came_with(PROTOCOL_VERSION.minor - 1),
         ..Hello::new(agent.cluster())
     };
     let addresses = [house.address];
@@ -191,17 +191,17 @@ async fn a_request_that_is_none_is_not_certified() {
 
 #[tokio::test]
 async fn a_coordinator_renews_its_own_certificate() {
-    let house = House::led_by(validity(23 * HOUR, HOUR));
+    let house = House::led_by(validity(23 * ONE_HOUR, ONE_HOUR));
     let status = house
         .status_when("it is renewed", |status| {
             let left = status.coordinators[0].certificate_left_s;
-            left.is_some_and(|left| left > 20 * HOUR.as_secs())
+            left.is_some_and(|left| left > 20 * ONE_HOUR.as_secs())
         })
         .await;
     assert_eq!(status.coordinators[0].name, "c0");
     // What was asked with the old one goes on, and newcomers see the new one.
     let renewed = Identity::load(&house.path("c0")).unwrap();
-    assert_eq!(renewed.problem(SystemTime::now() + 20 * HOUR), None);
+    assert_eq!(renewed.problem(SystemTime::now() + 20 * ONE_HOUR), None);
     joined(&house, "h1").await;
 }
 
@@ -212,7 +212,7 @@ async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
     let mut lives_s = [3, 10, 60].into_iter();
     let session = loop {
         let life = Duration::from_secs(lives_s.next().expect("one is shown in time"));
-        let agent = house.member_for(Role::Agent, "h0", validity(HOUR, life));
+        let agent = house.member_for(Role::Agent, "h0", validity(ONE_HOUR, life));
         if let Ok(session) = soon(house.connect(&agent)).await {
             break session;
         }

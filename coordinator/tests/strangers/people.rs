@@ -7,8 +7,8 @@ use reweave_link::{Channel, LinkError, Role, Session};
 use super::house::{House, soon};
 
 /// So many sessions with one certificate at a time.
-const SEATS: usize = 192;
-const FULL: &str = "192 sessions with its certificate are here already";
+const SESSIONS_PER_MEMBER: usize = 192;
+const SESSIONS_FULL_REASON: &str = "192 sessions with its certificate are here already";
 
 async fn is_answered(session: &Session) -> Result<(), LinkError> {
     session
@@ -24,7 +24,7 @@ async fn one_more_than_there_are_seats_is_told_why_and_has_the_next_free_one() {
     let viewer = house.member(Role::Viewer, "ann");
     let come = async || house.connect(&viewer).await.unwrap();
     let mut seated = Vec::new();
-    for _ in 0..SEATS {
+    for _ in 0..SESSIONS_PER_MEMBER {
         let session = soon(come()).await;
         soon(is_answered(&session)).await.unwrap();
         seated.push(session);
@@ -33,7 +33,7 @@ async fn one_more_than_there_are_seats_is_told_why_and_has_the_next_free_one() {
     let tries = async || is_answered(&house.connect(&viewer).await?).await;
     let refused = soon(tries()).await.unwrap_err();
     let why = told(&refused);
-    assert!(why.contains(FULL), "{why}");
+    assert!(why.contains(SESSIONS_FULL_REASON), "{why}");
     let first = seated.swap_remove(0);
     let operator = house.operator().await;
     soon(is_answered(&operator))
@@ -48,7 +48,7 @@ async fn one_more_than_there_are_seats_is_told_why_and_has_the_next_free_one() {
     house
         .status_when(told, |status| {
             let mut refused = status.refused.iter();
-            refused.any(|one| one.why.contains(FULL))
+            refused.any(|one| one.why.contains(SESSIONS_FULL_REASON))
         })
         .await;
 }

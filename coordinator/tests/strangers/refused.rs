@@ -6,14 +6,14 @@ use std::time::SystemTime;
 use reweave_common::error::told;
 use reweave_common::member::Member;
 use reweave_common::operator::{Request, Response, Status};
-use reweave_link::pki::{AUTHORITY_CERTIFICATE, Authority, Validity};
+use reweave_link::pki::{AUTHORITY_CERTIFICATE_FILE, Authority, Validity};
 use reweave_link::{Channel, Identity, LinkError, Role, Session};
 use reweave_proto::message::PeerPart;
 use reweave_proto::spoken::Spoken;
 use reweave_replica::{FolderId, Kind, MemberId, Message};
 use serde::Serialize;
 
-use super::house::{HOUR, House, ask, soon};
+use super::house::{House, ONE_HOUR, ask, soon};
 
 /// A member of a cluster of the same name, who believes in ours.
 pub(crate) fn infiltrator(house: &House) -> Identity {
@@ -22,16 +22,16 @@ pub(crate) fn infiltrator(house: &House) -> Identity {
     theirs
         .issue(Role::Agent, "h0", Validity::day(), &dir)
         .unwrap();
-    let ours = house.path("authority").join(AUTHORITY_CERTIFICATE);
-    fs::copy(ours, dir.join(AUTHORITY_CERTIFICATE)).unwrap();
+    let ours = house.path("authority").join(AUTHORITY_CERTIFICATE_FILE);
+    fs::copy(ours, dir.join(AUTHORITY_CERTIFICATE_FILE)).unwrap();
     Identity::load(&dir).unwrap()
 }
 
 /// In hours from now.
 fn from_to(from: i32, to: i32) -> Validity {
     let at = |hours: i32| match hours {
-        ..0 => SystemTime::now() - hours.unsigned_abs() * HOUR,
-        _ => SystemTime::now() + hours.unsigned_abs() * HOUR,
+        ..0 => SystemTime::now() - hours.unsigned_abs() * ONE_HOUR,
+        _ => SystemTime::now() + hours.unsigned_abs() * ONE_HOUR,
     };
     Validity {
         not_before: at(from),

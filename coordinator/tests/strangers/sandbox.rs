@@ -19,7 +19,7 @@ use super::house::House;
 use super::http::{Answer, send, send_json};
 
 /// Two share an uplink of 200 Mb/s.
-const SHARE: u64 = 100_000_000;
+const SHARE_BITS_PER_S: u64 = 100_000_000;
 
 /// A minute ago h0 sent to h2 and h1 to h3, both over spine0, for four seconds.
 fn collided(house: &House) -> Moment {
@@ -51,8 +51,8 @@ fn sent(host: u8, at: u64) -> Entry {
             source: end(host, 40_000),
             destination: end(host + 2, 5001),
         },
-        bytes: Bytes::new(SHARE / 8 * at),
-        rate: Some(Rate::from_bits_per_s(SHARE)),
+        bytes: Bytes::new(SHARE_BITS_PER_S / 8 * at),
+        rate: Some(Rate::from_bits_per_s(SHARE_BITS_PER_S)),
         rtt: None,
         retransmits: None,
     };
@@ -170,12 +170,12 @@ const FLOWS: &str = "src,dst,bytes,start_us,path\n\
                      h0,h2,25000000,0,h0>leaf0>spine0>leaf1>h2\n\
                      h1,h3,25000000,0,h1>leaf0>spine0>leaf1>h3\n";
 const JOB: &str = "model = \"vgg16\"\nbatch_per_replica = 4\n";
-const NARROW: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\nhost_gbps = 0.4\n\
+const NARROW_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\nhost_gbps = 0.4\n\
                       uplink_gbps = 0.1\n";
 
 /// What is played besides the past, with variants that are named after their places.
 fn tried(house: &House, who: &str, mut what: Value, variants: &[&str]) -> Answer {
-    let variant = |(nth, text): (usize, &&str)| json!({ "name": format!("v{nth}"), "variant": text, "files": { "narrow.toml": NARROW } });
+    let variant = |(nth, text): (usize, &&str)| json!({ "name": format!("v{nth}"), "variant": text, "files": { "narrow.toml": NARROW_FABRIC } });
     what["variants"] = variants.iter().enumerate().map(variant).collect();
     send_json(house, "POST", "/api/v1/sandbox", who, &what.to_string())
 }
@@ -202,7 +202,7 @@ async fn flows_and_jobs_are_played_as_the_past_is() {
     assert_eq!(figures(&flows, "/as_it_was/end_ms"), [2000; 3]);
     assert_eq!(figures(&flows, "/variant/end_ms")[..2], [2000, 1000]);
     assert!(flows.json().get("from").is_none(), "{}", flows.body);
-    let given = json!({ "flows": FLOWS, "fabric": NARROW });
+    let given = json!({ "flows": FLOWS, "fabric": NARROW_FABRIC });
     let given = tried(&house, &viewer, given, &["", "fabric = \"fabric.toml\"\n"]);
     assert_eq!(figures(&given, "/as_it_was/end_ms"), [4000; 2]);
     let larger = "[job]\nmodel = \"resnet50\"\nbatch_per_replica = 64\n";
@@ -216,7 +216,7 @@ async fn flows_and_jobs_are_played_as_the_past_is() {
 }
 
 /// Behind the heading of a table, and what is said of it.
-const NO_FLOWS: [(&str, &str); 6] = [
+const BAD_FLOWS: [(&str, &str); 6] = [
     ("", "flows:1: it lists no flows"),
     ("h0,h9,1,0", "flows:2: dst: the fabric has no node"),
     ("h0,h1,-1,0", "flows:2: bytes: "),
@@ -224,15 +224,15 @@ const NO_FLOWS: [(&str, &str); 6] = [
     ("<script>,h1,1,0", "flows:2: src: "),
     ("h0,h1,1", "flows:2: "),
 ];
-const NO_JOBS: [(&str, &str); 5] = [
+const BAD_JOBS: [(&str, &str); 5] = [
     ("", "job:1: model: "),
     ("model = \"x\"\nbatch = 1\n", "job:1: model: "),
-    (MANY_RANKS, "512 ranks are more than 256"),
-    (MANY_PARTS, "micro-batches of all ranks are more than"),
+    (TOO_MANY_RANKS, "512 ranks are more than 256"),
+    (TOO_MANY_PARTS, "micro-batches of all ranks are more than"),
     (OPERATORS, "send its text as `profile`"),
 ];
-const MANY_RANKS: &str = "model = \"vgg16\"\nbatch_per_replica = 4\ngpus_per_host = 128\n";
-const MANY_PARTS: &str = "model = \"vgg16\"\nbatch_per_replica = 4\n\
+const TOO_MANY_RANKS: &str = "model = \"vgg16\"\nbatch_per_replica = 4\ngpus_per_host = 128\n";
+const TOO_MANY_PARTS: &str = "model = \"vgg16\"\nbatch_per_replica = 4\n\
                           [parallelism]\nmicrobatches = 65536\n";
 const OPERATORS: &str = "model = \"two\"\nbatch = 4\nprofile = \"/etc/passwd\"\n\
                          [[operator]]\nname = \"a\"\ntiming = \"a\"\nweight_bytes = 1\n\
@@ -250,11 +250,11 @@ async fn flows_and_jobs_that_cannot_be_played_are_problems_that_say_why() {
     let viewer = viewers(&house).await;
     let try_out = |what: Value| tried(&house, &viewer, what, &[""]);
     let table = |rows: &str| format!("src,dst,bytes,start_us\n{rows}\n");
-    for (rows, says) in NO_FLOWS {
+    for (rows, says) in BAD_FLOWS {
         let answer = try_out(json!({ "flows": table(rows) }));
         is_refused(&answer, "not-to-be-played", says);
     }
-    for (job, says) in NO_JOBS {
+    for (job, says) in BAD_JOBS {
         let answer = try_out(json!({ "job": job }));
         is_refused(&answer, "not-to-be-played", says);
     }
@@ -321,7 +321,7 @@ fn inspected(rank: u32) -> String {
 }
 
 /// Of Chakra: one rank, which computes for 30 ms.
-const COMPUTES: &[u8] =
+const CHAKRA_COMPUTE: &[u8] =
     b"\x07\x0a\x050.0.4\x20\x08\x01\x12\x04some\x18\x04\x2a\x00\x38\xb0\xea\x01\
                           \x52\x0e\x0a\x09is_cpu_op\xd8\x01\x00";
 
@@ -357,7 +357,7 @@ async fn traces_of_all_recorders_are_played_as_jobs_are() {
         figures(&played, "/as_it_was/iteration_ms")[0]
     });
     assert!(large > small * 19 / 10, "{small} {large}");
-    let played = tried(&house, &viewer, trace("chakra", &[COMPUTES]), &[""]);
+    let played = tried(&house, &viewer, trace("chakra", &[CHAKRA_COMPUTE]), &[""]);
     assert_eq!(figures(&played, "/variant/iteration_ms"), [30]);
     assert_eq!(state(&house, &viewer), before);
 }
@@ -415,7 +415,7 @@ async fn traces_that_cannot_be_played_are_problems_that_name_the_file() {
 }
 
 /// Two operators, one after the other, as they were measured.
-const TIMED: &str = "model = \"two\"\nbatch = 4\nprofile = \"profile.json\"\n\
+const TIMED_JOB: &str = "model = \"two\"\nbatch = 4\nprofile = \"profile.json\"\n\
                      [[operator]]\nname = \"a\"\ntiming = \"a\"\nweight_bytes = 25000000\n\
                      out_bytes_per_sample = 1\n";
 const PROFILE: &str = r#"{ "batch_size": 4, "measurements": [
@@ -426,7 +426,7 @@ const PROFILE: &str = r#"{ "batch_size": 4, "measurements": [
 async fn a_job_of_operators_is_played_with_its_timings() {
     let house = House::new();
     let viewer = viewers(&house).await;
-    let what = json!({ "job": TIMED, "profile": PROFILE });
+    let what = json!({ "job": TIMED_JOB, "profile": PROFILE });
     let less = "without = [\"leaf0-spine1\"]\n";
     let played = tried(&house, &viewer, what, &["", less, "[job]\nbatch = 8\n"]);
     let [was, then] =
@@ -435,7 +435,7 @@ async fn a_job_of_operators_is_played_with_its_timings() {
         was[0] > 6 && then[0] == was[0] && then[1] > was[1],
         "{was:?} {then:?}"
     );
-    let torn = json!({ "job": TIMED, "profile": "{" });
+    let torn = json!({ "job": TIMED_JOB, "profile": "{" });
     let torn = tried(&house, &viewer, torn, &[""]);
     is_refused(
         &torn,

@@ -12,12 +12,12 @@ use reweave_link::{Channel, Identity, Role, Session, connect};
 use tempfile::TempDir;
 use tokio::time::{interval, timeout};
 
-use super::house::{HOUR, validity};
+use super::house::{ONE_HOUR, validity};
 
-const PATIENCE: Duration = Duration::from_mins(2);
-const NAMES: [&str; 3] = ["c1", "c2", "c3"];
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
+const COORDINATOR_NAMES: [&str; 3] = ["c1", "c2", "c3"];
 /// Who has a signer.
-const SIGNER: usize = 0;
+const SIGNER_INDEX: usize = 0;
 
 struct Trio {
     home: TempDir,
@@ -31,14 +31,18 @@ impl Trio {
         let home = tempfile::tempdir().unwrap();
         let path = |name: &str| home.path().join(name);
         let authority = Authority::create(&path("authority"), "lab").unwrap();
-        for name in NAMES {
+        for name in COORDINATOR_NAMES {
             // Two thirds of their lives are over.
-            let old = validity(20 * HOUR, 4 * HOUR);
+            let old = validity(20 * ONE_HOUR, 4 * ONE_HOUR);
             let issued = authority.issue(Role::Coordinator, name, old, &path(name));
             issued.unwrap();
         }
-        let year = Validity::lasting(365 * 24 * HOUR).unwrap();
-        let signer = authority.issue_signer(NAMES[SIGNER], year, &path(NAMES[SIGNER]));
+        let year = Validity::lasting(365 * 24 * ONE_HOUR).unwrap();
+        let signer = authority.issue_signer(
+            COORDINATOR_NAMES[SIGNER_INDEX],
+            year,
+            &path(COORDINATOR_NAMES[SIGNER_INDEX]),
+        );
         signer.unwrap();
         let issued = authority.issue(Role::Operator, "ann", Validity::day(), &path("ann"));
         issued.unwrap();
@@ -60,14 +64,14 @@ impl Trio {
     }
 
     fn start(&mut self, which: usize) {
-        let name = NAMES[which];
+        let name = COORDINATOR_NAMES[which];
         let mut text = format!(
             "fabric = \"fabric.toml\"\nidentity = \"{name}\"\ndata = \"data-{name}\"\nlisten = \"{}\"\n\
              door = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n",
             self.addresses[which]
         );
         for (at, address) in self.addresses.iter().enumerate() {
-            let (id, name) = (at + 1, NAMES[at]);
+            let (id, name) = (at + 1, COORDINATOR_NAMES[at]);
             text += &format!("[[member]]\nid = {id}\nname = \"{name}\"\naddress = \"{address}\"\n");
         }
         let settings = self.path(&format!("{name}.toml"));
@@ -95,7 +99,7 @@ impl Trio {
         request: &Request,
         is_so: impl Fn(SocketAddr, Response) -> Option<T>,
     ) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut tries = interval(Duration::from_millis(100));
         loop {
             for address in self.addresses {
@@ -141,23 +145,24 @@ impl Trio {
             status.coordinators.iter().filter(there).count() == 3
         };
         self.status(all_there).await;
-        self.kill(SIGNER);
-        let led_by_another = |status: &Status| leader(status) != Some(NAMES[SIGNER]);
+        self.kill(SIGNER_INDEX);
+        let led_by_another =
+            |status: &Status| leader(status) != Some(COORDINATOR_NAMES[SIGNER_INDEX]);
         self.status(led_by_another).await;
-        self.start(SIGNER);
+        self.start(SIGNER_INDEX);
         self.status(|status| led_by_another(status) && all_there(status))
             .await;
     }
 
     /// Each has its own certificate renewed, whoever signs.
     async fn expect_renewed(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut looks = interval(Duration::from_millis(100));
         let is_old = |name: &str| {
             let identity = Identity::load(&self.path(name)).unwrap();
             identity.validity().is_due(SystemTime::now())
         };
-        while let Some(name) = NAMES.iter().find(|name| is_old(name)) {
+        while let Some(name) = COORDINATOR_NAMES.iter().find(|name| is_old(name)) {
             assert!(Instant::now() < deadline, "{name} is not renewed");
             looks.tick().await;
         }
@@ -214,7 +219,7 @@ async fn who_leads_without_a_signer_has_another_sign() {
     let is_signed = |_, answer| matches!(answer, Response::Renewed { .. }).then_some(());
     trio.answer(&renewal, is_signed).await;
 
-    trio.kill(SIGNER);
+    trio.kill(SIGNER_INDEX);
     let is_refused = |_, answer| match answer {
         Response::Refused(Refused::CannotSign { why }) => Some(why),
         _ => None,

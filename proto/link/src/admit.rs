@@ -13,13 +13,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::connect::WHILE_BUSY;
+use crate::connect::BUSY_TIMEOUT;
 use crate::error::LinkError;
-use crate::transport::HANDSHAKE_DEADLINE;
+use crate::transport::HANDSHAKE_TIMEOUT;
 
 /// Who answers does so sooner. Those who do not must not keep a crowd behind them: so many hundred are let in
 /// within a second all the same.
-const TURN: Duration = Duration::from_millis(25);
+const TURN_TIMEOUT: Duration = Duration::from_millis(25);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -58,7 +58,7 @@ impl<W> Waiting<W> {
     }
 
     fn pop(&mut self) -> Option<W> {
-        let has_given_up = |(since, _): &mut (Instant, W)| since.elapsed() > WHILE_BUSY;
+        let has_given_up = |(since, _): &mut (Instant, W)| since.elapsed() > BUSY_TIMEOUT;
         while self.0.pop_front_if(has_given_up).is_some() {}
         self.0.pop_front().map(|(_, newcomer)| newcomer)
     }
@@ -151,7 +151,7 @@ async fn in_time<T>(
     address: SocketAddr,
     place: Place,
 ) -> Result<T, LinkError> {
-    let outcome = timeout(HANDSHAKE_DEADLINE, handshake).await;
+    let outcome = timeout(HANDSHAKE_TIMEOUT, handshake).await;
     drop(place);
     outcome.unwrap_or(Err(LinkError::HandshakeTimedOut { address }))
 }
@@ -159,7 +159,7 @@ async fn in_time<T>(
 /// Whoever takes longer gives the turn to the next, and goes on.
 async fn in_turn<T>(turn: OwnedSemaphorePermit, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
-    if let Ok(done) = timeout(TURN, &mut work).await {
+    if let Ok(done) = timeout(TURN_TIMEOUT, &mut work).await {
         return done;
     }
     drop(turn);
@@ -211,15 +211,19 @@ mod tests {
         let turns = Arc::new(Semaphore::new(1));
         let next = || Arc::clone(&turns).acquire_owned();
         let began = Instant::now();
-        let long = timeout(5 * TURN, std::future::pending::<()>());
+        let long = timeout(5 * TURN_TIMEOUT, std::future::pending::<()>());
         let slow = tokio::spawn(in_turn(next().await.unwrap(), long));
         let second = next().await.unwrap();
-        assert_eq!(began.elapsed(), TURN);
+        assert_eq!(began.elapsed(), TURN_TIMEOUT);
         in_turn(second, async {}).await;
         drop(next().await.unwrap());
-        assert_eq!(began.elapsed(), TURN, "who is quick gives it at once");
+        assert_eq!(
+            began.elapsed(),
+            TURN_TIMEOUT,
+            "who is quick gives it at once"
+        );
         assert!(slow.await.unwrap().is_err(), "it never ended by itself");
-        assert_eq!(began.elapsed(), 5 * TURN);
+        assert_eq!(began.elapsed(), 5 * TURN_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
@@ -228,13 +232,13 @@ mod tests {
         waiting.push("first");
         waiting.push("second");
         assert_eq!(waiting.pop(), Some("first"));
-        tokio::time::advance(WHILE_BUSY).await;
+        tokio::time::advance(BUSY_TIMEOUT).await;
         waiting.push("third");
         assert_eq!(waiting.pop(), Some("second"));
         waiting.push("fourth");
-        tokio::time::advance(TURN).await;
+        tokio::time::advance(TURN_TIMEOUT).await;
         waiting.push("fifth");
-        tokio::time::advance(WHILE_BUSY).await;
+        tokio::time::advance(BUSY_TIMEOUT).await;
         assert_eq!(waiting.pop(), Some("fifth"));
         assert_eq!(waiting.pop(), None);
     }

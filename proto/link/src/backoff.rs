@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use reweave_common::time_span::TimeSpan;
 
-const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(5);
+const MIN_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// Doubles from try to try, up to a limit. Each wait is cut by up to half at random, so that those
 /// who were thrown out together do not come back together.
@@ -17,10 +17,10 @@ pub struct Backoff {
 impl Backoff {
     /// The next wait; `dice` is even between 0 and 1.
     pub fn next_delay(&mut self, dice: f64) -> Duration {
-        let doubled = FIRST.saturating_mul(2_u32.saturating_pow(self.tries));
+        let doubled = MIN_BACKOFF.saturating_mul(2_u32.saturating_pow(self.tries));
         self.tries = self.tries.saturating_add(1);
         let share = 0.5 + dice.clamp(0.0, 1.0) / 2.0;
-        TimeSpan::new(doubled.min(LONGEST)).scaled(share).get()
+        TimeSpan::new(doubled.min(MAX_BACKOFF)).scaled(share).get()
     }
 
     /// All is well again.

@@ -14,13 +14,13 @@ use crate::handshake::Handshake;
 use crate::identity::Identity;
 use crate::session::Session;
 use crate::sieve::Heard;
-use crate::transport::HANDSHAKE_DEADLINE;
+use crate::transport::HANDSHAKE_TIMEOUT;
 use crate::{opening, tls, transport};
 
 /// Whoever is there says something sooner.
-pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
+pub(crate) const CONNECT_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// And may yet have many others to let in first: who goes away and comes back is one more of them.
-pub(crate) const WHILE_BUSY: Duration = Duration::from_secs(6);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Who connects, and to whom.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ pub async fn connect_as(
         hello,
         ..Caller::new(ours, role)
     };
-    let raced = race(addresses, &caller, HEAD_START).await;
+    let raced = race(addresses, &caller, CONNECT_ATTEMPT_DELAY).await;
     raced.map(|(_, session)| session).map_err(summary)
 }
 
@@ -92,8 +92,8 @@ pub(crate) async fn race(
                 None if is_last => return Err(failures),
                 None => {}
             },
-            () = patience(head_start, WHILE_BUSY, &heard), if !is_last => {
-                head_start = HEAD_START;
+            () = patience(head_start, BUSY_TIMEOUT, &heard), if !is_last => {
+                head_start = CONNECT_ATTEMPT_DELAY;
             }
         }
     }
@@ -127,7 +127,7 @@ pub(crate) async fn reach(
     let handshake = Handshake::new(&caller.ours, &caller.hello, address);
     tokio::select! {
         outcome = run(&handshake, caller, heard.clone()) => outcome,
-        () = patience(HANDSHAKE_DEADLINE, WHILE_BUSY, &heard) => Err(handshake.timed_out()),
+        () = patience(HANDSHAKE_TIMEOUT, BUSY_TIMEOUT, &heard) => Err(handshake.timed_out()),
     }
 }
 

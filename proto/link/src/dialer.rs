@@ -8,15 +8,15 @@ use reweave_proto::name::Role;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::backoff::Backoff;
-use crate::connect::{Caller, HEAD_START, race};
+use crate::connect::{CONNECT_ATTEMPT_DELAY, Caller, race};
 use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::session::Session;
 
 /// Of one whom others send to, and who may have a crowd to let in first.
-const NAMED_HEAD_START: Duration = Duration::from_secs(1);
+const LEADER_ATTEMPT_DELAY: Duration = Duration::from_secs(1);
 /// A session that lasted so long was a good one: the next loss is news, not the same trouble.
-const STEADY: Duration = Duration::from_secs(10);
+const MIN_STEADY_TIME: Duration = Duration::from_secs(10);
 
 /// Knows several addresses and stays with the one that answered last.
 pub struct Dialer {
@@ -109,7 +109,7 @@ impl Dialer {
         let Some(began) = self.last_success.take() else {
             return;
         };
-        if began.elapsed() >= STEADY {
+        if began.elapsed() >= MIN_STEADY_TIME {
             self.backoff.reset();
         }
         self.pause().await;
@@ -145,8 +145,8 @@ impl Dialer {
         let mut addresses = self.addresses.clone();
         addresses.rotate_left(self.turn);
         let head_start = match std::mem::take(&mut self.is_named) {
-            true => NAMED_HEAD_START,
-            false => HEAD_START,
+            true => LEADER_ATTEMPT_DELAY,
+            false => CONNECT_ATTEMPT_DELAY,
         };
         match race(&addresses, &self.caller, head_start).await {
             Ok((nth, session)) => {

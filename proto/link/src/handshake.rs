@@ -16,7 +16,7 @@ use crate::sieve::Shares;
 use crate::verify::{Credentials, Refusal, Verdict};
 
 /// TLS alerts are told as QUIC errors from here on.
-const CRYPTO_ERRORS: u64 = 0x100;
+const CRYPTO_ERROR_BASE: u64 = 0x100;
 
 pub(crate) struct Handshake {
     pub(crate) ours: Identity,
@@ -116,5 +116,5 @@ fn is_refusal(code: u64) -> bool {
 }
 
 fn code_of(alert: AlertDescription) -> u64 {
-    CRYPTO_ERRORS + u64::from(u8::from(alert))
+    CRYPTO_ERROR_BASE + u64::from(u8::from(alert))
 }

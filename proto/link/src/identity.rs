@@ -19,7 +19,7 @@ use crate::return_key::ReturnKey;
 use crate::verify::{self, Refusal};
 
 /// Between a new certificate and its key lies a moment.
-const READ_AGAIN: usize = 3;
+const MAX_READ_RETRIES: usize = 3;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -52,8 +52,8 @@ impl Identity {
     /// Somebody else may put a new key and certificate there while they are read: a key that does not fit
     /// is a wrong one only where the certificate is still the same.
     fn read(dir: &Path, denied: &Denied) -> Result<Self, PkiError> {
-        let path = dir.join(pki::MEMBER_CERTIFICATE);
-        let mut again = 0..READ_AGAIN;
+        let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);
+        let mut again = 0..MAX_READ_RETRIES;
         loop {
             let chain = files::read(&path)?;
             match Self::read_with(dir, &chain, denied.clone()) {
@@ -66,17 +66,17 @@ impl Identity {
 
     fn read_with(dir: &Path, chain_pem: &str, denied: Denied) -> Result<Self, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let path = dir.join(pki::MEMBER_CERTIFICATE);
+        let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);
         let chain = pki::chain_in(&path, chain_pem)?;
         let member = member_of(&path, &chain[0])?;
         let facts = pki::facts(&chain[0])
             .ok_or_else(|| PkiError::not_a_certificate(&path, webpki::Error::BadDer))?;
-        let authority_path = dir.join(pki::AUTHORITY_CERTIFICATE);
+        let authority_path = dir.join(pki::AUTHORITY_CERTIFICATE_FILE);
         let authority_pem = files::read(&authority_path)?;
         let authority_der = pki::certificate_in(&authority_path, &authority_pem)?;
         let (key, return_key) = certified(dir, &provider, &chain)?;
         // A signer outlives many keys, and so do the sessions' resets then.
-        let lasting = files::read_private(&dir.join(pki::SIGNER_KEY)).ok();
+        let lasting = files::read_private(&dir.join(pki::SIGNER_KEY_FILE)).ok();
         let lasting = lasting.map(|key| ReturnKey::derive(key.as_bytes()));
         Ok(Self {
             member,
@@ -151,7 +151,7 @@ impl Identity {
     /// The same believer with another certificate, whatever that says.
     #[cfg(test)]
     pub(crate) fn showing(mut self, dir: &Path) -> Self {
-        let path = dir.join(pki::MEMBER_CERTIFICATE);
+        let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);
         let chain = pki::chain_in(&path, &files::read(&path).unwrap()).unwrap();
         self.certified = Arc::new(certified(dir, &self.provider, &chain).unwrap().0);
         self
@@ -187,7 +187,7 @@ fn member_of(path: &Path, certificate: &CertificateDer<'_>) -> Result<MemberName
 
 fn anchor(dir: &Path, authority: &CertificateDer<'_>) -> Result<TrustAnchor<'static>, PkiError> {
     let anchor = webpki::anchor_from_trusted_cert(authority);
-    let path = dir.join(pki::AUTHORITY_CERTIFICATE);
+    let path = dir.join(pki::AUTHORITY_CERTIFICATE_FILE);
     let anchor = anchor.map_err(|source| PkiError::not_a_certificate(&path, source))?;
     Ok(anchor.to_owned())
 }
@@ -207,8 +207,8 @@ fn certified(
     provider: &CryptoProvider,
     chain: &[CertificateDer<'static>],
 ) -> Result<(CertifiedKey, ReturnKey), PkiError> {
-    let key = dir.join(pki::MEMBER_KEY);
-    let next = dir.join(pki::NEXT_KEY);
+    let key = dir.join(pki::MEMBER_KEY_FILE);
+    let next = dir.join(pki::NEXT_KEY_FILE);
     let held = matching(&key, dir, provider, chain);
     if held.is_ok() || !next.exists() {
         return held;
@@ -244,7 +244,7 @@ fn matching(
         Ok(()) => Ok((certified, return_key)),
         Err(source) => Err(PkiError::Mismatch {
             key: path.to_owned(),
-            certificate: dir.join(pki::MEMBER_CERTIFICATE),
+            certificate: dir.join(pki::MEMBER_CERTIFICATE_FILE),
             source,
         }),
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 /// Of the number of a process, and the end of its line.
-const MOST_DIGITS: u64 = 11;
+const MAX_PID_BYTES: u64 = 11;
 
 #[derive(Debug, Error)]
 pub enum KeepError {
@@ -123,7 +123,7 @@ fn sign(mut lock: &File) {
 
 fn signed(lock: &File) -> Option<u32> {
     let mut text = String::new();
-    lock.take(MOST_DIGITS).read_to_string(&mut text).ok()?;
+    lock.take(MAX_PID_BYTES).read_to_string(&mut text).ok()?;
     text.trim_end().parse().ok()
 }
 
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    const NAME: &str = "record.json";
+    const RECORD_FILE: &str = "record.json";
 
     fn scratch() -> (TempDir, Folder) {
         let scratch = tempfile::tempdir().unwrap();
@@ -206,12 +206,12 @@ mod tests {
     #[test]
     fn the_record_noted_last_is_found_again() {
         let (scratch, folder) = scratch();
-        assert!(folder.load::<Vec<u64>>(NAME).unwrap().is_empty());
-        folder.note(NAME, &[1]).unwrap();
-        folder.note(NAME, &[2]).unwrap();
+        assert!(folder.load::<Vec<u64>>(RECORD_FILE).unwrap().is_empty());
+        folder.note(RECORD_FILE, &[1]).unwrap();
+        folder.note(RECORD_FILE, &[2]).unwrap();
         drop(folder);
         let again = Folder::hold(scratch.path()).unwrap();
-        assert_eq!(again.load::<Vec<u64>>(NAME).unwrap(), [2]);
+        assert_eq!(again.load::<Vec<u64>>(RECORD_FILE).unwrap(), [2]);
         assert!(again.load::<Vec<u64>>("other.json").unwrap().is_empty());
     }
 
@@ -243,12 +243,15 @@ mod tests {
     #[test]
     fn a_damaged_record_is_named_and_not_taken_for_none() {
         let (scratch, folder) = scratch();
-        folder.note(NAME, &[1, 2, 3]).unwrap();
-        let path = scratch.path().join(NAME);
+        folder.note(RECORD_FILE, &[1, 2, 3]).unwrap();
+        let path = scratch.path().join(RECORD_FILE);
         let whole = fs::read_to_string(&path).unwrap();
         for length in 0..whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
-            let error = folder.load::<Vec<u64>>(NAME).unwrap_err().to_string();
+            let error = folder
+                .load::<Vec<u64>>(RECORD_FILE)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("record.json is damaged"), "{error}");
         }
     }
@@ -256,11 +259,11 @@ mod tests {
     #[test]
     fn a_failed_note_leaves_the_one_before() {
         let (scratch, folder) = scratch();
-        folder.note(NAME, &[1]).unwrap();
+        folder.note(RECORD_FILE, &[1]).unwrap();
         // A folder in its place: the new file cannot be made.
-        fs::create_dir(beside(&scratch.path().join(NAME))).unwrap();
-        let failed = folder.note(NAME, &[2]);
+        fs::create_dir(beside(&scratch.path().join(RECORD_FILE))).unwrap();
+        let failed = folder.note(RECORD_FILE, &[2]);
         assert!(matches!(failed, Err(KeepError::Write { .. })), "{failed:?}");
-        assert_eq!(folder.load::<Vec<u64>>(NAME).unwrap(), [1]);
+        assert_eq!(folder.load::<Vec<u64>>(RECORD_FILE).unwrap(), [1]);
     }
 }

@@ -51,5 +51,5 @@ pub use pace::Pace;
 pub use reweave_proto::name::Role;
 pub use session::{Channel, Parting, Peer, Ready, Session};
 pub use sieve::Share;
-pub use transport::{HANDSHAKE_DEADLINE, IDLE_TIMEOUT};
+pub use transport::{HANDSHAKE_TIMEOUT, IDLE_TIMEOUT};
 pub use verify::{Credentials, Refusal};

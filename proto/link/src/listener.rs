@@ -18,14 +18,14 @@ use crate::sieve::{Heard, Shares};
 use crate::transport::{self, Waiting};
 use crate::{opening, tls};
 
-pub(crate) const LIMITS: Limits = Limits {
+pub(crate) const HANDSHAKE_LIMITS: Limits = Limits {
     most: 512,
     most_turns: 32,
     many: 64,
     most_of_one: 256,
     many_of_one: 16,
 };
-const WAITING: Waiting = Waiting {
+const WAITING_LIMITS: Waiting = Waiting {
     most: 4096,
     bytes: 16 << 20,
 };
@@ -78,7 +78,7 @@ impl Listener {
             ours: ours.clone(),
             hello,
             accepted: accepted.into(),
-            handshakes: Handshakes::new(LIMITS),
+            handshakes: Handshakes::new(HANDSHAKE_LIMITS),
         })
     }
 
@@ -141,5 +141,5 @@ async fn run(
 pub(crate) fn server_config(ours: &Identity, accepted: &[Role]) -> Result<ServerConfig, LinkError> {
     let crypto = tls::server(ours, accepted, Arc::default())?;
     let sessions = transport::accepting_side();
-    Ok(transport::server(crypto, sessions, &WAITING))
+    Ok(transport::server(crypto, sessions, &WAITING_LIMITS))
 }

@@ -13,7 +13,7 @@ use crate::error::{LinkError, printable};
 use crate::session::{CLOSE_HELLO, Channel, Lane, Reader, Writer};
 
 /// How long the accepting side waits for the other to see for itself that they do not agree.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Both channels, and what is spoken on them.
 pub(crate) struct Opened {
@@ -70,7 +70,7 @@ pub(crate) async fn part<T>(
 ) -> Result<T, OpeningError> {
     if let Err(OpeningError::Disagreed(_)) = opened {
         // It finds the same in our hello, and leaves.
-        let _ = tokio::time::timeout(FAREWELL, connection.closed()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection.closed()).await;
     }
     opened.inspect_err(|error| farewell(connection, error))
 }

@@ -10,7 +10,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 /// What a frame counts for besides its bytes: it is work for whoever reads it.
-const FRAME_COSTS_BYTES: f64 = 512.0;
+const FRAME_COST_BYTES: f64 = 512.0;
 
 /// A bucket that fills at a steady rate, of bytes or of whatever is counted. Clones share it.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl Pace {
 
     /// A frame of so many bytes was read.
     pub(crate) fn handle_frame(&self, length_bytes: usize) {
-        self.take(length_bytes as f64 + FRAME_COSTS_BYTES);
+        self.take(length_bytes as f64 + FRAME_COST_BYTES);
     }
 
     fn take(&self, amount: f64) {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use quinn::{ConnectionId, ConnectionIdGenerator, EndpointConfig};
 use ring::hmac;
 
-const PURPOSE: &[u8] = b"reweave stateless reset";
+const KEY_PURPOSE: &[u8] = b"reweave stateless reset";
 /// Many peers notice at once, so resets must not be as rare as is usual.
-const BETWEEN_RESETS: Duration = Duration::from_millis(2);
+const MIN_RESET_INTERVAL: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy)]
 pub(crate) struct ReturnKey([u8; 32]);
@@ -21,7 +21,7 @@ pub(crate) struct ReturnKey([u8; 32]);
 impl ReturnKey {
     pub(crate) fn derive(private_key: &[u8]) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, private_key);
-        let derived = hmac::sign(&key, PURPOSE);
+        let derived = hmac::sign(&key, KEY_PURPOSE);
         Self(derived.as_ref().try_into().expect("SHA-256 has 32 bytes"))
     }
 
@@ -29,7 +29,7 @@ impl ReturnKey {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
         let mut config = EndpointConfig::new(Arc::new(key));
         config
-            .min_reset_interval(BETWEEN_RESETS)
+            .min_reset_interval(MIN_RESET_INTERVAL)
             .cid_generator(|| Box::new(RandomIds));
         config
     }

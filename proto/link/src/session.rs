@@ -23,19 +23,19 @@ use crate::pace::Pace;
 use crate::sieve::{Share, Shares};
 use crate::verify::{Credentials, Refusal};
 
-const PIECE_BYTES: usize = 64 << 10;
+const MAX_CHUNK_BYTES: usize = 64 << 10;
 
 /// Why a session is closed, for the other side.
 pub(crate) const CLOSE_DONE: VarInt = VarInt::from_u32(0);
 pub(crate) const CLOSE_HELLO: VarInt = VarInt::from_u32(1);
 pub(crate) const CLOSE_UNREADABLE: VarInt = VarInt::from_u32(2);
-pub(crate) const CLOSE_SHUT_OUT: VarInt = VarInt::from_u32(3);
+pub(crate) const CLOSE_REFUSED: VarInt = VarInt::from_u32(3);
 
 /// A socket takes a packet at once; a session that the other side has ended sends nothing more.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Certificates expire by the time of day, which may be set anew while we wait for it.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Messages keep their order within a channel, and nothing on one channel waits for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl Reader {
             if let Some(frame) = self.decoder.poll_frame().map_err(LinkError::Unreadable)? {
                 return Ok(frame);
             }
-            match self.stream.read_chunk(PIECE_BYTES, true).await? {
+            match self.stream.read_chunk(MAX_CHUNK_BYTES, true).await? {
                 Some(piece) => self.decoder.handle_bytes(&piece.bytes),
                 None => return Err(self.ended()),
             }
@@ -275,7 +275,7 @@ impl Session {
     pub async fn expired(&self) -> LinkError {
         loop {
             match self.good_until().duration_since(SystemTime::now()) {
-                Ok(left) => sleep(left.min(LOOK_AGAIN)).await,
+                Ok(left) => sleep(left.min(EXPIRY_CHECK_INTERVAL)).await,
                 Err(past) => {
                     let ago = past.duration();
                     return self.expel(Refusal::Expired { ago, whose: None });
@@ -286,7 +286,7 @@ impl Session {
 
     /// Why, is for this side alone.
     fn expel(&self, refusal: Refusal) -> LinkError {
-        self.connection.close(CLOSE_SHUT_OUT, b"not let in");
+        self.connection.close(CLOSE_REFUSED, b"not let in");
         LinkError::ShutOut(refusal)
     }
 
@@ -435,7 +435,7 @@ impl Parting {
                 tokio::task::yield_now().await;
             }
         };
-        let _ = timeout(LAST_WORDS, sent).await;
+        let _ = timeout(CLOSE_TIMEOUT, sent).await;
     }
 }
 

@@ -17,28 +17,28 @@ use crate::error::LinkError;
 use crate::sieve::{Heard, Shares, Sieve};
 
 /// From the first packet to the end of the hello.
-pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(3);
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// From the first packet to the certificate, which the cluster has to write down first.
-pub(crate) const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A peer that is silent for longer is gone.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
-pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(1);
+pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Clusters are near. Until measured, the general internet's third of a second would make each lost
 /// first packet cost a whole one.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
-const CHANNELS: u32 = 2;
+const CHANNEL_COUNT: u32 = 2;
 /// What a peer may send ahead of its reader on one channel.
 const CHANNEL_WINDOW_BYTES: u32 = 256 << 10;
 /// Each channel can fill its own window and no more, so a full one takes nothing from the other.
-const SESSION_WINDOW_BYTES: u32 = CHANNELS * CHANNEL_WINDOW_BYTES;
+const SESSION_WINDOW_BYTES: u32 = CHANNEL_COUNT * CHANNEL_WINDOW_BYTES;
 /// The same for what waits to be acknowledged, with room for acknowledgements that come late.
 const SEND_WINDOW_BYTES: u64 = 4 * CHANNEL_WINDOW_BYTES as u64;
 
 /// Loose messages that nobody has read yet, or that could not be sent yet; older ones are dropped.
-const LOOSE_BYTES: usize = 16 << 10;
+const MAX_DATAGRAM_BUFFER_BYTES: usize = 16 << 10;
 
-const DOOR_WINDOW_BYTES: u32 = 32 << 10;
+const JOIN_WINDOW_BYTES: u32 = 32 << 10;
 
 /// A storm of agents that all come back at once must fit: with the usual 208 KiB a third of four
 /// thousand were still outside after half a minute, with this none after three seconds.
@@ -72,7 +72,7 @@ pub(crate) fn opening_side() -> Arc<TransportConfig> {
 
 /// For the side on which they are opened.
 pub(crate) fn accepting_side() -> Arc<TransportConfig> {
-    limits(CHANNELS)
+    limits(CHANNEL_COUNT)
 }
 
 /// For the side that newcomers come to, who open one stream and say little.
@@ -80,9 +80,9 @@ pub(crate) fn door() -> Arc<TransportConfig> {
     let mut config = base(1);
     config
         .datagram_receive_buffer_size(None)
-        .stream_receive_window(DOOR_WINDOW_BYTES.into())
-        .receive_window(DOOR_WINDOW_BYTES.into())
-        .send_window(DOOR_WINDOW_BYTES.into());
+        .stream_receive_window(JOIN_WINDOW_BYTES.into())
+        .receive_window(JOIN_WINDOW_BYTES.into())
+        .send_window(JOIN_WINDOW_BYTES.into());
     Arc::new(config)
 }
 
@@ -96,13 +96,13 @@ fn base(streams_from_peer: u32) -> TransportConfig {
     config
         .max_concurrent_bidi_streams(streams_from_peer.into())
         .max_concurrent_uni_streams(0_u32.into())
-        .datagram_receive_buffer_size(Some(LOOSE_BYTES))
-        .datagram_send_buffer_size(LOOSE_BYTES)
+        .datagram_receive_buffer_size(Some(MAX_DATAGRAM_BUFFER_BYTES))
+        .datagram_send_buffer_size(MAX_DATAGRAM_BUFFER_BYTES)
         .stream_receive_window(CHANNEL_WINDOW_BYTES.into())
         .receive_window(SESSION_WINDOW_BYTES.into())
         .send_window(SEND_WINDOW_BYTES)
         .max_idle_timeout(Some(IdleTimeout::from(idle)))
-        .keep_alive_interval(Some(KEEP_ALIVE))
+        .keep_alive_interval(Some(KEEP_ALIVE_INTERVAL))
         .initial_rtt(INITIAL_RTT);
     config
 }

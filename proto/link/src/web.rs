@@ -25,12 +25,12 @@ use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::pki::{Authority, PkiError, Validity};
 use crate::tls;
-use crate::transport::HANDSHAKE_DEADLINE;
+use crate::transport::HANDSHAKE_TIMEOUT;
 use crate::verify::{Credentials, Judge, Refusal, Verdict};
 
 const ALPN: &[u8] = b"http/1.1";
 /// Certificates expire by the time of day, which may be set anew while we wait for it.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a coordinator shows of itself. Cheap to clone.
 #[derive(Clone)]
@@ -116,7 +116,7 @@ impl Card {
             // Where nobody can be shut out any more, certificates expire all the same.
             tokio::select! {
                 Ok(()) = self.denied.changed() => {}
-                () = sleep(LOOK_AGAIN) => {}
+                () = sleep(EXPIRY_CHECK_INTERVAL) => {}
             }
         }
     }
@@ -144,7 +144,7 @@ pub async fn receive(
     let verdict = Arc::new(Verdict::default());
     let config = config(ours, face, accepted, &verdict)?;
     let handshake = TlsAcceptor::from(Arc::new(config)).accept(stream);
-    let done = timeout(HANDSHAKE_DEADLINE, handshake).await;
+    let done = timeout(HANDSHAKE_TIMEOUT, handshake).await;
     let done = done.map_err(|_| LinkError::HandshakeTimedOut { address })?;
     let credentials = match verdict.get().cloned().transpose() {
         Ok(credentials) => credentials,

@@ -42,7 +42,7 @@ use super::members;
 use crate::hello::{Hello, Version};
 use crate::message::{AgentMessage, CoordinatorMessage};
 
-pub(super) const MANY: usize = 6;
+pub(super) const MAX_LIST_ITEMS: usize = 6;
 
 /// The same messages in every run.
 pub(super) fn seeded() -> ProptestConfig {
@@ -59,7 +59,7 @@ pub(super) fn text() -> impl Strategy<Value = String> {
 }
 
 fn texts() -> impl Strategy<Value = Vec<String>> {
-    vec(text(), 0..MANY)
+    vec(text(), 0..MAX_LIST_ITEMS)
 }
 
 fn generation() -> impl Strategy<Value = Generation> {
@@ -83,7 +83,7 @@ pub(super) fn percent() -> impl Strategy<Value = Percent> {
 }
 
 fn addresses() -> impl Strategy<Value = Vec<Ipv4Addr>> {
-    vec(any::<Ipv4Addr>(), 0..MANY)
+    vec(any::<Ipv4Addr>(), 0..MAX_LIST_ITEMS)
 }
 
 fn finite() -> impl Strategy<Value = f64> {
@@ -101,7 +101,7 @@ pub(super) fn flow() -> impl Strategy<Value = FlowKey> {
 }
 
 fn holding() -> impl Strategy<Value = Holding> {
-    let parts = (rules(), vec(route(), 0..MANY));
+    let parts = (rules(), vec(route(), 0..MAX_LIST_ITEMS));
     parts.prop_map(|(rules, routes)| Holding { rules, routes })
 }
 
@@ -125,7 +125,7 @@ fn rules() -> impl Strategy<Value = Vec<PinRule>> {
             interface,
             next_hop,
         });
-    vec(rule, 0..MANY)
+    vec(rule, 0..MAX_LIST_ITEMS)
 }
 
 fn interface() -> impl Strategy<Value = Interface> {
@@ -169,7 +169,7 @@ fn flow_reading() -> impl Strategy<Value = FlowReading> {
 }
 
 fn reading() -> impl Strategy<Value = Reading> {
-    let routers = || vec(option::of(any::<Ipv4Addr>()), 0..MANY);
+    let routers = || vec(option::of(any::<Ipv4Addr>()), 0..MAX_LIST_ITEMS);
     let path = (flow(), routers(), any::<bool>());
     let path = path.prop_map(|(flow, routers, confirmed)| {
         Reading::Path(TracedPath {
@@ -204,7 +204,7 @@ fn reading() -> impl Strategy<Value = Reading> {
 }
 
 pub(super) fn sample() -> impl Strategy<Value = Sample> {
-    let parts = (any::<u64>(), vec(reading(), 0..MANY));
+    let parts = (any::<u64>(), vec(reading(), 0..MAX_LIST_ITEMS));
     parts.prop_map(|(micros, readings)| Sample {
         taken: Moment::from_micros(micros),
         readings,
@@ -242,12 +242,13 @@ pub(super) fn agent_message() -> impl Strategy<Value = AgentMessage> {
         sample().prop_map(AgentMessage::Sample),
         ack().prop_map(AgentMessage::Ack),
         any::<u64>().prop_map(|time_of_day_us| AgentMessage::Clock { time_of_day_us }),
-        vec(any::<u8>(), 0..MANY).prop_map(|request| AgentMessage::Renew { request }),
+        vec(any::<u8>(), 0..MAX_LIST_ITEMS).prop_map(|request| AgentMessage::Renew { request }),
     ]
 }
 
 pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage> {
-    let watch = vec(flow(), 0..MANY).prop_map(|trace| CoordinatorMessage::Watch(Watch { trace }));
+    let watch =
+        vec(flow(), 0..MAX_LIST_ITEMS).prop_map(|trace| CoordinatorMessage::Watch(Watch { trace }));
     let unconfirmed = (install(), any::<u32>()).prop_map(|(install, confirm_timeout_ms)| {
         CoordinatorMessage::Unconfirmed(Unconfirmed {
             install,
@@ -292,7 +293,7 @@ fn denied() -> impl Strategy<Value = CoordinatorMessage> {
 }
 
 fn deny_list() -> impl Strategy<Value = DenyList> {
-    vec((text(), any::<u64>()), 0..MANY).prop_map(|denied| {
+    vec((text(), any::<u64>()), 0..MAX_LIST_ITEMS).prop_map(|denied| {
         let mut list = DenyList::default();
         for (name, admission) in denied {
             list.deny(Member::new(Role::Coordinator, &name), Admission(admission));
@@ -318,7 +319,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         option::of(generation()).prop_map(|before| Request::History { before }),
         generation().prop_map(|generation| Request::Record { generation }),
         rewiring::wishes().prop_map(|circuits| Request::Rewire { circuits }),
-        vec(text(), 0..MANY).prop_map(|links| Request::Drain { links }),
+        vec(text(), 0..MAX_LIST_ITEMS).prop_map(|links| Request::Drain { links }),
         any::<bool>().prop_map(|by_worth| Request::Weigh { by_worth }),
         generation().prop_map(|generation| Request::ApplyAnyway { generation }),
         option::of(generation()).prop_map(|generation| Request::TakeBack { generation }),
@@ -348,7 +349,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
 }
 
 fn flow_imbalance() -> impl Strategy<Value = FlowImbalance> {
-    let uneven = (finite(), vec(hop(), 0..MANY), imbalance());
+    let uneven = (finite(), vec(hop(), 0..MAX_LIST_ITEMS), imbalance());
     uneven.prop_map(|(mean_fim_percent, worst_over, worst)| FlowImbalance {
         mean_fim_percent,
         worst_over,
@@ -366,7 +367,7 @@ fn hop() -> impl Strategy<Value = Hop> {
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
     let one = (flow(), hop(), hop()).prop_map(|(flow, from, to)| Move { flow, from, to });
-    vec(one, 0..MANY)
+    vec(one, 0..MAX_LIST_ITEMS)
 }
 
 fn alternative() -> impl Strategy<Value = Alternative> {
@@ -379,8 +380,8 @@ fn alternative() -> impl Strategy<Value = Alternative> {
 }
 
 fn report() -> impl Strategy<Value = Report> {
-    let lost = vec(alternative(), 0..MANY);
-    let parts = (vec(finding(), 0..MANY), rate(), rate(), lost);
+    let lost = vec(alternative(), 0..MAX_LIST_ITEMS);
+    let parts = (vec(finding(), 0..MAX_LIST_ITEMS), rate(), rate(), lost);
     parts.prop_map(|(findings, before, after, alternatives)| Report {
         findings,
         slowest_before_bits_per_s: before,
@@ -424,12 +425,15 @@ pub(super) fn plan() -> impl Strategy<Value = Plan> {
     });
     let parts = (
         (generation(), generation(), option::of(generation())),
-        (vec(pin(), 0..MANY), rewiring::rewired(), texts()),
+        (vec(pin(), 0..MAX_LIST_ITEMS), rewiring::rewired(), texts()),
         moves(),
-        (vec(prediction, 0..MANY), vec(iteration(), 0..MANY)),
+        (
+            vec(prediction, 0..MAX_LIST_ITEMS),
+            vec(iteration(), 0..MAX_LIST_ITEMS),
+        ),
         report(),
         (
-            vec(touched_job(), 0..MANY),
+            vec(touched_job(), 0..MAX_LIST_ITEMS),
             option::of(rewiring::course()),
             option::of(rewiring::base()),
         ),
@@ -513,8 +517,8 @@ fn record() -> impl Strategy<Value = Record> {
     let by = (text(), option::of(text()));
     let ages = any::<(u64, Option<u64>)>();
     let outcomes = (
-        vec(flow_outcome(), 0..MANY),
-        vec(iteration_outcome(), 0..MANY),
+        vec(flow_outcome(), 0..MAX_LIST_ITEMS),
+        vec(iteration_outcome(), 0..MAX_LIST_ITEMS),
     );
     let parts = (plan(), by, ages, outcome(), outcomes);
     parts.prop_map(|(plan, by, ages, outcome, (flows, iterations))| Record {
@@ -553,7 +557,7 @@ fn refused() -> impl Strategy<Value = Refused> {
 }
 
 pub(super) fn response() -> impl Strategy<Value = Response> {
-    let findings = (generation(), vec(finding(), 0..MANY), not_seen());
+    let findings = (generation(), vec(finding(), 0..MAX_LIST_ITEMS), not_seen());
     let findings = findings.prop_map(|(generation, findings, not_seen)| {
         Response::Findings(Findings {
             generation,
@@ -571,7 +575,7 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         (any::<u16>(), option::of(text()))
             .prop_map(|(minor, lowered_by)| Response::ClusterVersion { minor, lowered_by }),
         texts().prop_map(|hosts| Response::Froze { hosts }),
-        vec(record(), 0..MANY).prop_map(Response::History),
+        vec(record(), 0..MAX_LIST_ITEMS).prop_map(Response::History),
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),
         refused().prop_map(Response::Refused),
         jobs::response(),

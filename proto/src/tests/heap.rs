@@ -9,7 +9,7 @@ thread_local! {
 }
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING_ALLOCATOR: Counting = Counting;
 
 struct Counting;
 

@@ -1,6 +1,6 @@
 //! Who talks with whom.
 
-use crate::hello::{Hello, HelloError, VERSION, Version};
+use crate::hello::{Hello, HelloError, PROTOCOL_VERSION, Version};
 
 fn hello(major: u16, minor: u16, cluster: &str) -> Hello {
     Hello {
@@ -13,7 +13,7 @@ fn hello(major: u16, minor: u16, cluster: &str) -> Hello {
 #[test]
 fn this_build_says_what_it_is() {
     let hello = Hello::new(&"lab".parse().unwrap());
-    assert_eq!(hello.version, VERSION);
+    assert_eq!(hello.version, PROTOCOL_VERSION);
     assert_eq!(hello.cluster, "lab");
     assert_eq!(hello.build, env!("CARGO_PKG_VERSION"));
 }

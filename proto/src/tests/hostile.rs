@@ -18,10 +18,10 @@ use crate::hello::Hello;
 use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, DriverOrder};
 
 /// A list that claims to be long gets at most 1 MiB ahead of its elements, at each depth.
-const AHEAD_BYTES: usize = 4 << 20;
+const MAX_PREALLOCATED_BYTES: usize = 4 << 20;
 /// The emptiest readings take four bytes on the wire and some 100 in memory, and a list grows by
 /// moving to a place twice as large.
-const MOST_TIMES: usize = 64;
+const MAX_MEMORY_FACTOR: usize = 64;
 
 fn decode_as<T: DeserializeOwned>(bytes: &[u8]) -> usize {
     peak_bytes(|| drop(decode::<T>(bytes)))
@@ -58,7 +58,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_are_refused_in_peace(bytes in vec(any::<u8>(), 0..4096)) {
-        prop_assert!(decode_as_everything(&bytes) <= AHEAD_BYTES + MOST_TIMES * bytes.len());
+        prop_assert!(decode_as_everything(&bytes) <= MAX_PREALLOCATED_BYTES + MAX_MEMORY_FACTOR * bytes.len());
     }
 
     #[test]
@@ -73,7 +73,7 @@ proptest! {
             bytes[place] = value;
         }
         bytes.truncate(1 + cut.index(bytes.len()));
-        prop_assert!(decode_as_everything(&bytes) <= AHEAD_BYTES + MOST_TIMES * bytes.len());
+        prop_assert!(decode_as_everything(&bytes) <= MAX_PREALLOCATED_BYTES + MAX_MEMORY_FACTOR * bytes.len());
     }
 
     #[test]
@@ -129,7 +129,7 @@ fn the_emptiest_readings_stay_within_their_bound() {
             frame.len()
         );
         let peak = decode_as::<AgentMessage>(&frame[4..]);
-        assert!(peak <= MOST_TIMES * MAX_FRAME_BYTES, "{peak} bytes");
+        assert!(peak <= MAX_MEMORY_FACTOR * MAX_FRAME_BYTES, "{peak} bytes");
     }
 }
 
@@ -142,5 +142,5 @@ fn a_list_that_claims_the_world_fails_when_it_ends() {
         decode::<AgentMessage>(&claim),
         Err(WireError::Garbage(_))
     ));
-    assert!(decode_as::<AgentMessage>(&claim) <= AHEAD_BYTES);
+    assert!(decode_as::<AgentMessage>(&claim) <= MAX_PREALLOCATED_BYTES);
 }

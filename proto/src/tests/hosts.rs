@@ -17,7 +17,7 @@ use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Spare};
 use reweave_common::traffic::{PeerTraffic, Traffic, TrafficSource, Volume};
 
-use super::arbitrary::{MANY, bytes, percent, rate, text, time_span};
+use super::arbitrary::{MAX_LIST_ITEMS, bytes, percent, rate, text, time_span};
 use super::{ranks, rdma};
 
 pub(super) fn host_reading() -> impl Strategy<Value = HostReading> {
@@ -64,7 +64,7 @@ fn health() -> impl Strategy<Value = Health> {
         grown,
         of,
     });
-    let parts = (place, time_span(), vec(reading, 0..MANY));
+    let parts = (place, time_span(), vec(reading, 0..MAX_LIST_ITEMS));
     parts.prop_map(|(place, over, signals)| Health {
         place,
         over,
@@ -114,8 +114,8 @@ fn machine() -> impl Strategy<Value = Machine> {
         any::<(u32, Option<u8>)>(),
         bytes(),
         bytes(),
-        vec(node, 0..MANY),
-        vec(setting, 0..MANY),
+        vec(node, 0..MAX_LIST_ITEMS),
+        vec(setting, 0..MAX_LIST_ITEMS),
     );
     parts.prop_map(
         |(cpus, memory, memory_available, numa_nodes, settings)| Machine {
@@ -184,8 +184,8 @@ fn traffic() -> impl Strategy<Value = Traffic> {
     let parts = (
         source,
         any::<u64>(),
-        vec(peer, 0..MANY),
-        vec(rdma::traffic(), 0..MANY),
+        vec(peer, 0..MAX_LIST_ITEMS),
+        vec(rdma::traffic(), 0..MAX_LIST_ITEMS),
     );
     parts.prop_map(|(source, unknown_packets, peers, rdma)| Traffic {
         source,
@@ -217,7 +217,7 @@ pub(super) fn port_strays() -> impl Strategy<Value = PortStrays> {
 }
 
 pub(super) fn lack_status() -> impl Strategy<Value = LackStatus> {
-    (lack(), vec(text(), 0..MANY)).prop_map(|(lack, nodes)| LackStatus { lack, nodes })
+    (lack(), vec(text(), 0..MAX_LIST_ITEMS)).prop_map(|(lack, nodes)| LackStatus { lack, nodes })
 }
 
 fn lack() -> impl Strategy<Value = Lack> {

@@ -15,7 +15,7 @@ use super::heap::held_bytes;
 use crate::frame::{decode, encode_alone};
 use crate::message::AgentMessage;
 
-const PEERS: u64 = 64;
+const PEER_COUNT: u64 = 64;
 
 /// Ten probes to a peer, of which a minute has forty different durations.
 fn probes(peer: u64, second: u64) -> Reading {
@@ -42,7 +42,7 @@ fn probes(peer: u64, second: u64) -> Reading {
 fn report(second: u64) -> Sample {
     let report = AgentMessage::Sample(Sample {
         taken: Moment::from_micros(second * 1_000_000),
-        readings: (0..PEERS).map(|peer| probes(peer, second)).collect(),
+        readings: (0..PEER_COUNT).map(|peer| probes(peer, second)).collect(),
     });
     match decode(&encode_alone(&report).unwrap()).unwrap() {
         AgentMessage::Sample(sample) => sample,
@@ -60,6 +60,6 @@ fn a_minute_of_probes_to_a_peer_takes_less_than_a_kilobyte() {
         }
         observations
     });
-    let of_each = held as u64 / PEERS;
+    let of_each = held as u64 / PEER_COUNT;
     assert!((400..1000).contains(&of_each), "{of_each} bytes");
 }

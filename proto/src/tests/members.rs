@@ -12,7 +12,7 @@ use reweave_common::operator::{
 };
 use reweave_common::time_span::TimeSpan;
 
-use super::arbitrary::{MANY, text};
+use super::arbitrary::{MAX_LIST_ITEMS, text};
 use crate::message::Seat;
 
 pub(super) fn member() -> impl Strategy<Value = Member> {
@@ -27,7 +27,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         token,
         lasting: TimeSpan::from_millis(ms.into()),
     });
-    let renew = vec(any::<u8>(), 0..MANY).prop_map(|request| Request::Renew { request });
+    let renew = vec(any::<u8>(), 0..MAX_LIST_ITEMS).prop_map(|request| Request::Renew { request });
     let revoke = member().prop_map(|member| Request::Revoke { member });
     let change = order().prop_map(Request::ChangeMembers);
     let ask = prop_oneof![Just(Request::Coordinators), Just(Request::Standing)];
@@ -88,7 +88,7 @@ pub(super) fn coordinator() -> impl Strategy<Value = CoordinatorStatus> {
 }
 
 pub(super) fn standing() -> impl Strategy<Value = Response> {
-    let parts = (any::<[u64; 3]>(), vec(coordinator(), 0..MANY));
+    let parts = (any::<[u64; 3]>(), vec(coordinator(), 0..MAX_LIST_ITEMS));
     parts.prop_map(|([number, last, committed], coordinators)| {
         Response::Standing(Box::new(CoordinatorStanding {
             number,
@@ -101,7 +101,7 @@ pub(super) fn standing() -> impl Strategy<Value = Response> {
 
 pub(super) fn seats() -> impl Strategy<Value = Vec<Seat>> {
     let seat = (text(), address()).prop_map(|(name, address)| Seat { name, address });
-    vec(seat, 0..MANY)
+    vec(seat, 0..MAX_LIST_ITEMS)
 }
 
 pub(super) fn refused() -> impl Strategy<Value = RefusedPeer> {

@@ -4,15 +4,15 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use reweave_common::collective::{Rank, RankPeer, RankReading, Works};
 
-use super::arbitrary::{MANY, bytes, text, time_span};
+use super::arbitrary::{MAX_LIST_ITEMS, bytes, text, time_span};
 
 pub(super) fn reading() -> impl Strategy<Value = RankReading> {
     let all = (
         rank(),
         time_span(),
         any::<u64>(),
-        vec(works(), 0..MANY),
-        vec(peer(), 0..MANY),
+        vec(works(), 0..MAX_LIST_ITEMS),
+        vec(peer(), 0..MAX_LIST_ITEMS),
     );
     all.prop_map(|(rank, over, missed, works, peers)| RankReading {
         rank,

@@ -12,7 +12,7 @@ use reweave_common::rdma::{
 };
 use reweave_common::traffic::{PortTraffic, PortVolume};
 
-use super::arbitrary::{MANY, bytes, rate, text, time_span};
+use super::arbitrary::{MAX_LIST_ITEMS, bytes, rate, text, time_span};
 
 pub(super) fn port() -> impl Strategy<Value = RdmaPort> {
     let layer = prop_oneof![Just(LinkLayer::Infiniband), Just(LinkLayer::Ethernet)];
@@ -23,7 +23,7 @@ pub(super) fn port() -> impl Strategy<Value = RdmaPort> {
         layer,
         option::of(rate()),
         stamps(),
-        vec(gid(), 0..MANY),
+        vec(gid(), 0..MAX_LIST_ITEMS),
     );
     parts.prop_map(|(device, numbers, layer, speed, stamps, gids)| RdmaPort {
         device,

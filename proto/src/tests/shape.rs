@@ -1,7 +1,7 @@
 //! The shape of all that is said on a session is written down beside the version that has it: one that
 //! changes without a new version would be misunderstood by who speaks the old one. Before a release the files
 //! may be written anew, all of them, by `make shapes`: 1.1 is what there is, and 1.0 the same without what
-//! `NEW` lists. Kinds that are to belong to 1.0 come before those, in the lists that they are in.
+//! `KINDS_SINCE_1_1` lists. Kinds that are to belong to 1.0 come before those, in the lists that they are in.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -34,16 +34,16 @@ use super::arbitrary;
 use super::minors::{NewKind, assert_only_added, bent, earlier, named, only_adds, reach, read};
 use super::shapes::{Formats, Shapes, assert_known, shape, trace, write_down};
 use crate::frame::encode_alone;
-use crate::hello::{Hello, VERSION, Version};
+use crate::hello::{Hello, PROTOCOL_VERSION, Version};
 use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, DriverOrder, PeerPart};
 use crate::spoken::Spoken;
 
-const EARLIER: &str = include_str!("../../shapes/1.0.txt");
-const KNOWN: &str = include_str!("../../shapes/1.1.txt");
-const KNOWN_VERSION: Version = Version { major: 1, minor: 1 };
+const GOLDEN_1_0: &str = include_str!("../../shapes/1.0.txt");
+const GOLDEN_1_1: &str = include_str!("../../shapes/1.1.txt");
+const GOLDEN_VERSION: Version = Version { major: 1, minor: 1 };
 
 /// What came with 1.1, in each list of kinds at its end.
-const NEW: [NewKind; 17] = [
+const KINDS_SINCE_1_1: [NewKind; 17] = [
     ("CoordinatorMessage", "CoordinatorMessage", "Closely"),
     ("CoordinatorMessage", "CoordinatorMessage", "Coordinators"),
     ("CoordinatorMessage", "CoordinatorMessage", "DeniedMore"),
@@ -99,13 +99,13 @@ fn spoken() -> Formats {
 
 #[test]
 fn the_wire_has_the_shape_that_is_written_down_for_its_version() {
-    assert_eq!(VERSION, KNOWN_VERSION);
-    assert_known(&spoken(), KNOWN);
+    assert_eq!(PROTOCOL_VERSION, GOLDEN_VERSION);
+    assert_known(&spoken(), GOLDEN_1_1);
 }
 
 #[test]
 fn a_later_minor_only_adds_kinds_at_the_ends_of_lists() {
-    assert_only_added(spoken(), &NEW, [EARLIER, KNOWN]);
+    assert_only_added(spoken(), &KINDS_SINCE_1_1, [GOLDEN_1_0, GOLDEN_1_1]);
 }
 
 /// What holds itself, at any depth.
@@ -154,7 +154,7 @@ fn what_is_more_than_added_is_found() {
 
 /// Whether each is known to an earlier version, by its place among the kinds of 1.0.
 fn agrees<T: Serialize + Spoken>(root: &str, message: &T) -> Result<(), TestCaseError> {
-    let known = read(EARLIER);
+    let known = read(GOLDEN_1_0);
     let (_, shapes) = known.iter().find(|(it, _)| *it == root).expect("a message");
     let kinds = shapes[root]["ENUM"].as_object().expect("a list of kinds");
     let frame = encode_alone(message).unwrap();
@@ -186,7 +186,7 @@ proptest! {
 #[ignore = "it writes the files of shapes anew: `make shapes`"]
 fn shapes_are_written_down_anew() {
     write_down("1.1.txt", &spoken());
-    write_down("1.0.txt", &earlier(spoken(), &NEW));
+    write_down("1.0.txt", &earlier(spoken(), &KINDS_SINCE_1_1));
 }
 
 fn of_agents() -> Shapes {

@@ -17,13 +17,13 @@ use reweave_common::ids::{LinkId, NodeId};
 use crate::error::LabError;
 use crate::wiring::is_cable;
 
-const MOST_ENDPOINTS: usize = 1 << 16;
-const MOST_SWITCHES: usize = 1 << 16;
-const MOST_NICS: usize = 128;
+const MAX_ENDPOINTS: usize = 1 << 16;
+const MAX_SWITCHES: usize = 1 << 16;
+const MAX_NICS: usize = 128;
 /// Those of a management network lie behind them.
-const MOST_LINKS: usize = (1 << 21) - (1 << 15);
-const FIRST_SWITCH: u32 = u32::from_be_bytes([10, 128, 0, 0]);
-const FIRST_LINK: u32 = u32::from_be_bytes([10, 192, 0, 0]);
+const MAX_LINKS: usize = (1 << 21) - (1 << 15);
+const FIRST_SWITCH_ADDRESS: u32 = u32::from_be_bytes([10, 128, 0, 0]);
+const FIRST_LINK_ADDRESS: u32 = u32::from_be_bytes([10, 192, 0, 0]);
 
 /// The addresses of one fabric.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ impl Addressing {
         } else if fabric.node(node).role.is_endpoint() {
             self.of_nic(Port { node, index: 0 })
         } else {
-            (FIRST_SWITCH + self.ordinals[node.index()]).into()
+            (FIRST_SWITCH_ADDRESS + self.ordinals[node.index()]).into()
         }
     }
 
@@ -100,7 +100,7 @@ pub(crate) fn end_of(fabric: &Fabric, link: LinkId, at: Port) -> u8 {
 
 /// The address of an end on the link itself.
 pub(crate) fn on_link(link: LinkId, end: u8) -> Ipv4Addr {
-    (FIRST_LINK + 2 * link.index() as u32 + u32::from(end)).into()
+    (FIRST_LINK_ADDRESS + 2 * link.index() as u32 + u32::from(end)).into()
 }
 
 /// A hardware address, the same in every run.
@@ -120,10 +120,10 @@ fn check_size(fabric: &Fabric) -> Result<(), LabError> {
     let nics = fabric.endpoints().map(|host| cables_of(fabric, host));
     let cables = fabric.links().filter(|(link, _)| is_cable(fabric, *link));
     for (what, count, most) in [
-        ("hosts", endpoints, MOST_ENDPOINTS),
-        ("switches", fabric.nodes().len() - endpoints, MOST_SWITCHES),
-        ("links of one host", nics.max().unwrap_or(0), MOST_NICS),
-        ("links", cables.count(), MOST_LINKS),
+        ("hosts", endpoints, MAX_ENDPOINTS),
+        ("switches", fabric.nodes().len() - endpoints, MAX_SWITCHES),
+        ("links of one host", nics.max().unwrap_or(0), MAX_NICS),
+        ("links", cables.count(), MAX_LINKS),
     ] {
         if count > most {
             return Err(LabError::FabricTooLarge { what, count, most });

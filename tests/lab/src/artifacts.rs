@@ -14,12 +14,12 @@ use crate::error::LabError;
 use crate::parallel::in_parallel;
 
 /// Beside where the lab was started.
-const FOLDER: &str = "artifacts";
+const ARTIFACTS_FOLDER: &str = "artifacts";
 /// By then somebody should have tidied up.
-const MOST_OF_A_NAME: usize = 10_000;
+const MAX_FOLDERS_PER_LAB: usize = 10_000;
 
 /// What is asked of each node, and of the place of the wires.
-const QUESTIONS: &[&str] = &[
+const STATE_COMMANDS: &[&str] = &[
     "ip -d -s link",
     "ip address",
     "ip route show table all",
@@ -44,7 +44,7 @@ pub(crate) fn keep(
     captures: &[Capture],
     files: &[KeptFile],
 ) -> Result<PathBuf, LabError> {
-    let folder = new_folder(Path::new(FOLDER), lab)?;
+    let folder = new_folder(Path::new(ARTIFACTS_FOLDER), lab)?;
     let write = |name: &str, content: &[u8]| {
         let path = folder.join(name);
         fs::write(&path, content).map_err(|source| LabError::Keep { path, source })
@@ -80,7 +80,7 @@ fn new_folder(parent: &Path, name: &str) -> Result<PathBuf, LabError> {
         |source| LabError::Keep { path, source }
     };
     fs::create_dir_all(parent).map_err(failed(parent))?;
-    for number in 1..=MOST_OF_A_NAME {
+    for number in 1..=MAX_FOLDERS_PER_LAB {
         let folder = parent.join(format!("{name}-{number}"));
         match fs::create_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -93,7 +93,7 @@ fn new_folder(parent: &Path, name: &str) -> Result<PathBuf, LabError> {
 
 /// What the shell's node answers, each question above its answer.
 fn answers(mut shell: Command) -> Vec<u8> {
-    let output = shell.args(["-c", &script(QUESTIONS)]).output();
+    let output = shell.args(["-c", &script(STATE_COMMANDS)]).output();
     match output {
         Ok(output) => output.stdout,
         Err(error) => format!("cannot ask: {error}\n").into_bytes(),

@@ -17,8 +17,8 @@ use crate::error::LabError;
 use crate::features::Features;
 use crate::frr;
 use crate::impair::Wires;
-use crate::management::{self, STATION};
-use crate::node::{NET_FOLDER, NodeDoor, UTS_FOLDER};
+use crate::management::{self, STATION_NAME};
+use crate::node::{NETNS_PATH, NodeDoor, UTSNS_PATH};
 use crate::nodes::Nodes;
 use crate::optics;
 use crate::parallel::{apart, in_parallel};
@@ -126,7 +126,7 @@ impl Cluster {
         let links = management::links_script(&self.fabric);
         run_script(Command::new(ip), Tool::Ip, "the lab", &links)?;
         let script = management::station_script(&self.fabric);
-        run_script(station.net_command(ip), Tool::Ip, STATION, &script)?;
+        run_script(station.net_command(ip), Tool::Ip, STATION_NAME, &script)?;
         in_parallel(self.doors.len(), |index| {
             let node = NodeId::from_index(index);
             self.batch(node, Tool::Ip, &management::node_script(node))?;
@@ -183,8 +183,8 @@ fn hosts_file(scenario: &Scenario, wiring: &Wiring<'_>) -> String {
 fn make_folders(hosts: &str) -> Result<(), LabError> {
     const HOSTS: &str = "/run/hosts";
     let write = || -> io::Result<()> {
-        fs::create_dir(NET_FOLDER)?;
-        fs::create_dir(UTS_FOLDER)?;
+        fs::create_dir(NETNS_PATH)?;
+        fs::create_dir(UTSNS_PATH)?;
         fs::write(HOSTS, hosts)
     };
     write().map_err(|source| LabError::State {

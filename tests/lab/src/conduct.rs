@@ -18,11 +18,11 @@ use crate::source::Source;
 use crate::tools::Tools;
 
 /// As often as ranks tell what has arrived.
-const A_GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Asking every kernel on the way costs a few programs.
-const ASK_PATHS_EVERY: Duration = Duration::from_secs(1);
+const PATH_QUERY_INTERVAL: Duration = Duration::from_secs(1);
 /// Over what time the rates are that are told.
-const WINDOW: Duration = Duration::from_millis(500);
+const RATE_WINDOW: Duration = Duration::from_millis(500);
 
 /// What is to be conducted; comes on standard input.
 #[derive(Serialize, Deserialize)]
@@ -106,11 +106,11 @@ impl Conductor<'_> {
         self.job.start();
         self.tell(&Line::Began { job: &job.name })?;
         while !self.job.tally().has_come_to_an_end() && !interrupt.is_raised() {
-            if asked.is_none_or(|asked| asked.elapsed() >= ASK_PATHS_EVERY) {
+            if asked.is_none_or(|asked| asked.elapsed() >= PATH_QUERY_INTERVAL) {
                 asked = Some(Instant::now());
                 self.ask_paths()?;
             }
-            let end = Instant::now() + A_GLANCE;
+            let end = Instant::now() + POLL_INTERVAL;
             self.job.hear_until(end, Tally::has_come_to_an_end);
             let iterations = self.job.tally().iterations().len();
             progress.count(&job.name, iterations, job.iterations as usize);
@@ -152,7 +152,7 @@ impl Conductor<'_> {
             to: name(tally.flows()[index].routed.to),
             source: tally.flows()[index].spec.source,
             destination: tally.flows()[index].spec.destination,
-            rate_mbps: tally.rate(index, WINDOW).mbps(),
+            rate_mbps: tally.rate(index, RATE_WINDOW).mbps(),
             path: path.clone(),
         };
         Moment {

@@ -22,9 +22,9 @@ use crate::signals::{Signals, release_all};
 use crate::state::{Record, Running};
 
 /// How long a lab may take to come up before a visitor gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-const PASSED_ON: [Signal; 6] = [
+const FORWARDED_SIGNALS: [Signal; 6] = [
     Signal::SIGINT,
     Signal::SIGTERM,
     Signal::SIGHUP,
@@ -69,7 +69,7 @@ impl<'l> Visit<'l> {
         let visit = Self {
             lab,
             first: record.pid(),
-            signals: Signals::hold(PASSED_ON.into_iter().chain([Signal::SIGCHLD]))?,
+            signals: Signals::hold(FORWARDED_SIGNALS.into_iter().chain([Signal::SIGCHLD]))?,
         };
         Ok((record, visit))
     }
@@ -119,7 +119,7 @@ impl<'l> Visit<'l> {
 }
 
 fn wait_until_ready(lab: &Running) -> Result<Record, LabError> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + START_TIMEOUT;
     while Instant::now() < deadline {
         match lab.record() {
             Some(record) if lab.is_ready() => return Ok(record),

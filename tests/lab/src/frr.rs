@@ -21,14 +21,14 @@ use crate::tools::Tool;
 use crate::wiring::Wiring;
 
 /// Where packages put the daemons: of Debian, and of Fedora and its kin.
-const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
+const FRR_PATHS: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
 /// The first is the one the other needs.
-const DAEMONS: [&str; 2] = ["zebra", "staticd"];
+const FRR_DAEMONS: [&str; 2] = ["zebra", "staticd"];
 /// One folder for each switch, with its daemons' sockets. It is the lab's own, as all of /run is there.
-const FOLDER: &str = "/run/frr";
+const STATE_PATH: &str = "/run/frr";
 /// Daemons that start come to it within a second.
-const PATIENCE: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(5);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A switch, and its routes in FRR's words.
 pub(crate) type Charge = (NodeId, Vec<String>);
@@ -48,8 +48,12 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), LabError> {
 }
 
 fn place() -> Option<&'static Path> {
-    let has_all = |place: &&Path| DAEMONS.iter().all(|daemon| place.join(daemon).is_file());
-    PLACES.iter().map(Path::new).find(has_all)
+    let has_all = |place: &&Path| {
+        FRR_DAEMONS
+            .iter()
+            .all(|daemon| place.join(daemon).is_file())
+    };
+    FRR_PATHS.iter().map(Path::new).find(has_all)
 }
 
 pub(crate) fn charges(scenario: &Scenario, wiring: &Wiring<'_>) -> Vec<Charge> {
@@ -78,19 +82,19 @@ fn start_one(nodes: &Nodes, (node, routes): &Charge) -> Result<(), LabError> {
         node: name.to_owned(),
         source,
     };
-    let folder = Path::new(FOLDER).join(name);
+    let folder = Path::new(STATE_PATH).join(name);
     prepare(&folder, routes).map_err(failed)?;
-    for daemon in DAEMONS {
+    for daemon in FRR_DAEMONS {
         start_daemon(nodes, *node, &folder, daemon).map_err(failed)?;
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + START_TIMEOUT;
     while held(nodes, *node)? < routes_of(routes) {
         if Instant::now() >= deadline {
             return Err(failed(io::Error::other(
                 "its routes do not come to the kernel",
             )));
         }
-        thread::park_timeout(PAUSE);
+        thread::park_timeout(POLL_INTERVAL);
     }
     Ok(())
 }
@@ -110,7 +114,7 @@ fn prepare(folder: &Path, routes: &[String]) -> io::Result<()> {
 }
 
 fn start_daemon(nodes: &Nodes, node: NodeId, folder: &Path, daemon: &str) -> io::Result<()> {
-    let program = place().unwrap_or(Path::new(PLACES[0])).join(daemon);
+    let program = place().unwrap_or(Path::new(FRR_PATHS[0])).join(daemon);
     let said = folder.join(format!("{daemon}.said"));
     let mut command = nodes.command(node, &program.display().to_string());
     command
@@ -154,5 +158,5 @@ fn routes_of(lines: &[String]) -> usize {
 
 /// Where `vtysh --vty_socket` finds the daemons of a switch, from inside the lab.
 pub(crate) fn folder(node: &str) -> PathBuf {
-    Path::new(FOLDER).join(node)
+    Path::new(STATE_PATH).join(node)
 }

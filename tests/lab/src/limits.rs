@@ -7,7 +7,7 @@ use reweave_common::units::Rate;
 use crate::addressing::Addressing;
 use crate::error::LabError;
 use crate::management;
-use crate::wiring::FASTEST_LINK;
+use crate::wiring::MAX_LINK_RATE;
 
 pub(crate) fn check(scenario: &Scenario) -> Result<(), LabError> {
     Addressing::new(&scenario.fabric)?;
@@ -16,12 +16,12 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), LabError> {
     }
     let links = scenario.fabric.links().map(|(id, link)| (id, link.rate));
     let mut rates = links.chain(faulty_rates(scenario));
-    match rates.find(|(_, rate)| *rate > FASTEST_LINK) {
+    match rates.find(|(_, rate)| *rate > MAX_LINK_RATE) {
         None => Ok(()),
         Some((link, rate)) => Err(LabError::RateTooHigh {
             link: scenario.fabric.link_name(link),
             rate,
-            most: FASTEST_LINK,
+            most: MAX_LINK_RATE,
         }),
     }
 }

@@ -9,35 +9,35 @@ use std::net::Ipv4Addr;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{NodeId, OpticalId};
-pub(crate) use reweave_common::scenario::STATION;
+pub(crate) use reweave_common::scenario::STATION_NAME;
 
 use crate::error::LabError;
 use crate::node::NodeDoor;
 use crate::parallel::apart;
 use crate::wiring::{self, Sysctl};
 
-const NETWORK: &str = "10.255.0.0/16";
-const FIRST: u32 = u32::from_be_bytes([10, 255, 0, 1]);
-const MOST_NODES: usize = (1 << 16) - 3;
-pub(crate) const INTERFACE: &str = "mgmt0";
+const MANAGEMENT_NETWORK: &str = "10.255.0.0/16";
+const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 255, 0, 1]);
+const MAX_NODES: usize = (1 << 16) - 3;
+pub(crate) const MANAGEMENT_INTERFACE: &str = "mgmt0";
 
 /// The station's address.
 pub(crate) fn station_address() -> Ipv4Addr {
-    FIRST.into()
+    FIRST_ADDRESS.into()
 }
 
 pub(crate) fn address(node: NodeId) -> Ipv4Addr {
-    (FIRST + 1 + node.index() as u32).into()
+    (FIRST_ADDRESS + 1 + node.index() as u32).into()
 }
 
 pub(crate) fn check_size(fabric: &Fabric) -> Result<(), LabError> {
     let count = places(fabric).count();
-    (count <= MOST_NODES)
+    (count <= MAX_NODES)
         .then_some(())
         .ok_or(LabError::FabricTooLarge {
             what: "nodes on a management network",
             count,
-            most: MOST_NODES,
+            most: MAX_NODES,
         })
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn of_optical(fabric: &Fabric, optical: OpticalId) -> NodeId {
 pub(crate) fn create_station(fabric: &Fabric, seed: u64) -> Result<NodeDoor, LabError> {
     let beyond = NodeId::from_index(places(fabric).count());
     let settings = wiring::sysctls(Role::Relay, seed, beyond);
-    apart(|| NodeDoor::create(STATION, &settings))
+    apart(|| NodeDoor::create(STATION_NAME, &settings))
 }
 
 /// What each node is told once it has its interface: to pass nothing on that comes by it.
@@ -76,8 +76,8 @@ pub(crate) fn links_script(fabric: &Fabric) -> String {
         let [near, far] = [mac(id, 0), mac(id, 1)];
         let port = port(id);
         format!(
-            "link add name {INTERFACE} address {near} netns /run/netns/{name} type veth peer name {port} \
-             address {far} netns /run/netns/{STATION}\n"
+            "link add name {MANAGEMENT_INTERFACE} address {near} netns /run/netns/{name} type veth peer name {port} \
+             address {far} netns /run/netns/{STATION_NAME}\n"
         )
     };
     places(fabric).map(link).collect()
@@ -87,10 +87,10 @@ pub(crate) fn links_script(fabric: &Fabric) -> String {
 pub(crate) fn node_script(node: NodeId) -> String {
     let (own, station, far) = (address(node), station_address(), mac(node, 1));
     format!(
-        "address add {own}/32 dev {INTERFACE}\n\
-         link set {INTERFACE} up\n\
-         neighbour add {station} lladdr {far} nud permanent dev {INTERFACE}\n\
-         route add {NETWORK} via {station} dev {INTERFACE} src {own} onlink\n"
+        "address add {own}/32 dev {MANAGEMENT_INTERFACE}\n\
+         link set {MANAGEMENT_INTERFACE} up\n\
+         neighbour add {station} lladdr {far} nud permanent dev {MANAGEMENT_INTERFACE}\n\
+         route add {MANAGEMENT_NETWORK} via {station} dev {MANAGEMENT_INTERFACE} src {own} onlink\n"
     )
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn station_script(fabric: &Fabric) -> String {
 
 /// Further lines of /etc/hosts.
 pub(crate) fn hosts_file(fabric: &Fabric) -> String {
-    let station = format!("{} {STATION}\n", station_address());
+    let station = format!("{} {STATION_NAME}\n", station_address());
     let nodes = places(fabric).map(|(id, name)| format!("{} {name}.mgmt\n", address(id)));
     std::iter::once(station).chain(nodes).collect()
 }

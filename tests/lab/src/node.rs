@@ -21,8 +21,8 @@ use crate::tools::search_path;
 use crate::wiring::Sysctl;
 
 /// Where ip looks for network namespaces.
-pub(crate) const NET_FOLDER: &str = "/run/netns";
-pub(crate) const UTS_FOLDER: &str = "/run/uts";
+pub(crate) const NETNS_PATH: &str = "/run/netns";
+pub(crate) const UTSNS_PATH: &str = "/run/uts";
 
 /// An open door to a node. Programs and threads may pass it as long as the lab lives.
 #[derive(Debug, Clone)]
@@ -51,8 +51,8 @@ impl NodeDoor {
             .map_err(|errno| failed("unshare")(errno.into()))?;
         sethostname(name).map_err(|errno| failed("set the host name")(errno.into()))?;
         settings.iter().try_for_each(|setting| set(name, setting))?;
-        pin("net", &Path::new(NET_FOLDER).join(name)).map_err(failed("pin its network"))?;
-        pin("uts", &Path::new(UTS_FOLDER).join(name)).map_err(failed("pin its name"))?;
+        pin("net", &Path::new(NETNS_PATH).join(name)).map_err(failed("pin its network"))?;
+        pin("uts", &Path::new(UTSNS_PATH).join(name)).map_err(failed("pin its name"))?;
         Self::open(name)
     }
 
@@ -71,8 +71,8 @@ impl NodeDoor {
             })
         };
         let spaces = Spaces {
-            net: open(NET_FOLDER)?,
-            uts: open(UTS_FOLDER)?,
+            net: open(NETNS_PATH)?,
+            uts: open(UTSNS_PATH)?,
         };
         Ok(Self {
             name: name.to_owned(),

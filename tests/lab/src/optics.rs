@@ -17,7 +17,7 @@ use crate::addressing::Addressing;
 use crate::sharing::Sharing;
 use crate::wiring::{FIRST_INDEX, MTU_BYTES, rate_line};
 
-const FABRIC_MAC: Mac = Mac::OF_FIBRES;
+const FIBRE_MAC: Mac = Mac::DEFAULT_FIBRE_MAC;
 
 /// For ip, outside the nodes: each fibre, made directly into its node and its optical switch.
 pub(crate) fn links_script(fabric: &Fabric) -> String {
@@ -27,7 +27,7 @@ pub(crate) fn links_script(fabric: &Fabric) -> String {
         let (name, port) = (&fibre.interface, fibre.port);
         let (node, optical) = (fabric.name(fibre.node), fabric.optical(fibre.optical));
         format!(
-            "link add name {name} index {index} address {FABRIC_MAC} mtu {MTU_BYTES} \
+            "link add name {name} index {index} address {FIBRE_MAC} mtu {MTU_BYTES} \
              netns /run/netns/{node} type veth peer name p{port} index {} mtu {MTU_BYTES} \
              netns /run/netns/{}\n",
             index + 1,
@@ -54,7 +54,7 @@ pub(crate) fn node_script(fabric: &Fabric, addressing: &Addressing, node: NodeId
         for (other, _) in fabric.nodes().filter(|(other, _)| *other != node) {
             let _ = writeln!(
                 script,
-                "neighbour add {} lladdr {FABRIC_MAC} nud permanent dev {}",
+                "neighbour add {} lladdr {FIBRE_MAC} nud permanent dev {}",
                 stable(other),
                 fibre.interface
             );

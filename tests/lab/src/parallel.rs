@@ -9,7 +9,7 @@ use std::thread::{self, ScopedJoinHandle};
 use crate::error::LabError;
 
 /// More would only wait for the kernel's locks.
-const MOST_THREADS: usize = 16;
+const MAX_THREADS: usize = 16;
 
 /// Does `work` for 0, 1, .. `count` on threads of their own, and stops at the first error.
 pub(crate) fn in_parallel<T: Send>(
@@ -29,7 +29,7 @@ pub(crate) fn in_parallel<T: Send>(
         }
     };
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(count).min(MOST_THREADS))
+        let workers: Vec<_> = (0..threads.min(count).min(MAX_THREADS))
             .map(|_| scope.spawn(take_turns))
             .collect();
         workers.into_iter().try_for_each(joined)

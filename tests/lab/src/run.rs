@@ -20,7 +20,7 @@ use crate::signals::Interrupt;
 use crate::verdict;
 
 /// How long to listen before looking up.
-const A_GLANCE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What a run has shown, and what its ranks said, to be kept.
 pub(crate) struct Outcome {
@@ -138,7 +138,7 @@ impl Conductor<'_> {
             && self.must_end().is_none()
             && !job.tally().has_come_to_an_end()
         {
-            let glance = start.min(Instant::now() + A_GLANCE);
+            let glance = start.min(Instant::now() + POLL_INTERVAL);
             job.hear_until(glance, Tally::has_come_to_an_end);
         }
         if self.must_end().is_none() {
@@ -165,7 +165,7 @@ impl Conductor<'_> {
                 job.tally().iterations().len(),
                 job.job.iterations as usize,
             );
-            job.hear_until(Instant::now() + A_GLANCE, Tally::has_come_to_an_end);
+            job.hear_until(Instant::now() + POLL_INTERVAL, Tally::has_come_to_an_end);
         }
         Ended::Done
     }

@@ -27,10 +27,10 @@ use nix::unistd::{
 };
 
 use crate::error::LabError;
-use crate::signals::{ENDINGS, Interrupt, Signals};
+use crate::signals::{Interrupt, Signals, TERMINATION_SIGNALS};
 
 /// As Rust's own programs end when they panic.
-const PANICKED: u8 = 101;
+const EXIT_PANICKED: u8 = 101;
 
 /// The lab's first process as its supervisor sees it.
 pub(crate) struct FirstProcess {
@@ -48,7 +48,7 @@ impl FirstProcess {
     /// Starts the lab's first process, which runs `keep` in a child. Must be called while this
     /// process has one thread only.
     pub(crate) fn start(keep: impl FnOnce(&Interrupt) -> u8) -> Result<Self, LabError> {
-        let signals = Signals::hold(ENDINGS.into_iter().chain([Signal::SIGCHLD]))?;
+        let signals = Signals::hold(TERMINATION_SIGNALS.into_iter().chain([Signal::SIGCHLD]))?;
         leave_for_own_namespaces()?;
         let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|source| LabError::Fork { source });
         let [(tied_in, tied_out), (go_in, go_out)] = [pipe()?, pipe()?];
@@ -106,7 +106,7 @@ impl FirstProcess {
 /// Ends a forked process with what `work` returns. Whatever happens, nothing of what the process
 /// was copied from is run or dropped a second time.
 fn end_with(work: impl FnOnce() -> u8) -> ! {
-    let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(PANICKED);
+    let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(EXIT_PANICKED);
     process::exit(i32::from(code))
 }
 
@@ -182,7 +182,7 @@ fn start_keeper(keep: impl FnOnce(&Interrupt) -> u8) -> Result<Pid, LabError> {
 
 /// Reaps whatever dies in the lab, until the keeper does; says what that said.
 fn reap(keeper: Pid) -> Result<u8, LabError> {
-    let signals = Signals::hold(ENDINGS.into_iter().chain([Signal::SIGCHLD]))?;
+    let signals = Signals::hold(TERMINATION_SIGNALS.into_iter().chain([Signal::SIGCHLD]))?;
     // The keeper speaks for the lab. Whoever reads what it says must not wait for this process.
     silence();
     loop {

@@ -14,15 +14,15 @@ use reweave_common::units::Rate;
 use crate::wiring::Sysctl;
 
 /// Needs no window scaling, so it is a hard bound: seven jumbo frames under way.
-const SMALL_WINDOW_BYTES: u64 = 64_000;
+const MAX_UNSCALED_WINDOW_BYTES: u64 = 64_000;
 /// Just above, scaling makes the first connections differ from the others.
-const LEAST_SCALED_WINDOW_BYTES: u64 = 262_000;
+const MIN_SCALED_WINDOW_BYTES: u64 = 262_000;
 /// What TCP can grant, a little less than a GiB: twice as much still fits the kernel's buffers.
-const MOST_WINDOW_BYTES: u64 = 1_000_000_000;
+const MAX_WINDOW_BYTES: u64 = 1_000_000_000;
 /// So many flows may meet on a link before it drops anything.
 const FLOWS_PER_QUEUE: u64 = 32;
 /// What a packet takes through a machine that is busy, there and back.
-const BUSY_MACHINE: Duration = Duration::from_millis(1);
+const MAX_MACHINE_DELAY: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sharing {
@@ -39,12 +39,12 @@ impl Sharing {
             .max()
             .unwrap_or_default();
         // A path over four links and back. Longer ones, of relays, share their links anyway.
-        let round_trip = BUSY_MACHINE + slowest * 8;
+        let round_trip = MAX_MACHINE_DELAY + slowest * 8;
         let rate = fastest.map_or(0, Rate::bits_per_s);
         let needed = (u128::from(rate) * round_trip.as_nanos() / 8_000_000_000) as u64;
         let window_bytes = match needed {
-            0..=SMALL_WINDOW_BYTES => SMALL_WINDOW_BYTES,
-            _ => needed.clamp(LEAST_SCALED_WINDOW_BYTES, MOST_WINDOW_BYTES),
+            0..=MAX_UNSCALED_WINDOW_BYTES => MAX_UNSCALED_WINDOW_BYTES,
+            _ => needed.clamp(MIN_SCALED_WINDOW_BYTES, MAX_WINDOW_BYTES),
         };
         Self { window_bytes }
     }
@@ -71,7 +71,7 @@ impl Sharing {
             // The one that every kernel has and allows.
             ("net/ipv4/tcp_congestion_control", "reno".to_owned()),
         ];
-        if self.window_bytes > SMALL_WINDOW_BYTES {
+        if self.window_bytes > MAX_UNSCALED_WINDOW_BYTES {
             sysctls.push(("net/ipv4/tcp_rmem", format!("4096 {buffer} {buffer}")));
         }
         let sysctl = |(key, value)| Sysctl {
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn the_window_covers_the_round_trip_of_the_fabric() {
-        assert_eq!(window(0.2, 0.0), SMALL_WINDOW_BYTES);
-        assert_eq!(window(0.5, 0.0), SMALL_WINDOW_BYTES);
-        assert_eq!(window(1.0, 0.0), LEAST_SCALED_WINDOW_BYTES);
+        assert_eq!(window(0.2, 0.0), MAX_UNSCALED_WINDOW_BYTES);
+        assert_eq!(window(0.5, 0.0), MAX_UNSCALED_WINDOW_BYTES);
+        assert_eq!(window(1.0, 0.0), MIN_SCALED_WINDOW_BYTES);
         // 1 Gb/s over 1 ms + 8 x 5 ms.
         assert_eq!(window(1.0, 5000.0), 5_125_000);
-        assert_eq!(window(30_000.0, 1e6), MOST_WINDOW_BYTES);
+        assert_eq!(window(30_000.0, 1e6), MAX_WINDOW_BYTES);
     }
 }

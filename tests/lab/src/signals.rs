@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use crate::error::LabError;
 
 /// What asks a program to end.
-pub(crate) const ENDINGS: [Signal; 4] = [
+pub(crate) const TERMINATION_SIGNALS: [Signal; 4] = [
     Signal::SIGINT,
     Signal::SIGTERM,
     Signal::SIGHUP,
@@ -69,7 +69,7 @@ pub(crate) struct Interrupt(Signals);
 
 impl Interrupt {
     pub(crate) fn install() -> Result<Self, LabError> {
-        Signals::hold(ENDINGS).map(Self)
+        Signals::hold(TERMINATION_SIGNALS).map(Self)
     }
 
     pub(crate) fn is_raised(&self) -> bool {

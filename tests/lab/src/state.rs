@@ -17,17 +17,17 @@ use reweave_common::names;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
-use crate::management::STATION;
+use crate::management::STATION_NAME;
 use crate::source::Source;
 
-const LOCK: &str = "lock";
-const RECORD: &str = "lab.json";
-const READY: &str = "ready";
+const LOCK_FILE: &str = "lock";
+const RECORD_FILE: &str = "lab.json";
+const READY_FILE: &str = "ready";
 /// Where a lab that was brought up with `--stepped` listens.
 const CONTROL_SOCKET: &str = "control";
 /// No lab can have this name.
-const TURNS: &str = ".turns";
-const LONGEST_NAME: usize = 64;
+const TURNS_FOLDER: &str = ".turns";
+const MAX_NAME_BYTES: usize = 64;
 
 /// What other commands need to know of a lab.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -72,14 +72,14 @@ impl Claim {
         let write = || -> io::Result<()> {
             let draft = self.folder.join("lab.json.new");
             fs::write(&draft, serde_json::to_vec_pretty(record)?)?;
-            fs::rename(draft, self.folder.join(RECORD))
+            fs::rename(draft, self.folder.join(RECORD_FILE))
         };
         write().map_err(|source| failed(&self.folder, source))
     }
 
     /// From inside the lab: from now on, others may enter.
     pub(crate) fn mark_ready(&self) -> Result<(), LabError> {
-        File::create(path_in(&self.handle, READY))
+        File::create(path_in(&self.handle, READY_FILE))
             .map(drop)
             .map_err(|source| failed(&self.folder, source))
     }
@@ -117,7 +117,7 @@ impl Turn {
     }
 
     fn take(base: &Path, lock: fn(&File) -> io::Result<()>) -> Result<Self, LabError> {
-        let path = base.join(TURNS);
+        let path = base.join(TURNS_FOLDER);
         let take = || -> io::Result<Self> {
             let file = open_lock(&path)?;
             lock(&file)?;
@@ -169,12 +169,12 @@ impl Running {
 
     /// To be asked by those only whose turn it is.
     fn is_locked(&self) -> bool {
-        let lock = File::open(self.folder.join(LOCK));
+        let lock = File::open(self.folder.join(LOCK_FILE));
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.folder.join(READY).exists()
+        self.folder.join(READY_FILE).exists()
     }
 
     pub(crate) fn connect_control_socket(&self) -> Result<UnixStream, LabError> {
@@ -189,7 +189,7 @@ impl Running {
 
     /// Nothing is recorded in the first moments of a lab.
     pub(crate) fn record(&self) -> Option<Record> {
-        let text = fs::read(self.folder.join(RECORD)).ok()?;
+        let text = fs::read(self.folder.join(RECORD_FILE)).ok()?;
         serde_json::from_slice(&text).ok()
     }
 }
@@ -201,14 +201,14 @@ impl Record {
 
     /// All that can be entered.
     pub(crate) fn places(&self) -> Vec<String> {
-        let station = self.station.then(|| STATION.to_owned());
+        let station = self.station.then(|| STATION_NAME.to_owned());
         self.nodes.iter().cloned().chain(station).collect()
     }
 }
 
 /// Names become folders, so they are kept plain.
 fn check_name(name: &str) -> Result<(), LabError> {
-    let good = names::is_plain(name, LONGEST_NAME);
+    let good = names::is_plain(name, MAX_NAME_BYTES);
     good.then_some(()).ok_or_else(|| LabError::BadLabName {
         name: name.to_owned(),
     })
@@ -270,7 +270,13 @@ fn sweep_in(base: &Path) {
 
 /// Removes a lab's folder, and nothing in it that is not ours.
 fn remove(folder: &Path) {
-    for file in [READY, CONTROL_SOCKET, RECORD, "lab.json.new", LOCK] {
+    for file in [
+        READY_FILE,
+        CONTROL_SOCKET,
+        RECORD_FILE,
+        "lab.json.new",
+        LOCK_FILE,
+    ] {
         let _ = fs::remove_file(folder.join(file));
     }
     let _ = fs::remove_dir(folder);
@@ -282,7 +288,7 @@ fn lock_new(folder: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    let lock = open_lock(&folder.join(LOCK))?;
+    let lock = open_lock(&folder.join(LOCK_FILE))?;
     match lock.try_lock() {
         Ok(()) => Ok(Some(lock)),
         Err(TryLockError::WouldBlock) => Ok(None),

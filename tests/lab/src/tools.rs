@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::error::LabError;
 
 /// The one list of what a machine must have.
-const PACKAGES: &str = include_str!("../../../deploy/packages.txt");
+const PACKAGE_LIST: &str = include_str!("../../../deploy/packages.txt");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
@@ -45,7 +45,7 @@ impl Tool {
         } else {
             self.program()
         };
-        let fields = PACKAGES.lines().map(|line| line.split_whitespace());
+        let fields = PACKAGE_LIST.lines().map(|line| line.split_whitespace());
         fields
             .filter_map(|mut fields| Some((fields.nth(1)?, fields.next()?)))
             .find(|(_, proven_by)| *proven_by == proof)

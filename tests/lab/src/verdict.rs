@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    const NO_LIMITS: Expectation = Expectation {
+    const UNLIMITED: Expectation = Expectation {
         job: 0,
         completes: true,
         max_resets: None,
@@ -192,7 +192,7 @@ mod tests {
             max_lost: Some(3),
             max_stall: Some(Duration::from_millis(251)),
             min_iteration: Some(Duration::from_millis(10)),
-            ..NO_LIMITS
+            ..UNLIMITED
         };
         assert_eq!(failed(&limits), [""; 0]);
         assert_eq!(judge(&limits, &job()).len(), 5);
@@ -205,7 +205,7 @@ mod tests {
             max_resets: Some(1),
             max_stall: Some(Duration::from_millis(250)),
             max_iteration: Some(Duration::from_millis(29)),
-            ..NO_LIMITS
+            ..UNLIMITED
         };
         let said = [
             "does not complete: 10 of 10 iterations",
@@ -220,7 +220,7 @@ mod tests {
     fn what_nobody_measured_is_not_met() {
         let limits = Expectation {
             max_retransmits: Some(9),
-            ..NO_LIMITS
+            ..UNLIMITED
         };
         assert_eq!(failed(&limits), ["retransmits <= 9: unknown"]);
     }
@@ -238,7 +238,7 @@ mod tests {
             max_lost: Some(9),
             max_stall: Some(Duration::from_secs(9)),
             min_flow_rate: Rate::from_gbps(0.001),
-            ..NO_LIMITS
+            ..UNLIMITED
         };
         let said = [
             "resets <= 9: unknown",
@@ -255,7 +255,7 @@ mod tests {
         job.flows[1].rate_mbps = Some(200.0);
         let limits = Expectation {
             min_flow_rate: Rate::from_gbps(0.1),
-            ..NO_LIMITS
+            ..UNLIMITED
         };
         let said = ["slowest flow Mb/s >= 100: 90.00"];
         assert_eq!(failed_of(&limits, &job), said);

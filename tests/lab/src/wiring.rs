@@ -16,13 +16,13 @@ use crate::sharing::Sharing;
 
 /// Jumbo frames, as training clusters use them.
 pub(crate) const MTU_BYTES: u64 = 9000;
-const FRAME_BYTES: u64 = MTU_BYTES + 14;
+const MAX_FRAME_BYTES: u64 = MTU_BYTES + 14;
 
 /// Each end of a link is numbered from here; 1 is every node's loopback.
 pub(crate) const FIRST_INDEX: usize = 2;
 
 /// tc counts a bucket in 32 bits, and it holds what passes in a millisecond.
-pub(crate) const FASTEST_LINK: Rate = Rate::from_bits_per_s(8000 * u32::MAX as u64);
+pub(crate) const MAX_LINK_RATE: Rate = Rate::from_bits_per_s(8000 * u32::MAX as u64);
 
 /// A setting of a node's kernel.
 #[derive(Debug, PartialEq, Eq)]
@@ -294,7 +294,7 @@ pub(crate) fn interface(fabric: &Fabric, port: Port) -> String {
 /// What a link of that rate lets pass at once after a pause: what passes in a millisecond, so that a
 /// late timer loses nothing, and at least two frames, or none would ever pass.
 pub(crate) fn burst_bytes(rate: Rate) -> u64 {
-    (rate.bits_per_s() / 8000).max(2 * FRAME_BYTES)
+    (rate.bits_per_s() / 8000).max(2 * MAX_FRAME_BYTES)
 }
 
 /// For tc: `interface` sends no faster than `rate`.
@@ -387,7 +387,7 @@ fn near(link: &Link, node: NodeId) -> Port {
 
 /// The same graph in which switches can be reached too: routes lead to endpoints only.
 fn with_switches_as_endpoints(fabric: &Fabric) -> Fabric {
-    const SAME: &str = "a sound fabric stays sound";
+    const SOUND_FABRIC: &str = "a sound fabric stays sound";
     let mut builder = FabricBuilder::new();
     for (_, node) in fabric.nodes() {
         let role = if node.role.forwards() {
@@ -395,7 +395,7 @@ fn with_switches_as_endpoints(fabric: &Fabric) -> Fabric {
         } else {
             node.role
         };
-        builder.add_node(&node.name, role).expect(SAME);
+        builder.add_node(&node.name, role).expect(SOUND_FABRIC);
     }
     let links: Vec<&Link> = fabric.links().map(|(_, link)| link).collect();
     let pair = |link: &Link| [link.a.node, link.b.node];
@@ -404,7 +404,7 @@ fn with_switches_as_endpoints(fabric: &Fabric) -> Fabric {
         let count = parallel.len() as u32;
         builder
             .connect(pair(first), count, first.rate, first.latency)
-            .expect(SAME);
+            .expect(SOUND_FABRIC);
     }
     builder.build()
 }
@@ -415,7 +415,7 @@ mod tests {
 
     const LEAF_SPINE: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                               host_gbps = 0.4\nuplink_gbps = 0.2";
-    const DIRECT: &str = "kind = \"direct\"\nhosts = 4\nlink_gbps = 0.1\nstrides = [1]";
+    const DIRECT_FABRIC: &str = "kind = \"direct\"\nhosts = 4\nlink_gbps = 0.1\nstrides = [1]";
 
     /// The lines of all scripts of a node.
     struct Scripts {
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn relays_reach_every_nic_of_one_another() {
-        let lines = scripts(DIRECT, "h0").node;
+        let lines = scripts(DIRECT_FABRIC, "h0").node;
         let across: Vec<_> = lines
             .iter()
             .filter(|line| line.contains(".0.2/32 src"))
@@ -487,7 +487,7 @@ mod tests {
 
     #[test]
     fn links_are_made_into_both_nodes() {
-        let lines = scripts(DIRECT, "h0").links;
+        let lines = scripts(DIRECT_FABRIC, "h0").links;
         assert_eq!(lines.len(), 4);
         assert_eq!(
             lines[3],
@@ -516,7 +516,7 @@ mod tests {
     fn the_fastest_link_is_told_in_figures_that_tc_can_read() {
         let text = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 34359";
         let sharing = Sharing::of(&Fabric::parse("fabric.toml", text).unwrap());
-        let line = rate_line("eth0", FASTEST_LINK, sharing);
+        let line = rate_line("eth0", MAX_LINK_RATE, sharing);
         assert!(
             line.ends_with("burst 4294967295 limit 4294967295\n"),
             "{line}"
@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn hosts_have_names_for_each_nic() {
-        let lines = scripts(DIRECT, "h0").hosts;
+        let lines = scripts(DIRECT_FABRIC, "h0").hosts;
         assert_eq!(
             lines[..3],
             ["127.0.0.1 localhost", "10.0.0.0 h0", "10.1.0.0 h0.1"]

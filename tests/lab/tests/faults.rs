@@ -27,9 +27,9 @@ use libtest_mimic::Arguments;
 use support::Need;
 
 /// What every lab with faults needs.
-const LAB: &[Need] = &[Need::Lab, Need::Program("ping")];
-const LAB_AND_IPERF: &[Need] = &[Need::Lab, Need::Program("iperf3")];
-const LAB_AND_TCPDUMP: &[Need] = &[Need::Lab, Need::Program("ping"), Need::Program("tcpdump")];
+const PING_NEEDS: &[Need] = &[Need::Lab, Need::Program("ping")];
+const IPERF3_NEEDS: &[Need] = &[Need::Lab, Need::Program("iperf3")];
+const TCPDUMP_NEEDS: &[Need] = &[Need::Lab, Need::Program("ping"), Need::Program("tcpdump")];
 
 fn main() -> ExitCode {
     let tests = [

@@ -5,7 +5,7 @@ mod support;
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Trial};
-use support::{Home, Lab, Need, PROGRAM, run, trial, wait_until};
+use support::{Home, LAB_PROGRAM, Lab, Need, run, trial, wait_until};
 
 const NEEDS: &[Need] = &[
     Need::Lab,
@@ -16,10 +16,10 @@ const NEEDS: &[Need] = &[
 const SCENARIO: &str = "name = \"frr\"\nfrr = [\"leaf0\", \"spine1\"]\n[fabric]\nkind = \"leaf-spine\"\n\
     leaves = 2\nspines = 2\nhosts_per_leaf = 2\nhost_gbps = 0.4\nuplink_gbps = 0.2\n";
 /// Protocols by their numbers; ip names none for a route that nobody said anything of.
-const KERNEL: &str = "2";
-const FRR: &str = "196";
+const KERNEL_PROTOCOL: &str = "2";
+const FRR_PROTOCOL: &str = "196";
 /// Of a host at the other leaf.
-const H2: &str = "10.0.0.3";
+const H2_ADDRESS: &str = "10.0.0.3";
 
 fn main() -> ExitCode {
     let tests = [
@@ -53,7 +53,7 @@ fn vtysh(lab: &Lab, commands: &[&str]) -> String {
 fn makers(lab: &Lab, node: &str) -> (Vec<String>, usize) {
     let routes = lab.json(node, &["ip", "-N", "-j", "-4", "route", "show"]);
     let routes = routes.as_array().expect("a list");
-    let far = routes.iter().filter(|it| it["protocol"] != KERNEL);
+    let far = routes.iter().filter(|it| it["protocol"] != KERNEL_PROTOCOL);
     let mut makers: Vec<_> = far.map(|it| it["protocol"].to_string()).collect();
     let count = makers.len();
     makers.sort();
@@ -63,15 +63,19 @@ fn makers(lab: &Lab, node: &str) -> (Vec<String>, usize) {
 
 fn packets() {
     let lab = Lab::up_text(SCENARIO);
-    let by_frr = (vec![format!("\"{FRR}\"")], 7);
+    let by_frr = (vec![format!("\"{FRR_PROTOCOL}\"")], 7);
     assert_eq!(makers(&lab, "leaf0"), by_frr, "to 4 hosts and 3 switches");
     assert_eq!(makers(&lab, "spine1"), by_frr);
     assert_eq!(makers(&lab, "leaf1"), (vec!["null".to_owned()], 7));
     assert_eq!(folder(&lab, "leaf1"), None);
-    let answers = || lab.exec("h0", &["ping", "-c", "1", "-W", "1", H2]).code == Some(0);
+    let answers = || {
+        lab.exec("h0", &["ping", "-c", "1", "-W", "1", H2_ADDRESS])
+            .code
+            == Some(0)
+    };
     assert!(answers());
     let configured = vtysh(&lab, &["show running-config"]);
-    let to_h2 = format!("ip route {H2}/32 ");
+    let to_h2 = format!("ip route {H2_ADDRESS}/32 ");
     let lines: Vec<_> = configured
         .lines()
         .filter(|line| line.starts_with(&to_h2))
@@ -101,7 +105,7 @@ fn without() {
                   done; exec \"$0\" up --detach \"$1\"";
     let mut command = Command::new("unshare");
     command
-        .args(["--mount", "sh", "-c", script, PROGRAM])
+        .args(["--mount", "sh", "-c", script, LAB_PROGRAM])
         .arg(file);
     command.env("XDG_RUNTIME_DIR", &home.path);
     let said = run(command).expect_code(1);

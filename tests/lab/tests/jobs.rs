@@ -13,42 +13,42 @@ use serde_json::Value;
 use support::report::{figure, flows, jobs, report, start, word};
 use support::{Home, Lab, Need, finish, run, scenario, trial, wait_until};
 
-const LAB: &[Need] = &[Need::Lab];
-const LAB_AND_IPERF3: &[Need] = &[Need::Lab, Need::Program("iperf3")];
+const LAB_NEEDS: &[Need] = &[Need::Lab];
+const IPERF3_NEEDS: &[Need] = &[Need::Lab, Need::Program("iperf3")];
 
 /// How far our rates may be from those of a program nobody here wrote.
-const TOLERANCE: f64 = 0.05;
+const RATE_TOLERANCE: f64 = 0.05;
 
 fn main() -> ExitCode {
     let tests = vec![
         trial(
             "every_pattern_runs_over_relays_and_moves_its_bytes",
-            LAB,
+            LAB_NEEDS,
             every_pattern,
         ),
         trial(
             "ports_make_flows_meet_or_part",
-            LAB,
+            LAB_NEEDS,
             ports_make_flows_meet_or_part,
         ),
         trial(
             "contended_rates_are_those_iperf3_sees",
-            LAB_AND_IPERF3,
+            IPERF3_NEEDS,
             rates_are_iperf3s,
         ),
         trial(
             "a_session_survives_a_route_move",
-            LAB,
+            LAB_NEEDS,
             a_session_survives_a_route_move,
         ),
         trial(
             "datagrams_tell_what_was_lost",
-            LAB,
+            LAB_NEEDS,
             datagrams_tell_what_was_lost,
         ),
         trial(
             "a_failed_expectation_keeps_artifacts",
-            LAB,
+            LAB_NEEDS,
             a_failed_expectation_keeps_artifacts,
         ),
     ];
@@ -110,7 +110,7 @@ fn ports_make_flows_meet_or_part() {
 
 /// Three flows share one uplink. iperf3 is given the very same addresses and ports afterwards, so
 /// that the kernels' hash treats both alike.
-const CONTENDED: &str = r#"
+const CONTENDED_SCENARIO: &str = r#"
 name = "contended"
 seed = 5
 [fabric]
@@ -142,7 +142,7 @@ fn rates_are_iperf3s() {
         let mut of_flow = ratios.each_ref().map(|ratios| ratios[flow]);
         of_flow.sort_by(f64::total_cmp);
         assert!(
-            (of_flow[1] - 1.0).abs() <= TOLERANCE,
+            (of_flow[1] - 1.0).abs() <= RATE_TOLERANCE,
             "flow {flow}: {ratios:.3?}"
         );
     }
@@ -150,9 +150,9 @@ fn rates_are_iperf3s() {
 
 fn rates_of_both() -> (Vec<f64>, Vec<f64>) {
     let home = Home::new();
-    let ours = report(&home, &home.file("contended.toml", CONTENDED), 0);
+    let ours = report(&home, &home.file("contended.toml", CONTENDED_SCENARIO), 0);
     let flows = flows(&ours["jobs"][0]);
-    let lab = Lab::up_text(CONTENDED);
+    let lab = Lab::up_text(CONTENDED_SCENARIO);
     let address =
         |flow: &Value, end: &str| -> SocketAddrV4 { word(&flow[end]).parse().expect("an address") };
     let servers: Vec<_> = flows
@@ -324,7 +324,7 @@ fn gateway_over(routes: &str, interface: &str) -> String {
 }
 
 /// One link on the way loses 2 % of the packets.
-const LOSSY: &str = r#"
+const LOSSY_SCENARIO: &str = r#"
 name = "lossy"
 seed = 5
 [fabric]
@@ -351,7 +351,7 @@ percent = 2
 
 fn datagrams_tell_what_was_lost() {
     let home = Home::new();
-    let report = report(&home, &home.file("lossy.toml", LOSSY), 0);
+    let report = report(&home, &home.file("lossy.toml", LOSSY_SCENARIO), 0);
     let flow = &flows(&report["jobs"][0])[0];
     // Frames of 9000 bytes, less the headers of IP, UDP and the transport, which are sent again
     // when they are lost.

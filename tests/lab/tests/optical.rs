@@ -9,7 +9,7 @@ use libtest_mimic::{Arguments, Trial};
 use support::{Lab, Need, Said, trial, wait_until};
 
 const NEEDS: &[Need] = &[Need::Lab, Need::Program("curl"), Need::Program("ping")];
-const CIRCUITS: &str = "http://ocs0.mgmt/api/data/optical-switch:cross-connects";
+const CROSS_CONNECTS_URL: &str = "http://ocs0.mgmt/api/data/optical-switch:cross-connects";
 
 fn main() -> ExitCode {
     let tests = [
@@ -62,7 +62,7 @@ impl Ring {
 
     fn put(&self, ingress: u16, egress: u16) -> Said {
         let body = format!("<pair><ingress>{ingress}</ingress><egress>{egress}</egress></pair>");
-        let url = format!("{CIRCUITS}/pair={ingress}");
+        let url = format!("{CROSS_CONNECTS_URL}/pair={ingress}");
         self.curl(&[
             "-X",
             "PUT",
@@ -82,13 +82,17 @@ impl Ring {
 
     #[track_caller]
     fn disconnect(&self, ingress: u16) {
-        let said = self.curl(&["-X", "DELETE", &format!("{CIRCUITS}/pair={ingress}")]);
+        let said = self.curl(&[
+            "-X",
+            "DELETE",
+            &format!("{CROSS_CONNECTS_URL}/pair={ingress}"),
+        ]);
         assert_eq!(said.stdout, "204", "{said:#?}");
     }
 
     #[track_caller]
     fn circuits(&self) -> Vec<(u16, u16)> {
-        let said = self.curl(&[CIRCUITS]).expect_code(0);
+        let said = self.curl(&[CROSS_CONNECTS_URL]).expect_code(0);
         let port = |text: &str, leaf: &str| -> u16 {
             let (_, rest) = text.split_once(&format!("<{leaf}>")).expect("a leaf");
             rest.split('<')
@@ -137,12 +141,16 @@ impl Ring {
     }
 }
 
-const H2: &str = "10.0.0.3";
+const H2_ADDRESS: &str = "10.0.0.3";
 
 fn the_first_circuits() {
     let ring = Ring::up();
     assert_eq!(ring.circuits(), [(1, 8), (2, 3), (4, 5), (6, 7)]);
-    for (host, to, hops) in [("h0", "10.0.0.2", 1), ("h0", H2, 2), ("h0", "10.0.0.4", 1)] {
+    for (host, to, hops) in [
+        ("h0", "10.0.0.2", 1),
+        ("h0", H2_ADDRESS, 2),
+        ("h0", "10.0.0.4", 1),
+    ] {
         let far = format!("{to} is {hops} hops from {host}");
         wait_until(&far, || ring.ping(host, to) == Some(hops));
     }
@@ -155,20 +163,24 @@ fn a_circuit_moves() {
     ring.are_dark([("h0", "fab1"), ("h1", "fab1")]);
     ring.connect(2, 5);
     ring.wait_for_light("h0", "fab1", true);
-    ring.route("h0", H2, "fab1");
+    ring.route("h0", H2_ADDRESS, "fab1");
     ring.route("h2", "10.0.0.1", "fab0");
-    wait_until("straight there", || ring.ping("h0", H2) == Some(1));
+    wait_until("straight there", || ring.ping("h0", H2_ADDRESS) == Some(1));
     ring.connect(2, 3);
     ring.wait_for_light("h1", "fab0", true);
     ring.wait_for_light("h2", "fab0", false);
     wait_until("to h1 again", || ring.ping("h0", "10.0.0.2") == Some(1));
-    assert_eq!(ring.ping("h0", H2), None, "led to h1, whose way on is dark");
+    assert_eq!(
+        ring.ping("h0", H2_ADDRESS),
+        None,
+        "led to h1, whose way on is dark"
+    );
     assert_eq!(ring.circuits(), [(1, 8), (2, 3), (6, 7)]);
 }
 
 fn impossible_orders() {
     let ring = Ring::up();
-    let all = ring.curl(&["-X", "PUT", "-d", "<cross-connects/>", CIRCUITS]);
+    let all = ring.curl(&["-X", "PUT", "-d", "<cross-connects/>", CROSS_CONNECTS_URL]);
     assert!(all.stdout.ends_with("405"), "{all:#?}");
     for (ingress, egress, status, says) in [
         (9, 5, "409", "port 5 belongs to another circuit"),
@@ -180,7 +192,7 @@ fn impossible_orders() {
         assert!(said.stdout.ends_with(status), "{said:#?}");
         assert!(said.stdout.contains(says), "{said:#?}");
     }
-    let nothing = ring.curl(&["-X", "DELETE", &format!("{CIRCUITS}/pair=9")]);
+    let nothing = ring.curl(&["-X", "DELETE", &format!("{CROSS_CONNECTS_URL}/pair=9")]);
     assert!(nothing.stdout.ends_with("404"), "{nothing:#?}");
     assert_eq!(ring.circuits(), [(1, 8), (2, 3), (4, 5), (6, 7)]);
 }

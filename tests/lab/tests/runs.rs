@@ -13,14 +13,14 @@ use libtest_mimic::Arguments;
 
 use support::Need;
 
-const LAB: &[Need] = &[Need::Lab];
+const LAB_NEEDS: &[Need] = &[Need::Lab];
 
 /// Four hosts on one switch.
 const FABRIC: &str =
     "name = 'run'\nseed = 3\n[fabric]\nkind = 'ideal'\nhosts = 4\nnic_gbps = 0.1\n";
 
 /// A ring of three that goes on for ever.
-const ENDLESS: &str = "[[job]]\nname = 'train'\npattern = 'ring-allreduce'\n\
+const ENDLESS_JOB: &str = "[[job]]\nname = 'train'\npattern = 'ring-allreduce'\n\
     hosts = ['h0', 'h1', 'h2']\nbytes = 300_000\ncompute_ms = 10\niterations = 1_000_000\n";
 
 fn main() -> ExitCode {

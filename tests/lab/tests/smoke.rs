@@ -23,9 +23,9 @@ use libtest_mimic::Arguments;
 use support::Need;
 
 /// What every lab needs.
-const LAB: &[Need] = &[Need::Lab];
+const LAB_NEEDS: &[Need] = &[Need::Lab];
 /// What a lab needs whose hosts talk to one another.
-const LAB_AND_PING: &[Need] = &[Need::Lab, Need::Program("ping")];
+const PING_NEEDS: &[Need] = &[Need::Lab, Need::Program("ping")];
 
 fn main() -> ExitCode {
     let tests = [

@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use reweave_replica::{NotLeading, ReadId, RequestId, Standing};
 
-use super::{Cluster, Event, ON_THE_WAY};
+use super::{Cluster, Event, NETWORK_DELAYS};
 use crate::client::Asked;
 use crate::machine::{Answer, Op, Payload};
 use crate::node::{Asker, Running};
 
 /// A client asks again after so long, and somebody else.
-const ANSWER_WITHIN: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(400)];
+const ANSWER_TIMEOUTS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(400)];
 /// From one node that does not lead to the next.
-const LOOKS_AROUND: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(30)];
-const MOST_GIVEN_UP: u64 = 4;
-pub(super) const THINKS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(30)];
+const NEXT_NODE_DELAYS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(30)];
+const MAX_GIVEN_UP: u64 = 4;
+pub(super) const CLIENT_THINK_TIMES: [Duration; 2] =
+    [Duration::from_millis(1), Duration::from_millis(30)];
 
 impl Cluster {
     pub(super) fn think(&mut self, client: usize) {
@@ -27,13 +28,13 @@ impl Cluster {
 
     fn ask(&mut self, client: usize) {
         let Some(asked) = self.clients[client].asked else {
-            return self.after(THINKS, Event::Think { client });
+            return self.after(CLIENT_THINK_TIMES, Event::Think { client });
         };
         let attempt = self.clients[client].attempt();
         let asker = Asker { client, attempt };
         let node = self.believed[client];
-        self.after(ON_THE_WAY, Event::Request { node, asker, asked });
-        self.after(ANSWER_WITHIN, Event::TimedOut { asker });
+        self.after(NETWORK_DELAYS, Event::Request { node, asker, asked });
+        self.after(ANSWER_TIMEOUTS, Event::TimedOut { asker });
     }
 
     pub(super) fn request(&mut self, node: u64, asker: Asker, asked: Asked) {
@@ -50,7 +51,7 @@ impl Cluster {
                 Standing::Follows { leader } => leader.map(|leader| leader.0),
                 Standing::Leads { .. } => None,
             };
-            self.after(ON_THE_WAY, Event::Elsewhere { asker, leader });
+            self.after(NETWORK_DELAYS, Event::Elsewhere { asker, leader });
         }
         self.carry_out(node);
     }
@@ -68,7 +69,7 @@ impl Cluster {
             return;
         }
         self.after(
-            THINKS,
+            CLIENT_THINK_TIMES,
             Event::Think {
                 client: asker.client,
             },
@@ -81,7 +82,7 @@ impl Cluster {
             return;
         }
         self.believed[asker.client] = leader.unwrap_or_else(|| self.anybody());
-        self.after(LOOKS_AROUND, Event::Ask { asker });
+        self.after(NEXT_NODE_DELAYS, Event::Ask { asker });
     }
 
     pub(super) fn ask_again(&mut self, asker: Asker) {
@@ -103,7 +104,7 @@ impl Cluster {
     /// A few requests are never heard of again: each makes the history harder to judge.
     fn try_again(&mut self, client: usize) {
         let given_up: u64 = self.clients.iter().map(|client| client.gave_up).sum();
-        if given_up < MOST_GIVEN_UP {
+        if given_up < MAX_GIVEN_UP {
             self.clients[client].may_give_up(&mut self.chance);
         }
         self.ask(client);

@@ -6,12 +6,12 @@ use reweave_core::Command;
 use reweave_replica::decode_exact;
 use reweave_replica::{Applied, Batch, Effect, Kind, MemberId, ReadId, RequestId, Standing};
 
-use super::leading::ELSEWHERE;
-use super::{Cluster, Event, ON_THE_WAY, RESTART_DELAY};
+use super::leading::NOT_LEADING;
+use super::{Cluster, Event, NETWORK_DELAYS, RESTART_DELAY};
 use crate::machine::{Answer, Payload};
 use crate::node::{Asker, Running, came_with, came_with_state};
 
-const SNAPSHOT_TAKES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(20)];
+const SNAPSHOT_TIMES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(20)];
 
 impl Cluster {
     pub(super) fn carry_out(&mut self, id: u64) {
@@ -146,7 +146,7 @@ impl Cluster {
             request,
             answer,
         };
-        self.after(ON_THE_WAY, answer);
+        self.after(NETWORK_DELAYS, answer);
     }
 
     /// The product ends where it does not read that.
@@ -172,7 +172,7 @@ impl Cluster {
         let state = self.running(id).encode();
         let life = self.nodes[&id].life;
         self.after(
-            SNAPSHOT_TAKES,
+            SNAPSHOT_TIMES,
             Event::Snapshot {
                 node: id,
                 life,
@@ -202,9 +202,9 @@ impl Cluster {
         let running = self.running(id);
         if let Some((asker, _)) = running.reads.remove(&read) {
             let leader = None;
-            self.after(ON_THE_WAY, Event::Elsewhere { asker, leader });
+            self.after(NETWORK_DELAYS, Event::Elsewhere { asker, leader });
         } else {
-            running.office.handle_uncertain(read.0, ELSEWHERE);
+            running.office.handle_uncertain(read.0, NOT_LEADING);
             self.drive(id);
         }
     }
@@ -214,7 +214,7 @@ impl Cluster {
         let waiting = std::mem::take(&mut running.waiting);
         for asker in waiting.into_values() {
             self.after(
-                ON_THE_WAY,
+                NETWORK_DELAYS,
                 Event::Elsewhere {
                     asker,
                     leader: None,

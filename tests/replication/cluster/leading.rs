@@ -10,13 +10,13 @@ use reweave_core::{Command, Effect, NoEntry, Pass, State};
 use reweave_replica::{ReadId, RequestId};
 use reweave_tests::world::coordinator::Output;
 
-use super::{Cluster, Event, ON_THE_WAY};
+use super::{Cluster, Event, NETWORK_DELAYS};
 use crate::machine::Payload;
 use crate::node::{Plea, Running};
 use crate::people::{Matter, Word};
 
 /// Whoever hears that looks around.
-pub(super) const ELSEWHERE: Response = Response::Refused(Refused::NotLeading { leader: None });
+pub(super) const NOT_LEADING: Response = Response::Refused(Refused::NotLeading { leader: None });
 
 impl Cluster {
     pub(super) fn lead(&mut self, id: u64, term: u64) {
@@ -34,7 +34,7 @@ impl Cluster {
     /// Agents find whoever leads now, and so do people; newcomers hear nothing.
     pub(super) fn step_down(&mut self, id: u64) {
         let running = self.running(id);
-        running.office.handle_deposed(&ELSEWHERE);
+        running.office.handle_deposed(&NOT_LEADING);
         let seats = mem::take(&mut running.seats);
         self.end_sessions(seats);
         self.drive(id);
@@ -103,7 +103,7 @@ impl Cluster {
         let node = &self.nodes[&id];
         if let (Some(term), Some(running), Matter::Ask(request)) =
             (node.leads(), &node.running, &plea.matter)
-            && response != ELSEWHERE
+            && response != NOT_LEADING
         {
             let leader = (term, running.office.state());
             self.agreed
@@ -133,7 +133,7 @@ impl Cluster {
             attempt,
             word,
         };
-        self.after(ON_THE_WAY, told);
+        self.after(NETWORK_DELAYS, told);
     }
 }
 
@@ -146,6 +146,6 @@ fn is_under_way(state: &State) -> bool {
 /// Has the others asked whether anybody else leads.
 pub(super) fn seek(running: &mut Running, ask: u64) {
     if running.replica_mut().read(ReadId(ask)).is_err() {
-        running.office.handle_uncertain(ask, ELSEWHERE);
+        running.office.handle_uncertain(ask, NOT_LEADING);
     }
 }

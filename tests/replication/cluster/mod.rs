@@ -34,18 +34,18 @@ use crate::lines::{Lane, Line, Lines};
 use crate::machine::{Answer, Machine};
 use crate::node::{Asker, Node, Plea, Running, direction, encode, wants_room};
 use crate::people::{Gossip, Person, Word};
-use asking::THINKS;
-use pleading::MUSES;
+use asking::CLIENT_THINK_TIMES;
+use pleading::OPERATOR_THINK_TIMES;
 
-pub(crate) const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK_INTERVAL: Duration = Duration::from_millis(10);
 /// They ask, approve, invite, shut out and knock.
-const PEOPLE: usize = 3;
-const ON_THE_WAY: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
+const OPERATOR_COUNT: usize = 3;
+const NETWORK_DELAYS: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
 /// A coordinator that loses power at an operation on its disk, or finds no room there, starts again after this.
 const RESTART_DELAY: Duration = Duration::from_millis(50);
 
 /// Whoever was not heard for so long may come back as another build.
-const SILENT_AFTER: Duration = Duration::from_secs(1);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How lines between coordinators are.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +58,7 @@ pub(crate) struct Weather {
 }
 
 impl Weather {
-    pub(crate) const CALM: Self = Self {
+    pub(crate) const FAULT_FREE: Self = Self {
         lost: 0.0,
         repeated: 0.0,
         late: 0.0,
@@ -248,7 +248,7 @@ impl Cluster {
             chance: Chance::of(seed),
             nodes: BTreeMap::new(),
             cut: BTreeSet::new(),
-            weather: Weather::CALM,
+            weather: Weather::FAULT_FREE,
             lines: Lines::new(&mut Chance::of(seed ^ 0x0001_e77e)),
             clients: (0..clients).map(Client::new).collect(),
             is_closing: false,
@@ -266,7 +266,7 @@ impl Cluster {
             events: 0,
             inherited: 0,
             believed: vec![1; clients],
-            people: vec![Person::default(); PEOPLE],
+            people: vec![Person::default(); OPERATOR_COUNT],
             gossip: Gossip::default(),
             places: BTreeMap::new(),
             outputs: Vec::new(),
@@ -275,10 +275,10 @@ impl Cluster {
 
     fn begin(&mut self) {
         for client in 0..self.clients.len() {
-            self.after(THINKS, Event::Think { client });
+            self.after(CLIENT_THINK_TIMES, Event::Think { client });
         }
-        for person in 0..PEOPLE {
-            self.after(MUSES, Event::Muse { person });
+        for person in 0..OPERATOR_COUNT {
+            self.after(OPERATOR_THINK_TIMES, Event::Muse { person });
         }
     }
 
@@ -418,7 +418,8 @@ impl Cluster {
 
     fn tick(&mut self, node: u64, life: u64) {
         if self.nodes[&node].life == life && self.nodes[&node].running.is_some() {
-            self.schedule.after(TICK, Event::Tick { node, life });
+            self.schedule
+                .after(TICK_INTERVAL, Event::Tick { node, life });
         }
         let found = self.nodes.get_mut(&node).filter(|node| node.life == life);
         let Some(running) = found.and_then(|node| node.running.as_mut()) else {
@@ -455,7 +456,7 @@ impl Cluster {
             return;
         };
         let heard =
-            |(minor, at): &(u16, Moment)| (now.since(*at) <= SILENT_AFTER).then_some(*minor);
+            |(minor, at): &(u16, Moment)| (now.since(*at) <= SILENCE_TIMEOUT).then_some(*minor);
         let read = |MemberId(peer)| match peer == id {
             true => Some(reads),
             false => running.read_by.get(&peer).and_then(heard),
@@ -554,7 +555,7 @@ impl Cluster {
         }
         let life = found.life;
         self.laws.started(node);
-        self.after([Duration::ZERO, TICK], Event::Tick { node, life });
+        self.after([Duration::ZERO, TICK_INTERVAL], Event::Tick { node, life });
         self.carry_out(node);
     }
 

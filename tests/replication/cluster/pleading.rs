@@ -6,19 +6,20 @@ use reweave_common::member::{Member, Role};
 use reweave_common::operator::Request;
 use reweave_core::Input;
 
-use super::leading::{ELSEWHERE, seek};
-use super::{Cluster, Event, ON_THE_WAY};
+use super::leading::{NOT_LEADING, seek};
+use super::{Cluster, Event, NETWORK_DELAYS};
 use crate::node::Plea;
 use crate::people::{Matter, Word};
 
-pub(super) const MUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
+pub(super) const OPERATOR_THINK_TIMES: [Duration; 2] =
+    [Duration::from_millis(20), Duration::from_millis(200)];
 /// They ask again after so long, and somebody else.
-const WAITS: [Duration; 2] = [Duration::from_millis(60), Duration::from_millis(250)];
+const ANSWER_TIMEOUTS: [Duration; 2] = [Duration::from_millis(60), Duration::from_millis(250)];
 
 impl Cluster {
     pub(super) fn muse(&mut self, person: usize) {
         if self.is_closing || !self.is_deciding {
-            return self.after(MUSES, Event::Muse { person });
+            return self.after(OPERATOR_THINK_TIMES, Event::Muse { person });
         }
         self.people[person].think(&mut self.chance, &mut self.gossip);
         self.look_around(person);
@@ -36,7 +37,7 @@ impl Cluster {
     /// Of whoever it believes to lead.
     fn beg(&mut self, person: usize) {
         let Some(matter) = self.people[person].attempt() else {
-            return self.after(MUSES, Event::Muse { person });
+            return self.after(OPERATOR_THINK_TIMES, Event::Muse { person });
         };
         let attempt = self.people[person].attempt;
         let plea = Box::new(Plea {
@@ -46,8 +47,8 @@ impl Cluster {
             promised: self.agreed.promised(),
         });
         let node = self.people[person].believed;
-        self.after(ON_THE_WAY, Event::Plea { node, plea });
-        self.after(WAITS, Event::Waited { person, attempt });
+        self.after(NETWORK_DELAYS, Event::Plea { node, plea });
+        self.after(ANSWER_TIMEOUTS, Event::Waited { person, attempt });
     }
 
     pub(super) fn plead(&mut self, node: u64, plea: Plea) {
@@ -66,7 +67,7 @@ impl Cluster {
             Matter::Ask(request) => {
                 let is_sought = !request.decides();
                 if !running.office.handle_asker(id, is_sought) {
-                    let word = Word::Response(Box::new(ELSEWHERE));
+                    let word = Word::Response(Box::new(NOT_LEADING));
                     return self.tell(&plea, word);
                 }
                 if is_sought {
@@ -83,13 +84,13 @@ impl Cluster {
     }
 
     pub(super) fn told(&mut self, person: usize, attempt: u64, word: &Word) {
-        let is_elsewhere = matches!(word, Word::Response(it) if **it == ELSEWHERE);
+        let is_elsewhere = matches!(word, Word::Response(it) if **it == NOT_LEADING);
         let one = &mut self.people[person];
         if is_elsewhere {
             return;
         }
         if one.hear(attempt, word, &mut self.chance, &mut self.gossip) {
-            self.after(MUSES, Event::Muse { person });
+            self.after(OPERATOR_THINK_TIMES, Event::Muse { person });
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reweave_replica::{MemberId, Message};
 
-use super::{Cluster, Event, ON_THE_WAY};
+use super::{Cluster, Event, NETWORK_DELAYS};
 use crate::lines::{Lane, Line};
 use crate::node::direction;
 
@@ -34,9 +34,10 @@ impl Cluster {
         let most = if late {
             self.weather.late_by
         } else {
-            ON_THE_WAY[1]
+            NETWORK_DELAYS[1]
         };
-        self.chance.time(ON_THE_WAY[0], most.max(ON_THE_WAY[0]))
+        self.chance
+            .time(NETWORK_DELAYS[0], most.max(NETWORK_DELAYS[0]))
     }
 
     /// A loss takes the connection with it. A coordinator that does not run has none.
@@ -67,7 +68,7 @@ impl Cluster {
             return stream.push_whole(message);
         }
         let last = stream.break_off().max(self.schedule.now());
-        let later = self.chance.time(ON_THE_WAY[0], ON_THE_WAY[1]);
+        let later = self.chance.time(NETWORK_DELAYS[0], NETWORK_DELAYS[1]);
         let Lane {
             line, connection, ..
         } = lane;

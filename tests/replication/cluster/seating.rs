@@ -16,7 +16,7 @@ use super::{Cluster, Event};
 use crate::node::Node;
 
 /// Whoever led comes back after so long.
-const AWAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(400)];
+const LEADER_DOWNTIMES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(400)];
 
 impl Cluster {
     pub(super) fn take_seat(&mut self, to: u64, node: NodeId, session: SessionId) {
@@ -118,7 +118,7 @@ impl Leaders for Cluster {
 
     fn die(&mut self) -> Vec<Output> {
         if let Some(leader) = self.leader() {
-            let away = self.chance.time(AWAY[0], AWAY[1]);
+            let away = self.chance.time(LEADER_DOWNTIMES[0], LEADER_DOWNTIMES[1]);
             self.kill(leader, away);
         }
         std::mem::take(&mut self.outputs)

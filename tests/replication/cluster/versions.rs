@@ -9,10 +9,10 @@ use reweave_tests::world::chance::Chance;
 use super::Cluster;
 use crate::node::{Node, is_readable};
 
-const EARLIER: u16 = LATEST_MINOR - 1;
-const AWAY: Duration = Duration::from_millis(20);
+const PREVIOUS_MINOR: u16 = LATEST_MINOR - 1;
+const UPGRADE_DOWNTIME: Duration = Duration::from_millis(20);
 /// Of what a person wants, this share is a lower version.
-const OFTEN: f64 = 0.05;
+const DOWNGRADE_SHARE: f64 = 0.05;
 
 impl Cluster {
     /// Of coordinators of this release, which come back as those of the one before once they may.
@@ -20,7 +20,7 @@ impl Cluster {
         let mut cluster = Self::empty(seed, clients);
         cluster.goes_back = Some(Chance::of(seed ^ 0x0d09_624d));
         cluster.gossip.steers = true;
-        cluster.gossip.lowers = OFTEN;
+        cluster.gossip.lowers = DOWNGRADE_SHARE;
         cluster.found(nodes);
         cluster.begin();
         cluster
@@ -47,7 +47,7 @@ impl Cluster {
     }
 
     pub(crate) fn is_lowered(&self) -> bool {
-        self.agreed.state().cluster_version() == EARLIER
+        self.agreed.state().cluster_version() == PREVIOUS_MINOR
     }
 
     /// No plan is on its way, which hinders that.
@@ -58,7 +58,7 @@ impl Cluster {
 
     /// Whether all do, or have.
     pub(crate) fn may_all_go_back(&self) -> bool {
-        let may = |node: &Node| node.reads == EARLIER || may_go_back(node);
+        let may = |node: &Node| node.reads == PREVIOUS_MINOR || may_go_back(node);
         let of_member = |MemberId(id): &MemberId| self.nodes.get(id).is_some_and(may);
         let members = self.members();
         members.is_some_and(|members| members.of.keys().all(of_member))
@@ -74,12 +74,12 @@ impl Cluster {
     /// Whether the release before leads.
     pub(crate) fn is_led_by_earlier(&self) -> bool {
         let mut nodes = self.nodes.values();
-        nodes.any(|node| node.leads().is_some() && node.reads == EARLIER)
+        nodes.any(|node| node.leads().is_some() && node.reads == PREVIOUS_MINOR)
     }
 
     /// As the release before, which does not read what the others have decided.
     pub(crate) fn enter_too_early(&mut self, saved: &Saved) {
-        self.enter_as(saved, EARLIER);
+        self.enter_as(saved, PREVIOUS_MINOR);
         if let Some(node) = self.nodes.get_mut(&saved.member.0) {
             node.is_too_early = true;
         }
@@ -87,9 +87,9 @@ impl Cluster {
 
     /// The same, with what is on its disk.
     pub(crate) fn come_back_too_early(&mut self, id: u64) {
-        self.kill(id, AWAY);
+        self.kill(id, UPGRADE_DOWNTIME);
         if let Some(node) = self.nodes.get_mut(&id) {
-            (node.reads, node.is_too_early) = (EARLIER, true);
+            (node.reads, node.is_too_early) = (PREVIOUS_MINOR, true);
         }
     }
 
@@ -102,9 +102,9 @@ impl Cluster {
     }
 
     fn go_back(&mut self, id: u64) {
-        self.kill(id, AWAY);
+        self.kill(id, UPGRADE_DOWNTIME);
         if let Some(node) = self.nodes.get_mut(&id) {
-            node.reads = EARLIER;
+            node.reads = PREVIOUS_MINOR;
             self.went_back += 1;
         }
     }
@@ -114,6 +114,6 @@ impl Cluster {
 /// lowered. One that has not begun yet says nothing of that.
 fn may_go_back(node: &Node) -> bool {
     let runs = node.reads == LATEST_MINOR && node.running.is_some();
-    let may_read = |saved: Saved| saved.snapshot.index > 0 && is_readable(&saved, EARLIER);
+    let may_read = |saved: Saved| saved.snapshot.index > 0 && is_readable(&saved, PREVIOUS_MINOR);
     runs && node.saved().is_some_and(may_read)
 }

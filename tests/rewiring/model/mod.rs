@@ -18,7 +18,7 @@ use stateright::{Checker, Model, Property};
 use scene::{Act, Budget, Rewired, Scene};
 
 /// Longer than any run takes from anywhere, once nothing goes wrong any more.
-const MOST_ACTS: usize = 400;
+const MAX_ACTS: usize = 400;
 
 const FOUR_HOSTS: Rewired = Rewired {
     fabric: include_str!("../../circuits/thirds.toml"),
@@ -51,7 +51,7 @@ impl Course {
     fn ends_from(&self, scene: &Scene) -> bool {
         let mut passed = Vec::new();
         let mut scene = scene.clone();
-        for _ in 0..MOST_ACTS {
+        for _ in 0..MAX_ACTS {
             let is_known = || self.known().contains(&scene.print());
             if scene.is_over() || is_known() {
                 self.known().extend(passed);

@@ -20,10 +20,10 @@ use crate::cluster::{Cluster, Did};
 use crate::drawn::named;
 
 /// Time passes by so much; twice that and ports have been seen idle for long enough.
-const WHILE: Duration = Duration::from_millis(500);
-const WARMING_UP: usize = 8;
+const TIME_STEP: Duration = Duration::from_millis(500);
+const WARM_UP_STEPS: usize = 8;
 /// Nobody looks at it any more when a leader has waited for so long.
-const LONGEST_WAIT: usize = 64;
+const MAX_WAIT_STEPS: usize = 64;
 
 /// A cluster, and the circuits that it is given.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Scene {
         for guest in scene.cluster.guests() {
             scene.start(guest);
         }
-        (0..WARMING_UP).for_each(|_| scene.wait());
+        (0..WARM_UP_STEPS).for_each(|_| scene.wait());
         scene.rewire(rewired.circuits);
         scene.look();
         scene
@@ -318,8 +318,8 @@ impl Scene {
     }
 
     fn wait(&mut self) {
-        self.now = self.now + WHILE;
-        self.waited = (self.waited + 1).min(LONGEST_WAIT);
+        self.now = self.now + TIME_STEP;
+        self.waited = (self.waited + 1).min(MAX_WAIT_STEPS);
         let nodes: Vec<_> = self.cluster.nodes.keys().copied().collect();
         for node in nodes {
             let guest = Guest::Agent(node);

@@ -3,19 +3,19 @@
 use reweave_tests::world::chance::Chance;
 
 use super::scene::{Act, Budget, Scene};
-use super::{Course, FOUR_HOSTS, MOST_ACTS};
+use super::{Course, FOUR_HOSTS, MAX_ACTS};
 use reweave_tests::world::seeds::number;
 
 use crate::troubled::{Tally, play_all};
 
-const TWO_OF_EACH: Budget = Budget {
+const TWO_FAULTS_EACH: Budget = Budget {
     crashes: 2,
     mishaps: 2,
 };
 /// `REWEAVE_WALKS` says how many otherwise.
-const WALKS: u64 = 300;
+const DEFAULT_WALKS: u64 = 300;
 /// Of all acts: where it is seldom, it strikes the plan's last steps as well as its first.
-const TROUBLE: [f64; 2] = [0.05, 0.6];
+const FAULT_SHARE_RANGE: [f64; 2] = [0.05, 0.6];
 
 fn is_trouble(act: &Act) -> bool {
     !matches!(
@@ -39,11 +39,14 @@ fn next(scene: &Scene, trouble: f64, chance: &mut Chance) -> Option<Scene> {
 
 /// Through so many acts, and then undisturbed to its end.
 fn walk(seed: u64) -> Tally {
-    let (course, mut chance) = (Course::within(&FOUR_HOSTS, TWO_OF_EACH), Chance::of(seed));
-    let mut scene = Scene::departing(&FOUR_HOSTS, TWO_OF_EACH);
-    let [least, most] = TROUBLE;
+    let (course, mut chance) = (
+        Course::within(&FOUR_HOSTS, TWO_FAULTS_EACH),
+        Chance::of(seed),
+    );
+    let mut scene = Scene::departing(&FOUR_HOSTS, TWO_FAULTS_EACH);
+    let [least, most] = FAULT_SHARE_RANGE;
     let (trouble, mut acts) = (chance.share(least, most), 0);
-    for _ in 0..chance.below(MOST_ACTS) {
+    for _ in 0..chance.below(MAX_ACTS) {
         match next(&scene, trouble, &mut chance) {
             Some(after) => scene = after,
             None => break,
@@ -64,7 +67,7 @@ fn walk(seed: u64) -> Tally {
 #[test]
 fn courses_that_are_drawn_break_no_law_and_end() {
     let seed = number("REWEAVE_SEED");
-    let count = number("REWEAVE_WALKS").unwrap_or(WALKS);
+    let count = number("REWEAVE_WALKS").unwrap_or(DEFAULT_WALKS);
     let sum = match seed {
         Some(seed) => walk(seed),
         None => play_all(&(0..count).collect::<Vec<_>>(), walk),

@@ -14,7 +14,7 @@ use super::kernel::Kernel;
 pub type Kernels = BTreeMap<NodeId, Kernel>;
 
 /// Further than any sane way is long.
-const MOST_HOPS: usize = 32;
+const MAX_HOPS: usize = 32;
 
 /// Why packets of a flow do not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Ways {
         let mut path = Vec::new();
         let mut at = from;
         while at != to {
-            if path.len() == MOST_HOPS {
+            if path.len() == MAX_HOPS {
                 return Err(Lost::InALoop);
             }
             let pin = kernels.get(&at).and_then(|kernel| kernel.followed(flow));

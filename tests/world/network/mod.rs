@@ -30,11 +30,11 @@ mod probes;
 pub use kernel::Kernel;
 
 /// Linux counts busy time in ticks of so much.
-const TICK: Duration = Duration::from_millis(4);
+const KERNEL_TICK: Duration = Duration::from_millis(4);
 /// Less than a byte is nothing.
-const CRUMB_BYTES: f64 = 1.0;
+const MIN_QUEUED_BYTES: f64 = 1.0;
 /// Flows that share a queue differ by up to so much.
-const WANDER: f64 = 0.03;
+const MAX_WEIGHT_DEVIATION: f64 = 0.03;
 
 #[derive(Debug, Clone)]
 pub struct Network {
@@ -202,7 +202,7 @@ impl Network {
             flow.busy += passed;
             flow.acked_bytes += moved;
             flow.queued_bytes -= moved;
-            if flow.queued_bytes < CRUMB_BYTES {
+            if flow.queued_bytes < MIN_QUEUED_BYTES {
                 flow.acked_bytes = (flow.acked_bytes + flow.queued_bytes).round();
                 flow.queued_bytes = 0.0;
             }
@@ -241,7 +241,7 @@ impl Network {
     /// Flows that share a queue never have quite the same.
     pub fn wander(&mut self, chance: &mut Chance) {
         for flow in self.flows.values_mut() {
-            flow.weight = chance.share(1.0 - WANDER, 1.0 + WANDER);
+            flow.weight = chance.share(1.0 - MAX_WEIGHT_DEVIATION, 1.0 + MAX_WEIGHT_DEVIATION);
         }
     }
 
@@ -268,7 +268,7 @@ impl Network {
             flow: *key,
             acked: Bytes::new(flow.acked_bytes as u64),
             received: Bytes::ZERO,
-            busy: Some(TICK * (flow.busy.as_micros() / TICK.as_micros()) as u32),
+            busy: Some(KERNEL_TICK * (flow.busy.as_micros() / KERNEL_TICK.as_micros()) as u32),
             rtt: Some(Duration::from_micros(300)),
             retransmits: Some(0),
         };

@@ -6,7 +6,7 @@ use super::texts::named_numbers;
 use super::*;
 
 /// All that points at a fault, by the names of drivers and kernels.
-const TABLE: [(Origin, &str, Signal); 24] = [
+const COUNTER_NAMES: [(Origin, &str, Signal); 24] = [
     (Origin::Driver, "rx_crc_errors_phy", Signal::FrameErrors),
     (Origin::Statistics, "rx_crc_errors", Signal::FrameErrors),
     (
@@ -116,7 +116,7 @@ fn grown(readings: &[SignalReading], signal: Signal) -> Option<u64> {
 
 #[test]
 fn every_counter_that_matters_has_a_meaning() {
-    for (origin, name, expected) in TABLE {
+    for (origin, name, expected) in COUNTER_NAMES {
         match meaning(origin, name) {
             Some(Meaning::Signal { signal, .. }) => assert_eq!(signal, expected, "{name}"),
             other => panic!("{name} means {other:?}"),

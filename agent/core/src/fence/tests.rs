@@ -117,12 +117,12 @@ fn an_instruction_is_noted_carried_out_read_back_noted_and_acknowledged() {
     assert_eq!(fence.in_force().generation, Generation(1));
 }
 
-const TIMEOUT: Duration = Duration::from_secs(15);
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(15);
 
 fn unconfirmed(generation: u64, token: u64, rules: &[PinRule]) -> Unconfirmed {
     Unconfirmed {
         install: install(generation, token, rules),
-        confirm_timeout_ms: TIMEOUT.as_millis() as u32,
+        confirm_timeout_ms: CONFIRM_TIMEOUT.as_millis() as u32,
     }
 }
 
@@ -145,9 +145,9 @@ impl Switch {
     }
 }
 
-const BEGIN: Moment = Moment::from_micros(1_000_000);
-const ALMOST: Duration = Duration::from_millis(14_500);
-const A_SECOND: Duration = Duration::from_secs(1);
+const START_MOMENT: Moment = Moment::from_micros(1_000_000);
+const ALMOST_TIMED_OUT: Duration = Duration::from_millis(14_500);
+const ONE_SECOND: Duration = Duration::from_secs(1);
 
 /// One that holds generation 1, and generation 2 unconfirmed.
 fn unsure_switch() -> (Switch, Fence) {
@@ -161,10 +161,10 @@ fn unsure_switch() -> (Switch, Fence) {
 #[test]
 fn unconfirmed_install_is_taken_back_in_time() {
     let (mut switch, mut fence) = unsure_switch();
-    let now = switch.waits(&mut fence, BEGIN, ALMOST);
+    let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
     assert_eq!(switch.kernel, [rule(2, 0)]);
     assert!(fence.is_unconfirmed());
-    switch.waits(&mut fence, now, A_SECOND);
+    switch.waits(&mut fence, now, ONE_SECOND);
     assert_eq!(switch.kernel, [rule(1, 0)]);
     assert_eq!(fence.in_force().generation, Generation(1));
     assert!(!fence.is_unconfirmed() && switch.acks.is_empty());
@@ -180,13 +180,13 @@ fn unconfirmed_install_is_taken_back_in_time() {
 #[test]
 fn confirmed_install_stays() {
     let (mut switch, mut fence) = unsure_switch();
-    let now = switch.waits(&mut fence, BEGIN, ALMOST);
+    let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
     let ack = switch.told(&mut fence, install(2, 3, &[rule(2, 0)]));
     assert_eq!(
         (ack.token, ack.outcome),
         (Token(3), Ok(pins(&[rule(2, 0)])))
     );
-    switch.waits(&mut fence, now, 10 * TIMEOUT);
+    switch.waits(&mut fence, now, 10 * CONFIRM_TIMEOUT);
     assert_eq!(switch.kernel, [rule(2, 0)]);
     // What came before it may come late, and changes nothing.
     let late = switch.told_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
@@ -207,7 +207,7 @@ fn restart_takes_unconfirmed_install_back() {
     // It may be confirmed all the same.
     let ack = switch.told(&mut fence, install(2, 3, &[rule(2, 0)]));
     assert_eq!(ack.outcome, Ok(pins(&[rule(2, 0)])));
-    switch.waits(&mut fence, BEGIN, 2 * TIMEOUT);
+    switch.waits(&mut fence, START_MOMENT, 2 * CONFIRM_TIMEOUT);
     assert_eq!(switch.kernel, [rule(2, 0)]);
 }
 
@@ -216,8 +216,8 @@ fn restart_takes_unconfirmed_install_back() {
 fn way_back_survives_crashes() {
     for steps in 0..4 {
         let (mut switch, mut fence) = unsure_switch();
-        let now = switch.waits(&mut fence, BEGIN, ALMOST);
-        fence.handle_time(now + A_SECOND);
+        let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
+        fence.handle_time(now + ONE_SECOND);
         switch.carry_out(&mut fence, steps);
         let fence = switch.restart();
         assert_eq!(switch.kernel, [rule(1, 0)], "after {steps}");
@@ -228,8 +228,8 @@ fn way_back_survives_crashes() {
 #[test]
 fn stopped_agent_has_not_waited_meanwhile() {
     let (mut switch, mut fence) = unsure_switch();
-    let now = switch.waits(&mut fence, BEGIN, A_SECOND);
-    let resumed = now + 10 * TIMEOUT;
+    let now = switch.waits(&mut fence, START_MOMENT, ONE_SECOND);
+    let resumed = now + 10 * CONFIRM_TIMEOUT;
     fence.handle_time(resumed);
     switch.carry_out(&mut fence, usize::MAX);
     assert_eq!(switch.kernel, [rule(2, 0)]);
@@ -238,11 +238,11 @@ fn stopped_agent_has_not_waited_meanwhile() {
 #[test]
 fn told_again_falls_back_to_what_was_confirmed_last() {
     let (mut switch, mut fence) = unsure_switch();
-    let now = switch.waits(&mut fence, BEGIN, ALMOST);
+    let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
     switch.told_unconfirmed(&mut fence, unconfirmed(3, 3, &[rule(2, 0), rule(3, 0)]));
-    let now = switch.waits(&mut fence, now, ALMOST);
+    let now = switch.waits(&mut fence, now, ALMOST_TIMED_OUT);
     assert_eq!(switch.kernel, [rule(2, 0), rule(3, 0)]);
-    switch.waits(&mut fence, now, A_SECOND);
+    switch.waits(&mut fence, now, ONE_SECOND);
     assert_eq!(switch.kernel, [rule(1, 0)]);
 }
 
@@ -250,7 +250,7 @@ fn told_again_falls_back_to_what_was_confirmed_last() {
 fn full_disk_hinders_no_way_back() {
     let (mut switch, mut fence) = unsure_switch();
     switch.disk_full = true;
-    switch.waits(&mut fence, BEGIN, TIMEOUT);
+    switch.waits(&mut fence, START_MOMENT, CONFIRM_TIMEOUT);
     assert_eq!(switch.kernel, [rule(1, 0)]);
     assert_eq!(fence.in_force().generation, Generation(1));
 }
@@ -258,7 +258,7 @@ fn full_disk_hinders_no_way_back() {
 #[test]
 fn refused_install_leaves_the_timeout_running() {
     let (mut switch, mut fence) = unsure_switch();
-    let now = switch.waits(&mut fence, BEGIN, ALMOST);
+    let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
     switch.refused = Some(rule(9, 0));
     let refused = switch
         .told(&mut fence, install(3, 3, &[rule(9, 0)]))
@@ -268,7 +268,7 @@ fn refused_install_leaves_the_timeout_running() {
         "{refused:?}"
     );
     assert_eq!(switch.kernel, [rule(2, 0)]);
-    switch.waits(&mut fence, now, A_SECOND);
+    switch.waits(&mut fence, now, ONE_SECOND);
     assert_eq!(switch.kernel, [rule(1, 0)]);
 }
 
@@ -528,7 +528,7 @@ proptest! {
                 switch.told(&mut fence, install(number, token + 3, &rules));
                 confirmed = fence.in_force().clone();
             } else {
-                switch.waits(&mut fence, BEGIN, 2 * TIMEOUT);
+                switch.waits(&mut fence, START_MOMENT, 2 * CONFIRM_TIMEOUT);
             }
             prop_assert_eq!(fence.in_force(), &confirmed);
             let mut held = switch.kernel.clone();

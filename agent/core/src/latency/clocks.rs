@@ -15,9 +15,9 @@ pub struct Clocks {
 
 impl Clocks {
     /// The clocks are not read at quite the same moment.
-    const SLACK_NS: u64 = 50_000;
+    const MAX_READ_GAP_NS: u64 = 50_000;
     /// A clock that is being disciplined is at most so much faster or slower: one part in this.
-    const SLEW: u64 = 1000;
+    const MIN_SLEW_DIVISOR: u64 = 1000;
 
     /// Whether the wall clock was not set between this moment and `later`.
     pub fn agree(&self, later: &Self) -> bool {
@@ -27,7 +27,7 @@ impl Clocks {
         let Some(wall) = later.wall_ns.checked_sub(self.wall_ns) else {
             return false;
         };
-        wall.abs_diff(steady) <= Self::SLACK_NS + steady / Self::SLEW
+        wall.abs_diff(steady) <= Self::MAX_READ_GAP_NS + steady / Self::MIN_SLEW_DIVISOR
     }
 }
 

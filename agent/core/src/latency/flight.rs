@@ -9,7 +9,7 @@ use super::packet::Answer;
 use super::{Clocks, Held, Stamp, TTL};
 
 /// An answer that the network has not brought by then is taken for lost.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Flight {
@@ -74,7 +74,7 @@ impl Flight {
     /// Whether the network delivered its answer in time: the responder's hold time does not count.
     pub(super) fn is_in_time(&self, read: &Clocks, held: Option<Held>) -> bool {
         let held = held.map_or(Duration::ZERO, |held| Duration::from_nanos(held.nanos));
-        self.age(read).saturating_sub(held) < PATIENCE
+        self.age(read).saturating_sub(held) < ANSWER_TIMEOUT
     }
 
     /// Whether all is known that ever will be.

@@ -28,10 +28,10 @@ mod responder;
 mod schedule;
 
 pub use clocks::{Clocks, Stamp};
-pub use packet::{LENGTH, Packet};
+pub use packet::{PACKET_BYTES, Packet};
 pub use prober::{Arrival, Outgoing, Prober, Unsendable};
 pub use responder::Responder;
-pub use schedule::{MOST_RATE, WIRE_BYTES};
+pub use schedule::{MAX_RATE, PROBE_WIRE_BYTES};
 
 use reweave_common::probing::{Stamps, Strays};
 

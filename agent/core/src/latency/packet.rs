@@ -11,11 +11,11 @@ use reweave_common::probing::Stamps;
 use super::Held;
 
 /// Of every packet, without headers.
-pub const LENGTH: usize = 64;
+pub const PACKET_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"RwP1";
-const PROBE: u8 = 1;
-const ANSWER: u8 = 2;
+const KIND_PROBE: u8 = 1;
+const KIND_ANSWER: u8 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packet {
@@ -46,14 +46,14 @@ pub struct Answer {
 }
 
 impl Packet {
-    pub fn to_bytes(&self) -> [u8; LENGTH] {
-        let mut bytes = [0; LENGTH];
+    pub fn to_bytes(&self) -> [u8; PACKET_BYTES] {
+        let mut bytes = [0; PACKET_BYTES];
         let name = match self {
             Self::Probe(name) => name,
             Self::Answer(answer) => &answer.name,
         };
         bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4] = PROBE;
+        bytes[4] = KIND_PROBE;
         bytes[8..12].copy_from_slice(&name.session.to_be_bytes());
         bytes[12..16].copy_from_slice(&name.number.to_be_bytes());
         if let Self::Answer(answer) = self {
@@ -64,23 +64,23 @@ impl Packet {
 
     /// None if it is no probe and no answer. What follows a packet's end is not looked at.
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.first_chunk::<LENGTH>()?;
+        let bytes = bytes.first_chunk::<PACKET_BYTES>()?;
         if bytes[..4] != MAGIC {
             return None;
         }
         let [session, number] = [8, 12].map(|at| word(bytes, at));
         let name = Name { session, number };
         match bytes[4] {
-            PROBE => Some(Self::Probe(name)),
-            ANSWER => Some(Self::Answer(Answer::read(name, bytes)?)),
+            KIND_PROBE => Some(Self::Probe(name)),
+            KIND_ANSWER => Some(Self::Answer(Answer::read(name, bytes)?)),
             _ => None,
         }
     }
 }
 
 impl Answer {
-    fn write(&self, bytes: &mut [u8; LENGTH]) {
-        bytes[4] = ANSWER;
+    fn write(&self, bytes: &mut [u8; PACKET_BYTES]) {
+        bytes[4] = KIND_ANSWER;
         bytes[5] = self.ttl;
         bytes[6] = grade(self.held);
         bytes[7] = grade(self.earlier.map(|(_, held)| held));
@@ -93,7 +93,7 @@ impl Answer {
         bytes[36..44].copy_from_slice(&self.seen.to_be_bytes());
     }
 
-    fn read(name: Name, bytes: &[u8; LENGTH]) -> Option<Self> {
+    fn read(name: Name, bytes: &[u8; PACKET_BYTES]) -> Option<Self> {
         let earlier = held(bytes[7], long(bytes, 28))?;
         Some(Self {
             name,
@@ -126,12 +126,12 @@ fn held(grade: u8, nanos: u64) -> Option<Option<Held>> {
     Some(Some(Held { nanos, stamps }))
 }
 
-fn word(bytes: &[u8; LENGTH], at: usize) -> u32 {
+fn word(bytes: &[u8; PACKET_BYTES], at: usize) -> u32 {
     let part = bytes[at..].first_chunk().copied().unwrap_or_default();
     u32::from_be_bytes(part)
 }
 
-fn long(bytes: &[u8; LENGTH], at: usize) -> u64 {
+fn long(bytes: &[u8; PACKET_BYTES], at: usize) -> u64 {
     let part = bytes[at..].first_chunk().copied().unwrap_or_default();
     u64::from_be_bytes(part)
 }
@@ -177,7 +177,7 @@ mod tests {
         }
 
         #[test]
-        fn a_packet_that_was_cut_short_is_none(packet in any_packet(), length in 0..LENGTH) {
+        fn a_packet_that_was_cut_short_is_none(packet in any_packet(), length in 0..PACKET_BYTES) {
             prop_assert_eq!(Packet::read(&packet.to_bytes()[..length]), None);
         }
 

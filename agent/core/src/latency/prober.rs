@@ -9,26 +9,26 @@ use reweave_common::moment::Moment;
 use reweave_common::probing::{Part, ProbeList, ProbeReading, Tally};
 use reweave_common::stall::StallDetector;
 
-use super::flight::{Flight, Landing, PATIENCE, State};
+use super::flight::{ANSWER_TIMEOUT, Flight, Landing, State};
 use super::liveness::PeerLiveness;
 use super::packet::{Answer, Name};
 use super::schedule::Schedule;
-use super::{Clocks, LENGTH, Packet, Stamp, Strays};
+use super::{Clocks, PACKET_BYTES, Packet, Stamp, Strays};
 use crate::random::Random;
 
 /// A refusal speaks for probes that were sent so long before and after.
-const REFUSAL_NS: u64 = 3_000_000_000;
+const REFUSAL_TTL_NS: u64 = 3_000_000_000;
 
 /// Shortest gap between turns, or hold time of a responder, that counts as a stall. Turns are 130 ms apart at most.
 pub(super) const MIN_STALL: Duration = Duration::from_millis(500);
 
 /// Of so many probes of a flow no more than one is large.
-const LARGE_ONE_IN: u32 = 8;
+const PROBES_PER_LARGE_PROBE: u32 = 8;
 /// Of a packet, headers of IP and UDP; on a wire, Ethernet's and its checksum.
-const IP_AND_UDP_BYTES: u32 = 28;
-const ETHERNET_BYTES: u64 = 18;
+const IP_UDP_HEADER_BYTES: u32 = 28;
+const ETHERNET_FRAMING_BYTES: u64 = 18;
 /// No larger packets are sent, whatever an interface takes.
-const MOST_PACKET_BYTES: u32 = 9216;
+const MAX_PACKET_BYTES: u32 = 9216;
 
 /// The probes of one agent.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub enum Unsendable {
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing {
     pub flow: FlowKey,
-    pub bytes: [u8; LENGTH],
+    pub bytes: [u8; PACKET_BYTES],
     /// With the zeros behind these bytes.
     pub length: usize,
 }
@@ -130,7 +130,7 @@ impl Prober {
         let peer = self.peers.entry(pair(&flow)).or_default();
         peer.last_number = peer.last_number.wrapping_add(1);
         let number = peer.last_number;
-        peer.note_sent(Flight::new(number, flow, clocks, length > LENGTH));
+        peer.note_sent(Flight::new(number, flow, clocks, length > PACKET_BYTES));
         let session = self.session;
         let bytes = Packet::Probe(Name { session, number }).to_bytes();
         Some(Outgoing {
@@ -143,16 +143,20 @@ impl Prober {
     /// Of the next probe of a flow, so that what is large is asked now and then.
     fn length(&mut self, now: Moment, flow: &FlowKey) -> usize {
         let mtu = self.mtus.get(flow.source.ip()).copied().unwrap_or(0);
-        let mtu = mtu.min(MOST_PACKET_BYTES);
-        let length = mtu.saturating_sub(IP_AND_UDP_BYTES) as usize;
+        let mtu = mtu.min(MAX_PACKET_BYTES);
+        let length = mtu.saturating_sub(IP_UDP_HEADER_BYTES) as usize;
         let told = self.flows.entry(*flow).or_default();
         told.small_since += 1;
-        let is_due = length > LENGTH && told.small_since >= LARGE_ONE_IN;
-        if is_due && self.schedule.grants(now, u64::from(mtu) + ETHERNET_BYTES) {
+        let is_due = length > PACKET_BYTES && told.small_since >= PROBES_PER_LARGE_PROBE;
+        if is_due
+            && self
+                .schedule
+                .grants(now, u64::from(mtu) + ETHERNET_FRAMING_BYTES)
+        {
             told.small_since = 0;
             return length;
         }
-        LENGTH
+        PACKET_BYTES
     }
 
     /// When [`Self::poll_probe`] next has something.
@@ -296,7 +300,7 @@ impl Prober {
             self.strays.late += 1;
             return false;
         }
-        flight.is_stalled |= flight.age(&packet.read) >= PATIENCE;
+        flight.is_stalled |= flight.age(&packet.read) >= ANSWER_TIMEOUT;
         let flow = flight.flow;
         match flight.state {
             State::Flying => {
@@ -376,7 +380,7 @@ impl Peer {
         let liveness = &self.liveness;
         let is_decided = |flight: &Flight| !matches!(flight.state, State::Flying);
         let flight = self.flights.pop_front_if(|flight| {
-            flight.age(now) >= PATIENCE
+            flight.age(now) >= ANSWER_TIMEOUT
                 && (is_decided(flight) || liveness.may_declare_lost(flight, now))
         })?;
         Some((flight, self.seen.pop_front().flatten()))
@@ -392,7 +396,7 @@ impl Peer {
     fn refuses(&self, flight: &Flight) -> bool {
         let apart = |refused: u64| refused.abs_diff(flight.sent.steady_ns);
         self.refused_ns
-            .is_some_and(|refused| apart(refused) <= REFUSAL_NS)
+            .is_some_and(|refused| apart(refused) <= REFUSAL_TTL_NS)
     }
 
     /// What an answer says of probes before its own.

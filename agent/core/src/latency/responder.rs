@@ -9,14 +9,14 @@ use reweave_common::moment::Moment;
 
 use super::packet::{Answer, Name};
 use super::prober::Arrival;
-use super::{Clocks, Held, LENGTH, Packet, Stamp, Strays};
+use super::{Clocks, Held, PACKET_BYTES, Packet, Stamp, Strays};
 
 /// Probers of one host that are remembered: an agent, and a few that people started.
-const MOST_SESSIONS: usize = 8;
+const MAX_SESSIONS_PER_HOST: usize = 8;
 /// Times that wait for an answer to take them along.
-const MOST_EARLIER: usize = 32;
+const MAX_EARLIER_TIMES: usize = 32;
 /// Answers that wait for the stamp of their departure.
-const MOST_LEAVING: usize = 256;
+const MAX_PENDING_STAMPS: usize = 256;
 
 #[derive(Debug, Default)]
 pub struct Responder {
@@ -80,7 +80,7 @@ impl Responder {
 
     /// The answer to a packet, if there is one. It goes to where the packet came from, from where
     /// the packet went to.
-    pub fn handle_packet(&mut self, packet: &Arrival<'_>) -> Option<[u8; LENGTH]> {
+    pub fn handle_packet(&mut self, packet: &Arrival<'_>) -> Option<[u8; PACKET_BYTES]> {
         let steady = self.last_turn.replace(packet.read);
         let steady = steady.is_none_or(|last| last.agree(&packet.read));
         let Some(Packet::Probe(name)) = Packet::read(packet.bytes) else {
@@ -153,7 +153,7 @@ impl Responder {
     fn make_room(&mut self, host: Ipv4Addr) {
         let of_host = || self.sessions.range((host, 0)..=(host, u32::MAX));
         let oldest = of_host().min_by_key(|(_, it)| it.heard.steady_ns);
-        if of_host().count() >= MOST_SESSIONS
+        if of_host().count() >= MAX_SESSIONS_PER_HOST
             && let Some(oldest) = oldest.map(|(prober, _)| *prober)
         {
             self.sessions.remove(&oldest);
@@ -161,7 +161,7 @@ impl Responder {
     }
 
     fn note_leaving(&mut self, prober: Prober, name: Name, packet: &Arrival<'_>) {
-        if self.leaving.len() == MOST_LEAVING {
+        if self.leaving.len() == MAX_PENDING_STAMPS {
             self.leaving.pop_front();
         }
         self.leaving.push_back(Leaving {
@@ -178,7 +178,7 @@ impl Session {
     /// The card's stamp takes the place of the kernel's, if that has not been told.
     fn note_left(&mut self, number: u32, held: Held) {
         self.earlier.retain(|(noted, _)| *noted != number);
-        if self.earlier.len() == MOST_EARLIER {
+        if self.earlier.len() == MAX_EARLIER_TIMES {
             self.earlier.pop_front();
         }
         self.earlier.push_back((number, held));

@@ -8,22 +8,22 @@ use reweave_common::moment::Moment;
 use reweave_common::probing::ProbeList;
 use reweave_common::units::Rate;
 
-use super::packet::LENGTH;
-use crate::grant::{self, LONGEST};
+use super::packet::PACKET_BYTES;
+use crate::grant::{self, MAX_LIST_TTL};
 use crate::random::Random;
 
 /// What a probe takes on a wire: with the headers of UDP, IP and Ethernet and its checksum.
-pub const WIRE_BYTES: u64 = LENGTH as u64 + 8 + 20 + 18;
+pub const PROBE_WIRE_BYTES: u64 = PACKET_BYTES as u64 + 8 + 20 + 18;
 /// No list makes an agent send more.
-pub const MOST_RATE: Rate = Rate::from_bits_per_s(10_000_000);
+pub const MAX_RATE: Rate = Rate::from_bits_per_s(10_000_000);
 /// No list makes an agent probe one flow more often.
-const LEAST_PERIOD: Duration = Duration::from_micros(100);
+const MIN_INTERVAL: Duration = Duration::from_micros(100);
 /// How far ahead of their share probes may be, so that not each of them is a turn of its own.
-const BURST: Duration = Duration::from_millis(85);
+const MAX_BURST_TIME: Duration = Duration::from_millis(85);
 /// Large probes may take this part of the rate.
-const LARGE_SHARE: u32 = 10;
+const LARGE_RATE_DIVISOR: u32 = 10;
 /// Of this part of the rate they make no use, or a burst would take them beyond it for a second.
-const SPARE: u64 = 11;
+const SPARE_RATE_DIVISOR: u64 = 11;
 
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -44,7 +44,7 @@ impl Schedule {
     pub(super) fn new(random: Random, head_start: Duration) -> Self {
         Self {
             due: BTreeSet::new(),
-            period: LEAST_PERIOD,
+            period: MIN_INTERVAL,
             gap: Duration::ZERO,
             share_at: Moment::default(),
             large_at: Moment::default(),
@@ -58,8 +58,8 @@ impl Schedule {
     pub(super) fn handle_list(&mut self, now: Moment, list: &ProbeList) {
         let before = std::mem::take(&mut self.due);
         let before: BTreeMap<_, _> = before.into_iter().map(|(at, flow)| (flow, at)).collect();
-        self.period = list.period.get().clamp(LEAST_PERIOD, LONGEST);
-        self.gap = gap(list.most_rate.min(MOST_RATE));
+        self.period = list.period.get().clamp(MIN_INTERVAL, MAX_LIST_TTL);
+        self.gap = gap(list.most_rate.min(MAX_RATE));
         self.ends = grant::ends(now, list);
         let latest = now + self.head_start + self.period;
         for &flow in &list.flows {
@@ -78,7 +78,7 @@ impl Schedule {
         if now >= self.ends {
             self.due.clear();
         }
-        if self.share_at > now + BURST {
+        if self.share_at > now + MAX_BURST_TIME {
             return None;
         }
         let &(due, flow) = self.due.first().filter(|(due, _)| *due <= now)?;
@@ -95,10 +95,10 @@ impl Schedule {
         if now < self.large_at {
             return false;
         }
-        let probes = u32::try_from(wire_bytes / WIRE_BYTES).unwrap_or(u32::MAX);
+        let probes = u32::try_from(wire_bytes / PROBE_WIRE_BYTES).unwrap_or(u32::MAX);
         let takes = self.gap.saturating_mul(probes);
         self.share_at = self.share_at.max(now) + takes;
-        self.large_at = now + takes.saturating_mul(LARGE_SHARE);
+        self.large_at = now + takes.saturating_mul(LARGE_RATE_DIVISOR);
         true
     }
 
@@ -108,14 +108,14 @@ impl Schedule {
         let lead = self
             .share_at
             .as_micros()
-            .saturating_sub(BURST.as_micros() as u64);
+            .saturating_sub(MAX_BURST_TIME.as_micros() as u64);
         Some((*due).max(Moment::from_micros(lead)))
     }
 }
 
 fn gap(most_rate: Rate) -> Duration {
-    let used = most_rate.bits_per_s() / SPARE * (SPARE - 1);
-    let micros = WIRE_BYTES * 8 * 1_000_000 / used.max(1);
+    let used = most_rate.bits_per_s() / SPARE_RATE_DIVISOR * (SPARE_RATE_DIVISOR - 1);
+    let micros = PROBE_WIRE_BYTES * 8 * 1_000_000 / used.max(1);
     Duration::from_micros(micros + 1)
 }
 
@@ -196,7 +196,7 @@ mod tests {
             let mut schedule = Schedule::new(Random::new(2), Duration::ZERO);
             schedule.handle_list(at(0), &list(500, 1, asked));
             let turns = play(&mut schedule, at(0), at(2000));
-            let bits = turns.len() as u64 * WIRE_BYTES * 8 / 2;
+            let bits = turns.len() as u64 * PROBE_WIRE_BYTES * 8 / 2;
             assert!(bits <= most * 102 / 100, "{bits} bit/s of {most}");
             assert!(bits >= most * 9 / 10, "{bits} bit/s of {most}");
             let of_one = |it| turns.iter().filter(|(_, flow)| *flow == it).count();
@@ -211,7 +211,7 @@ mod tests {
         let most = 1_000_000;
         let mut schedule = Schedule::new(Random::new(6), Duration::ZERO);
         schedule.handle_list(at(0), &list(500, 1, most));
-        let pause = BURST.as_millis() as u64;
+        let pause = MAX_BURST_TIME.as_millis() as u64;
         let looks = (0..5_000).filter(|ms| ms % (1000 + pause) >= pause);
         let sent: Vec<_> = looks
             .flat_map(|ms| {
@@ -223,27 +223,28 @@ mod tests {
             sent.iter().filter(|ms| second.contains(ms)).count() as u64
         };
         for &from in sent.iter().filter(|from| **from < 4_000) {
-            let bits = in_second_from(from) * WIRE_BYTES * 8;
+            let bits = in_second_from(from) * PROBE_WIRE_BYTES * 8;
             assert!((most * 4 / 5..=most).contains(&bits), "{bits} bit/s");
         }
     }
 
     #[test]
     fn large_probes_take_a_tenth_of_the_rate_and_all_together_no_more_than_it() {
-        const JUMBO: u64 = 9018;
+        const JUMBO_FRAME_BYTES: u64 = 9018;
         let most = 1_000_000;
         let mut schedule = Schedule::new(Random::new(7), Duration::ZERO);
         schedule.handle_list(at(0), &list(500, 1, most));
         let (mut small, mut large) = (0, 0);
         for ms in 0..10_000 {
             while schedule.poll(at(ms)).is_some() {
-                match schedule.grants(at(ms), JUMBO) {
+                match schedule.grants(at(ms), JUMBO_FRAME_BYTES) {
                     true => large += 1,
                     false => small += 1,
                 }
             }
         }
-        let bits_per_s = [large * JUMBO, small * WIRE_BYTES].map(|bytes| bytes * 8 / 10);
+        let bits_per_s =
+            [large * JUMBO_FRAME_BYTES, small * PROBE_WIRE_BYTES].map(|bytes| bytes * 8 / 10);
         assert!(
             (80_000..=110_000).contains(&bits_per_s[0]),
             "{bits_per_s:?}"

@@ -10,21 +10,21 @@ use reweave_common::probing::{Part, ProbeList, Routers, Stamped, Tally, Unsent};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
-use super::packet::{LENGTH, Packet};
-use super::{Arrival, Clocks, MOST_RATE, Prober, Responder, Stamp, Strays, TTL, Unsendable};
+use super::packet::{PACKET_BYTES, Packet};
+use super::{Arrival, Clocks, MAX_RATE, Prober, Responder, Stamp, Strays, TTL, Unsendable};
 
-const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const B: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
-const MS: u64 = 1_000_000;
+const PROBER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const RESPONDER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
+const NS_PER_MS: u64 = 1_000_000;
 /// From the program to the wire, and from the wire to the program.
-const LEAVING_NS: u64 = 20_000;
-const READING_NS: u64 = 70_000;
+const STACK_DELAY_NS: u64 = 20_000;
+const READ_DELAY_NS: u64 = 70_000;
 
 fn flow(port: u16) -> FlowKey {
     FlowKey {
         protocol: Protocol::Udp,
-        source: SocketAddrV4::new(A, port),
-        destination: SocketAddrV4::new(B, 7333),
+        source: SocketAddrV4::new(PROBER_ADDRESS, port),
+        destination: SocketAddrV4::new(RESPONDER_ADDRESS, 7333),
     }
 }
 
@@ -32,7 +32,7 @@ fn list(ports: &[u16]) -> ProbeList {
     ProbeList {
         flows: ports.iter().map(|port| flow(*port)).collect(),
         period: TimeSpan::from_millis(100),
-        most_rate: MOST_RATE,
+        most_rate: MAX_RATE,
         roster: vec![],
         valid_for: TimeSpan::from_secs(3600),
         trains_every: None,
@@ -67,25 +67,25 @@ struct World {
     stamps_answers: bool,
     /// Whether it says so only once all that had arrived is answered.
     stamps_late: bool,
-    unstamped: Vec<([u8; LENGTH], Stamp)>,
+    unstamped: Vec<([u8; PACKET_BYTES], Stamp)>,
 }
 
 enum Event {
     /// `bytes`, by the flow, sent as the n-th, and when they reached the host.
-    Probe(FlowKey, [u8; LENGTH], u64, u64),
-    Answer(FlowKey, [u8; LENGTH]),
+    Probe(FlowKey, [u8; PACKET_BYTES], u64, u64),
+    Answer(FlowKey, [u8; PACKET_BYTES]),
 }
 
 impl World {
     fn new(ways: Ways) -> Self {
         let mut responder = Responder::default();
-        responder.handle_roster(Moment::default(), [A], Duration::ZERO);
+        responder.handle_roster(Moment::default(), [PROBER_ADDRESS], Duration::ZERO);
         Self {
             prober: Prober::new(7, Duration::ZERO),
             responder,
             ways,
-            now_ns: 5 * MS,
-            offset_ns: [1_700_000_000 * 1000 * MS, 99_000 * MS],
+            now_ns: 5 * NS_PER_MS,
+            offset_ns: [1_700_000_000 * 1000 * NS_PER_MS, 99_000 * NS_PER_MS],
             sent: 0,
             longest: usize::MAX,
             flying: vec![],
@@ -117,7 +117,7 @@ impl World {
 
     /// Plays for so long; what came of the probes.
     fn play(&mut self, ms: u64) -> Tally {
-        let end = self.now_ns + ms * MS;
+        let end = self.now_ns + ms * NS_PER_MS;
         let mut tally = Tally::default();
         while self.now_ns < end {
             let [from, until] = self.stall_ns[0];
@@ -133,7 +133,7 @@ impl World {
             let due = self.prober.next_due().map(|due| due.as_micros() * 1000);
             let next = self.flying.iter().map(|(at, _)| *at).chain(due).min();
             let next = next.unwrap_or(end).max(self.now_ns + 1000);
-            self.now_ns = next.min(self.now_ns + 50 * MS).min(end);
+            self.now_ns = next.min(self.now_ns + 50 * NS_PER_MS).min(end);
         }
         tally
     }
@@ -141,10 +141,13 @@ impl World {
     fn send(&mut self) {
         while let Some(probe) = self.prober.poll_probe(self.moment(), self.clocks(0, 0)) {
             self.sent += 1;
-            self.prober
-                .handle_left([A, B], &probe.bytes, self.stamp(0, LEAVING_NS));
+            self.prober.handle_left(
+                [PROBER_ADDRESS, RESPONDER_ADDRESS],
+                &probe.bytes,
+                self.stamp(0, STACK_DELAY_NS),
+            );
             let event = |after_ns| {
-                let at = self.now_ns + LEAVING_NS + after_ns;
+                let at = self.now_ns + STACK_DELAY_NS + after_ns;
                 (at, Event::Probe(probe.flow, probe.bytes, self.sent, at))
             };
             let [there, _] = (self.ways)(self.sent);
@@ -180,8 +183,9 @@ impl World {
 
     fn stamp_answers(&mut self) {
         for (answer, stamp) in std::mem::take(&mut self.unstamped) {
-            let now = self.clocks(1, READING_NS + LEAVING_NS + 1000);
-            self.responder.handle_left(A, &answer, stamp, &now);
+            let now = self.clocks(1, READ_DELAY_NS + STACK_DELAY_NS + 1000);
+            self.responder
+                .handle_left(PROBER_ADDRESS, &answer, stamp, &now);
         }
     }
 
@@ -196,7 +200,7 @@ impl World {
             bytes,
             ttl: if back { TTL - 4 } else { TTL - 3 },
             stamp: self.stamp(host, 0),
-            read: self.clocks(host, READING_NS),
+            read: self.clocks(host, READ_DELAY_NS),
         }
     }
 
@@ -206,7 +210,7 @@ impl World {
         let Some(answer) = self.responder.handle_packet(&packet) else {
             return;
         };
-        let held = READING_NS + LEAVING_NS;
+        let held = READ_DELAY_NS + STACK_DELAY_NS;
         if self.stamps_answers {
             self.unstamped.push((answer, self.stamp(1, held)));
         }
@@ -227,7 +231,7 @@ fn is_about(duration: Option<Duration>, expected_ns: u64) -> bool {
 
 #[test]
 fn the_time_of_a_probe_is_split_among_those_who_took_it() {
-    let mut world = World::new(|_| [Way::Takes(3 * MS), Way::Takes(5 * MS)]);
+    let mut world = World::new(|_| [Way::Takes(3 * NS_PER_MS), Way::Takes(5 * NS_PER_MS)]);
     world.prober.handle_list(world.moment(), &list(&[1, 2, 3]));
     let tally = world.play(10_000);
     assert!((240..300).contains(&tally.answered), "{tally:?}");
@@ -236,14 +240,14 @@ fn the_time_of_a_probe_is_split_among_those_who_took_it() {
         (0, 0, 0)
     );
     for share in [0.0, 0.5, 1.0] {
-        assert!(is_about(tally.network().quantile(share), 8 * MS));
+        assert!(is_about(tally.network().quantile(share), 8 * NS_PER_MS));
         assert!(is_about(
             tally.times.of(Part::Responder).quantile(share),
-            READING_NS + LEAVING_NS
+            READ_DELAY_NS + STACK_DELAY_NS
         ));
         assert!(is_about(
             tally.times.of(Part::Prober).quantile(share),
-            READING_NS + LEAVING_NS
+            READ_DELAY_NS + STACK_DELAY_NS
         ));
     }
     assert_eq!(
@@ -265,11 +269,14 @@ fn the_time_of_a_probe_is_split_among_those_who_took_it() {
 
 #[test]
 fn a_departure_that_nobody_stamped_counts_from_when_the_program_had_its_turn() {
-    let mut world = World::new(|_| [Way::Takes(3 * MS), Way::Takes(5 * MS)]);
+    let mut world = World::new(|_| [Way::Takes(3 * NS_PER_MS), Way::Takes(5 * NS_PER_MS)]);
     world.stamps_answers = false;
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(3_000);
-    assert!(is_about(tally.network().median(), 8 * MS + LEAVING_NS));
+    assert!(is_about(
+        tally.network().median(),
+        8 * NS_PER_MS + STACK_DELAY_NS
+    ));
     assert_eq!(
         [tally.stamped.kernel, tally.stamped.program].map(u64::from),
         [0, tally.network().count()]
@@ -279,7 +286,12 @@ fn a_departure_that_nobody_stamped_counts_from_when_the_program_had_its_turn() {
 #[test]
 fn answers_that_leave_in_a_row_are_all_timed() {
     // All of a period's probes arrive at once.
-    let mut world = World::new(|nth| [Way::Takes((20 - nth % 20) * MS), Way::Takes(MS)]);
+    let mut world = World::new(|nth| {
+        [
+            Way::Takes((20 - nth % 20) * NS_PER_MS),
+            Way::Takes(NS_PER_MS),
+        ]
+    });
     world.stamps_late = true;
     let mut list = list(&[1]);
     list.period = TimeSpan::from_millis(1);
@@ -292,7 +304,7 @@ fn answers_that_leave_in_a_row_are_all_timed() {
 #[test]
 fn losses_are_told_by_where_they_were() {
     let mut world = World::new(|nth| {
-        let on = Way::Takes(MS);
+        let on = Way::Takes(NS_PER_MS);
         match nth % 100 {
             7 | 8 | 50 => [Way::Lost, on],
             20 => [on, Way::Lost],
@@ -320,8 +332,8 @@ fn losses_are_told_by_where_they_were() {
 #[test]
 fn where_nobody_answers_any_more_it_is_not_known_where_probes_are_lost() {
     let mut world = World::new(|nth| match nth {
-        ..=50 => [Way::Takes(MS), Way::Takes(MS)],
-        _ => [Way::Takes(MS), Way::Lost],
+        ..=50 => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
+        _ => [Way::Takes(NS_PER_MS), Way::Lost],
     });
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(9_500);
@@ -336,12 +348,12 @@ fn where_nobody_answers_any_more_it_is_not_known_where_probes_are_lost() {
 }
 
 /// Three seconds, from 2 s on.
-const STALL: [u64; 2] = [2_000 * MS, 5_000 * MS];
+const STALL_RANGE_NS: [u64; 2] = [2_000 * NS_PER_MS, 5_000 * NS_PER_MS];
 
 #[test]
 fn stalled_prober_reports_no_loss() {
-    let mut world = World::new(|_| [Way::Takes(400 * MS), Way::Takes(MS)]);
-    world.stall_ns[0] = STALL;
+    let mut world = World::new(|_| [Way::Takes(400 * NS_PER_MS), Way::Takes(NS_PER_MS)]);
+    world.stall_ns[0] = STALL_RANGE_NS;
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(10_000);
     assert_eq!(tally.lost.count(), 0);
@@ -355,10 +367,10 @@ fn stalled_prober_reports_no_loss() {
 fn stalled_responder_is_not_network_loss() {
     let mut world = World::new(|nth| match nth {
         // One lost in the responder's receive buffer, one by the network.
-        30 | 70 => [Way::Lost, Way::Takes(MS)],
-        _ => [Way::Takes(MS), Way::Takes(MS)],
+        30 | 70 => [Way::Lost, Way::Takes(NS_PER_MS)],
+        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
     });
-    world.stall_ns[1] = STALL;
+    world.stall_ns[1] = STALL_RANGE_NS;
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(10_000);
     assert_eq!((tally.lost.there, tally.lost.count()), (1, 1), "{tally:?}");
@@ -373,8 +385,8 @@ fn stalled_responder_is_not_network_loss() {
 #[test]
 fn answer_delayed_by_network_is_lost() {
     let mut world = World::new(|nth| match nth % 50 {
-        7 => [Way::Takes(MS), Way::Takes(1_200 * MS)],
-        _ => [Way::Takes(MS), Way::Takes(MS)],
+        7 => [Way::Takes(NS_PER_MS), Way::Takes(1_200 * NS_PER_MS)],
+        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
     });
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(20_000);
@@ -385,9 +397,9 @@ fn answer_delayed_by_network_is_lost() {
 #[test]
 fn answers_that_overtake_or_come_twice_are_counted_and_lose_nothing() {
     let mut world = World::new(|nth| match nth % 10 {
-        3 => [Way::Takes(250 * MS), Way::Takes(MS)],
-        6 => [Way::Twice(MS), Way::Takes(MS)],
-        _ => [Way::Takes(MS), Way::Takes(MS)],
+        3 => [Way::Takes(250 * NS_PER_MS), Way::Takes(NS_PER_MS)],
+        6 => [Way::Twice(NS_PER_MS), Way::Takes(NS_PER_MS)],
+        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
     });
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(30_000);
@@ -402,8 +414,8 @@ fn answers_that_overtake_or_come_twice_are_counted_and_lose_nothing() {
 fn flows_do_not_overtake_one_another() {
     // What one path takes longer is no reordering.
     let mut world = World::new(|nth| match nth % 2 {
-        0 => [Way::Takes(300 * MS), Way::Takes(MS)],
-        _ => [Way::Takes(MS), Way::Takes(MS)],
+        0 => [Way::Takes(300 * NS_PER_MS), Way::Takes(NS_PER_MS)],
+        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
     });
     let mut list = list(&[1]);
     list.period = TimeSpan::from_millis(400);
@@ -416,9 +428,10 @@ fn flows_do_not_overtake_one_another() {
 #[test]
 fn a_clock_that_is_set_makes_no_latency_strange() {
     for host in [0, 1] {
-        for step in [3600 * 1000 * MS, 2 * MS, 200_000] {
+        for step in [3600 * 1000 * NS_PER_MS, 2 * NS_PER_MS, 200_000] {
             for back in [false, true] {
-                let mut world = World::new(|_| [Way::Takes(3 * MS), Way::Takes(5 * MS)]);
+                let mut world =
+                    World::new(|_| [Way::Takes(3 * NS_PER_MS), Way::Takes(5 * NS_PER_MS)]);
                 world.prober.handle_list(world.moment(), &list(&[1, 2]));
                 let mut tally = world.play(1_000);
                 for _ in 0..20 {
@@ -435,7 +448,7 @@ fn a_clock_that_is_set_makes_no_latency_strange() {
                 assert!(tally.untimed < tally.answered / 2);
                 for share in [0.0, 1.0] {
                     assert!(
-                        is_about(tally.network().quantile(share), 8 * MS),
+                        is_about(tally.network().quantile(share), 8 * NS_PER_MS),
                         "{tally:?}"
                     );
                 }
@@ -453,11 +466,13 @@ fn a_host_on_which_nobody_listens_loses_nothing() {
     for turn in 0..50 {
         while let Some(probe) = world.prober.poll_probe(world.moment(), world.clocks(0, 0)) {
             if turn % 10 == 0 {
-                world.prober.handle_refused([A, B], &probe.bytes);
+                world
+                    .prober
+                    .handle_refused([PROBER_ADDRESS, RESPONDER_ADDRESS], &probe.bytes);
             }
         }
         tally.merge(&world.play(1));
-        world.now_ns += 99 * MS;
+        world.now_ns += 99 * NS_PER_MS;
     }
     tally.merge(&world.play(900));
     assert_eq!(tally.lost.count(), 0, "{tally:?}");
@@ -469,7 +484,7 @@ fn a_host_on_which_nobody_listens_loses_nothing() {
 fn what_cannot_be_sent_is_not_lost() {
     let mut world = World::new(|_| [Way::Lost, Way::Lost]);
     world.prober.handle_list(world.moment(), &list(&[1]));
-    world.now_ns += 100 * MS;
+    world.now_ns += 100 * NS_PER_MS;
     let probe = world
         .prober
         .poll_probe(world.moment(), world.clocks(0, 0))
@@ -490,15 +505,17 @@ fn what_cannot_be_sent_is_not_lost() {
 
 #[test]
 fn the_responder_answers_the_roster_only_and_no_longer_than_asked() {
-    let mut world = World::new(|_| [Way::Takes(MS), Way::Takes(MS)]);
+    let mut world = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
     let now = world.moment();
-    world.responder.handle_roster(now, [B], Duration::ZERO);
+    world
+        .responder
+        .handle_roster(now, [RESPONDER_ADDRESS], Duration::ZERO);
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(3_000);
     assert_eq!(tally.answered, 0);
     let foreign = world.responder.strays().foreign;
     assert!((25..35).contains(&foreign), "{foreign}");
-    let probe = Packet::read(&[0; LENGTH]);
+    let probe = Packet::read(&[0; PACKET_BYTES]);
     assert_eq!(probe, None);
     for bytes in [&[][..], b"hello", &[0xff; 1500]] {
         let packet = world.arrival(1, &flow(1), bytes, false);
@@ -509,7 +526,7 @@ fn the_responder_answers_the_roster_only_and_no_longer_than_asked() {
 
 #[test]
 fn answers_are_awaited_when_their_flow_is_not_on_the_list_any_more() {
-    let mut world = World::new(|_| [Way::Takes(200 * MS), Way::Takes(200 * MS)]);
+    let mut world = World::new(|_| [Way::Takes(200 * NS_PER_MS), Way::Takes(200 * NS_PER_MS)]);
     world.prober.handle_list(world.moment(), &list(&[1]));
     let mut tally = world.play(300);
     assert!(world.prober.awaits(1) && !world.prober.awaits(2));
@@ -525,15 +542,19 @@ fn answers_are_awaited_when_their_flow_is_not_on_the_list_any_more() {
 
 #[test]
 fn whom_a_new_roster_leaves_out_may_probe_on_for_a_while() {
-    let mut world = World::new(|_| [Way::Takes(MS), Way::Takes(MS)]);
+    let mut world = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
     world.prober.handle_list(world.moment(), &list(&[1]));
     let now = world.moment();
     let grace = Duration::from_secs(5);
-    world.responder.handle_roster(now, [B], grace);
+    world
+        .responder
+        .handle_roster(now, [RESPONDER_ADDRESS], grace);
     // A later one does not make it longer, or it would never end.
     world.play(2_000);
     let now = world.moment();
-    world.responder.handle_roster(now, [B], grace);
+    world
+        .responder
+        .handle_roster(now, [RESPONDER_ADDRESS], grace);
     world.play(2_000);
     assert_eq!(world.responder.strays().foreign, 0);
     let tally = world.play(8_000);
@@ -544,8 +565,8 @@ fn whom_a_new_roster_leaves_out_may_probe_on_for_a_while() {
 #[test]
 fn forged_and_late_answers_are_counted_and_change_nothing() {
     let mut world = World::new(|nth| match nth {
-        5 => [Way::Takes(3_000 * MS), Way::Takes(MS)],
-        _ => [Way::Takes(MS), Way::Takes(MS)],
+        5 => [Way::Takes(3_000 * NS_PER_MS), Way::Takes(NS_PER_MS)],
+        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
     });
     world.prober.handle_list(world.moment(), &list(&[1]));
     let mut tally = world.play(5_000);
@@ -558,11 +579,11 @@ fn forged_and_late_answers_are_counted_and_change_nothing() {
     );
     assert_eq!(tally.lost.count(), 1);
     // Another session's, another port's, another host's, and one that was never asked for.
-    let mut others = World::new(|_| [Way::Takes(MS), Way::Takes(MS)]);
+    let mut others = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
     others.prober = Prober::new(8, Duration::ZERO);
     let probe = |world: &mut World| {
         world.prober.handle_list(world.moment(), &list(&[1]));
-        world.now_ns += 200 * MS;
+        world.now_ns += 200 * NS_PER_MS;
         let probe = world
             .prober
             .poll_probe(world.moment(), world.clocks(0, 0))
@@ -597,10 +618,10 @@ fn forged_and_late_answers_are_counted_and_change_nothing() {
 #[test]
 fn a_crowd_of_probers_is_remembered_within_bounds() {
     let mut responder = Responder::default();
-    responder.handle_roster(Moment::default(), [A], Duration::ZERO);
+    responder.handle_roster(Moment::default(), [PROBER_ADDRESS], Duration::ZERO);
     let world = World::new(|_| [Way::Lost, Way::Lost]);
     for session in 0..20_000 {
-        let mut probe = [0; LENGTH];
+        let mut probe = [0; PACKET_BYTES];
         probe[..5].copy_from_slice(b"RwP1\x01");
         probe[8..12].copy_from_slice(&u32::to_be_bytes(session));
         let packet = world.arrival(1, &flow(1), &probe, false);
@@ -629,7 +650,7 @@ fn a_list_that_asks_for_too_much_is_cut_down() {
 fn with_large(longest: usize, ways: Ways) -> Tally {
     let mut world = World::new(ways);
     world.longest = longest;
-    world.prober.handle_mtus([(A, 9000)].into());
+    world.prober.handle_mtus([(PROBER_ADDRESS, 9000)].into());
     world
         .prober
         .handle_list(world.moment(), &list(&[7000, 7001]));
@@ -638,7 +659,7 @@ fn with_large(longest: usize, ways: Ways) -> Tally {
 
 #[test]
 fn large_probes_tell_whether_they_arrive_and_are_not_among_the_others() {
-    let takes = |_| [Way::Takes(MS), Way::Takes(MS)];
+    let takes = |_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)];
     let wide = with_large(usize::MAX, takes);
     assert!((20..=60).contains(&wide.large.arrived), "{wide:?}");
     assert_eq!((wide.large.lost, wide.lost.count()), (0, 0));
@@ -657,8 +678,8 @@ fn large_probes_tell_whether_they_arrive_and_are_not_among_the_others() {
 #[test]
 fn a_large_probe_whose_answer_is_lost_arrived() {
     let tally = with_large(usize::MAX, |nth| match nth % 3 {
-        0 => [Way::Takes(MS), Way::Lost],
-        _ => [Way::Takes(MS), Way::Takes(MS)],
+        0 => [Way::Takes(NS_PER_MS), Way::Lost],
+        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
     });
     assert!(
         tally.large.arrived >= 20 && tally.lost.back > 50,
@@ -669,7 +690,7 @@ fn a_large_probe_whose_answer_is_lost_arrived() {
 
 #[test]
 fn a_host_that_knows_no_mtu_sends_nothing_large() {
-    let mut world = World::new(|_| [Way::Takes(MS), Way::Takes(MS)]);
+    let mut world = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
     world.prober.handle_list(world.moment(), &list(&[7000]));
     assert_eq!(world.play(20_000).large.sent(), 0);
 }

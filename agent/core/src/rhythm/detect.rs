@@ -8,31 +8,31 @@ use super::likeness::Centred;
 use super::rests::{Rests, distinct_rests, longest_pause, rests};
 
 /// The lags that are looked at in each octave, in its spans; shorter ones belong to the one before.
-const FIRST_LAG: usize = 7;
-const LAST_LAG: usize = 15;
+const MIN_LAG: usize = 7;
+const MAX_LAG: usize = 15;
 /// A period is believed once it was seen so often.
-const LEAST_PERIODS: usize = 6;
+const MIN_PERIODS: usize = 6;
 /// The shortest window that is looked at.
-const LEAST_WINDOW: usize = 64;
+const MIN_WINDOW_SPANS: usize = 64;
 /// How like itself a series must be a period later, seen very often; seen less often, chance may
 /// make it likelier ...
-const LEAST_LIKENESS: f64 = 0.5;
-const CHANCE: f64 = 2.6;
+const MIN_LIKENESS: f64 = 0.5;
+const CHANCE_LIKENESS: f64 = 2.6;
 /// ... and how much more so than at the lags before.
-const LEAST_RISE: f64 = 0.35;
+const MIN_LIKENESS_RISE: f64 = 0.35;
 /// What has no pauses must be more like itself.
-const LIKENESS_WITHOUT_RESTS: f64 = 0.9;
+const MIN_LIKENESS_WITHOUT_RESTS: f64 = 0.9;
 /// A multiple of the period that is less like it than this part cannot be made out any more.
-const MADE_OUT: f64 = 0.6;
+const MIN_MULTIPLE_LIKENESS: f64 = 0.6;
 /// How far pauses may stray from the beat.
-const MOST_IRREGULARITY: f64 = 0.15;
+const MAX_IRREGULARITY: f64 = 0.15;
 /// How many may be far from it.
-const MOST_STRAYS: f64 = 0.2;
+const MAX_STRAY_SHARE: f64 = 0.2;
 /// Pauses that tell of a beat by themselves: how many there must be, how little they may stray, and how
 /// like itself the series must be a period later, at least.
-const MANY_RESTS: usize = 20;
-const STEADY: f64 = 0.1;
-const LEAST_LIKENESS_OF_STEADY: f64 = 0.25;
+const MIN_RESTS: usize = 20;
+const MAX_STEADY_IRREGULARITY: f64 = 0.1;
+const MIN_STEADY_LIKENESS: f64 = 0.25;
 /// How far the interval between pauses may be from the period.
 const INTERVAL_TOLERANCE: f64 = 0.1;
 
@@ -54,7 +54,7 @@ pub(super) struct Detected {
 pub(super) fn detect(values: &[[f64; 2]]) -> Option<Detected> {
     let begin = values.iter().position(|value| total(value) > 0.0)?;
     let mut window = values.len() - begin;
-    while window >= LEAST_WINDOW {
+    while window >= MIN_WINDOW_SPANS {
         let start = values.len() - window;
         if let Some(detected) = detect_in(&values[start..]) {
             return Some(Detected {
@@ -83,14 +83,15 @@ fn detect_in(values: &[[f64; 2]]) -> Option<Detected> {
 /// apart by clear pauses, and these come regularly, that tells as much.
 fn by_rests(values: &[f64], octaves: &[(Centred, f64)]) -> Option<Detected> {
     let rests = distinct_rests(values)?;
-    let steady = rests.irregularity <= STEADY && rests.strays <= STEADY;
-    if rests.count < MANY_RESTS || !steady || !rests_to_the_present(values, &rests) {
+    let steady =
+        rests.irregularity <= MAX_STEADY_IRREGULARITY && rests.strays <= MAX_STEADY_IRREGULARITY;
+    if rests.count < MIN_RESTS || !steady || !rests_to_the_present(values, &rests) {
         return None;
     }
     let lag = |scale: f64| (rests.interval / scale).round() as usize;
-    let fitting = octaves.iter().find(|(_, scale)| lag(*scale) <= LAST_LAG);
+    let fitting = octaves.iter().find(|(_, scale)| lag(*scale) <= MAX_LAG);
     let likeness = fitting.map_or(0.0, |(series, scale)| series.at(lag(*scale)));
-    (likeness >= LEAST_LIKENESS_OF_STEADY).then_some(Detected {
+    (likeness >= MIN_STEADY_LIKENESS).then_some(Detected {
         period: rests.interval,
         likeness,
         window: values.len(),
@@ -105,7 +106,7 @@ fn rests_to_the_present(values: &[f64], rests: &Rests) -> bool {
 
 fn tested(values: &[f64], series: &Centred, scale: f64, peak: Peak) -> Option<Detected> {
     let about = interpolated(series, peak.lag) * scale;
-    let likely = LEAST_LIKENESS + CHANCE * about / values.len() as f64;
+    let likely = MIN_LIKENESS + CHANCE_LIKENESS * about / values.len() as f64;
     if peak.likeness < likely || !holds_to_the_present(series, peak.lag) {
         return None;
     }
@@ -120,7 +121,7 @@ fn tested(values: &[f64], series: &Centred, scale: f64, peak: Peak) -> Option<De
         Some(rests) => {
             is_regular(&rests, about).then(|| detected(rests.interval, rests.last_start as f64))
         }
-        None if peak.likeness >= LIKENESS_WITHOUT_RESTS => {
+        None if peak.likeness >= MIN_LIKENESS_WITHOUT_RESTS => {
             Some(detected(refine(series, peak.lag) * scale, 0.0))
         }
         None => None,
@@ -135,7 +136,7 @@ fn total([sent, received]: &[f64; 2]) -> f64 {
 fn octaves(values: &[[f64; 2]]) -> Vec<(Centred, f64)> {
     let (mut octaves, mut scale) = (vec![], 1.0);
     let mut coarse = values.to_vec();
-    while coarse.len() >= FIRST_LAG * LEAST_PERIODS {
+    while coarse.len() >= MIN_LAG * MIN_PERIODS {
         octaves.push((Centred::new(&coarse), scale));
         // From the end, so that what is newest is whole.
         coarse = coarse
@@ -155,14 +156,14 @@ struct Peak {
 }
 
 fn peaks(series: &Centred) -> Vec<Peak> {
-    let most = LAST_LAG.min(series.len() / LEAST_PERIODS);
+    let most = MAX_LAG.min(series.len() / MIN_PERIODS);
     let likeness: Vec<_> = (0..=most + 1).map(|lag| series.at(lag)).collect();
     let (mut lowest, mut peaks) = (1.0_f64, vec![]);
     for lag in 1..=most {
         lowest = lowest.min(likeness[lag]);
         let is_peak = likeness[lag] >= likeness[lag - 1] && likeness[lag] > likeness[lag + 1];
-        let rises = likeness[lag] >= LEAST_LIKENESS.max(lowest + LEAST_RISE);
-        if is_peak && rises && lag >= FIRST_LAG {
+        let rises = likeness[lag] >= MIN_LIKENESS.max(lowest + MIN_LIKENESS_RISE);
+        if is_peak && rises && lag >= MIN_LAG {
             peaks.push(Peak {
                 lag,
                 likeness: likeness[lag],
@@ -183,7 +184,7 @@ fn refine(centred: &Centred, lag: usize) -> f64 {
         let around = near.saturating_sub(reach)..=near + reach;
         let around = around.map(|lag| (lag, centred.at(lag)));
         let peak = around.max_by(|(_, a), (_, b)| a.total_cmp(b));
-        let Some((peak, _)) = peak.filter(|&(_, top)| top >= MADE_OUT * first) else {
+        let Some((peak, _)) = peak.filter(|&(_, top)| top >= MIN_MULTIPLE_LIKENESS * first) else {
             break;
         };
         period = interpolated(centred, peak) / multiple as f64;
@@ -208,12 +209,12 @@ fn holds_to_the_present(centred: &Centred, lag: usize) -> bool {
     let start = centred.len().saturating_sub(4 * lag);
     let reach = (lag / 8).max(1);
     let mut near = lag - reach..=lag + reach;
-    near.any(|lag| centred.between(start, lag) >= LEAST_LIKENESS)
+    near.any(|lag| centred.between(start, lag) >= MIN_LIKENESS)
 }
 
 fn is_regular(rests: &Rests, period: f64) -> bool {
     let off = (rests.interval - period).abs() / period;
-    rests.irregularity <= MOST_IRREGULARITY
-        && rests.strays <= MOST_STRAYS
+    rests.irregularity <= MAX_IRREGULARITY
+        && rests.strays <= MAX_STRAY_SHARE
         && off <= INTERVAL_TOLERANCE
 }

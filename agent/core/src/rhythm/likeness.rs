@@ -9,7 +9,7 @@ pub(super) struct Centred {
 }
 
 /// A checkpoint must not drown the iterations.
-const COMMON: f64 = 0.95;
+const CLIP_QUANTILE: f64 = 0.95;
 
 impl Centred {
     pub(super) fn new(values: &[[f64; 2]]) -> Self {
@@ -53,7 +53,7 @@ impl Centred {
 
 fn centred(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let values: Vec<_> = values.collect();
-    let most = quantile_of_busy(&values, COMMON);
+    let most = quantile_of_busy(&values, CLIP_QUANTILE);
     let cut = values.iter().map(|&value| value.min(most));
     let mean = cut.clone().sum::<f64>() / values.len().max(1) as f64;
     cut.map(|value| value - mean).collect()

@@ -26,19 +26,19 @@ use series::Series;
 use shape::PeerBook;
 
 /// Iterations from some 60 ms on.
-const FINE: Duration = Duration::from_millis(10);
+const FINE_SPAN: Duration = Duration::from_millis(10);
 /// Iterations of up to two minutes.
-const COARSE: Duration = Duration::from_millis(160);
+const COARSE_SPAN: Duration = Duration::from_millis(160);
 /// How often all that was seen is looked through.
-const PERIOD: Duration = Duration::from_secs(2);
+const DETECTION_INTERVAL: Duration = Duration::from_secs(2);
 /// Less than this is no training, but somebody's heartbeat.
-const LEAST_BYTES_PER_S: f64 = 105_000.0;
+const MIN_TRAINING_BYTES_PER_S: f64 = 105_000.0;
 /// What agents measure by: probes, their answers and trains, each there and back.
-const WAYS_OF_MEASURING: f64 = 6.0;
+const MEASUREMENT_STREAMS: f64 = 6.0;
 /// What a segment of TCP carries where nobody has counted it.
-const SEGMENT: u64 = 1448;
+const SEGMENT_BYTES: u64 = 1448;
 /// Who was watched for less than this is not known.
-const LEAST_WATCHED: Duration = Duration::from_secs(3);
+const MIN_WATCHED_TIME: Duration = Duration::from_secs(3);
 
 /// What went over the network from one moment to another, whoever counted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +65,10 @@ pub struct RhythmBook {
 impl Default for RhythmBook {
     fn default() -> Self {
         Self {
-            series: [FINE, COARSE].map(Series::new),
+            series: [FINE_SPAN, COARSE_SPAN].map(Series::new),
             peers: PeerBook::default(),
             began: None,
-            least_bytes_per_s: LEAST_BYTES_PER_S,
+            least_bytes_per_s: MIN_TRAINING_BYTES_PER_S,
             is_of_segments: false,
             told: None,
         }
@@ -86,7 +86,7 @@ impl RhythmBook {
 
     /// How many segments this host itself has sent and received.
     pub fn handle_segments(&mut self, from: Moment, to: Moment, [sent, received]: [u64; 2]) {
-        let bytes = |segments: u64| Bytes::new(segments.saturating_mul(SEGMENT));
+        let bytes = |segments: u64| Bytes::new(segments.saturating_mul(SEGMENT_BYTES));
         self.handle_growth(from, to, bytes(sent), bytes(received));
     }
 
@@ -106,13 +106,13 @@ impl RhythmBook {
     /// Hosts take no more than this for each of what they measure by: that is no training either.
     pub fn handle_measuring(&mut self, most_rate: Rate) {
         let bytes_per_s = most_rate.bits_per_s() as f64 / 8.0;
-        self.least_bytes_per_s = LEAST_BYTES_PER_S.max(WAYS_OF_MEASURING * bytes_per_s);
+        self.least_bytes_per_s = MIN_TRAINING_BYTES_PER_S.max(MEASUREMENT_STREAMS * bytes_per_s);
     }
 
     /// What is known by now.
     pub fn poll_rhythm(&mut self, now: Moment) -> Rhythm {
         if let Some((at, rhythm)) = self.told
-            && now.since(at) < PERIOD
+            && now.since(at) < DETECTION_INTERVAL
         {
             return rhythm;
         }
@@ -125,7 +125,7 @@ impl RhythmBook {
         let watched = self
             .began
             .map_or(TimeSpan::ZERO, |began| now.since(began).into());
-        if *watched < LEAST_WATCHED {
+        if *watched < MIN_WATCHED_TIME {
             return Rhythm::Unknown { watched };
         }
         let mut found = self.series.iter().filter_map(|series| {

@@ -3,24 +3,24 @@
 use super::likeness::quantile_of_busy;
 
 /// Less than this part of what is usual counts as rest: control, acknowledgements, heartbeats.
-const STILL: f64 = 0.05;
+const MAX_REST_SHARE: f64 = 0.05;
 
 /// A span in which less than this part of what is usual went has a pause in it.
-const PAUSED: f64 = 0.5;
+const MAX_PAUSE_SHARE: f64 = 0.5;
 /// What bursts vary by themselves.
-const NEARLY_USUAL: f64 = 0.9;
+const MIN_BURST_SHARE: f64 = 0.9;
 /// A burst that ends in one span may be counted in the next one, too.
-const BLURRED: usize = 2;
+const BLURRED_SPANS: usize = 2;
 
 /// An interval that differs so much from the others, as a part of them, is none of theirs.
-const FAR: f64 = 0.25;
+const MIN_STRAY_DEVIATION: f64 = 0.25;
 
 /// Fewer rests tell nothing.
-const FEW: usize = 4;
+const MIN_RESTS: usize = 4;
 /// A rest that is shorter than this part of the others is none of theirs.
-const OF_A_KIND: f64 = 0.6;
+const MIN_REST_RATIO: f64 = 0.6;
 /// A rest that is so many times as long as another is of another kind.
-const CLEARLY: f64 = 1.7;
+const MIN_KIND_RATIO: f64 = 1.7;
 
 /// A run of spans in which next to nothing went.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,9 +37,9 @@ impl Rest {
     /// With what is missing of the spans beside it.
     fn whole_len(&self, values: &[f64], usual: f64) -> f64 {
         let missing = |value: &f64| (1.0 - value / usual).max(0.0);
-        let paused = |value: &&f64| **value < NEARLY_USUAL * usual;
-        let before = values[..self.start].iter().rev().take(BLURRED);
-        let after = values[self.end..].iter().take(BLURRED);
+        let paused = |value: &&f64| **value < MIN_BURST_SHARE * usual;
+        let before = values[..self.start].iter().rev().take(BLURRED_SPANS);
+        let after = values[self.end..].iter().take(BLURRED_SPANS);
         let beside = before.take_while(paused).chain(after.take_while(paused));
         let within = &values[self.start..self.end];
         within.iter().chain(beside).map(missing).sum()
@@ -55,7 +55,7 @@ pub(super) struct Rests {
     /// How far the intervals between them stray from their median, as a part of it: the median
     /// of the deviations.
     pub(super) irregularity: f64,
-    /// The part of them that is off by more than `FAR`.
+    /// The part of them that is off by more than `MIN_STRAY_DEVIATION`.
     pub(super) strays: f64,
     /// What an iteration takes on the mean, from the end of one rest to the end of the next.
     pub(super) interval: f64,
@@ -77,8 +77,8 @@ pub(super) fn distinct_rests(values: &[f64]) -> Option<Rests> {
     let mut longest = longest_first(values, still(values));
     let next = |at: usize| longest.get(at).map_or(1, Rest::len);
     let step = |&at: &usize| longest[at - 1].len() - next(at).min(longest[at - 1].len());
-    let count = (FEW..=longest.len()).max_by_key(step)?;
-    if (longest[count - 1].len() as f64) < CLEARLY * next(count) as f64 {
+    let count = (MIN_RESTS..=longest.len()).max_by_key(step)?;
+    if (longest[count - 1].len() as f64) < MIN_KIND_RATIO * next(count) as f64 {
         return None;
     }
     longest.truncate(count);
@@ -100,7 +100,7 @@ pub(super) fn longest_pause(values: &[f64], period: f64) -> f64 {
     let busy: Vec<_> = values.iter().copied().filter(|it| *it > still).collect();
     let usual = quantile_of_busy(&busy, 0.5);
     let periods = (values.len() as f64 / period).round() as usize;
-    let mut pauses = longest_first(values, PAUSED * usual);
+    let mut pauses = longest_first(values, MAX_PAUSE_SHARE * usual);
     pauses.truncate(periods.max(1));
     // Whoever reads counters late misses some.
     if usual <= 0.0 || 4 * pauses.len() < 3 * periods {
@@ -111,11 +111,11 @@ pub(super) fn longest_pause(values: &[f64], period: f64) -> f64 {
 }
 
 fn measured(mut rests: Vec<Rest>) -> Option<Rests> {
-    if rests.len() < FEW {
+    if rests.len() < MIN_RESTS {
         return None;
     }
     let len = median(rests.iter().map(|rest| rest.len() as f64).collect())?;
-    rests.retain(|rest| rest.len() as f64 >= OF_A_KIND * len);
+    rests.retain(|rest| rest.len() as f64 >= MIN_REST_RATIO * len);
     rests.sort_by_key(|rest| rest.start);
     let intervals: Vec<_> = rests
         .windows(2)
@@ -123,7 +123,10 @@ fn measured(mut rests: Vec<Rest>) -> Option<Rests> {
         .collect();
     let usual = median(intervals.clone())?;
     let strayed: Vec<_> = intervals.iter().map(|it| (it - usual).abs()).collect();
-    let far = strayed.iter().filter(|&&off| off > FAR * usual).count();
+    let far = strayed
+        .iter()
+        .filter(|&&off| off > MIN_STRAY_DEVIATION * usual)
+        .count();
     Some(Rests {
         last_start: rests.last()?.start,
         count: rests.len(),
@@ -140,9 +143,9 @@ fn mean_iteration(intervals: &[f64], usual: f64) -> Option<f64> {
     for interval in intervals {
         pending += interval;
         let times = pending / usual;
-        if times >= 1.0 - FAR {
+        if times >= 1.0 - MIN_STRAY_DEVIATION {
             let near = times.round();
-            let many = if (times - near).abs() <= FAR {
+            let many = if (times - near).abs() <= MIN_STRAY_DEVIATION {
                 near
             } else {
                 times.floor()
@@ -156,7 +159,7 @@ fn mean_iteration(intervals: &[f64], usual: f64) -> Option<f64> {
 }
 
 fn still(values: &[f64]) -> f64 {
-    quantile_of_busy(values, 0.9) * STILL
+    quantile_of_busy(values, 0.9) * MAX_REST_SHARE
 }
 
 /// Of values that are not above this.

@@ -8,7 +8,7 @@ use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
 /// How many spans are remembered.
-const MOST: usize = 4096;
+const MAX_SPANS: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Series {
@@ -52,14 +52,14 @@ impl Series {
     /// counted what happened in between.
     fn reach(&mut self, first: u64, last: u64) {
         let end = self.first + self.spans.len() as u64;
-        if self.spans.is_empty() || first > end || last - self.first >= 2 * MOST as u64 {
+        if self.spans.is_empty() || first > end || last - self.first >= 2 * MAX_SPANS as u64 {
             self.spans.clear();
-            self.first = first.max(last.saturating_sub(MOST as u64 - 1));
+            self.first = first.max(last.saturating_sub(MAX_SPANS as u64 - 1));
         }
         while self.first + (self.spans.len() as u64) <= last {
             self.spans.push_back([0.0; 2]);
         }
-        while self.spans.len() > MOST {
+        while self.spans.len() > MAX_SPANS {
             self.spans.pop_front();
             self.first += 1;
         }
@@ -152,7 +152,7 @@ mod tests {
         for step in 0..10_000 {
             grown(&mut series, step * 10, step * 10 + 10, step);
         }
-        assert_eq!(series.spans.len(), MOST);
+        assert_eq!(series.spans.len(), MAX_SPANS);
         assert_eq!(sent(&series).last(), Some(&9999.0));
         grown(&mut series, 100_000_000, 100_000_010, 7);
         assert_eq!(sent(&series), [7.0]);

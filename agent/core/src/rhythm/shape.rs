@@ -9,13 +9,13 @@ use reweave_common::rhythm::Shape;
 use reweave_common::traffic::PeerTraffic;
 
 /// How far back exchanges are looked at.
-const SPAN: Duration = Duration::from_secs(20);
+const EXCHANGE_WINDOW: Duration = Duration::from_secs(20);
 /// Less than this part of the most is acknowledgements and control.
-const LEAST_PART: f64 = 0.1;
+const MIN_PEER_SHARE: f64 = 0.1;
 /// Shares that differ by no more are equal.
-const EQUAL: f64 = 2.0;
+const MAX_EQUAL_RATIO: f64 = 2.0;
 /// Who sends and receives at once this much is part of a ring, not of a pipeline.
-const AT_ONCE: f64 = 0.5;
+const MIN_RING_OVERLAP: f64 = 0.5;
 
 type Totals = BTreeMap<Ipv4Addr, [u64; 2]>;
 
@@ -37,7 +37,7 @@ impl PeerBook {
         self.totals
             .push_back((now, peers.iter().map(counts).collect()));
         // One from before the span stays: what grew is counted from there.
-        while self.totals.len() > 2 && now.since(self.totals[1].0) > SPAN {
+        while self.totals.len() > 2 && now.since(self.totals[1].0) > EXCHANGE_WINDOW {
             self.totals.pop_front();
         }
         while self.totals.len() > 256 {
@@ -49,14 +49,14 @@ impl PeerBook {
     pub(super) fn shape(&self, overlap: f64) -> Option<Shape> {
         let [mut sent, mut received] = [self.share(0)?, self.share(1)?];
         let shares = sent.values().chain(received.values());
-        let least = LEAST_PART * shares.copied().fold(0.0, f64::max);
+        let least = MIN_PEER_SHARE * shares.copied().fold(0.0, f64::max);
         for share in [&mut sent, &mut received] {
             share.retain(|_, bytes| *bytes > 0.0 && *bytes >= least);
         }
         let [to, from] = [&sent, &received].map(|share| share.keys().collect::<BTreeSet<_>>());
         match (to.len(), from.len(), to == from) {
             (1, 1, false) if is_even([total(&sent), total(&received)]) => Some(Shape::Ring),
-            (1, 1, true) if overlap >= AT_ONCE => Some(Shape::Ring),
+            (1, 1, true) if overlap >= MIN_RING_OVERLAP => Some(Shape::Ring),
             (1, 1, true) | (2, 2, true) => Some(Shape::Pipeline),
             (3.., 3.., true) => {
                 let even = is_even(sent.into_values()) && is_even(received.into_values());
@@ -98,7 +98,7 @@ fn is_even(values: impl IntoIterator<Item = f64>) -> bool {
     let values: Vec<_> = values.into_iter().collect();
     let most = values.iter().copied().fold(0.0, f64::max);
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    most <= EQUAL * least
+    most <= MAX_EQUAL_RATIO * least
 }
 
 #[cfg(test)]

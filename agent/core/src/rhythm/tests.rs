@@ -42,15 +42,15 @@ struct Burst {
 }
 
 /// How many games are played of each kind.
-const SEEDS: u64 = 20;
+const SEED_COUNT: u64 = 20;
 
-const RATE: f64 = 25_000.0;
+const BYTES_PER_MS: f64 = 25_000.0;
 
 fn burst(from_ms: f64, ms: f64, directions: [f64; 2]) -> Burst {
     Burst {
         from_ms,
         to_ms: from_ms + ms,
-        bytes: directions.map(|part| part * ms * RATE),
+        bytes: directions.map(|part| part * ms * BYTES_PER_MS),
     }
 }
 
@@ -161,7 +161,7 @@ const JOBS: [(&str, Job); 3] = [
 fn the_period_of_fifty_iterations_is_known_within_two_percent() {
     for (name, job) in JOBS {
         for period_ms in [171.3, 512.7, 2310.0] {
-            for seed in 0..SEEDS {
+            for seed in 0..SEED_COUNT {
                 let lots = &mut Lots(seed);
                 let (bursts, starts) = played(job, period_ms, 50, lots);
                 let (mut book, now) = heard(&bursts, end_of(&starts), lots);
@@ -181,7 +181,7 @@ fn the_period_of_fifty_iterations_is_known_within_two_percent() {
 #[test]
 fn how_long_wires_rest_is_known_within_three_milliseconds() {
     for rest_ms in [24.0, 47.0, 96.0] {
-        let off_ms = (0..SEEDS).filter_map(|seed| {
+        let off_ms = (0..SEED_COUNT).filter_map(|seed| {
             let lots = &mut Lots(seed);
             let (mut bursts, mut start_ms) = (vec![], 500.0);
             for _ in 0..60 {
@@ -195,7 +195,7 @@ fn how_long_wires_rest_is_known_within_three_milliseconds() {
         });
         let off_ms: Vec<_> = off_ms.collect();
         assert!(
-            off_ms.len() > SEEDS as usize / 2,
+            off_ms.len() > SEED_COUNT as usize / 2,
             "{rest_ms} ms: {off_ms:?}"
         );
         assert!(
@@ -294,7 +294,7 @@ fn what_does_not_repeat_itself_has_no_rhythm() {
         ("steady", steady),
     ];
     for (name, noise) in noises {
-        for seed in 0..SEEDS {
+        for seed in 0..SEED_COUNT {
             let lots = &mut Lots(seed);
             let bursts = noise(lots);
             for until_ms in [5_000.0, 14_000.0, 44_000.0] {
@@ -329,7 +329,7 @@ fn what_hosts_measure_by_is_no_training() {
     book.handle_measuring(Rate::from_bits_per_s(1_000_000));
     assert!(matches!(book.poll_rhythm(now), Rhythm::None { .. }));
     book.handle_measuring(Rate::from_bits_per_s(100_000));
-    assert!(found(book.poll_rhythm(now + PERIOD)).is_some());
+    assert!(found(book.poll_rhythm(now + DETECTION_INTERVAL)).is_some());
 }
 
 #[test]

@@ -10,9 +10,9 @@ use reweave_common::holding::{RouteHop, RouteRule};
 use super::{Unfit, refuse_unfit};
 
 /// Marks a static route as ours.
-pub const TAG: u32 = 213_213;
+pub const ROUTE_TAG: u32 = 213_213;
 /// What a route has of which nothing is said.
-const DISTANCE: u8 = 1;
+const DEFAULT_DISTANCE: u8 = 1;
 
 /// What FRR is configured to do with single hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +48,8 @@ impl Configured {
 
     fn take(&mut self, line: Line, as_it_stands: &str) {
         let destination = line.destination;
-        let is_ours = line.tag == Some(TAG) && line.distance == DISTANCE && !line.elsewhere;
+        let is_ours =
+            line.tag == Some(ROUTE_TAG) && line.distance == DEFAULT_DISTANCE && !line.elsewhere;
         match (line.gateway, line.interface) {
             (Some(next_hop), Some(interface)) if is_ours => {
                 let hop = RouteHop {
@@ -59,7 +60,7 @@ impl Configured {
                 let hops = self.ours.entry(destination).or_default();
                 hops.insert(hop, as_it_stands.to_owned());
             }
-            _ if line.distance == DISTANCE && !line.elsewhere => {
+            _ if line.distance == DEFAULT_DISTANCE && !line.elsewhere => {
                 self.others.insert(destination, as_it_stands.to_owned());
             }
             _ => {}
@@ -107,7 +108,7 @@ fn line(destination: Ipv4Addr, hop: &RouteHop) -> String {
         next_hop,
         ..
     } = hop;
-    format!("ip route {destination}/32 {next_hop} {interface} tag {TAG} onlink")
+    format!("ip route {destination}/32 {next_hop} {interface} tag {ROUTE_TAG} onlink")
 }
 
 impl Line {
@@ -131,7 +132,7 @@ impl Line {
             gateway,
             interface: interface.map(str::to_owned),
             tag: None,
-            distance: DISTANCE,
+            distance: DEFAULT_DISTANCE,
             elsewhere: false,
         };
         while let Some(word) = words.next() {
@@ -151,7 +152,7 @@ impl Line {
 
 /// Whether it says something of a hop, and names no interface.
 fn is_option(word: &str) -> bool {
-    const OPTIONS: &[&str] = &[
+    const ROUTE_OPTIONS: &[&str] = &[
         "tag",
         "table",
         "vrf",
@@ -161,7 +162,7 @@ fn is_option(word: &str) -> bool {
         "onlink",
         "bfd",
     ];
-    OPTIONS.contains(&word) || word.parse::<u8>().is_ok()
+    ROUTE_OPTIONS.contains(&word) || word.parse::<u8>().is_ok()
 }
 
 /// What is said of the version in what `show version` prints: `FRRouting 8.4.4`.
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
 
     /// As FRR 8.4.4 prints it.
-    const CONFIG: &str = "Building configuration...\n\nCurrent configuration:\n!\nfrr version 8.4.4\n!\n\
+    const RUNNING_CONFIG: &str = "Building configuration...\n\nCurrent configuration:\n!\nfrr version 8.4.4\n!\n\
         ip route 10.9.0.1/32 172.16.0.1 up0 tag 213213 onlink\n\
         ip route 10.9.0.1/32 172.16.1.1 up1 tag 213213 onlink\n\
         ip route 10.9.0.2/32 172.16.1.1\n\
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn ours_are_told_from_what_others_have_configured() {
-        let configured = Configured::read(CONFIG);
+        let configured = Configured::read(RUNNING_CONFIG);
         assert_eq!(configured.rules(), [rule(1, &[0, 1])]);
         let others: Vec<_> = configured.others.keys().copied().collect();
         assert_eq!(others, [host(2), host(5)]);
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_comes_is_told_before_what_goes() {
-        let lines = Configured::read(CONFIG).lines_to(&[rule(1, &[1, 2]), rule(9, &[0])]);
+        let lines = Configured::read(RUNNING_CONFIG).lines_to(&[rule(1, &[1, 2]), rule(9, &[0])]);
         let expected = [
             "ip route 10.9.0.1/32 172.16.2.1 up2 tag 213213 onlink",
             "ip route 10.9.0.9/32 172.16.0.1 up0 tag 213213 onlink",
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_not_ours_is_left_and_what_it_cannot_do_is_said() {
-        let configured = Configured::read(CONFIG);
+        let configured = Configured::read(RUNNING_CONFIG);
         let refused = |rule: RouteRule| configured.lines_to(&[rule]).unwrap_err().to_string();
         assert_eq!(
             refused(rule(2, &[0])),

@@ -11,11 +11,11 @@ use super::{Unfit, refuse_unfit};
 /// The hash at a key.
 pub type Fields = BTreeMap<String, String>;
 
-const ROUTES: &str = "STATIC_ROUTE";
-const MARKS: &str = "REWEAVE_STATIC_ROUTE";
-const VRF: &str = "default";
+const ROUTE_TABLE: &str = "STATIC_ROUTE";
+const MARK_TABLE: &str = "REWEAVE_STATIC_ROUTE";
+const DEFAULT_VRF: &str = "default";
 /// All marks there are.
-pub const ALL_MARKS: &str = "REWEAVE_STATIC_ROUTE|*";
+pub const MARK_PATTERN: &str = "REWEAVE_STATIC_ROUTE|*";
 
 /// Writes and removals that shall happen all at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,24 +35,24 @@ pub struct Held {
 pub fn keys(destination: Ipv4Addr) -> [String; 3] {
     [
         route_key(destination),
-        format!("{ROUTES}|{destination}/32"),
+        format!("{ROUTE_TABLE}|{destination}/32"),
         mark_key(destination),
     ]
 }
 
 /// The host a mark is of.
 pub fn marked(key: &str) -> Option<Ipv4Addr> {
-    let rest = key.strip_prefix(MARKS)?.strip_prefix('|')?;
-    let prefix = rest.strip_prefix(VRF)?.strip_prefix('|')?;
+    let rest = key.strip_prefix(MARK_TABLE)?.strip_prefix('|')?;
+    let prefix = rest.strip_prefix(DEFAULT_VRF)?.strip_prefix('|')?;
     prefix.strip_suffix("/32")?.parse().ok()
 }
 
 fn route_key(destination: Ipv4Addr) -> String {
-    format!("{ROUTES}|{VRF}|{destination}/32")
+    format!("{ROUTE_TABLE}|{DEFAULT_VRF}|{destination}/32")
 }
 
 fn mark_key(destination: Ipv4Addr) -> String {
-    format!("{MARKS}|{VRF}|{destination}/32")
+    format!("{MARK_TABLE}|{DEFAULT_VRF}|{destination}/32")
 }
 
 impl Held {
@@ -142,7 +142,7 @@ fn fields(rule: &RouteRule) -> Fields {
         ),
         ("ifname", each(&|hop| hop.interface.clone())),
         ("distance", each(&|_| "0".to_owned())),
-        ("nexthop-vrf", each(&|_| VRF.to_owned())),
+        ("nexthop-vrf", each(&|_| DEFAULT_VRF.to_owned())),
         ("blackhole", each(&|_| "false".to_owned())),
         // Else SONiC tells its neighbours by BGP.
         ("advertise", "false".to_owned()),

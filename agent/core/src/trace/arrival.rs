@@ -8,11 +8,11 @@ use reweave_common::moment::Moment;
 
 use crate::witness::Sight;
 
-const TRIES: u8 = 6;
+const MAX_TRIES: u8 = 6;
 /// An agent looks after its mail about ten times a second.
-const PATIENCE: Duration = Duration::from_millis(150);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(150);
 /// What was seen is believed for so long, and who does not answer is let alone.
-const BELIEF: Duration = Duration::from_secs(60);
+const ARRIVAL_TTL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Arrival {
@@ -33,7 +33,7 @@ impl Arrival {
             doubted: false,
             looked_for: false,
             settled: false,
-            tries_left: TRIES,
+            tries_left: MAX_TRIES,
             due: now,
         }
     }
@@ -66,7 +66,7 @@ impl Arrival {
         }
         self.settled = false;
         self.tries_left -= 1;
-        self.due = now + PATIENCE;
+        self.due = now + ANSWER_TIMEOUT;
         Some(self.looked_for)
     }
 
@@ -86,14 +86,14 @@ impl Arrival {
 
     pub(super) fn doubt(&mut self, now: Moment) {
         (self.doubted, self.settled) = (true, false);
-        (self.looked_for, self.tries_left, self.due) = (false, TRIES, now);
+        (self.looked_for, self.tries_left, self.due) = (false, MAX_TRIES, now);
     }
 
     fn settle(&mut self, now: Moment, routers: Option<u8>) {
         *self = Self {
             routers,
             settled: true,
-            due: now + BELIEF,
+            due: now + ARRIVAL_TTL,
             ..Self::new(now)
         };
     }

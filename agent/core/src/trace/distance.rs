@@ -9,11 +9,11 @@ use super::question::Question;
 use crate::probe::Event;
 
 /// Further than any fabric is wide.
-const MOST_HOPS: u8 = 16;
+const MAX_HOPS: u8 = 16;
 /// A host behind so many hops that say nothing does not answer at all.
-const MOST_SILENT: u8 = 4;
+const MAX_SILENT_HOPS: u8 = 4;
 /// What was found is believed for so long.
-const BELIEF: Duration = Duration::from_secs(60);
+const DISTANCE_TTL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Distance {
@@ -60,7 +60,7 @@ impl Distance {
 
     /// The host's agent knows better than any echo.
     pub(super) fn handle_told(&mut self, now: Moment, routers: u8) {
-        if routers <= MOST_HOPS {
+        if routers <= MAX_HOPS {
             self.end(now, Some(routers));
         }
     }
@@ -83,7 +83,7 @@ impl Distance {
 
     /// What was found may be wrong.
     pub(super) fn doubt(&mut self, now: Moment) {
-        self.next_search = self.next_search.min(now + BELIEF / 10);
+        self.next_search = self.next_search.min(now + DISTANCE_TTL / 10);
     }
 
     /// Goes on with the search as far as the answers allow.
@@ -103,7 +103,7 @@ impl Distance {
             let routers = search.ttl - 1;
             return Some(self.end(now, Some(routers)));
         }
-        if silent == MOST_SILENT || search.ttl == MOST_HOPS {
+        if silent == MAX_SILENT_HOPS || search.ttl == MAX_HOPS {
             self.heard = search.ttl - silent;
             return Some(self.end(now, None));
         }
@@ -117,7 +117,7 @@ impl Distance {
 
     fn end(&mut self, now: Moment, routers: Option<u8>) -> Ending {
         self.search = None;
-        self.next_search = now + BELIEF;
+        self.next_search = now + DISTANCE_TTL;
         self.routers = routers;
         routers.map_or(Ending::Deaf, |_| Ending::Found)
     }

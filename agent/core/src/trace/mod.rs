@@ -33,9 +33,9 @@ use question::Question;
 pub use spread::{Fork, Spread};
 
 /// Each flow is traced so often.
-const PERIOD: Duration = Duration::from_secs(1);
+const TRACE_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two questions what has arrived.
-const ARRIVALS_APART: Duration = Duration::from_millis(5);
+const ARRIVAL_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
@@ -195,7 +195,7 @@ impl Tracer {
         let due =
             |(flow, watched): (&FlowKey, &mut Watched)| Some((*flow, watched.arrival.poll(now)?));
         let (flow, is_looked_for) = flows.find_map(due)?;
-        self.arrival_at = now + ARRIVALS_APART;
+        self.arrival_at = now + ARRIVAL_INTERVAL;
         let id = self.next_id();
         let probe = is_looked_for.then_some(Probe {
             aim: Aim::Hop(flow),
@@ -430,7 +430,7 @@ impl Watched {
         let over = |trace: &mut Vec<_>| trace.iter().all(Question::is_settled);
         let trace = self.trace.take_if(over)?;
         let again = std::mem::take(&mut self.asked_again);
-        self.due = if again { now } else { now + PERIOD };
+        self.due = if again { now } else { now + TRACE_INTERVAL };
         let routers = trace.into_iter().map(|question| match question {
             Question::Answered(router) => Some(router),
             _ => None,

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use reweave_common::moment::Moment;
 
-const LEAST_GAP: Duration = Duration::from_millis(5);
-const MOST_GAP: Duration = Duration::from_secs(1);
+const MIN_GAP: Duration = Duration::from_millis(5);
+const MAX_GAP: Duration = Duration::from_secs(1);
 /// After so many answers in a row the gap is halved.
-const STREAK: u8 = 16;
+const ANSWERS_PER_SPEEDUP: u8 = 16;
 /// More routers than lie around one host; of more, those that have rested are forgotten.
-const MOST_LANES: usize = 4096;
+const MAX_ROUTERS: usize = 4096;
 
 /// Who is asked: the router that answered there before, if there is one, at so many hops.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,7 @@ impl Pace {
     }
 
     pub(super) fn handle_asked(&mut self, now: Moment, whom: Whom) {
-        if self.lanes.len() >= MOST_LANES {
+        if self.lanes.len() >= MAX_ROUTERS {
             self.lanes.retain(|_, lane| now < lane.free_at);
         }
         for way in whom.ways() {
@@ -83,14 +83,14 @@ impl Pace {
         for way in whom.ways() {
             let lane = self.lane(way);
             lane.streak = 0;
-            lane.gap = (lane.gap * 4).min(MOST_GAP);
+            lane.gap = (lane.gap * 4).min(MAX_GAP);
             lane.free_at = now + lane.gap;
         }
     }
 
     fn lane(&mut self, way: Way) -> &mut Lane {
         self.lanes.entry(way).or_insert(Lane {
-            gap: LEAST_GAP,
+            gap: MIN_GAP,
             free_at: Moment::default(),
             streak: 0,
         })
@@ -104,9 +104,9 @@ impl Lane {
 
     fn handle_answered(&mut self) {
         self.streak += 1;
-        if self.streak == STREAK {
+        if self.streak == ANSWERS_PER_SPEEDUP {
             self.streak = 0;
-            self.gap = (self.gap / 2).max(LEAST_GAP);
+            self.gap = (self.gap / 2).max(MIN_GAP);
         }
     }
 }

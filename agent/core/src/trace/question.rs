@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use reweave_common::moment::Moment;
 
-const TRIES: u8 = 3;
+const MAX_TRIES: u8 = 3;
 /// More than a full buffer on the way takes.
-const PATIENCE: Duration = Duration::from_millis(250);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(super) enum Question<A> {
@@ -27,7 +27,7 @@ impl<A> Question<A> {
     pub(super) fn new(now: Moment) -> Self {
         Self::Due {
             since: now,
-            tries_left: TRIES,
+            tries_left: MAX_TRIES,
         }
     }
 
@@ -63,7 +63,7 @@ impl<A> Question<A> {
         if let Self::Due { tries_left, .. } = *self {
             *self = Self::Asked {
                 id,
-                until: now + PATIENCE,
+                until: now + ANSWER_TIMEOUT,
                 tries_left: tries_left - 1,
             };
         }

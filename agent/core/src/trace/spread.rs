@@ -14,14 +14,14 @@ use reweave_common::sample::TracedPath;
 use serde::Serialize;
 
 /// Flows that must have been seen to pass, by how many next hops are known.
-const ENOUGH: [usize; 32] = [
+const MDA_STOPPING_POINTS: [usize; 32] = [
     6, 11, 16, 21, 27, 33, 39, 45, 51, 57, 63, 70, 77, 83, 90, 97, 103, 110, 117, 124, 131, 138,
     146, 153, 160, 167, 174, 182, 189, 197, 204, 211,
 ];
 /// A router that more flows are needed for is not looked at to its end.
-const MOST_FLOWS: usize = 1024;
+const MAX_FLOWS: usize = 1024;
 /// So many are traced at a time.
-const BATCH: std::ops::RangeInclusive<usize> = 4..=64;
+const BATCH_SIZES: std::ops::RangeInclusive<usize> = 4..=64;
 
 #[derive(Debug)]
 pub struct Spread {
@@ -69,11 +69,11 @@ impl Spread {
     /// can be.
     pub fn poll_flows(&mut self) -> Vec<FlowKey> {
         let missing = self.forks().iter().map(missing).max();
-        let wanted = missing.unwrap_or(ENOUGH[0]);
-        let room = MOST_FLOWS.saturating_sub(self.asked.len());
+        let wanted = missing.unwrap_or(MDA_STOPPING_POINTS[0]);
+        let room = MAX_FLOWS.saturating_sub(self.asked.len());
         let wanted = match wanted.min(room) {
             0 => return vec![],
-            wanted => wanted.clamp(*BATCH.start(), *BATCH.end()),
+            wanted => wanted.clamp(*BATCH_SIZES.start(), *BATCH_SIZES.end()),
         };
         let first = self.asked.len();
         let flows: Vec<_> = (first..first + wanted).map(|nth| self.flow(nth)).collect();
@@ -129,7 +129,7 @@ impl Fork {
     fn new(
         ((hop, router), (next, flows)): ((usize, Option<Ipv4Addr>), (BTreeSet<Ipv4Addr>, usize)),
     ) -> Self {
-        let enough = ENOUGH.get(next.len() - 1);
+        let enough = MDA_STOPPING_POINTS.get(next.len() - 1);
         Self {
             hop,
             router,
@@ -142,7 +142,7 @@ impl Fork {
 
 /// Only a part of new flows pass a router that lies behind a fork, so this is the least.
 fn missing(fork: &Fork) -> usize {
-    let enough = ENOUGH.get(fork.next.len() - 1).copied();
+    let enough = MDA_STOPPING_POINTS.get(fork.next.len() - 1).copied();
     enough.unwrap_or(fork.flows).saturating_sub(fork.flows)
 }
 
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn more_ways_than_can_be_told_apart_end_the_search() {
         let spread = explore(200, 1, 3);
-        assert!(spread.flows() <= MOST_FLOWS);
+        assert!(spread.flows() <= MAX_FLOWS);
         assert!(spread.forks().iter().any(|fork| !fork.complete));
     }
 }

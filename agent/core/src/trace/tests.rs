@@ -7,8 +7,8 @@ use reweave_common::flow::Protocol;
 
 use super::*;
 
-const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
-const DELAY: Duration = Duration::from_millis(2);
+const RECEIVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
+const ANSWER_DELAY: Duration = Duration::from_millis(2);
 
 fn router(tier: u8, number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 1, tier, number)
@@ -18,7 +18,7 @@ fn flow(port: u16) -> FlowKey {
     FlowKey {
         protocol: Protocol::Tcp,
         source: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port),
-        destination: SocketAddrV4::new(RECEIVER, 5001),
+        destination: SocketAddrV4::new(RECEIVER_ADDRESS, 5001),
     }
 }
 
@@ -80,7 +80,7 @@ impl Network {
                 if !self.receiver_echoes {
                     return;
                 }
-                (RECEIVER, Event::Echoed)
+                (RECEIVER_ADDRESS, Event::Echoed)
             }
         };
         let Probe { aim, id, .. } = probe;
@@ -90,7 +90,7 @@ impl Network {
             from,
             event,
         };
-        self.flying.push((self.now + DELAY, answer));
+        self.flying.push((self.now + ANSWER_DELAY, answer));
     }
 
     fn answers(&mut self, router: Ipv4Addr) -> bool {
@@ -337,7 +337,7 @@ fn of_a_flow_to_a_host_that_does_not_echo_the_beginning_is_traced() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_echoes = false;
     let found = scene.play(10_000);
-    assert_eq!(found[0].1, Found::Deaf(RECEIVER));
+    assert_eq!(found[0].1, Found::Deaf(RECEIVER_ADDRESS));
     let deaf = found.iter().filter(|it| it.1 == found[0].1);
     assert_eq!(deaf.count(), 1);
     let beginning = [through(0), vec![None]].concat();
@@ -402,7 +402,7 @@ fn an_answer_that_comes_twice_or_too_late_changes_nothing() {
 fn what_the_receiver_s_agent_says_of_the_distance_needs_no_echo() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_echoes = false;
-    scene.tracer.handle_distance(at(0), RECEIVER, 3);
+    scene.tracer.handle_distance(at(0), RECEIVER_ADDRESS, 3);
     scene.tracer.handle_distance(at(0), router(7, 7), 9);
     let found = scene.play(500);
     let told = paths(&found);
@@ -452,9 +452,9 @@ fn another_way_is_not_confirmed_by_what_came_the_old_one() {
 #[test]
 fn a_longer_way_than_that_of_others_is_traced_to_its_end() {
     let mut scene = Scene::watching(&[flow(1)]);
-    scene.tracer.handle_distance(at(0), RECEIVER, 2);
+    scene.tracer.handle_distance(at(0), RECEIVER_ADDRESS, 2);
     scene.tracer.handle_sight(at(0), &flow(1), Sight::Past(3));
-    scene.tracer.handle_distance(at(0), RECEIVER, 2);
+    scene.tracer.handle_distance(at(0), RECEIVER_ADDRESS, 2);
     let found = scene.play(500);
     let told = paths(&found);
     assert_eq!((&told[0].routers, told[0].confirmed), (&through(0), true));
@@ -527,7 +527,7 @@ fn a_neighbour_has_no_router_before_it() {
     let answer = Answer {
         aim,
         id,
-        from: RECEIVER,
+        from: RECEIVER_ADDRESS,
         event: Event::Echoed,
     };
     tracer.handle_answer(at(1), &answer);

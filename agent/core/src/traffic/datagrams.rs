@@ -12,7 +12,7 @@ use super::{Direction, FlowCount};
 use crate::flows::Socket;
 
 /// A flow that sent nothing for so long has ended; longer than most iterations of training.
-const ENDED: Duration = Duration::from_secs(30);
+const FLOW_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Follows what a host sends in datagrams.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl DatagramBook {
             if moved.1 != bytes {
                 *moved = (now, bytes);
             }
-            if now.since(moved.0) < ENDED {
+            if now.since(moved.0) < FLOW_TIMEOUT {
                 sockets.push(socket(count));
             }
         }

@@ -46,7 +46,7 @@ pub struct FlowCount {
 }
 
 /// More peers than a host of a large job has.
-const MOST_PEERS: usize = 2048;
+const MAX_PEERS: usize = 2048;
 
 /// What the host with the addresses `own` exchanged with others, by peer. Where there are too many, those with
 /// the most bytes.
@@ -76,10 +76,10 @@ fn peer_of(pair: &PairCount, own: &BTreeSet<Ipv4Addr>) -> Option<(Ipv4Addr, Dire
 
 fn most(peers: impl Iterator<Item = PeerTraffic>) -> Vec<PeerTraffic> {
     let mut peers: Vec<_> = peers.collect();
-    if peers.len() > MOST_PEERS {
+    if peers.len() > MAX_PEERS {
         let bytes = |it: &PeerTraffic| it.sent.bytes + it.received.bytes;
         peers.sort_by_key(|it| (std::cmp::Reverse(bytes(it)), it.peer));
-        peers.truncate(MOST_PEERS);
+        peers.truncate(MAX_PEERS);
         peers.sort_by_key(|it| it.peer);
     }
     peers
@@ -145,7 +145,7 @@ mod tests {
             })
             .collect();
         let peers = peers(&pairs, &own);
-        assert_eq!(peers.len(), MOST_PEERS);
-        assert_eq!(peers[0].sent.bytes, Bytes::new(5000 - MOST_PEERS as u64));
+        assert_eq!(peers.len(), MAX_PEERS);
+        assert_eq!(peers[0].sent.bytes, Bytes::new(5000 - MAX_PEERS as u64));
     }
 }

@@ -3,13 +3,13 @@
 
 use reweave_common::bandwidth::{Bandwidth, Unclear};
 
-use super::{Estimate, MOST_PACKETS, Shape, Verdict};
+use super::{Estimate, MAX_PACKETS, Shape, Verdict};
 
 /// They begin with so many packets.
-const FIRST_PACKETS: u32 = 64;
-const LEAST_PACKETS: u32 = 32;
+const INITIAL_PACKETS: u32 = 64;
+const MIN_PACKETS: u32 = 32;
 /// So many trains that tell no rate speak for another length.
-const ENOUGH: u32 = 3;
+const TRAINS_PER_RESIZE: u32 = 3;
 
 #[derive(Debug, Clone)]
 pub struct Course {
@@ -23,10 +23,10 @@ pub struct Course {
 impl Course {
     /// Of packets of so many bytes; no train has more than `most_packets`.
     pub fn new(bytes: u16, most_packets: u32) -> Self {
-        let most_packets = most_packets.clamp(LEAST_PACKETS, MOST_PACKETS);
+        let most_packets = most_packets.clamp(MIN_PACKETS, MAX_PACKETS);
         Self {
             shape: Shape {
-                packets: FIRST_PACKETS.min(most_packets),
+                packets: INITIAL_PACKETS.min(most_packets),
                 bytes,
             },
             most_packets,
@@ -60,11 +60,11 @@ impl Course {
             Verdict::Unclear(Unclear::Lost) => self.too_long += 1,
             Verdict::AtLeast(_) | Verdict::Unclear(_) => self.too_short += 1,
         }
-        if self.too_long >= ENOUGH {
+        if self.too_long >= TRAINS_PER_RESIZE {
             // Nor will any later one be as long.
-            self.most_packets = (self.shape.packets / 2).max(LEAST_PACKETS);
+            self.most_packets = (self.shape.packets / 2).max(MIN_PACKETS);
             self.take_shape(self.most_packets);
-        } else if self.too_short >= ENOUGH {
+        } else if self.too_short >= TRAINS_PER_RESIZE {
             self.take_shape((self.shape.packets * 2).min(self.most_packets));
         }
     }

@@ -24,19 +24,19 @@ pub enum Verdict {
 }
 
 /// Fewer packets tell nothing.
-const FEW_PACKETS: usize = 16;
+const MIN_ARRIVED_PACKETS: usize = 16;
 /// Fewer batches tell nothing of the time between packets.
-const FEW_BATCHES: usize = 8;
+const MIN_BATCHES: usize = 8;
 /// What follows within this part of the usual time came in the same batch.
-const AT_ONCE: f64 = 0.125;
+const MAX_BATCH_GAP_SHARE: f64 = 0.125;
 /// What arrives nearly as fast as it was sent was not slowed down.
-const NEARLY: f64 = 0.8;
+const MIN_UNSLOWED_SHARE: f64 = 0.8;
 /// How far, as a part of the train, a packet may be from its place while the pace is steady.
-const ASTRAY: f64 = 0.04;
+const MAX_PLACE_DEVIATION: f64 = 0.04;
 /// The part of a steady train that may be astray: what a busy host was late to take in.
-const MOST_ASTRAY: f64 = 0.2;
+const MAX_ASTRAY_SHARE: f64 = 0.2;
 /// How much two halves of a steady part may differ.
-const UNLIKE: f64 = 0.1;
+const MAX_HALVES_DIFFERENCE: f64 = 0.1;
 
 /// What had arrived by when: a batch as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,7 +47,7 @@ struct Point {
 
 impl Crossing {
     pub fn verdict(&self) -> Verdict {
-        let enough = self.arrived_ns.len() >= FEW_PACKETS.max(self.packets as usize / 2);
+        let enough = self.arrived_ns.len() >= MIN_ARRIVED_PACKETS.max(self.packets as usize / 2);
         if !enough {
             return Verdict::Unclear(Unclear::Lost);
         }
@@ -57,7 +57,7 @@ impl Crossing {
         {
             return Verdict::AtLeast(least);
         }
-        if points.len() < FEW_BATCHES {
+        if points.len() < MIN_BATCHES {
             return Verdict::Unclear(Unclear::Batched);
         }
         let rate = steady(&points).and_then(halves_agree);
@@ -72,7 +72,7 @@ impl Crossing {
     /// The lesser of both, where packets arrived as fast as they were sent.
     fn unslowed(&self, rate: f64) -> Option<f64> {
         let offered = self.offered_bits_per_s?;
-        (rate >= NEARLY * offered).then_some(rate.min(offered))
+        (rate >= MIN_UNSLOWED_SHARE * offered).then_some(rate.min(offered))
     }
 
     fn batches(&self) -> Vec<Point> {
@@ -83,7 +83,7 @@ impl Crossing {
             .map(|at| at.saturating_sub(first) as f64)
             .collect();
         let span = times.last().copied().unwrap_or(0.0);
-        let close = AT_ONCE * span / times.len().max(2) as f64;
+        let close = MAX_BATCH_GAP_SHARE * span / times.len().max(2) as f64;
         let mut points: Vec<Point> = vec![];
         for (number, &ns) in times.iter().enumerate() {
             let bits = (number + 1) as f64 * f64::from(self.frame_bytes) * 8.0;
@@ -115,15 +115,15 @@ fn steady(points: &[Point]) -> Option<&[Point]> {
     let rate = pace(tail)?;
     let at_zero = |it: &Point| it.bits - rate * it.ns / 1e9;
     let usual = median(tail.iter().map(at_zero).collect())?;
-    let allowed = ASTRAY * points.last()?.bits;
+    let allowed = MAX_PLACE_DEVIATION * points.last()?.bits;
     let is_astray = |it: &Point| (at_zero(it) - usual).abs() > allowed;
     let astray: Vec<_> = points.iter().map(is_astray).collect();
     let mostly_right = |begin: &usize| {
         let wrong = astray[*begin..].iter().filter(|it| **it).count();
-        !astray[*begin] && wrong as f64 <= MOST_ASTRAY * (astray.len() - begin) as f64
+        !astray[*begin] && wrong as f64 <= MAX_ASTRAY_SHARE * (astray.len() - begin) as f64
     };
     let part = &points[(0..points.len()).find(mostly_right)?..];
-    (part.len() >= FEW_BATCHES.max(points.len() / 3)).then_some(part)
+    (part.len() >= MIN_BATCHES.max(points.len() / 3)).then_some(part)
 }
 
 /// The pace of the whole part, unless that of its halves differs.
@@ -131,7 +131,7 @@ fn halves_agree(part: &[Point]) -> Option<f64> {
     let (early, late) = part.split_at(part.len() / 2);
     let (early, late) = (pace(early)?, pace(late)?);
     let rate = pace(part)?;
-    ((early - late).abs() <= UNLIKE * rate).then_some(rate)
+    ((early - late).abs() <= MAX_HALVES_DIFFERENCE * rate).then_some(rate)
 }
 
 /// The median of the slopes between all points that lie half of the part or more apart: a few that
@@ -157,11 +157,11 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    const FRAME: u32 = 1514;
+    const TEST_FRAME_BYTES: u32 = 1514;
 
     fn crossing(arrived_ns: Vec<u64>) -> Crossing {
         Crossing {
-            frame_bytes: FRAME,
+            frame_bytes: TEST_FRAME_BYTES,
             packets: arrived_ns.len() as u32,
             arrived_ns,
             offered_bits_per_s: Some(20e9),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn behind_a_bucket(packets: u64, mbps: u64, burst: u64, burst_apart: u64) -> Vec<u64> {
-        let apart = u64::from(FRAME) * 8 * 1000 / mbps;
+        let apart = u64::from(TEST_FRAME_BYTES) * 8 * 1000 / mbps;
         let at = |number: u64| match number.checked_sub(burst) {
             None => number * burst_apart,
             Some(late) => burst * burst_apart + late * apart,
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn losses_do_not_matter_until_they_are_most_of_it() {
-        let apart = u64::from(FRAME) * 8;
+        let apart = u64::from(TEST_FRAME_BYTES) * 8;
         let mut train = crossing((0..48).map(|number| number * apart).collect());
         train.packets = 64;
         assert!((rate(&train) / 1000.0 - 1.0).abs() < 0.005);
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_train_whose_pace_changes_tells_nothing() {
-        let apart = u64::from(FRAME) * 8;
+        let apart = u64::from(TEST_FRAME_BYTES) * 8;
         let mut at = 0;
         let slower = |number: u64| {
             at += if number < 40 { apart } else { apart * 3 };

@@ -8,11 +8,11 @@ use reweave_common::units::Rate;
 use super::Verdict;
 
 /// Trains that are remembered.
-const MOST: usize = 64;
+const MAX_VERDICTS: usize = 64;
 /// With fewer, no two of them bound the median in 95 of 100 cases.
-const FEW: usize = 6;
+const MIN_RATES: usize = 6;
 /// An interval that is wider, as a part of the rate, tells nothing.
-const WIDE: f64 = 0.2;
+const MAX_INTERVAL_WIDTH: f64 = 0.2;
 
 /// The last trains of one flow.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,7 @@ pub struct Estimate {
 
 impl Estimate {
     pub fn handle_verdict(&mut self, verdict: Verdict) {
-        if self.verdicts.len() == MOST {
+        if self.verdicts.len() == MAX_VERDICTS {
             self.verdicts.pop_front();
         }
         self.verdicts.push_back(verdict);
@@ -37,7 +37,7 @@ impl Estimate {
         let mut rates: Vec<_> = self.rates().collect();
         rates.sort_by(f64::total_cmp);
         let trains = self.trains();
-        let told = rates.len() >= FEW && rates.len() * 2 > self.verdicts.len();
+        let told = rates.len() >= MIN_RATES && rates.len() * 2 > self.verdicts.len();
         match bounds(&rates).filter(|_| told) {
             None => self.untold(trains),
             Some([least, most]) => known(&rates, least, most),
@@ -57,7 +57,7 @@ impl Estimate {
             _ => None,
         });
         let mut least: Vec<_> = least.collect();
-        if least.len() >= FEW && least.len() * 2 > self.verdicts.len() {
+        if least.len() >= MIN_RATES && least.len() * 2 > self.verdicts.len() {
             let middle = (least.len() - 1) / 2;
             let rate = *least.select_nth_unstable_by(middle, f64::total_cmp).1;
             let rate = in_whole_bits(rate);
@@ -83,7 +83,7 @@ impl Estimate {
 fn known(rates: &[f64], least: f64, most: f64) -> Bandwidth {
     let rate = rates[(rates.len() - 1) / 2];
     let trains = rates.len() as u32;
-    if most - least > WIDE * rate {
+    if most - least > MAX_INTERVAL_WIDTH * rate {
         let why = Unclear::Unsteady;
         return Bandwidth::Unknown { why, trains };
     }

@@ -11,30 +11,30 @@ use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::units::{Bytes, Percent, Rate};
 
 /// What was heard longer ago predicts nothing.
-const FRESH: Duration = Duration::from_secs(5);
+const RHYTHM_TTL: Duration = Duration::from_secs(5);
 /// Less likely beats predict nothing.
-const LEAST_CONFIDENCE: Percent = Percent::new(60).expect("it is at most 100");
+const MIN_CONFIDENCE: Percent = Percent::new(60).expect("it is at most 100");
 /// No beat is that exact.
-const LEAST_MARGIN: Duration = Duration::from_millis(5);
-const MARGIN_PART: u32 = 8;
+const MIN_MARGIN: Duration = Duration::from_millis(5);
+const MARGIN_DIVISOR: u32 = 8;
 /// Wires that were seen to carry something so lately do not rest.
-const RESTS_AFTER: Duration = Duration::from_millis(20);
+const MIN_IDLE_TIME: Duration = Duration::from_millis(20);
 /// Who looks at quiet wires looks seldom.
-const WATCHED_FOR: Duration = Duration::from_millis(160);
+const WATCH_TTL: Duration = Duration::from_millis(160);
 /// Without a rhythm, wires are quiet when they have carried no more than this beyond what is no
 /// traffic, less what that leaves over meanwhile. Of more than the most nobody speaks after two
 /// seconds.
-const QUIET_BYTES: f64 = 50_000.0;
-const MOST_BYTES: f64 = 2.0 * STILL_BYTES_PER_S;
+const MAX_QUIET_BYTES: f64 = 50_000.0;
+const MAX_LOAD_BYTES: f64 = 2.0 * MAX_STILL_BYTES_PER_S;
 /// And then are taken to rest on for this.
-const QUIET_FOR: Duration = Duration::from_millis(200);
+const QUIET_TTL: Duration = Duration::from_millis(200);
 
 /// Less is no traffic that a train could hurt: control, probes, acknowledgements.
-const STILL_BYTES_PER_S: f64 = 500_000.0;
+const MAX_STILL_BYTES_PER_S: f64 = 500_000.0;
 /// Nor is this part of what the wires carry at their busiest.
-const STILL_PART: f64 = 0.05;
+const MAX_STILL_SHARE: f64 = 0.05;
 /// The busiest is forgotten by half in so many readings: about a minute.
-const FADES: f64 = 1.0 / 8192.0;
+const DECAY_PER_READING: f64 = 1.0 / 8192.0;
 
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
@@ -57,19 +57,19 @@ impl Gate {
     pub fn handle_growth(&mut self, from: Moment, to: Moment, bytes: Bytes) {
         let seconds = to.since(from).as_secs_f64().max(1e-3);
         let rate = bytes.count() as f64 / seconds;
-        self.busiest = f64::max(self.busiest * (1.0 - FADES), rate);
+        self.busiest = f64::max(self.busiest * (1.0 - DECAY_PER_READING), rate);
         self.watched = Some(to);
-        let beyond = bytes.count() as f64 - STILL_BYTES_PER_S * seconds;
-        self.load_bytes = (self.load_bytes + beyond).clamp(0.0, MOST_BYTES);
-        self.loaded |= self.load_bytes >= QUIET_BYTES;
-        if rate > f64::max(STILL_BYTES_PER_S, STILL_PART * self.busiest) {
+        let beyond = bytes.count() as f64 - MAX_STILL_BYTES_PER_S * seconds;
+        self.load_bytes = (self.load_bytes + beyond).clamp(0.0, MAX_LOAD_BYTES);
+        self.loaded |= self.load_bytes >= MAX_QUIET_BYTES;
+        if rate > f64::max(MAX_STILL_BYTES_PER_S, MAX_STILL_SHARE * self.busiest) {
             self.busy = Some(to);
         }
     }
 
     /// Whether the wires carry no more than chatter, and have for a while.
     pub fn is_quiet(&self) -> bool {
-        self.load_bytes < QUIET_BYTES
+        self.load_bytes < MAX_QUIET_BYTES
     }
 
     /// Whether anybody watches the wires.
@@ -85,13 +85,13 @@ impl Gate {
 
     /// Until when a train that begins now would disturb nobody; none if it would.
     pub fn open_until(&self, now: Moment) -> Option<Moment> {
-        let fresh = |at: Moment| now.since(at) < FRESH;
+        let fresh = |at: Moment| now.since(at) < RHYTHM_TTL;
         let (_, rhythm) = self.heard.filter(|(at, _)| fresh(*at))?;
-        self.watched.filter(|at| now.since(*at) < WATCHED_FOR)?;
-        let rests = |busy: Moment| now.since(busy) >= RESTS_AFTER;
+        self.watched.filter(|at| now.since(*at) < WATCH_TTL)?;
+        let rests = |busy: Moment| now.since(busy) >= MIN_IDLE_TIME;
         match rhythm {
             Rhythm::Unknown { .. } => None,
-            Rhythm::None { .. } => self.is_quiet().then(|| now + QUIET_FOR),
+            Rhythm::None { .. } => self.is_quiet().then(|| now + QUIET_TTL),
             Rhythm::Found(beat) if self.busy.is_none_or(rests) => gap_left(&beat, now),
             Rhythm::Found(_) => None,
         }
@@ -101,14 +101,14 @@ impl Gate {
 /// Until shortly before the end of the gap that `now` lies in, if it lies in one.
 fn gap_left(beat: &Beat, now: Moment) -> Option<Moment> {
     let period = beat.period.as_micros();
-    if beat.confidence_percent < LEAST_CONFIDENCE || period == 0 {
+    if beat.confidence_percent < MIN_CONFIDENCE || period == 0 {
         return None;
     }
     let ahead = beat.next_gap.since(now).as_micros() % period;
     let behind = now.since(beat.next_gap).as_micros() % period;
     let into = if ahead > 0 { period - ahead } else { behind };
     let into = Duration::from_micros(into as u64);
-    let margin = LEAST_MARGIN.max(*beat.gap / MARGIN_PART);
+    let margin = MIN_MARGIN.max(*beat.gap / MARGIN_DIVISOR);
     let end = beat.gap.checked_sub(margin)?;
     let left = end.checked_sub(into).filter(|left| !left.is_zero())?;
     (into >= margin).then(|| now + left)

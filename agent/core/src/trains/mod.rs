@@ -19,12 +19,14 @@ pub use course::Course;
 pub use crossing::{Crossing, Verdict};
 pub use estimate::Estimate;
 pub use gate::Gate;
-pub use packet::{HEADER, Message, PAGE, PAGE_LENGTH, Refusal, Shape, Train, is_message};
+pub use packet::{
+    HEADER_BYTES, Message, PAGE_BYTES, PAGE_PACKETS, Refusal, Shape, Train, is_message,
+};
 pub use receiver::Receiver;
 pub use routed::Routed;
 pub use timetable::Timetable;
 
 /// UDP, IP and Ethernet without its checksum, as kernels count frames.
-pub const FRAME_HEADERS: u32 = 8 + 20 + 14;
+pub const FRAME_HEADER_BYTES: u32 = 8 + 20 + 14;
 /// No train is longer.
-pub const MOST_PACKETS: u32 = 2048;
+pub const MAX_PACKETS: u32 = 2048;

@@ -7,21 +7,21 @@
 //! ```
 
 /// Of every packet, before what follows; asks and their answers are no longer.
-pub const HEADER: usize = 64;
+pub const HEADER_BYTES: usize = 64;
 /// Packets of a train that one page tells of.
-pub const PAGE: usize = 256;
+pub const PAGE_PACKETS: usize = 256;
 /// A page, and what asks for one.
-pub const PAGE_LENGTH: usize = HEADER + PAGE * 4;
+pub const PAGE_BYTES: usize = HEADER_BYTES + PAGE_PACKETS * 4;
 /// Of a packet that did not arrive.
-const MISSING: u32 = u32::MAX;
+const NOT_ARRIVED: u32 = u32::MAX;
 
 const MAGIC: [u8; 4] = *b"RwT1";
-const ASK: u8 = 1;
-const GRANT: u8 = 2;
-const REFUSE: u8 = 3;
-const CAR: u8 = 4;
-const FETCH: u8 = 5;
-const ARRIVALS: u8 = 6;
+const KIND_ASK: u8 = 1;
+const KIND_GRANT: u8 = 2;
+const KIND_REFUSE: u8 = 3;
+const KIND_TRAIN_PACKET: u8 = 4;
+const KIND_FETCH: u8 = 5;
+const KIND_ARRIVALS: u8 = 6;
 
 /// Which train of whose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,9 +97,13 @@ impl Message {
             }
             Self::Arrivals { page, after_ns } => {
                 put(&mut bytes, 24, *page);
-                for place in 0..PAGE {
+                for place in 0..PAGE_PACKETS {
                     let after = after_ns.get(place).copied().flatten();
-                    put(&mut bytes, HEADER + place * 4, after.unwrap_or(MISSING));
+                    put(
+                        &mut bytes,
+                        HEADER_BYTES + place * 4,
+                        after.unwrap_or(NOT_ARRIVED),
+                    );
                 }
             }
         }
@@ -109,7 +113,7 @@ impl Message {
     /// None if it is none of these. What follows a packet's end is not looked at, and of a train's
     /// packet and of what asks for a page only the beginning.
     pub fn read(bytes: &[u8]) -> Option<(Train, Self)> {
-        if bytes.len() < HEADER || !is_message(bytes) {
+        if bytes.len() < HEADER_BYTES || !is_message(bytes) {
             return None;
         }
         let train = Train {
@@ -118,17 +122,17 @@ impl Message {
         };
         let (key, at) = (key_of(bytes), word(bytes, 24));
         let message = match bytes[4] {
-            ASK => Self::Ask(Shape {
+            KIND_ASK => Self::Ask(Shape {
                 packets: at,
                 bytes: u16::try_from(word(bytes, 28)).ok()?,
             }),
-            GRANT => Self::Grant { key },
-            REFUSE => Self::Refuse(refusal(bytes[5])?),
-            CAR => Self::Car { key, number: at },
-            FETCH => Self::Fetch { key, page: at },
-            ARRIVALS => Self::Arrivals {
+            KIND_GRANT => Self::Grant { key },
+            KIND_REFUSE => Self::Refuse(refusal(bytes[5])?),
+            KIND_TRAIN_PACKET => Self::Car { key, number: at },
+            KIND_FETCH => Self::Fetch { key, page: at },
+            KIND_ARRIVALS => Self::Arrivals {
                 page: at,
-                after_ns: arrivals(bytes.get(HEADER..PAGE_LENGTH)?),
+                after_ns: arrivals(bytes.get(HEADER_BYTES..PAGE_BYTES)?),
             },
             _ => return None,
         };
@@ -137,19 +141,19 @@ impl Message {
 
     fn length(&self) -> usize {
         match self {
-            Self::Fetch { .. } | Self::Arrivals { .. } => PAGE_LENGTH,
-            _ => HEADER,
+            Self::Fetch { .. } | Self::Arrivals { .. } => PAGE_BYTES,
+            _ => HEADER_BYTES,
         }
     }
 
     fn kind(&self) -> u8 {
         match self {
-            Self::Ask(_) => ASK,
-            Self::Grant { .. } => GRANT,
-            Self::Refuse(_) => REFUSE,
-            Self::Car { .. } => CAR,
-            Self::Fetch { .. } => FETCH,
-            Self::Arrivals { .. } => ARRIVALS,
+            Self::Ask(_) => KIND_ASK,
+            Self::Grant { .. } => KIND_GRANT,
+            Self::Refuse(_) => KIND_REFUSE,
+            Self::Car { .. } => KIND_TRAIN_PACKET,
+            Self::Fetch { .. } => KIND_FETCH,
+            Self::Arrivals { .. } => KIND_ARRIVALS,
         }
     }
 }
@@ -170,7 +174,7 @@ fn refusal(code: u8) -> Option<Refusal> {
 fn arrivals(bytes: &[u8]) -> Vec<Option<u32>> {
     let (words, _) = bytes.as_chunks::<4>();
     let words = words.iter().map(|it| u32::from_be_bytes(*it));
-    words.map(|it| (it != MISSING).then_some(it)).collect()
+    words.map(|it| (it != NOT_ARRIVED).then_some(it)).collect()
 }
 
 fn put(bytes: &mut [u8], at: usize, value: u32) {
@@ -200,7 +204,7 @@ mod tests {
 
     fn any_message() -> impl Strategy<Value = Message> {
         let refusals = vec![Refusal::Busy, Refusal::Later, Refusal::Shape];
-        let after = proptest::option::of(0..MISSING);
+        let after = proptest::option::of(0..NOT_ARRIVED);
         prop_oneof![
             (any::<u32>(), any::<u16>())
                 .prop_map(|(packets, bytes)| Message::Ask(Shape { packets, bytes })),
@@ -208,7 +212,7 @@ mod tests {
             prop::sample::select(refusals).prop_map(Message::Refuse),
             any::<(u64, u32)>().prop_map(|(key, number)| Message::Car { key, number }),
             any::<(u64, u32)>().prop_map(|(key, page)| Message::Fetch { key, page }),
-            (any::<u32>(), vec(after, PAGE))
+            (any::<u32>(), vec(after, PAGE_PACKETS))
                 .prop_map(|(page, after_ns)| Message::Arrivals { page, after_ns }),
         ]
     }
@@ -226,7 +230,7 @@ mod tests {
 
         #[test]
         fn a_message_that_was_cut_short_is_none(
-            train in any_train(), message in any_message(), length in 0..HEADER,
+            train in any_train(), message in any_message(), length in 0..HEADER_BYTES,
         ) {
             prop_assert_eq!(Message::read(&message.to_bytes(train)[..length]), None);
         }
@@ -235,7 +239,7 @@ mod tests {
         fn any_bytes_can_be_read(bytes in vec(any::<u8>(), 0..1200), kind: u8, code: u8) {
             let _ = Message::read(&bytes);
             let mut near = bytes;
-            near.resize(near.len().max(HEADER), 0);
+            near.resize(near.len().max(HEADER_BYTES), 0);
             near[..4].copy_from_slice(&MAGIC);
             near[4..6].copy_from_slice(&[kind, code]);
             let _ = Message::read(&near);

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use reweave_common::moment::Moment;
 
-use super::packet::{HEADER, Message, PAGE, PAGE_LENGTH, Refusal, Shape, Train};
-use super::{FRAME_HEADERS, MOST_PACKETS};
+use super::packet::{HEADER_BYTES, Message, PAGE_BYTES, PAGE_PACKETS, Refusal, Shape, Train};
+use super::{FRAME_HEADER_BYTES, MAX_PACKETS};
 use crate::latency::{Arrival, Stamp};
 use crate::random::Random;
 use crate::trains::budget::Budget;
 
 /// A train that was granted is awaited for so long, and its arrivals are kept for so long again.
-const PATIENCE: Duration = Duration::from_millis(1000);
+const TRAIN_TIMEOUT: Duration = Duration::from_millis(1000);
 /// No host takes more than this.
-const MOST_BYTES_PER_S: u64 = 12_500_000;
-const MOST_BYTES_AT_ONCE: u64 = 8_000_000;
+const MAX_BYTES_PER_S: u64 = 12_500_000;
+const MAX_BURST_BYTES: u64 = 8_000_000;
 /// What fits an Ethernet frame everywhere, and what jumbo frames carry.
-const BYTES: std::ops::RangeInclusive<u16> = HEADER as u16..=8972;
+const PACKET_SIZES_BYTES: std::ops::RangeInclusive<u16> = HEADER_BYTES as u16..=8972;
 
 #[derive(Debug)]
 pub struct Receiver {
@@ -51,7 +51,7 @@ impl Receiver {
             random: Random::new(seed),
             roster: BTreeSet::new(),
             open_until: None,
-            budget: Budget::new(MOST_BYTES_PER_S, MOST_BYTES_AT_ONCE),
+            budget: Budget::new(MAX_BYTES_PER_S, MAX_BURST_BYTES),
             expected: None,
             strays: 0,
         }
@@ -64,7 +64,7 @@ impl Receiver {
 
     /// Whether a train may come any moment now.
     pub fn is_expecting(&self, now: Moment) -> bool {
-        let waits = |it: &Expected| !it.is_complete() && now.since(it.granted) < PATIENCE;
+        let waits = |it: &Expected| !it.is_complete() && now.since(it.granted) < TRAIN_TIMEOUT;
         self.expected.as_ref().is_some_and(waits)
     }
 
@@ -97,7 +97,7 @@ impl Receiver {
                 self.note(packet, train, key, number);
                 None
             }
-            Message::Fetch { key, page } if length >= PAGE_LENGTH => {
+            Message::Fetch { key, page } if length >= PAGE_BYTES => {
                 self.page(packet, train, key, page)
             }
             // A short question would get a longer answer.
@@ -112,7 +112,7 @@ impl Receiver {
     fn grant(&mut self, now: Moment, from: SocketAddrV4, train: Train, shape: Shape) -> Message {
         if let Some(expected) = &self.expected
             && !expected.told
-            && now.since(expected.granted) < PATIENCE * 2
+            && now.since(expected.granted) < TRAIN_TIMEOUT * 2
         {
             // The grant was lost, or who asks is impatient.
             if (expected.from, expected.train, expected.shape) == (from, train, shape) {
@@ -141,13 +141,14 @@ impl Receiver {
     }
 
     fn may_come(&mut self, now: Moment, shape: Shape) -> Result<(), Refusal> {
-        if !(1..=MOST_PACKETS).contains(&shape.packets) || !BYTES.contains(&shape.bytes) {
+        if !(1..=MAX_PACKETS).contains(&shape.packets) || !PACKET_SIZES_BYTES.contains(&shape.bytes)
+        {
             return Err(Refusal::Shape);
         }
         if self.open_until.is_none_or(|until| now >= until) {
             return Err(Refusal::Busy);
         }
-        let frame = u64::from(shape.bytes) + u64::from(FRAME_HEADERS);
+        let frame = u64::from(shape.bytes) + u64::from(FRAME_HEADER_BYTES);
         let taken = self.budget.take(now, u64::from(shape.packets) * frame);
         taken.then_some(()).ok_or(Refusal::Later)
     }
@@ -169,8 +170,8 @@ impl Receiver {
             return None;
         };
         let all = expected.after_ns();
-        let page_of = all.chunks(PAGE).nth(page as usize);
-        expected.told |= (page as usize + 1) * PAGE >= all.len();
+        let page_of = all.chunks(PAGE_PACKETS).nth(page as usize);
+        expected.told |= (page as usize + 1) * PAGE_PACKETS >= all.len();
         page_of.map(|after_ns| Message::Arrivals {
             page,
             after_ns: after_ns.to_vec(),

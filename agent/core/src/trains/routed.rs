@@ -9,7 +9,7 @@ use reweave_common::moment::Moment;
 use reweave_common::sample::TracedPath;
 
 /// A trace that has silent routers on its way takes about as long.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TRACE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What trains have told, until the ways of these are known.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Routed {
     /// What can be told: with their ways, or too long without.
     pub fn poll_readings(&mut self, now: Moment) -> Vec<BandwidthReading> {
         let is_late = |_: &FlowKey, (since, _): &mut (Moment, BandwidthReading)| {
-            now.since(*since) >= PATIENCE
+            now.since(*since) >= TRACE_TIMEOUT
         };
         let late = self.waiting.extract_if(.., is_late);
         self.known.extend(late.map(|(_, (_, reading))| reading));

@@ -12,25 +12,25 @@ use reweave_common::probing::ProbeList;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
-use super::{Course, FRAME_HEADERS, Shape, Verdict};
-use crate::grant::{self, Allowance, LONGEST};
+use super::{Course, FRAME_HEADER_BYTES, Shape, Verdict};
+use crate::grant::{self, Allowance, MAX_LIST_TTL};
 use crate::random::Random;
 
 /// A train's source port lies so far above that of the probes of its flow: its socket is its own.
-const PORTS_ABOVE: u16 = 32;
+const TRAIN_PORT_OFFSET: u16 = 32;
 /// Fits an Ethernet frame everywhere.
-const BYTES: u16 = 1472;
+const PACKET_BYTES: u16 = 1472;
 /// 1.6 MB: long enough to outlast the buckets of links of several Gb/s.
-const MOST_PACKETS: u32 = 1024;
+const MAX_SCHEDULED_PACKETS: u32 = 1024;
 /// No list makes an agent send trains more often, or more of them.
-const LEAST_PERIOD: Duration = Duration::from_secs(1);
-const MOST_RATE: Rate = Rate::from_bits_per_s(100_000_000);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_RATE: Rate = Rate::from_bits_per_s(100_000_000);
 /// A train that could not go is tried again after this.
-const AGAIN: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Before anything is known of a way, it is taken to be as slow as this.
-const SLOW: Rate = Rate::from_bits_per_s(100_000_000);
+const ASSUMED_RATE: Rate = Rate::from_bits_per_s(100_000_000);
 /// Asking a host that looks for packets now and then.
-const AROUND: Duration = Duration::from_millis(45);
+const SETUP_TIME: Duration = Duration::from_millis(45);
 
 #[derive(Debug)]
 pub struct Timetable {
@@ -53,7 +53,7 @@ impl Timetable {
         Self {
             random: Random::new(seed),
             lines: BTreeMap::new(),
-            period: LEAST_PERIOD,
+            period: MIN_INTERVAL,
             allowance: Allowance::default(),
             ends: Moment::default(),
         }
@@ -65,15 +65,15 @@ impl Timetable {
             self.lines.clear();
             return;
         };
-        self.period = every.get().clamp(LEAST_PERIOD, LONGEST);
+        self.period = every.get().clamp(MIN_INTERVAL, MAX_LIST_TTL);
         self.ends = grant::ends(now, list);
-        let rate = list.most_rate.min(MOST_RATE);
+        let rate = list.most_rate.min(MAX_RATE);
         self.allowance.handle_rate(now, rate, most_bytes(rate));
         let mut before = std::mem::take(&mut self.lines);
         for flow in list.flows.iter().filter_map(beside) {
             let new = || Line {
                 due: now + self.random.below(self.period),
-                course: Course::new(BYTES, MOST_PACKETS),
+                course: Course::new(PACKET_BYTES, MAX_SCHEDULED_PACKETS),
             };
             let line = before.remove(&flow).unwrap_or_else(new);
             self.lines.insert(flow, line);
@@ -105,7 +105,7 @@ impl Timetable {
         let bytes = frames(shape);
         if budget.wait(now, bytes).is_none() {
             // It never will hold so much: shorter ones tell what they can.
-            line.course = Course::new(BYTES, shape.packets / 2);
+            line.course = Course::new(PACKET_BYTES, shape.packets / 2);
         }
         if !budget.take(now, bytes) {
             return None;
@@ -120,7 +120,7 @@ impl Timetable {
             budget.give_back(frames(shape));
         }
         if let Some(line) = self.lines.get_mut(flow) {
-            line.due = line.due.min(now + AGAIN);
+            line.due = line.due.min(now + RETRY_INTERVAL);
         }
     }
 
@@ -141,26 +141,26 @@ impl Line {
     fn time(&self) -> Duration {
         let rate = match self.course.bandwidth() {
             Bandwidth::Known { rate, .. } | Bandwidth::AtLeast { rate, .. } => rate,
-            Bandwidth::Unknown { .. } => SLOW,
+            Bandwidth::Unknown { .. } => ASSUMED_RATE,
         };
         let bits = frames(self.course.shape()) as f64 * 8.0;
-        AROUND + TimeSpan::from_secs_f64(bits / rate.bits_per_s().max(1) as f64).get()
+        SETUP_TIME + TimeSpan::from_secs_f64(bits / rate.bits_per_s().max(1) as f64).get()
     }
 }
 
 /// A minute's worth is saved up, and one short train at least.
 fn most_bytes(rate: Rate) -> u64 {
-    let short = frames(Course::new(BYTES, 0).shape());
+    let short = frames(Course::new(PACKET_BYTES, 0).shape());
     (rate.bits_per_s() / 8 * 60).max(short)
 }
 
 fn frames(shape: Shape) -> u64 {
-    let frame = u64::from(shape.bytes) + u64::from(FRAME_HEADERS);
+    let frame = u64::from(shape.bytes) + u64::from(FRAME_HEADER_BYTES);
     u64::from(shape.packets) * frame
 }
 
 fn beside(probes: &FlowKey) -> Option<FlowKey> {
-    let port = probes.source.port().checked_add(PORTS_ABOVE)?;
+    let port = probes.source.port().checked_add(TRAIN_PORT_OFFSET)?;
     Some(FlowKey {
         source: SocketAddrV4::new(*probes.source.ip(), port),
         ..*probes
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    const FOREVER: Moment = Moment::from_micros(u64::MAX / 2);
+    const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX / 2);
 
     fn at(ms: u64) -> Moment {
         Moment::from_micros(ms * 1000)
@@ -209,7 +209,7 @@ mod tests {
     fn play(table: &mut Timetable, to_ms: u64) -> Vec<(u64, FlowKey, Shape)> {
         let mut trains = vec![];
         for ms in (0..to_ms).step_by(10) {
-            while let Some((flow, shape)) = table.poll(at(ms), FOREVER) {
+            while let Some((flow, shape)) = table.poll(at(ms), NO_DEADLINE) {
                 trains.push((ms, flow, shape));
                 table.handle_verdict(&flow, Verdict::Rate(1e9));
             }
@@ -235,7 +235,7 @@ mod tests {
         while let Some(due) = table.next_due(now) {
             now = due.max(now + Duration::from_millis(1));
             looks += 1;
-            while let Some((flow, _)) = table.poll(now, FOREVER) {
+            while let Some((flow, _)) = table.poll(now, NO_DEADLINE) {
                 table.handle_verdict(&flow, Verdict::Rate(1e9));
                 trains += 1;
             }
@@ -288,7 +288,7 @@ mod tests {
         let mut gone = 0;
         for ms in (0..299_000).step_by(1000) {
             table.handle_list(at(ms), &slow);
-            if let Some((flow, shape)) = table.poll(at(ms), FOREVER) {
+            if let Some((flow, shape)) = table.poll(at(ms), NO_DEADLINE) {
                 assert_eq!(shape.packets, 32, "there is no budget for longer ones");
                 table.handle_verdict(&flow, Verdict::AtLeast(1e10));
                 gone += 1;

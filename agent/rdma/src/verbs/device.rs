@@ -22,7 +22,7 @@ use crate::error::RdmaError;
 use crate::link;
 
 /// `IBV_LINK_LAYER_INFINIBAND`; what says nothing is of that kind too, as it came first.
-const INFINIBAND: [u8; 2] = [0, 1];
+const INFINIBAND_LINK_LAYERS: [u8; 2] = [0, 1];
 
 /// An open device.
 pub(crate) struct Context {
@@ -112,7 +112,7 @@ impl Context {
             Some(_) => Stamps::Hardware,
             None => Stamps::Program,
         };
-        let layer = match INFINIBAND.contains(&port.link_layer) {
+        let layer = match INFINIBAND_LINK_LAYERS.contains(&port.link_layer) {
             true => LinkLayer::Infiniband,
             false => LinkLayer::Ethernet,
         };

@@ -13,7 +13,7 @@ use super::{Context, done, failed};
 use crate::error::RdmaError;
 use crate::meeting::Region;
 
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 /// What belongs together: only queue pairs of a domain reach its memory.
 pub(super) struct Domain {
@@ -59,8 +59,11 @@ impl Drop for Domain {
 impl Memory {
     /// Zeroed. `remote`: a peer that knows its key may write to it.
     pub(super) fn new(domain: &Rc<Domain>, bytes: usize, remote: bool) -> Result<Self, RdmaError> {
-        let layout = Layout::from_size_align(bytes.next_multiple_of(PAGE).max(PAGE), PAGE);
-        let layout = layout.unwrap_or(Layout::new::<[u8; PAGE]>());
+        let layout = Layout::from_size_align(
+            bytes.next_multiple_of(PAGE_BYTES).max(PAGE_BYTES),
+            PAGE_BYTES,
+        );
+        let layout = layout.unwrap_or(Layout::new::<[u8; PAGE_BYTES]>());
         let first = unsafe { alloc_zeroed(layout) };
         if first.is_null() {
             handle_alloc_error(layout);

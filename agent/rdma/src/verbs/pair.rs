@@ -12,7 +12,7 @@ use rdma_sys::{
 };
 
 use super::memory::{Domain, Memory};
-use super::queue::{Queue, SENT};
+use super::queue::{Queue, SENT_ID};
 use super::{LocalPort, done, failed};
 use crate::error::RdmaError;
 use crate::link;
@@ -29,16 +29,16 @@ pub(crate) enum Kind {
 }
 
 /// Room for a message, and before it for the header that datagrams are received with.
-const SLOT_BYTES: usize = HEADER + 64;
-const HEADER: usize = 40;
+const SLOT_BYTES: usize = GRH_BYTES + 64;
+const GRH_BYTES: usize = 40;
 /// Messages that may arrive before the program has looked at them.
-const SLOTS: usize = 16;
+const RECEIVE_SLOTS: usize = 16;
 /// The slot that is sent from; a message begins there where it would begin in one received.
-const OUT: usize = SLOTS * SLOT_BYTES;
+const SEND_OFFSET_BYTES: usize = RECEIVE_SLOTS * SLOT_BYTES;
 /// Requests that may wait at once.
-const DEPTH: u32 = 16;
+const MAX_SEND_REQUESTS: u32 = 16;
 /// Routers on the way, at most.
-const HOPS: u8 = 64;
+const HOP_LIMIT: u8 = 64;
 
 pub(crate) struct Pair {
     raw: *mut ibv_qp,
@@ -76,11 +76,11 @@ impl Pair {
     ) -> Result<Self, RdmaError> {
         let domain = Domain::new(&port.context)?;
         let (bytes, remote) = match kind {
-            Kind::Messages(_) => (OUT + SLOT_BYTES, false),
+            Kind::Messages(_) => (SEND_OFFSET_BYTES + SLOT_BYTES, false),
             Kind::Writes { bytes } => (bytes, true),
         };
         let memory = Memory::new(&domain, bytes, remote)?;
-        let queue = Queue::new(&port.context, 4 * DEPTH)?;
+        let queue = Queue::new(&port.context, 4 * MAX_SEND_REQUESTS)?;
         let raw = create(&domain, &queue, kind.transport())?;
         let end = End {
             queue_pair: unsafe { (*raw).qp_num },
@@ -121,7 +121,7 @@ impl Pair {
     /// Can receive from now on, and send.
     pub(crate) fn connect(&mut self, far: End) -> Result<(), RdmaError> {
         if let Kind::Messages(_) = self.kind {
-            (0..SLOTS).try_for_each(|slot| self.receive(slot))?;
+            (0..RECEIVE_SLOTS).try_for_each(|slot| self.receive(slot))?;
         }
         match self.kind.transport() {
             Transport::Rc => self.become_connected(&far)?,
@@ -146,15 +146,15 @@ impl Pair {
     /// What has come into a slot.
     pub(crate) fn message<const N: usize>(&self, slot: usize) -> [u8; N] {
         let skipped = match self.kind.transport() {
-            Transport::Ud => HEADER,
+            Transport::Ud => GRH_BYTES,
             Transport::Rc => 0,
         };
         self.memory.read(slot * SLOT_BYTES + skipped)
     }
 
     pub(crate) fn send<const N: usize>(&self, message: [u8; N]) -> Result<(), RdmaError> {
-        self.memory.write(OUT, &message);
-        let mut part = self.memory.part(OUT, N);
+        self.memory.write(SEND_OFFSET_BYTES, &message);
+        let mut part = self.memory.part(SEND_OFFSET_BYTES, N);
         let mut request = request(&mut part, ibv_wr_opcode::IBV_WR_SEND);
         if let (Some(ah), Some(far)) = (self.way, self.far) {
             request.wr.ud = ud_t {
@@ -254,7 +254,7 @@ impl Pair {
         let mut way: ibv_ah_attr = unsafe { mem::zeroed() };
         way.grh.dgid = ibv_gid { raw: far.gid };
         way.grh.sgid_index = u8::try_from(self.port.gid.index).unwrap_or(0);
-        way.grh.hop_limit = HOPS;
+        way.grh.hop_limit = HOP_LIMIT;
         // Where it is known, NICs make the UDP source port from it: each measurement may take another path.
         way.grh.flow_label = (self.end.first_packet ^ far.first_packet) & 0x000f_ffff;
         way.is_global = 1;
@@ -296,8 +296,8 @@ fn create(domain: &Domain, queue: &Queue, transport: Transport) -> Result<*mut i
     let mut settings: ibv_qp_init_attr = unsafe { mem::zeroed() };
     settings.send_cq = queue.raw();
     settings.recv_cq = queue.raw();
-    settings.cap.max_send_wr = DEPTH;
-    settings.cap.max_recv_wr = SLOTS as u32;
+    settings.cap.max_send_wr = MAX_SEND_REQUESTS;
+    settings.cap.max_recv_wr = RECEIVE_SLOTS as u32;
     settings.cap.max_send_sge = 1;
     settings.cap.max_recv_sge = 1;
     settings.qp_type = match transport {
@@ -322,7 +322,7 @@ fn settings(state: ibv_qp_state::Type) -> ibv_qp_attr {
 #[allow(unsafe_code, reason = "zero is a setting of all of it")]
 fn request(part: &mut ibv_sge, what: ibv_wr_opcode::Type) -> ibv_send_wr {
     let mut request: ibv_send_wr = unsafe { mem::zeroed() };
-    request.wr_id = SENT;
+    request.wr_id = SENT_ID;
     request.sg_list = part;
     request.num_sge = 1;
     request.opcode = what;

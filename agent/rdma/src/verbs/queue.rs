@@ -39,7 +39,7 @@ pub(crate) enum Done {
 }
 
 /// Requests bear numbers; that of what is to receive into slot n is n below this.
-pub(super) const SENT: u64 = u64::MAX;
+pub(super) const SENT_ID: u64 = u64::MAX;
 
 #[allow(
     unsafe_code,
@@ -131,11 +131,11 @@ fn poll_plain(raw: *mut ibv_cq) -> Result<Option<Completion>, RdmaError> {
     reason = "the queue lives, and is read between the start and the end of polling only"
 )]
 fn poll_stamped(raw: *mut ibv_cq_ex) -> Result<Option<Completion>, RdmaError> {
-    const NOTHING: i32 = 2; // ENOENT
+    const NO_COMPLETION: i32 = 2; // ENOENT
     let mut settings: ibv_poll_cq_attr = unsafe { mem::zeroed() };
     match unsafe { ibv_start_poll(raw, &mut settings) } {
         0 => {}
-        NOTHING => return Ok(None),
+        NO_COMPLETION => return Ok(None),
         _ => return Err(failed("poll a completion queue")),
     }
     let (number, status) = unsafe { ((*raw).wr_id, (*raw).status) };
@@ -161,7 +161,7 @@ fn completion(
         });
     }
     let done = match number {
-        SENT => Done::Sent,
+        SENT_ID => Done::Sent,
         slot => Done::Received(usize::try_from(slot).unwrap_or(usize::MAX)),
     };
     Ok(Completion { done, stamp })

@@ -10,9 +10,9 @@ use super::{etcd, reweave};
 use crate::system::System;
 
 /// Whoever says nothing for so long is asked again later, and another before.
-const PATIENCE: Duration = Duration::from_millis(150);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(150);
 /// Between two questions when nobody could take it.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 enum Line {
     Reweave(Box<reweave::Line>),
@@ -59,7 +59,7 @@ impl Asking {
         let mut silent = None;
         loop {
             let asked = self.turn;
-            match timeout(PATIENCE, self.ask(asked)).await {
+            match timeout(ANSWER_TIMEOUT, self.ask(asked)).await {
                 Ok(Answer::Decided) => return,
                 Ok(Answer::Elsewhere(there)) => {
                     let there = there.and_then(|there| self.place_of(there));
@@ -81,7 +81,7 @@ impl Asking {
         self.turn = (self.turn + 1) % 3;
         if Some(self.turn) == silent {
             self.turn = (self.turn + 1) % 3;
-            sleep(LOOK_AGAIN).await;
+            sleep(RETRY_INTERVAL).await;
         }
     }
 

@@ -15,11 +15,11 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
 use super::asking::Answer;
-use crate::certificates::NAMES;
+use crate::certificates::CERTIFICATE_FILES;
 
 /// As long as the entry of the log that a coordinator makes.
-const KEY: &[u8] = b"revoked";
-const VALUE: &[u8] = b"viewer/nobody by operator/op";
+const ETCD_KEY: &[u8] = b"revoked";
+const ETCD_VALUE: &[u8] = b"viewer/nobody by operator/op";
 
 pub(super) struct Factory(TlsConnector);
 
@@ -37,7 +37,7 @@ impl Drop for Line {
 
 impl Factory {
     pub(super) fn new(home: &Path) -> Self {
-        let [authority, certificate, key] = NAMES.map(|name| home.join(name));
+        let [authority, certificate, key] = CERTIFICATE_FILES.map(|name| home.join(name));
         let certificate_in = |path| CertificateDer::from_pem_file(path).expect("a certificate");
         let mut roots = RootCertStore::empty();
         roots.add(certificate_in(authority)).expect("an authority");
@@ -114,7 +114,7 @@ fn status(headers: &http::HeaderMap) -> Option<bool> {
 /// A frame that is not compressed, with fields 1 and 2.
 fn put_request() -> Bytes {
     let field = |tag: u8, content: &[u8]| [&[tag, content.len() as u8], content].concat();
-    let message = [field(0x0a, KEY), field(0x12, VALUE)].concat();
+    let message = [field(0x0a, ETCD_KEY), field(0x12, ETCD_VALUE)].concat();
     let head = [&[0][..], &(message.len() as u32).to_be_bytes()].concat();
     [head, message].concat().into()
 }

@@ -7,13 +7,13 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use reweave_tests::{PATIENCE, Stage, StageError, wait_for};
+use reweave_tests::{STAGE_TIMEOUT, Stage, StageError, wait_for};
 
 use super::Order;
 use crate::system::System;
 
 /// Decisions are made every ten milliseconds or so, unless nobody leads.
-const OUTAGE: Duration = Duration::from_millis(150);
+const MIN_OUTAGE: Duration = Duration::from_millis(150);
 /// Where people are.
 const STATION: &str = "station";
 
@@ -45,7 +45,9 @@ impl Running {
         };
         let running = Self::carrying_out(stage, &order);
         let what = format!("the client of {} is with one who decides", system.name());
-        wait_for(&what, PATIENCE, || Ok(running.decisions.try_recv().ok()))?;
+        wait_for(&what, STAGE_TIMEOUT, || {
+            Ok(running.decisions.try_recv().ok())
+        })?;
         Ok(running)
     }
 
@@ -73,10 +75,10 @@ impl Running {
         let mut gap = |[_, ended]: Decision| {
             let gap = ended.saturating_sub(last);
             last = ended;
-            (ended > moment && gap > OUTAGE).then_some(gap)
+            (ended > moment && gap > MIN_OUTAGE).then_some(gap)
         };
         let what = format!("{} decides again", self.system.name());
-        wait_for(&what, PATIENCE, || {
+        wait_for(&what, STAGE_TIMEOUT, || {
             Ok(self.decisions.try_iter().find_map(&mut gap))
         })
     }

@@ -19,7 +19,7 @@ use reweave_common::lock::lock;
 use reweave_common::operator::Request;
 use reweave_common::sample::{Interface, Reading};
 use reweave_formats::optical::pairs::read_pairs;
-use reweave_formats::optical::restconf::CIRCUITS;
+use reweave_formats::optical::restconf::CROSS_CONNECTS_PATH;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
@@ -32,13 +32,13 @@ use crate::members::{Members, Operator};
 use crate::web::Line;
 
 const HOSTS: u16 = 64;
-const FIBRES: u16 = 4;
+const FIBRES_PER_HOST: u16 = 4;
 const SWITCHING_MS: &str = "10";
-const TIMES: usize = 10;
-const ASKED_MS: f64 = 2000.0;
+const TURN_COUNT: usize = 10;
+const MAX_TIME_MS: f64 = 2000.0;
 /// Light is seen this much later at most.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const DRIVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where the fourth fibres lead.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ pub(crate) async fn measure() {
     until_all_report(&mut operator, nodes.len()).await;
     until_driven(&mut operator).await;
     let mut kept = vec![];
-    for turn in 0..TIMES {
+    for turn in 0..TURN_COUNT {
         let fourths = [Fourths::Eighth, Fourths::Quarter][turn % 2];
         let circuits = BTreeMap::from([(OpticalName("ocs0".to_owned()), circuits(fourths))]);
         let generation = offered(&mut operator, &Request::Rewire { circuits }).await;
@@ -76,11 +76,11 @@ pub(crate) async fn measure() {
         let committed = committed(&mut operator, generation).await;
         kept.extend(committed.map(|at| at - said));
     }
-    tell("circuits-of-64-hosts-committed", kept, ASKED_MS);
+    tell("circuits-of-64-hosts-committed", kept, MAX_TIME_MS);
 }
 
 fn port(host: u16, fibre: u16) -> u16 {
-    host * FIBRES + fibre + 1
+    host * FIBRES_PER_HOST + fibre + 1
 }
 
 fn circuits(fourths: Fourths) -> CircuitSet {
@@ -115,12 +115,13 @@ fn fabric() -> String {
     let first = circuits(Fourths::Quarter);
     let pairs: Vec<_> = first.iter().map(<[_; 2]>::from).collect();
     let pairs: Vec<_> = pairs.iter().map(|[a, b]| format!("[{a}, {b}]")).collect();
-    let (ports, pairs) = (HOSTS * FIBRES, pairs.join(", "));
+    let (ports, pairs) = (HOSTS * FIBRES_PER_HOST, pairs.join(", "));
     let _ = writeln!(
         text,
         "[[optical]]\nname = \"ocs0\"\nports = {ports}\ncircuits = [{pairs}]"
     );
-    for (host, fibre) in (0..HOSTS).flat_map(|host| (0..FIBRES).map(move |it| (host, it))) {
+    for (host, fibre) in (0..HOSTS).flat_map(|host| (0..FIBRES_PER_HOST).map(move |it| (host, it)))
+    {
         let port = port(host, fibre);
         let _ = writeln!(
             text,
@@ -155,7 +156,7 @@ impl World for Ring {
     fn readings(&self, node: NodeId, _: &Holding) -> Vec<Reading> {
         let lit = lock(&self.lit);
         let host = node.index() as u16;
-        let fibres = 0..FIBRES;
+        let fibres = 0..FIBRES_PER_HOST;
         let fibres = fibres.map(|fibre| {
             let up = lit.contains(&port(host, fibre));
             idle(format!("fab{fibre}"), up)
@@ -180,7 +181,7 @@ struct Running(Child);
 
 impl OpticalSwitch {
     fn start(members: &Members) -> Self {
-        let ports = (HOSTS * FIBRES).to_string();
+        let ports = (HOSTS * FIBRES_PER_HOST).to_string();
         let mut run = Command::new(members.programs().lab());
         run.args(["optical-switch", "--ports", &ports])
             .args(["--switching-ms", SWITCHING_MS])
@@ -210,7 +211,7 @@ impl Drop for Running {
 }
 
 fn drive(members: &Members, switch: &OpticalSwitch) -> Running {
-    let (state, ports) = (members.path("driver"), HOSTS * FIBRES);
+    let (state, ports) = (members.path("driver"), HOSTS * FIBRES_PER_HOST);
     let config = format!(
         "state = {state:?}\n[[optical]]\nname = \"ocs0\"\nports = {ports}\n\
          speaks.restconf.url = \"http://{}\"\n",
@@ -232,7 +233,7 @@ async fn see_light(restconf: String, world: Arc<Ring>, looks: BTreeMap<NodeId, A
     let mut line = Line::to(address, "nobody").await.expect("it listens");
     loop {
         // Until the switch is gone, when all is measured.
-        let Ok(told) = line.get(CIRCUITS).await else {
+        let Ok(told) = line.get(CROSS_CONNECTS_PATH).await else {
             return;
         };
         let pairs = read_pairs(&String::from_utf8_lossy(&told)).expect("they are pairs");
@@ -240,11 +241,14 @@ async fn see_light(restconf: String, world: Arc<Ring>, looks: BTreeMap<NodeId, A
         let ports = ports.map(|port| port.0).collect();
         let before = mem::replace(&mut *lock(&world.lit), ports);
         let turned = &*lock(&world.lit) ^ &before;
-        let hosts: BTreeSet<_> = turned.iter().map(|port| (port - 1) / FIBRES).collect();
+        let hosts: BTreeSet<_> = turned
+            .iter()
+            .map(|port| (port - 1) / FIBRES_PER_HOST)
+            .collect();
         for host in hosts {
             looks[&NodeId::from_index(host.into())].notify_one();
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -258,5 +262,7 @@ async fn until_driven(operator: &mut Operator) {
             sleep(Duration::from_millis(100)).await;
         }
     };
-    timeout(PATIENCE, driven).await.expect("the driver comes");
+    timeout(DRIVER_TIMEOUT, driven)
+        .await
+        .expect("the driver comes");
 }

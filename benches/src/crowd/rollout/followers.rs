@@ -25,13 +25,13 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep, timeout};
 
-use super::APPLY;
+use super::APPLY_TIME;
 use crate::members::Members;
 use crate::times::now;
 
 /// As often as agents report unless they are told otherwise.
-const REPORT_EVERY: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(15);
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
+const HOLD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What a node would see of itself.
 pub(crate) trait World: Send + Sync + 'static {
@@ -67,7 +67,7 @@ impl Followers {
             looks.insert(*node, Arc::clone(&look));
             let follower = Follower::new(members, (*node, name), world, tell.clone());
             let share = place as f64 / nodes.len() as f64;
-            let begin = Instant::now() + TimeSpan::new(REPORT_EVERY).scaled(share).get();
+            let begin = Instant::now() + TimeSpan::new(REPORT_INTERVAL).scaled(share).get();
             agents.spawn(follower.live(line(members, place, name), begin, look));
         }
         Self {
@@ -94,7 +94,7 @@ impl Followers {
 
     /// None where nobody is told anything any more.
     pub(crate) async fn next(&mut self) -> Option<Held> {
-        let held = timeout(PATIENCE, self.held.recv()).await;
+        let held = timeout(HOLD_TIMEOUT, self.held.recv()).await;
         held.ok().flatten()
     }
 
@@ -205,7 +205,7 @@ impl<W: World> Follower<W> {
                     self.fence.handle_noted(noted.map_err(|it| it.to_string()));
                 }
                 Effect::Apply(holding) => {
-                    sleep(APPLY).await;
+                    sleep(APPLY_TIME).await;
                     self.kernel = holding;
                     self.fence.handle_applied(Ok(()));
                 }
@@ -230,7 +230,7 @@ impl<W: World> Follower<W> {
 }
 
 fn ticks(begin: Instant) -> Interval {
-    let mut ticks = interval_at(begin, REPORT_EVERY);
+    let mut ticks = interval_at(begin, REPORT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }

@@ -18,18 +18,24 @@ use crate::machine;
 use crate::times::Spread;
 
 /// As long as a kernel takes to change a few routes, and to be asked what it holds.
-const APPLY: Duration = Duration::from_millis(5);
-const PARTS: [&str; 4] = ["circuits", "pins", "repair", "tables"];
+const APPLY_TIME: Duration = Duration::from_millis(5);
+const BENCH_PARTS: [&str; 4] = ["circuits", "pins", "repair", "tables"];
 
 pub(crate) fn measure(parts: &[&str]) -> ExitCode {
-    if let Some(unknown) = parts.iter().find(|part| !PARTS.contains(part)) {
-        eprintln!("there is no part {unknown:?}, only {}", PARTS.join(", "));
+    if let Some(unknown) = parts.iter().find(|part| !BENCH_PARTS.contains(part)) {
+        eprintln!(
+            "there is no part {unknown:?}, only {}",
+            BENCH_PARTS.join(", ")
+        );
         return ExitCode::from(2);
     }
     machine::introduce();
-    println!("# each kernel takes {} ms to change", APPLY.as_millis());
+    println!(
+        "# each kernel takes {} ms to change",
+        APPLY_TIME.as_millis()
+    );
     println!("figure times min_ms p50_ms p99_ms max_ms asked_ms verdict");
-    for part in PARTS {
+    for part in BENCH_PARTS {
         if parts.is_empty() || parts.contains(&part) {
             run(part);
         }

@@ -9,14 +9,14 @@ use tokio::time::{Instant, sleep};
 use crate::members::Operator;
 use crate::times::now;
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const ASK_AGAIN: Duration = Duration::from_millis(200);
+const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(60);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Each answer has the whole plan in it.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The plan that this leads to, as soon as enough is known to make it.
 pub(crate) async fn offered(operator: &mut Operator, request: &Request) -> Generation {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ROLLOUT_TIMEOUT;
     loop {
         let answer = operator.ask(request).await;
         if let Some(Response::Plan {
@@ -26,13 +26,13 @@ pub(crate) async fn offered(operator: &mut Operator, request: &Request) -> Gener
             return plan.generation;
         }
         assert!(Instant::now() < deadline, "no plan: {answer:?}");
-        sleep(ASK_AGAIN).await;
+        sleep(RETRY_INTERVAL).await;
     }
 }
 
 /// When the word is given; nothing where it is not heard.
 pub(crate) async fn approve(operator: &mut Operator, generation: Generation) -> Option<Duration> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ROLLOUT_TIMEOUT;
     loop {
         let said = now();
         let answer = operator.ask(&Request::ApplyAnyway { generation }).await;
@@ -43,13 +43,13 @@ pub(crate) async fn approve(operator: &mut Operator, generation: Generation) -> 
             println!("# plan {generation} was not begun: {answer:?}");
             return None;
         }
-        sleep(ASK_AGAIN).await;
+        sleep(RETRY_INTERVAL).await;
     }
 }
 
 /// When it is known that it was kept; nothing where it was not.
 pub(crate) async fn committed(operator: &mut Operator, generation: Generation) -> Option<Duration> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ROLLOUT_TIMEOUT;
     loop {
         let answer = operator.ask(&Request::Record { generation }).await;
         let Some(Response::Record(Some(record))) = answer else {
@@ -58,7 +58,7 @@ pub(crate) async fn committed(operator: &mut Operator, generation: Generation) -
         match record.outcome {
             Outcome::Committed => return Some(now()),
             Outcome::Offered | Outcome::Running if Instant::now() < deadline => {
-                sleep(LOOK_AGAIN).await;
+                sleep(POLL_INTERVAL).await;
             }
             other => {
                 let why = format!("{other:?}");

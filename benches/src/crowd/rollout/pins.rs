@@ -24,9 +24,9 @@ use crate::times::now;
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                       host_gbps = 100\nuplink_gbps = 100\n";
-const GBPS: f64 = 100.0;
-const TIMES: usize = 20;
-const ASKED_MS: f64 = 50.0;
+const LINK_GBPS: f64 = 100.0;
+const TURN_COUNT: usize = 20;
+const MAX_TIME_MS: f64 = 50.0;
 /// From each of these hosts to the other.
 const FLOWS: [[&str; 2]; 2] = [["h0", "h2"], ["h1", "h3"]];
 
@@ -40,7 +40,7 @@ pub(crate) async fn measure() {
     let mut operator = members.operator(0);
     until_all_report(&mut operator, nodes.len()).await;
     let mut held = vec![];
-    for _ in 0..TIMES {
+    for _ in 0..TURN_COUNT {
         world.begin_anew();
         let generation = offered(&mut operator, &Request::Plan).await;
         followers.forget();
@@ -53,7 +53,7 @@ pub(crate) async fn measure() {
             break;
         }
     }
-    tell("pin-held-by-its-switch", held, ASKED_MS);
+    tell("pin-held-by-its-switch", held, MAX_TIME_MS);
 }
 
 /// What is in nobody's way gets all of a link.
@@ -122,7 +122,7 @@ impl Collision {
     fn rate(&self) -> Rate {
         let [one, other] = self.now().map(|flow| self.spine(&flow));
         let share = if one == other { 0.5 } else { 1.0 };
-        Rate::from_bits_per_s((share * GBPS * 1e9) as u64)
+        Rate::from_bits_per_s((share * LINK_GBPS * 1e9) as u64)
     }
 
     /// As if all had always been as it is now.

@@ -17,32 +17,32 @@ use crate::members::{Members, Operator};
 use crate::times::now;
 
 const LEAVES: usize = 64;
-const TIMES: usize = 8;
-const ASKED_MS: f64 = 500.0;
+const TURN_COUNT: usize = 8;
+const MAX_TIME_MS: f64 = 500.0;
 /// Its routes are Reweave's, by which all leaves keep away from the link to leaf0.
-const DRAINED: &str = "leaf0-spine0";
+const DRAINED_LINK: &str = "leaf0-spine0";
 /// Then they have only two of four left.
-const FAILS: &str = "leaf0-spine1";
-const POLICY: &str = "[policy]\nmode = \"auto\"\ncool_down_ms = 1\n";
-const PATIENCE: Duration = Duration::from_secs(60);
+const FAILED_LINK: &str = "leaf0-spine1";
+const POLICY_TOML: &str = "[policy]\nmode = \"auto\"\ncool_down_ms = 1\n";
+const REPAIR_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn measure() {
     let fabric = leaf_spine(LEAVES, 4);
     let world = Arc::new(Scenery::of(&fabric));
     let nodes = world.nodes(|_, _| true);
     let names: Vec<_> = nodes.iter().map(|(_, name)| name.clone()).collect();
-    let mut members = Members::among(&fabric, 1, &names, POLICY);
+    let mut members = Members::among(&fabric, 1, &names, POLICY_TOML);
     members.start(0);
     let mut followers = Followers::of(&members, &nodes, &world);
     let mut operator = members.operator(0);
     until_all_report(&mut operator, nodes.len()).await;
     let reporter = world.fabric.find("leaf0").expect("it is there");
     let mut held = vec![];
-    for _ in 0..TIMES {
+    for _ in 0..TURN_COUNT {
         drain(&mut operator).await;
         let before = at_rest(&mut operator).await;
         followers.forget();
-        world.set_down(world.link(FAILS), true);
+        world.set_down(world.link(FAILED_LINK), true);
         let said = now();
         followers.look(reporter);
         let Some(at) = followers.all_hold(before.next(), LEAVES - 1).await else {
@@ -51,16 +51,16 @@ pub(crate) async fn measure() {
             break;
         };
         held.push(at - said);
-        world.set_down(world.link(FAILS), false);
+        world.set_down(world.link(FAILED_LINK), false);
         followers.look(reporter);
         at_rest(&mut operator).await;
     }
-    tell("repair-held-by-63-leaves", held, ASKED_MS);
+    tell("repair-held-by-63-leaves", held, MAX_TIME_MS);
 }
 
 /// What was led around the other link may come back to it.
 async fn drain(operator: &mut Operator) {
-    let links = vec![DRAINED.to_owned()];
+    let links = vec![DRAINED_LINK.to_owned()];
     let drained = offered(operator, &Request::Drain { links }).await;
     approve(operator, drained).await;
     committed(operator, drained).await;
@@ -79,7 +79,9 @@ async fn at_rest(operator: &mut Operator) -> Generation {
         }
         seen.0
     };
-    let rested = timeout(PATIENCE, resting).await.expect("it comes to rest");
+    let rested = timeout(REPAIR_TIMEOUT, resting)
+        .await
+        .expect("it comes to rest");
     rested.unwrap_or_default()
 }
 

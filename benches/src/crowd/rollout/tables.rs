@@ -15,9 +15,9 @@ use crate::members::Members;
 
 /// With the two that the host is at and is not reached by, a thousand are told.
 const LEAVES: usize = 1001;
-const TOLD: usize = 1000;
-const TIMES: usize = 6;
-const ASKED_MS: f64 = 2000.0;
+const AGENT_COUNT: usize = 1000;
+const TURN_COUNT: usize = 6;
+const MAX_TIME_MS: f64 = 2000.0;
 
 pub(crate) async fn measure() {
     let fabric = leaf_spine(LEAVES, 2);
@@ -30,7 +30,7 @@ pub(crate) async fn measure() {
     let mut operator = members.operator(0);
     until_all_report(&mut operator, nodes.len()).await;
     let (mut held, mut kept) = (vec![], vec![]);
-    for turn in 0..TIMES {
+    for turn in 0..TURN_COUNT {
         let links = match turn % 2 {
             0 => vec!["leaf0-spine0".to_owned()],
             _ => vec![],
@@ -40,13 +40,13 @@ pub(crate) async fn measure() {
         let Some(said) = approve(&mut operator, generation).await else {
             break;
         };
-        let last = followers.all_hold(generation, TOLD).await;
+        let last = followers.all_hold(generation, AGENT_COUNT).await;
         held.extend(last.map(|at| at - said));
         let Some(at) = committed(&mut operator, generation).await else {
             break;
         };
         kept.push(at - said);
     }
-    tell("table-held-by-1000", held, ASKED_MS);
-    tell("table-committed-by-1000", kept, ASKED_MS);
+    tell("table-held-by-1000", held, MAX_TIME_MS);
+    tell("table-committed-by-1000", kept, MAX_TIME_MS);
 }

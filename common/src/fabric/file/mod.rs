@@ -22,19 +22,19 @@ pub struct MaxSize {
 
 impl MaxSize {
     /// More is a slip of the keyboard, not a cluster.
-    const OF_ALL: Self = Self {
+    const UNTRUSTED_LIMIT: Self = Self {
         nodes: 1 << 20,
         links: 1 << 22,
     };
 }
 
 /// Once around the Earth takes a tenth of this.
-const LONGEST_LATENCY: Duration = Duration::from_secs(2);
+const MAX_LATENCY: Duration = Duration::from_secs(2);
 
 impl Fabric {
     /// Reads a fabric file; `file` is the name that errors call it by.
     pub fn parse(file: &str, text: &str) -> Result<Self, InputError> {
-        Self::parse_within(file, text, MaxSize::OF_ALL)
+        Self::parse_within(file, text, MaxSize::UNTRUSTED_LIMIT)
     }
 
     /// The same of no more than that: a short text may ask for much memory.
@@ -44,7 +44,7 @@ impl Fabric {
 
     /// Reads a fabric that stands as a table inside another file.
     pub(crate) fn from_table(table: Table<'_>) -> Result<Self, InputError> {
-        Self::read(table, MaxSize::OF_ALL)
+        Self::read(table, MaxSize::UNTRUSTED_LIMIT)
     }
 
     fn read(mut table: Table<'_>, max: MaxSize) -> Result<Self, InputError> {
@@ -307,14 +307,12 @@ impl Reader<'_> {
     }
 
     fn count(&self, value: &Spanned<i64>) -> Result<u64, InputError> {
-        self.0.whole(value, 1..=MaxSize::OF_ALL.nodes.cast_signed())
+        self.0
+            .whole(value, 1..=MaxSize::UNTRUSTED_LIMIT.nodes.cast_signed())
     }
 
     fn latency(&self, micros: Option<&Spanned<f64>>) -> Result<Duration, InputError> {
-        let time = |micros| {
-            self.0
-                .time(micros, Duration::from_micros(1), LONGEST_LATENCY)
-        };
+        let time = |micros| self.0.time(micros, Duration::from_micros(1), MAX_LATENCY);
         micros.map_or(Ok(Duration::ZERO), time)
     }
 

@@ -13,7 +13,7 @@ use crate::input::InputError;
 use crate::units::Loss;
 
 /// The largest that can be had have some hundreds.
-const MOST_PORTS: i64 = 1024;
+const MAX_PORTS: i64 = 1024;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,7 +62,7 @@ impl Reader<'_> {
         fibres: &[GraphFibre],
     ) -> Result<(), InputError> {
         for optical in opticals {
-            let ports = self.0.whole(&optical.ports, 1..=MOST_PORTS)? as u16;
+            let ports = self.0.whole(&optical.ports, 1..=MAX_PORTS)? as u16;
             let added = builder.add_optical(optical.name.get_ref(), ports);
             let added = self.fit(&optical.name, added)?;
             let budget = optical.budget_db.as_ref().map(|it| self.0.loss(it));
@@ -110,9 +110,11 @@ impl Reader<'_> {
 
     fn interface(&self, name: &Spanned<String>) -> Result<String, InputError> {
         /// As long as a name of an interface can be on Linux.
-        const LONGEST: usize = 15;
+        const MAX_NAME_BYTES: usize = 15;
         let text = name.get_ref();
-        if (1..=LONGEST).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if (1..=MAX_NAME_BYTES).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic())
+        {
             return Ok(text.clone());
         }
         let problem = format!("{text:?} is no name of an interface");
@@ -136,7 +138,7 @@ impl Reader<'_> {
     }
 
     fn port(&self, port: &Spanned<i64>) -> Result<PortId, InputError> {
-        Ok(PortId(self.0.whole(port, 1..=MOST_PORTS)? as u16))
+        Ok(PortId(self.0.whole(port, 1..=MAX_PORTS)? as u16))
     }
 }
 
@@ -147,7 +149,7 @@ mod tests {
     use crate::ids::LinkId;
     use crate::units::Loss;
 
-    const TRIANGLE: &str = r#"
+    const TRIANGLE_FABRIC: &str = r#"
 kind = "graph"
 node = [
   { name = "a", role = "relay", address = "10.255.0.1" },
@@ -179,14 +181,14 @@ gbps = 100
 "#;
 
     fn error(from: &str, to: &str) -> String {
-        assert!(TRIANGLE.contains(from));
-        let text = TRIANGLE.replacen(from, to, 1);
+        assert!(TRIANGLE_FABRIC.contains(from));
+        let text = TRIANGLE_FABRIC.replacen(from, to, 1);
         Fabric::parse("f.toml", &text).unwrap_err().to_string()
     }
 
     #[test]
     fn every_pair_of_fibres_is_a_link_and_dark_without_its_circuit() {
-        let fabric = Fabric::parse("f.toml", TRIANGLE).unwrap();
+        let fabric = Fabric::parse("f.toml", TRIANGLE_FABRIC).unwrap();
         let names: Vec<_> = fabric.links().map(|(id, _)| fabric.link_name(id)).collect();
         assert_eq!(names, ["a-b", "a-c", "b-c"]);
         let dark = fabric.dark(fabric.first_circuits());
@@ -204,7 +206,7 @@ gbps = 100
     #[test]
     fn what_light_loses_is_told_or_nothing() {
         let fabric = |from: &str, to: &str| {
-            let text = TRIANGLE.replacen(from, to, 1);
+            let text = TRIANGLE_FABRIC.replacen(from, to, 1);
             Fabric::parse("f.toml", &text).unwrap()
         };
         let of_switch = |fabric: &Fabric| {

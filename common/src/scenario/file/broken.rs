@@ -4,7 +4,7 @@ use crate::scenario::Scenario;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-const SOUND: &[&str] = &[
+const VALID_SCENARIOS: &[&str] = &[
     include_str!("../../../../tests/lab/scenarios/collision.toml"),
     include_str!("../../../../tests/lab/scenarios/demo.toml"),
     include_str!("../../../../tests/lab/scenarios/direct.toml"),
@@ -12,11 +12,11 @@ const SOUND: &[&str] = &[
     include_str!("../../../../tests/lab/scenarios/ideal.toml"),
     include_str!("../../../../tests/lab/scenarios/leaf-spine.toml"),
     include_str!("../../../../tests/lab/scenarios/patterns.toml"),
-    FAULTS,
+    FAULTS_SCENARIO,
 ];
 
 /// The other files have no faults.
-const FAULTS: &str = r#"
+const FAULTS_SCENARIO: &str = r#"
 name = "faults"
 limit_s = 5
 [fabric]
@@ -59,7 +59,7 @@ min_iteration_ms = 1
 "#;
 
 /// What may stand where something else was.
-const WORDS: &[&str] = &[
+const REPLACEMENTS: &[&str] = &[
     "",
     "0",
     "-1",
@@ -120,7 +120,7 @@ impl Slip {
             (at(), at()).prop_map(|(from, to)| Self::RepeatLine(from, to)),
             (at(), at()).prop_map(|(line, token)| Self::DropToken(line, token)),
             (at(), at()).prop_map(|(line, token)| Self::RepeatToken(line, token)),
-            (at(), at(), select(WORDS))
+            (at(), at(), select(REPLACEMENTS))
                 .prop_map(|(line, token, word)| Self::ReplaceToken(line, token, word)),
         ]
     }
@@ -165,7 +165,7 @@ proptest! {
 
     #[test]
     fn a_broken_file_is_read_or_refused_with_its_place(
-        text in select(SOUND),
+        text in select(VALID_SCENARIOS),
         slips in prop::collection::vec(Slip::any(), 1..4),
     ) {
         let mut lines: Vec<_> = text.lines().map(String::from).collect();
@@ -188,7 +188,7 @@ proptest! {
 #[test]
 fn the_files_are_sound_before_they_are_broken() {
     let fabric = include_str!("../../../../tests/lab/scenarios/two-leaves.toml");
-    for text in SOUND {
+    for text in VALID_SCENARIOS {
         Scenario::parse("s.toml", text, |_| Ok(fabric.to_owned())).unwrap();
     }
 }

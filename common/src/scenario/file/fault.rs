@@ -9,11 +9,11 @@ use crate::ids::{LinkId, NodeId, Rank};
 use crate::input::{InputError, Number, Table};
 use crate::scenario::{Fault, FaultKind};
 
-const KINDS: &str = "link-down, link-flap, link-loss, link-rate, host-kill, host-stop, \
+const FAULT_KINDS: &str = "link-down, link-flap, link-loss, link-rate, host-kill, host-stop, \
                      process-kill, process-stop, partition";
 
 /// No cable is pulled and put back faster.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
+const MIN_FLAP_PERIOD: Duration = Duration::from_millis(10);
 
 impl Reader<'_> {
     pub(super) fn fault(&self, mut table: Table<'_>) -> Result<Fault, InputError> {
@@ -77,7 +77,7 @@ impl Reader<'_> {
             }
             "partition" => self.partition(table)?,
             other => {
-                let problem = format!("{other:?} is no kind of fault; known are {KINDS}");
+                let problem = format!("{other:?} is no kind of fault; known are {FAULT_KINDS}");
                 return Err(self.document.error(kind.span(), problem));
             }
         })
@@ -143,7 +143,7 @@ impl Reader<'_> {
     fn period(&self, table: &mut Table<'_>) -> Result<Duration, InputError> {
         let period: Spanned<f64> = table.require("period_s")?;
         match self.seconds(&period)? {
-            period if period >= SHORTEST_PERIOD => Ok(period),
+            period if period >= MIN_FLAP_PERIOD => Ok(period),
             _ => Err(self
                 .document
                 .error(period.span(), "a period lasts 0.01 s or more")),
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::scenario::Scenario;
 
-    const CLUSTER: &str = r#"
+    const CLUSTER_SCENARIO: &str = r#"
 name = "n"
 [fabric]
 kind = "direct"
@@ -182,7 +182,7 @@ at_s = 1
 "#;
 
     fn fault(text: &str) -> Result<FaultKind, String> {
-        let text = format!("{CLUSTER}{text}");
+        let text = format!("{CLUSTER_SCENARIO}{text}");
         let scenario = Scenario::parse("s.toml", &text, |_| Err(String::new()));
         scenario
             .map(|mut read| read.faults.remove(0).kind)

@@ -13,7 +13,7 @@ use crate::scenario::{Job, PathChoice, Transport};
 use crate::units::Bytes;
 use crate::workload::Pattern;
 
-const MOST_FLOWS_PER_PAIR: i64 = 64;
+const MAX_FLOWS_PER_PAIR: i64 = 64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,7 +74,7 @@ impl Reader<'_> {
         let flows = file
             .flows_per_pair
             .as_ref()
-            .map_or(Ok(1), |n| whole(n, MOST_FLOWS_PER_PAIR))?;
+            .map_or(Ok(1), |n| whole(n, MAX_FLOWS_PER_PAIR))?;
         let pattern = self.pattern(&file, hosts.len())?;
         self.all_reach(&pattern, &hosts, file.hosts.get_ref())?;
         Ok(Job {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Job, STATION, Scenario};
+use super::{Job, STATION_NAME, Scenario};
 use crate::fabric::{Fabric, Role};
 use crate::ids::NodeId;
-use crate::input::{Document, InputError, Table, UNKNOWN_KEY};
-use crate::names::{self, LONGEST_NAME};
+use crate::input::{Document, InputError, Table, UNKNOWN_KEY_PROBLEM};
+use crate::names::{self, MAX_NAME_BYTES};
 
 #[cfg(test)]
 mod broken;
@@ -18,9 +18,9 @@ mod fault;
 mod job;
 
 /// No scenario runs for longer.
-const A_DAY: Duration = Duration::from_secs(86_400);
+const MAX_SCENARIO_TIME: Duration = Duration::from_secs(86_400);
 /// What may stand at the top of a scenario file.
-const KEYS: &[&str] = &[
+const TOP_LEVEL_KEYS: &[&str] = &[
     "name",
     "seed",
     "limit_s",
@@ -32,7 +32,7 @@ const KEYS: &[&str] = &[
     "fault",
     "expect",
 ];
-const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Scenario {
     /// Reads a scenario file. `fabric_text` brings the text of the fabric file that the scenario
@@ -51,7 +51,7 @@ impl Scenario {
         fabric_text: impl FnOnce(&str) -> Result<String, String>,
     ) -> Result<Self, InputError> {
         let mut table = Document::new(file, text).table()?;
-        table.only(KEYS)?;
+        table.only(TOP_LEVEL_KEYS)?;
         let fabric = read_fabric(&mut table, fabric_text)?;
         let [jobs, faults, expectations] =
             ["job", "fault", "expect"].map(|key| table.take_tables(key));
@@ -78,7 +78,7 @@ impl Scenario {
         let frr = reader.distinct(&head.frr, Reader::switch)?;
         let limit = head
             .limit_s
-            .map_or(Ok(DEFAULT_LIMIT), |limit| reader.limit(&limit))?;
+            .map_or(Ok(DEFAULT_TIMEOUT), |limit| reader.limit(&limit))?;
         let name = reader.plain_name(head.name, "scenario")?;
         let Reader { fabric, jobs, .. } = reader;
         Ok(Self {
@@ -98,8 +98,8 @@ impl Scenario {
 
 /// A key of the scenario that stands below a table's header belongs to that table.
 fn point_to_top(file: &str, mut error: InputError) -> InputError {
-    let known_at_top = error.file == file && KEYS.contains(&error.key.as_str());
-    if known_at_top && error.problem.starts_with(UNKNOWN_KEY) {
+    let known_at_top = error.file == file && TOP_LEVEL_KEYS.contains(&error.key.as_str());
+    if known_at_top && error.problem.starts_with(UNKNOWN_KEY_PROBLEM) {
         let hint = " (keys of the scenario itself come before the first [table])";
         error.problem.push_str(hint);
     }
@@ -144,7 +144,7 @@ struct Reader<'t> {
 impl Reader<'_> {
     /// A name that may become the name of a file.
     fn plain_name(&self, name: Spanned<String>, what: &str) -> Result<String, InputError> {
-        if !names::is_plain(name.get_ref(), LONGEST_NAME) {
+        if !names::is_plain(name.get_ref(), MAX_NAME_BYTES) {
             let problem = names::refusal(name.get_ref(), what);
             return Err(self.document.error(name.span(), problem));
         }
@@ -155,8 +155,9 @@ impl Reader<'_> {
         let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted.get_ref()) else {
             return Ok(false);
         };
-        if self.fabric.find(STATION).is_some() {
-            let problem = format!("it makes a {STATION}, and the fabric has a node of that name");
+        if self.fabric.find(STATION_NAME).is_some() {
+            let problem =
+                format!("it makes a {STATION_NAME}, and the fabric has a node of that name");
             return Err(self.document.error(wanted.span(), problem));
         }
         Ok(true)
@@ -220,11 +221,13 @@ impl Reader<'_> {
     }
 
     fn seconds(&self, value: &Spanned<f64>) -> Result<Duration, InputError> {
-        self.document.time(value, Duration::from_secs(1), A_DAY)
+        self.document
+            .time(value, Duration::from_secs(1), MAX_SCENARIO_TIME)
     }
 
     fn millis(&self, value: &Spanned<f64>) -> Result<Duration, InputError> {
-        self.document.time(value, Duration::from_millis(1), A_DAY)
+        self.document
+            .time(value, Duration::from_millis(1), MAX_SCENARIO_TIME)
     }
 }
 

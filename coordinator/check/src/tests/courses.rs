@@ -14,13 +14,13 @@ pub(super) struct Ring {
     pub(super) tables: Tables,
 }
 
-const OCS: &str =
+const OCS_TOML: &str =
     "[[optical]]\nname = \"ocs0\"\nports = 8\ncircuits = [[1, 4], [3, 6], [5, 8], [7, 2]]\n";
 
 impl Ring {
     /// Everybody sends around by the next host up, but for the one before it.
     pub(super) fn new() -> Self {
-        let mut text = format!("kind = \"graph\"\n{OCS}");
+        let mut text = format!("kind = \"graph\"\n{OCS_TOML}");
         for host in 0..4 {
             text += &format!("[[node]]\nname = \"h{host}\"\nrole = \"relay\"\n");
         }

@@ -9,7 +9,7 @@ use reweave_common::course::Round;
 use reweave_common::fabric::Role;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 
-use super::random_network::{Bounds, NTH, RandomNetwork, RandomPin, seeded, some_pins};
+use super::random_network::{Bounds, MAX_LINK_DRAW, RandomNetwork, RandomPin, seeded, some_pins};
 use super::*;
 use crate::buffers::{deadlock, deadlock_towards, waits};
 
@@ -38,7 +38,10 @@ fn case() -> impl Strategy<Value = Case> {
     networks.prop_flat_map(|network| {
         let nodes = network.nodes();
         let picks = || prop::collection::vec(0..16usize, nodes * nodes);
-        let raises = (any::<bool>(), [0..nodes, 0..NTH, 0..NTH]);
+        let raises = (
+            any::<bool>(),
+            [0..nodes, 0..MAX_LINK_DRAW, 0..MAX_LINK_DRAW],
+        );
         (
             Just(network),
             [picks(), picks()],

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::random_network::{ANY_ROLE, Bounds, NTH, RandomNetwork, name, seeded};
+use super::random_network::{ANY_ROLE, Bounds, MAX_LINK_DRAW, RandomNetwork, name, seeded};
 use super::*;
 
 /// A small network, and pins before and after.
@@ -25,7 +25,7 @@ fn case() -> impl Strategy<Value = Case> {
     });
     networks.prop_flat_map(|network| {
         let nodes = network.nodes();
-        let pins = || prop::collection::vec((0..nodes, 0..NTH), 0..=4);
+        let pins = || prop::collection::vec((0..nodes, 0..MAX_LINK_DRAW), 0..=4);
         (Just(network), 0..nodes, pins(), pins()).prop_map(
             |(network, destination, before, after)| Case {
                 network,

@@ -10,7 +10,9 @@ use reweave_common::claims::Claims;
 use reweave_common::course::{Leg, Round};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 
-use super::random_network::{ANY_ROLE, Bounds, NTH, RandomNetwork, RandomPin, seeded, some_pins};
+use super::random_network::{
+    ANY_ROLE, Bounds, MAX_LINK_DRAW, RandomNetwork, RandomPin, seeded, some_pins,
+};
 use super::*;
 use crate::claims;
 
@@ -18,7 +20,7 @@ use crate::claims;
 type Entry = (usize, usize, Vec<usize>);
 
 /// In place of one of its links: the first of the fabric, wherever that is.
-const STRANGE: usize = NTH;
+const FOREIGN_LINK: usize = MAX_LINK_DRAW;
 
 /// A small network, what its nodes hold, may hold and are about to hold, and pins.
 #[derive(Debug, Clone)]
@@ -31,7 +33,7 @@ struct Case {
 }
 
 fn entries(nodes: usize, most: usize) -> impl Strategy<Value = Vec<Entry>> {
-    let hops = prop::collection::vec(0..=STRANGE, 0..=2);
+    let hops = prop::collection::vec(0..=FOREIGN_LINK, 0..=2);
     prop::collection::vec((0..nodes, 0..nodes, hops), 0..=most)
 }
 
@@ -72,7 +74,7 @@ fn tables(site: &Site, entries: &[Entry]) -> Tables {
         let [at, to] = [*at, *to].map(NodeId::from_index);
         let hop = |&nth: &usize| NextHop {
             link: match nth {
-                STRANGE => LinkId::from_index(0),
+                FOREIGN_LINK => LinkId::from_index(0),
                 _ => site.nth_link(at, nth),
             },
             weight: 1 + (nth % 2) as u32,

@@ -9,10 +9,10 @@ use reweave_common::fabric::Role;
 use super::*;
 
 /// One of the links of a node is drawn by a number below this.
-pub(super) const NTH: usize = 8;
+pub(super) const MAX_LINK_DRAW: usize = 8;
 
 /// What is drawn to be down need not be there.
-const MAX_LINKS: usize = 8;
+const MAX_DRAWN_LINKS: usize = 8;
 
 /// All kinds of nodes, most of which forward.
 pub(super) const ANY_ROLE: &[Role] = &[Role::Host, Role::Switch, Role::Relay, Role::Relay];
@@ -54,7 +54,7 @@ impl RandomNetwork {
                 // A tree, so that all hangs together, and some links more.
                 (1..nodes).map(|node| 0..node).collect::<Vec<_>>(),
                 prop::collection::vec((0..nodes, 0..nodes), 0..=most_more_links),
-                prop::collection::btree_set(0..MAX_LINKS, 0..=most_down),
+                prop::collection::btree_set(0..MAX_DRAWN_LINKS, 0..=most_down),
             )
                 .prop_map(|(roles, tree, more, down)| {
                     let tree = tree.into_iter().zip(1..);
@@ -97,7 +97,7 @@ pub(super) fn name(node: usize) -> String {
 
 /// At most two, in a network with this number of nodes.
 pub(super) fn some_pins(nodes: usize) -> impl Strategy<Value = Vec<RandomPin>> {
-    prop::collection::vec([0..nodes, 0..nodes, 0..nodes, 0..NTH], 0..=2)
+    prop::collection::vec([0..nodes, 0..nodes, 0..nodes, 0..MAX_LINK_DRAW], 0..=2)
 }
 
 impl Site {

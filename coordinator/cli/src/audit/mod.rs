@@ -42,7 +42,7 @@ struct Answer {
 }
 
 /// Of a cell of the table.
-const MOST_LETTERS: usize = 100;
+const MAX_CELL_CHARS: usize = 100;
 
 impl Audit {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
@@ -113,7 +113,7 @@ fn row(page: &Page, audited: &Audited) -> [String; 5] {
 
 /// A name may be as long as anybody likes, and no line for that.
 fn clipped(words: &str) -> String {
-    match words.char_indices().nth(MOST_LETTERS) {
+    match words.char_indices().nth(MAX_CELL_CHARS) {
         Some((end, _)) => format!("{}… (whole in JSON)", &words[..end]),
         None => words.to_owned(),
     }

@@ -14,7 +14,7 @@ use crate::page::Page;
 use crate::{Output, print};
 
 /// Where a coordinator has it by default.
-const FOLDER: &str = "/var/lib/reweave/coordinator/audit";
+const DEFAULT_AUDIT_PATH: &str = "/var/lib/reweave/coordinator/audit";
 
 /// Checks the audit files of a coordinator: each line follows on the one before by its SHA-256
 ///
@@ -23,7 +23,7 @@ const FOLDER: &str = "/var/lib/reweave/coordinator/audit";
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     /// The folder with the files, or a copy of it
-    #[arg(default_value = FOLDER)]
+    #[arg(default_value = DEFAULT_AUDIT_PATH)]
     folder: PathBuf,
     /// The digest of a line that must be among them
     #[arg(long, value_name = "DIGEST")]

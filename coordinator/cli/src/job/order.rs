@@ -19,7 +19,7 @@ use crate::sim::replay::rate;
 use crate::{Output, apply, duration, print, show};
 
 /// How often is looked whether something can be mended yet.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Tells of a job and its hosts; the same once more says that it is there still
 #[derive(Debug, Args)]
@@ -211,7 +211,7 @@ impl Start {
             if begun.generation.is_some() || Instant::now() >= end {
                 return Ok(begun);
             }
-            coordinator.wait(LOOK_EVERY);
+            coordinator.wait(POLL_INTERVAL);
         }
     }
 }

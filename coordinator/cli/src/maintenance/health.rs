@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::show::tests::status;
 
-    const A_WHILE: Duration = Duration::from_secs(1);
+    const TEST_WAIT: Duration = Duration::from_secs(1);
 
     fn links() -> Vec<String> {
         vec!["leaf0-spine0".to_owned(), "leaf0-spine1".to_owned()]
@@ -102,7 +102,7 @@ mod tests {
             version: None,
         };
         bend(&mut status, &mut patient);
-        patient.troubles(&status, A_WHILE).join("; ")
+        patient.troubles(&status, TEST_WAIT).join("; ")
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 
 /// How long coordinators may be away.
-const LONGEST_AWAY: Duration = Duration::from_secs(30);
-const GLANCE: Duration = Duration::from_millis(200);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) struct Line<'r> {
     reach: &'r Reach,
@@ -30,14 +30,14 @@ impl<'r> Line<'r> {
     }
 
     pub(super) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {
-        let end = Instant::now() + LONGEST_AWAY;
+        let end = Instant::now() + RECONNECT_TIMEOUT;
         loop {
             let answer = self.session().and_then(|session| session.ask(request));
             match answer {
                 Ok(Response::Refused(refused)) => return Err(CliError::Refused(refused)),
                 Err(error) if error.may_pass() && Instant::now() < end => {
                     self.hang_up();
-                    std::thread::sleep(GLANCE);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
                 other => return other,
             }
@@ -86,7 +86,7 @@ impl<'r> Line<'r> {
             if seen.is_ok() || Instant::now() >= end {
                 return Ok(seen);
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }

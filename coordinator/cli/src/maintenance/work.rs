@@ -20,9 +20,9 @@ use crate::parting;
 use crate::voice::tell;
 
 /// Packets that were under way have come through by then, and counters were read twice.
-const EMPTY_WITHIN: Duration = Duration::from_secs(30);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// What tells the command which switch is meant.
-const NODE: &str = "REWEAVE_NODE";
+const NODE_VARIABLE: &str = "REWEAVE_NODE";
 
 /// What came of it.
 #[derive(Debug, Serialize)]
@@ -235,7 +235,7 @@ impl<'w> Work<'w> {
                 None => Err("somebody else has ended it".to_owned()),
             }
         };
-        let seen = self.line.wait(EMPTY_WITHIN, is_empty)?;
+        let seen = self.line.wait(DRAIN_TIMEOUT, is_empty)?;
         seen.map_err(|why| Stop::drained(format!("it may still carry something: {why}")))?;
         self.bring(Some(MaintenanceStage::Working))?;
         Ok(())
@@ -248,7 +248,7 @@ impl<'w> Work<'w> {
             return Ok(());
         };
         let mut command = Command::new(program);
-        command.args(words).env(NODE, self.node);
+        command.args(words).env(NODE_VARIABLE, self.node);
         command.stdout(Stdio::from(io::stderr()));
         let ended = parting::attend(&mut command);
         let ended =

@@ -153,7 +153,7 @@ impl Links {
 }
 
 /// Of bytes over bits per second.
-const US_OF_BYTES: f64 = 8e6;
+const US_PER_BYTE_AT_1_BPS: f64 = 8e6;
 
 /// Of the group where FIM is worst; the largest max/mean where a switch has a choice.
 #[derive(Serialize)]
@@ -313,7 +313,7 @@ impl Answer {
             least_moves: solution.least_moves,
             levelling: solution.levelling,
             links: Links::of(solution, |peak| peak.over_mean),
-            fullest_us: Links::of(solution, |peak| peak.fullest * US_OF_BYTES),
+            fullest_us: Links::of(solution, |peak| peak.fullest * US_PER_BYTE_AT_1_BPS),
             gap_percent: 100.0 * solution.gap,
             proven: solution.proven,
             elephants: plan.elephants,
@@ -393,7 +393,7 @@ impl Equals {
     fn words(&self) -> String {
         let Self { at, links } = self;
         match links.as_slice() {
-            few @ [..] if few.len() <= MOST_NAMED => format!("at {at}: {}", few.join(", ")),
+            few @ [..] if few.len() <= MAX_NAMED_LINKS => format!("at {at}: {}", few.join(", ")),
             many => format!("at {at}: {} links, {} first", many.len(), many[0]),
         }
     }
@@ -406,7 +406,7 @@ impl Weight {
         } = self;
         let towards = match self.towards.as_slice() {
             [] => String::new(),
-            few if few.len() <= MOST_NAMED => format!(" towards {}", few.join(", ")),
+            few if few.len() <= MAX_NAMED_LINKS => format!(" towards {}", few.join(", ")),
             many => format!(" towards {} switches, {} first", many.len(), many[0]),
         };
         format!("at {at}{towards}: {link} takes {weight} parts")
@@ -525,14 +525,14 @@ fn verdict(answer: &Answer) -> String {
         ..
     } = answer;
     let verdict = match (needed, answer.proven) {
-        (0, _) if *levelling > 0 => return format!("{} {LEVELLING}", moves(*levelling)),
+        (0, _) if *levelling > 0 => return format!("{} {LEVELLING_REASON}", moves(*levelling)),
         (0, _) if *stuck > 0 => "who shall leave a link has nowhere else to go".to_owned(),
-        (0, _) if *gap_percent < NO_GAP_PERCENT => "no flow needs to move".to_owned(),
+        (0, _) if *gap_percent < MAX_ROUNDING_PERCENT => "no flow needs to move".to_owned(),
         (0, true) => "what could be gained is not worth a move".to_owned(),
         (0, false) => format!("nothing better was found; {}", at_most(*gap_percent)),
         (_, true) => {
             let needed = moves(needed);
-            format!("{needed}: {MOST_EVEN}")
+            format!("{needed}: {OPTIMAL_REASON}")
         }
         (_, false) => {
             let gap = at_most(*gap_percent);
@@ -542,7 +542,7 @@ fn verdict(answer: &Answer) -> String {
     };
     match levelling {
         0 => verdict,
-        more => format!("{verdict}; {more} more {LEVELLING}"),
+        more => format!("{verdict}; {more} more {LEVELLING_REASON}"),
     }
 }
 
@@ -553,12 +553,12 @@ fn moves(count: usize) -> String {
     }
 }
 
-const MOST_EVEN: &str = "no choice of ways makes the fullest link less full, and none that makes it as full moves fewer";
-const LEVELLING: &str = "so that fewer share a link, though the fullest stays as full";
+const OPTIMAL_REASON: &str = "no choice of ways makes the fullest link less full, and none that makes it as full moves fewer";
+const LEVELLING_REASON: &str = "so that fewer share a link, though the fullest stays as full";
 /// Of more links, one is named.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED_LINKS: usize = 8;
 /// Rounding leaves more.
-const NO_GAP_PERCENT: f64 = 1e-6;
+const MAX_ROUNDING_PERCENT: f64 = 1e-6;
 
 fn at_most(gap_percent: f64) -> String {
     format!("the fullest link is at most {gap_percent:.1} % fuller than it needs to be")

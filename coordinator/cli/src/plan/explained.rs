@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use reweave_planner::crew::InTime;
-use reweave_planner::topology::prices::{Bill, TREE_CABLES, TREE_SWITCH_PORTS};
+use reweave_planner::topology::prices::{Bill, TREE_CABLES_PER_PORT, TREE_SWITCH_PORTS_PER_PORT};
 use reweave_planner::topology::{self, Case, Failed, Job, Lost, Outlook, Proposal, Request, Rival};
 use reweave_planner::workload::effects::Interval;
 use reweave_planner::workload::job::Losses;
@@ -167,8 +167,8 @@ impl Cost {
         Self {
             transceivers: ends,
             panel_ports: ends,
-            fat_tree_transceivers: 2 * TREE_CABLES * ends,
-            fat_tree_switch_ports: TREE_SWITCH_PORTS * ends,
+            fat_tree_transceivers: 2 * TREE_CABLES_PER_PORT * ends,
+            fat_tree_switch_ports: TREE_SWITCH_PORTS_PER_PORT * ends,
             bill: market.bill,
             priced: market.priced,
             others: market.others,

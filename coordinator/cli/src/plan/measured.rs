@@ -20,9 +20,9 @@ use crate::sim::input;
 use crate::{discover, pairs};
 
 /// What a link is taken to lose that was found to lose packets, or soon will.
-const LOSS: f64 = 0.01;
+const ASSUMED_LOSS: f64 = 0.01;
 /// Whoever reads why nothing can be planned reads no longer list.
-const MOST_TOLD: usize = 8;
+const MAX_REASONS: usize = 8;
 
 pub(crate) struct Cluster {
     pub(crate) fabric: Fabric,
@@ -102,7 +102,7 @@ impl Wanted {
         let mut reported = theirs.filter(|it| it.age_ms.is_some());
         Err(match reported.next() {
             Some(_) => CliError::NotReached {
-                why: first_of(left_out, MOST_TOLD, "; "),
+                why: first_of(left_out, MAX_REASONS, "; "),
             },
             None => CliError::NoneReported {
                 instead: if self.are_named {
@@ -247,7 +247,7 @@ impl Known {
         let seen = link.rate_bits_per_s.unwrap_or(self.capacity);
         let rate = seen.min(self.capacity);
         let worth = if self.is_lossy {
-            let worth = worth(rate, LOSS);
+            let worth = worth(rate, ASSUMED_LOSS);
             remarks.push(format!(
                 "{name} counts for {worth} of {rate}: it loses packets"
             ));
@@ -266,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    const LINKS: [[&str; 2]; 6] = [
+    const LINK_ENDS: [[&str; 2]; 6] = [
         ["h0", "leaf0"],
         ["h1", "leaf1"],
         ["h2", "leaf1"],
@@ -281,7 +281,7 @@ mod tests {
 
     fn name(nth: usize) -> String {
         let again = if nth == 5 { ".1" } else { "" };
-        LINKS[nth].join("-") + again
+        LINK_ENDS[nth].join("-") + again
     }
 
     /// Interfaces say that they are much faster than what is behind them.
@@ -309,8 +309,8 @@ mod tests {
             nodes: ["h0", "h1", "h2", "leaf0", "leaf1", "spine0"]
                 .map(node)
                 .into(),
-            links: LINKS.iter().map(link).collect(),
-            all_links: LINKS.len(),
+            links: LINK_ENDS.iter().map(link).collect(),
+            all_links: LINK_ENDS.len(),
             ..Discovered::default()
         }
     }
@@ -332,7 +332,7 @@ mod tests {
                 age_ms: 0,
             })
         };
-        let mut all: Vec<_> = LINKS.iter().enumerate().flat_map(of).collect();
+        let mut all: Vec<_> = LINK_ENDS.iter().enumerate().flat_map(of).collect();
         all.iter_mut()
             .for_each(|it| change(&it.hop.link.clone(), it));
         all
@@ -412,7 +412,7 @@ mod tests {
         keep_hosts(&mut found, &["h0".to_owned(), "h2".to_owned()]);
         let names: Vec<_> = found.nodes.iter().map(|node| &node.name[..]).collect();
         assert_eq!(names, ["h0", "h2", "leaf0", "leaf1", "spine0"]);
-        assert_eq!(found.links.len(), LINKS.len() - 1);
+        assert_eq!(found.links.len(), LINK_ENDS.len() - 1);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::sim::input;
 
 /// No part is dearer.
-const DEAREST: f64 = 1e9;
+const MAX_PRICE: f64 = 1e9;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +35,7 @@ fn parsed(file: &str, text: &str) -> Result<Prices, InputError> {
     let document = table.document();
     let parts: Parts = table.finish()?;
     let price = |part: &Spanned<f64>| match *part.get_ref() {
-        price if (0.0..DEAREST).contains(&price) => Ok(price),
+        price if (0.0..MAX_PRICE).contains(&price) => Ok(price),
         other => {
             let problem = format!("{} is no price of a part", Number(other));
             Err(document.error(part.span(), problem))

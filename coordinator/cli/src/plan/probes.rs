@@ -20,7 +20,7 @@ use crate::voice::tell;
 use crate::{Output, print};
 
 /// More flows over each link are a slip of the hand.
-const MOST_TIMES: f64 = 1000.0;
+const MAX_FLOWS_PER_LINK: f64 = 1000.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct Probes {
@@ -79,7 +79,7 @@ impl Probes {
         let covered = covered.map_err(|error| error.on(&self.fabric))?;
         covered.doubts.iter().for_each(|doubt| tell(doubt));
         let answer = Answer::new(&fabric, covered);
-        for why in [WAY, WAY_OF_ANSWER] {
+        for why in [UNTRACED_FORWARD, UNTRACED_RETURN] {
             answer.words_of_left_out(why).iter().for_each(|it| tell(it));
         }
         for hop in &answer.uncovered {
@@ -100,12 +100,12 @@ impl Probes {
             }
         }
         let times = (self.rate / self.flow_rate).ceil();
-        match times <= MOST_TIMES {
+        match times <= MAX_FLOWS_PER_LINK {
             true => Ok(times as u32),
             false => Err(CliError::TooManyFlows {
                 rate: self.rate,
                 flow_rate: self.flow_rate,
-                most: MOST_TIMES,
+                most: MAX_FLOWS_PER_LINK,
             }),
         }
     }
@@ -146,10 +146,10 @@ struct Covered {
     doubts: Vec<String>,
 }
 
-const WAY: &str = "not every link of their ways is known";
-const WAY_OF_ANSWER: &str = "not every link of their answers' ways is known";
+const UNTRACED_FORWARD: &str = "not every link of their ways is known";
+const UNTRACED_RETURN: &str = "not every link of their answers' ways is known";
 /// Of those left out; JSON names all.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED_PAIRS: usize = 8;
 
 impl Flow {
     /// And who sends it.
@@ -164,8 +164,8 @@ impl LeftOut {
     fn of(fabric: &Fabric, flow: &ProbeFlow, untraced: Untraced) -> Self {
         let (from, flow) = Flow::of(fabric, flow);
         let because = match untraced {
-            Untraced::Way => WAY,
-            Untraced::WayOfAnswer => WAY_OF_ANSWER,
+            Untraced::Way => UNTRACED_FORWARD,
+            Untraced::WayOfAnswer => UNTRACED_RETURN,
         };
         Self {
             from,
@@ -208,7 +208,7 @@ impl Answer {
         });
         let names: Vec<_> = names.collect();
         let count = names.len();
-        let first = first_of(&names, MOST_NAMED, ", ");
+        let first = first_of(&names, MAX_NAMED_PAIRS, ", ");
         match count {
             0 => None,
             1 => Some(format!("1 probe is left out, since {why}: {first}")),

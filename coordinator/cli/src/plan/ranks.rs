@@ -17,17 +17,17 @@ use crate::ask::Reach;
 use crate::error::CliError;
 use crate::job::gate::hostfile;
 use crate::page::Page;
-use crate::sim::{MOST_WORK, input};
+use crate::sim::{MAX_SIMULATION_WORK, input};
 use crate::voice::tell;
 use crate::work::Source;
 use crate::{Output, print, say};
 
 /// Exchanges of two hosts are weighed so often: some seconds for a thousand hosts.
-const EXCHANGES: usize = 600_000;
+const MAX_EXCHANGES: usize = 600_000;
 /// Jobs of more ranks are judged by what their links carry, and not simulated.
-const MOST_SIMULATED: usize = 256;
+const MAX_SIMULATED_RANKS: usize = 256;
 /// Jobs of more ranks are simulated once, and not under each of many conditions.
-const MOST_IN_INTERVALS: usize = 32;
+const MAX_INTERVAL_RANKS: usize = 32;
 
 #[derive(Debug, Args)]
 pub(crate) struct Ranks {
@@ -94,7 +94,7 @@ impl Ranks {
             hosts: &hosts,
             pairs: &ground.pairs,
             seed: self.seed,
-            work: EXCHANGES,
+            work: MAX_EXCHANGES,
         };
         let unfit = || CliError::BadOption {
             option: "--hosts",
@@ -154,7 +154,7 @@ fn by_name(fabric: &Fabric) -> Vec<NodeId> {
 
 impl Answer {
     fn new(fabric: &Fabric, placed: &Placed, works: [&Work; 2]) -> Result<Self, CliError> {
-        let simulated = works[0].iteration.ranks() <= MOST_SIMULATED;
+        let simulated = works[0].iteration.ranks() <= MAX_SIMULATED_RANKS;
         // What is simulated knows nothing of pairs that were measured to be slow.
         let least_ms = [placed.before_s * 1e3, placed.after_s * 1e3];
         let [before_ms, after_ms] = match simulated {
@@ -166,7 +166,7 @@ impl Answer {
         };
         let percent = |before: f64, after: f64| 100.0 * (1.0 - after / before);
         let is_by_name = works[0].placement == works[1].placement;
-        let gains = match works[0].iteration.ranks() <= MOST_IN_INTERVALS {
+        let gains = match works[0].iteration.ranks() <= MAX_INTERVAL_RANKS {
             // Whatever is otherwise is so for both.
             true if is_by_name => Some([0.0, 0.0]),
             true => {
@@ -204,7 +204,10 @@ impl Answer {
 fn simulate(fabric: &Fabric, work: &Work) -> Result<f64, CliError> {
     let carriage = Carriage::default();
     let network = Network::new(fabric, &work.placement, &carriage, work.settings.clone());
-    let evaluation = workload::evaluate(&work.iteration, &network, MOST_WORK, &mut |_| true);
+    let evaluation =
+        workload::evaluate(&work.iteration, &network, MAX_SIMULATION_WORK, &mut |_| {
+            true
+        });
     Ok(evaluation.map_err(CliError::Simulation)?.iteration_ms)
 }
 
@@ -215,7 +218,11 @@ fn interval(fabric: &Fabric, work: &Work) -> Result<[f64; 2], CliError> {
         iteration: &work.iteration,
         network: &network,
     };
-    let interval = setting.interval(&effects::Effects::default(), MOST_WORK, &mut |_| true);
+    let interval = setting.interval(
+        &effects::Effects::default(),
+        MAX_SIMULATION_WORK,
+        &mut |_| true,
+    );
     let interval = interval.map_err(CliError::Simulation)?;
     Ok([interval.low_ms, interval.high_ms])
 }

@@ -12,8 +12,8 @@ use std::time::Instant;
 use clap::Args;
 use reweave_common::iteration::Iteration;
 use reweave_planner::cluster::Switching;
-use reweave_planner::crew::AT_LEISURE;
-use reweave_planner::topology::prices::PUBLISHED;
+use reweave_planner::crew::NO_DEADLINE;
+use reweave_planner::topology::prices::PUBLISHED_PRICES;
 use reweave_planner::topology::{self, Design, Failed, Job, Proposal, Request, Worth};
 use reweave_planner::workload::job::Losses;
 use reweave_planner::workload::job::Work;
@@ -51,7 +51,9 @@ pub(crate) struct Repair {
 }
 
 fn switching(name: &str) -> Result<Switching, String> {
-    let known = Switching::KNOWN.map(|(known, _)| known).join(", ");
+    let known = Switching::SWITCHING_TIMES
+        .map(|(known, _)| known)
+        .join(", ");
     Switching::named(name).ok_or_else(|| format!("it is none of {known}"))
 }
 
@@ -184,9 +186,9 @@ impl Broken<'_> {
     fn explained(&self, proposal: &Proposal, left: &Iteration) -> Result<Explained, CliError> {
         let (job, request) = (self.job_of(left), &self.request);
         let market = Market {
-            others: others_as_given(&job, request, &PUBLISHED, AT_LEISURE)?,
+            others: others_as_given(&job, request, &PUBLISHED_PRICES, NO_DEADLINE)?,
             priced: false,
-            bill: PUBLISHED,
+            bill: PUBLISHED_PRICES,
         };
         let subject = Subject {
             proposal,
@@ -194,7 +196,7 @@ impl Broken<'_> {
             request,
             names: &self.all(),
             losses: &|dead| self.given.losses(dead).ok(),
-            in_time: AT_LEISURE,
+            in_time: NO_DEADLINE,
         };
         Ok(Explained::of(&subject, market))
     }

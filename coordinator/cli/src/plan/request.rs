@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::tables;
 use crate::error::CliError;
-use crate::sim::MOST_WORK;
+use crate::sim::MAX_SIMULATION_WORK;
 use crate::sim::replay::rate;
 
 /// A cluster of this kind is not larger.
-const MOST_HOSTS: usize = 1 << 14;
+const MAX_HOSTS: usize = 1 << 14;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(crate) struct Ports {
@@ -70,7 +70,7 @@ impl Ports {
             degree: self.degree,
             rate: self.gbps,
             seed: self.seed,
-            work: MOST_WORK,
+            work: MAX_SIMULATION_WORK,
             relay: self.relay_gbps,
             interval: false,
         })
@@ -90,8 +90,8 @@ impl Ports {
     }
 
     fn limits(&self) -> Result<Limits, CliError> {
-        if self.hosts > MOST_HOSTS {
-            let (hosts, most) = (self.hosts, MOST_HOSTS);
+        if self.hosts > MAX_HOSTS {
+            let (hosts, most) = (self.hosts, MAX_HOSTS);
             return Err(CliError::Topology(TopologyError::ManyHosts { hosts, most }));
         }
         if self.hosts < 2 {

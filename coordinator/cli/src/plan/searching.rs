@@ -10,10 +10,10 @@ use reweave_planner::sim;
 use crate::voice::tell_as_is;
 
 /// Nobody wonders before.
-const PATIENCE: Duration = Duration::from_secs(1);
-const INTERVAL: Duration = Duration::from_millis(250);
+const FIRST_PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// No line is longer.
-const COLUMNS: usize = 60;
+const MAX_LINE_COLUMNS: usize = 60;
 
 pub(super) struct Searching {
     began: Instant,
@@ -77,7 +77,7 @@ impl Searching {
 
     pub(super) fn end(&self) {
         if self.said().shown.take().is_some() {
-            tell_as_is(&format!("\r{:COLUMNS$}\r", ""));
+            tell_as_is(&format!("\r{:MAX_LINE_COLUMNS$}\r", ""));
         }
     }
 }
@@ -98,7 +98,7 @@ impl Said {
             return;
         }
         self.shown = Some(Instant::now());
-        tell_as_is(&format!("\r{:COLUMNS$}", self.line(took)));
+        tell_as_is(&format!("\r{:MAX_LINE_COLUMNS$}", self.line(took)));
     }
 
     fn line(&self, took: Duration) -> String {
@@ -108,7 +108,7 @@ impl Said {
 
 /// Whether to say something, where the last was said so long ago.
 fn is_due(took: Duration, ago: Option<Duration>) -> bool {
-    ago.map_or(took > PATIENCE, |ago| ago > INTERVAL)
+    ago.map_or(took > FIRST_PROGRESS_TIMEOUT, |ago| ago > PROGRESS_INTERVAL)
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
         assert!(searching.go_on(&Progress { tried: 36, best_ms }));
         let line = searching.said().line(Duration::from_secs(3));
         assert_eq!(line, "36 ways tried, 19.67 ms so far, 3 s");
-        assert!(line.len() < COLUMNS);
+        assert!(line.len() < MAX_LINE_COLUMNS);
     }
 
     #[test]

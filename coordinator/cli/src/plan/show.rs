@@ -100,7 +100,7 @@ impl Degrees {
 }
 
 /// More operators than these tell nobody anything.
-const MOST_OPERATORS: usize = 12;
+const MAX_OPERATORS: usize = 12;
 
 impl Spread {
     pub(super) fn of_preset(search: &presets::Search, found: &Pairing<Parallelism>) -> Self {
@@ -150,11 +150,11 @@ impl Spread {
         let few: Vec<_> = few
             .map(|(operator, split)| format!("{} on {}", operator.name, names(split)))
             .collect();
-        report.extend(few.iter().take(MOST_OPERATORS).cloned());
-        if few.len() > MOST_OPERATORS {
+        report.extend(few.iter().take(MAX_OPERATORS).cloned());
+        if few.len() > MAX_OPERATORS {
             report.push(format!(
                 "and {} operators more on some servers",
-                few.len() - MOST_OPERATORS
+                few.len() - MAX_OPERATORS
             ));
         }
         report.push(format!("all other operators on {servers} servers"));

@@ -165,7 +165,7 @@ impl Summary {
             let [[a, b], [at_a, at_b]] = [it.link.map(|host| host as usize), it.ports];
             format!("h{a} {at_a} - h{b} {at_b}")
         });
-        for line in joined.collect::<Vec<_>>().chunks(PATCHES_OF_A_LINE) {
+        for line in joined.collect::<Vec<_>>().chunks(PATCHES_PER_LINE) {
             page.line(&format!("  panel{panel}: {}", line.join(", ")));
         }
     }
@@ -223,7 +223,7 @@ fn report(proposal: &Proposal) -> Vec<String> {
         proposal
             .lost
             .iter()
-            .take(MOST_LOST)
+            .take(MAX_LOST_CANDIDATES)
             .map(|lost| why_lost(lost, took, proposal.distances.mean())),
     );
     report
@@ -260,9 +260,9 @@ fn dark(proposal: &Proposal) -> Option<String> {
     Some(format!("{} {stay} dark{why}", counted(dark, "port")))
 }
 
-const PATCHES_OF_A_LINE: usize = 5;
+const PATCHES_PER_LINE: usize = 5;
 /// More of what lost tells nobody anything.
-const MOST_LOST: usize = 4;
+const MAX_LOST_CANDIDATES: usize = 4;
 
 fn what_bounds(proposal: &Proposal) -> &'static str {
     let bounds = &proposal.ideal.bounds;
@@ -276,7 +276,7 @@ fn what_bounds(proposal: &Proposal) -> &'static str {
 }
 
 /// Mean hops that are spelled alike.
-const AS_NEAR: f64 = 0.005;
+const MIN_HOP_DIFFERENCE: f64 = 0.005;
 
 fn why_lost(lost: &Lost, best_ms: f64, best_hops: f64) -> String {
     let nearer = best_hops - lost.mean_hops;
@@ -284,11 +284,11 @@ fn why_lost(lost: &Lost, best_ms: f64, best_hops: f64) -> String {
         Some(ms) if ms > best_ms * 1.001 => {
             format!("not {}: an iteration would take {ms:.2} ms", lost.what)
         }
-        Some(_) if nearer < -AS_NEAR => format!(
+        Some(_) if nearer < -MIN_HOP_DIFFERENCE => format!(
             "not {}: as fast, and hosts {:.2} links apart",
             lost.what, lost.mean_hops
         ),
-        Some(_) if nearer < AS_NEAR => {
+        Some(_) if nearer < MIN_HOP_DIFFERENCE => {
             format!("not {}: as fast, and hosts no nearer", lost.what)
         }
         // Only where groups alone reduce, to which hops do not matter.

@@ -12,7 +12,7 @@ use reweave_common::units::Bytes;
 use reweave_planner::crew::InTime;
 use reweave_planner::parallel::together::{Dealing, Pairing};
 use reweave_planner::parallel::{Help, operators, others, presets, together};
-use reweave_planner::topology::prices::{Bill, PUBLISHED};
+use reweave_planner::topology::prices::{Bill, PUBLISHED_PRICES};
 use reweave_planner::topology::{self, Job, Proposal, Request, TopologyError, picture};
 use reweave_planner::workload::job::operators::Model;
 use reweave_planner::workload::job::preset::Parallelism;
@@ -110,7 +110,7 @@ impl Topology {
     fn bill(&self, request: &Request) -> Result<Bill, CliError> {
         let ports = request.degree.saturating_mul(request.limits.hosts());
         let prices = self.prices.as_deref().map(prices::read).transpose()?;
-        Ok(prices.map_or(PUBLISHED, |prices| prices.bill(ports)))
+        Ok(prices.map_or(PUBLISHED_PRICES, |prices| prices.bill(ports)))
     }
 
     fn explained(

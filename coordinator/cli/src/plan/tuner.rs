@@ -9,8 +9,8 @@ use reweave_common::fabric::Fabric;
 use reweave_common::iteration::Operation;
 use reweave_common::units::Rate;
 use reweave_planner::tuning::{
-    self, ALGORITHMS, CHANNELS, Calibration, Calibrations, Choice, Combination, Ground, PROTOCOLS,
-    Printed, Rival, Run, Survey,
+    self, ALGORITHMS, Calibration, Calibrations, Choice, Combination, DEFAULT_CHANNEL_COUNTS,
+    Ground, PROTOCOLS, Printed, Rival, Run, Survey,
 };
 use serde::Serialize;
 
@@ -24,14 +24,14 @@ use crate::voice::tell;
 use crate::{Output, print};
 
 /// For each simulation: some seconds.
-const WORK: u64 = 200_000_000;
+const MAX_SIMULATION_WORK: u64 = 200_000_000;
 /// What one channel copies, where nobody says otherwise.
-const CHANNEL: Rate = Rate::from_bits_per_s(160_000_000_000);
+const DEFAULT_CHANNEL_RATE: Rate = Rate::from_bits_per_s(160_000_000_000);
 /// What each channel but the first adds to a step.
-const START_US: f64 = 0.4;
-const LEAST_BYTES: f64 = 1024.0;
+const DEFAULT_CHANNEL_START_US: f64 = 0.4;
+const MIN_MESSAGE_BYTES: f64 = 1024.0;
 /// Each size is so many times the one before.
-const STEP: f64 = 4.0;
+const SIZE_FACTOR: f64 = 4.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct Tuner {
@@ -48,7 +48,7 @@ pub(crate) struct Tuner {
     #[arg(long, value_name = "GBPS", default_value = "160", value_parser = rate)]
     channel_gbps: Rate,
     /// What each channel but the first adds to each step, as one thread starts what all of them send
-    #[arg(long, value_name = "US", default_value_t = START_US)]
+    #[arg(long, value_name = "US", default_value_t = DEFAULT_CHANNEL_START_US)]
     start_us: f64,
     /// How many ranks each host has
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -84,12 +84,12 @@ impl From<Tuned> for Operation {
 }
 
 /// A fit that is off by more does not tell of this fabric.
-const POOR: f64 = 0.25;
+const MAX_FIT_ERROR: f64 = 0.25;
 
 /// The columns of a tuner table hold no more ranks than 2^31.
-const MOST_RANKS_PER_HOST: u32 = 1024;
+const MAX_RANKS_PER_HOST: u32 = 1024;
 /// More than any library has.
-const MOST_CHANNELS: u32 = 1024;
+const MAX_CHANNELS: u32 = 1024;
 
 #[derive(Serialize)]
 struct Answer {
@@ -175,7 +175,7 @@ impl Tuner {
             channel: self.channel_gbps,
             start_us: self.start_us,
             ranks_per_host: self.ranks_per_host as usize,
-            limit: WORK,
+            limit: MAX_SIMULATION_WORK,
         };
         let survey = Survey::of(&ground).map_err(CliError::Collective)?;
         let calibrations = calibrations(&ground, &survey, &measured)?;
@@ -200,7 +200,7 @@ impl Tuner {
             (
                 "--most-bytes",
                 self.most_bytes,
-                (LEAST_BYTES..=1e12).contains(&self.most_bytes),
+                (MIN_MESSAGE_BYTES..=1e12).contains(&self.most_bytes),
             ),
             (
                 "--start-us",
@@ -210,7 +210,7 @@ impl Tuner {
             (
                 "--ranks-per-host",
                 f64::from(self.ranks_per_host),
-                (1..=MOST_RANKS_PER_HOST).contains(&self.ranks_per_host),
+                (1..=MAX_RANKS_PER_HOST).contains(&self.ranks_per_host),
             ),
         ];
         match options.into_iter().find(|(.., is_good)| !is_good) {
@@ -220,7 +220,8 @@ impl Tuner {
     }
 
     fn sizes(&self) -> Vec<f64> {
-        let sizes = std::iter::successors(Some(LEAST_BYTES), |bytes| Some(bytes * STEP));
+        let sizes =
+            std::iter::successors(Some(MIN_MESSAGE_BYTES), |bytes| Some(bytes * SIZE_FACTOR));
         let smaller = sizes.take_while(|&bytes| bytes < self.most_bytes);
         smaller.chain([self.most_bytes]).collect()
     }
@@ -235,11 +236,11 @@ pub(crate) fn quickest(
     let ground = Ground {
         fabric,
         operation: Operation::AllReduce,
-        channels: CHANNELS.to_vec(),
-        channel: CHANNEL,
-        start_us: START_US,
+        channels: DEFAULT_CHANNEL_COUNTS.to_vec(),
+        channel: DEFAULT_CHANNEL_RATE,
+        start_us: DEFAULT_CHANNEL_START_US,
         ranks_per_host,
-        limit: WORK,
+        limit: MAX_SIMULATION_WORK,
     };
     let survey = Survey::of(&ground).map_err(CliError::Collective)?;
     let choices = survey.sweep(&[bytes], &Calibrations::default());
@@ -269,7 +270,7 @@ fn measured(text: &str) -> Result<Measured, CliError> {
 /// What is tried as a rule, and what was measured.
 fn channels(measured: &[Measured]) -> Vec<u32> {
     let measured = measured.iter().filter_map(|it| it.channels);
-    let all: BTreeSet<_> = measured.chain(CHANNELS).collect();
+    let all: BTreeSet<_> = measured.chain(DEFAULT_CHANNEL_COUNTS).collect();
     all.into_iter().collect()
 }
 
@@ -319,7 +320,7 @@ fn bound(named: &str) -> Option<(Combination, Option<u32>)> {
             return Some((it, None));
         }
         let channels = rest.strip_prefix('/')?.parse().ok()?;
-        (1..=MOST_CHANNELS)
+        (1..=MAX_CHANNELS)
             .contains(&channels)
             .then_some((it, Some(channels)))
     })
@@ -342,7 +343,7 @@ fn doubts(ground: &Ground<'_>, printed: &Printed, found: &Calibration) -> Vec<St
     let fewer = printed.ranks.iter().filter(|&&measured| measured != ranks);
     let fewer =
         fewer.map(|measured| format!("{measured} ranks were measured, and {ranks} are asked"));
-    let poor = (found.off > POOR).then(|| {
+    let poor = (found.off > MAX_FIT_ERROR).then(|| {
         let off = 100.0 * found.off;
         format!("what was measured is {off:.0} % off what this fabric could be, however it is calibrated")
     });

@@ -15,9 +15,9 @@ use crate::job::order::{Topology, begin, tell};
 use crate::voice;
 
 /// So often the coordinator is told that the job is there still, well within the time that the policy has for it.
-const TELL_EVERY: Duration = Duration::from_secs(20);
+const JOB_REPORT_INTERVAL: Duration = Duration::from_secs(20);
 /// Whoever could not take it in may be able to soon: an election is over within seconds.
-const TRY_EVERY: Duration = Duration::from_secs(5);
+const JOB_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Task {
@@ -100,7 +100,11 @@ impl Task {
     fn stay(&self, ends: &Receiver<bool>, mut is_told: bool) {
         loop {
             let is_known = self.is_known.load(Ordering::SeqCst);
-            let pause = if is_known { TELL_EVERY } else { TRY_EVERY };
+            let pause = if is_known {
+                JOB_REPORT_INTERVAL
+            } else {
+                JOB_RETRY_INTERVAL
+            };
             match ends.recv_timeout(pause) {
                 Err(RecvTimeoutError::Timeout) => is_told |= self.tell_again(is_told),
                 Ok(true) => {

@@ -17,12 +17,12 @@ use crate::parting::is_ignored;
 use crate::voice::tell;
 
 /// As shells and `env` have it.
-const NOT_FOUND: u8 = 127;
-const NOT_RUN: u8 = 126;
-const BY_SIGNAL: i32 = 128;
+const EXIT_NOT_FOUND: u8 = 127;
+const EXIT_NOT_EXECUTABLE: u8 = 126;
+const SIGNAL_EXIT_OFFSET: i32 = 128;
 
 /// What schedulers and people send jobs.
-const PASSED_ON: [Signal; 6] = [
+const FORWARDED_SIGNALS: [Signal; 6] = [
     Signal::SIGTERM,
     Signal::SIGINT,
     Signal::SIGHUP,
@@ -66,7 +66,7 @@ type Signals = Vec<(Signal, unix::Signal)>;
 
 /// What is ignored here stays so for the command, too.
 fn heeded() -> io::Result<Signals> {
-    let kinds = PASSED_ON.into_iter();
+    let kinds = FORWARDED_SIGNALS.into_iter();
     let kinds = kinds.map(|signal| (signal, SignalKind::from_raw(signal as i32)));
     let heeded = kinds.filter(|(_, kind)| !is_ignored(*kind));
     heeded
@@ -115,14 +115,14 @@ fn exit_code(ended: ExitStatus) -> ExitCode {
 }
 
 fn exit_by(signal: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(BY_SIGNAL + signal).unwrap_or(1))
+    ExitCode::from(u8::try_from(SIGNAL_EXIT_OFFSET + signal).unwrap_or(1))
 }
 
 fn not_run(command: &Command, error: &io::Error) -> ExitCode {
     let program = command.get_program().to_string_lossy();
     tell(&format!("error: cannot run {program}: {error}"));
     ExitCode::from(match error.kind() {
-        io::ErrorKind::NotFound => NOT_FOUND,
-        _ => NOT_RUN,
+        io::ErrorKind::NotFound => EXIT_NOT_FOUND,
+        _ => EXIT_NOT_EXECUTABLE,
     })
 }

@@ -4,12 +4,12 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-const LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];
+const MPI_LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];
 /// Names with ; between them. Beside `-x` on its command line mpirun refuses to start.
-const LIST: &str = "mca_base_env_list";
-const VARIABLE: &str = "OMPI_MCA_mca_base_env_list";
+const ENV_LIST_PARAMETER: &str = "mca_base_env_list";
+const ENV_LIST_VARIABLE: &str = "OMPI_MCA_mca_base_env_list";
 /// The rest names files of this host, or its place.
-const EVERYWHERE: [&str; 8] = [
+const CLUSTER_WIDE_VARIABLES: [&str; 8] = [
     "NCCL_PROFILER_PLUGIN",
     "NCCL_IB_HCA",
     "NCCL_IB_QPS_PER_CONNECTION",
@@ -22,26 +22,32 @@ const EVERYWHERE: [&str; 8] = [
 
 /// For this command, of the variables that it is given.
 pub(super) fn variable(command: &[OsString], given: &[&str]) -> Option<(&'static str, String)> {
-    carried(command, given, env::var_os(VARIABLE).is_some())
+    carried(command, given, env::var_os(ENV_LIST_VARIABLE).is_some())
 }
 
 /// Whether what it is given comes to the ranks of all hosts, and so is the same for all of them.
 pub(super) fn reaches_all(command: &[OsString]) -> bool {
-    carried(command, &EVERYWHERE, env::var_os(VARIABLE).is_some()).is_some()
+    carried(
+        command,
+        &CLUSTER_WIDE_VARIABLES,
+        env::var_os(ENV_LIST_VARIABLE).is_some(),
+    )
+    .is_some()
 }
 
 fn carried(command: &[OsString], given: &[&str], is_set: bool) -> Option<(&'static str, String)> {
     let (program, words) = command.split_first()?;
     let program = Path::new(program).file_name().and_then(OsStr::to_str)?;
-    let chooses = |word: &OsString| word == "-x" || word.to_string_lossy().contains(LIST);
-    if is_set || !LAUNCHERS.contains(&program) || words.iter().any(chooses) {
+    let chooses =
+        |word: &OsString| word == "-x" || word.to_string_lossy().contains(ENV_LIST_PARAMETER);
+    if is_set || !MPI_LAUNCHERS.contains(&program) || words.iter().any(chooses) {
         return None;
     }
-    let names: Vec<_> = EVERYWHERE
+    let names: Vec<_> = CLUSTER_WIDE_VARIABLES
         .into_iter()
         .filter(|name| given.contains(name))
         .collect();
-    (!names.is_empty()).then(|| (VARIABLE, names.join(";")))
+    (!names.is_empty()).then(|| (ENV_LIST_VARIABLE, names.join(";")))
 }
 
 #[cfg(test)]

@@ -16,9 +16,9 @@ use crate::nccl::{Derived, derived};
 use crate::voice::tell;
 
 /// Simulations of the larger fabrics take seconds.
-const MAX_SIMULATION_WAIT: Duration = Duration::from_secs(10);
+const SIMULATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where everybody on a host may have set something.
-const FOR_ALL: &str = "/etc/nccl.conf";
+const NCCL_SYSTEM_CONFIG: &str = "/etc/nccl.conf";
 
 #[derive(Debug, Args)]
 pub(super) struct Told {
@@ -77,7 +77,7 @@ impl Told {
         max_wait: Duration,
     ) -> Result<Derived, CliError> {
         let bytes = self.all_reduce_bytes;
-        let max_wait = bytes.map_or(max_wait, |_| max_wait.max(MAX_SIMULATION_WAIT));
+        let max_wait = bytes.map_or(max_wait, |_| max_wait.max(SIMULATION_TIMEOUT));
         let (reach, hosts) = (reach.leaving_signals(), hosts.to_vec());
         let (found, told) = channel();
         thread::spawn(move || found.send(derived(&reach, &hosts, bytes, ranks)));
@@ -88,7 +88,7 @@ impl Told {
 
 /// What its user has set, here or in a file that NCCL reads, stays so, and it is said.
 fn without_set(variables: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
-    let files = [Some(PathBuf::from(FOR_ALL)), own_file()];
+    let files = [Some(PathBuf::from(NCCL_SYSTEM_CONFIG)), own_file()];
     let files: Vec<_> = files.into_iter().flatten().collect();
     let texts: Vec<_> = files
         .iter()

@@ -9,7 +9,7 @@ use reweave_common::operator::{Collision, Finding, Findings, JobStatus, NotSeen,
 use super::hop;
 use crate::names::{FlowNames, Names};
 use crate::page::{Ink, Page};
-use crate::trouble::COLLIDES;
+use crate::trouble::MIN_COLLISION_CONFIDENCE;
 use reweave_common::printable::shown;
 
 /// Of `jobs`, those are told that a collision hurts; whom causes hurt they say themselves.
@@ -28,7 +28,7 @@ pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names, jobs
 }
 
 /// More are counted; JSON has them.
-const MOST_GAPS: usize = 5;
+const MAX_GAPS: usize = 5;
 
 /// What else may be wrong: in a line, or in one for each where there are several.
 pub(crate) fn not_seen(page: &mut Page, not_seen: &NotSeen, names: &Names) {
@@ -37,8 +37,8 @@ pub(crate) fn not_seen(page: &mut Page, not_seen: &NotSeen, names: &Names) {
         0 => return,
         1 | 2 => vec![format!("not all is seen: {}", gaps.join("; "))],
         many => {
-            let shown = gaps.iter().take(MOST_GAPS).map(|gap| format!("  {gap}"));
-            let more = many.saturating_sub(MOST_GAPS);
+            let shown = gaps.iter().take(MAX_GAPS).map(|gap| format!("  {gap}"));
+            let more = many.saturating_sub(MAX_GAPS);
             let more = (more > 0).then(|| format!("  and {more} more; `--output json` has them"));
             let head = format!("not all is seen, {many} gaps:");
             [head].into_iter().chain(shown).chain(more).collect()
@@ -110,7 +110,12 @@ fn useless_pin(page: &mut Page, found: &UselessPin, names: &Names) {
 }
 
 fn collision(page: &mut Page, found: &Collision, names: &Names, jobs: &[JobStatus]) {
-    head(page, Class::EcmpCollision, &hop(&found.hop), COLLIDES);
+    head(
+        page,
+        Class::EcmpCollision,
+        &hop(&found.hop),
+        MIN_COLLISION_CONFIDENCE,
+    );
     page.line(&format!("  {}", shared(found)));
     let flows = names.flows(found.losers.iter().map(|loser| loser.flow));
     let rows = found.losers.iter().map(|loser| {

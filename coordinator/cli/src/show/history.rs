@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    const PLAN: &str = "Plan 5, made for generation 4 of the routes\n  takes plan 3 back\n  \
+    const PLAN_TEXT: &str = "Plan 5, made for generation 4 of the routes\n  takes plan 3 back\n  \
         change                              for jobs that run\n  - h1 > h5 pinned to leaf0 > spine1  \
         live-safe\n";
 
@@ -202,8 +202,11 @@ mod tests {
     fn a_plan_that_takes_another_back_is_shown_with_the_pins_it_moves() {
         let apply =
             "\ncarry it out with  reweave apply 5  (--force where flows become slower by it)\n";
-        assert_eq!(shown(Outcome::Offered), format!("{PLAN}{apply}"));
+        assert_eq!(shown(Outcome::Offered), format!("{PLAN_TEXT}{apply}"));
         let came_of_it = "\nPlan 5: kept\n  made by ada, 12 s ago\n  takes plan 3 back\n";
-        assert_eq!(shown(Outcome::Committed), format!("{PLAN}{came_of_it}"));
+        assert_eq!(
+            shown(Outcome::Committed),
+            format!("{PLAN_TEXT}{came_of_it}")
+        );
     }
 }

@@ -9,7 +9,7 @@ use crate::Detail;
 use crate::page::{Ink, Page, age, first_of};
 
 /// Nodes that lack the same.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED_NODES: usize = 5;
 
 /// How many there are of each state, and those that a person may want to look at.
 pub(super) fn in_trouble(page: &mut Page, agents: &[AgentStatus], detail: Detail) {
@@ -45,7 +45,11 @@ pub(super) fn lacks(page: &mut Page, lacks: &[LackStatus], detail: Detail) {
 }
 
 fn named(nodes: &[String], detail: Detail) -> String {
-    let most = if detail.all { nodes.len() } else { MOST_NAMED };
+    let most = if detail.all {
+        nodes.len()
+    } else {
+        MAX_NAMED_NODES
+    };
     first_of(nodes, most, ", ")
 }
 

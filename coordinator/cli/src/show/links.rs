@@ -8,7 +8,7 @@ use crate::trouble;
 
 const BAR_CELLS: usize = 20;
 /// Full enough to hold its flows back.
-pub(crate) const FULL: f64 = 0.9;
+pub(crate) const MIN_FULL_LOAD: f64 = 0.9;
 
 /// Those that carry nothing and of which nothing is known to be wrong are left out.
 pub(super) fn busy(page: &mut Page, links: &[LinkStatus], findings: &Findings) {
@@ -55,7 +55,11 @@ fn row(page: &Page, link: &LinkStatus, findings: &Findings) -> [String; 6] {
 fn bar(page: &Page, link: &LinkStatus) -> String {
     let load = load(link);
     let filled = ((load * BAR_CELLS as f64).round() as usize).min(BAR_CELLS);
-    let ink = if load >= FULL { Ink::Red } else { Ink::Green };
+    let ink = if load >= MIN_FULL_LOAD {
+        Ink::Red
+    } else {
+        Ink::Green
+    };
     match (link.up, link.drained) {
         (false, _) => page.ink(Ink::Red, "down"),
         (true, true) => page.ink(Ink::Grey, "drained"),

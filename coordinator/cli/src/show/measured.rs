@@ -8,7 +8,7 @@ use super::{dash, hop};
 use crate::page::{Ink, Page, age};
 
 /// More would hide the rest; `--output json` has them.
-const WORST_PAIRS: usize = 5;
+const MAX_WORST_PAIRS: usize = 5;
 
 /// All pairs of hosts in one row, and then the worst.
 pub(super) fn probes(page: &mut Page, probes: &ProbeStatus) {
@@ -17,7 +17,7 @@ pub(super) fn probes(page: &mut Page, probes: &ProbeStatus) {
     };
     page.heading("Probes of the last minute");
     let all = probe_row(page, format!("all {} pairs", probes.pairs), all);
-    let worst = probes.worst.iter().take(WORST_PAIRS);
+    let worst = probes.worst.iter().take(MAX_WORST_PAIRS);
     let row = |it: &PairStatus| probe_row(page, format!("{} > {}", it.from, it.to), &it.summary);
     let rows: Vec<_> = [all].into_iter().chain(worst.map(row)).collect();
     page.table(
@@ -30,7 +30,7 @@ pub(super) fn probes(page: &mut Page, probes: &ProbeStatus) {
 }
 
 fn seldom(page: &mut Page, coverage: &ProbeCoverage) {
-    let hops = coverage.seldom_hops.iter().take(WORST_PAIRS);
+    let hops = coverage.seldom_hops.iter().take(MAX_WORST_PAIRS);
     let hops: Vec<_> = hops.map(hop).collect();
     let more = if coverage.seldom > hops.len() {
         ", ..."
@@ -52,7 +52,7 @@ pub(super) fn bandwidths(page: &mut Page, paths: &[PathBandwidth]) {
         return;
     }
     page.heading("Bandwidth, by trains of packets in idle gaps");
-    let rows = paths.iter().take(WORST_PAIRS).map(bandwidth_row);
+    let rows = paths.iter().take(MAX_WORST_PAIRS).map(bandwidth_row);
     let headings = [
         "hosts",
         "over",
@@ -109,7 +109,7 @@ pub(super) fn rdma(page: &mut Page, pairs: &[RdmaStatus]) {
             age(it.age_ms),
         ]
     };
-    let rows: Vec<_> = pairs.iter().take(WORST_PAIRS).map(row).collect();
+    let rows: Vec<_> = pairs.iter().take(MAX_WORST_PAIRS).map(row).collect();
     page.table(
         [
             "hosts",

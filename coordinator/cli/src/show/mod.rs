@@ -44,10 +44,10 @@ fn is_parallel(hop: &Hop) -> bool {
 }
 
 /// For what grows with the cluster; `--all` shows the rest.
-const MOST_ROWS: usize = 20;
+const MAX_ROWS: usize = 20;
 
 pub(crate) fn most_rows(Detail { all }: Detail) -> usize {
-    if all { usize::MAX } else { MOST_ROWS }
+    if all { usize::MAX } else { MAX_ROWS }
 }
 
 fn more(page: &mut Page, rows: usize, detail: Detail) {

@@ -15,7 +15,7 @@ use crate::names::{FlowNames, Names};
 use crate::page::{Ink, Page};
 
 /// More of what lost tells nobody anything.
-const MOST_ALTERNATIVES: usize = 5;
+const MAX_ALTERNATIVES: usize = 5;
 
 pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     let Some(plan) = plan else {
@@ -222,12 +222,12 @@ fn alternatives(page: &mut Page, plan: &Plan, flows: &FlowNames<'_>) {
         return;
     }
     page.heading("Why not");
-    for alternative in lost.iter().take(MOST_ALTERNATIVES) {
+    for alternative in lost.iter().take(MAX_ALTERNATIVES) {
         page.line(&format!("  {}", why_not(alternative, flows)));
     }
     if let Some(more) = lost
         .len()
-        .checked_sub(MOST_ALTERNATIVES)
+        .checked_sub(MAX_ALTERNATIVES)
         .filter(|more| *more > 0)
     {
         page.line(&format!("  and {more} others"));

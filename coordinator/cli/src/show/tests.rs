@@ -611,7 +611,7 @@ carry it out with  reweave apply 4
     );
 }
 
-const STATUS: &str = "\
+const STATUS_TEXT: &str = "\
 generation 3 of the routes is in force; changes are made by policy; 1 of 3 agents report
 alarm: leaf1 holds other rules than it was told to; look at its agent
 2 findings, the worst: lossy link: leaf0-spine1 from leaf0, 5041 of 5041 probes lost; `reweave diagnose` tells all of it
@@ -709,7 +709,7 @@ fn a_status_begins_with_what_matters_most() {
                 Detail { all: false },
             );
         },
-        STATUS,
+        STATUS_TEXT,
     );
 }
 

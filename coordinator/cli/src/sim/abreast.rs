@@ -8,13 +8,13 @@ use super::variants::Answer;
 use crate::page::Page;
 
 /// People look at so many rows.
-const ROWS: usize = 12;
+const MAX_ROWS: usize = 12;
 
 /// What has been played twice.
 pub(super) trait Sides: Serialize + Sized {
     type Outcome: PartialEq;
     /// Of what takes longer, before how much.
-    const TAKES: &str;
+    const DURATION_PHRASE: &str;
 
     fn slower_percent(&self) -> f64;
     fn sides(&self) -> [&Self::Outcome; 2];
@@ -78,7 +78,7 @@ fn beside<C: Sides>(page: &mut Page, outcomes: &[(String, &C::Outcome)]) {
 
 impl Sides for Compared {
     type Outcome = Outcome;
-    const TAKES: &str = "the bursts take";
+    const DURATION_PHRASE: &str = "the bursts take";
 
     fn slower_percent(&self) -> f64 {
         self.slower_percent()
@@ -139,7 +139,7 @@ impl Sides for Compared {
         let figure = |it: f64| format!("{it:.1}");
         page.table(
             ["from", "to", "MB", "measured Mb/s", "as it was", "variant"],
-            bursts.iter().take(ROWS).map(|it| {
+            bursts.iter().take(MAX_ROWS).map(|it| {
                 [
                     it.from.clone(),
                     it.to.clone(),
@@ -155,7 +155,7 @@ impl Sides for Compared {
 
 impl Sides for JobCompared {
     type Outcome = JobOutcome;
-    const TAKES: &str = "an iteration takes";
+    const DURATION_PHRASE: &str = "an iteration takes";
 
     fn slower_percent(&self) -> f64 {
         self.slower_percent()

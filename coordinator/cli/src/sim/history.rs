@@ -42,7 +42,7 @@ pub(crate) struct History {
 impl History {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let span = past::span(&self.span)?;
-        let kinds = [&[Kind::Flows][..], &measured::KINDS].concat();
+        let kinds = [&[Kind::Flows][..], &measured::LOSS_KINDS].concat();
         let looked = past::look(&self.history, span, &kinds)?;
         let bursts = looked.window.bursts();
         let base = Base {

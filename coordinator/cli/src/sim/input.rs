@@ -10,9 +10,9 @@ use reweave_common::fabric::Fabric;
 use crate::error::CliError;
 
 /// No file of this kind is larger.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_INPUT_BYTES: u64 = 1 << 30;
 /// Spreadsheets say so how the characters of a file are written.
-const MARK: &[u8] = "\u{feff}".as_bytes();
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::Read {
@@ -21,18 +21,18 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     };
     let mut bytes = Vec::new();
     let read = match is_standard_input(path) {
-        true => once()?.take(MOST_BYTES + 1).read_to_end(&mut bytes),
+        true => once()?.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes),
         false => {
             let file = fs::File::open(path).map_err(failed)?;
-            file.take(MOST_BYTES + 1).read_to_end(&mut bytes)
+            file.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes)
         }
     };
-    match read.map_err(failed)? as u64 > MOST_BYTES {
+    match read.map_err(failed)? as u64 > MAX_INPUT_BYTES {
         true => Err(CliError::TooLarge {
             path: path.to_owned(),
-            most_bytes: MOST_BYTES,
+            most_bytes: MAX_INPUT_BYTES,
         }),
-        false if bytes.starts_with(MARK) => Ok(bytes.split_off(MARK.len())),
+        false if bytes.starts_with(BYTE_ORDER_MARK) => Ok(bytes.split_off(BYTE_ORDER_MARK.len())),
         false => Ok(bytes),
     }
 }
@@ -43,8 +43,8 @@ fn is_standard_input(path: &Path) -> bool {
 
 /// Whoever reads it first has it all.
 fn once() -> Result<io::StdinLock<'static>, CliError> {
-    static TAKEN: AtomicBool = AtomicBool::new(false);
-    match TAKEN.swap(true, Ordering::Relaxed) {
+    static STDIN_TAKEN: AtomicBool = AtomicBool::new(false);
+    match STDIN_TAKEN.swap(true, Ordering::Relaxed) {
         true => Err(CliError::InputTwice),
         false => Ok(io::stdin().lock()),
     }

@@ -13,9 +13,9 @@ use reweave_planner::workload::losses::{Loss, Received, losses};
 use serde::Serialize;
 
 /// What there is to know of losses.
-pub(super) const KINDS: [Kind; 4] = [Kind::Probes, Kind::Paths, Kind::Links, Kind::Health];
+pub(super) const LOSS_KINDS: [Kind; 4] = [Kind::Probes, Kind::Paths, Kind::Links, Kind::Health];
 /// As the history calls frames that came in broken.
-const BROKEN: &str = "frame errors";
+const FRAME_ERRORS_SIGNAL: &str = "frame errors";
 
 /// What a link lost.
 #[derive(Debug, Clone, Serialize)]
@@ -157,7 +157,7 @@ impl<'l> Looking<'l> {
                 grown,
                 ..
             } = &seen.what;
-            if signal == BROKEN {
+            if signal == FRAME_ERRORS_SIGNAL {
                 *broken.entry((node, place)).or_default() += all(seen.readings, grown.as_ref());
             }
         }

@@ -108,7 +108,7 @@ impl Sim {
 }
 
 /// Units of work that one simulation may take: a quarter of an hour on a slow core.
-pub(crate) const MOST_WORK: u64 = 1 << 40;
+pub(crate) const MAX_SIMULATION_WORK: u64 = 1 << 40;
 
 #[cfg(test)]
 mod tests {

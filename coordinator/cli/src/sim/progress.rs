@@ -8,11 +8,11 @@ use reweave_planner::sim;
 use crate::voice::tell_as_is;
 
 /// Nobody wonders before.
-const PATIENCE: Duration = Duration::from_secs(1);
-pub(crate) const INTERVAL: Duration = Duration::from_millis(250);
-const BAR: usize = 24;
+const FIRST_PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+const BAR_CELLS: usize = 24;
 /// No line is longer.
-const COLUMNS: usize = 78;
+const MAX_LINE_COLUMNS: usize = 78;
 
 pub(crate) struct Progress {
     /// Of what there are so many.
@@ -35,21 +35,21 @@ impl Progress {
 
     pub(crate) fn see(&mut self, progress: sim::Progress) {
         let (since, pause) = match self.shown {
-            Some(at) => (at.elapsed(), INTERVAL),
-            None => (self.began.elapsed(), PATIENCE),
+            Some(at) => (at.elapsed(), PROGRESS_INTERVAL),
+            None => (self.began.elapsed(), FIRST_PROGRESS_TIMEOUT),
         };
         if !self.visible || since < pause {
             return;
         }
         self.shown = Some(Instant::now());
         let line = line(progress, self.what, self.began.elapsed());
-        tell_as_is(&format!("\r{line:COLUMNS$}"));
+        tell_as_is(&format!("\r{line:MAX_LINE_COLUMNS$}"));
     }
 
     /// How long it took, in milliseconds.
     pub(crate) fn end(self) -> f64 {
         if self.shown.is_some() {
-            tell_as_is(&format!("\r{:COLUMNS$}\r", ""));
+            tell_as_is(&format!("\r{:MAX_LINE_COLUMNS$}\r", ""));
         }
         millis(self.began)
     }
@@ -63,8 +63,12 @@ pub(super) fn millis(began: Instant) -> f64 {
 fn line(progress: sim::Progress, what: &str, since: Duration) -> String {
     let sim::Progress { done, tasks } = progress;
     let part = done as f64 / tasks.max(1) as f64;
-    let full = (part * BAR as f64) as usize;
-    let bar = format!("{}{}", "#".repeat(full), "-".repeat(BAR - full.min(BAR)));
+    let full = (part * BAR_CELLS as f64) as usize;
+    let bar = format!(
+        "{}{}",
+        "#".repeat(full),
+        "-".repeat(BAR_CELLS - full.min(BAR_CELLS))
+    );
     let seconds = since.as_secs();
     let percent = part * 100.0;
     format!("[{bar}] {percent:5.1} % of {tasks} {what}, {seconds} s")
@@ -89,6 +93,6 @@ mod tests {
             "[########################] 100.0 % of 8 points, 12 s"
         );
         assert!(at(0, 0).contains("  0.0 % of 0 points"));
-        assert!(at(usize::MAX, usize::MAX).len() <= COLUMNS);
+        assert!(at(usize::MAX, usize::MAX).len() <= MAX_LINE_COLUMNS);
     }
 }

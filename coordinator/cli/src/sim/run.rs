@@ -14,12 +14,12 @@ use reweave_planner::workload::losses::Loss;
 use reweave_planner::workload::{self, LaneLoad, Network, Settings};
 
 use super::progress::Progress;
-use super::{MOST_WORK, measured, past, show};
+use super::{MAX_SIMULATION_WORK, measured, past, show};
 use crate::error::CliError;
 use crate::{Output, print};
 
 /// Each is a simulation, for each effect that hashes matter to.
-const MOST_SEEDS: i64 = 1 << 16;
+const MAX_SEEDS: i64 = 1 << 16;
 
 /// What exact shares leave out, for the interval
 #[derive(Debug, Clone, Args)]
@@ -33,11 +33,11 @@ pub(super) struct Uncertainty {
     #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::COLD_START_US)]
     cold_start_us: f64,
     /// By how much traffic between many takes longer for lanes that stand still for others
-    #[arg(long, value_name = "FACTOR", requires = "interval", default_value_t = effects::HEAD_OF_LINE)]
+    #[arg(long, value_name = "FACTOR", requires = "interval", default_value_t = effects::HEAD_OF_LINE_FACTOR)]
     head_of_line: f64,
     /// How many hashes of the switches to try; 0 spreads traffic evenly
-    #[arg(long, value_name = "N", requires = "interval", default_value_t = effects::SEEDS,
-          value_parser = clap::value_parser!(u32).range(..=MOST_SEEDS))]
+    #[arg(long, value_name = "N", requires = "interval", default_value_t = effects::HASH_SEEDS,
+          value_parser = clap::value_parser!(u32).range(..=MAX_SEEDS))]
     seeds: u32,
     /// What messages to one port wait for each that is before them
     #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::ROUND_TRIP_US)]
@@ -73,7 +73,7 @@ impl Uncertainty {
         let (Some(span), Some(history)) = (&self.loss_from, &self.history) else {
             return Ok(BTreeMap::new());
         };
-        let window = past::look(history, past::span(span)?, &measured::KINDS)?.window;
+        let window = past::look(history, past::span(span)?, &measured::LOSS_KINDS)?.window;
         Ok(measured::lossy(&window, fabric))
     }
 
@@ -131,10 +131,11 @@ impl Scene<'_> {
         let effects = uncertainty.effects(self.fabric, &measured)?;
         let network = Network::new(self.fabric, self.placement, self.carriage, self.settings);
         let mut progress = Progress::begin("tasks");
-        let evaluation = workload::evaluate(self.iteration, &network, MOST_WORK, &mut |at| {
-            progress.see(at);
-            true
-        });
+        let evaluation =
+            workload::evaluate(self.iteration, &network, MAX_SIMULATION_WORK, &mut |at| {
+                progress.see(at);
+                true
+            });
         let wall_ms = progress.end();
         let mut evaluation = evaluation.map_err(CliError::Simulation)?;
         let setting = Setting {
@@ -162,9 +163,9 @@ fn uncertain(
         progress.see(at);
         true
     };
-    let interval = setting.interval(effects, MOST_WORK, watch);
+    let interval = setting.interval(effects, MAX_SIMULATION_WORK, watch);
     let interval = interval.and_then(|interval| {
-        setting.weigh(lanes, effects, MOST_WORK, watch)?;
+        setting.weigh(lanes, effects, MAX_SIMULATION_WORK, watch)?;
         Ok(interval)
     });
     progress.end();

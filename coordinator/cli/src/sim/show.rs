@@ -68,7 +68,7 @@ impl Answer {
 }
 
 /// People look at so many rows.
-const ROWS: usize = 8;
+const MAX_ROWS: usize = 8;
 
 pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
     let Breakdown {
@@ -104,19 +104,22 @@ pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
     page.table(["it", "ms", "%"], parts.map(|(name, ms)| part(name, ms)));
     if !exposed.is_empty() {
         page.heading("Communication that is not hidden behind computing");
-        let rows = exposed.iter().take(ROWS).map(|it| part(&it.name, it.ms));
+        let rows = exposed
+            .iter()
+            .take(MAX_ROWS)
+            .map(|it| part(&it.name, it.ms));
         page.table(["what", "ms", "%"], rows);
     }
     page.heading("What the end waited for");
     page.table(
         ["what", "name", "ms", "tasks"],
-        critical_path.iter().take(ROWS).map(segment),
+        critical_path.iter().take(MAX_ROWS).map(segment),
     );
     if !collectives.is_empty() {
         page.heading("How collectives are done, the largest first");
         page.table(
             ["what", "ranks", "MB", "by", "groups", "ms alone"],
-            collectives.iter().take(ROWS).map(chosen),
+            collectives.iter().take(MAX_ROWS).map(chosen),
         );
     }
     page.heading("Links, the most used first");
@@ -129,7 +132,7 @@ pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
             "flows at once",
             "queue us",
         ],
-        links.iter().take(ROWS).map(link),
+        links.iter().take(MAX_ROWS).map(link),
     );
     lossy(page, &answer.breakdown.lossy);
     risks(page, links);
@@ -162,7 +165,10 @@ pub(super) fn lossy(page: &mut Page, links: &[Lossy]) {
         };
         [link.clone(), format!("{:.3}", loss.part * 100.0), by]
     };
-    page.table(["link", "% lost", "by"], links.iter().take(ROWS).map(row));
+    page.table(
+        ["link", "% lost", "by"],
+        links.iter().take(MAX_ROWS).map(row),
+    );
 }
 
 fn risks(page: &mut Page, links: &[LaneLoad]) {
@@ -174,7 +180,7 @@ fn risks(page: &mut Page, links: &[LaneLoad]) {
     page.heading("What single links may add to the iteration, the most first");
     page.table(
         ["link", "% lost", "ms for loss", "ms for its queue"],
-        risky.into_iter().take(ROWS).map(risk),
+        risky.into_iter().take(MAX_ROWS).map(risk),
     );
 }
 

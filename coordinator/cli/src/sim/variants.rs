@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::abreast::{self, Sides};
 use super::measured::Lossy;
 use super::progress::{self, Progress};
-use super::{MOST_WORK, input};
+use super::{MAX_SIMULATION_WORK, input};
 use crate::error::CliError;
 use crate::voice::tell;
 use crate::{Output, print, say};
@@ -174,7 +174,7 @@ impl Read {
         changed: Option<&Work>,
     ) -> Result<Answer<JobCompared>, CliError> {
         let works = [job, changed.unwrap_or(job)];
-        let effort = (network::Costs::default(), MOST_WORK);
+        let effort = (network::Costs::default(), MAX_SIMULATION_WORK);
         self.played(effort, "the job", |effort| {
             compare_jobs(works, &self.variant, effort)
         })
@@ -213,7 +213,7 @@ impl Allowed {
             tell(&format!(
                 "{}: {} {:.1} % longer than as it was, and {most} % are allowed",
                 it.name,
-                C::TAKES,
+                C::DURATION_PHRASE,
                 it.slower_percent
             ));
             verdict = ExitCode::FAILURE;

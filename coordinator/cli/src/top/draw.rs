@@ -14,13 +14,13 @@ use crate::show;
 use crate::trouble;
 
 /// Nobody reads more lines of troubles at once.
-const MOST_TROUBLES: usize = 6;
+const MAX_TROUBLES: usize = 6;
 
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     let mut troubles = troubles(view);
-    let more = troubles.len().saturating_sub(MOST_TROUBLES);
+    let more = troubles.len().saturating_sub(MAX_TROUBLES);
     if more > 0 {
-        troubles.truncate(MOST_TROUBLES - 1);
+        troubles.truncate(MAX_TROUBLES - 1);
         troubles.push(Line::from(format!("and {} more", more + 1)));
     }
     let height = troubles.len() as u16 + 2;

@@ -15,12 +15,12 @@ const SHADES: [Color; 5] = [
     Color::Indexed(208),
     Color::Indexed(160),
 ];
-const UNMEASURED: Color = Color::Indexed(238);
+const UNMEASURED_COLOR: Color = Color::Indexed(238);
 /// The same where there are no colours.
 const GLYPHS: [char; 5] = ['.', '░', '▒', '▓', '█'];
-const LONGEST_NAME: usize = 12;
+const MAX_NAME_CHARS: usize = 12;
 /// `123456` and a gap.
-const FIGURE: usize = 7;
+const MIN_CELL_COLUMNS: usize = 7;
 
 pub(super) struct Heat<'m> {
     pub(super) matrix: &'m Matrix,
@@ -72,7 +72,7 @@ impl Heat<'_> {
 
     fn name(&self, host: usize) -> String {
         let name = self.matrix.hosts.get(host).map_or("", String::as_str);
-        name.chars().take(LONGEST_NAME).collect()
+        name.chars().take(MAX_NAME_CHARS).collect()
     }
 
     fn widest(&self) -> usize {
@@ -82,7 +82,7 @@ impl Heat<'_> {
     }
 
     fn wide(&self) -> usize {
-        FIGURE.max(self.widest() + 1)
+        MIN_CELL_COLUMNS.max(self.widest() + 1)
     }
 
     /// For the figure of each pair, below and beside the names of both.
@@ -179,7 +179,7 @@ fn glyph(held: Option<Option<f64>>, range: [f64; 2]) -> char {
 fn colour(held: Option<Option<f64>>, range: [f64; 2]) -> Color {
     match held {
         Some(Some(figure)) => SHADES[level(figure, range)],
-        Some(None) => UNMEASURED,
+        Some(None) => UNMEASURED_COLOR,
         None => Color::Reset,
     }
 }

@@ -21,9 +21,9 @@ use crate::page::Color;
 use view::{Shown, Tab, View};
 
 /// Keys are answered at once, and figures are asked for once a second.
-const EVERY: Duration = Duration::from_secs(1);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// More would not fit into one answer.
-const MOST_PAIRS: u32 = 20_000;
+const MAX_PAIRS: u32 = 20_000;
 
 /// Watch the cluster live in this terminal
 ///
@@ -80,7 +80,7 @@ fn show(
 
 /// Until it is time to look again; whether to go on.
 fn handle_keys(view: &mut View) -> Result<bool, CliError> {
-    let until = Instant::now() + EVERY;
+    let until = Instant::now() + REFRESH_INTERVAL;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if !event::poll(left).map_err(CliError::Say)? {
@@ -111,7 +111,7 @@ fn look(coordinator: &mut Coordinator, tab: Tab) -> Result<Shown, CliError> {
 }
 
 fn matrix(coordinator: &mut Coordinator) -> Result<Matrix, CliError> {
-    match coordinator.ask(&Request::Matrix { most: MOST_PAIRS })? {
+    match coordinator.ask(&Request::Matrix { most: MAX_PAIRS })? {
         Response::Matrix(matrix) => Ok(matrix),
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::scene::{Program, Scene};
 
 /// Far more than it takes.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A session that was only left is taken for dead once it has been silent for a while.
 async fn expect_word(session: &Session) {
@@ -76,7 +76,7 @@ async fn leaderless_status_asks_how_all_stand() {
     let nobody = Response::Refused(Refused::NotLeading { leader: None });
     session.send(Channel::Commands, &nobody).await.unwrap();
     let mut unanswered = Vec::new();
-    let asked = timeout(PATIENCE, async {
+    let asked = timeout(TEST_TIMEOUT, async {
         loop {
             let session = scene.listener.accept().await.unwrap().unwrap();
             match session.receive(Channel::Commands).await.unwrap() {

@@ -18,9 +18,9 @@ use crate::timed::timed;
 /// No command waits longer for a coordinator, where nothing else was asked for.
 const MAX_DELAY: Duration = Duration::from_secs(2);
 /// Far more than anything takes here, on a machine that has other things to do.
-const TIMEOUT: Duration = Duration::from_mins(2);
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 /// A command that waits until it is answered, on a busy machine too.
-const WAIT_FOR_ANSWERS: [&str; 2] = ["--max-wait-ms", "120000"];
+const MAX_WAIT_OPTIONS: [&str; 2] = ["--max-wait-ms", "120000"];
 
 /// As if no scheduler had started it.
 fn run(to: SocketAddr, identity: &Path, hosts: &[&str], command: &[&str]) -> Command {
@@ -98,10 +98,10 @@ fn expect_open(output: &Output) {
     );
 }
 
-const TELLS: [&str; 3] = ["sh", "-c", "echo ${REWEAVE_JOB-none}; exit 3"];
-const HOSTS: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h1"];
+const PRINT_JOB_COMMAND: [&str; 3] = ["sh", "-c", "echo ${REWEAVE_JOB-none}; exit 3"];
+const HOSTS_OPTIONS: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h1"];
 /// As on the first of them, which ends the job.
-const ON_FIRST_HOST: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h0"];
+const FIRST_HOST_OPTIONS: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h0"];
 
 /// What a scheduler sets is no word of whoever runs the command.
 #[test]
@@ -117,7 +117,10 @@ fn a_mistake_in_the_schedulers_hostlist_is_told_and_the_command_runs() {
             env!("CARGO_BIN_EXE_reweave"),
             "--identity",
         ]);
-        command.arg(nowhere).args(["run", "--"]).args(TELLS);
+        command
+            .arg(nowhere)
+            .args(["run", "--"])
+            .args(PRINT_JOB_COMMAND);
         command.output().unwrap()
     };
     let told = list("'n[3-1]'");
@@ -135,14 +138,23 @@ fn a_mistake_in_the_schedulers_hostlist_is_told_and_the_command_runs() {
 async fn without_a_coordinator_the_command_runs_as_if_nothing_had_been() {
     let scene = Scene::new();
     for identity in [&*scene.identity(), Path::new("/nonexistent")] {
-        expect_open(&run(nobody(), identity, &HOSTS, &TELLS).output().unwrap());
+        expect_open(
+            &run(nobody(), identity, &HOSTS_OPTIONS, &PRINT_JOB_COMMAND)
+                .output()
+                .unwrap(),
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nor_does_one_that_never_answers_hold_it_up() {
     let mut scene = Scene::new();
-    let mut command = run(scene.address, &scene.identity(), &HOSTS, &TELLS);
+    let mut command = run(
+        scene.address,
+        &scene.identity(),
+        &HOSTS_OPTIONS,
+        &PRINT_JOB_COMMAND,
+    );
     let mut ended = tokio::task::spawn_blocking(move || command.output().unwrap());
     // It may be over before it was heard.
     let output = tokio::select! {
@@ -160,7 +172,11 @@ async fn timed_absent_coordinator_holds_no_command_up() {
     for to in [nobody(), silent.local_addr().unwrap()] {
         timed("a command without a coordinator", MAX_DELAY, || {
             let began = Instant::now();
-            expect_open(&run(to, &scene.identity(), &HOSTS, &TELLS).output().unwrap());
+            expect_open(
+                &run(to, &scene.identity(), &HOSTS_OPTIONS, &PRINT_JOB_COMMAND)
+                    .output()
+                    .unwrap(),
+            );
             began.elapsed()
         });
     }
@@ -175,7 +191,7 @@ async fn asked(scene: &mut Scene) -> Option<(Session, Request)> {
 
 /// What a command that waits until it is answered asks.
 async fn heard(scene: &mut Scene) -> (Session, Request) {
-    let asked = timeout(TIMEOUT, asked(scene)).await;
+    let asked = timeout(TEST_TIMEOUT, asked(scene)).await;
     asked.ok().flatten().expect("it waits until it is heard")
 }
 
@@ -228,7 +244,7 @@ async fn lived(node: &str, tells: &str) -> (Vec<JobOrder>, Output) {
     let mut scene = Scene::new();
     let hosts = [
         &["--hosts", "h[0-1]", "--node", node],
-        &WAIT_FOR_ANSWERS[..],
+        &MAX_WAIT_OPTIONS[..],
     ]
     .concat();
     let command = ["sh", "-c", tells];
@@ -272,7 +288,7 @@ async fn the_job_is_registered_knows_its_place_and_ends_with_the_command() {
 
 /// A command that lasts until its input is closed.
 fn lasting(scene: &Scene) -> (Program, ChildStdin) {
-    let hosts = [&ON_FIRST_HOST[..], &WAIT_FOR_ANSWERS].concat();
+    let hosts = [&FIRST_HOST_OPTIONS[..], &MAX_WAIT_OPTIONS].concat();
     let mut command = run(scene.address, &scene.identity(), &hosts, &["cat"]);
     let child = command.stdin(Stdio::piped()).spawn();
     let mut program = Program(child.unwrap());
@@ -355,11 +371,12 @@ async fn a_signal_before_the_command_began_leaves_no_job_behind() {
     assert_eq!(program.exit_code(), Some(128 + 15));
 }
 
-const RANKS: &str = "echo ${PET_MASTER_ADDR-none} ${PET_NNODES-none} ${PET_NODE_RANK-none}";
+const PRINT_RANKS_SCRIPT: &str =
+    "echo ${PET_MASTER_ADDR-none} ${PET_NNODES-none} ${PET_NODE_RANK-none}";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_knows_its_place_by_its_full_name_and_ends_no_job_whose_first_host_it_is_not() {
-    let (told, output) = lived("h1.cluster.example", RANKS).await;
+    let (told, output) = lived("h1.cluster.example", PRINT_RANKS_SCRIPT).await;
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(output.stdout, b"h1 2 0\n", "of the ranks it is the first");
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
@@ -367,7 +384,7 @@ async fn a_host_knows_its_place_by_its_full_name_and_ends_no_job_whose_first_hos
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_not_among_them_is_told_and_gets_no_rank() {
-    let (_, output) = lived("h7", RANKS).await;
+    let (_, output) = lived("h7", PRINT_RANKS_SCRIPT).await;
     assert_eq!(output.stdout, b"none none none\n");
     let words = String::from_utf8(output.stderr).unwrap();
     assert!(
@@ -382,13 +399,13 @@ async fn without_an_answer_all_have_the_listed_order() {
     let scene = Scene::new();
     for (node, ranks) in [("h0", "h0 2 0\n"), ("h1", "h0 2 1\n")] {
         let hosts = ["--hosts", "h[0-1]", "--node", node];
-        let command = ["sh", "-c", RANKS];
+        let command = ["sh", "-c", PRINT_RANKS_SCRIPT];
         let output = run(nobody(), &scene.identity(), &hosts, &command).output();
         assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), ranks);
     }
 }
 
-const NCCL: &str = "echo ${NCCL_IB_HCA-none} ${NCCL_IB_QPS_PER_CONNECTION-none} $(env | sed -n 's/^OMPI_MCA_.*_env_list=//p')";
+const PRINT_NCCL_SCRIPT: &str = "echo ${NCCL_IB_HCA-none} ${NCCL_IB_QPS_PER_CONNECTION-none} $(env | sed -n 's/^OMPI_MCA_.*_env_list=//p')";
 
 /// What a command of this name, which is a shell's script, says of what NCCL is told; and what is said meanwhile.
 async fn told_of_nccl(name: &str, release: &str, set: &[(&str, &str)]) -> (String, String) {
@@ -396,8 +413,13 @@ async fn told_of_nccl(name: &str, release: &str, set: &[(&str, &str)]) -> (Strin
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join(name);
     std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
-    let options = [&ON_FIRST_HOST[..], &["--nccl", release], &WAIT_FOR_ANSWERS].concat();
-    let command = [program.to_str().unwrap(), "-c", NCCL];
+    let options = [
+        &FIRST_HOST_OPTIONS[..],
+        &["--nccl", release],
+        &MAX_WAIT_OPTIONS,
+    ]
+    .concat();
+    let command = [program.to_str().unwrap(), "-c", PRINT_NCCL_SCRIPT];
     let mut command = run(scene.address, &scene.identity(), &options, &command);
     for name in [
         "NCCL_IB_HCA",

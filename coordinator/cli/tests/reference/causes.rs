@@ -19,7 +19,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     checks.into_iter().map(trial)
 }
 
-const DIAGNOSE: &str = "diagnose --evidence evidence.json --fabric fabric.toml";
+const DIAGNOSE_COMMAND: &str = "diagnose --evidence evidence.json --fabric fabric.toml";
 
 fn desk(evidence: &str) -> Result<Desk, Failed> {
     Desk::with(&[
@@ -61,10 +61,10 @@ fn what_is_wrong() -> Result<(), Failed> {
     for (evidence, class) in cases {
         let desk = desk(evidence)?;
         if class.is_empty() {
-            desk.says_no(DIAGNOSE, "h1 is given twice, and not the same")?;
+            desk.says_no(DIAGNOSE_COMMAND, "h1 is given twice, and not the same")?;
             continue;
         }
-        let answer = desk.answer(DIAGNOSE)?;
+        let answer = desk.answer(DIAGNOSE_COMMAND)?;
         let host = serde_json::json!({ "host": "h1" });
         holds(found(&answer) == [(class, &host)], &answer.to_string())?;
     }
@@ -74,7 +74,7 @@ fn what_is_wrong() -> Result<(), Failed> {
 fn unknown_hops() -> Result<(), Failed> {
     let probes =
         r#"{"probes": [{"path": ["h0", "leaf0", "*", "leaf1", "h2"], "sent": 100, "lost": 60}]}"#;
-    let answer = desk(probes)?.answer(DIAGNOSE)?;
+    let answer = desk(probes)?.answer(DIAGNOSE_COMMAND)?;
     let doubts = answer["doubts"].as_array().map_or(0, Vec::len);
     holds(
         found(&answer).is_empty() && doubts == 1,
@@ -109,14 +109,14 @@ fn contradictions() -> Result<(), Failed> {
         ),
         (r#"{"hosts": "#, "evidence.json"),
     ];
-    let refused = |(evidence, told): &(&str, &str)| desk(evidence)?.says_no(DIAGNOSE, told);
+    let refused = |(evidence, told): &(&str, &str)| desk(evidence)?.says_no(DIAGNOSE_COMMAND, told);
     cases.iter().try_for_each(refused)
 }
 
 /// What is said on the page of losses that nothing lays to anybody.
 fn lost_somewhere() -> Result<(), Failed> {
     let probes = r#"{"probes": [{"path": ["h0", "leaf0", "spine0", "leaf1", "h2"], "sent": 100, "lost": 60}]}"#;
-    let output = desk(probes)?.run(DIAGNOSE)?;
+    let output = desk(probes)?.run(DIAGNOSE_COMMAND)?;
     let [page, said] =
         [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
     let is_said = said == "60 of 100 probes got lost, and nothing tells where\n";
@@ -125,7 +125,7 @@ fn lost_somewhere() -> Result<(), Failed> {
         &format!("{page}{said}"),
     )?;
     let bus = r#"{"hosts": [{"host": "h0", "pcie_gts": 8, "pcie_most_gts": 16}]}"#;
-    let answer = desk(bus)?.answer(DIAGNOSE)?;
+    let answer = desk(bus)?.answer(DIAGNOSE_COMMAND)?;
     let said = &answer["findings"][0]["evidence"][0];
     holds(
         *said == "its NIC runs at 8 GT/s and could at 16 GT/s",

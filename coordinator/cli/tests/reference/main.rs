@@ -19,12 +19,12 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-const VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
+const DATA_VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
 
 type Test = Box<dyn Fn(&Path) -> Result<(), Failed> + Send>;
 
 fn main() -> ExitCode {
-    let data = env::var_os(VARIABLE).map(PathBuf::from);
+    let data = env::var_os(DATA_VARIABLE).map(PathBuf::from);
     let tests = iterations::tests()
         .chain(profiles::tests())
         .chain(plans::tests());
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 
 fn trial(name: &str, test: Test, data: Option<PathBuf>) -> Trial {
     let Some(data) = data else {
-        let missing = format!("needs {VARIABLE}");
+        let missing = format!("needs {DATA_VARIABLE}");
         let nothing = Trial::test(name, || Ok(()));
         return nothing.with_kind(missing).with_ignored_flag(true);
     };

@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 use crate::Test;
 
 /// Model, and the iteration that is published for 16 servers of four ports of 100 Gb/s.
-const PUBLISHED: [(&str, f64); 4] = [
+const PUBLISHED_ITERATIONS: [(&str, f64); 4] = [
     ("vgg16", 100.56),
     ("transformer16", 62.8),
     ("dlrm16", 26.0),
@@ -19,7 +19,7 @@ const PUBLISHED: [(&str, f64); 4] = [
 ];
 
 pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
-    PUBLISHED.into_iter().map(|(model, most_ms)| {
+    PUBLISHED_ITERATIONS.into_iter().map(|(model, most_ms)| {
         let test: Test = Box::new(move |data| is_as_fast(data, model, most_ms));
         (format!("plans::{model}"), test)
     })
@@ -69,7 +69,7 @@ fn is_as_fast(data: &Path, model: &str, most_ms: f64) -> Result<(), Failed> {
 type Check = fn() -> Result<(), Failed>;
 
 /// Hosts, degree, what is said of them, and the hosts and degree that are named instead.
-const REFUSED: [(u32, u64, &str, [u32; 2]); 6] = [
+const REFUSED_DESIGNS: [(u32, u64, &str, [u32; 2]); 6] = [
     (
         12,
         u64::MAX,
@@ -94,11 +94,13 @@ const REFUSED: [(u32, u64, &str, [u32; 2]); 6] = [
 ];
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let refused = REFUSED.into_iter().map(|(hosts, degree, said, instead)| {
-        let name = format!("plans::{hosts} hosts of {degree} ports");
-        Trial::test(name, move || is_refused(hosts, degree, said, instead))
-    });
-    let wrong = WRONG.into_iter().map(|(options, said)| {
+    let refused = REFUSED_DESIGNS
+        .into_iter()
+        .map(|(hosts, degree, said, instead)| {
+            let name = format!("plans::{hosts} hosts of {degree} ports");
+            Trial::test(name, move || is_refused(hosts, degree, said, instead))
+        });
+    let wrong = WRONG_OPTIONS.into_iter().map(|(options, said)| {
         let name = format!("plans::refused: {}", options.join(" "));
         Trial::test(name, move || is_wrong(options, said))
     });
@@ -150,7 +152,7 @@ const DEAD_PORTS: [&str; 10] = [
 ];
 
 /// Options for twelve hosts of four ports, and what is said of them.
-const WRONG: [(&[&str], &str); 19] = [
+const WRONG_OPTIONS: [(&[&str], &str); 19] = [
     (&["--dead-port", "h03"], "there is no host h03"),
     (&["--cut", "h3"], "h3 joins nothing: write two hosts"),
     (&["--cut", "h3-"], "h3- joins nothing: write two hosts"),
@@ -203,7 +205,7 @@ const WRONG: [(&[&str], &str); 19] = [
 ];
 
 /// Options that mean nothing, or nothing beside each other.
-const SENSELESS: [(&[&str], &str); 6] = [
+const MEANINGLESS_OPTIONS: [(&[&str], &str); 6] = [
     (&["--seed", "-1"], "invalid value '-1' for '--seed <S>'"),
     (
         &["--reach-m", "nan", "--spacing-m", "2"],
@@ -225,7 +227,7 @@ const SENSELESS: [(&[&str], &str); 6] = [
 ];
 
 fn senseless_options() -> Result<(), Failed> {
-    for (options, said) in SENSELESS {
+    for (options, said) in MEANINGLESS_OPTIONS {
         let output = plan(job()?.path(), 12, 4, options)?;
         let words = String::from_utf8_lossy(&output.stderr);
         if output.status.code() != Some(2) || !words.contains(said) {

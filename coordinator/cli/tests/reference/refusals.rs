@@ -6,7 +6,7 @@ use std::process::Command;
 use libtest_mimic::{Failed, Trial};
 use tempfile::NamedTempFile;
 
-/// Arguments in which `FILE` stands for a file of this content, and `FABRIC` and `SPLIT` for fabrics; and
+/// Arguments in which `FILE` stands for a file of this content, and `FABRIC` and `SPLIT_FABRIC` for fabrics; and
 /// what is said of it.
 const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
     (
@@ -47,25 +47,25 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
     ),
     (
         "pickle that calls",
-        &RECORDER,
+        &RECORDER_ARGUMENTS,
         b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R.",
         "the pickle wants to call os system, which is never done",
     ),
     (
         "pickle of the oldest protocol that calls",
-        &RECORDER,
+        &RECORDER_ARGUMENTS,
         b"cos\nsystem\n(S'true'\ntR.",
         "the pickle wants to call os system, which is never done",
     ),
     (
         "pickle that makes an instance",
-        &RECORDER,
+        &RECORDER_ARGUMENTS,
         b"(S'true'\nios\nsystem\n.",
         "the pickle wants to call os system, which is never done",
     ),
     (
         "pickle that claims more than there is",
-        &RECORDER,
+        &RECORDER_ARGUMENTS,
         b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7f.",
         "the pickle ends in the middle of something, at byte 11",
     ),
@@ -77,13 +77,13 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
     ),
     (
         "flows that wait for one another",
-        &FLOWS,
+        &FLOWS_ARGUMENTS,
         b"src,dst,bytes,start_us,after\nh0,h1,8,0,1\nh1,h0,8,0,0\n",
         ":3: after: flows wait for one another in a circle: 1, 0",
     ),
     (
         "flow of too many bytes",
-        &FLOWS,
+        &FLOWS_ARGUMENTS,
         b"src,dst,bytes,start_us\nh0,h1,18446744073709551616,0\n",
         ":2: bytes: 1.8446744073709552e19 bytes are no size of a flow",
     ),
@@ -107,7 +107,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
     ),
     (
         "fabric without capacity",
-        &COLLECTIVE,
+        &COLLECTIVE_ARGUMENTS,
         b"kind = \"ideal\"\nhosts = 2\nnic_gbps = 0\n",
         ":3: nic_gbps: 0 Gb/s is not a rate a link can have",
     ),
@@ -147,7 +147,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
     ),
     (
         "dump of something else",
-        &RECORDER,
+        &RECORDER_ARGUMENTS,
         b"{\"entries\": 3}",
         "not a dump of the flight recorder",
     ),
@@ -220,7 +220,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
     ),
 ];
 
-const RECORDER: [&str; 6] = [
+const RECORDER_ARGUMENTS: [&str; 6] = [
     "trace",
     "--format",
     "flight-recorder",
@@ -228,8 +228,8 @@ const RECORDER: [&str; 6] = [
     "--fabric",
     "FABRIC",
 ];
-const FLOWS: [&str; 4] = ["flows", "FILE", "--fabric", "FABRIC"];
-const COLLECTIVE: [&str; 7] = [
+const FLOWS_ARGUMENTS: [&str; 4] = ["flows", "FILE", "--fabric", "FABRIC"];
+const COLLECTIVE_ARGUMENTS: [&str; 7] = [
     "collective",
     "--op",
     "allreduce",
@@ -239,7 +239,7 @@ const COLLECTIVE: [&str; 7] = [
     "FILE",
 ];
 /// One of its hosts cannot be reached.
-const SPLIT: &str = r#"
+const SPLIT_FABRIC: &str = r#"
 kind = "graph"
 node = [{ name = "h0", role = "host" }, { name = "h1", role = "host" },
         { name = "h2", role = "host" }]
@@ -262,7 +262,7 @@ fn refused(arguments: &[&str], content: &[u8], said: &str) -> Result<(), Failed>
     file.write_all(content)?;
     fabric.write_all(b"kind = \"ideal\"\nhosts = 2\nnic_gbps = 100\n")?;
     let mut split = named("split.toml")?;
-    split.write_all(SPLIT.as_bytes())?;
+    split.write_all(SPLIT_FABRIC.as_bytes())?;
     let mut reweave = Command::new(env!("CARGO_BIN_EXE_reweave"));
     reweave.arg("sim");
     for &argument in arguments {

@@ -8,7 +8,7 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const HEAD: &str = "gbps = 100\nswitching = \"3d-mems\"\nflip_ms = 0.1\n\
+const CLUSTER_HEAD: &str = "gbps = 100\nswitching = \"3d-mems\"\nflip_ms = 0.1\n\
     [[block]]\nname = \"a\"\nhosts = 8\nports = 5\nstorage_ports = [4]\nswitched_gbps = 100\n";
 
 type Check = fn() -> Result<(), Failed>;
@@ -51,7 +51,7 @@ fn job(name: &str, servers: &str) -> String {
 }
 
 fn plan(folder: &Path, jobs: &str, more: &[&str]) -> Result<Output, Failed> {
-    fs::write(folder.join("c.toml"), format!("{HEAD}{jobs}"))?;
+    fs::write(folder.join("c.toml"), format!("{CLUSTER_HEAD}{jobs}"))?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
     command
         .current_dir(folder)
@@ -300,7 +300,7 @@ fn little_memory_in_a_shard() -> Result<(), Failed> {
     fs::write(folder.path().join("gpt.toml"), gpt)?;
     let text = |gb: u32| {
         let jobs = "[[job]]\nname = \"gpt\"\nfile = \"gpt.toml\"\nservers = 4\niterations = 1000\n";
-        format!("memory_gb = {gb}\n{HEAD}{jobs}")
+        format!("memory_gb = {gb}\n{CLUSTER_HEAD}{jobs}")
     };
     let step = |gb: u32| -> Result<Value, Failed> {
         fs::write(folder.path().join("m.toml"), text(gb))?;
@@ -369,7 +369,7 @@ fn the_cluster_of_the_manual() -> Result<(), Failed> {
 }
 
 /// Jobs, more arguments, and what is said in one line.
-const REFUSED: [(&str, &[&str], &str); 6] = [
+const REFUSED_CLUSTERS: [(&str, &[&str], &str); 6] = [
     (
         "[[trunk]]\nblocks = [\"a\", \"c\"]\nfibres = 2\n",
         &[],
@@ -408,7 +408,7 @@ fn bad_input() -> Result<(), Failed> {
         folder.path().join("small.toml"),
         "kind = \"ideal\"\nhosts = 1\nnic_gbps = 1\n",
     )?;
-    for (jobs, more, said) in REFUSED {
+    for (jobs, more, said) in REFUSED_CLUSTERS {
         let output = plan(folder.path(), jobs, more)?;
         let words = String::from_utf8_lossy(&output.stderr);
         if output.status.code() != Some(2) || !words.contains(said) || words.lines().count() != 1 {

@@ -146,7 +146,7 @@ fn flows(rows: &str) -> String {
 
 /// Of 32 flows from 10.9.0.7 to 10.1.0.5: which of four next hops `ip route get` of Linux 6.18 named for
 /// source ports from 7400 on, under policy 3 and the seed 12345.
-const CHOSEN: &str = "32201020122233321222000333021232";
+const KERNEL_NEXT_HOPS: &str = "32201020122233321222000333021232";
 
 fn known_hash() -> Result<(), Failed> {
     let rows = (7400..7432).map(|port| format!("h0,h4,100,10.9.0.7,10.1.0.5,{port}\n"));
@@ -156,21 +156,24 @@ fn known_hash() -> Result<(), Failed> {
         ("flows.csv", &table),
         ("bare.csv", "src,dst,bytes\nh0,h4,5\n"),
     ])?;
-    let answer = desk.json(&format!("{BALANCE} --linux 3 --seed 12345"))?;
-    let on = ['0', '1', '2', '3'].map(|place| CHOSEN.matches(place).count() as f64);
+    let answer = desk.json(&format!("{BALANCE_COMMAND} --linux 3 --seed 12345"))?;
+    let on = ['0', '1', '2', '3'].map(|place| KERNEL_NEXT_HOPS.matches(place).count() as f64);
     let fim = on.iter().map(|flows| (flows - 8.0).abs() / 8.0 * 25.0);
     let fim: f64 = fim.sum();
     holds(
         (number(&answer["before"]["fim"]) - fim).abs() < 1e-9 && answer["predicted"] == 32,
         &format!("{fim} {answer}"),
     )?;
-    let page = desk.plan(&format!("{BALANCE} --linux 3 --seed 12345"))?;
+    let page = desk.plan(&format!("{BALANCE_COMMAND} --linux 3 --seed 12345"))?;
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
     holds(
         page.contains("32 flows were not traced: their ways are a prediction"),
         &page,
     )?;
-    desk.refuses(&format!("{BALANCE} --linux 3"), "--linux needs --seed")?;
+    desk.refuses(
+        &format!("{BALANCE_COMMAND} --linux 3"),
+        "--linux needs --seed",
+    )?;
     let bare = "balance --fabric fabric.toml --flows bare.csv --linux 3 --seed 1";
     desk.refuses(bare, "bare.csv:1: src_ip: this column is missing")
 }
@@ -184,7 +187,7 @@ fn doubtful_flows() -> Result<(), Failed> {
                  a,b,5,a>l0>l1>b,8\n";
     let cables = "a-l0 b-l1 l0-s0 l0-s1 l1-s0 l1-s1 c-l2 d-l2";
     let desk = Desk::with(&[("fabric.toml", &graph(cables)), ("flows.csv", table)])?;
-    let answer = desk.json(BALANCE)?;
+    let answer = desk.json(BALANCE_COMMAND)?;
     let doubts: Vec<_> = answer["doubts"].as_array().into_iter().flatten().collect();
     let expected = [
         "flow 0 is left out: there is no way from a to d",
@@ -194,14 +197,14 @@ fn doubtful_flows() -> Result<(), Failed> {
     holds(doubts == expected, &answer.to_string())
 }
 
-const BALANCE: &str = "balance --fabric fabric.toml --flows flows.csv";
+const BALANCE_COMMAND: &str = "balance --fabric fabric.toml --flows flows.csv";
 
 /// To one leaf two of three spines lead: the flows there share what all share.
 fn a_missing_cable() -> Result<(), Failed> {
     let cables = "a-l0 b-l0 c-l1 d-l2 l0-s0 l0-s1 l0-s2 l1-s0 l1-s1 l1-s2 l2-s0 l2-s1";
     let rows = "b>l0>s2>l1>c:100 b>l0>s1>l2>d:50 b>l0>s2>l1>c:50 b>l0>s1>l1>c:100";
     let desk = Desk::with(&[("fabric.toml", &graph(cables)), ("flows.csv", &flows(rows))])?;
-    let answer = desk.json(&format!("{BALANCE} --least-gain 0"))?;
+    let answer = desk.json(&format!("{BALANCE_COMMAND} --least-gain 0"))?;
     let mut on = BTreeMap::from([("l0-s0", 0.0), ("l0-s1", 0.0), ("l0-s2", 0.0)]);
     let pins = answer["pins"].as_array().cloned().unwrap_or_default();
     for (flow, (link, bytes)) in [
@@ -235,7 +238,7 @@ fn small_gains() -> Result<(), Failed> {
         ("flows.csv", &flows(&format!("{meeting} {little}"))),
         ("little.csv", &flows(little)),
     ])?;
-    let both = desk.json(BALANCE)?;
+    let both = desk.json(BALANCE_COMMAND)?;
     holds(
         both["moves"] == 1 && number(&both["pins"][0]["flow"]) < 2.0,
         &both.to_string(),
@@ -256,17 +259,17 @@ fn drained_links() -> Result<(), Failed> {
         ("flows.csv", &flows(rows)),
     ])?;
     let drain = "--drain leaf0-spine2 --drain leaf1-spine2";
-    let answer = desk.json(&format!("{BALANCE} {drain}"))?;
+    let answer = desk.json(&format!("{BALANCE_COMMAND} {drain}"))?;
     let after = number(&answer["after"]["max_over_mean"]);
     holds(answer["moves"] == 2 && after < 1.01, &answer.to_string())?;
-    let output = desk.plan(&format!("{BALANCE} --drain h0-leaf0"))?;
+    let output = desk.plan(&format!("{BALANCE_COMMAND} --drain h0-leaf0"))?;
     let told = "flow 0 stays on h0-leaf0, which shall carry nothing: it may not go elsewhere";
     holds(said(&output).contains(told), &said(&output))?;
     let all = "--drain leaf0-spine0 --drain leaf0-spine1 --drain leaf0-spine2";
-    let page = desk.plan(&format!("{BALANCE} {all}"))?;
+    let page = desk.plan(&format!("{BALANCE_COMMAND} {all}"))?;
     let page = String::from_utf8(page.stdout)?;
     holds(page.contains("has nowhere else to go"), &page)?;
-    let beyond = desk.plan(&format!("{BALANCE} --drain leaf1-spine0"))?;
+    let beyond = desk.plan(&format!("{BALANCE_COMMAND} --drain leaf1-spine0"))?;
     let page = String::from_utf8(beyond.stdout)?;
     holds(page.contains("at leaf0: leaf0-spine0 takes 0 parts"), &page)
 }
@@ -278,7 +281,7 @@ fn beside_the_fullest_link() -> Result<(), Failed> {
         ("fabric.toml", &leaf_spine(2, 3, 4)),
         ("flows.csv", &flows(rows)),
     ])?;
-    let answer = desk.json(BALANCE)?;
+    let answer = desk.json(BALANCE_COMMAND)?;
     let above = ["before", "after"].map(|it| number(&answer[it]["fim_above_floor"]));
     let levelled = answer["moves"] == 1 && answer["levelling"] == 1;
     holds(
@@ -293,7 +296,7 @@ fn figures() -> Result<(), Failed> {
                  h1,h3,5,h1>leaf0>spine0>leaf1>h3,10,20,train\n\
                  h2,h0,5,h2>leaf1>*>leaf0>h0,0,20,other\n";
     let desk = Desk::with(&[("fabric.toml", &leaf_spine(2, 2, 2)), ("flows.csv", table)])?;
-    let answer = desk.json(BALANCE)?;
+    let answer = desk.json(BALANCE_COMMAND)?;
     let job = &answer["jobs"][0];
     let layers = answer["layers"].as_array().map_or(0, Vec::len);
     let over_time = &answer["over_time"];
@@ -318,10 +321,10 @@ fn bad_flows() -> Result<(), Failed> {
     )?;
     let twice = "--lossy leaf0-spine0=0.1 --lossy leaf0-spine0=0.2";
     desk.refuses(
-        &format!("{BALANCE} {twice}"),
+        &format!("{BALANCE_COMMAND} {twice}"),
         "--lossy names leaf0-spine0 twice",
     )?;
-    desk.refuses(&format!("{BALANCE} --drain leaf9"), "leaf9")
+    desk.refuses(&format!("{BALANCE_COMMAND} --drain leaf9"), "leaf9")
 }
 
 /// With a mark before it that says how its characters are written.
@@ -331,7 +334,7 @@ fn as_spreadsheets_write_it() -> Result<(), Failed> {
         ("fabric.toml", &mark(&leaf_spine(2, 2, 2))),
         ("flows.csv", &mark(&flows("h0>leaf0>spine0>leaf1>h2:9"))),
     ])?;
-    let answer = desk.json(BALANCE)?;
+    let answer = desk.json(BALANCE_COMMAND)?;
     holds(answer["elephants"] == 1, &answer.to_string())
 }
 
@@ -347,10 +350,10 @@ fn words_and_figures() -> Result<(), Failed> {
         ("early.csv", &table.replace(",0,10", ",-5,10")),
         ("endless.csv", &table.replace(",0,10", ",0,inf")),
     ])?;
-    let answer = desk.json(BALANCE)?;
+    let answer = desk.json(BALANCE_COMMAND)?;
     let group = serde_json::json!({ "at": "leaf0", "links": ["leaf0-spine0", "leaf0-spine1"] });
     holds(answer["largest_fim"] == group, &answer.to_string())?;
-    let page = desk.plan(BALANCE)?;
+    let page = desk.plan(BALANCE_COMMAND)?;
     let page = String::from_utf8(page.stdout)?;
     for words in [
         "FIM is largest at leaf0: leaf0-spine0, leaf0-spine1\n",
@@ -368,11 +371,11 @@ fn words_and_figures() -> Result<(), Failed> {
         desk.refuses(&words, &format!("{file}.csv:2: {key}"))?;
     }
     desk.refuses(
-        &format!("{BALANCE} --lossy leaf0-spine0"),
+        &format!("{BALANCE_COMMAND} --lossy leaf0-spine0"),
         "--lossy leaf0-spine0 names no link with the share that it loses",
     )?;
     desk.refuses(
-        &format!("{BALANCE} --lossy leaf0-spine0=2"),
+        &format!("{BALANCE_COMMAND} --lossy leaf0-spine0=2"),
         "--lossy 2 is out of its range",
     )
 }
@@ -383,7 +386,7 @@ fn an_empty_table() -> Result<(), Failed> {
         ("flows.csv", "# none\n\n"),
     ])?;
     desk.refuses(
-        BALANCE,
+        BALANCE_COMMAND,
         "flows.csv:1: it is empty: the first line names the columns",
     )
 }

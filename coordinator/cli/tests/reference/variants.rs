@@ -27,15 +27,15 @@ const FLOWS: &str = "src,dst,bytes,start_us,after,path\n\
                      h0,h2,25000000,0,,h0>leaf0>spine0>leaf1>h2\n\
                      h1,h3,25000000,0,,h1>leaf0>spine0>leaf1>h3\n\
                      h2,h0,25000000,0,0 1,\n";
-const APART: &str = "[[way]]\nnodes = [\"h1\", \"leaf0\", \"spine1\", \"leaf1\", \"h3\"]\n";
+const APART_VARIANT: &str = "[[way]]\nnodes = [\"h1\", \"leaf0\", \"spine1\", \"leaf1\", \"h3\"]\n";
 /// Both hosts of a flow behind one leaf; what it is recorded on says whoever plays it.
-const MOVED: &str = "recorded = \"nowhere.toml\"\n[hosts]\nh1 = \"h2\"\nh2 = \"h1\"\n";
-const NARROW: &str = "fabric = \"narrow.toml\"\n";
+const MOVED_VARIANT: &str = "recorded = \"nowhere.toml\"\n[hosts]\nh1 = \"h2\"\nh2 = \"h1\"\n";
+const NARROW_VARIANT: &str = "fabric = \"narrow.toml\"\n";
 const JOB: &str = "model = \"vgg16\"\nbatch_per_replica = 4\n";
 const OPERATORS: &str = "model = \"two\"\nbatch = 4\nprofile = \"nowhere.json\"\n\
                          [[operator]]\nname = \"a\"\ntiming = \"a\"\nweight_bytes = 1\n\
                          out_bytes_per_sample = 1\n";
-const RECORD: &str = r#"{"pg_config": {"0": {"ranks": "[0, 1, 2, 3]"}}, "entries": [
+const FLIGHT_RECORD: &str = r#"{"pg_config": {"0": {"ranks": "[0, 1, 2, 3]"}}, "entries": [
     {"pg_id": 0, "profiling_name": "nccl:all_reduce", "input_sizes": [[12500000]],
      "input_dtypes": ["Float"], "output_sizes": [[12500000]], "output_dtypes": ["Float"],
      "time_created_ns": 5000, "duration_ms": 1.5}]}"#;
@@ -49,20 +49,20 @@ fn desk() -> Result<Desk, Failed> {
         ),
         ("f.csv", FLOWS),
         ("same.toml", ""),
-        ("apart.toml", APART),
-        ("moved.toml", MOVED),
-        ("slow.toml", NARROW),
+        ("apart.toml", APART_VARIANT),
+        ("moved.toml", MOVED_VARIANT),
+        ("slow.toml", NARROW_VARIANT),
         ("less.toml", "without = [\"leaf0-spine1\"]\n"),
         ("j.toml", JOB),
         ("larger.toml", "[job]\nmodel = \"resnet50\"\nbatch = 256\n"),
         ("operators.toml", OPERATORS),
         ("empty.csv", "src,dst,bytes,start_us\n"),
-        ("rank.json", RECORD),
+        ("rank.json", FLIGHT_RECORD),
     ])
 }
 
-const ON: &str = "--fabric f.toml";
-const FLOWS_ON: &str = "sim flows f.csv --fabric f.toml";
+const FABRIC_OPTION: &str = "--fabric f.toml";
+const FLOWS_COMMAND: &str = "sim flows f.csv --fabric f.toml";
 
 fn figure(answer: &Value, place: &str) -> f64 {
     answer
@@ -91,8 +91,8 @@ fn are(answers: &[Value], place: &str, figures: &[f64]) -> Result<(), Failed> {
 
 fn flows_side_by_side() -> Result<(), Failed> {
     let with = "--with same.toml --with apart.toml --with moved.toml --with slow.toml";
-    let answers = all(&format!("{FLOWS_ON} {with}"))?;
-    let alone = desk()?.answer(FLOWS_ON)?;
+    let answers = all(&format!("{FLOWS_COMMAND} {with}"))?;
+    let alone = desk()?.answer(FLOWS_COMMAND)?;
     let [makespan, end] = [
         figure(&alone, "/makespan_us") / 1e3,
         figure(&answers[0], "/as_it_was/end_ms"),
@@ -115,7 +115,7 @@ fn flows_side_by_side() -> Result<(), Failed> {
         .iter()
         .all(|it| it.get("mean_error").is_none() && it.get("from").is_none());
     holds(is_silent, "nothing was measured, at no time")?;
-    let shown = desk()?.run(&format!("{FLOWS_ON} {with}"))?;
+    let shown = desk()?.run(&format!("{FLOWS_COMMAND} {with}"))?;
     let shown = String::from_utf8(shown.stdout)?;
     let rows = [
         "3 flows, as they were listed",
@@ -126,7 +126,7 @@ fn flows_side_by_side() -> Result<(), Failed> {
 }
 
 fn slower_than_allowed() -> Result<(), Failed> {
-    let asked = format!("{FLOWS_ON} --with slow.toml --with apart.toml --fail-if-slower");
+    let asked = format!("{FLOWS_COMMAND} --with slow.toml --with apart.toml --fail-if-slower");
     for (percent, code) in [("101", 0), ("99", 1), ("-1", 2), ("NaN", 2)] {
         let output = desk()?.run(&format!("{asked} {percent}"))?;
         let said = String::from_utf8(output.stderr)?;
@@ -137,14 +137,16 @@ fn slower_than_allowed() -> Result<(), Failed> {
         let slow = "slow.toml: the bursts take 100.0 % longer than as it was, and 99 % are allowed";
         holds((code == 1) == said.contains(slow), &said)?;
     }
-    let without = format!("{FLOWS_ON} --fail-if-slower 1");
+    let without = format!("{FLOWS_COMMAND} --fail-if-slower 1");
     desk()?.says_no(&without, "--with <VARIANT.toml>")
 }
 
 fn a_job_on_another_fabric() -> Result<(), Failed> {
-    let asked = format!("sim job j.toml {ON} --with same.toml --with less.toml --with slow.toml");
+    let asked = format!(
+        "sim job j.toml {FABRIC_OPTION} --with same.toml --with less.toml --with slow.toml"
+    );
     let answers = all(&asked)?;
-    let alone = desk()?.answer(&format!("sim job j.toml {ON}"))?;
+    let alone = desk()?.answer(&format!("sim job j.toml {FABRIC_OPTION}"))?;
     let [alone, was, same] = [
         figure(&alone, "/iteration_ms"),
         figure(&answers[0], "/as_it_was/iteration_ms"),
@@ -170,10 +172,12 @@ fn a_job_on_another_fabric() -> Result<(), Failed> {
 }
 
 fn another_job() -> Result<(), Failed> {
-    let answers = all(&format!("sim job j.toml {ON} --with larger.toml"))?;
+    let answers = all(&format!(
+        "sim job j.toml {FABRIC_OPTION} --with larger.toml"
+    ))?;
     let larger = "model = \"resnet50\"\nbatch = 256\n";
     let desk = Desk::with(&[("f.toml", FABRIC), ("j.toml", larger)])?;
-    let alone = desk.answer(&format!("sim job j.toml {ON}"))?;
+    let alone = desk.answer(&format!("sim job j.toml {FABRIC_OPTION}"))?;
     let [alone, then] = [
         figure(&alone, "/iteration_ms"),
         figure(&answers[0], "/variant/iteration_ms"),
@@ -186,7 +190,8 @@ fn another_job() -> Result<(), Failed> {
 
 fn records_of_a_job() -> Result<(), Failed> {
     let files = "rank.json rank.json rank.json rank.json";
-    let asked = format!("sim trace --format flight-recorder {files} {ON} --with less.toml");
+    let asked =
+        format!("sim trace --format flight-recorder {files} {FABRIC_OPTION} --with less.toml");
     are(&all(&asked)?, "/slower_percent", &[100.0])?;
     desk()?.says_no(
         &asked.replace("less", "larger"),
@@ -195,7 +200,7 @@ fn records_of_a_job() -> Result<(), Failed> {
 }
 
 /// Of a job or of flows, and what is said of it.
-const NO_VARIANTS: [(bool, &str, &str); 10] = [
+const BAD_VARIANTS: [(bool, &str, &str); 10] = [
     (
         false,
         "[job]\nbatch = 1\n",
@@ -246,7 +251,7 @@ const NO_VARIANTS: [(bool, &str, &str); 10] = [
 
 /// Each with one line that names the place.
 fn what_is_no_variant() -> Result<(), Failed> {
-    for (job, variant, told) in NO_VARIANTS {
+    for (job, variant, told) in BAD_VARIANTS {
         let two = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
         let files = [
             ("v.toml", variant),
@@ -256,17 +261,17 @@ fn what_is_no_variant() -> Result<(), Failed> {
             ("f.csv", FLOWS),
         ];
         let words = if job { "job j.toml" } else { "flows f.csv" };
-        let asked = format!("sim {words} {ON} --with v.toml");
+        let asked = format!("sim {words} {FABRIC_OPTION} --with v.toml");
         let desk = Desk::with(&files)?;
         desk.says_no(&asked, told)?;
         let said = String::from_utf8(desk.run(&asked)?.stderr)?;
         holds(said.lines().count() == 1, &said)?;
     }
     let desk = desk()?;
-    let empty = format!("sim flows empty.csv {ON} --with same.toml");
+    let empty = format!("sim flows empty.csv {FABRIC_OPTION} --with same.toml");
     desk.says_no(&empty, "empty.csv:1: it lists no flows")?;
-    let operators = format!("sim job operators.toml {ON} --with same.toml");
+    let operators = format!("sim job operators.toml {FABRIC_OPTION} --with same.toml");
     desk.says_no(&operators, "nowhere.json")?;
-    let interval = format!("sim job j.toml {ON} --with same.toml --interval");
+    let interval = format!("sim job j.toml {FABRIC_OPTION} --with same.toml --interval");
     desk.says_no(&interval, "cannot be used with")
 }

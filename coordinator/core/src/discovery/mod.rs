@@ -6,7 +6,7 @@ mod signs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::Role;
-use reweave_common::names::{LONGEST_NAME, is_plain};
+use reweave_common::names::{MAX_NAME_BYTES, is_plain};
 use reweave_common::operator::{Discovered, DiscoveredLink, DiscoveredNode, LinkEnd, LooseEnd};
 use reweave_common::units::Rate;
 
@@ -14,9 +14,9 @@ use crate::model::Picture;
 use signs::{Seat, Sign, Signs, seat, signs};
 
 /// An answer has to fit into one message, however large the cluster is.
-const MOST_LINKS: usize = 1500;
-const MOST_LOOSE: usize = 500;
-const MOST_DOUBTS: usize = 100;
+const MAX_LINKS: usize = 1500;
+const MAX_LOOSE_ENDS: usize = 500;
+const MAX_DOUBTS: usize = 100;
 
 /// All that is seen, of the links those from one on.
 pub(crate) fn discover(picture: &Picture<'_>, from_link: usize) -> Discovered {
@@ -25,13 +25,13 @@ pub(crate) fn discover(picture: &Picture<'_>, from_link: usize) -> Discovered {
     let sight = Sight::of(picture);
     let links: Vec<_> = chosen.links.iter().map(|it| sight.link(it)).collect();
     let mut loose = sight.loose(&chosen.taken);
-    loose.truncate(MOST_LOOSE);
+    loose.truncate(MAX_LOOSE_ENDS);
     let mut doubts = sight.doubts(chosen.left_out);
-    doubts.truncate(MOST_DOUBTS);
+    doubts.truncate(MAX_DOUBTS);
     Discovered {
         nodes: sight.nodes(&links),
         all_links: links.len(),
-        links: links.into_iter().skip(from_link).take(MOST_LINKS).collect(),
+        links: links.into_iter().skip(from_link).take(MAX_LINKS).collect(),
         loose,
         doubts,
     }
@@ -264,7 +264,7 @@ impl<'p> Sight<'p> {
 fn stranger(name: &str) -> Vec<String> {
     let mut doubts =
         vec!["known by LLDP alone: no agent, and not in the file that is in use".to_owned()];
-    if !is_plain(name, LONGEST_NAME) {
+    if !is_plain(name, MAX_NAME_BYTES) {
         doubts.push("what it calls itself is no name for a node".to_owned());
     }
     doubts

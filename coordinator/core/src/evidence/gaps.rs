@@ -8,7 +8,7 @@ use super::{end, name, named};
 use crate::model::Picture;
 
 /// Stands for what is not known.
-const GAP: &str = "*";
+const UNKNOWN_HOP: &str = "*";
 
 /// A probe's way there and its way back, as far as they are known. Nothing where no trace
 /// has ended before its time, or where the receiver is not there to answer.
@@ -42,7 +42,7 @@ impl Seen {
         let seen = beginning.unwrap_or_default();
         let at = name(known, end(known, &seen).unwrap_or(from));
         let out_of_sight = Way {
-            nodes: vec![at, GAP.to_owned(), name(known, to)],
+            nodes: vec![at, UNKNOWN_HOP.to_owned(), name(known, to)],
             links: vec![],
         };
         Self {

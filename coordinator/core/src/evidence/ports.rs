@@ -110,7 +110,7 @@ fn losses(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
             of: "loss".to_owned(),
             at: [far, hop.from].map(|node| name(known, node)).to_vec(),
             link: parallel(known, hop.link),
-            every_s: Losses::EVERY.as_secs_f64(),
+            every_s: Losses::SAMPLE_INTERVAL.as_secs_f64(),
             values,
         }
     };
@@ -141,7 +141,7 @@ fn latencies(picture: &Picture<'_>) -> impl Iterator<Item = Series> {
             of: "latency_us".to_owned(),
             at: at.into_iter().map(|node| name(known, node)).collect(),
             link,
-            every_s: Latencies::EVERY.as_secs_f64(),
+            every_s: Latencies::SAMPLE_INTERVAL.as_secs_f64(),
             values,
         }
     })
@@ -162,7 +162,7 @@ fn counted(
             of: of.to_owned(),
             at: at.to_vec(),
             link: parallel(known, hop.link),
-            every_s: Trends::HALF.as_secs_f64(),
+            every_s: Trends::HALF_WINDOW.as_secs_f64(),
             values,
         })
     };

@@ -36,7 +36,7 @@ pub(crate) use wiring::other_of_two;
 pub use wiring::{End, Reporting, Wiring};
 
 /// Of a link's rate: with so much on it, packets may have to wait for as long as that goes on.
-const NEARLY_FULL: f64 = 0.75;
+const MIN_QUEUEING_LOAD: f64 = 0.75;
 
 /// All there is to know by, at one moment.
 #[derive(Clone, Copy)]
@@ -231,7 +231,7 @@ impl Picture<'_> {
     pub(crate) fn is_nearly_full(&self, hop: Hop) -> bool {
         let capacity = self.known.fabric.link(hop.link).rate;
         let load = self.load(hop);
-        load.is_some_and(|load| load >= scaled(capacity, NEARLY_FULL))
+        load.is_some_and(|load| load >= scaled(capacity, MIN_QUEUEING_LOAD))
     }
 
     /// Links of which an end says that they are down.

@@ -23,7 +23,7 @@ struct Site {
     now: Moment,
 }
 
-const GIG: Rate = Rate::from_bits_per_s(1_000_000_000);
+const ONE_GBPS: Rate = Rate::from_bits_per_s(1_000_000_000);
 
 fn fabric() -> Arc<Fabric> {
     let mut builder = FabricBuilder::new();
@@ -31,10 +31,12 @@ fn fabric() -> Arc<Fabric> {
     let leaves = ["leaf0", "leaf1"].map(|name| builder.add_node(name, Role::Switch).unwrap());
     for (host, leaf) in hosts.into_iter().zip(leaves) {
         builder
-            .connect([host, leaf], 1, GIG, Duration::ZERO)
+            .connect([host, leaf], 1, ONE_GBPS, Duration::ZERO)
             .unwrap();
     }
-    builder.connect(leaves, 2, GIG, Duration::ZERO).unwrap();
+    builder
+        .connect(leaves, 2, ONE_GBPS, Duration::ZERO)
+        .unwrap();
     Arc::new(builder.build())
 }
 
@@ -123,8 +125,8 @@ fn introductions() -> [(&'static str, Vec<Reading>); 4] {
     ]
 }
 
-const ACROSS_1: &[Option<[u8; 4]>] = &[Some([10, 192, 0, 1]), Some([10, 192, 0, 7])];
-const BACK_ACROSS_0: &[Option<[u8; 4]>] = &[Some([10, 192, 0, 3]), Some([10, 192, 0, 4])];
+const PATH_OVER_SPINE1: &[Option<[u8; 4]>] = &[Some([10, 192, 0, 1]), Some([10, 192, 0, 7])];
+const RETURN_OVER_SPINE0: &[Option<[u8; 4]>] = &[Some([10, 192, 0, 3]), Some([10, 192, 0, 4])];
 
 impl Site {
     fn new() -> Self {
@@ -251,7 +253,7 @@ fn each_nic_of_a_host_has_a_link_of_its_own() {
     let [host, other] = ["h0", "h1"].map(|name| builder.add_node(name, Role::Host).unwrap());
     let leaves = ["leaf0", "leaf1"].map(|name| builder.add_node(name, Role::Switch).unwrap());
     for ends in [[host, leaves[0]], [host, leaves[1]], [other, leaves[1]]] {
-        builder.connect(ends, 1, GIG, Duration::ZERO).unwrap();
+        builder.connect(ends, 1, ONE_GBPS, Duration::ZERO).unwrap();
     }
     let mut site = Site::on(&Arc::new(builder.build()));
     let second = interface("eth1", [10, 0, 0, 0], Some([10, 192, 0, 3]));
@@ -420,7 +422,7 @@ fn what_nobody_speaks_of_is_forgotten() {
 #[test]
 fn a_path_is_every_hop_by_the_very_links_the_routers_named() {
     let mut site = Site::new();
-    site.hear("h0", vec![reading(100), path(ACROSS_1)]);
+    site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
     let expected = ["h0-leaf0", "leaf0-leaf1.1", "h1-leaf1"].map(str::to_owned);
     assert_eq!(site.flow_path().unwrap(), expected);
 }
@@ -428,8 +430,11 @@ fn a_path_is_every_hop_by_the_very_links_the_routers_named() {
 #[test]
 fn what_comes_back_has_a_way_of_its_own() {
     let mut site = Site::new();
-    let back = path_of(flow().reversed(), BACK_ACROSS_0);
-    site.hear("h0", vec![reading(100), path(ACROSS_1), back.clone()]);
+    let back = path_of(flow().reversed(), RETURN_OVER_SPINE0);
+    site.hear(
+        "h0",
+        vec![reading(100), path(PATH_OVER_SPINE1), back.clone()],
+    );
     assert_eq!(site.path_back(), None, "the receiver alone knows it");
     site.hear("h1", vec![back]);
     let expected = ["h1-leaf1", "leaf0-leaf1", "h0-leaf0"].map(str::to_owned);
@@ -502,7 +507,7 @@ fn what_is_too_old_is_left_out() {
     let mut site = Site::new();
     site.hear(
         "h0",
-        vec![reading(100), path(ACROSS_1), counters("eth0", 7, 8)],
+        vec![reading(100), path(PATH_OVER_SPINE1), counters("eth0", 7, 8)],
     );
     let count = |site: &Site| (site.snapshot().flows.len(), site.snapshot().links.len());
     site.wait(site.policy.most_age());
@@ -517,7 +522,7 @@ fn what_is_too_old_is_left_out() {
 #[test]
 fn an_old_path_is_forgotten_though_its_flow_goes_on() {
     let mut site = Site::new();
-    site.hear("h0", vec![reading(100), path(ACROSS_1)]);
+    site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
     let mut waited = Duration::ZERO;
     while waited <= site.policy.trust_path_for() {
         assert!(site.flow_path().is_some(), "{waited:?}");
@@ -534,15 +539,15 @@ fn an_old_path_is_forgotten_though_its_flow_goes_on() {
 #[test]
 fn a_path_traced_while_its_flow_is_rerouted_is_not_believed() {
     let mut site = Site::new();
-    site.hear("h0", vec![reading(100), path(ACROSS_1)]);
+    site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
     let until = site.now + Duration::from_millis(300);
     site.ingest
         .handle_rerouted(site.node("leaf0"), [flow()].into(), until);
     assert_eq!(site.flow_path(), None);
-    site.hear("h0", vec![path(ACROSS_1)]);
+    site.hear("h0", vec![path(PATH_OVER_SPINE1)]);
     assert_eq!(site.flow_path(), None);
     site.wait(Duration::from_millis(300));
-    site.hear("h0", vec![path(ACROSS_1)]);
+    site.hear("h0", vec![path(PATH_OVER_SPINE1)]);
     assert!(site.flow_path().is_some());
     assert_eq!(site.ingest.discarded(site.node("h0")), 0);
 }
@@ -565,7 +570,7 @@ fn a_direction_is_what_its_sender_counts_or_else_its_receiver() {
 #[test]
 fn a_node_without_a_session_is_not_part_of_the_picture() {
     let mut site = Site::new();
-    site.hear("h0", vec![reading(100), path(ACROSS_1)]);
+    site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
     site.ingest.handle_disconnected(site.node("leaf0"));
     assert_eq!(site.flow_path(), None);
     assert_eq!(site.known().picture().wiring.end(site.hop("h0", 0)), None);

@@ -14,7 +14,7 @@ use super::status::millis;
 use crate::model::Picture;
 
 /// An answer has to fit into one message, however large the cluster is.
-const MOST_PATHS: usize = 256;
+const MAX_PATHS: usize = 256;
 
 /// Those that are known first, the slowest before the others.
 pub(super) fn bandwidths(picture: &Picture<'_>) -> Vec<PathBandwidth> {
@@ -26,7 +26,7 @@ pub(super) fn bandwidths(picture: &Picture<'_>) -> Vec<PathBandwidth> {
     });
     let mut all: Vec<_> = all.collect();
     all.sort_by_key(|it| rank(&it.bandwidth));
-    all.truncate(MOST_PATHS);
+    all.truncate(MAX_PATHS);
     all
 }
 

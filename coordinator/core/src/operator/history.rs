@@ -14,7 +14,7 @@ use crate::verify::Verdict;
 
 /// How much one answer holds, in flows told of; each takes some hundred bytes, and a frame takes a
 /// mebibyte.
-const MOST_TOLD: usize = 1000;
+const MAX_PAGE_FLOWS: usize = 1000;
 
 /// The newest first, from `before` on, as many as fit into one answer and at least one.
 pub(super) fn page(known: Known<'_>, state: &State, before: Option<Generation>) -> Vec<Record> {
@@ -27,7 +27,7 @@ fn as_many_as_fit<T>(all: impl Iterator<Item = T>, size: impl Fn(&T) -> usize) -
     let fits = |one: &T| {
         let is_first = told == 0;
         told += 1 + size(one);
-        is_first || told <= MOST_TOLD
+        is_first || told <= MAX_PAGE_FLOWS
     };
     all.take_while(fits).collect()
 }
@@ -173,8 +173,8 @@ mod tests {
     fn an_answer_is_cut_where_it_would_outgrow_its_frame_but_is_never_empty() {
         let page = |sizes: &[usize]| as_many_as_fit(sizes.iter().copied(), |size| *size).len();
         assert_eq!(page(&[]), 0);
-        assert_eq!(page(&[MOST_TOLD * 9, 1]), 1);
-        assert_eq!(page(&[MOST_TOLD / 2 - 1; 3]), 2);
-        assert_eq!(page(&[0; 2 * MOST_TOLD]), MOST_TOLD);
+        assert_eq!(page(&[MAX_PAGE_FLOWS * 9, 1]), 1);
+        assert_eq!(page(&[MAX_PAGE_FLOWS / 2 - 1; 3]), 2);
+        assert_eq!(page(&[0; 2 * MAX_PAGE_FLOWS]), MAX_PAGE_FLOWS);
     }
 }

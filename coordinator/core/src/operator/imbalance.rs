@@ -12,8 +12,8 @@ use crate::model::{Known, Picture};
 use crate::state::InForce;
 
 /// An answer has to fit into one message, however large the cluster is.
-const MOST_GROUPS: usize = 1024;
-const MOST_JOBS: usize = 256;
+const MAX_GROUPS: usize = 1024;
+const MAX_JOBS: usize = 256;
 
 pub(super) fn flow_imbalance(
     known: Known<'_>,
@@ -40,7 +40,7 @@ pub(crate) fn imbalances(
     found
         .groups
         .sort_by(|one, other| above(other).total_cmp(&above(one)));
-    found.groups.truncate(MOST_GROUPS);
+    found.groups.truncate(MAX_GROUPS);
     Imbalances {
         all,
         layers: layers.iter().map(layer).collect(),
@@ -62,7 +62,7 @@ fn by_job(known: Known<'_>, jobs: &[Job], alone: &[Spread]) -> Vec<JobImbalance>
     let mut told: Vec<_> = told.collect();
     let above = |it: &JobImbalance| above_floor(&it.all.worst);
     told.sort_by(|one, other| above(other).total_cmp(&above(one)));
-    told.truncate(MOST_JOBS);
+    told.truncate(MAX_JOBS);
     told
 }
 

@@ -23,7 +23,7 @@ use crate::planning;
 use crate::state::{Outcome, State};
 
 /// An answer has to fit into one message, however large the cluster is.
-const MOST_JOBS: usize = 1000;
+const MAX_JOBS: usize = 1000;
 
 /// Nothing when the hosts exchange nothing large now.
 pub(super) fn explain(
@@ -80,7 +80,7 @@ pub(super) fn statuses(picture: &Picture<'_>, state: &State) -> Vec<JobStatus> {
         .map(|job| job_status(picture, state, &job, &now))
         .collect();
     told.sort_by_key(|job| Reverse(job.rate_bits_per_s));
-    told.truncate(MOST_JOBS);
+    told.truncate(MAX_JOBS);
     told
 }
 

@@ -12,7 +12,7 @@ use crate::evidence::unsent;
 use crate::model::Known;
 
 /// An answer has to fit into one message, however large the cluster is.
-const MOST_LACKS: usize = 64;
+const MAX_LACKS: usize = 64;
 
 /// The same lack of many agents is told once. Those first that most of them have.
 pub(super) fn lacks(known: Known<'_>) -> Vec<LackStatus> {
@@ -29,7 +29,7 @@ pub(super) fn lacks(known: Known<'_>) -> Vec<LackStatus> {
         .map(|(lack, nodes)| LackStatus { lack, nodes })
         .collect();
     lacks.sort_by_key(|it| std::cmp::Reverse(it.nodes.len()));
-    lacks.truncate(MOST_LACKS);
+    lacks.truncate(MAX_LACKS);
     lacks
 }
 

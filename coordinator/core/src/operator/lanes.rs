@@ -15,9 +15,9 @@ use crate::model::Picture;
 use crate::rollout::Turn;
 
 /// More flows of one connection than that are not spread any better.
-const MOST_WAYS: u32 = 16;
+const MAX_LANES: u32 = 16;
 /// An answer has to fit into one message.
-const MOST_TOLD: usize = 64;
+const MAX_LEFT_OUT: usize = 64;
 
 pub(super) fn lanes(turn: &Turn<'_>, hosts: &[String]) -> Response {
     let hosts = several(turn.known.fabric, hosts);
@@ -84,7 +84,7 @@ impl<'t> Board<'t> {
         let without =
             without.map(|(&host, _)| format!("{}: no RDMA device is known there", self.name(host)));
         told.left_out.extend(without);
-        told.left_out.truncate(MOST_TOLD);
+        told.left_out.truncate(MAX_LEFT_OUT);
         told
     }
 
@@ -148,7 +148,7 @@ impl<'t> Board<'t> {
         }
         Ok(Lane {
             device: device.to_owned(),
-            ways: most.min(MOST_WAYS),
+            ways: most.min(MAX_LANES),
         })
     }
 

@@ -8,21 +8,21 @@ use reweave_common::operator::{Refused, Response};
 use super::status::millis;
 use crate::command::{Author, Change};
 use crate::rollout::Turn;
-use crate::state::{MOST_SHUT_OUT, MOST_TOKENS, MOST_VISITORS};
+use crate::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS, MAX_VISITORS};
 
 /// Whoever finds a token later finds nothing.
-const LONGEST: Duration = Duration::from_mins(15);
+const MAX_TOKEN_TTL: Duration = Duration::from_mins(15);
 
 /// A working day: whoever looks longer asks again.
-const LONGEST_VISIT: Duration = Duration::from_hours(12);
+const MAX_VISIT_TTL: Duration = Duration::from_hours(12);
 
 /// Each is written down, and whoever makes them one after the other keeps everybody else waiting.
-const SHORTEST_VISIT: Duration = Duration::from_mins(1);
+const MIN_VISIT_TTL: Duration = Duration::from_mins(1);
 /// Of one member at a time.
-const MOST_VISITS: usize = 64;
+const MAX_VISITS_PER_MEMBER: usize = 64;
 
 pub(crate) fn no_visit() -> Refused {
-    let longest_s = LONGEST_VISIT.as_secs();
+    let longest_s = MAX_VISIT_TTL.as_secs();
     Refused::NoVisit { longest_s }
 }
 
@@ -34,14 +34,16 @@ pub(super) fn let_visit(
     lasting: Duration,
 ) -> Response {
     let now = turn.known.now;
-    if !(SHORTEST_VISIT..=LONGEST_VISIT).contains(&lasting) {
+    if !(MIN_VISIT_TTL..=MAX_VISIT_TTL).contains(&lasting) {
         return Response::Refused(no_visit());
     }
-    if turn.state.membership().visits_of(&member, now) >= MOST_VISITS {
-        return Response::Refused(Refused::TooManyVisitors { most: MOST_VISITS });
+    if turn.state.membership().visits_of(&member, now) >= MAX_VISITS_PER_MEMBER {
+        return Response::Refused(Refused::TooManyVisitors {
+            most: MAX_VISITS_PER_MEMBER,
+        });
     }
     if turn.state.membership().is_full_of_visitors(now) {
-        let most = MOST_VISITORS;
+        let most = MAX_VISITORS;
         return Response::Refused(Refused::TooManyVisitors { most });
     }
     let expires = now + lasting;
@@ -86,12 +88,12 @@ fn hindrance(turn: &Turn<'_>, member: &Member, lasting: Duration) -> Option<Refu
         let member = member.clone();
         return Some(Refused::NoSuchMember { member });
     }
-    if lasting > LONGEST {
-        let longest_s = LONGEST.as_secs();
+    if lasting > MAX_TOKEN_TTL {
+        let longest_s = MAX_TOKEN_TTL.as_secs();
         return Some(Refused::TooLong { longest_s });
     }
     let is_full = turn.state.membership().is_full(turn.known.now);
-    is_full.then_some(Refused::TooManyTokens { most: MOST_TOKENS })
+    is_full.then_some(Refused::TooManyTokens { most: MAX_TOKENS })
 }
 
 /// A node that the fabric has lost may still have a certificate, so only the name must be one.
@@ -103,7 +105,7 @@ pub(super) fn revoke(turn: &mut Turn<'_>, asking: &Member, member: Member) -> Re
         return Response::Refused(Refused::Oneself);
     }
     if !turn.state.membership().has_room_for(&member) {
-        let most = MOST_SHUT_OUT;
+        let most = MAX_REVOKED_MEMBERS;
         return Response::Refused(Refused::TooManyShutOut { most });
     }
     turn.decide_beside(Change::Revoked {

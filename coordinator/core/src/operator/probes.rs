@@ -11,11 +11,11 @@ use crate::probing::Probing;
 use crate::standings::{Standings, pairs_of};
 
 /// An answer has to fit into one message, however large the cluster is.
-const MOST_PAIRS: usize = 256;
+const MAX_PAIRS: usize = 256;
 
 pub(super) fn probes(known: Known<'_>, standings: &Standings, probing: &Probing) -> ProbeStatus {
     let pairs = standings.pairs();
-    let worst = standings.worst(MOST_PAIRS).into_iter();
+    let worst = standings.worst(MAX_PAIRS).into_iter();
     ProbeStatus {
         pairs,
         all: (pairs > 0).then(|| Summary::from(&standings.all())),

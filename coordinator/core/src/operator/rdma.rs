@@ -12,7 +12,7 @@ use super::status::millis;
 use crate::model::Known;
 
 /// An answer has to fit into one message, however large the cluster is.
-const MOST_PAIRS: usize = 256;
+const MAX_PAIRS: usize = 256;
 
 pub(super) fn rdma(known: Known<'_>) -> Vec<RdmaStatus> {
     let mut pairs: BTreeMap<(NodeId, NodeId), RdmaStatus> = BTreeMap::new();
@@ -31,7 +31,7 @@ pub(super) fn rdma(known: Known<'_>) -> Vec<RdmaStatus> {
     }
     let mut pairs: Vec<_> = pairs.into_values().collect();
     pairs.sort_by(|a, b| slowness(b).total_cmp(&slowness(a)));
-    pairs.truncate(MOST_PAIRS);
+    pairs.truncate(MAX_PAIRS);
     pairs
 }
 

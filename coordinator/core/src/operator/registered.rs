@@ -7,7 +7,7 @@ use std::time::Duration;
 use reweave_common::cause::Subject;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
-use reweave_common::names::{LONGEST_NAME, is_plain, refusal};
+use reweave_common::names::{MAX_NAME_BYTES, is_plain, refusal};
 use reweave_common::operator::{
     Allocation, JobOrder, JobPhase, Refused, RegisteredJob, Response, StartedJob,
 };
@@ -30,17 +30,17 @@ use crate::rollout::{Hindrance, Turn, first_step};
 use crate::verify::concerned;
 
 /// All of them have to fit into one message, and each is looked at twice a second.
-const MOST_JOBS: usize = 1000;
-const MOST_PLACES: usize = 1_000_000;
+const MAX_JOBS: usize = 1000;
+const MAX_JOB_HOSTS: usize = 1_000_000;
 /// So many exchanges of two hosts are weighed: some tenths of a second for a thousand hosts.
-const EXCHANGES: usize = 20_000;
+const MAX_EXCHANGES: usize = 20_000;
 /// What a host sends the next, to compare orders by. The rate does not depend on it.
-const RING_BYTES: f64 = 1e9;
+const RING_TRANSFER_BYTES: f64 = 1e9;
 
-const OF_OTHERS: &str =
+const NO_OWN_FLOW_REASON: &str =
     "what could be mended concerns no flow between its hosts; `reweave plan` shows it";
 
-const NOT_WANTED: &str = "nothing is to be changed for it";
+const NO_CHANGE_REASON: &str = "nothing is to be changed for it";
 
 type Answer = Result<Response, Refused>;
 
@@ -96,7 +96,7 @@ fn register(
     (job, names, may_reorder): (String, &[String], bool),
     seen: Seen<'_>,
 ) -> Answer {
-    if !is_plain(&job, LONGEST_NAME) {
+    if !is_plain(&job, MAX_NAME_BYTES) {
         let why = refusal(&job, "job");
         return Err(Refused::NoSuchJob { why });
     }
@@ -149,7 +149,7 @@ fn enter(
     seen: Seen<'_>,
 ) -> Answer {
     let known = known(turn, &job)?;
-    if !is_plain(&name, LONGEST_NAME) {
+    if !is_plain(&name, MAX_NAME_BYTES) {
         let why = refusal(&name, "phase");
         return Err(Refused::NoSuchJob { why });
     }
@@ -194,7 +194,7 @@ fn start(
     let allocation = allocation(turn, Some(job), (&hosts, order.as_deref()), seen);
     let plan = match may_change {
         true => fitting(turn, &hosts, seen),
-        false => Err(NOT_WANTED.to_owned()),
+        false => Err(NO_CHANGE_REASON.to_owned()),
     };
     let (generation, because) = match plan {
         Ok(plan) => {
@@ -221,7 +221,7 @@ fn fitting(turn: &mut Turn<'_>, hosts: &[NodeId], seen: Seen<'_>) -> Result<Plan
         return Err(Waits::NothingToMend { not_seen }.to_string());
     };
     if !concerns(turn, &plan, hosts) {
-        return Err(OF_OTHERS.to_owned());
+        return Err(NO_OWN_FLOW_REASON.to_owned());
     }
     if let Some(waits) = waits(turn.known, &plan, seen.cool_down) {
         return Err(waits.to_string());
@@ -299,7 +299,7 @@ fn allocation(
 
 /// What a host can send the next, where all have sent each other what orders are compared by in this time.
 pub(super) fn ring_rate(seconds: f64) -> Rate {
-    Rate::from_bits_per_s((8.0 * RING_BYTES / seconds) as u64)
+    Rate::from_bits_per_s((8.0 * RING_TRANSFER_BYTES / seconds) as u64)
 }
 
 pub(super) fn placed(picture: &Picture<'_>, hosts: &[NodeId]) -> Option<Placed> {
@@ -308,7 +308,7 @@ pub(super) fn placed(picture: &Picture<'_>, hosts: &[NodeId]) -> Option<Placed> 
         ..Demand::default()
     };
     for place in 0..hosts.len() {
-        demand.add(place, (place + 1) % hosts.len(), RING_BYTES);
+        demand.add(place, (place + 1) % hosts.len(), RING_TRANSFER_BYTES);
     }
     placement::place(&placement::Request {
         fabric: picture.fabric(),
@@ -316,7 +316,7 @@ pub(super) fn placed(picture: &Picture<'_>, hosts: &[NodeId]) -> Option<Placed> 
         hosts,
         pairs: &pairs(picture),
         seed: 1,
-        work: EXCHANGES,
+        work: MAX_EXCHANGES,
     })
 }
 
@@ -379,7 +379,7 @@ pub(super) fn several(fabric: &Fabric, names: &[String]) -> Result<Vec<NodeId>, 
 
 fn is_full(known: &BTreeMap<String, Registered>, more: usize) -> bool {
     let places = known.values().map(|job| job.hosts.len()).sum::<usize>();
-    known.len() >= MOST_JOBS || places + more > MOST_PLACES
+    known.len() >= MAX_JOBS || places + more > MAX_JOB_HOSTS
 }
 
 fn are_same(one: &[NodeId], other: &[NodeId]) -> bool {

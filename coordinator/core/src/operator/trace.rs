@@ -14,7 +14,7 @@ use crate::model::{Passed, Picture};
 use crate::ways::is_of_probes;
 
 /// An answer has to fit into one message, however much two hosts exchange.
-const MOST_FLOWS: usize = 256;
+const MAX_FLOWS: usize = 256;
 
 /// What an operator calls one end of a flow.
 struct End<'e> {
@@ -47,7 +47,7 @@ pub(crate) fn flows(
     let known = picture.sent_or_traced(from.node).filter(is_meant);
     let (probes, flows): (BTreeSet<_>, BTreeSet<_>) = known.partition(is_of_probes);
     let known = if flows.is_empty() { probes } else { flows };
-    Ok(known.into_iter().take(MOST_FLOWS).collect())
+    Ok(known.into_iter().take(MAX_FLOWS).collect())
 }
 
 pub(super) fn trace(picture: &Picture<'_>, between: &Between) -> Result<Vec<TracedFlow>, Refused> {

@@ -8,8 +8,8 @@ use reweave_common::operator::{AgentState, AgentStatus, Status};
 use crate::model::Known;
 
 /// Whoever knocked in vain earlier does not matter any more.
-const LATELY: Duration = Duration::from_mins(10);
-const MOST_NAMED: usize = 5;
+const REFUSAL_TTL: Duration = Duration::from_mins(10);
+const MAX_NAMED_NODES: usize = 5;
 
 pub(super) fn warnings(known: Known<'_>, status: &Status) -> Vec<String> {
     let of_agents = |what, matters: fn(&AgentStatus) -> bool| {
@@ -50,7 +50,11 @@ pub(super) fn warnings(known: Known<'_>, status: &Status) -> Vec<String> {
 }
 
 fn listed(what: &str, names: &[&str]) -> Option<String> {
-    let named = names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>();
+    let named = names
+        .iter()
+        .take(MAX_NAMED_NODES)
+        .copied()
+        .collect::<Vec<_>>();
     let more = names.len() - named.len();
     match more {
         _ if names.is_empty() => None,
@@ -73,7 +77,7 @@ fn contests(known: Known<'_>) -> Option<String> {
 }
 
 fn refusals(status: &Status) -> Option<String> {
-    let lately = |age_ms: u64| Duration::from_millis(age_ms) <= LATELY;
+    let lately = |age_ms: u64| Duration::from_millis(age_ms) <= REFUSAL_TTL;
     let refused = status.refused.iter().filter(|one| lately(one.age_ms));
     let times: u64 = refused.clone().map(|one| one.times).sum();
     let last = refused.clone().next()?;

@@ -7,13 +7,13 @@ use std::ops::Range;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 
-use super::{FIRST_PORT, flows};
+use super::{FIRST_SOURCE_PORT, flows};
 
 /// Of more, tracing all of their ways would take too long.
-pub(super) const MOST_FLOWS: usize = 1 << 16;
+pub(super) const MAX_TRACED_FLOWS: usize = 1 << 16;
 /// From one host to the next, those of its peers that it probes by all ports are others by so many: no
 /// two hosts of a rack need look at the same racks.
-const STRIDE: usize = 7;
+const PEER_STRIDE: usize = 7;
 
 /// Two addresses of which one probes the other.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub(super) struct Share {
 impl Share {
     /// Where so many addresses would use so many ports each.
     pub(super) fn of(addresses: usize, ports: u16) -> Self {
-        let each = (MOST_FLOWS / addresses.max(1)).max(1);
+        let each = (MAX_TRACED_FLOWS / addresses.max(1)).max(1);
         let ports = ports.min(u16::try_from(each).unwrap_or(u16::MAX)).max(1);
         Self {
             ports,
@@ -56,10 +56,10 @@ impl Share {
         (place, places): (usize, usize),
         (peer, ends): (NodeId, [Ipv4Addr; 2]),
     ) -> Pair {
-        let is_open = self.is_open((place + nth * STRIDE) % places.max(1), places);
-        let by = FIRST_PORT + ((nth + place) % usize::from(self.ports)) as u16;
+        let is_open = self.is_open((place + nth * PEER_STRIDE) % places.max(1), places);
+        let by = FIRST_SOURCE_PORT + ((nth + place) % usize::from(self.ports)) as u16;
         let ports = match is_open {
-            true => FIRST_PORT..FIRST_PORT + self.ports,
+            true => FIRST_SOURCE_PORT..FIRST_SOURCE_PORT + self.ports,
             false => by..by + 1,
         };
         Pair {

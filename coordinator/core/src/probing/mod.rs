@@ -2,7 +2,7 @@
 //! two racks are covered but for one time in a hundred. Which port takes which is traced, and then few
 //! of them are left.
 //!
-//! In a large cluster a host probes the next [`MOST_PEERS`] in the fabric's order, and so each is
+//! In a large cluster a host probes the next [`MAX_PEERS`] in the fabric's order, and so each is
 //! probed by as many; and most of them by one port, since not all ways can be traced.
 
 mod candidates;
@@ -29,21 +29,21 @@ use crate::pace::Pace;
 use candidates::{Pair, Share};
 use selection::Selection;
 
-const MOST_PEERS: usize = 64;
+const MAX_PEERS: usize = 64;
 /// From here on no program draws ports by itself, since kernels draw from higher ones.
-const FIRST_PORT: u16 = 7400;
+const FIRST_SOURCE_PORT: u16 = 7400;
 /// With fewer, one that is lost says little; with more, each is probed too seldom.
-const SOURCE_PORTS: std::ops::RangeInclusive<usize> = 4..=64;
+const SOURCE_PORT_COUNTS: std::ops::RangeInclusive<usize> = 4..=64;
 /// How sure it shall be that every path between two racks is probed.
-const COVERED: f64 = 0.99;
+const MIN_COVERAGE: f64 = 0.99;
 /// Probes take no more than one part in this of a host's slowest link.
-const LEAST_SHARE: u64 = 1000;
-const VALID_FOR: Duration = Duration::from_secs(30);
-const REFRESH_EVERY: Duration = Duration::from_secs(10);
+const MIN_RATE_DIVISOR: u64 = 1000;
+const PROBE_LIST_TTL: Duration = Duration::from_secs(30);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A list is long where hosts are many, so that few are told at a time: what else there is to say would
 /// wait for all of them. All of the largest cluster have theirs well before it would run out.
-const MOST_LISTS: usize = 64;
+const MAX_LISTS_PER_TICK: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Probing {
@@ -127,7 +127,7 @@ impl Probing {
             flows,
             most_rate: most_rate(known, node),
             roster: self.addresses.values().flatten().copied().collect(),
-            valid_for: VALID_FOR.into(),
+            valid_for: PROBE_LIST_TTL.into(),
             trains_every: Some(known.policy.trains_every.into()),
         }
     }
@@ -136,7 +136,7 @@ impl Probing {
     fn peers(&self, node: NodeId) -> impl Iterator<Item = (NodeId, Vec<[Ipv4Addr; 2]>)> {
         let addresses = &self.addresses;
         let after = addresses.range(node..).skip(1);
-        let peers = after.chain(addresses.range(..node)).take(MOST_PEERS);
+        let peers = after.chain(addresses.range(..node)).take(MAX_PEERS);
         let own = addresses.get(&node).map_or(&[][..], Vec::as_slice);
         peers.map(|(peer, theirs)| (*peer, pairs(own, theirs)))
     }
@@ -188,13 +188,15 @@ impl Probing {
             .filter(|node| !self.is_told(known.now, *node))
             .collect();
         due.sort_by_key(|node| self.told.get(node).map(|(at, _)| *at));
-        due.truncate(MOST_LISTS);
+        due.truncate(MAX_LISTS_PER_TICK);
         due
     }
 
     fn is_told(&self, now: Moment, node: NodeId) -> bool {
         let told = self.told.get(&node);
-        told.is_some_and(|(at, edition)| *edition == self.edition && now.since(*at) < REFRESH_EVERY)
+        told.is_some_and(|(at, edition)| {
+            *edition == self.edition && now.since(*at) < REFRESH_INTERVAL
+        })
     }
 }
 
@@ -255,8 +257,8 @@ fn ports(fabric: &Fabric, node: NodeId) -> u16 {
         |link: &&LinkId| rack.is_some_and(|rack| fabric.node(far(rack, link)).role.is_endpoint());
     let hosts = links.iter().filter(to_hosts).count().max(1);
     let ways = links.len() - hosts.min(links.len());
-    let ports = ports_for(ways, COVERED).div_ceil(hosts * hosts);
-    ports.clamp(*SOURCE_PORTS.start(), *SOURCE_PORTS.end()) as u16
+    let ports = ports_for(ways, MIN_COVERAGE).div_ceil(hosts * hosts);
+    ports.clamp(*SOURCE_PORT_COUNTS.start(), *SOURCE_PORT_COUNTS.end()) as u16
 }
 
 fn flows([from, to]: [Ipv4Addr; 2], ports: Range<u16>) -> impl Iterator<Item = FlowKey> {
@@ -272,7 +274,7 @@ fn most_rate(known: Known<'_>, node: NodeId) -> Rate {
     let slowest = links
         .map(|link| known.fabric.link(*link).rate.bits_per_s())
         .min();
-    Rate::from_bits_per_s(slowest.unwrap_or(0) / LEAST_SHARE)
+    Rate::from_bits_per_s(slowest.unwrap_or(0) / MIN_RATE_DIVISOR)
 }
 
 #[cfg(test)]

@@ -18,15 +18,15 @@ use super::Asked;
 use crate::model::Known;
 use crate::pace::Pace;
 
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const SELECTION_INTERVAL: Duration = Duration::from_secs(5);
 /// Ways that are not known by then may never be.
-const EXPLORE_FOR: Duration = Duration::from_secs(60);
+const EXPLORATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Where not all is known, all are sent again after this.
-const EXPLORE_EVERY: Duration = Duration::from_secs(600);
+const EXPLORATION_INTERVAL: Duration = Duration::from_secs(600);
 /// So many flows at least cross each link each way, where as many can: that is forty probes a second.
-const TIMES: u32 = 4;
+const MIN_FLOWS_PER_LINK: u32 = 4;
 /// An answer has to fit into one message.
-const MOST_SELDOM: usize = 64;
+const MAX_SELDOM_HOPS: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
@@ -59,10 +59,10 @@ impl Selection {
 
     pub(super) fn coverage(&self, fabric: &Fabric) -> Option<ProbeCoverage> {
         let chosen = self.chosen.as_ref()?;
-        let named = &chosen.seldom[..chosen.seldom.len().min(MOST_SELDOM)];
+        let named = &chosen.seldom[..chosen.seldom.len().min(MAX_SELDOM_HOPS)];
         Some(ProbeCoverage {
             directions: 2 * fabric.links().len(),
-            wanted: TIMES,
+            wanted: MIN_FLOWS_PER_LINK,
             seldom: chosen.seldom.len(),
             seldom_hops: hops(named, fabric),
         })
@@ -70,7 +70,7 @@ impl Selection {
 
     /// Says whether others are to be sent from now on.
     pub(super) fn advance(&mut self, known: Known<'_>, asked: impl Fn() -> Vec<Asked>) -> bool {
-        if !self.looks.is_due(known.now, LOOK_EVERY) {
+        if !self.looks.is_due(known.now, SELECTION_INTERVAL) {
             return false;
         }
         if let Some(chosen) = &self.chosen {
@@ -83,7 +83,7 @@ impl Selection {
         let since = *self.exploring_since.get_or_insert(known.now);
         let asked = asked();
         let is_known = |it: &Asked| ways(known, &it.flow).is_some();
-        let is_time = known.now.since(since) >= EXPLORE_FOR || asked.iter().all(is_known);
+        let is_time = known.now.since(since) >= EXPLORATION_TIMEOUT || asked.iter().all(is_known);
         if is_time && !asked.is_empty() {
             self.chosen = Some(Chosen::of(known, &asked));
         }
@@ -109,13 +109,17 @@ impl Chosen {
             })
         });
         let candidates: Vec<_> = candidates.collect();
-        let chosen = choose(&candidates, atlas.hops(), TIMES);
+        let chosen = choose(&candidates, atlas.hops(), MIN_FLOWS_PER_LINK);
         let chosen = chosen.into_iter().map(|place| flows[place]);
         let flows: BTreeSet<_> = chosen.chain(open.iter().map(|it| it.flow)).collect();
         let times = crossings(known, &flows);
         let crossed: BTreeSet<_> = times.keys().copied().collect();
         let hops = (0..atlas.hops()).map(|index| atlas.hop(index));
-        let is_seldom = |hop: &Hop| times.get(hop).is_none_or(|times| *times < TIMES);
+        let is_seldom = |hop: &Hop| {
+            times
+                .get(hop)
+                .is_none_or(|times| *times < MIN_FLOWS_PER_LINK)
+        };
         Self {
             at: known.now,
             is_complete: open.is_empty() && crossed.len() == atlas.hops(),
@@ -126,7 +130,7 @@ impl Chosen {
     }
 
     fn is_outdated(&self, known: Known<'_>) -> bool {
-        let is_old = known.now.since(self.at) >= EXPLORE_EVERY;
+        let is_old = known.now.since(self.at) >= EXPLORATION_INTERVAL;
         (is_old && !self.is_complete) || !crossed(known, &self.flows).is_superset(&self.crossed)
     }
 }

@@ -106,7 +106,7 @@ fn few_flows_of_a_thousand_hosts_cross_every_link_often_enough() {
         "by all ports a quarter of its peers"
     );
     let asked = probing.asked(known);
-    assert_eq!(asked.len(), candidates::MOST_FLOWS);
+    assert_eq!(asked.len(), candidates::MAX_TRACED_FLOWS);
     let mut ways = Ways::default();
     for flow in asked.iter().flat_map(|it| [it.flow, it.flow.reversed()]) {
         ways.know(flow, way(&fabric, &flow), now);

@@ -10,9 +10,9 @@ use super::Turn;
 use super::quiet::Port;
 use crate::pace::Pace;
 
-const ASK_EVERY: Duration = Duration::from_secs(1);
+const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 /// Until it is asked again, and a little longer.
-const ASKED: Closely = Closely { for_ms: 1500 };
+const CLOSE_SAMPLING: Closely = Closely { for_ms: 1500 };
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Closeness {
@@ -26,13 +26,13 @@ impl Closeness {
         turn: &mut Turn<'_>,
         ports: impl IntoIterator<Item = &'p Port>,
     ) {
-        if !self.asks.is_due(turn.known.now, ASK_EVERY) {
+        if !self.asks.is_due(turn.known.now, REQUEST_INTERVAL) {
             return;
         }
         let nodes: BTreeSet<NodeId> = ports.into_iter().map(|(node, _)| *node).collect();
         let there = nodes.into_iter();
         for node in there.filter(|node| turn.known.ingest.is_connected(*node)) {
-            turn.out.look_closely(node, ASKED);
+            turn.out.look_closely(node, CLOSE_SAMPLING);
         }
     }
 }

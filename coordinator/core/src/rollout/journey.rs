@@ -32,11 +32,11 @@ use crate::rules;
 use crate::state::{InForce, Journey, Moving, Rollout, Stage, Step};
 
 /// Packets that were under way have come through by then.
-const DRAIN_WITHIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lasers need some time to find each other, and light has to stay.
-const LIGHT_WITHIN: Duration = Duration::from_secs(10);
+const LIGHT_TIMEOUT: Duration = Duration::from_secs(10);
 /// What was idle then may have begun to send again since.
-const PROOF_HOLDS_FOR: Duration = Duration::from_secs(1);
+const IDLE_PROOF_TTL: Duration = Duration::from_secs(1);
 
 /// Whether a plan changes more than pins.
 pub(crate) fn is_needed(known: Known<'_>, in_force: &InForce, plan: &Plan) -> bool {
@@ -309,7 +309,7 @@ impl Driver {
         let leaving = leaving(turn.known, journey, moved);
         self.closeness.ask(turn, &leaving);
         let quiet = self.proof(turn.known, leaving);
-        let is_late = self.waited(turn) >= DRAIN_WITHIN;
+        let is_late = self.waited(turn) >= DRAIN_TIMEOUT;
         if quiet.is_err() && !is_late {
             return;
         }
@@ -330,7 +330,7 @@ impl Driver {
         let since = self.watched_since();
         let quietness = self.quietness.get_or_insert_with(|| Quietness::new(since));
         quietness.handle_observations(known, leaving);
-        quietness.proof(known.now, PROOF_HOLDS_FOR)
+        quietness.proof(known.now, IDLE_PROOF_TTL)
     }
 
     /// The proof may be another leader's, of a network that was another.
@@ -347,7 +347,7 @@ impl Driver {
     /// Whoever is told once more, or by another leader, may move what carries packets again.
     fn is_proven(&mut self, turn: &mut Turn<'_>, journey: &Journey, moving: &Moving) -> bool {
         let now = turn.known.now;
-        let is_fresh = |at: Moment| now.since(at) < PROOF_HOLDS_FOR;
+        let is_fresh = |at: Moment| now.since(at) < IDLE_PROOF_TTL;
         if !self.proven.is_some_and(is_fresh) {
             let leaving = leaving(turn.known, journey, &moving.desired());
             self.closeness.ask(turn, &leaving);
@@ -481,7 +481,7 @@ impl Driver {
         let generation = plan.generation;
         if reasons.is_empty() {
             turn.decide(Change::LightCame { generation });
-        } else if self.waited(turn) >= LIGHT_WITHIN {
+        } else if self.waited(turn) >= LIGHT_TIMEOUT {
             balk(turn, plan, journey, reasons);
         }
     }

@@ -12,7 +12,7 @@ use crate::model::Known;
 use crate::reason::Reason;
 
 /// Whoever is seen seldom, since its agent does not look closely, may come and go in between.
-const LEAST_READINGS: u32 = 3;
+const MIN_READINGS: u32 = 3;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Light {
@@ -109,7 +109,7 @@ impl Seen {
 
     fn lasts(&self, lasts: Duration) -> bool {
         let seen = self.first.zip(self.last);
-        let is_seen_enough = self.readings >= LEAST_READINGS;
+        let is_seen_enough = self.readings >= MIN_READINGS;
         is_seen_enough && seen.is_some_and(|(first, last)| last.since(first) >= lasts)
     }
 }
@@ -118,7 +118,7 @@ impl Seen {
 mod tests {
     use super::*;
 
-    const LASTS: Duration = Duration::from_secs(1);
+    const MIN_LIGHT_TIME: Duration = Duration::from_secs(1);
 
     /// Whether light that was seen like this, every half second, is light that lasts.
     fn lasts(readings: &[bool]) -> bool {
@@ -126,7 +126,7 @@ mod tests {
         for (at, up) in (0..).step_by(500).zip(readings) {
             seen.see(at_ms(at), *up);
         }
-        seen.lasts(LASTS)
+        seen.lasts(MIN_LIGHT_TIME)
     }
 
     fn at_ms(ms: u64) -> Moment {
@@ -147,9 +147,9 @@ mod tests {
         let mut seen = Seen::default();
         seen.see(at_ms(0), true);
         seen.see(at_ms(60_000), true);
-        assert!(!seen.lasts(LASTS));
+        assert!(!seen.lasts(MIN_LIGHT_TIME));
         seen.see(at_ms(60_100), true);
-        assert!(seen.lasts(LASTS));
+        assert!(seen.lasts(MIN_LIGHT_TIME));
     }
 
     /// No reading needs to fall into the time in which it was gone.
@@ -160,12 +160,12 @@ mod tests {
         for (ms, falls) in [(500, 4), (1000, 5), (1500, 6), (2000, 7)] {
             seen.see(at_ms(ms), true);
             seen.count(at_ms(ms), falls);
-            assert!(!seen.lasts(LASTS), "at {ms} ms");
+            assert!(!seen.lasts(MIN_LIGHT_TIME), "at {ms} ms");
         }
         for ms in [2500, 3000] {
             seen.see(at_ms(ms), true);
             seen.count(at_ms(ms), 7);
         }
-        assert!(seen.lasts(LASTS));
+        assert!(seen.lasts(MIN_LIGHT_TIME));
     }
 }

@@ -20,9 +20,9 @@ use crate::state::{Rollout, State};
 use crate::verify::concerned;
 
 /// More iterations are not taken for one.
-const MOST_AS_ONE: f64 = 100.0;
+const MAX_ITERATION_SHARE: f64 = 100.0;
 /// A beat that has changed is told of by then.
-const SETTLED: Duration = Duration::from_secs(8);
+const BEAT_SETTLE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Of all elephants, and of every flow that the plan concerns, or it cannot be judged.
 pub(super) fn before(
@@ -94,7 +94,7 @@ fn period(known: Known<'_>, promised: &Iteration, since: Moment) -> Option<TimeS
         let period = time_for(work, heard.value)?;
         let is_new = heard.at.since(since) >= learned_for(heard.value);
         let is_same = is_same_beat(period, promised.before);
-        let is_told = is_new || is_same && heard.at.since(since) >= SETTLED;
+        let is_told = is_new || is_same && heard.at.since(since) >= BEAT_SETTLE_TIMEOUT;
         is_told.then_some((heard.value.confidence_percent, period))
     });
     let surest = timed.max_by_key(|(confidence, _)| *confidence);
@@ -104,7 +104,7 @@ fn period(known: Known<'_>, promised: &Iteration, since: Moment) -> Option<TimeS
 /// Two iterations that are alike are heard now as one, now as two: what counts is how long the same work takes.
 fn time_for(work: Bytes, beat: Beat) -> Option<TimeSpan> {
     let share = work.count() as f64 / beat.exchanged() as f64;
-    let is_sane = share.is_finite() && share < MOST_AS_ONE;
+    let is_sane = share.is_finite() && share < MAX_ITERATION_SHARE;
     is_sane.then(|| beat.period.scaled(share))
 }
 

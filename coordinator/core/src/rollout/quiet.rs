@@ -12,9 +12,9 @@ use crate::command::Quiet;
 use crate::model::Known;
 use crate::reason::Reason;
 
-const QUIET_FOR: Duration = Duration::from_millis(200);
+const MIN_IDLE: Duration = Duration::from_millis(200);
 /// Neighbours go on greeting each other.
-const MOST_BYTES_PER_S: f64 = 125_000.0;
+const MAX_BYTES_PER_S: f64 = 125_000.0;
 /// A longer stretch, in which somebody was stalled, may hide more of what was sent at its end.
 const MAX_STRETCH: Duration = Duration::from_secs(1);
 
@@ -117,10 +117,10 @@ impl Watched {
         };
         let (within, bytes) = (at.since(first), passed.saturating_sub(before));
         let few =
-            bytes as f64 <= MOST_BYTES_PER_S * within.clamp(QUIET_FOR, MAX_STRETCH).as_secs_f64();
+            bytes as f64 <= MAX_BYTES_PER_S * within.clamp(MIN_IDLE, MAX_STRETCH).as_secs_f64();
         if !few || passed < before {
             (self.first, self.last_quiet) = (Some((at, passed)), None);
-        } else if within >= QUIET_FOR {
+        } else if within >= MIN_IDLE {
             let quiet = Stretch {
                 bytes,
                 within,
@@ -135,7 +135,7 @@ impl Watched {
 mod tests {
     use super::*;
 
-    const LOOK_EVERY: Duration = Duration::from_millis(50);
+    const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
     /// A port that is looked at again and again.
     struct Port {
@@ -159,7 +159,7 @@ mod tests {
         fn pass(&mut self, bytes_each: u64, span: Duration) {
             let until = self.now + span;
             while self.now < until {
-                self.now = self.now + LOOK_EVERY;
+                self.now = self.now + SAMPLE_INTERVAL;
                 self.passed += bytes_each;
                 self.watched.see(self.now, self.passed);
             }
@@ -176,19 +176,19 @@ mod tests {
         let mut port = Port::new();
         port.pass(0, Duration::from_secs(60));
         assert!(port.is_quiet());
-        port.pass(1_000_000, LOOK_EVERY);
+        port.pass(1_000_000, SAMPLE_INTERVAL);
         assert!(!port.is_quiet());
-        port.pass(0, QUIET_FOR - LOOK_EVERY);
+        port.pass(0, MIN_IDLE - SAMPLE_INTERVAL);
         assert!(!port.is_quiet(), "it has not been quiet for long enough");
-        port.pass(0, LOOK_EVERY);
+        port.pass(0, SAMPLE_INTERVAL);
         assert!(port.is_quiet());
     }
 
     #[test]
     fn neighbours_may_greet_each_other() {
         let mut port = Port::new();
-        port.pass(300, QUIET_FOR);
-        port.pass(3_000, LOOK_EVERY);
+        port.pass(300, MIN_IDLE);
+        port.pass(3_000, SAMPLE_INTERVAL);
         assert!(port.is_quiet(), "a greeting is no traffic");
         port.pass(300, Duration::from_secs(60));
         assert!(port.is_quiet());
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn stalled_reader_saves_up_no_bytes() {
         let mut port = Port::new();
-        port.pass(0, QUIET_FOR);
+        port.pass(0, MIN_IDLE);
         port.now = port.now + Duration::from_secs(15);
         port.passed += 1_000_000;
         port.watched.see(port.now, port.passed);
@@ -208,9 +208,9 @@ mod tests {
     #[test]
     fn a_slow_stream_is_never_quiet() {
         let mut port = Port::new();
-        let bytes_each = (1.1 * MOST_BYTES_PER_S * LOOK_EVERY.as_secs_f64()) as u64;
+        let bytes_each = (1.1 * MAX_BYTES_PER_S * SAMPLE_INTERVAL.as_secs_f64()) as u64;
         for _ in 0..100 {
-            port.pass(bytes_each, LOOK_EVERY);
+            port.pass(bytes_each, SAMPLE_INTERVAL);
             assert!(!port.is_quiet());
         }
     }
@@ -218,11 +218,11 @@ mod tests {
     #[test]
     fn counters_that_begin_anew_prove_nothing() {
         let mut port = Port::new();
-        port.pass(1_000_000, LOOK_EVERY);
-        port.pass(0, QUIET_FOR);
+        port.pass(1_000_000, SAMPLE_INTERVAL);
+        port.pass(0, MIN_IDLE);
         assert!(port.is_quiet());
         port.passed = 0;
-        port.pass(0, LOOK_EVERY);
+        port.pass(0, SAMPLE_INTERVAL);
         assert!(!port.is_quiet());
     }
 
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn stale_quiet_proves_nothing() {
         let mut port = Port::new();
-        port.pass(0, QUIET_FOR);
+        port.pass(0, MIN_IDLE);
         let (read, max_age) = (port.now, Duration::from_secs(1));
         let mut quietness = Quietness::new(Moment::default());
         let name = (NodeId::from_index(3), "fab0".to_owned());

@@ -25,7 +25,7 @@ use crate::soundness;
 use crate::state::{Phase, State};
 
 /// Next hops on a course that is judged at once: a quarter of those that one leg of the largest plan may have.
-const MAX_HOPS_AT_ONCE: usize = 1 << 16;
+const MAX_HOPS_PER_TRIAL: usize = 1 << 16;
 /// How often a changed network begins the trial anew. After that all legs are judged at once, or a plan would never begin
 /// where links come and go.
 const MAX_CHANGES: u32 = 3;
@@ -72,7 +72,7 @@ pub(super) struct Basis {
 
 impl Default for Judge {
     fn default() -> Self {
-        Self::at_once(MAX_HOPS_AT_ONCE)
+        Self::at_once(MAX_HOPS_PER_TRIAL)
     }
 }
 

@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 use crate::command::Author;
 
 /// Tokens that are out at once: enough for all nodes of a cluster to join together.
-pub(crate) const MOST_TOKENS: usize = 8192;
+pub(crate) const MAX_TOKENS: usize = 8192;
 /// Whoever is in the cluster is told of all of them.
-pub(crate) const MOST_SHUT_OUT: usize = 1 << 16;
+pub(crate) const MAX_REVOKED_MEMBERS: usize = 1 << 16;
 /// Secrets that let somebody in are remembered for so long, and so many of them: whoever asks late for the
 /// same token to be made, since no answer came, would open it a second time.
-const REMEMBERED: Duration = Duration::from_hours(24);
-const MOST_SPENT: usize = 1 << 16;
+const SPENT_TOKEN_TTL: Duration = Duration::from_hours(24);
+const MAX_SPENT_TOKENS: usize = 1 << 16;
 /// People with a browser, and scripts.
-pub(crate) const MOST_VISITORS: usize = 1024;
+pub(crate) const MAX_VISITORS: usize = 1024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
@@ -114,7 +114,7 @@ impl Membership {
     }
 
     pub(crate) fn has_room_for(&self, shut_out: &Member) -> bool {
-        self.denied.len() < MOST_SHUT_OUT || self.denied.names(shut_out)
+        self.denied.len() < MAX_REVOKED_MEMBERS || self.denied.names(shut_out)
     }
 
     /// Tokens that may still be used.
@@ -126,7 +126,7 @@ impl Membership {
     /// Used ones are kept as well until they would have expired.
     pub(crate) fn is_full(&self, now: Moment) -> bool {
         let kept = self.tokens.values().filter(|it| now < it.expires);
-        kept.count() >= MOST_TOKENS
+        kept.count() >= MAX_TOKENS
     }
 
     pub(crate) fn standing(&self, token: Digest, key: Digest, now: Moment) -> Standing {
@@ -151,7 +151,7 @@ impl Membership {
     /// A secret that is known already is nobody's new token.
     pub(super) fn invite(&mut self, at: Moment, token: Digest, invitation: Invitation) {
         self.tokens.retain(|_, held| at < held.expires);
-        if self.tokens.len() < MOST_TOKENS && !self.spent.contains_key(&token) {
+        if self.tokens.len() < MAX_TOKENS && !self.spent.contains_key(&token) {
             self.tokens.entry(token).or_insert(invitation);
         }
     }
@@ -172,12 +172,12 @@ impl Membership {
 
     fn remember(&mut self, at: Moment, token: Digest) {
         self.spent.retain(|_, until| at < *until);
-        if self.spent.len() >= MOST_SPENT {
+        if self.spent.len() >= MAX_SPENT_TOKENS {
             let oldest = self.spent.iter().min_by_key(|(_, until)| **until);
             let oldest = oldest.map(|(token, _)| *token);
             oldest.and_then(|it| self.spent.remove(&it));
         }
-        self.spent.insert(token, at + REMEMBERED);
+        self.spent.insert(token, at + SPENT_TOKEN_TTL);
     }
 
     /// Who may be asked for with this token.
@@ -188,7 +188,7 @@ impl Membership {
 
     pub(crate) fn is_full_of_visitors(&self, now: Moment) -> bool {
         let open = self.visitors.values().filter(|it| now < it.expires);
-        open.count() >= MOST_VISITORS
+        open.count() >= MAX_VISITORS
     }
 
     /// Tokens to ask by that are out in its name.
@@ -200,7 +200,7 @@ impl Membership {
     /// A secret that is known already is nobody's new token.
     pub(super) fn let_visit(&mut self, at: Moment, token: Digest, member: Member, expires: Moment) {
         self.visitors.retain(|_, held| at < held.expires);
-        if self.visitors.len() < MOST_VISITORS {
+        if self.visitors.len() < MAX_VISITORS {
             let visitor = Visitor { member, expires };
             self.visitors.entry(token).or_insert(visitor);
         }
@@ -249,17 +249,17 @@ mod tests {
 
     #[test]
     fn so_many_used_secrets_are_remembered_and_the_oldest_is_forgotten_first() {
-        let most = u32::try_from(MOST_SPENT).unwrap();
+        let most = u32::try_from(MAX_SPENT_TOKENS).unwrap();
         // Neither the first nor the last by its secret.
         let oldest = most / 2;
-        let until = |number| REMEMBERED + Duration::from_secs(u64::from(number != oldest));
+        let until = |number| SPENT_TOKEN_TTL + Duration::from_secs(u64::from(number != oldest));
         let spent = (0..most).map(|number| (secret(number), Moment::default() + until(number)));
         let mut membership = Membership {
             spent: spent.collect(),
             ..Membership::default()
         };
         membership.remember(Moment::from_micros(1), secret(most));
-        assert_eq!(membership.spent.len(), MOST_SPENT);
+        assert_eq!(membership.spent.len(), MAX_SPENT_TOKENS);
         assert!(!membership.spent.contains_key(&secret(oldest)));
         assert!(membership.spent.contains_key(&secret(most)));
     }

@@ -34,13 +34,13 @@ mod version;
 
 pub use journey::{Heading, Journey, Moving, Stage};
 pub use membership::{Invitation, Membership, NoEntry, Pass};
-pub(crate) use membership::{MOST_SHUT_OUT, MOST_TOKENS, MOST_VISITORS, Standing};
+pub(crate) use membership::{MAX_REVOKED_MEMBERS, MAX_TOKENS, MAX_VISITORS, Standing};
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
 pub(crate) use steering::Steered;
 pub use step::{Answer, Step, Target};
 
 /// So many plans that have ended are remembered; the log has them all.
-const MOST_HISTORY: usize = 256;
+const MAX_HISTORY_PLANS: usize = 256;
 /// They are remembered whole, to go back to, and all of them go into each snapshot: on large fabrics fewer have room.
 const MAX_HISTORY_ENTRIES: usize = 1 << 19;
 /// The largest generation and token: up to it, numbers in JSON are exact everywhere (RFC 8259, section 6).
@@ -50,7 +50,7 @@ const MAX_NUMBER: u64 = (1 << 53) - 1;
 const MAX_AHEAD: u64 = 1 << 20;
 
 /// Since this minor version steps are confirmed.
-const CONFIRMS_SINCE: u16 = 1;
+const CONFIRM_SINCE_MINOR: u16 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
@@ -370,7 +370,7 @@ impl State {
             targets,
         } = intent;
         let is_newer = generation > self.newest;
-        let is_confirmed_later = self.cluster_version >= CONFIRMS_SINCE;
+        let is_confirmed_later = self.cluster_version >= CONFIRM_SINCE_MINOR;
         let Some(rollout) = self.rollout_mut(plan) else {
             return;
         };
@@ -599,7 +599,7 @@ impl State {
             entries += ended.plan.entries();
             entries <= MAX_HISTORY_ENTRIES
         };
-        let newest = self.history.iter().rev().take(MOST_HISTORY);
+        let newest = self.history.iter().rev().take(MAX_HISTORY_PLANS);
         let kept = newest.take_while(has_room).count().max(1);
         let forgotten = self.history.len() - kept;
         self.history.drain(..forgotten);

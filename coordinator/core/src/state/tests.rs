@@ -252,8 +252,8 @@ fn done(index: usize, generation: u64, token: u64) -> Change {
     acked(index, generation, token, Ok(told()))
 }
 
-const INSTALL: Aim = Aim::Install { before: vec![] };
-const UNDO: Aim = Aim::Undo { reasons: vec![] };
+const INSTALL_AIM: Aim = Aim::Install { before: vec![] };
+const UNDO_AIM: Aim = Aim::Undo { reasons: vec![] };
 
 fn kernel() -> Refusal {
     Refusal::Kernel {
@@ -267,7 +267,7 @@ fn the_token_of_an_intent_is_its_place_in_the_log() {
         propose(0, 1),
         approve(1),
         approve(1),
-        step(1, INSTALL, &[0]),
+        step(1, INSTALL_AIM, &[0]),
     ]);
     let step = state
         .rollouts()
@@ -286,7 +286,7 @@ fn a_plan_is_verified_when_every_switch_has_done_its_step_and_not_before() {
     let begun = [
         propose(0, 1),
         approve(1),
-        step(1, INSTALL, &[0, 1]),
+        step(1, INSTALL_AIM, &[0, 1]),
         done(0, 1, 2),
     ];
     assert!(matches!(
@@ -305,7 +305,7 @@ fn only_phase(log: &[Change]) -> Phase {
     state.rollouts().next().expect("a plan").phase.clone()
 }
 
-const CONFIRM: Change = Change::ConfirmIntent {
+const CONFIRM_CHANGE: Change = Change::ConfirmIntent {
     plan: Generation(1),
 };
 
@@ -314,12 +314,12 @@ fn step_is_confirmed_by_all_before_a_plan_is_verified() {
     let mut log = vec![
         propose(0, 1),
         approve(1),
-        step(1, INSTALL, &[0, 1]),
+        step(1, INSTALL_AIM, &[0, 1]),
         done(0, 1, 2),
-        CONFIRM,
+        CONFIRM_CHANGE,
     ];
     assert!(matches!(only_phase(&log), Phase::Unconfirmed(_)));
-    log.extend([done(1, 1, 2), CONFIRM]);
+    log.extend([done(1, 1, 2), CONFIRM_CHANGE]);
     // Late answers to the first instruction are none to the second.
     log.push(done(0, 1, 2));
     let Phase::Confirming(step) = only_phase(&log) else {
@@ -335,9 +335,9 @@ fn unconfirmed_nodes_may_hold_either() {
     let log = [
         propose(0, 1),
         approve(1),
-        step(1, INSTALL, &[0]),
+        step(1, INSTALL_AIM, &[0]),
         done(0, 1, 2),
-        CONFIRM,
+        CONFIRM_CHANGE,
         done(0, 1, 4),
     ];
     let is_unsure =
@@ -352,11 +352,11 @@ fn refusal_to_confirm_is_no_proof_of_the_parents_rules() {
     let log = [
         propose(0, 1),
         approve(1),
-        step(1, INSTALL, &[0]),
+        step(1, INSTALL_AIM, &[0]),
         done(0, 1, 2),
-        CONFIRM,
+        CONFIRM_CHANGE,
         refused(1, 4),
-        step(2, UNDO, &[0]),
+        step(2, UNDO_AIM, &[0]),
         refused(2, 6),
     ];
     let phase = only_phase(&log);
@@ -369,10 +369,10 @@ fn raised_version_leaves_proofs_alone() {
     let log = [
         propose(0, 1),
         approve(1),
-        step(1, INSTALL, &[0]),
+        step(1, INSTALL_AIM, &[0]),
         acked(0, 1, 2, Err(kernel())),
         Change::ClusterVersion { minor: 1 },
-        step(2, UNDO, &[0]),
+        step(2, UNDO_AIM, &[0]),
         acked(0, 2, 5, Err(kernel())),
         Change::RolledBack {
             generation: Generation(1),
@@ -397,10 +397,10 @@ fn it_is_taken_back_only_when_every_switch_is_known_to_hold_what_it_held() {
     let begun = [
         propose(0, 1),
         approve(1),
-        step(1, INSTALL, &[0, 1]),
+        step(1, INSTALL_AIM, &[0, 1]),
         done(0, 1, 2),
         acked(1, 1, 2, Err(kernel())),
-        step(2, UNDO, &[0, 1]),
+        step(2, UNDO_AIM, &[0, 1]),
         acked(1, 2, 5, Err(kernel())),
         rolled_back.clone(),
     ];
@@ -421,9 +421,9 @@ fn a_switch_that_did_the_step_and_refuses_to_undo_it_is_not_believed_to_have_und
     let log = [
         propose(0, 1),
         approve(1),
-        step(1, INSTALL, &[0, 1]),
+        step(1, INSTALL_AIM, &[0, 1]),
         done(0, 1, 2),
-        step(2, UNDO, &[0, 1]),
+        step(2, UNDO_AIM, &[0, 1]),
         acked(0, 2, 4, Err(kernel())),
         done(1, 2, 4),
         Change::RolledBack {
@@ -447,7 +447,7 @@ fn a_switch_that_did_the_step_and_refuses_to_undo_it_is_not_believed_to_have_und
 
 #[test]
 fn the_next_generation_is_beyond_what_any_agent_has_heard_of_unless_it_lies() {
-    let begun = [propose(0, 1), approve(1), step(1, INSTALL, &[0, 1])];
+    let begun = [propose(0, 1), approve(1), step(1, INSTALL_AIM, &[0, 1])];
     let older = |held| {
         acked(
             0,
@@ -474,13 +474,13 @@ fn the_next_generation_is_beyond_what_any_agent_has_heard_of_unless_it_lies() {
 
 #[test]
 fn tokens_go_on_beyond_what_any_agent_has_heard_of_unless_it_lies() {
-    let begun = [propose(0, 1), approve(1), step(1, INSTALL, &[0, 1])];
+    let begun = [propose(0, 1), approve(1), step(1, INSTALL_AIM, &[0, 1])];
     let next = |token| {
         let older = Refusal::Older {
             held: Generation(0),
             token: Token(token),
         };
-        let heard = [acked(0, 1, 2, Err(older)), step(2, UNDO, &[0, 1])];
+        let heard = [acked(0, 1, 2, Err(older)), step(2, UNDO_AIM, &[0, 1])];
         let state = applied(&[&begun[..], &heard].concat());
         state.rollouts().next().unwrap().phase.step().unwrap().token
     };
@@ -501,8 +501,8 @@ fn a_plan_is_not_undone_under_a_number_that_agents_have_heard_of() {
     let begun = [
         propose(0, 1),
         approve(1),
-        step(1, INSTALL, &[0]),
-        step(1, UNDO, &[0]),
+        step(1, INSTALL_AIM, &[0]),
+        step(1, UNDO_AIM, &[0]),
     ];
     assert!(matches!(
         applied(&begun).rollouts().next().unwrap().phase,
@@ -516,7 +516,7 @@ fn only_so_many_plans_are_remembered() {
     let state = applied(&plans.collect::<Vec<_>>());
     assert_eq!(
         (state.ended(), state.history().count()),
-        (299, MOST_HISTORY)
+        (299, MAX_HISTORY_PLANS)
     );
     assert_eq!(
         state.history().next_back().unwrap().plan.generation,
@@ -550,7 +550,7 @@ fn beside(number: u64, at: usize) -> Vec<Change> {
         Change::StepIntent(StepIntent {
             plan: generation,
             generation,
-            aim: INSTALL,
+            aim: INSTALL_AIM,
             targets: [(node, told())].into(),
         }),
     ]
@@ -611,7 +611,7 @@ fn what_one_takes_back_the_other_keeps() {
     let undo = Change::StepIntent(StepIntent {
         plan: Generation(1),
         generation: Generation(3),
-        aim: UNDO,
+        aim: UNDO_AIM,
         targets: [(NodeId::from_index(0), Holding::default())].into(),
     });
     let back = Change::RolledBack {

@@ -15,7 +15,7 @@ use super::switch::Mood;
 use crate::auto::{Waits, not_now};
 use crate::{Author, Change, Effect, Outcome, Policy, Reason};
 
-const A_WHILE: Duration = Duration::from_secs(2);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 fn collide(cluster: &mut Cluster) {
     cluster.network.start("h0", "h3", 1000, 0);
@@ -46,7 +46,7 @@ fn a_flow_is_measured_as_often_as_for_a_verdict_before_anything_is_planned_for_i
         ..Policy::default()
     };
     let mut cluster = Cluster::with(Network::new(2, 3), policy);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     collide(&mut cluster);
     let took = cluster.run_until("planned", |c| c.core.state().rollouts().next().is_some());
     assert!(took >= Duration::from_millis(500), "{took:?}");
@@ -67,9 +67,9 @@ fn what_the_policy_wanted_is_told_from_what_an_operator_wanted() {
 fn while_a_switch_on_the_way_does_not_report_nothing_is_changed() {
     let mut cluster = Cluster::new(Mode::Auto);
     let spine = cluster.network.node("spine1");
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.connected.remove(&spine);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     collide(&mut cluster);
     cluster.run_for(Duration::from_secs(10));
     assert!(cluster.log.is_empty(), "{:?}", cluster.log);
@@ -150,7 +150,7 @@ fn agents_are_asked_for_the_paths_of_elephants_and_only_when_something_changes()
         "the sender, and the receiver for the way back"
     );
     cluster.network.end(flow);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(traced(&cluster.effects)[2..], [vec![], vec![]]);
 }
 
@@ -158,11 +158,11 @@ fn agents_are_asked_for_the_paths_of_elephants_and_only_when_something_changes()
 fn an_agent_that_comes_back_is_asked_again() {
     let mut cluster = Cluster::new(Mode::Manual);
     let flow = cluster.network.start("h0", "h3", 1000, 0);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let host = cluster.network.node("h0");
     cluster.disconnect(host);
     cluster.connect(host);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let there = vec![flow];
     let asked = traced(&cluster.effects);
     assert_eq!(
@@ -183,7 +183,7 @@ fn a_switch_that_comes_back_is_told_again_what_it_was_told_last() {
     cluster.network.switch("leaf0").rules.clear();
     cluster.network.switch("leaf0").forget();
     cluster.connect(leaf);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(cluster.installs_sent(), sent + 1);
     cluster.assert_one_generation();
 }
@@ -215,7 +215,7 @@ fn plans_that_changed_nothing_are_no_failures_and_cool_nothing_down() {
     }
     assert_eq!(cluster.core.state().ended(), 3);
     let took = cluster.run_until("begun", |c| phase(c) == Some(Phase::Applying));
-    assert!(took < A_WHILE, "{took:?}");
+    assert!(took < SETTLE_TIME, "{took:?}");
 }
 
 #[test]

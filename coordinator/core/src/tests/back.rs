@@ -7,11 +7,11 @@ use reweave_common::plan::Generation;
 
 use super::cluster::Cluster;
 use super::network::Network;
-use super::scene::{A_WHILE, collision, planned, reasons};
+use super::scene::{SETTLE_TIME, collision, planned, reasons};
 use crate::{Outcome, Reason};
 
 /// As long as it takes to carry out a plan and to judge it.
-const CARRIED_OUT: Duration = Duration::from_secs(20);
+const ROLLOUT_TIME: Duration = Duration::from_secs(20);
 
 pub(super) fn offered(cluster: &mut Cluster, request: Request) -> Plan {
     match cluster.ask(request) {
@@ -37,7 +37,7 @@ fn why_not(cluster: &mut Cluster, which: Option<u64>) -> NoWayBack {
 
 pub(super) fn carry_out(cluster: &mut Cluster, plan: &Plan) -> u64 {
     cluster.apply(plan.generation);
-    cluster.run_for(CARRIED_OUT);
+    cluster.run_for(ROLLOUT_TIME);
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
     plan.generation.0
 }
@@ -50,7 +50,7 @@ fn drain(cluster: &mut Cluster, links: &[&str]) -> u64 {
 
 fn quiet() -> Cluster {
     let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -72,7 +72,7 @@ fn a_pin_is_taken_back_only_by_who_wants_it_though_flows_are_slower() {
     assert_eq!((undo.takes_back, undo.pins.len()), (Some(plan), 0));
     let gone = |what: &What| matches!(what, What::Unpin(pin) if pin.flow == pinned);
     assert!(undo.changes.len() == 1 && gone(&undo.changes[0].what));
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.apply(undo.generation);
     cluster.run_until_ended(2);
     let slower = |reason: &Reason| matches!(reason, Reason::GotSlower { .. });
@@ -131,7 +131,7 @@ fn flows_that_have_ended_are_not_pinned_again() {
     cluster.run_until_ended(1);
     let pinned = cluster.core.state().in_force().pins[0].flow;
     cluster.network.end(pinned);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     let lift = offered(&mut cluster, Request::Plan);
     carry_out(&mut cluster, &lift);
     let generation = None;
@@ -144,7 +144,7 @@ fn the_policy_leaves_alone_what_a_person_wants_back() {
     let (mut cluster, _) = collision(Mode::Auto);
     cluster.run_until_ended(1);
     let undo = back(&mut cluster, None);
-    cluster.run_for(CARRIED_OUT);
+    cluster.run_for(ROLLOUT_TIME);
     let offered = cluster
         .core
         .state()

@@ -7,7 +7,7 @@ use reweave_common::plan::Generation;
 
 use super::cluster::Cluster;
 use super::network::Network;
-use super::scene::{A_WHILE, status};
+use super::scene::{SETTLE_TIME, status};
 use super::switch::Mood;
 use crate::{Author, Outcome};
 
@@ -21,14 +21,14 @@ fn collide(cluster: &mut Cluster, ends: [[&str; 2]; 2]) {
     }
 }
 
-const FIRST: [[&str; 2]; 2] = [["h0", "h3"], ["h1", "h4"]];
-const SECOND: [[&str; 2]; 2] = [["h6", "h9"], ["h7", "h10"]];
+const FIRST_PAIRS: [[&str; 2]; 2] = [["h0", "h3"], ["h1", "h4"]];
+const SECOND_PAIRS: [[&str; 2]; 2] = [["h6", "h9"], ["h7", "h10"]];
 
 #[test]
 fn a_plan_says_who_has_the_addresses_that_pins_lead_to() {
     let mut cluster = Cluster::on(Network::of(FABRIC), Mode::Manual);
-    collide(&mut cluster, FIRST);
-    cluster.run_for(A_WHILE);
+    collide(&mut cluster, FIRST_PAIRS);
+    cluster.run_for(SETTLE_TIME);
     let Response::Plan {
         plan: Some(plan), ..
     } = cluster.ask(Request::Plan)
@@ -43,7 +43,7 @@ fn a_plan_says_who_has_the_addresses_that_pins_lead_to() {
         .iter()
         .map(|pin| addresses.get(pin.flow.destination.ip()));
     let led_to: Vec<_> = led_to.map(|it| it.map(String::as_str)).collect();
-    let wanted = FIRST.map(|[_, to]| to);
+    let wanted = FIRST_PAIRS.map(|[_, to]| to);
     let is_wanted = |it: &Option<&str>| it.is_some_and(|it| wanted.contains(&it));
     assert!(led_to.iter().all(is_wanted), "{led_to:?}");
 }
@@ -51,13 +51,13 @@ fn a_plan_says_who_has_the_addresses_that_pins_lead_to() {
 /// The first is on its way and waits for a switch that does not hear; the second is on offer.
 fn one_waits() -> (Cluster, [Generation; 2]) {
     let mut cluster = Cluster::on(Network::of(FABRIC), Mode::Manual);
-    collide(&mut cluster, FIRST);
-    cluster.run_for(A_WHILE);
+    collide(&mut cluster, FIRST_PAIRS);
+    cluster.run_for(SETTLE_TIME);
     let first = cluster.plan();
     cluster.network.switch("leaf0").mood = Mood::Deaf;
     cluster.apply(first);
-    collide(&mut cluster, SECOND);
-    cluster.run_for(A_WHILE);
+    collide(&mut cluster, SECOND_PAIRS);
+    cluster.run_for(SETTLE_TIME);
     let second = cluster.plan();
     (cluster, [first, second])
 }
@@ -179,9 +179,9 @@ fn of_two_on_offer_each_is_called_by_its_number() {
     let (made_by, plans) = one_waits();
     let offers = plans.map(|plan| made_by.core.state().rollout(plan).unwrap().plan.clone());
     let mut cluster = Cluster::on(Network::of(FABRIC), Mode::Manual);
-    collide(&mut cluster, FIRST);
-    collide(&mut cluster, SECOND);
-    cluster.run_for(A_WHILE);
+    collide(&mut cluster, FIRST_PAIRS);
+    collide(&mut cluster, SECOND_PAIRS);
+    cluster.run_for(SETTLE_TIME);
     for offer in offers {
         cluster.propose(offer, Author::Policy);
     }
@@ -209,8 +209,8 @@ fn a_plan_says_which_jobs_it_touches_and_who_lets_it_touch_more_has_to_insist() 
         ..crate::Policy::default()
     };
     let mut cluster = Cluster::with(Network::of(FABRIC), policy);
-    collide(&mut cluster, FIRST);
-    cluster.run_for(A_WHILE);
+    collide(&mut cluster, FIRST_PAIRS);
+    cluster.run_for(SETTLE_TIME);
     let Response::Plan {
         plan: Some(plan), ..
     } = cluster.ask(Request::Plan)

@@ -11,10 +11,10 @@ use reweave_common::snapshot::Hop;
 use super::cluster::Cluster;
 use super::diagnosis::{causes, health, only, probe_for, say};
 use super::network::Network;
-use super::scene::{A_WHILE, status};
+use super::scene::{SETTLE_TIME, status};
 use crate::{Outcome, Policy};
 
-const SECOND: &str = "leaf0-spine1.1";
+const SECOND_CABLE: &str = "leaf0-spine1.1";
 
 /// Two leaves with four hosts each, and two spines.
 fn cluster(policy: Policy) -> Cluster {
@@ -38,7 +38,7 @@ fn cluster(policy: Policy) -> Cluster {
     let text: String = hosts.chain(switches).chain(own).chain(uplinks).collect();
     let network = Network::of(&format!("kind = \"graph\"\n{text}"));
     let mut cluster = Cluster::with(network, policy);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -54,7 +54,7 @@ fn second(cluster: &Cluster) -> Hop {
     let fabric = &cluster.network.fabric;
     Hop {
         from: cluster.network.node("leaf0"),
-        link: fabric.find_link(SECOND).expect("it is there"),
+        link: fabric.find_link(SECOND_CABLE).expect("it is there"),
     }
 }
 
@@ -67,7 +67,7 @@ fn port(cluster: &Cluster, node: &str) -> String {
 }
 
 /// Here the spine hashes as the leaf does: whatever goes up the second cable goes down the second one, too.
-const IN_STEP: &str = "ambiguous: leaf0-spine1.1 from leaf0 or leaf1-spine1.1 from spine1";
+const AMBIGUOUS_CABLE: &str = "ambiguous: leaf0-spine1.1 from leaf0 or leaf1-spine1.1 from spine1";
 
 #[test]
 fn what_the_second_of_two_cables_loses_is_not_laid_to_the_first() {
@@ -75,7 +75,7 @@ fn what_the_second_of_two_cables_loses_is_not_laid_to_the_first() {
     let lossy = second(&cluster);
     cluster.network.lossy.insert(lossy);
     probe_for(&mut cluster, Duration::from_secs(20));
-    let told = (Class::LossyLink, IN_STEP.to_owned());
+    let told = (Class::LossyLink, AMBIGUOUS_CABLE.to_owned());
     assert_eq!(only(&mut cluster), told);
 }
 
@@ -87,7 +87,7 @@ fn what_has_become_slower_is_not_the_first_of_two_cables() {
     let slow = second(&cluster);
     cluster.network.slow_us.insert(slow, 1400);
     probe_for(&mut cluster, Duration::from_secs(40));
-    let told = (Class::Latency, IN_STEP.to_owned());
+    let told = (Class::Latency, AMBIGUOUS_CABLE.to_owned());
     assert_eq!(only(&mut cluster), told);
 }
 
@@ -113,7 +113,7 @@ fn of_two_cables_the_policy_drains_the_one_whose_end_counts_errors() {
         ..Policy::default()
     });
     let (bad, good) = (
-        flows_over(&mut cluster, SECOND),
+        flows_over(&mut cluster, SECOND_CABLE),
         flows_over(&mut cluster, "leaf0-spine1"),
     );
     let spine = port(&cluster, "spine1");
@@ -125,7 +125,7 @@ fn of_two_cables_the_policy_drains_the_one_whose_end_counts_errors() {
         );
         cluster.run_for(Duration::from_secs(1));
     }
-    let told = (Class::BadOptic, format!("{SECOND} from leaf0"));
+    let told = (Class::BadOptic, format!("{SECOND_CABLE} from leaf0"));
     assert_eq!(only(&mut cluster), told);
     let ended: Vec<_> = cluster
         .core
@@ -138,9 +138,9 @@ fn of_two_cables_the_policy_drains_the_one_whose_end_counts_errors() {
     let drained = links.iter().filter(|it| it.drained);
     let drained: Vec<_> = drained.map(|it| it.hop.link.clone()).collect();
     assert!(
-        !drained.is_empty() && drained.iter().all(|link| link == SECOND),
+        !drained.is_empty() && drained.iter().all(|link| link == SECOND_CABLE),
         "{drained:?}"
     );
-    assert_ne!(cluster.network.uplink(&bad), SECOND);
+    assert_ne!(cluster.network.uplink(&bad), SECOND_CABLE);
     assert_eq!(cluster.network.uplink(&good), "leaf0-spine1");
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Time goes on in steps of this.
-const STEP: Duration = Duration::from_millis(20);
+const STEP_INTERVAL: Duration = Duration::from_millis(20);
 /// Agents report, and time passes for the core, every so many steps.
 const STEPS_PER_TICK: u64 = 5;
 
@@ -209,7 +209,7 @@ impl Cluster {
     }
 
     pub(crate) fn step(&mut self) {
-        self.now = self.now + STEP;
+        self.now = self.now + STEP_INTERVAL;
         self.steps += 1;
         self.deliver();
         if self.steps.is_multiple_of(STEPS_PER_TICK) {

@@ -19,16 +19,16 @@ use reweave_common::units::Rate;
 
 use super::cluster::Cluster;
 use super::network::{Network, host_address};
-use super::scene::A_WHILE;
+use super::scene::SETTLE_TIME;
 use crate::Input;
 
 /// As long as it takes to learn the ways of all probes and to hear enough of them.
-const LEARNED: Duration = Duration::from_secs(20);
+const LEARNING_TIME: Duration = Duration::from_secs(20);
 
 /// Two leaves with four hosts each, and four spines.
 pub(super) fn cluster() -> Cluster {
     let mut cluster = Cluster::on(Network::new(4, 4), Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -90,7 +90,7 @@ fn each_direction_of_each_link_that_loses_probes_is_named_and_nothing_else() {
             let mut cluster = cluster();
             let lossy = hop(&cluster, from, to);
             cluster.network.lossy.insert(lossy);
-            probe_for(&mut cluster, LEARNED);
+            probe_for(&mut cluster, LEARNING_TIME);
             let subject = Subject::Hop {
                 from: from.clone(),
                 to: to.clone(),
@@ -124,7 +124,7 @@ fn what_was_dead_before_it_was_ever_traced_is_named_by_where_others_pass() {
         hop(&cluster, "spine2", "leaf0"),
     ];
     cluster.network.dead.extend(both);
-    probe_for(&mut cluster, LEARNED);
+    probe_for(&mut cluster, LEARNING_TIME);
     let found = causes(&mut cluster);
     let [only] = &found[..] else {
         panic!("one cause: {found:#?}")
@@ -142,7 +142,7 @@ fn a_bad_host_is_named_as_host() {
     let mut cluster = cluster();
     let both = [hop(&cluster, "h5", "leaf1"), hop(&cluster, "leaf1", "h5")];
     cluster.network.lossy.extend(both);
-    probe_for(&mut cluster, LEARNED);
+    probe_for(&mut cluster, LEARNING_TIME);
     assert_eq!(only(&mut cluster), (Class::FaultyHost, "h5".to_owned()));
 }
 
@@ -163,10 +163,10 @@ fn probe_until(cluster: &mut Cluster, is_so: impl Fn(usize) -> bool) {
 
 #[test]
 fn few_flows_are_left_once_their_ways_are_known_until_ways_are_others() {
-    const ALL: usize = 8 * 7 * 4;
+    const FLOW_COUNT: usize = 8 * 7 * 4;
     let mut cluster = cluster();
-    assert_eq!(asked(&cluster), ALL);
-    probe_until(&mut cluster, |flows| flows < ALL / 2);
+    assert_eq!(asked(&cluster), FLOW_COUNT);
+    probe_until(&mut cluster, |flows| flows < FLOW_COUNT / 2);
     let network = &cluster.network;
     let flows = network.probes.values().flat_map(|list| &list.flows);
     let pairs = flows
@@ -185,8 +185,8 @@ fn few_flows_are_left_once_their_ways_are_known_until_ways_are_others() {
     probe_for(&mut cluster, Duration::from_secs(60));
     assert_eq!(asked(&cluster), few, "and it stays so");
     cluster.network.shunned = Some(1);
-    probe_until(&mut cluster, |flows| flows == ALL);
-    probe_until(&mut cluster, |flows| flows < ALL / 2);
+    probe_until(&mut cluster, |flows| flows == FLOW_COUNT);
+    probe_until(&mut cluster, |flows| flows < FLOW_COUNT / 2);
 }
 
 /// As with losses, a spine's two links are crossed by the same probes.
@@ -290,7 +290,7 @@ fn nothing_is_slower_where_the_nearest_are_probed_no_more() {
 #[test]
 fn a_clean_cluster_has_nothing_wrong_with_it() {
     let mut cluster = cluster();
-    probe_for(&mut cluster, LEARNED);
+    probe_for(&mut cluster, LEARNING_TIME);
     assert_eq!(causes(&mut cluster), []);
 }
 
@@ -366,8 +366,8 @@ pub(super) fn health(interface: &str, signal: Signal, grown: u64) -> Reading {
 
 /// No reading is taken as long after the one before as another.
 fn about_a_second() -> Duration {
-    static READINGS: AtomicU64 = AtomicU64::new(0);
-    Duration::from_secs(1) + Duration::from_nanos(READINGS.fetch_add(1, Ordering::Relaxed))
+    static READING_COUNT: AtomicU64 = AtomicU64::new(0);
+    Duration::from_secs(1) + Duration::from_nanos(READING_COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn counters_of_an_interface_name_its_link() {
     for (signal, grown, class, subject) in cases {
         let mut cluster = cluster();
         say(&mut cluster, "h2", vec![health("eth0", signal, grown)]);
-        cluster.run_for(A_WHILE);
+        cluster.run_for(SETTLE_TIME);
         assert_eq!(only(&mut cluster), (class, subject.to_owned()), "{signal}");
     }
 }
@@ -476,7 +476,7 @@ fn a_link_that_is_too_narrow_for_large_packets_is_one_finding() {
         hop(&cluster, "spine2", "leaf0"),
     ];
     cluster.network.narrow.extend(both);
-    probe_for(&mut cluster, LEARNED);
+    probe_for(&mut cluster, LEARNING_TIME);
     let (class, said) = only(&mut cluster);
     assert_eq!(class, Class::MtuMismatch);
     assert_eq!(said, "ambiguous: spine2 or leaf0-spine2 or leaf1-spine2");
@@ -502,7 +502,7 @@ fn a_host_whose_mtu_is_too_small_is_one_finding() {
         );
     }
     takes(&mut cluster, "leaf1", "swp2", 9000);
-    probe_for(&mut cluster, LEARNED);
+    probe_for(&mut cluster, LEARNING_TIME);
     let found = causes(&mut cluster);
     let [one] = &found[..] else {
         panic!("one cause: {found:#?}")
@@ -556,7 +556,7 @@ fn a_host_whose_own_kernel_sends_no_probes_is_named_and_told_of_in_the_status() 
     let mut cluster = cluster();
     let mute = cluster.network.node("h3");
     cluster.network.mute.insert(mute);
-    probe_for(&mut cluster, LEARNED);
+    probe_for(&mut cluster, LEARNING_TIME);
     let found = causes(&mut cluster);
     assert_eq!((found.len(), found[0].class), (1, Class::UnsentProbes));
     assert_eq!(found[0].subject, Subject::Host("h3".to_owned()));
@@ -581,7 +581,7 @@ fn sent_to(lossy: Option<[&str; 2]>) -> String {
     cluster.network.lossy.extend(lossy);
     cluster.network.start("h0", "h4", 1000, 0);
     cluster.network.start("h1", "h5", 1001, 0);
-    probe_for(&mut cluster, LEARNED);
+    probe_for(&mut cluster, LEARNING_TIME);
     let Response::Plan {
         plan: Some(plan), ..
     } = cluster.ask(Request::Plan)

@@ -11,15 +11,15 @@ use reweave_common::sample::{HostReading, Reading};
 use super::cluster::Cluster;
 use super::diagnosis::{causes, hop, only, probe_for, say};
 use super::network::{Network, host_address};
-use super::scene::A_WHILE;
+use super::scene::SETTLE_TIME;
 
 /// As long as it takes to learn the ways of all probes and to hear enough of them.
-const LEARNED: Duration = Duration::from_secs(20);
+const LEARNING_TIME: Duration = Duration::from_secs(20);
 
 fn ring() -> Cluster {
     let text = "kind = \"direct\"\nhosts = 8\nlink_gbps = 0.2\nstrides = [1]";
     let mut cluster = Cluster::on(Network::of(text), Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -45,11 +45,11 @@ fn each_host_is_probed_by_one_address_that_all_reach() {
 fn a_cable_that_loses_probes_one_way_is_named_and_nothing_else() {
     for ends in [["h0", "h1"], ["h1", "h0"], ["h0", "h7"], ["h4", "h3"]] {
         let mut cluster = ring();
-        probe_for(&mut cluster, LEARNED);
+        probe_for(&mut cluster, LEARNING_TIME);
         assert_eq!(causes(&mut cluster), []);
         let lossy = hop(&cluster, ends[0], ends[1]);
         cluster.network.lossy.insert(lossy);
-        probe_for(&mut cluster, LEARNED);
+        probe_for(&mut cluster, LEARNING_TIME);
         let found = causes(&mut cluster);
         let [one] = &found[..] else {
             panic!("one cause: {found:#?}")
@@ -68,7 +68,7 @@ fn a_host_that_loses_all_that_passes_it_is_named_as_host() {
         let both = [hop(&cluster, "h3", other), hop(&cluster, other, "h3")];
         cluster.network.lossy.extend(both);
     }
-    probe_for(&mut cluster, LEARNED);
+    probe_for(&mut cluster, LEARNING_TIME);
     assert_eq!(only(&mut cluster), (Class::FaultyHost, "h3".to_owned()));
 }
 

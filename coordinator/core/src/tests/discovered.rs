@@ -9,7 +9,7 @@ use reweave_common::units::Rate;
 use super::cluster::Cluster;
 use super::diagnosis::say;
 use super::network::Network;
-use super::scene::A_WHILE;
+use super::scene::SETTLE_TIME;
 
 fn discovered(cluster: &mut Cluster) -> Discovered {
     match cluster.ask(Request::Discover { from_link: 0 }) {
@@ -93,7 +93,7 @@ fn all_links_of_a_fabric_are_found_by_routes_and_traces() {
     let mut cluster = Cluster::on(Network::new(2, 3), Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.network.start("h1", "h4", 1001, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let found = discovered(&mut cluster);
     let mut seen: Vec<_> = found
         .links

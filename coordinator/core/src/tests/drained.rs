@@ -8,16 +8,16 @@ use reweave_common::plan::Generation;
 
 use super::cluster::Cluster;
 use super::network::Network;
-use super::scene::{A_WHILE, reasons, status};
+use super::scene::{SETTLE_TIME, reasons, status};
 use super::switch::Mood;
 use crate::{Change, Command, Outcome, Reason};
 
 /// As long as it takes to carry out a plan and to judge it.
-const CARRIED_OUT: Duration = Duration::from_secs(20);
+const ROLLOUT_TIME: Duration = Duration::from_secs(20);
 
 fn cluster() -> Cluster {
     let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -38,7 +38,7 @@ fn planned(cluster: &mut Cluster, links: &[&str]) -> Generation {
 fn drain(cluster: &mut Cluster, links: &[&str]) {
     let plan = planned(cluster, links);
     cluster.apply(plan);
-    cluster.run_for(CARRIED_OUT);
+    cluster.run_for(ROLLOUT_TIME);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn flows_leave_a_drained_link_new_ones_keep_away_and_all_may_come_back() {
     let [stays, leaves] = [("h0", "h4", 1000, 0), ("h1", "h5", 1001, 1)]
         .map(|(from, to, port, spine)| cluster.network.start(from, to, port, spine));
     let back = cluster.network.start("h6", "h2", 1002, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.network.end(stays);
     drain(&mut cluster, &["leaf0-spine1"]);
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
@@ -56,7 +56,7 @@ fn flows_leave_a_drained_link_new_ones_keep_away_and_all_may_come_back() {
     assert_eq!(cluster.network.uplink(&back), "leaf1-spine0");
     let new = cluster.network.start("h2", "h6", 1003, 1);
     assert_eq!(cluster.network.uplink(&new), "leaf0-spine0");
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     drain(&mut cluster, &[]);
     assert_eq!(cluster.network.uplink(&new), "leaf0-spine1");
     let held = cluster.network.switches.values();
@@ -69,7 +69,7 @@ fn a_switch_is_drained_with_all_its_links_and_may_carry_again() {
     let mut cluster = cluster();
     let flow = cluster.network.start("h1", "h5", 1001, 1);
     let back = cluster.network.start("h6", "h2", 1002, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     drain(&mut cluster, &["spine1"]);
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
     let uplinks = [flow, back].map(|flow| cluster.network.uplink(&flow));
@@ -88,7 +88,7 @@ fn no_plan_sends_a_flow_over_a_drained_link() {
     for (from, to, port) in [("h0", "h4", 1000), ("h1", "h5", 1001)] {
         cluster.network.start(from, to, port, 0);
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let Response::Plan {
         plan: Some(plan), ..
     } = cluster.ask(Request::Plan)
@@ -105,7 +105,7 @@ fn who_is_slower_without_the_link_has_it_back() {
         let to = format!("h{}", 4 + place);
         cluster.network.start(host, &to, 1000 + place as u16, place);
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     drain(&mut cluster, &["leaf0-spine1"]);
     let slower = |reason: &Reason| matches!(reason, Reason::GotSlower { .. });
     assert!(
@@ -126,10 +126,10 @@ fn pins_leave_a_drained_link_and_where_the_way_goes_on_over_one() {
         for (from, to, port) in [("h0", "h4", 1000), ("h1", "h5", 1001)] {
             cluster.network.start(from, to, port, 0);
         }
-        cluster.run_for(A_WHILE);
+        cluster.run_for(SETTLE_TIME);
         let plan = cluster.plan();
         cluster.apply(plan);
-        cluster.run_for(CARRIED_OUT);
+        cluster.run_for(ROLLOUT_TIME);
         let pinned = cluster.core.state().in_force().pins[0].flow;
         let uplink = cluster.network.uplink(&pinned);
         drain(&mut cluster, &[&uplink.replace("leaf0", leaf)]);
@@ -154,17 +154,17 @@ fn what_is_told_again_is_judged_again() {
         let to = format!("h{}", 4 + place);
         cluster.network.start(host, &to, 1000 + place as u16, place);
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.network.switch("leaf0").mood = Mood::RefusesLater;
     drain(&mut cluster, &["leaf0-spine0", "leaf0-spine1"]);
     cluster.network.fail("leaf0", "spine0");
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let told = rounds_told(&cluster);
-    cluster.run_for(CARRIED_OUT);
+    cluster.run_for(ROLLOUT_TIME);
     assert_eq!(rounds_told(&cluster), told);
     cluster.network.mend("leaf0", "spine0");
     cluster.network.switch("leaf0").mood = Mood::Obeys;
-    cluster.run_for(CARRIED_OUT);
+    cluster.run_for(ROLLOUT_TIME);
     assert!(rounds_told(&cluster) > told);
     let outcome = cluster.last_outcome();
     assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
@@ -172,7 +172,7 @@ fn what_is_told_again_is_judged_again() {
 }
 
 /// What is left to leaf0 when its link to spine1 is drained.
-const LEFT: [&str; 2] = ["spine0", "spine2"];
+const REMAINING_SPINES: [&str; 2] = ["spine0", "spine2"];
 
 /// A cluster whose leaf0 was sent a drained table, has not answered, and has no session any more.
 fn disconnected_amid_drain() -> (Cluster, NodeId) {
@@ -190,19 +190,19 @@ fn disconnected_amid_drain() -> (Cluster, NodeId) {
 #[test]
 fn reconnected_switch_gets_no_unsound_table() {
     let (mut cluster, leaf) = disconnected_amid_drain();
-    for spine in LEFT {
+    for spine in REMAINING_SPINES {
         cluster.network.fail("leaf0", spine);
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let sent = cluster.installs_sent_to(leaf);
     cluster.connect(leaf);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(cluster.installs_sent_to(leaf), sent, "it leads nowhere");
-    for spine in LEFT {
+    for spine in REMAINING_SPINES {
         cluster.network.mend("leaf0", spine);
     }
     cluster.network.switch("leaf0").mood = Mood::Obeys;
-    cluster.run_for(CARRIED_OUT);
+    cluster.run_for(ROLLOUT_TIME);
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
 }
 
@@ -215,17 +215,17 @@ fn reconnected_switch_gets_nothing_given_up() {
         changes.any(|change| matches!(change, Change::TurnedBack { .. }))
     };
     cluster.run_until("it is given up", turned_back);
-    for spine in LEFT {
+    for spine in REMAINING_SPINES {
         cluster.network.fail("leaf0", spine);
     }
     let sent = cluster.installs_sent_to(leaf);
     cluster.connect(leaf);
     assert_eq!(cluster.installs_sent_to(leaf), sent, "it leads nowhere");
-    for spine in LEFT {
+    for spine in REMAINING_SPINES {
         cluster.network.mend("leaf0", spine);
     }
     cluster.network.switch("leaf0").mood = Mood::Obeys;
-    cluster.run_for(CARRIED_OUT);
+    cluster.run_for(ROLLOUT_TIME);
     let outcome = cluster.last_outcome();
     assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
     cluster.assert_one_generation();
@@ -239,11 +239,11 @@ fn whoever_wants_it_anyway_has_it_though_flows_are_slower() {
         let to = format!("h{}", 4 + place);
         cluster.network.start(host, &to, 1000 + place as u16, place);
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let generation = planned(&mut cluster, &["leaf0-spine1"]);
     let started = cluster.ask(Request::ApplyAnyway { generation });
     assert_eq!(started, Response::ApplyStarted { generation });
-    cluster.run_for(CARRIED_OUT);
+    cluster.run_for(ROLLOUT_TIME);
     let ended = cluster.core.state().history().next_back().unwrap();
     assert_eq!(ended.outcome, Outcome::Committed);
     let flows = &ended.verdict.as_ref().unwrap().flows;

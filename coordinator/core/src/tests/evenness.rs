@@ -6,7 +6,7 @@ use reweave_common::operator::{Imbalances, Mode, Request, Response};
 
 use super::cluster::Cluster;
 use super::registered::register;
-use super::scene::A_WHILE;
+use super::scene::SETTLE_TIME;
 
 fn imbalances(cluster: &mut Cluster) -> Imbalances {
     match cluster.ask(Request::Imbalance) {
@@ -26,7 +26,7 @@ fn two_jobs() -> Cluster {
     ] {
         cluster.network.start(from, to, port, spine);
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 

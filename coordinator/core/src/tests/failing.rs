@@ -9,18 +9,18 @@ use reweave_common::operator::{Finding, Mode, Request, Response};
 use super::cluster::Cluster;
 use super::diagnosis::{causes, health, hop, probe_for, say};
 use super::network::Network;
-use super::scene::{A_WHILE, reasons, status};
+use super::scene::{SETTLE_TIME, reasons, status};
 use crate::{Author, Outcome, Policy, Reason};
 
-const LINK: &str = "leaf0-spine1";
-const AFTER: Duration = Duration::from_secs(10);
+const LOSSY_LINK: &str = "leaf0-spine1";
+const DRAIN_DELAY: Duration = Duration::from_secs(10);
 /// Longer than all of it takes.
-const FOR_LONG: Duration = Duration::from_secs(30);
+const SCENARIO_TIME: Duration = Duration::from_secs(30);
 
 fn policy() -> Policy {
     Policy {
         mode: Mode::Auto,
-        drain_failing_after: AFTER,
+        drain_failing_after: DRAIN_DELAY,
         ..Policy::default()
     }
 }
@@ -28,7 +28,7 @@ fn policy() -> Policy {
 /// The way up from the first leaf to the second spine loses packets, and the leaf counts them.
 fn failing(policy: Policy) -> Cluster {
     let mut cluster = Cluster::with(Network::new(4, 4), policy);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let lossy = hop(&cluster, "leaf0", "spine1");
     cluster.network.lossy.insert(lossy);
     cluster
@@ -52,7 +52,7 @@ fn go_on_until(cluster: &mut Cluster, is_so: impl Fn(&mut Cluster) -> bool) -> D
     while !is_so(cluster) {
         go_on(cluster);
         let waited = cluster.now().since(began);
-        assert!(waited < 3 * FOR_LONG, "{cluster:?}");
+        assert!(waited < 3 * SCENARIO_TIME, "{cluster:?}");
     }
     cluster.now().since(began)
 }
@@ -88,7 +88,7 @@ fn the_policy_drains_a_link_that_surely_fails_for_long_and_says_for_which_findin
     let flow = newcomer(&mut cluster);
     go_on_until(&mut cluster, is_found);
     let took = go_on_until(&mut cluster, |it| ended(it) == 1);
-    assert!(took >= AFTER, "{took:?}");
+    assert!(took >= DRAIN_DELAY, "{took:?}");
     let ended = cluster
         .core
         .state()
@@ -103,8 +103,10 @@ fn the_policy_drains_a_link_that_surely_fails_for_long_and_says_for_which_findin
         panic!("{ended:#?}")
     };
     let named = Finding::named(finding, &cluster.network.fabric);
-    assert!(matches!(named, Finding::Cause(cause) if cause.subject.to_string().contains(LINK)));
-    assert_ne!(cluster.network.uplink(&flow), LINK);
+    assert!(
+        matches!(named, Finding::Cause(cause) if cause.subject.to_string().contains(LOSSY_LINK))
+    );
+    assert_ne!(cluster.network.uplink(&flow), LOSSY_LINK);
     let drained: Vec<_> = status(&mut cluster).links;
     let drained = drained.iter().filter(|link| link.drained);
     assert!(drained.count() > 0);
@@ -117,10 +119,10 @@ fn what_a_person_lets_carry_again_is_left_to_people() {
     go_on_until(&mut cluster, |it| ended(it) == 1);
     release(&mut cluster);
     go_on_until(&mut cluster, is_found);
-    go_on_for(&mut cluster, FOR_LONG);
+    go_on_for(&mut cluster, SCENARIO_TIME);
     assert_eq!(ended(&cluster), 2, "{:#?}", cluster.last_outcome());
     let flow = newcomer(&mut cluster);
-    assert_eq!(cluster.network.uplink(&flow), LINK);
+    assert_eq!(cluster.network.uplink(&flow), LOSSY_LINK);
 }
 
 #[test]
@@ -131,11 +133,11 @@ fn a_switch_keeps_its_share_of_capacity_and_status_says_what_for() {
     };
     let mut cluster = failing(floor);
     go_on_until(&mut cluster, is_found);
-    go_on_for(&mut cluster, FOR_LONG);
+    go_on_for(&mut cluster, SCENARIO_TIME);
     assert_eq!(ended(&cluster), 0);
     let waits = status(&mut cluster).waits_because.unwrap_or_default();
     assert!(
-        waits.contains(LINK) && waits.contains("leaf0 would keep less"),
+        waits.contains(LOSSY_LINK) && waits.contains("leaf0 would keep less"),
         "{waits}"
     );
 }
@@ -151,7 +153,7 @@ fn who_needs_the_link_keeps_it() {
             .start(&from, &to, 1000 + place as u16, place);
     }
     go_on_until(&mut cluster, |it| ended(it) == 1);
-    go_on_for(&mut cluster, FOR_LONG);
+    go_on_for(&mut cluster, SCENARIO_TIME);
     let slower = |reason: &Reason| matches!(reason, Reason::GotSlower { .. });
     assert!(
         reasons(&cluster).iter().any(slower),
@@ -169,7 +171,7 @@ fn in_manual_mode_a_person_decides() {
     };
     let mut cluster = failing(manual);
     go_on_until(&mut cluster, is_found);
-    go_on_for(&mut cluster, FOR_LONG);
+    go_on_for(&mut cluster, SCENARIO_TIME);
     assert_eq!(ended(&cluster), 0);
 }
 
@@ -179,7 +181,7 @@ fn where_another_link_fails_meanwhile_routes_of_ours_lead_around_that_too() {
     let mut cluster = failing(policy());
     go_on_until(&mut cluster, |it| ended(it) == 1);
     let flow = cluster.network.start("h1", "h5", 1001, 2);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(cluster.network.uplink(&flow), "leaf0-spine2");
     cluster.network.fail("leaf1", "spine2");
     assert!(!cluster.network.arrives(&flow));

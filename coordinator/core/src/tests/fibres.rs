@@ -9,9 +9,9 @@ use reweave_common::sample::{HostReading, Reading};
 use super::cluster::Cluster;
 use super::diagnosis::{causes, only, say};
 use super::network::Network;
-use super::scene::A_WHILE;
+use super::scene::SETTLE_TIME;
 
-const OTHER: &str = "0c:42:a1:00:00:07";
+const OTHER_MAC: &str = "0c:42:a1:00:00:07";
 
 /// Four hosts in a ring, each with two fibres.
 fn cluster() -> Cluster {
@@ -33,7 +33,7 @@ fn cluster() -> Cluster {
         );
     }
     let mut cluster = Cluster::on(Network::of(&text), Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -50,9 +50,13 @@ fn tell(cluster: &mut Cluster, of_h2: &str) {
         let own = Mac::of_one_nic([2, 0, 0, 0, 7, host]).unwrap();
         let fab1 = match host {
             2 => of_h2.parse().unwrap(),
-            _ => Mac::OF_FIBRES,
+            _ => Mac::DEFAULT_FIBRE_MAC,
         };
-        let readings = [("eth0", own), ("fab0", Mac::OF_FIBRES), ("fab1", fab1)];
+        let readings = [
+            ("eth0", own),
+            ("fab0", Mac::DEFAULT_FIBRE_MAC),
+            ("fab1", fab1),
+        ];
         let readings = readings.map(|(interface, mac)| reading(interface, mac));
         say(cluster, &format!("h{host}"), readings.into());
     }
@@ -73,9 +77,9 @@ fn refused(cluster: &mut Cluster) -> Option<String> {
 #[test]
 fn a_host_whose_fibres_bear_another_hardware_address_is_named() {
     let mut cluster = cluster();
-    tell(&mut cluster, &Mac::OF_FIBRES.to_string());
+    tell(&mut cluster, &Mac::DEFAULT_FIBRE_MAC.to_string());
     assert_eq!(causes(&mut cluster), []);
-    tell(&mut cluster, OTHER);
+    tell(&mut cluster, OTHER_MAC);
     let odd = (Class::ConfigurationMismatch, "h2".to_owned());
     assert_eq!(only(&mut cluster), odd);
 }
@@ -84,11 +88,11 @@ fn a_host_whose_fibres_bear_another_hardware_address_is_named() {
 fn circuits_are_not_moved_while_their_ends_bear_several_hardware_addresses() {
     let mut cluster = cluster();
     assert_eq!(refused(&mut cluster), None, "nobody told of any");
-    tell(&mut cluster, OTHER);
+    tell(&mut cluster, OTHER_MAC);
     let words = "interfaces at fibres have several hardware addresses, and packets for one are dropped by another: \
                  02:fa:b0:00:00:01 at fab0 of h0, fab1 of h0 and 5 more; 0c:42:a1:00:00:07 at fab1 of h2; \
                  `reweave-agent run --fibres` gives them one";
     assert_eq!(refused(&mut cluster).as_deref(), Some(words));
-    tell(&mut cluster, &Mac::OF_FIBRES.to_string());
+    tell(&mut cluster, &Mac::DEFAULT_FIBRE_MAC.to_string());
     assert_eq!(refused(&mut cluster), None);
 }

@@ -4,7 +4,7 @@ use reweave_common::operator::{Mode, Refused, Request, Response};
 
 use super::cluster::Cluster;
 use super::network::Network;
-use super::scene::{A_WHILE, status};
+use super::scene::{SETTLE_TIME, status};
 use crate::Outcome;
 
 /// Two flows that collide on the way to the first spine, and one beside them.
@@ -17,7 +17,7 @@ fn cluster(mode: Mode) -> Cluster {
     ] {
         cluster.network.start(from, to, port, spine);
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -79,7 +79,7 @@ fn a_plan_that_touches_a_link_of_a_frozen_job_says_so_and_is_refused_until_it_is
 fn what_goes_past_a_frozen_job_is_carried_out() {
     let mut cluster = cluster(Mode::Manual);
     cluster.network.answer(cluster.flow("h2"), 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(freeze(&mut cluster, &["h2"]), froze(&["h2", "h6"]));
     let planned = cluster.ask(Request::Plan);
     assert_eq!(hindered_by(planned), Vec::<String>::new());
@@ -98,7 +98,7 @@ fn the_policy_leaves_it_alone_too_and_says_why() {
     for (from, to, port) in [("h0", "h3", 1000), ("h1", "h4", 1001)] {
         cluster.network.start(from, to, port, 0);
     }
-    cluster.run_for(10 * A_WHILE);
+    cluster.run_for(10 * SETTLE_TIME);
     assert_eq!(cluster.installs_sent(), 0);
     let why = status(&mut cluster).waits_because.unwrap();
     assert!(why.contains("which the frozen job of h0 uses"), "{why}");
@@ -114,7 +114,7 @@ fn it_stays_frozen_whoever_leads_and_is_listed() {
     freeze(&mut cluster, &["h0", "h4"]);
     cluster.start_anew();
     cluster.reconnect();
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let frozen = status(&mut cluster).frozen;
     let [only] = &frozen[..] else {
         panic!("once: {frozen:?}")

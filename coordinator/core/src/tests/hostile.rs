@@ -13,9 +13,9 @@ use super::cluster::Cluster;
 use super::network::host_address;
 use crate::{Command, Input};
 
-const HOSTILE: [&str; 3] = ["h2", "h5", "spine1"];
+const HOSTILE_NODES: [&str; 3] = ["h2", "h5", "spine1"];
 /// Limits of the types on the wire, and the numbers next to them.
-const BOUNDARIES: [u64; 12] = [
+const BOUNDARY_NUMBERS: [u64; 12] = [
     0,
     1,
     2,
@@ -55,7 +55,7 @@ impl SplitMix {
 fn mutate(value: &mut Value, numbers: &mut SplitMix) {
     match value {
         Value::Number(_) if numbers.one_in(2) => {
-            let boundary = BOUNDARIES[numbers.below(BOUNDARIES.len())];
+            let boundary = BOUNDARY_NUMBERS[numbers.below(BOUNDARY_NUMBERS.len())];
             *value = json!(if numbers.one_in(4) {
                 numbers.next()
             } else {
@@ -123,7 +123,7 @@ fn kind_index(reading: &Reading) -> usize {
     }
 }
 
-const KINDS: usize = 22;
+const MESSAGE_KINDS: usize = 22;
 
 #[test]
 fn hostile_samples_are_of_every_kind() {
@@ -133,7 +133,7 @@ fn hostile_samples_are_of_every_kind() {
     let mut kinds: Vec<_> = kinds.collect();
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, (0..KINDS).collect::<Vec<_>>());
+    assert_eq!(kinds, (0..MESSAGE_KINDS).collect::<Vec<_>>());
 }
 
 /// What decoders would refuse is left out.
@@ -214,7 +214,7 @@ fn survives(seed: u64) {
         .map(|(from, to, port)| cluster.network.start(from, to, port, 0));
     let mut decoded = 0;
     for round in 0..60 {
-        for node in HOSTILE.map(|name| cluster.network.node(name)) {
+        for node in HOSTILE_NODES.map(|name| cluster.network.node(name)) {
             let sample = hostile(&cluster, node, &mut numbers);
             decoded += sample.readings.len();
             cluster.handle(Input::Sample { node, sample });
@@ -227,7 +227,7 @@ fn survives(seed: u64) {
     // Of 60 rounds x 3 nodes x 6 readings. Were nearly all refused, the core would have met nothing hostile.
     assert!(decoded > 300, "decoders passed {decoded} readings of 1080");
     assert_log_can_be_read(&mut cluster);
-    for node in HOSTILE.map(|name| cluster.network.node(name)) {
+    for node in HOSTILE_NODES.map(|name| cluster.network.node(name)) {
         cluster.disconnect(node);
         cluster.connect(node);
     }

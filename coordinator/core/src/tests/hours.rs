@@ -6,7 +6,7 @@ use reweave_common::operator::{Mode, Refused, Request, Response};
 
 use super::cluster::Cluster;
 use super::network::Network;
-use super::scene::{A_WHILE, moved, status};
+use super::scene::{SETTLE_TIME, moved, status};
 use crate::{Outcome, Policy};
 
 /// Two flows meet on one spine, and changes are made at these hours.
@@ -20,7 +20,7 @@ fn cluster(mode: Mode, hours: &str) -> Cluster {
     for (from, to, port) in [("h0", "h3", 1000), ("h1", "h4", 1001)] {
         cluster.network.start(from, to, port, 0);
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 

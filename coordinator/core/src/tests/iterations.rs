@@ -17,7 +17,7 @@ use super::scene::*;
 use crate::jobs::snapshot;
 use crate::{Outcome, Reason};
 
-const SECOND: Duration = Duration::from_secs(1);
+const ONE_SECOND: Duration = Duration::from_secs(1);
 
 /// h0 is heard to do so many iterations of 40 ms of work and what else they take.
 fn beat(cluster: &mut Cluster, period_ms: u64, iterations: u32) {
@@ -49,7 +49,7 @@ fn beat_of_bytes(cluster: &mut Cluster, period_ms: u64, iterations: u32, bytes: 
 /// Two flows meet, one of them of a job with a beat.
 fn promised() -> (Cluster, Generation, Iteration) {
     let (mut cluster, _) = collision(Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     beat(&mut cluster, 240, 20);
     let Response::Plan {
         plan: Some(plan), ..
@@ -67,7 +67,7 @@ fn promised() -> (Cluster, Generation, Iteration) {
 fn awaited() -> Cluster {
     let (mut cluster, plan, _) = promised();
     cluster.apply(plan);
-    cluster.run_for(3 * SECOND);
+    cluster.run_for(3 * ONE_SECOND);
     assert_eq!(cluster.core.state().ended(), 0, "it waits for a beat");
     cluster
 }
@@ -91,7 +91,7 @@ fn a_job_is_promised_how_long_its_iterations_will_take_and_that_is_measured() {
     let mut cluster = awaited();
     beat(&mut cluster, 142, 7);
     let took = cluster.run_until_ended(1);
-    assert!(took < SECOND, "{took:?}");
+    assert!(took < ONE_SECOND, "{took:?}");
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
     let told = told(&mut cluster);
     assert_eq!((told.before_ms, told.measured_ms), (240.0, Some(142.0)));
@@ -114,7 +114,7 @@ fn of_a_host_that_forwards_a_beat_counts_that_has_no_more_bytes_than_its_flows()
         let text = format!("kind = \"{kind}\"\nhosts = 4\n{rate}");
         let mut cluster = Cluster::on(Network::of(&text), Mode::Manual);
         cluster.network.start("h0", "h1", 1000, 0);
-        cluster.run_for(A_WHILE);
+        cluster.run_for(SETTLE_TIME);
         beat_of_bytes(&mut cluster, 240, 20, kilobytes * 1000);
         let core = &cluster.core;
         let picture = core.known_at(cluster.now()).picture();
@@ -128,7 +128,7 @@ fn of_a_host_that_forwards_a_beat_counts_that_has_no_more_bytes_than_its_flows()
 #[test]
 fn an_offer_that_can_foretell_more_by_now_is_made_anew() {
     let (mut cluster, _) = collision(Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let first = cluster.plan();
     assert_eq!(cluster.plan(), first, "nothing new");
     beat(&mut cluster, 240, 20);
@@ -178,15 +178,18 @@ fn a_plan_by_which_iterations_take_longer_is_taken_back_though_flows_are_faster(
 fn a_beat_that_was_learned_before_the_change_says_nothing_of_it() {
     let mut cluster = awaited();
     beat(&mut cluster, 300, 20);
-    cluster.run_for(SECOND);
+    cluster.run_for(ONE_SECOND);
     assert_eq!(cluster.core.state().ended(), 0, "it began 2 s before");
     beat(&mut cluster, 240, 100);
-    cluster.run_for(SECOND);
+    cluster.run_for(ONE_SECOND);
     assert_eq!(cluster.core.state().ended(), 0, "it may still change");
-    cluster.run_for(5 * SECOND);
+    cluster.run_for(5 * ONE_SECOND);
     beat(&mut cluster, 241, 100);
     let took = cluster.run_until_ended(1);
-    assert!(took < SECOND, "nothing has changed by now, and {took:?}");
+    assert!(
+        took < ONE_SECOND,
+        "nothing has changed by now, and {took:?}"
+    );
     assert_eq!(told(&mut cluster).measured_ms, Some(241.0));
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
 }

@@ -16,7 +16,7 @@ use reweave_common::units::{Bytes, Percent, Rate};
 use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, health, measured, say};
 use super::network::Network;
-use super::scene::{A_WHILE, collision, planned};
+use super::scene::{SETTLE_TIME, collision, planned};
 
 fn ask(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
     cluster.ask(Request::Explain {
@@ -36,7 +36,7 @@ fn told(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Explanation {
 fn colliding() -> Cluster {
     let (mut cluster, _) = collision(Mode::Manual);
     cluster.network.start("h4", "h1", 1002, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -93,7 +93,7 @@ fn whoever_exchanges_nothing_has_no_job_and_whoever_is_no_host_neither() {
 fn findings_name_the_jobs_they_hurt() {
     let mut cluster = colliding();
     cluster.network.start("h3", "h5", 1003, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     say(
         &mut cluster,
         "h5",
@@ -117,7 +117,7 @@ fn ring(hosts: [&str; 4]) -> Vec<(Class, String)> {
             .network
             .start(hosts[place], hosts[(place + 1) % 4], port, spine);
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let Response::Findings(found) = cluster.ask(Request::Diagnose) else {
         panic!("no findings")
     };
@@ -139,7 +139,7 @@ fn a_ring_that_crosses_racks_more_often_than_it_must_is_named() {
 fn a_job_that_waits_for_its_hosts_is_not_laid_to_the_fabric() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let beat = Beat {
         period: TimeSpan::from_millis(200),
         gap: TimeSpan::from_millis(190),
@@ -218,7 +218,7 @@ fn foreseen(cluster: &mut Cluster) -> Vec<(String, String)> {
 fn where_others_send_meanwhile_a_job_that_rests_is_foreseen_to_fill_the_link() {
     let mut cluster = Cluster::on(Network::new(4, 4), Mode::Manual);
     let rests = cluster.network.start("h0", "h4", 1000, 0);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.network.pause(rests);
     cluster.run_for(Duration::from_mins(1));
     assert_eq!(foreseen(&mut cluster), [], "nobody is in its way");
@@ -226,7 +226,7 @@ fn where_others_send_meanwhile_a_job_that_rests_is_foreseen_to_fill_the_link() {
     cluster.network.caps.insert(quick, 40e6);
     let other = cluster.network.start("h1", "h5", 1001, 0);
     let elsewhere = cluster.network.start("h2", "h6", 1002, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let found = foreseen(&mut cluster);
     let links: Vec<_> = found.iter().map(|(link, _)| &link[..]).collect();
     assert_eq!(
@@ -238,13 +238,13 @@ fn where_others_send_meanwhile_a_job_that_rests_is_foreseen_to_fill_the_link() {
         "{found:?}"
     );
     cluster.network.end(other);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     assert_eq!(foreseen(&mut cluster), []);
     // Whose session has ended brings nothing.
     cluster.network.end(elsewhere);
     cluster.network.start("h1", "h5", 1003, 0);
     cluster.network.end(rests);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     assert_eq!(foreseen(&mut cluster), []);
 }
 
@@ -269,7 +269,7 @@ fn jobs_are_listed_with_what_they_have_beside_what_was_promised() {
     );
     cluster.apply(plan);
     cluster.run_until_ended(1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     for job in listed(&mut cluster) {
         let promise = job.promise.unwrap();
         let [low, high] = promise.predicted_bits_per_s;
@@ -286,15 +286,15 @@ fn jobs_are_listed_with_what_they_have_beside_what_was_promised() {
 #[test]
 fn a_job_that_rests_is_listed_until_its_sessions_end() {
     let (mut cluster, [first, second]) = collision(Mode::Manual);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     cluster.network.pause(first);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     let jobs = listed(&mut cluster);
     assert_eq!((jobs[0].job.as_str(), jobs[0].sending), ("h1 and h4", 1));
     assert_eq!((jobs[1].job.as_str(), jobs[1].sending), ("h0 and h3", 0));
     assert!(jobs[1].seen_for_ms > 4000 && jobs[1].slowest_bits_per_s.is_none());
     cluster.network.end(first);
     cluster.network.end(second);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     assert_eq!(listed(&mut cluster), []);
 }

@@ -9,14 +9,14 @@ use reweave_common::plan::{Generation, Plan};
 
 use super::cluster::Cluster;
 use super::network::Network;
-use super::scene::{A_WHILE, reasons};
+use super::scene::{SETTLE_TIME, reasons};
 use crate::{Author, Change, Effect, Input, Reason};
 
 /// With a plan on offer: leaf0 sends what is for h4 to spine0 alone, and after that spine1 sends it to leaf0.
 fn cluster() -> (Cluster, Generation) {
     let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
     cluster.core.judge_leg_by_leg();
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let [leaf, spine, other, to] =
         ["leaf0", "spine0", "spine1", "h4"].map(|name| cluster.network.node(name));
     let fabric = &cluster.network.fabric;

@@ -7,7 +7,7 @@ use reweave_common::sample::{HostReading, Reading};
 use super::cluster::Cluster;
 use super::diagnosis::say;
 use super::network::Network;
-use super::scene::A_WHILE;
+use super::scene::SETTLE_TIME;
 
 /// Two hosts in each of two racks, each with two NICs at leaves of their own: the first of each at leaves with three
 /// spines between them, the second at leaves with two.
@@ -31,7 +31,7 @@ fn cluster() -> Cluster {
         text += &format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = 1\n");
     }
     let mut cluster = Cluster::on(Network::of(&text), Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     (0..4).for_each(|host| tell(&mut cluster, host, ["mlx5_0", "mlx5_10"]));
     cluster
 }
@@ -86,7 +86,7 @@ fn a_link_that_is_down_takes_its_device_or_its_way() {
     let mut cluster = cluster();
     cluster.network.fail("leaf0", "spine1");
     cluster.network.fail("h2", "leaf3");
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let told = lanes(&mut cluster, &ALL);
     assert_eq!(ways(&told), [("mlx5_0", 2)]);
     assert_eq!(
@@ -102,7 +102,7 @@ fn a_link_that_is_down_takes_its_device_or_its_way() {
     ["spine3", "spine4"]
         .iter()
         .for_each(|spine| cluster.network.fail("leaf1", spine));
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let told = lanes(&mut cluster, &ALL);
     assert_eq!(told.left_out, ["mlx5_10: no way from h1 to h2"]);
 }

@@ -9,7 +9,7 @@ use reweave_common::plan::Generation;
 
 use super::cluster::Cluster;
 use super::network::Network;
-use super::scene::{A_WHILE, status};
+use super::scene::{SETTLE_TIME, status};
 use crate::Outcome;
 
 const THREE_LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 3\nspines = 3\nhosts_per_leaf = 4\n\
@@ -18,7 +18,7 @@ const THREE_LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 3\nspines = 3\nhosts
 fn cluster() -> Cluster {
     let mut cluster = Cluster::on(Network::of(THREE_LEAVES), Mode::Manual);
     cluster.network.start("h1", "h5", 1001, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -68,7 +68,7 @@ fn under_maintenance(cluster: &mut Cluster) -> MaintenanceStatus {
 fn drained(cluster: &mut Cluster) {
     let generation = planned(bring(cluster, "spine1", Some(Draining)));
     carry_out(cluster, generation);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
 }
 
 fn goes_over(cluster: &Cluster, spine: &str) -> usize {
@@ -88,7 +88,7 @@ fn a_switch_is_drained_worked_on_and_carries_again() {
     let led = ["leaf0", "leaf1", "leaf2"].map(|leaf| format!("routes lead over {leaf}-spine1"));
     assert_eq!(reasons, led);
     carry_out(&mut cluster, early);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(goes_over(&cluster, "spine1"), 0);
     let now = under_maintenance(&mut cluster);
     assert_eq!(
@@ -119,7 +119,7 @@ fn nobody_lets_it_carry_by_the_way() {
     drained(&mut cluster);
     cluster.start_anew();
     cluster.reconnect();
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(under_maintenance(&mut cluster).stage, Draining);
     let none = cluster.ask(Request::Drain { links: vec![] });
     assert_eq!(refused(none), Refused::NothingToChange);
@@ -153,17 +153,17 @@ fn it_may_go_down_and_come_up_meanwhile() {
     for leaf in ["leaf0", "leaf1", "leaf2"] {
         cluster.network.fail(leaf, "spine1");
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     // Something else fails, and new routes are made while it is down.
     cluster.network.fail("leaf0", "spine0");
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let around = cluster.plan();
     carry_out(&mut cluster, around);
     cluster.disconnect(spine);
     for leaf in ["leaf0", "leaf1", "leaf2"] {
         cluster.network.mend(leaf, "spine1");
     }
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(goes_over(&cluster, "spine1"), 0);
     let now = under_maintenance(&mut cluster);
     assert!(
@@ -181,7 +181,7 @@ fn what_sends_all_the_same_is_seen() {
     let defiant = cluster.network.start("h2", "h6", 1002, 1);
     cluster.network.switch("leaf0").routes.clear();
     cluster.network.switch("leaf1").routes.clear();
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(cluster.network.uplink(&defiant), "leaf0-spine1");
     let Refused::NotEmpty { reasons } = refused(bring(&mut cluster, "spine1", Some(Working)))
     else {

@@ -12,11 +12,11 @@ use reweave_common::sample::{HostReading, Reading};
 use super::cluster::Cluster;
 use super::diagnosis::say;
 use super::network::{host_address, link_address};
-use super::scene::{A_WHILE, status};
+use super::scene::{SETTLE_TIME, status};
 
 fn cluster() -> Cluster {
     let mut cluster = Cluster::new(Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -52,7 +52,7 @@ fn the_same_lack_of_many_is_told_once_and_no_longer_than_they_have_it() {
         ("paths of flows", "no right", vec!["h1"]),
     ];
     assert_eq!(told(&status(&mut cluster)), expected);
-    cluster.run_for(4 * A_WHILE);
+    cluster.run_for(4 * SETTLE_TIME);
     assert_eq!(told(&status(&mut cluster)), []);
 }
 

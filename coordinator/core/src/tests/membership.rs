@@ -10,13 +10,13 @@ use reweave_common::time_span::TimeSpan;
 use super::cluster::Cluster;
 use super::scene::status;
 use crate::command::{Author, Change};
-use crate::state::{MOST_SHUT_OUT, MOST_TOKENS};
+use crate::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS};
 use crate::{Effect, Input, NoEntry, Pass};
 
-const TOKEN: Digest = Digest([7; 32]);
-const KEY: Digest = Digest([1; 32]);
-const OTHER_KEY: Digest = Digest([2; 32]);
-const MINUTE: Duration = Duration::from_mins(1);
+const TOKEN_DIGEST: Digest = Digest([7; 32]);
+const KEY_DIGEST: Digest = Digest([1; 32]);
+const OTHER_KEY_DIGEST: Digest = Digest([2; 32]);
+const ONE_MINUTE: Duration = Duration::from_mins(1);
 
 fn h0() -> Member {
     Member::new(Role::Agent, "h0")
@@ -25,20 +25,20 @@ fn h0() -> Member {
 fn invitation(member: Member, lasting: Duration) -> Request {
     Request::Invite {
         member,
-        token: TOKEN,
+        token: TOKEN_DIGEST,
         lasting: lasting.into(),
     }
 }
 
 fn invited() -> Cluster {
     let mut cluster = Cluster::new(Mode::Manual);
-    let answer = cluster.ask(invitation(h0(), 10 * MINUTE));
+    let answer = cluster.ask(invitation(h0(), 10 * ONE_MINUTE));
     assert!(matches!(answer, Response::Invited { .. }), "{answer:?}");
     cluster
 }
 
 fn knock(cluster: &mut Cluster, key: Digest) -> Result<Pass, NoEntry> {
-    knock_with(cluster, TOKEN, key)
+    knock_with(cluster, TOKEN_DIGEST, key)
 }
 
 fn knock_with(cluster: &mut Cluster, token: Digest, key: Digest) -> Result<Pass, NoEntry> {
@@ -65,10 +65,10 @@ fn refused(response: Response) -> Refused {
 #[test]
 fn a_token_lets_one_key_in_once() {
     let mut cluster = invited();
-    let pass = knock(&mut cluster, KEY).unwrap();
+    let pass = knock(&mut cluster, KEY_DIGEST).unwrap();
     assert_eq!(pass.member, h0());
     assert_eq!(pass.admission, Admission(cluster.now().as_micros()));
-    let used = knock(&mut cluster, OTHER_KEY).unwrap_err();
+    let used = knock(&mut cluster, OTHER_KEY_DIGEST).unwrap_err();
     assert!(
         used.to_string().contains("used already, from 10.0.0.9:1"),
         "{used}"
@@ -80,9 +80,9 @@ fn a_token_lets_one_key_in_once() {
 #[test]
 fn the_same_key_is_told_again_and_not_let_in_again() {
     let mut cluster = invited();
-    let pass = knock(&mut cluster, KEY).unwrap();
+    let pass = knock(&mut cluster, KEY_DIGEST).unwrap();
     let entries = cluster.log.len();
-    assert_eq!(knock(&mut cluster, KEY).unwrap(), pass);
+    assert_eq!(knock(&mut cluster, KEY_DIGEST).unwrap(), pass);
     assert_eq!(cluster.log.len(), entries);
 }
 
@@ -92,21 +92,21 @@ fn with_a_full_disk_nobody_new_is_let_in_and_no_token_is_used_up() {
     let mut cluster = invited();
     let entries = cluster.log.len();
     cluster.handle(Input::Disk { is_full: true });
-    assert_eq!(knock(&mut cluster, KEY), Err(NoEntry::DiskFull));
+    assert_eq!(knock(&mut cluster, KEY_DIGEST), Err(NoEntry::DiskFull));
     assert_eq!(cluster.log.len(), entries);
     cluster.handle(Input::Disk { is_full: false });
-    let pass = knock(&mut cluster, KEY).unwrap();
+    let pass = knock(&mut cluster, KEY_DIGEST).unwrap();
     cluster.handle(Input::Disk { is_full: true });
-    assert_eq!(knock(&mut cluster, KEY), Ok(pass));
+    assert_eq!(knock(&mut cluster, KEY_DIGEST), Ok(pass));
 }
 
 #[test]
 fn a_token_is_used_once_over_restarts_too() {
     let mut cluster = invited();
     cluster.start_anew();
-    knock(&mut cluster, KEY).unwrap();
+    knock(&mut cluster, KEY_DIGEST).unwrap();
     cluster.start_anew();
-    let used = knock(&mut cluster, OTHER_KEY);
+    let used = knock(&mut cluster, OTHER_KEY_DIGEST);
     assert!(matches!(used, Err(NoEntry::Used { .. })), "{used:?}");
 }
 
@@ -117,16 +117,16 @@ fn whoever_was_let_in_when_the_coordinator_died_is_told_when_it_asks_again() {
     cluster.dies_at = vec![cluster.log.len() + 1];
     cluster.handle(Input::Knock {
         id: 1,
-        token: TOKEN,
-        key: KEY,
+        token: TOKEN_DIGEST,
+        key: KEY_DIGEST,
         from: "10.0.0.9:1".to_owned(),
     });
     assert_eq!(cluster.restarts, 1);
     assert!(matches!(
-        knock(&mut cluster, OTHER_KEY),
+        knock(&mut cluster, OTHER_KEY_DIGEST),
         Err(NoEntry::Used { .. })
     ));
-    assert!(knock(&mut cluster, KEY).is_ok());
+    assert!(knock(&mut cluster, KEY_DIGEST).is_ok());
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_token_expires() {
     cluster.ask(invitation(h0(), Duration::from_secs(1)));
     assert_eq!(status(&mut cluster).invitations.len(), 1);
     cluster.run_for(Duration::from_secs(2));
-    let expired = knock(&mut cluster, KEY);
+    let expired = knock(&mut cluster, KEY_DIGEST);
     assert!(
         matches!(expired, Err(NoEntry::Expired { .. })),
         "{expired:?}"
@@ -146,16 +146,19 @@ fn a_token_expires() {
 #[test]
 fn a_token_that_let_somebody_in_is_not_made_anew_when_it_has_expired() {
     let mut cluster = invited();
-    assert!(knock(&mut cluster, KEY).is_ok());
-    cluster.run_for(11 * MINUTE);
-    cluster.tell(invitation(h0(), 10 * MINUTE));
-    assert_eq!(knock(&mut cluster, OTHER_KEY), Err(NoEntry::UnknownToken));
+    assert!(knock(&mut cluster, KEY_DIGEST).is_ok());
+    cluster.run_for(11 * ONE_MINUTE);
+    cluster.tell(invitation(h0(), 10 * ONE_MINUTE));
+    assert_eq!(
+        knock(&mut cluster, OTHER_KEY_DIGEST),
+        Err(NoEntry::UnknownToken)
+    );
 }
 
 #[test]
 fn a_token_that_nobody_made_opens_nothing() {
     let mut cluster = Cluster::new(Mode::Manual);
-    assert_eq!(knock(&mut cluster, KEY), Err(NoEntry::UnknownToken));
+    assert_eq!(knock(&mut cluster, KEY_DIGEST), Err(NoEntry::UnknownToken));
     assert!(
         cluster.log.is_empty(),
         "strangers write nothing into the log"
@@ -166,21 +169,21 @@ fn a_token_that_nobody_made_opens_nothing() {
 fn tokens_are_for_nodes_of_the_fabric_and_for_minutes() {
     let mut cluster = Cluster::new(Mode::Manual);
     let mut ask = |member: Member, lasting| refused(cluster.ask(invitation(member, lasting)));
-    let stranger = ask(Member::new(Role::Agent, "h99"), MINUTE);
+    let stranger = ask(Member::new(Role::Agent, "h99"), ONE_MINUTE);
     assert_eq!(
         stranger.to_string(),
         "the fabric has no node called \"h99\""
     );
-    let odd = ask(Member::new(Role::Operator, "../ann"), MINUTE);
+    let odd = ask(Member::new(Role::Operator, "../ann"), ONE_MINUTE);
     assert!(matches!(odd, Refused::NoSuchMember { .. }), "{odd:?}");
-    let long = ask(h0(), 16 * MINUTE);
+    let long = ask(h0(), 16 * ONE_MINUTE);
     assert_eq!(long.to_string(), "a token is good for 15 minutes at most");
 }
 
 #[test]
 fn a_revoked_member_is_denied_up_to_now_and_its_tokens_are_void() {
     let mut cluster = invited();
-    let first = knock(&mut cluster, KEY).unwrap();
+    let first = knock(&mut cluster, KEY_DIGEST).unwrap();
     let revoked = cluster.ask(Request::Revoke { member: h0() });
     assert_eq!(revoked, Response::Revoked { member: h0() });
     let denies = |cluster: &Cluster, admission| {
@@ -188,15 +191,15 @@ fn a_revoked_member_is_denied_up_to_now_and_its_tokens_are_void() {
         membership.denied().denies(&h0(), admission)
     };
     assert!(denies(&cluster, first.admission) && denies(&cluster, Admission::default()));
-    assert_eq!(knock(&mut cluster, KEY), Err(NoEntry::UnknownToken));
+    assert_eq!(knock(&mut cluster, KEY_DIGEST), Err(NoEntry::UnknownToken));
     assert_eq!(status(&mut cluster).revoked, [h0()]);
     let token = Digest([8; 32]);
     cluster.ask(Request::Invite {
         member: h0(),
         token,
-        lasting: MINUTE.into(),
+        lasting: ONE_MINUTE.into(),
     });
-    let second = knock_with(&mut cluster, token, OTHER_KEY).unwrap();
+    let second = knock_with(&mut cluster, token, OTHER_KEY_DIGEST).unwrap();
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
     cluster.start_anew();
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
@@ -210,7 +213,7 @@ fn a_log_that_begins_anew_shuts_out_whom_an_earlier_one_let_in() {
         let member = Member::new(Role::Viewer, &format!("v{number}"));
         earlier.ask(Request::Revoke { member });
     }
-    let pass = knock(&mut earlier, KEY).unwrap();
+    let pass = knock(&mut earlier, KEY_DIGEST).unwrap();
     let mut anew = Cluster::new(Mode::Manual);
     anew.run_for(Duration::from_secs(1));
     anew.ask(Request::Revoke { member: h0() });
@@ -226,7 +229,7 @@ fn tokens_that_a_revoked_operator_made_are_void() {
         member: Member::new(Role::Operator, "ada"),
         by: Author::Operator("bob".to_owned()),
     });
-    assert_eq!(knock(&mut cluster, KEY), Err(NoEntry::UnknownToken));
+    assert_eq!(knock(&mut cluster, KEY_DIGEST), Err(NoEntry::UnknownToken));
 }
 
 #[test]
@@ -243,7 +246,7 @@ fn roles_are_asked_for_with_every_request() {
             },
             false,
         ),
-        (invitation(h0(), MINUTE), false),
+        (invitation(h0(), ONE_MINUTE), false),
         (Request::Revoke { member: h0() }, false),
     ];
     let entries = cluster.log.len();
@@ -347,7 +350,7 @@ fn people_who_wait_share_an_entry() {
         let member = Member::new(Role::Viewer, &format!("v{id}"));
         core.handle(now, ask(id, Request::Revoke { member }));
     }
-    core.handle(now, ask(3, invitation(h0(), 10 * MINUTE)));
+    core.handle(now, ask(3, invitation(h0(), 10 * ONE_MINUTE)));
     core.handle(now, ask(4, Request::Status));
     let Some(Effect::Append(command)) = core.poll_effect() else {
         panic!("nothing was decided");
@@ -372,8 +375,8 @@ fn people_who_wait_share_an_entry() {
 #[test]
 fn no_more_tokens_are_out_than_nodes_could_want_together() {
     let mut cluster = Cluster::new(Mode::Manual);
-    let expires = cluster.now() + 10 * MINUTE;
-    let tokens = (0..MOST_TOKENS as u64).map(|number| {
+    let expires = cluster.now() + 10 * ONE_MINUTE;
+    let tokens = (0..MAX_TOKENS as u64).map(|number| {
         let mut token = Digest([0; 32]);
         token.0[..8].copy_from_slice(&number.to_le_bytes());
         let by = Author::Policy;
@@ -385,13 +388,13 @@ fn no_more_tokens_are_out_than_nodes_could_want_together() {
         }
     });
     cluster.append(Change::Together(tokens.collect()));
-    let most = MOST_TOKENS;
-    let one_more = invitation(h0(), MINUTE);
+    let most = MAX_TOKENS;
+    let one_more = invitation(h0(), ONE_MINUTE);
     assert_eq!(
         refused(cluster.ask(one_more.clone())),
         Refused::TooManyTokens { most }
     );
-    cluster.run_for(10 * MINUTE);
+    cluster.run_for(10 * ONE_MINUTE);
     let answer = cluster.ask(one_more);
     assert!(matches!(answer, Response::Invited { .. }), "{answer:?}");
 }
@@ -400,12 +403,12 @@ fn no_more_tokens_are_out_than_nodes_could_want_together() {
 fn who_is_shut_out_is_remembered_up_to_a_number_and_can_be_shut_out_again() {
     let mut cluster = Cluster::new(Mode::Manual);
     let viewer = |number: usize| Member::new(Role::Viewer, &format!("v{number}"));
-    let revoked = (0..MOST_SHUT_OUT).map(|number| Change::Revoked {
+    let revoked = (0..MAX_REVOKED_MEMBERS).map(|number| Change::Revoked {
         member: viewer(number),
         by: Author::Policy,
     });
     cluster.append(Change::Together(revoked.collect()));
-    let most = MOST_SHUT_OUT;
+    let most = MAX_REVOKED_MEMBERS;
     let member = viewer(most);
     assert_eq!(
         refused(cluster.ask(Request::Revoke { member })),
@@ -429,10 +432,10 @@ fn visits_are_neither_short_nor_many() {
     let none = refused(visit(0, TimeSpan::ZERO));
     assert!(matches!(none, Refused::NoVisit { .. }), "{none:?}");
     for number in 0..64 {
-        let answer = visit(number, MINUTE.into());
+        let answer = visit(number, ONE_MINUTE.into());
         assert!(matches!(answer, Response::MayVisit { .. }), "{answer:?}");
     }
-    let more = refused(visit(64, MINUTE.into()));
+    let more = refused(visit(64, ONE_MINUTE.into()));
     assert_eq!(more, Refused::TooManyVisitors { most: 64 });
 }
 

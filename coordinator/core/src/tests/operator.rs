@@ -16,13 +16,13 @@ use super::scene::status;
 use super::switch::Mood;
 use crate::Input;
 
-const A_WHILE: Duration = Duration::from_secs(2);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 fn collision() -> Cluster {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.network.start("h1", "h4", 1001, 0);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -82,7 +82,7 @@ fn agents_are_up_silent_down_or_unseen() {
     let [silent, down] = ["h2", "h5"].map(|name| cluster.network.node(name));
     cluster.connected.remove(&silent);
     cluster.disconnect(down);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     let Response::Status(status) = cluster.ask(Request::Status) else {
         panic!("no status")
     };
@@ -156,7 +156,7 @@ fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
     cluster.apply(first);
     cluster.run_until_ended(1);
     cluster.network.switch("leaf0").mood = Mood::Obeys;
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let second = cluster.plan();
     let Response::History(history) = cluster.ask(Request::History { before: None }) else {
         panic!("no history")
@@ -191,7 +191,7 @@ fn history_comes_page_by_page_and_a_record_by_its_generation() {
         let plan = cluster.plan();
         cluster.apply(plan);
         cluster.run_until_ended(ended);
-        cluster.run_for(A_WHILE);
+        cluster.run_for(SETTLE_TIME);
         applied.push(plan);
     }
     let [first, second, third] = applied[..] else {
@@ -269,12 +269,12 @@ fn once_a_plan_was_kept_flows_are_spread_as_evenly_as_so_many_can_be() {
             let [from, to] = [host, 8 + host].map(|it| format!("h{it}"));
             cluster.network.start(&from, &to, 1000 + host as u16, spine);
         }
-        cluster.run_for(A_WHILE);
+        cluster.run_for(SETTLE_TIME);
         assert!(above_floor(&mut cluster) > 20.0, "{spines:?}");
         let plan = cluster.plan();
         cluster.apply(plan);
         cluster.run_until_ended(1);
-        cluster.run_for(A_WHILE);
+        cluster.run_for(SETTLE_TIME);
         assert_eq!(
             *cluster.last_outcome(),
             crate::Outcome::Committed,
@@ -322,10 +322,10 @@ fn with_a_full_disk_it_tells_and_measures_and_decides_nothing() {
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.network.start("h1", "h4", 1001, 0);
     cluster.handle(Input::Disk { is_full: true });
-    cluster.run_for(20 * A_WHILE);
+    cluster.run_for(20 * SETTLE_TIME);
     assert_eq!(cluster.log, []);
     let token = Digest([1; 32]);
-    let lasting = A_WHILE;
+    let lasting = SETTLE_TIME;
     let member = Member::new(Role::Agent, "h0");
     let decisions = [
         Request::Plan,
@@ -362,7 +362,7 @@ fn with_a_full_disk_it_tells_and_measures_and_decides_nothing() {
     );
 
     cluster.handle(Input::Disk { is_full: false });
-    cluster.run_for(20 * A_WHILE);
+    cluster.run_for(20 * SETTLE_TIME);
     assert!(!cluster.log.is_empty(), "it mends what it saw before");
     let Response::Status(status) = cluster.ask(Request::Status) else {
         panic!("no status")

@@ -14,7 +14,7 @@ use crate::{Author, Outcome, Policy, Reason};
 /// The change is kept, and one flow goes over the other spine; that one and its spine.
 fn committed(mode: Mode) -> (Cluster, FlowKey, String) {
     let (mut cluster, _) = collision(mode);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     if mode == Mode::Manual {
         let plan = cluster.plan();
         cluster.apply(plan);
@@ -96,7 +96,7 @@ fn a_pin_is_not_put_back_though_its_flow_takes_from_others_without_it() {
 fn in_manual_mode_it_is_an_alarm_and_a_finding_with_a_plan_on_offer() {
     let (mut cluster, pinned, spine) = committed(Mode::Manual);
     cluster.network.fail(&spine, "leaf1");
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(cluster.core.state().ended(), 1, "nothing unasked");
     let alarms = status(&mut cluster).alarms.join("; ");
     assert!(
@@ -114,7 +114,7 @@ fn in_manual_mode_it_is_an_alarm_and_a_finding_with_a_plan_on_offer() {
     cluster.run_until_ended(2);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
     assert!(cluster.network.arrives(&pinned));
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert!(status(&mut cluster).alarms.is_empty());
 }
 
@@ -136,7 +136,7 @@ fn a_pin_beside_what_fails_stays() {
 fn an_offer_to_take_a_pin_away_goes_when_the_way_is_whole_again() {
     let (mut cluster, _, spine) = committed(Mode::Manual);
     cluster.network.fail(&spine, "leaf1");
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.plan();
     cluster.network.mend(&spine, "leaf1");
     cluster.run_until_ended(2);

@@ -12,14 +12,14 @@ use reweave_common::sample::{Reading, Sample};
 
 use super::cluster::Cluster;
 use super::network::{Network, host_address};
-use super::scene::{A_WHILE, status};
+use super::scene::{SETTLE_TIME, status};
 use crate::standings::Standings;
 use crate::turns::Turns;
 use crate::{Effect, Input};
 
 fn cluster() -> Cluster {
     let mut cluster = Cluster::new(Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 

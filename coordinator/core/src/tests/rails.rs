@@ -13,27 +13,30 @@ use reweave_common::units::Rate;
 use super::cluster::Cluster;
 use super::diagnosis::{causes, only, say};
 use super::network::{Network, nic_address};
-use super::scene::A_WHILE;
+use super::scene::SETTLE_TIME;
 
-const RACKS: [[&str; 2]; 2] = [["leaf0", "leaf1"], ["leaf2", "leaf3"]];
+const RACK_LEAVES: [[&str; 2]; 2] = [["leaf0", "leaf1"], ["leaf2", "leaf3"]];
 
 /// Four hosts at the first two leaves, and two at the others. The NICs of these are cabled crosswise.
 fn rails(swapped: [usize; 2]) -> Cluster {
     let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
     let cables = |host: usize| {
-        let mut leaves = RACKS[host / 4];
+        let mut leaves = RACK_LEAVES[host / 4];
         if swapped.contains(&host) {
             leaves.reverse();
         }
         leaves.map(|leaf| format!("[[link]]\na = \"h{host}\"\nb = \"{leaf}\"\ngbps = 1\n"))
     };
-    let leaves = RACKS.concat().into_iter().map(|leaf| node(leaf, "switch"));
+    let leaves = RACK_LEAVES
+        .concat()
+        .into_iter()
+        .map(|leaf| node(leaf, "switch"));
     let hosts = (0..6).map(|host| node(&format!("h{host}"), "host"));
     let nodes: String = leaves.chain(hosts).collect();
     let cables: String = (0..6).flat_map(cables).collect();
     let text = format!("kind = \"graph\"\n{nodes}{cables}");
     let mut cluster = Cluster::on(Network::of(&text), Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 

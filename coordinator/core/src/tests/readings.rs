@@ -13,9 +13,9 @@ use reweave_common::units::{Bytes, Percent, Rate};
 
 use super::cluster::Cluster;
 use super::diagnosis::{causes, cluster, health, hop, only, say};
-use super::scene::A_WHILE;
+use super::scene::SETTLE_TIME;
 
-const TWO_REPORTS: Duration = Duration::from_millis(200);
+const TWO_REPORT_INTERVALS: Duration = Duration::from_millis(200);
 
 fn nics(of_h6: &Nic, of_others: &Nic) -> Cluster {
     let mut cluster = cluster();
@@ -52,7 +52,7 @@ fn a_nic_that_is_slower_than_the_others_or_mends_errors_otherwise_is_named() {
 
 fn exchanging(slow: Option<&str>) -> Cluster {
     let mut cluster = begun(slow);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster
 }
 
@@ -86,9 +86,9 @@ fn a_host_all_flows_of_which_are_slow_both_ways_is_a_straggler() {
 #[test]
 fn what_few_readings_say_of_a_host_is_waited_out() {
     let mut cluster = begun(Some("h2"));
-    cluster.run_for(TWO_REPORTS);
+    cluster.run_for(TWO_REPORT_INTERVALS);
     assert_eq!(causes(&mut cluster), []);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(causes(&mut cluster).len(), 1);
 }
 

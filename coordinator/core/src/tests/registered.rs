@@ -18,7 +18,7 @@ use reweave_common::units::Rate;
 use super::cluster::Cluster;
 use super::diagnosis::{causes, health, say};
 use super::network::{Network, host_address};
-use super::scene::{A_WHILE, collision};
+use super::scene::{SETTLE_TIME, collision};
 use crate::{Author, Core, Outcome, Policy};
 
 pub(super) fn texts(names: &[&str]) -> Vec<String> {
@@ -129,7 +129,7 @@ fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
     register(&mut cluster, "train", &["h0", "h1", "h3", "h4"]);
     let early = start(&mut cluster, "train").because.unwrap();
     assert!(early.contains("nothing is seen to be wrong"), "{early}");
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let order = JobOrder::Start { may_change: false };
     let Response::Started(looked) = tell(&mut cluster, "train", order) else {
         panic!("no start")
@@ -147,7 +147,7 @@ fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
     let because = start(&mut cluster, "train").because.unwrap();
     assert!(because.contains("nothing is wrong"), "{because}");
     flows.into_iter().for_each(|flow| cluster.network.end(flow));
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     assert_eq!(cluster.core.state().ended(), 1, "nothing unasked");
     tell(&mut cluster, "train", JobOrder::End);
     cluster.run_until_ended(2);
@@ -160,7 +160,7 @@ fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
 fn what_concerns_other_jobs_alone_is_left_as_it_is() {
     let (mut cluster, _) = collision(Mode::Manual);
     register(&mut cluster, "other", &["h2", "h5"]);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let because = start(&mut cluster, "other").because.unwrap();
     assert!(
         because.contains("concerns no flow between its hosts"),
@@ -181,7 +181,7 @@ fn a_start_keeps_the_hours_for_changes() {
         cluster.network.start(from, to, port, 0);
     }
     register(&mut cluster, "train", &["h0", "h1", "h3", "h4"]);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let because = start(&mut cluster, "train").because.unwrap();
     assert!(
         because.contains("changes are made Thu 02:00-03:00"),
@@ -252,7 +252,7 @@ fn a_phase_that_will_fill_a_link_is_foreseen_until_the_job_is_over() {
     let quick = cluster.network.node("h0");
     cluster.network.caps.insert(quick, 40e6);
     cluster.network.start("h0", "h3", 1000, 0);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     register(&mut cluster, "next", &["h1", "h4", "h2", "h5"]);
     let mut enter = |name: &str, rate| {
         let name = name.to_owned();
@@ -276,7 +276,7 @@ fn a_phase_that_will_fill_a_link_is_foreseen_until_the_job_is_over() {
     let fabric = Arc::clone(&cluster.network.fabric);
     cluster.core = Core::resume(Policy::default(), fabric, state);
     cluster.reconnect();
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert!(!foreseen(&mut cluster).is_empty());
     tell(&mut cluster, "next", JobOrder::End);
     assert_eq!(foreseen(&mut cluster), [""; 0]);
@@ -293,7 +293,7 @@ fn what_no_kernel_sees_is_counted_where_it_is_not_the_jobs_own() {
         cluster.network.start(from, to, 1000, 0);
     }
     cluster.network.past_the_kernel.insert(others);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     register(&mut cluster, "next", &["h1", "h4", "h2", "h5"]);
     let order = JobOrder::Phase {
         name: "gradients".to_owned(),
@@ -302,14 +302,14 @@ fn what_no_kernel_sees_is_counted_where_it_is_not_the_jobs_own() {
     tell(&mut cluster, "next", order);
     assert_eq!(foreseen(&mut cluster), [""; 0], "it sends already");
     cluster.network.past_the_kernel.insert(own);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert_eq!(
         foreseen(&mut cluster),
         [""; 0],
         "its own traffic is not all to come once more"
     );
     cluster.network.flows.retain(|_, flow| flow.from == others);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let found = foreseen(&mut cluster);
     assert!(
         found[0].contains("it carries 40.0 Mb/s of 100.0 Mb/s"),
@@ -320,7 +320,7 @@ fn what_no_kernel_sees_is_counted_where_it_is_not_the_jobs_own() {
 #[test]
 fn the_gate_tells_the_order_and_what_speaks_against_hosts() {
     let mut cluster = Cluster::new(Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let told = gate(&mut cluster, &["h0", "h3", "h1", "h4"]);
     assert!(told.is_good, "{told:?}");
     assert_eq!(told.groups.len(), 2);
@@ -346,7 +346,7 @@ fn the_gate_tells_the_order_and_what_speaks_against_hosts() {
     assert!(gate(&mut cluster, &["h0"]).ring_bits_per_s.is_none());
 }
 
-pub(super) const BOTH_RACKS: [&str; 4] = ["h0", "h3", "h1", "h4"];
+pub(super) const BOTH_RACKS_HOSTS: [&str; 4] = ["h0", "h3", "h1", "h4"];
 
 /// Hosts of one rack have next to nothing between them.
 pub(super) fn slow_within_racks(cluster: &mut Cluster) {
@@ -378,32 +378,32 @@ fn between(cluster: &Cluster, from: &str, to: &str, rate: u64) -> Reading {
 #[test]
 fn the_order_of_a_job_stays_though_pairs_change() {
     let mut cluster = Cluster::new(Mode::Manual);
-    cluster.run_for(A_WHILE);
-    register(&mut cluster, "train", &BOTH_RACKS);
+    cluster.run_for(SETTLE_TIME);
+    register(&mut cluster, "train", &BOTH_RACKS_HOSTS);
     let order = start(&mut cluster, "train").allocation.order;
     let written = cluster.log.len();
     slow_within_racks(&mut cluster);
-    assert_ne!(gate(&mut cluster, &BOTH_RACKS).order, order);
+    assert_ne!(gate(&mut cluster, &BOTH_RACKS_HOSTS).order, order);
     let again = start(&mut cluster, "train").allocation;
     assert_eq!(again.order, order);
     let [listed, kept] = again.ring_bits_per_s.unwrap();
     assert!(kept < listed, "what pairs have now: {listed} {kept}");
-    let asked = gate_of(&mut cluster, Some("train"), &BOTH_RACKS);
+    let asked = gate_of(&mut cluster, Some("train"), &BOTH_RACKS_HOSTS);
     assert_eq!(asked.order, order);
     assert_eq!(cluster.log.len(), written, "told once, written once");
-    let stranger = gate_of(&mut cluster, Some("never"), &BOTH_RACKS);
+    let stranger = gate_of(&mut cluster, Some("never"), &BOTH_RACKS_HOSTS);
     assert_ne!(stranger.order, order);
     let others = gate_of(&mut cluster, Some("train"), &["h0", "h3"]);
     assert_eq!(others.order.len(), 2);
 
     cluster.start_anew();
     cluster.reconnect();
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     slow_within_racks(&mut cluster);
-    assert_ne!(gate(&mut cluster, &BOTH_RACKS).order, order);
+    assert_ne!(gate(&mut cluster, &BOTH_RACKS_HOSTS).order, order);
     assert_eq!(start(&mut cluster, "train").allocation.order, order);
     tell(&mut cluster, "train", JobOrder::End);
-    register(&mut cluster, "train", &BOTH_RACKS);
+    register(&mut cluster, "train", &BOTH_RACKS_HOSTS);
     assert_ne!(start(&mut cluster, "train").allocation.order, order);
 }
 
@@ -411,10 +411,10 @@ fn the_order_of_a_job_stays_though_pairs_change() {
 #[test]
 fn ranks_that_may_be_reordered_are_known_in_the_order_that_was_told() {
     let mut cluster = Cluster::new(Mode::Manual);
-    cluster.run_for(A_WHILE);
-    let best = gate(&mut cluster, &BOTH_RACKS).order;
-    assert_ne!(best, texts(&BOTH_RACKS));
-    assert_eq!(reordered(&mut cluster, "train", &BOTH_RACKS), best);
+    cluster.run_for(SETTLE_TIME);
+    let best = gate(&mut cluster, &BOTH_RACKS_HOSTS).order;
+    assert_ne!(best, texts(&BOTH_RACKS_HOSTS));
+    assert_eq!(reordered(&mut cluster, "train", &BOTH_RACKS_HOSTS), best);
     let written = cluster.log.len();
     slow_within_racks(&mut cluster);
     let elsewhere = ["h4", "h3", "h1", "h0"];

@@ -12,14 +12,14 @@ use super::scene::{assert_rolled_back, collision};
 use super::switch::Mood;
 use crate::{Change, Core, Outcome, Phase, Rollout};
 
-const A_WHILE: Duration = Duration::from_secs(2);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// A collision, and an operator who wants it mended as often as it takes.
 fn run_with_deaths(deaths: &[usize], trouble: impl Fn(&mut Cluster)) -> Cluster {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.network.start("h1", "h4", 1001, 0);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.dies_at = deaths.to_vec();
     let insist = |cluster: &mut Cluster| {
         let proposed = cluster
@@ -66,7 +66,7 @@ fn a_plan_is_committed_wherever_the_coordinator_starts_anew() {
 fn a_plan_that_fails_is_taken_back_wherever_the_coordinator_starts_anew() {
     let newcomer = |cluster: &mut Cluster| {
         cluster.network.start("h2", "h5", 1002, 1);
-        cluster.run_for(A_WHILE);
+        cluster.run_for(SETTLE_TIME);
     };
     restart_everywhere(newcomer, |outcome| {
         matches!(outcome, Outcome::RolledBack { .. })
@@ -107,7 +107,7 @@ fn an_approved_plan_whose_switch_stays_away_after_a_restart_is_held_until_it_is_
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.network.start("h1", "h4", 1001, 0);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let generation = cluster.plan();
     cluster.dies_at = vec![2];
     cluster.connected.remove(&cluster.network.node("leaf0"));
@@ -256,7 +256,7 @@ fn a_coordinator_whose_log_is_lost_goes_beyond_what_switches_have_followed() {
     for mode in [Mode::Auto, Mode::Manual] {
         let (mut cluster, flows) = collision(mode);
         cluster.network.switch("leaf0").followed(700, 9000);
-        cluster.run_for(A_WHILE);
+        cluster.run_for(SETTLE_TIME);
         if mode == Mode::Manual {
             let plan = cluster.plan();
             cluster.apply(plan);
@@ -265,7 +265,7 @@ fn a_coordinator_whose_log_is_lost_goes_beyond_what_switches_have_followed() {
         assert!(took < Duration::from_secs(10), "{took:?}");
         assert_rolled_back(&cluster);
         if mode == Mode::Manual {
-            cluster.run_for(A_WHILE);
+            cluster.run_for(SETTLE_TIME);
             let plan = cluster.plan();
             assert!(plan > Generation(700));
             cluster.apply(plan);

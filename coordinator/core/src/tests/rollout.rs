@@ -82,7 +82,7 @@ fn a_plan_is_approved_as_it_was_shown_or_not_at_all() {
 fn in_automatic_mode_a_collision_is_mended_in_less_than_five_seconds() {
     let mut cluster = Cluster::new(Mode::Auto);
     cluster.network.start("h0", "h3", 1000, 0);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.network.start("h1", "h4", 1001, 0);
     let took = cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
@@ -95,7 +95,7 @@ fn when_the_job_changes_between_plan_and_apply_the_change_is_taken_back() {
     let (mut cluster, flows, plan) = planned();
     let before = flows.map(|flow| cluster.network.uplink(&flow));
     let newcomer = cluster.network.start("h2", "h5", 1002, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.apply(plan);
     cluster.run_until_ended(1);
     assert_rolled_back(&cluster);
@@ -118,7 +118,10 @@ fn readings_of_the_time_just_after_the_change_are_not_judged_and_one_is_not_enou
     let judged = at(|change| matches!(change, Change::Verified { .. }));
     let took = judged.since(acked);
     let expected = Duration::from_millis(300 + 4 * 100);
-    assert!(took >= expected && took < expected + A_WHILE, "{took:?}");
+    assert!(
+        took >= expected && took < expected + SETTLE_TIME,
+        "{took:?}"
+    );
 }
 
 #[test]
@@ -194,7 +197,7 @@ fn stall_ends_no_flow() {
 #[test]
 fn stall_makes_no_agent_silent() {
     let mut cluster = Cluster::new(Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.stall(Duration::from_secs(10));
     let status = status(&mut cluster);
     let silent = status.agents.iter().find(|it| it.state != AgentState::Up);
@@ -226,7 +229,7 @@ fn a_number_is_given_to_one_plan_only() {
     });
     cluster.network.start("h1", "h4", 2000, 1);
     cluster.network.start("h2", "h5", 2001, 1);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     let second = cluster.plan();
     assert!(second > plan);
     cluster.apply(second);
@@ -350,7 +353,7 @@ fn nothing_is_planned_where_nothing_is_wrong() {
     );
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.network.start("h1", "h4", 1001, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert!(nothing_planned(&mut cluster));
     assert!(cluster.log.is_empty());
 }
@@ -380,7 +383,7 @@ fn taking_back_restores_the_pins_of_the_plan_before_and_not_none() {
     let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
     cluster.network.start("h0", "h4", 1000, 0);
     cluster.network.start("h1", "h5", 1001, 0);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let first = cluster.plan();
     cluster.apply(first);
     cluster.run_until_ended(1);
@@ -390,10 +393,10 @@ fn taking_back_restores_the_pins_of_the_plan_before_and_not_none() {
 
     let idle = cluster.idle_spine();
     cluster.network.start("h2", "h6", 1002, 0);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let second = cluster.plan();
     cluster.network.start("h3", "h7", 1003, idle);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.apply(second);
     cluster.run_until("pinned twice", |c| {
         c.network.switches.values().any(|s| s.rules.len() == 2)
@@ -419,7 +422,7 @@ fn a_sender_that_has_just_come_back_has_not_lost_its_flows() {
     cluster.handle(Input::Sample { node, sample });
     cluster.handle(Input::Tick);
     assert_eq!(phase(&cluster), Some(Phase::Proposed));
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.apply(plan);
     cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
@@ -465,7 +468,7 @@ fn a_session_alone_is_not_enough_to_begin() {
     let (mut cluster, _, plan) = planned();
     let leaf = cluster.network.node("leaf0");
     cluster.connected.remove(&leaf);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     let answer = cluster.ask(Request::Apply { generation: plan });
     let Response::Refused(Refused::Unfit { reasons }) = answer else {
         panic!("leaf0 is connected, and silent: {answer:?}")

@@ -9,7 +9,7 @@ use reweave_common::plan::Generation;
 use super::cluster::Cluster;
 use crate::{Outcome, Reason};
 
-pub(super) const A_WHILE: Duration = Duration::from_secs(2);
+pub(super) const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// Two flows that meet on the way to the first spine, while the other one is idle.
 pub(super) fn collision(mode: Mode) -> (Cluster, [FlowKey; 2]) {
@@ -22,7 +22,7 @@ pub(super) fn collision(mode: Mode) -> (Cluster, [FlowKey; 2]) {
 /// The same, with a plan to mend it.
 pub(super) fn planned() -> (Cluster, [FlowKey; 2], Generation) {
     let (mut cluster, flows) = collision(Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let plan = cluster.plan();
     (cluster, flows, plan)
 }

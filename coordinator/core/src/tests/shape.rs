@@ -21,12 +21,12 @@ use crate::{
     Answer, Author, Change, Command, Decision, Heading, Outcome, Phase, Place, Reason, Stage, State,
 };
 
-const EARLIER: &str = include_str!("../../shapes/1.0.txt");
-const KNOWN: &str = include_str!("../../shapes/1.1.txt");
-const KNOWN_MINOR: u16 = 1;
+const GOLDEN_1_0: &str = include_str!("../../shapes/1.0.txt");
+const GOLDEN_1_1: &str = include_str!("../../shapes/1.1.txt");
+const GOLDEN_MINOR: u16 = 1;
 
 /// What came with 1.1, in each list of kinds at its end.
-const NEW: [NewKind; 6] = [
+const KINDS_SINCE_1_1: [NewKind; 6] = [
     ("Command", "Change", "cluster_version_lowered"),
     ("Command", "Change", "confirm_intent"),
     ("Command", "Change", "steered"),
@@ -85,19 +85,21 @@ fn written() -> Formats {
 
 #[test]
 fn log_keeps_the_shape_of_its_version() {
-    assert_eq!(LATEST_MINOR, KNOWN_MINOR);
-    assert_known(&written(), KNOWN);
+    assert_eq!(LATEST_MINOR, GOLDEN_MINOR);
+    assert_known(&written(), GOLDEN_1_1);
 }
 
 #[test]
 fn later_minor_only_adds_kinds() {
-    assert_only_added(written(), &NEW, [EARLIER, KNOWN]);
+    assert_only_added(written(), &KINDS_SINCE_1_1, [GOLDEN_1_0, GOLDEN_1_1]);
 }
 
 /// Then none is left when the cluster version is lowered.
 #[test]
 fn only_plans_under_way_are_new() {
-    let of_state = NEW.iter().filter(|(format, ..)| *format == "State");
+    let of_state = KINDS_SINCE_1_1
+        .iter()
+        .filter(|(format, ..)| *format == "State");
     for (_, list, kind) in of_state {
         assert!(["Phase", "Stage"].contains(list), "{kind} in {list}");
     }
@@ -107,5 +109,5 @@ fn only_plans_under_way_are_new() {
 #[ignore = "it writes the files of shapes anew: `make shapes`"]
 fn shapes_are_written_down_anew() {
     write_down("1.1.txt", &written());
-    write_down("1.0.txt", &earlier(written(), &NEW));
+    write_down("1.0.txt", &earlier(written(), &KINDS_SINCE_1_1));
 }

@@ -13,7 +13,7 @@ use super::scene::*;
 use super::switch::Mood;
 use crate::{Author, Change, Input, Outcome, Reason, Rollout};
 
-const A_MINUTE: Duration = Duration::from_mins(1);
+const ONE_MINUTE: Duration = Duration::from_mins(1);
 
 fn steer(cluster: &mut Cluster, generation: Generation, how: Steering) -> Response {
     cluster.ask(Request::Steer { generation, how })
@@ -29,7 +29,7 @@ fn steered(cluster: &mut Cluster, generation: Generation, how: Steering) {
 fn draining() -> (Cluster, Generation) {
     let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
     cluster.network.start("h1", "h5", 1001, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let links = vec!["spine1".to_owned()];
     match cluster.ask(Request::Drain { links }) {
         Response::Plan {
@@ -71,10 +71,10 @@ fn what_is_held_ends_its_round_and_begins_nothing_until_it_is_resumed_whoever_le
         steered(&mut cluster, plan, Steering::Hold);
         cluster.network.switch("leaf0").mood = Mood::Obeys;
         let begun = told(&cluster);
-        cluster.run_for(A_MINUTE);
+        cluster.run_for(ONE_MINUTE);
         cluster.start_anew();
         cluster.reconnect();
-        cluster.run_for(A_MINUTE);
+        cluster.run_for(ONE_MINUTE);
         assert_eq!(told(&cluster), begun, "{cluster:?}");
         let change = status(&mut cluster).changes.remove(0);
         assert_eq!(change.stopped_by.as_deref(), Some("ada"));
@@ -128,7 +128,7 @@ fn one_that_is_held_on_its_way_back_waits_there_and_whoever_aborts_it_lets_it_go
     steered(&mut cluster, plan, Steering::Hold);
     cluster.network.switch("leaf0").mood = Mood::Obeys;
     let begun = told(&cluster);
-    cluster.run_for(A_MINUTE);
+    cluster.run_for(ONE_MINUTE);
     assert_eq!(told(&cluster), begun);
     steered(&mut cluster, plan, Steering::Abort);
     cluster.run_until_ended(1);
@@ -199,7 +199,7 @@ fn what_is_held_on_the_way_back_is_tried_on_without_anybody() {
     steered(&mut cluster, plan, Steering::Abort);
     cluster.run_until("held", is_held);
     let (begun, refused) = (told(&cluster), cluster.now());
-    cluster.run_for(A_MINUTE);
+    cluster.run_for(ONE_MINUTE);
     let again = told(&cluster) - begun;
     assert!((1..=2).contains(&again), "{again} times since {refused:?}");
     cluster.network.switch("leaf0").mood = Mood::Obeys;

@@ -197,7 +197,7 @@ fn a_plan_is_not_begun_while_its_switch_is_not_there() {
     );
     assert_nothing_installed(&cluster);
     cluster.connect(leaf);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     cluster.apply(plan);
     cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);

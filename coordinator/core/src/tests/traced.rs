@@ -11,7 +11,7 @@ use reweave_common::operator::{
 use reweave_common::snapshot::Hop;
 
 use super::cluster::Cluster;
-use super::scene::{A_WHILE, collision};
+use super::scene::{SETTLE_TIME, collision};
 use crate::{Effect, Input};
 
 fn end(host: &str, port: Option<u16>) -> FlowEnd {
@@ -41,7 +41,7 @@ fn between(cluster: &mut Cluster, from: &str, to: &str) -> Vec<TracedFlow> {
 
 fn running() -> (Cluster, [FlowKey; 2]) {
     let (mut cluster, flows) = collision(Mode::Manual);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     (cluster, flows)
 }
 
@@ -72,14 +72,14 @@ fn who_comes_back_another_way_is_told() {
     let (mut cluster, [flow, _]) = running();
     let back = flow.reversed();
     let back = cluster.network.start_as(back, 1);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let told = between(&mut cluster, "h0", "h3");
     let way = told[0].back.as_ref().unwrap();
     assert_eq!(nodes(&way.steps), ["leaf1", "spine1", "leaf0", "h0"]);
     assert_eq!(told[0].is_symmetric, Some(false));
     cluster.network.end(back);
     cluster.network.start_as(back, 0);
-    cluster.run_for(2 * A_WHILE);
+    cluster.run_for(2 * SETTLE_TIME);
     assert_eq!(
         between(&mut cluster, "h0", "h3")[0].is_symmetric,
         Some(true)
@@ -94,7 +94,7 @@ fn whoever_did_not_answer_stays_unknown_and_so_do_the_links_at_it() {
     let link = cluster.network.fabric.links_between(from, leaf).next();
     let link = link.unwrap();
     cluster.network.dead.insert(Hop { from, link });
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let told = between(&mut cluster, "h0", "h3");
     let there = told[0].there.as_ref().unwrap();
     assert_eq!(nodes(&there.steps), ["leaf0", "spine0", "?", "h3"]);
@@ -128,7 +128,7 @@ fn what_nobody_sends_is_traced_when_it_is_named_in_full_and_for_a_while_only() {
     let flow = told[0].flow;
     assert_eq!(flow.protocol, Protocol::Tcp);
     assert_eq!(flow.destination.ip(), flows[0].destination.ip());
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     assert!(!is_watched(&cluster, &flow), "nobody wanted it traced");
     traced(&mut cluster, asked(true));
     assert!(is_watched(&cluster, &flow), "at once");
@@ -158,7 +158,7 @@ fn viewers_may_look_and_not_send_agents_about() {
     };
     assert_eq!([false, true].map(&mut refused), [false, true]);
     let before = cluster.effects.len();
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let is_watch = |effect: &Effect| {
         let is_watch = |it: &Instruction| matches!(it, Instruction::Watch(_));
         matches!(effect, Effect::Send { instruction, .. } if is_watch(instruction))

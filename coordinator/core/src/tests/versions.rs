@@ -39,7 +39,7 @@ fn lowered_version_waits_for_an_operator() {
     assert_eq!(cluster.ask(abort), Response::Refused(too_low));
     for _ in 0..2 {
         cluster.handle(Input::MinVersion { minor: 1 });
-        cluster.run_for(A_WHILE);
+        cluster.run_for(SETTLE_TIME);
         assert_eq!(version(&cluster), 0);
         cluster.start_anew();
         cluster.reconnect();
@@ -78,7 +78,7 @@ fn rising_version_is_never_promised() {
     cluster.core.handle(now, Input::MinVersion { minor: 1 });
     for _ in 0..2 {
         assert_eq!(set(&mut cluster, 0), lowered);
-        cluster.run_for(A_WHILE);
+        cluster.run_for(SETTLE_TIME);
         assert_eq!(version(&cluster), 0);
     }
     let raised = Response::ClusterVersion {

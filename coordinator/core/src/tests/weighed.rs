@@ -12,10 +12,10 @@ use reweave_common::units::Rate;
 use super::cluster::Cluster;
 use super::diagnosis::say;
 use super::network::Network;
-use super::scene::A_WHILE;
+use super::scene::SETTLE_TIME;
 use crate::{Outcome, Policy};
 
-const MICE: u16 = 12;
+const MICE_FLOWS: u16 = 12;
 
 /// Two spines; the second one's link to the second leaf is half as quick as all others.
 fn uneven() -> Network {
@@ -60,7 +60,7 @@ fn mice(cluster: &mut Cluster) -> Vec<FlowKey> {
             .network
             .start(&from, &to, 1000 + it, usize::from(it % 2))
     };
-    (0..MICE).map(start).collect()
+    (0..MICE_FLOWS).map(start).collect()
 }
 
 fn planned(cluster: &mut Cluster, by_worth: bool) -> Response {
@@ -111,7 +111,7 @@ fn weights(cluster: &mut Cluster, switch: &str) -> Vec<Vec<u32>> {
 fn mice_spread_over_equal_ways_by_what_is_behind_them_until_they_shall_not() {
     let mut cluster = cluster(uneven());
     let flows = mice(&mut cluster);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let before = slowest_mbps(&cluster);
     carry_out(&mut cluster, true);
     let spread_now = spread(&cluster, &flows);
@@ -141,7 +141,7 @@ fn mice_spread_over_equal_ways_by_what_is_behind_them_until_they_shall_not() {
 #[test]
 fn a_bundle_that_has_lost_a_cable_gets_less() {
     let mut cluster = cluster(Network::new(4, 4));
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     let even = planned(&mut cluster, true);
     assert_eq!(even, Response::Refused(Refused::NothingToChange));
     let leaf = cluster.network.node("leaf1");
@@ -165,7 +165,7 @@ fn a_bundle_that_has_lost_a_cable_gets_less() {
 fn what_is_drained_stays_so_and_what_is_weighed_too() {
     let mut cluster = cluster(uneven());
     let flows = mice(&mut cluster);
-    cluster.run_for(A_WHILE);
+    cluster.run_for(SETTLE_TIME);
     carry_out(&mut cluster, true);
     let drain = |cluster: &mut Cluster, links: &[&str]| {
         let links = links.iter().map(|link| (*link).to_owned()).collect();

@@ -28,14 +28,14 @@ use super::network::{Network, host_address};
 use crate::{Core, Input, Policy};
 
 /// Less than a flood may cost, with what waits to be heard.
-const MOST_BYTES: usize = 40 << 20;
+const MAX_GROWTH_BYTES: usize = 40 << 20;
 /// What is said in as long as windows of probes are kept, on both channels.
-const SAID_IN_A_WINDOW: usize = 60 * 2 * (64 << 10);
+const MAX_WINDOW_BYTES: usize = 60 * 2 * (64 << 10);
 /// More than there are places for, of what there are most of.
-const MANY: u16 = 4500;
+const FLOOD_READINGS: u16 = 4500;
 /// More than a node has interfaces.
-const SOME: u16 = 600;
-const ROUNDS: u64 = 20;
+const FLOOD_INTERFACES: u16 = 600;
+const FLOOD_ROUNDS: u64 = 20;
 
 /// As long as a word stays that an agent sends, numbered.
 fn long(number: u16) -> String {
@@ -117,10 +117,10 @@ fn of_windows(source: Ipv4Addr) -> Vec<Reading> {
         }))
     };
     let mut said = 0;
-    let readings = (0..MANY).map(reading);
+    let readings = (0..FLOOD_READINGS).map(reading);
     let heard = readings.take_while(|reading| {
         said += postcard::to_allocvec(reading).unwrap().len();
-        said <= SAID_IN_A_WINDOW
+        said <= MAX_WINDOW_BYTES
     });
     heard.collect()
 }
@@ -199,7 +199,7 @@ fn of_hardware(number: u16, name: fn(u16) -> String) -> [HostReading; 7] {
             gids: vec![gid; 256],
         })),
         HostReading::Vanished {
-            interface: name(SOME + number),
+            interface: name(FLOOD_INTERFACES + number),
             seen: Moment::default(),
         },
     ]
@@ -322,7 +322,7 @@ fn filled(fabric: &Network, heard: impl Fn(Ipv4Addr) -> Vec<Vec<Reading>>) -> us
     held_bytes(|| {
         let mut core = Core::new(Policy::default(), fabric);
         core.handle(Moment::from_micros(1), Input::AgentUp { node });
-        for round in 1..ROUNDS {
+        for round in 1..FLOOD_ROUNDS {
             for readings in &said {
                 let now = Moment::from_micros(round * 1_000_000);
                 let (taken, readings) = (now, readings.clone());
@@ -341,7 +341,7 @@ fn what_the_worst_agent_says_takes_less_than_a_flood_may_cost() {
     let network = Network::new(2, 3);
     let own = |address| {
         vec![Reading::Interface(Interface {
-            name: name(MANY),
+            name: name(FLOOD_READINGS),
             addresses: vec![address],
             gateways: vec![],
         })]
@@ -349,12 +349,14 @@ fn what_the_worst_agent_says_takes_less_than_a_flood_may_cost() {
     let nothing = filled(&network, |address| vec![own(address)]);
     let parts = |address| {
         [
-            (0..MANY).flat_map(|port| of_flows(address, port)).collect(),
+            (0..FLOOD_READINGS)
+                .flat_map(|port| of_flows(address, port))
+                .collect(),
             // No interface is called anything so long, so that those below find all places free.
-            (0..SOME)
+            (0..FLOOD_INTERFACES)
                 .flat_map(|it| of_hardware(it, long).map(Reading::Host))
                 .collect(),
-            (0..SOME).flat_map(of_interfaces).collect(),
+            (0..FLOOD_INTERFACES).flat_map(of_interfaces).collect(),
             of_the_machine(),
             (0..100).flat_map(of_a_rank).collect::<Vec<_>>(),
             of_windows(address),
@@ -362,5 +364,5 @@ fn what_the_worst_agent_says_takes_less_than_a_flood_may_cost() {
     };
     let all = |address| [vec![own(address)], parts(address).to_vec()].concat();
     let more = filled(&network, all) - nothing;
-    assert!(more <= MOST_BYTES, "{} KiB", more >> 10);
+    assert!(more <= MAX_GROWTH_BYTES, "{} KiB", more >> 10);
 }

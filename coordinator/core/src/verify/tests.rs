@@ -117,16 +117,16 @@ fn reasons(cases: &[Case]) -> Vec<Reason> {
     }
 }
 
-const FASTER: Option<[u64; 2]> = Some([90, 100]);
+const FASTER_RANGE: Option<[u64; 2]> = Some([90, 100]);
 
 #[test]
 fn a_gain_of_the_slowest_is_kept_even_where_it_is_less_than_was_predicted() {
     assert_eq!(
-        reasons(&[case(1, 50, FASTER, 95), case(2, 50, FASTER, 96)]),
+        reasons(&[case(1, 50, FASTER_RANGE, 95), case(2, 50, FASTER_RANGE, 96)]),
         []
     );
     assert_eq!(
-        reasons(&[case(1, 50, FASTER, 56), case(2, 60, FASTER, 90)]),
+        reasons(&[case(1, 50, FASTER_RANGE, 56), case(2, 60, FASTER_RANGE, 90)]),
         []
     );
 }
@@ -140,14 +140,17 @@ fn a_gain_of_others_than_the_slowest_is_none() {
         needed,
     };
     assert_eq!(
-        reasons(&[case(1, 50, FASTER, 54), case(2, 60, FASTER, 100)]),
+        reasons(&[
+            case(1, 50, FASTER_RANGE, 54),
+            case(2, 60, FASTER_RANGE, 100)
+        ]),
         [reason]
     );
 }
 
 #[test]
 fn a_flow_beside_may_not_pay_for_it() {
-    let gain = case(1, 50, FASTER, 95);
+    let gain = case(1, 50, FASTER_RANGE, 95);
     let reason = Reason::GotSlower {
         flow: flow(2),
         before: mbps(80),
@@ -184,15 +187,18 @@ fn a_flow_of_the_plan_that_vanished_proves_nothing_and_another_is_listed() {
     };
     let vanished = Reason::Vanished { flow: flow(2) };
     assert_eq!(
-        reasons(&[case(1, 50, FASTER, 95), gone(2, FASTER)]),
+        reasons(&[case(1, 50, FASTER_RANGE, 95), gone(2, FASTER_RANGE)]),
         [vanished]
     );
-    let beside = verdict(&[case(1, 50, FASTER, 95), gone(2, None)]);
+    let beside = verdict(&[case(1, 50, FASTER_RANGE, 95), gone(2, None)]);
     assert_eq!(
         (beside.decision, beside.flows[1].change),
         (Decision::Commit, FlowChange::Vanished)
     );
-    assert_eq!(reasons(&[gone(1, FASTER), gone(2, FASTER)]).len(), 2);
+    assert_eq!(
+        reasons(&[gone(1, FASTER_RANGE), gone(2, FASTER_RANGE)]).len(),
+        2
+    );
 }
 
 fn readings() -> impl Strategy<Value = [u64; 3]> {

@@ -25,7 +25,7 @@ use crate::config::ExecSettings;
 use crate::error::DeviceError;
 
 /// All circuits of a switch with as many ports as there can be are told in less.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
@@ -97,8 +97,10 @@ impl Exec {
         }
         let (said, complained) = (child.stdout.take(), child.stderr.take());
         let (said, complained) = tokio::try_join!(told(said), told(complained)).map_err(failed)?;
-        if said.len() > MOST_BYTES || complained.len() > MOST_BYTES {
-            return Err(DeviceError::TooMuch { most: MOST_BYTES });
+        if said.len() > MAX_OUTPUT_BYTES || complained.len() > MAX_OUTPUT_BYTES {
+            return Err(DeviceError::TooMuch {
+                most: MAX_OUTPUT_BYTES,
+            });
         }
         let status = child.wait().await.map_err(failed)?;
         if !status.success() {
@@ -114,7 +116,7 @@ impl Exec {
 async fn told(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     let mut told = Vec::new();
     if let Some(pipe) = pipe {
-        let most = MOST_BYTES as u64 + 1;
+        let most = MAX_OUTPUT_BYTES as u64 + 1;
         pipe.take(most).read_to_end(&mut told).await?;
     }
     Ok(told)

@@ -29,9 +29,9 @@ use crate::fence::Moved;
 use crate::moves::Moves;
 
 /// What is asked of a device at a time.
-const MOST_REQUESTS: usize = 8;
+const MAX_CONCURRENT_REQUESTS: usize = 8;
 /// Between two looks at a device that has not moved yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub struct Device {
     name: String,
@@ -98,7 +98,7 @@ impl Device {
             if is_there || Instant::now() >= deadline {
                 return found;
             }
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -158,7 +158,7 @@ impl Line {
             Self::Tl1(sessions) => vec![sessions.change(verb, circuits).await],
             Self::Restconf(_) | Self::Exec(_) => {
                 let asked = circuits.iter().map(|&circuit| self.ask(verb, circuit));
-                let answers = stream::iter(asked).buffer_unordered(MOST_REQUESTS);
+                let answers = stream::iter(asked).buffer_unordered(MAX_CONCURRENT_REQUESTS);
                 answers.collect().await
             }
         }

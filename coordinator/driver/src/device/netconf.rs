@@ -10,7 +10,7 @@ use reweave_common::circuit::{Circuit, CircuitSet};
 use reweave_formats::optical::Pair;
 use reweave_formats::optical::netconf::framing::{Deframer, framed};
 use reweave_formats::optical::netconf::{
-    Datastore, Edit, HELLO, Request, Server, read_hello, read_reply,
+    Datastore, Edit, HELLO_MESSAGE, Request, Server, read_hello, read_reply,
 };
 use reweave_formats::optical::pairs::read_pairs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,9 +21,9 @@ use super::{Verb, named, within};
 use crate::config::NetconfSettings;
 use crate::error::DeviceError;
 
-const SSH: &str = "ssh";
+const SSH_PROGRAM: &str = "ssh";
 /// What is kept of why ssh ended.
-const MOST_WORDS: u64 = 4096;
+const MAX_STDERR_BYTES: u64 = 4096;
 
 pub(super) struct Netconf {
     settings: NetconfSettings,
@@ -55,7 +55,7 @@ impl Netconf {
     fn ssh(&self) -> Command {
         let NetconfSettings { host, port, .. } = &self.settings;
         let known = format!("UserKnownHostsFile={}", self.settings.known_hosts.display());
-        let mut ssh = Command::new(SSH);
+        let mut ssh = Command::new(SSH_PROGRAM);
         ssh.args(["-s", "-F", "none", "-a", "-x"]);
         for option in [
             "BatchMode=yes",
@@ -80,7 +80,7 @@ impl Opens for Netconf {
             let mut wire = Wire::run(self.ssh())?;
             // First, for a server has been seen to answer nothing that came in one piece with it. Where
             // there is nobody to hear it, ssh says why.
-            let _ = wire.send(&framed(HELLO, false)).await;
+            let _ = wire.send(&framed(HELLO_MESSAGE, false)).await;
             let server = read_hello(&wire.hear().await?)?;
             if server.chunks {
                 wire.deframer.use_chunks();
@@ -182,7 +182,7 @@ impl Call {
 impl Wire {
     fn run(mut ssh: Command) -> Result<Self, DeviceError> {
         let failed = |source| DeviceError::Run {
-            program: SSH.into(),
+            program: SSH_PROGRAM.into(),
             source,
         };
         let piped = ssh.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -229,7 +229,7 @@ impl Wire {
     async fn hung_up(&mut self) -> DeviceError {
         let mut words = vec![];
         let _ = (&mut self.words)
-            .take(MOST_WORDS)
+            .take(MAX_STDERR_BYTES)
             .read_to_end(&mut words)
             .await;
         let words = String::from_utf8_lossy(&words);

@@ -6,7 +6,9 @@ use reqwest::{Certificate, Client, Method, RequestBuilder, Response};
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use reweave_formats::optical::Pair;
 use reweave_formats::optical::pairs::{pair, read_pairs};
-use reweave_formats::optical::restconf::{CIRCUITS, CONTENT_TYPE, circuit_path, read_refusal};
+use reweave_formats::optical::restconf::{
+    CONTENT_TYPE, CROSS_CONNECTS_PATH, circuit_path, read_refusal,
+};
 
 use super::{read_file, read_secret};
 use crate::config::RestconfSettings;
@@ -45,7 +47,9 @@ impl Restconf {
     }
 
     pub(super) async fn read(&self) -> Result<CircuitSet, DeviceError> {
-        let answer = self.send(self.request(Method::GET, CIRCUITS)).await?;
+        let answer = self
+            .send(self.request(Method::GET, CROSS_CONNECTS_PATH))
+            .await?;
         let pairs = read_pairs(&self.text(answer).await?)?;
         Ok(pairs.into_iter().map(Pair::circuit).collect())
     }

@@ -43,7 +43,7 @@ impl Script {
     }
 }
 
-const KEEPS_ONE: &str = "case $request in
+const SINGLE_CIRCUIT_SCRIPT: &str = "case $request in
 *read*) echo \"{\\\"circuits\\\":$(cat held 2>/dev/null || echo [])}\";;
 *disconnect*) echo [] > held; echo {};;
 *) expr \"$request\" : '.*\\(\\[.*\\]\\)' | sed 's/.*/[&]/' > held; echo {};;
@@ -51,7 +51,7 @@ esac";
 
 #[tokio::test]
 async fn a_program_of_the_contract_is_read_and_moved() {
-    let script = Script::new(KEEPS_ONE);
+    let script = Script::new(SINGLE_CIRCUIT_SCRIPT);
     let device = script.device(30_000);
     assert_eq!(device.read().await.unwrap(), circuits(&[]));
     for wanted in [circuits(&[(1, 5)]), circuits(&[(2, 6)])] {

@@ -97,8 +97,8 @@ fn switchover(token: u64, expected: &[(u16, u16)], desired: &[(u16, u16)]) -> Sw
     }
 }
 
-const FROM: &[(u16, u16)] = &[(1, 5), (2, 6), (3, 7)];
-const TO: &[(u16, u16)] = &[(1, 6), (2, 5), (3, 7)];
+const CIRCUITS_BEFORE: &[(u16, u16)] = &[(1, 5), (2, 6), (3, 7)];
+const CIRCUITS_AFTER: &[(u16, u16)] = &[(1, 6), (2, 5), (3, 7)];
 
 #[track_caller]
 fn outcome(answer: Option<Readback>) -> Result<CircuitSet, NotSwitched> {
@@ -107,16 +107,22 @@ fn outcome(answer: Option<Readback>) -> Result<CircuitSet, NotSwitched> {
 
 #[test]
 fn what_is_found_as_expected_is_moved_and_read_back() {
-    let mut world = World::at(FROM);
-    let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
-    assert_eq!(outcome(answer), Ok(circuits(TO)));
-    assert_eq!(world.device, circuits(TO));
+    let mut world = World::at(CIRCUITS_BEFORE);
+    let answer = world.told(
+        &mut world.fence(),
+        switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER),
+    );
+    assert_eq!(outcome(answer), Ok(circuits(CIRCUITS_AFTER)));
+    assert_eq!(world.device, circuits(CIRCUITS_AFTER));
 }
 
 #[test]
 fn what_is_not_as_expected_is_left_alone() {
     let mut world = World::at(&[(1, 5)]);
-    let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
+    let answer = world.told(
+        &mut world.fence(),
+        switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER),
+    );
     let found = circuits(&[(1, 5)]);
     assert_eq!(outcome(answer), Err(NotSwitched::Mismatch { found }));
     assert_eq!(world.moved, 0);
@@ -124,89 +130,101 @@ fn what_is_not_as_expected_is_left_alone() {
 
 #[test]
 fn older_tokens_and_other_contents_are_refused() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
-    world.told(&mut fence, switchover(5, FROM, TO));
+    world.told(&mut fence, switchover(5, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     let (held, token) = (Generation(5), Token(5));
-    let older = world.told(&mut fence, switchover(4, TO, FROM));
+    let older = world.told(&mut fence, switchover(4, CIRCUITS_AFTER, CIRCUITS_BEFORE));
     assert_eq!(outcome(older), Err(NotSwitched::Older { held, token }));
-    let other = world.told(&mut fence, switchover(5, TO, FROM));
+    let other = world.told(&mut fence, switchover(5, CIRCUITS_AFTER, CIRCUITS_BEFORE));
     assert_eq!(
         outcome(other),
         Err(NotSwitched::DifferentContent { held, token })
     );
     let mut restarted = world.fence();
-    let older = world.told(&mut restarted, switchover(4, TO, FROM));
+    let older = world.told(
+        &mut restarted,
+        switchover(4, CIRCUITS_AFTER, CIRCUITS_BEFORE),
+    );
     assert_eq!(outcome(older), Err(NotSwitched::Older { held, token }));
-    assert_eq!(world.device, circuits(TO));
+    assert_eq!(world.device, circuits(CIRCUITS_AFTER));
 }
 
 #[test]
 fn a_duplicate_is_told_how_it_is_and_moves_nothing() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
-    world.told(&mut fence, switchover(1, FROM, TO));
+    world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     // Somebody took a circuit away since.
     world.device = circuits(&[(1, 6), (3, 7)]);
-    let again = world.told(&mut fence, switchover(1, FROM, TO));
+    let again = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     assert_eq!(outcome(again), Ok(circuits(&[(1, 6), (3, 7)])));
     assert_eq!(world.moved, 1);
 }
 
 #[test]
 fn a_device_that_refuses_is_judged_by_what_it_tells_afterwards() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     world.refuses = true;
-    let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
+    let answer = world.told(
+        &mut world.fence(),
+        switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER),
+    );
     let found = circuits(&[(2, 6), (3, 7)]);
     let error = "out of order".to_owned();
     assert_eq!(outcome(answer), Err(NotSwitched::Device { error, found }));
     // Told again by the same intent, it goes on from there.
     world.refuses = false;
-    let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
-    assert_eq!(outcome(answer), Ok(circuits(TO)));
+    let answer = world.told(
+        &mut world.fence(),
+        switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER),
+    );
+    assert_eq!(outcome(answer), Ok(circuits(CIRCUITS_AFTER)));
 }
 
 #[test]
 fn what_was_answered_stays_so_when_the_same_instruction_comes_once_more() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
     world.is_busy = true;
-    let answer = world.told(&mut fence, switchover(1, FROM, TO));
-    let (found, error) = (circuits(FROM), "busy".to_owned());
+    let answer = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let (found, error) = (circuits(CIRCUITS_BEFORE), "busy".to_owned());
     assert_eq!(outcome(answer), Err(NotSwitched::Device { error, found }));
     world.is_busy = false;
-    let again = world.told(&mut fence, switchover(1, FROM, TO));
-    assert_eq!(outcome(again), Ok(circuits(FROM)));
-    assert_eq!(world.device, circuits(FROM));
+    let again = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    assert_eq!(outcome(again), Ok(circuits(CIRCUITS_BEFORE)));
+    assert_eq!(world.device, circuits(CIRCUITS_BEFORE));
 }
 
 #[test]
 fn a_silent_device_is_waited_for_and_believed_when_it_has_moved() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     world.silent = true;
     let mut fence = world.fence();
-    fence.handle_switchover(switchover(1, FROM, TO));
+    fence.handle_switchover(switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     fence.handle_noted(Ok(()));
-    fence.handle_read(Some(circuits(FROM)));
+    fence.handle_read(Some(circuits(CIRCUITS_BEFORE)));
     fence.handle_moved(Moved::Late);
     let last = std::iter::from_fn(|| fence.poll_effect()).last();
-    let until = Some(circuits(TO));
+    let until = Some(circuits(CIRCUITS_AFTER));
     assert_eq!(last, Some(Effect::Read { until }));
-    let answer = world.told(&mut world.fence(), switchover(2, FROM, TO));
-    assert_eq!(outcome(answer), Ok(circuits(TO)));
+    let answer = world.told(
+        &mut world.fence(),
+        switchover(2, CIRCUITS_BEFORE, CIRCUITS_AFTER),
+    );
+    assert_eq!(outcome(answer), Ok(circuits(CIRCUITS_AFTER)));
 }
 
 /// To hold what it held is no answer of a device that did not answer: it may move in the next moment.
 #[test]
 fn late_device_is_not_unmoved() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
-    fence.handle_switchover(switchover(1, FROM, TO));
+    fence.handle_switchover(switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     fence.handle_noted(Ok(()));
-    fence.handle_read(Some(circuits(FROM)));
+    fence.handle_read(Some(circuits(CIRCUITS_BEFORE)));
     fence.handle_moved(Moved::Late);
-    fence.handle_read(Some(circuits(FROM)));
+    fence.handle_read(Some(circuits(CIRCUITS_BEFORE)));
     fence.handle_noted(Ok(()));
     let sent = std::iter::from_fn(|| fence.poll_effect()).find_map(|effect| match effect {
         Effect::Send(answer) => Some(answer),
@@ -214,7 +232,7 @@ fn late_device_is_not_unmoved() {
     });
     assert_eq!(outcome(sent), Err(NotSwitched::TimedOut));
     world.is_busy = true;
-    let refused = world.told(&mut fence, switchover(1, FROM, TO));
+    let refused = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     let error = "busy".to_owned();
     assert_eq!(
         outcome(refused),
@@ -222,44 +240,44 @@ fn late_device_is_not_unmoved() {
         "with it"
     );
     (world.is_busy, world.moved) = (false, 0);
-    world.device = circuits(TO);
-    let asked_again = world.told(&mut fence, switchover(1, FROM, TO));
-    assert_eq!(outcome(asked_again), Ok(circuits(TO)));
+    world.device = circuits(CIRCUITS_AFTER);
+    let asked_again = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    assert_eq!(outcome(asked_again), Ok(circuits(CIRCUITS_AFTER)));
     assert_eq!(world.moved, 0, "it had moved by itself");
 }
 
 #[test]
 fn a_device_that_cannot_be_read_is_not_touched() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     world.deaf = true;
     let mut fence = world.fence();
-    let answer = world.told(&mut fence, switchover(1, FROM, TO));
+    let answer = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     assert_eq!(outcome(answer), Err(NotSwitched::TimedOut));
     assert_eq!(world.moved, 0);
     world.deaf = false;
-    let answer = world.told(&mut fence, switchover(1, FROM, TO));
-    assert_eq!(outcome(answer), Ok(circuits(TO)));
+    let answer = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    assert_eq!(outcome(answer), Ok(circuits(CIRCUITS_AFTER)));
 }
 
 #[test]
 fn what_cannot_be_noted_down_is_not_done() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     world.disk_full = true;
     let mut fence = world.fence();
-    let answer = world.told(&mut fence, switchover(1, FROM, TO));
+    let answer = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     let error = "disk full".to_owned();
     assert_eq!(outcome(answer), Err(NotSwitched::NotDurable { error }));
-    assert_eq!(world.device, circuits(FROM));
+    assert_eq!(world.device, circuits(CIRCUITS_BEFORE));
 }
 
 #[test]
 fn what_no_device_can_do_is_refused() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     for (desired, says) in [
         (&[(1, 5), (5, 2)], "two circuits"),
         (&[(1, 5), (3, 9)], "port 9"),
     ] {
-        let answer = world.told(&mut world.fence(), switchover(1, FROM, desired));
+        let answer = world.told(&mut world.fence(), switchover(1, CIRCUITS_BEFORE, desired));
         let Err(NotSwitched::Impossible { error }) = outcome(answer) else {
             panic!("{desired:?} is taken");
         };
@@ -274,44 +292,53 @@ proptest! {
         dies_after in 0..7_usize,
         refuses: bool,
     ) {
-        let mut world = World::at(FROM);
+        let mut world = World::at(CIRCUITS_BEFORE);
         world.dies_after = Some(dies_after);
         world.refuses = refuses;
-        world.told(&mut world.fence(), switchover(1, FROM, TO));
+        world.told(&mut world.fence(), switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
         world.dies_after = None;
         world.refuses = false;
-        let answer = world.told(&mut world.fence(), switchover(1, FROM, TO));
+        let answer = world.told(&mut world.fence(), switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
         let held = outcome(answer);
-        prop_assert_eq!(held, Ok(circuits(TO)));
-        prop_assert_eq!(world.device, circuits(TO));
+        prop_assert_eq!(held, Ok(circuits(CIRCUITS_AFTER)));
+        prop_assert_eq!(world.device, circuits(CIRCUITS_AFTER));
     }
 }
 
 #[test]
 fn what_it_left_by_halves_it_ends_when_it_is_told_the_same_again() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
     world.refuses = true;
-    let halves = outcome(world.told(&mut fence, switchover(1, FROM, TO)));
+    let halves = outcome(world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER)));
     assert!(
         matches!(halves, Err(NotSwitched::Device { .. })),
         "{halves:?}"
     );
-    assert!(world.device != circuits(FROM) && world.device != circuits(TO));
+    assert!(world.device != circuits(CIRCUITS_BEFORE) && world.device != circuits(CIRCUITS_AFTER));
     world.refuses = false;
     // Something else, from where it was thought to be, is none of it.
-    let other = world.told(&mut world.fence(), switchover(2, FROM, &[(3, 7)]));
+    let other = world.told(
+        &mut world.fence(),
+        switchover(2, CIRCUITS_BEFORE, &[(3, 7)]),
+    );
     assert!(matches!(outcome(other), Err(NotSwitched::Mismatch { .. })));
 }
 
 #[test]
 fn what_it_left_by_halves_is_ended_after_a_restart_too() {
-    let mut world = World::at(FROM);
+    let mut world = World::at(CIRCUITS_BEFORE);
     world.refuses = true;
-    world.told(&mut world.fence(), switchover(1, FROM, TO));
+    world.told(
+        &mut world.fence(),
+        switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER),
+    );
     world.refuses = false;
-    let again = world.told(&mut world.fence(), switchover(2, FROM, TO));
-    assert_eq!(outcome(again), Ok(circuits(TO)));
+    let again = world.told(
+        &mut world.fence(),
+        switchover(2, CIRCUITS_BEFORE, CIRCUITS_AFTER),
+    );
+    assert_eq!(outcome(again), Ok(circuits(CIRCUITS_AFTER)));
 }
 
 #[test]
@@ -319,7 +346,10 @@ fn what_somebody_else_has_moved_stays_however_often_it_is_told() {
     let between = &[(1, 5), (3, 7)];
     let mut world = World::at(between);
     for token in 1..4 {
-        let answer = world.told(&mut world.fence(), switchover(token, FROM, TO));
+        let answer = world.told(
+            &mut world.fence(),
+            switchover(token, CIRCUITS_BEFORE, CIRCUITS_AFTER),
+        );
         let found = circuits(between);
         assert_eq!(outcome(answer), Err(NotSwitched::Mismatch { found }));
     }

@@ -11,7 +11,7 @@ pub mod tl1;
 use reweave_common::circuit::{Circuit, PortId};
 
 /// What is held against an answer before it is read.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// A circuit in the words of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,10 +5,10 @@ use reweave_common::circuit::PortId;
 use roxmltree::{Document, Node};
 use thiserror::Error;
 
-use super::{MOST_BYTES, Pair};
+use super::{MAX_ANSWER_BYTES, Pair};
 
 /// Of the module, where it has to be said.
-pub const NAMESPACE: &str = "http://www.polatis.com/yang/optical-switch";
+pub const POLATIS_NAMESPACE: &str = "http://www.polatis.com/yang/optical-switch";
 
 #[derive(Debug, Error)]
 pub enum PairsError {
@@ -32,7 +32,7 @@ pub(super) fn leaves(Pair { ingress, egress }: Pair) -> String {
 
 /// All circuits that an answer tells of.
 pub fn read_pairs(text: &str) -> Result<Vec<Pair>, PairsError> {
-    if text.len() > MOST_BYTES {
+    if text.len() > MAX_ANSWER_BYTES {
         return Err(PairsError::TooLong(text.len()));
     }
     let document = Document::parse(text).map_err(|source| PairsError::NotXml { source })?;
@@ -73,13 +73,13 @@ mod tests {
     use super::super::told;
     use super::*;
 
-    const ANSWER: &str = "<cross-connects xmlns=\"http://www.polatis.com/yang/optical-switch\">\n\
+    const PAIRS_ANSWER: &str = "<cross-connects xmlns=\"http://www.polatis.com/yang/optical-switch\">\n\
                           <pair><ingress>1</ingress><egress>9</egress></pair>\n\
                           <pair><ingress> 12</ingress><egress>2</egress></pair></cross-connects>";
 
     #[test]
     fn circuits_are_read_with_the_port_that_names_them() {
-        assert_eq!(read_pairs(ANSWER).unwrap(), [told(1, 9), told(12, 2)]);
+        assert_eq!(read_pairs(PAIRS_ANSWER).unwrap(), [told(1, 9), told(12, 2)]);
         assert_eq!(read_pairs("<cross-connects/>").unwrap(), []);
         assert_eq!(read_pairs(&pair(told(3, 4))).unwrap(), [told(3, 4)]);
     }
@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_named_with_its_line() {
         let error = |text: &str| read_pairs(text).unwrap_err().to_string();
-        let lame = ANSWER.replace("<egress>2</egress>", "");
+        let lame = PAIRS_ANSWER.replace("<egress>2</egress>", "");
         assert_eq!(error(&lame), "line 3: a pair without egress");
-        let strange = ANSWER.replace('9', "-1");
+        let strange = PAIRS_ANSWER.replace('9', "-1");
         assert_eq!(error(&strange), "line 2: \"-1\" is no number of a port");
         assert_eq!(error("circuits: none"), "it is not XML");
     }

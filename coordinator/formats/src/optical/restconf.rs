@@ -8,11 +8,11 @@ use super::pairs::is;
 /// What is put and what is read, as its type is called.
 pub const CONTENT_TYPE: &str = "application/yang-data+xml";
 /// All circuits, to be read and never to be put: that would replace every one of them.
-pub const CIRCUITS: &str = "/api/data/optical-switch:cross-connects";
+pub const CROSS_CONNECTS_PATH: &str = "/api/data/optical-switch:cross-connects";
 
 /// The resource of the one circuit that this port names.
 pub fn circuit_path(ingress: PortId) -> String {
-    format!("{CIRCUITS}/pair={ingress}")
+    format!("{CROSS_CONNECTS_PATH}/pair={ingress}")
 }
 
 /// Why a device refused, in its own words.

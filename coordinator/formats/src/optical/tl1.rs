@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use reweave_common::circuit::PortId;
 use thiserror::Error;
 
-use super::{MOST_BYTES, Pair};
+use super::{MAX_ANSWER_BYTES, Pair};
 
 #[derive(Debug, Clone, Copy)]
 pub enum Request<'w> {
@@ -43,7 +43,7 @@ pub fn is_word(text: &str) -> bool {
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Tl1Error {
-    #[error("a response of more than {MOST_BYTES} bytes")]
+    #[error("a response of more than {MAX_ANSWER_BYTES} bytes")]
     TooLong,
     #[error("{text:?} is no circuit")]
     NoCircuit { text: String },
@@ -134,7 +134,7 @@ impl Reader {
                 return Ok(response);
             }
         }
-        match self.received.len() > MOST_BYTES {
+        match self.received.len() > MAX_ANSWER_BYTES {
             true => Err(Tl1Error::TooLong),
             false => Ok(None),
         }
@@ -161,7 +161,7 @@ impl Reader {
     fn keep(&mut self, line: String) -> Result<(), Tl1Error> {
         self.bytes += size(&line);
         self.lines.push(line);
-        match self.bytes > MOST_BYTES {
+        match self.bytes > MAX_ANSWER_BYTES {
             true => Err(Tl1Error::TooLong),
             false => Ok(()),
         }
@@ -231,10 +231,10 @@ mod tests {
     use super::*;
     use crate::mutations::survives;
 
-    const READ: &str = "IP 7\r\n<\r\n\r\n   OCS0 26-11-22 20:15:03\r\nM  7 COMPLD\r\n   \"1,9\"\r\n>\r\n\
+    const COMPLETED_RESPONSE: &str = "IP 7\r\n<\r\n\r\n   OCS0 26-11-22 20:15:03\r\nM  7 COMPLD\r\n   \"1,9\"\r\n>\r\n\
         \r\n   OCS0 26-11-22 20:15:03\r\n** 31 REPT ALM EQPT\r\n   \"FAN-1:MJ,FAN,SA\"\r\n;\r\n\
         \r\n   OCS0 26-11-22 20:15:04\r\nM  7 COMPLD\r\n   \"12,2\"\r\n   /* 2 patches */\r\n;";
-    const DENIED: &str = "\r\n   OCS0 26-11-22 20:15:03\r\nM  8 DENY\r\n   SROF\r\n\
+    const DENIED_RESPONSE: &str = "\r\n   OCS0 26-11-22 20:15:03\r\nM  8 DENY\r\n   SROF\r\n\
         /* port 3 is taken; ask for another */\r\n;\r\n";
 
     fn responses(bytes: &[u8], pieces: usize) -> Result<Vec<Response>, Tl1Error> {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_response_is_put_together_and_what_nobody_asked_for_is_passed_over() {
-        let both = format!("{READ}{DENIED}");
+        let both = format!("{COMPLETED_RESPONSE}{DENIED_RESPONSE}");
         for pieces in [1, 2, 7, 1000] {
             let all = responses(both.as_bytes(), pieces).unwrap();
             let [read, denied] = all.as_slice() else {
@@ -289,18 +289,18 @@ mod tests {
 
     #[test]
     fn what_never_ends_is_refused() {
-        let lines = "\"1,2\"\r\n".repeat(MOST_BYTES / 20);
+        let lines = "\"1,2\"\r\n".repeat(MAX_ANSWER_BYTES / 20);
         assert_eq!(responses(lines.as_bytes(), 4096), Err(Tl1Error::TooLong));
-        let line = vec![b'x'; MOST_BYTES + 1];
+        let line = vec![b'x'; MAX_ANSWER_BYTES + 1];
         assert_eq!(responses(&line, 65536), Err(Tl1Error::TooLong));
         let part = format!("M 1 COMPLD\r\n{}>", "\"1,2\"\r\n".repeat(1000));
-        let more = part.repeat(MOST_BYTES / 20_000);
+        let more = part.repeat(MAX_ANSWER_BYTES / 20_000);
         assert_eq!(responses(more.as_bytes(), 65536), Err(Tl1Error::TooLong));
     }
 
     #[test]
     fn no_damage_to_what_is_heard_does_harm() {
-        survives(READ.as_bytes(), 2000, |bytes| {
+        survives(COMPLETED_RESPONSE.as_bytes(), 2000, |bytes| {
             for response in responses(bytes, 5).unwrap_or_default() {
                 let _ = (response.pairs(), response.refusal());
             }

@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde::forward_to_deserialize_any;
 use serde_json::Value;
 
-use super::{Item, MOST_DEPTH, MOST_VALUES, PickleError};
+use super::{Item, MAX_DEPTH, MAX_VALUES, PickleError};
 
 impl Error for PickleError {
     fn custom<T: fmt::Display>(why: T) -> Self {
@@ -25,7 +25,7 @@ pub(super) struct Budget(Cell<usize>);
 
 impl Budget {
     pub(super) fn new() -> Self {
-        Self(Cell::new(MOST_VALUES))
+        Self(Cell::new(MAX_VALUES))
     }
 
     fn take(&self, values: usize) -> Result<(), PickleError> {
@@ -49,7 +49,7 @@ impl<'s> Content<'s> {
         Self {
             store,
             place,
-            depth: MOST_DEPTH,
+            depth: MAX_DEPTH,
             budget,
         }
     }

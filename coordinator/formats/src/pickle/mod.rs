@@ -27,20 +27,20 @@ pub enum PickleError {
     Empty { at: usize },
     #[error("the pickle holds something else than expected, at byte {at}")]
     Type { at: usize },
-    #[error("the pickle nests deeper than {MOST_DEPTH} levels")]
+    #[error("the pickle nests deeper than {MAX_DEPTH} levels")]
     Deep,
-    #[error("written out, the pickle has more than {MOST_VALUES} values")]
+    #[error("written out, the pickle has more than {MAX_VALUES} values")]
     Large,
     #[error("{why}")]
     Unfit { why: String },
 }
 
 /// No recorder nests deeper, and no stack overflows at this.
-const MOST_DEPTH: usize = 64;
-const MOST_VALUES: usize = 1 << 22;
+const MAX_DEPTH: usize = 64;
+const MAX_VALUES: usize = 1 << 22;
 /// Calls that are taken for the first of so many arguments: lists of one type, and bytes as protocols
 /// before the third write them.
-const HARMLESS: [(&str, usize); 5] = [
+const ALLOWED_CALLS: [(&str, usize); 5] = [
     ("torch.jit._pickle build_intlist", 1),
     ("torch.jit._pickle build_doublelist", 1),
     ("torch.jit._pickle build_boollist", 1),
@@ -291,7 +291,7 @@ impl<'b> Machine<'b> {
                 };
                 let first = match &self.store[arguments] {
                     Item::List(arguments) => {
-                        let known = HARMLESS.contains(&(name.as_str(), arguments.len()));
+                        let known = ALLOWED_CALLS.contains(&(name.as_str(), arguments.len()));
                         arguments.first().filter(|_| known).copied()
                     }
                     _ => None,

@@ -55,7 +55,7 @@ pub enum TaskGraphError {
     },
     #[error("a ring of {size} members does not meet each of them once")]
     BadRing { size: usize },
-    #[error("the rings have more than {MOST_RING_HOPS} hops")]
+    #[error("the rings have more than {MAX_RING_HOPS} hops")]
     LongRings,
     #[error("a way from {from} to {to} does not lead there, or has no weight")]
     BadWay { from: u32, to: u32 },
@@ -66,13 +66,13 @@ pub enum TaskGraphError {
 }
 
 /// More nodes than this is no cluster that was simulated.
-const MOST_NODES: u32 = 1 << 16;
-const MOST_GPUS_PER_NODE: u32 = 64;
+const MAX_NODES: u32 = 1 << 16;
+const MAX_GPUS_PER_NODE: u32 = 64;
 /// More links than this between two nodes is no cable tray.
-const MOST_PARALLEL: u32 = 1 << 10;
-const MOST_MS: f32 = 1e8;
+const MAX_PARALLEL_LINKS: u32 = 1 << 10;
+const MAX_RUNTIME_MS: f32 = 1e8;
 /// A ring is written once for all groups of its size, and is drawn here for each.
-const MOST_RING_HOPS: usize = 1 << 22;
+const MAX_RING_HOPS: usize = 1 << 22;
 
 /// The places of fields in their tables, in the order in which the format declares them.
 mod field {
@@ -180,9 +180,9 @@ impl Size {
         let gpus_per_node: u32 = root.scalar(graph::GPUS_PER_NODE)?;
         let nodes: u32 = root.scalar(graph::NODES)?;
         let switches: u32 = root.scalar(graph::SWITCHES)?;
-        let fits = (1..=MOST_NODES).contains(&nodes)
-            && switches <= MOST_NODES
-            && (1..=MOST_GPUS_PER_NODE).contains(&gpus_per_node);
+        let fits = (1..=MAX_NODES).contains(&nodes)
+            && switches <= MAX_NODES
+            && (1..=MAX_GPUS_PER_NODE).contains(&gpus_per_node);
         if !fits {
             return Err(TaskGraphError::BadSize {
                 nodes,
@@ -232,7 +232,7 @@ fn read_joined(root: &Table<'_>, size: Size) -> Result<BTreeMap<[u32; 2], u32>, 
         size.node("a connection", from.into())?;
         size.node("a connection", to.into())?;
         let links: &mut u32 = directed.entry([from, to]).or_default();
-        *links = links.saturating_add(count).min(MOST_PARALLEL);
+        *links = links.saturating_add(count).min(MAX_PARALLEL_LINKS);
     }
     let mut joined = BTreeMap::new();
     for (&[a, b], &there) in directed.iter().filter(|(_, count)| **count > 0) {
@@ -297,7 +297,7 @@ fn read_rings(
         };
         let of_group = jumps.iter().map(|jumps| group.len() * (jumps.len() + 1));
         hops += of_group.sum::<usize>();
-        if hops > MOST_RING_HOPS {
+        if hops > MAX_RING_HOPS {
             return Err(TaskGraphError::LongRings);
         }
         let around = jumps.iter().map(|jumps| ring(size, group, jumps));
@@ -346,10 +346,10 @@ struct Device {
     property: u64,
 }
 
-const GPU: i16 = 0;
+const GPU_KIND: i16 = 0;
 /// Links inside a server, whose tasks carry their own time.
-const INSIDE: std::ops::RangeInclusive<i16> = 2..=12;
-const NETWORK: std::ops::RangeInclusive<i16> = 13..=14;
+const INTRA_SERVER_KINDS: std::ops::RangeInclusive<i16> = 2..=12;
+const NETWORK_KINDS: std::ops::RangeInclusive<i16> = 13..=14;
 
 /// The tasks under construction, by the ids that the file gives them.
 struct Tasks<'b> {
@@ -413,7 +413,7 @@ impl<'b> Tasks<'b> {
         time: Duration,
     ) -> Result<(NameId, Work), TaskGraphError> {
         let device = self.device(id, device)?;
-        if device.kind != GPU {
+        if device.kind != GPU_KIND {
             return Err(unfit(id, kind, device));
         }
         let rank = self.size.rank("a device", device.node, device.property)?;
@@ -430,10 +430,10 @@ impl<'b> Tasks<'b> {
         bytes: Bytes,
     ) -> Result<(NameId, Work), TaskGraphError> {
         let device = self.device(id, device)?;
-        if INSIDE.contains(&device.kind) {
+        if INTRA_SERVER_KINDS.contains(&device.kind) {
             return Ok((self.builder.name("copy"), Work::Delay { time }));
         }
-        if !NETWORK.contains(&device.kind) {
+        if !NETWORK_KINDS.contains(&device.kind) {
             return Err(unfit(id, kind, device));
         }
         let side = (self.size.nodes + self.size.switches) as u64;
@@ -501,7 +501,7 @@ fn read_devices(root: &Table<'_>) -> Result<BTreeMap<u64, Device>, TaskGraphErro
 }
 
 fn runtime(id: u64, runtime_ms: f32) -> Result<Duration, TaskGraphError> {
-    let fits = (0.0..=MOST_MS).contains(&runtime_ms);
+    let fits = (0.0..=MAX_RUNTIME_MS).contains(&runtime_ms);
     let seconds = f64::from(runtime_ms) / 1e3;
     fits.then(|| TimeSpan::from_secs_f64(seconds).get())
         .ok_or(TaskGraphError::BadRuntime { id, runtime_ms })

@@ -42,7 +42,7 @@ struct Measurement {
 }
 
 /// Longer takes no operator.
-const MOST_MS: f64 = 1e8;
+const MAX_TIME_MS: f64 = 1e8;
 
 /// For a model whose batch, over all servers, has so many samples.
 pub fn read_profile(text: &str, batch: u64) -> Result<Timings, ProfileError> {
@@ -96,7 +96,7 @@ fn split(text: &str) -> Result<u32, &'static str> {
 }
 
 fn time(ms: f64) -> Result<Duration, &'static str> {
-    let fits = (0.0..=MOST_MS).contains(&ms);
+    let fits = (0.0..=MAX_TIME_MS).contains(&ms);
     fits.then(|| TimeSpan::from_secs_f64(ms / 1e3).get())
         .ok_or("its time is no time")
 }

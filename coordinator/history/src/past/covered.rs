@@ -9,7 +9,7 @@ use crate::kind::Kind;
 use crate::resolution::Resolution;
 
 /// Agents tell of links as long as they run, and of flows where there are any.
-const TOLD_OF: [Kind; 2] = [Kind::Flows, Kind::Links];
+const COVERAGE_KINDS: [Kind; 2] = [Kind::Flows, Kind::Links];
 
 /// The parts of a stretch of time in which something was kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Past {
         resolution: Resolution,
     ) -> Result<Covered, PastError> {
         let mut kept = Vec::new();
-        for kind in TOLD_OF {
+        for kind in COVERAGE_KINDS {
             let all = self.kept(kind)?.into_iter();
             kept.extend(all.filter(|it| it.resolution == resolution));
         }

@@ -31,12 +31,12 @@ pub use seen::{
 };
 
 /// More rows than fit into memory with ease.
-const MOST_ROWS: usize = 4_000_000;
+const MAX_ROWS: usize = 4_000_000;
 /// Files are merged while they are read; so often is looked again.
-const MOST_LOOKS: usize = 5;
+const MAX_LISTINGS: usize = 5;
 /// Fine-grained rows of longer stretches are more than anybody looks at.
-const SECONDS_UP_TO: Duration = Duration::from_hours(1);
-const TEN_SECONDS_UP_TO: Duration = Duration::from_hours(24);
+const MAX_SECOND_SPAN: Duration = Duration::from_hours(1);
+const MAX_TEN_SECOND_SPAN: Duration = Duration::from_hours(24);
 
 #[derive(Debug, Error)]
 pub enum PastError {
@@ -95,7 +95,7 @@ impl Past {
     pub(crate) fn on(shelf: Box<dyn Shelf>) -> Self {
         Self {
             shelf,
-            most_rows: MOST_ROWS,
+            most_rows: MAX_ROWS,
             goes_on: Box::new(|| true),
         }
     }
@@ -103,7 +103,7 @@ impl Past {
     /// With so many rows in memory at most, and for as long as somebody says so.
     pub fn within(self, most_rows: usize, goes_on: impl Fn() -> bool + Send + 'static) -> Self {
         Self {
-            most_rows: most_rows.min(MOST_ROWS),
+            most_rows: most_rows.min(MAX_ROWS),
             goes_on: Box::new(goes_on),
             ..self
         }
@@ -153,7 +153,7 @@ impl Past {
         folder: &str,
         found: &mut Found,
     ) -> Result<(), PastError> {
-        for _ in 0..MOST_LOOKS {
+        for _ in 0..MAX_LISTINGS {
             let mut day = Found::default();
             if self.try_day(question, folder, found.rows.len(), &mut day)? {
                 found.rows.extend(day.rows);
@@ -226,8 +226,8 @@ impl Past {
 fn in_turn(from: Moment, to: Moment) -> Vec<Resolution> {
     let span = to.since(from);
     let fitting = match span {
-        _ if span <= SECONDS_UP_TO => 0,
-        _ if span <= TEN_SECONDS_UP_TO => 1,
+        _ if span <= MAX_SECOND_SPAN => 0,
+        _ if span <= MAX_TEN_SECOND_SPAN => 1,
         _ => 2,
     };
     let (finer, rest) = Resolution::ALL.split_at(fitting);
@@ -237,7 +237,7 @@ fn in_turn(from: Moment, to: Moment) -> Vec<Resolution> {
 /// The folders of all days that have something to do with it, or the one that all days are in.
 fn days(kind: Kind, resolution: Resolution, from: Moment, to: Moment) -> Vec<String> {
     let day = Resolution::FiveMinutes.period();
-    if to.since(from) > day * MOST_DAYS {
+    if to.since(from) > day * MAX_DAYS {
         return vec![Place::folder_of_all(kind, resolution)];
     }
     let first = Place::of(kind, Resolution::FiveMinutes, from).start;
@@ -251,4 +251,4 @@ fn days(kind: Kind, resolution: Resolution, from: Moment, to: Moment) -> Vec<Str
 }
 
 /// Beyond so many, one long list is quicker than many short ones.
-const MOST_DAYS: u32 = 400;
+const MAX_DAYS: u32 = 400;

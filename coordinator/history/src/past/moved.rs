@@ -9,7 +9,7 @@ use crate::kind::Kind;
 use crate::resolution::Resolution;
 
 /// As the history calls a command that moves circuits.
-const MOVES: &str = "circuit-intent";
+const CIRCUIT_COMMAND: &str = "circuit-intent";
 
 impl Past {
     /// All commands that moved circuits before then, as far as they are still kept, in their order.
@@ -25,7 +25,7 @@ impl Past {
             let moves = window
                 .changes
                 .into_iter()
-                .filter(|it| it.what.what == MOVES);
+                .filter(|it| it.what.what == CIRCUIT_COMMAND);
             // A coarse stretch that goes on after that moment may be about what came after it.
             let moves = moves.filter(|it| it.at + resolution.width() <= before);
             for it in moves {

@@ -12,8 +12,8 @@ use crate::place::Place;
 use crate::resolution::Resolution;
 
 /// Around the end of an hour, whose files are merged two minutes later.
-const FIRST: u64 = 3480;
-const LAST: u64 = 3970;
+const FIRST_SECOND: u64 = 3480;
+const LAST_SECOND: u64 = 3970;
 
 fn all_are_whole(disk: &Disk) {
     for (name, content) in &disk.0.lock().unwrap().files {
@@ -39,7 +39,7 @@ fn seconds(disk: &Disk) -> BTreeSet<u64> {
 /// How many changes a run without any fault makes.
 fn changes() -> usize {
     let disk = Disk::default();
-    live(&mut chronicle(&disk, 1), FIRST..LAST);
+    live(&mut chronicle(&disk, 1), FIRST_SECOND..LAST_SECOND);
     let state = disk.0.lock().unwrap();
     state.changes
 }
@@ -52,19 +52,19 @@ fn every_death_leaves_whole_files_and_nothing_twice() {
         for fault in [Fault::DeadBefore(at), Fault::DeadAfter(at)] {
             let disk = Disk::default();
             disk.set(fault);
-            live(&mut chronicle(&disk, 1), FIRST..LAST);
+            live(&mut chronicle(&disk, 1), FIRST_SECOND..LAST_SECOND);
             all_are_whole(&disk);
             let before = seconds(&disk);
-            let unbroken: BTreeSet<_> = (FIRST..).take(before.len()).collect();
+            let unbroken: BTreeSet<_> = (FIRST_SECOND..).take(before.len()).collect();
             assert_eq!(before, unbroken, "{fault:?} took what was there");
             disk.set(Fault::None);
             let mut next = chronicle(&disk, 2);
-            live(&mut next, LAST..LAST + 130);
+            live(&mut next, LAST_SECOND..LAST_SECOND + 130);
             next.close().unwrap();
             all_are_whole(&disk);
             let after = seconds(&disk);
             assert!(before.is_subset(&after), "{fault:?} lost what was there");
-            let rest: BTreeSet<_> = (LAST..LAST + 130).collect();
+            let rest: BTreeSet<_> = (LAST_SECOND..LAST_SECOND + 130).collect();
             assert!(
                 rest.is_subset(&after),
                 "{fault:?}: the next run did not go on"
@@ -92,7 +92,7 @@ fn a_merge_that_was_cut_short_is_finished_by_the_next_run() {
     let puts = changes_until_merge();
     let disk = Disk::default();
     disk.set(Fault::DeadAfter(puts));
-    live(&mut chronicle(&disk, 1), FIRST..LAST);
+    live(&mut chronicle(&disk, 1), FIRST_SECOND..LAST_SECOND);
     let doubled = rows_of_all_files(&disk);
     let seen = seconds(&disk).len();
     assert!(
@@ -102,7 +102,7 @@ fn a_merge_that_was_cut_short_is_finished_by_the_next_run() {
     disk.set(Fault::None);
     let mut next = chronicle(&disk, 2);
     (0..40).for_each(|minute| {
-        next.advance(second(LAST + 60 * minute)).unwrap();
+        next.advance(second(LAST_SECOND + 60 * minute)).unwrap();
     });
     assert_eq!(rows_of_all_files(&disk), seconds(&disk).len());
 }
@@ -113,7 +113,7 @@ fn changes_until_merge() -> usize {
         .find(|&at| {
             let disk = Disk::default();
             disk.set(Fault::DeadAfter(at));
-            live(&mut chronicle(&disk, 1), FIRST..LAST);
+            live(&mut chronicle(&disk, 1), FIRST_SECOND..LAST_SECOND);
             disk.names()
                 .iter()
                 .any(|name| name.contains("kind=links/resolution=1s") && name.contains("merged-"))
@@ -219,12 +219,18 @@ fn a_change_that_was_made_and_not_confirmed_is_not_made_twice() {
         let disk = Disk::default();
         disk.set(Fault::Unsure(at));
         let mut chronicle = chronicle(&disk, 1);
-        live(&mut chronicle, FIRST..LAST);
+        live(&mut chronicle, FIRST_SECOND..LAST_SECOND);
         (0..5).for_each(|minute| {
-            chronicle.advance(second(LAST + 60 * minute)).unwrap();
+            chronicle
+                .advance(second(LAST_SECOND + 60 * minute))
+                .unwrap();
         });
         chronicle.close().unwrap();
-        assert_eq!(seconds(&disk), (FIRST..LAST).collect(), "{at}");
+        assert_eq!(
+            seconds(&disk),
+            (FIRST_SECOND..LAST_SECOND).collect(),
+            "{at}"
+        );
         assert_eq!(rows_of_all_files(&disk), seconds(&disk).len(), "{at}");
     }
 }

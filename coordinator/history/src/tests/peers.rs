@@ -6,7 +6,7 @@ use super::scene::live;
 use crate::chronicle::{Chronicle, Rules};
 
 /// Sums of a column over all files of a folder, by two readers that share no code with ours.
-const READER: &str = "
+const READER_SCRIPT: &str = "
 import sys
 folder = sys.argv[1] + '/kind=links/resolution=1s'
 import pyarrow.dataset, pyarrow.compute
@@ -27,7 +27,9 @@ fn pyarrow_and_duckdb_read_the_same_sums() {
     live(&mut chronicle, 0..300);
     chronicle.close().unwrap();
     let python = std::env::var("REWEAVE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let read = Command::new(python).args(["-c", READER, &url]).output();
+    let read = Command::new(python)
+        .args(["-c", READER_SCRIPT, &url])
+        .output();
     let read = read.unwrap();
     assert!(
         read.status.success(),

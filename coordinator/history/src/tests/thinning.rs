@@ -193,11 +193,11 @@ fn who_was_silent_for_long_makes_room() {
 /// More than are written in one go.
 #[test]
 fn many_series_at_once_are_all_there() {
-    const MANY: usize = 40_000;
+    const AGENT_COUNT: usize = 40_000;
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     chronicle.advance(second(0)).unwrap();
-    for agent in 0..MANY {
+    for agent in 0..AGENT_COUNT {
         let entry = Entry::agent(&format!("h{agent}"), true, Some(agent));
         chronicle.observe(second(0), &entry);
     }
@@ -207,7 +207,7 @@ fn many_series_at_once_are_all_there() {
     window
         .agents
         .sort_by_key(|agent| agent.what.readings_sent.map(|sent| sent.max));
-    assert_eq!(window.agents.len(), MANY);
+    assert_eq!(window.agents.len(), AGENT_COUNT);
     for (agent, row) in window.agents.iter().enumerate() {
         assert_eq!(row.what.node, format!("h{agent}"));
         assert_eq!(row.what.readings_sent.unwrap().max, agent as u64);

@@ -19,7 +19,7 @@ pub(super) struct Pool {
     pub(super) uneven: bool,
 }
 
-const MANY_FLOWS: usize = 512;
+const MIN_LARGE_PROBLEM_FLOWS: usize = 512;
 
 impl Pool {
     /// Load over capacity of the fullest of its hops.
@@ -104,7 +104,7 @@ fn pool(problem: &Problem, sets: &[Crossed<'_>]) -> Pool {
     let some = some.map(|(set, _)| bound(problem, set, within(set)));
     let weights = within(&hops);
     let uneven = weights.iter().any(|weight| *weight != weights[0]);
-    let uneven = uneven && problem.flows.len() > MANY_FLOWS;
+    let uneven = uneven && problem.flows.len() > MIN_LARGE_PROBLEM_FLOWS;
     let mean = mean(problem, &hops, &weights);
     let all = bound(problem, &hops, weights);
     let bound = some.fold(all, f64::max).max(problem.enough);

@@ -19,11 +19,11 @@ impl Score {
 }
 
 /// More flows than these have more assignments than anybody can weigh.
-const MOST_FLOWS: usize = 64;
+const MAX_EXACT_FLOWS: usize = 64;
 
 /// The best assignment that was found, and whether all were told apart.
 pub(super) fn improve(problem: &Problem, pools: &[Pool], known: &State<'_>) -> (Vec<usize>, bool) {
-    if problem.flows.len() > MOST_FLOWS {
+    if problem.flows.len() > MAX_EXACT_FLOWS {
         return (known.ways().to_vec(), false);
     }
     let mut order: Vec<_> = (0..problem.flows.len()).collect();

@@ -7,11 +7,11 @@
 use super::state::State;
 
 /// Later rounds find what earlier ones have made room for.
-const MOST_ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 8;
 
 pub(super) fn level(state: &mut State<'_>) {
     state.settle();
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         if !round(state) {
             break;
         }

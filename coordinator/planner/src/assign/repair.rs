@@ -11,41 +11,41 @@ use super::bound::Pool;
 use super::state::State;
 
 /// What was given up while others were in its way is tried again.
-const MOST_ROUNDS: usize = 4;
+const MAX_ROUNDS: usize = 4;
 /// Longer chains move more flows than they are worth.
-const LONGEST_CHAIN: usize = 16;
+const MAX_CHAIN_MOVES: usize = 16;
 /// So many chains that lead to the same hop are followed: what each has freed differs.
-const MOST_VISITS: usize = 8;
+const MAX_VISITS_PER_HOP: usize = 8;
 /// Flows of one size change places one by one.
-const EVEN: Reach = Reach {
+const EVEN_REACH: Reach = Reach {
     chain_work: 20_000,
     hops: 1,
 };
 /// Of others there is room for one rarely at both ends of a way at once.
-const UNEVEN: Reach = Reach {
+const UNEVEN_REACH: Reach = Reach {
     chain_work: 100_000,
-    hops: MOST_HOPS,
+    hops: MAX_REACH_HOPS,
 };
-const MOST_HOPS: usize = 2;
+const MAX_REACH_HOPS: usize = 2;
 
 /// How close to their bounds many flows of uneven sizes are brought, step by step: how close they can
 /// come nobody knows, and each step is less work than all of them at once.
-const CLOSER: [f64; 7] = [1.15, 1.1, 1.07, 1.05, 1.03, 1.015, 1.0];
+const BOUND_RATIOS: [f64; 7] = [1.15, 1.1, 1.07, 1.05, 1.03, 1.015, 1.0];
 
 pub(super) fn repair(state: &mut State<'_>) {
     let work = state.problem.work;
     let uneven = state.pools.iter().any(|pool| pool.uneven);
     let mut repairing = Repairing {
         left: work.repair,
-        reach: EVEN,
+        reach: EVEN_REACH,
         shifted: vec![0; state.problem.capacities.len()],
         state,
     };
-    let met = repairing.bring(CLOSER[0]);
+    let met = repairing.bring(BOUND_RATIOS[0]);
     if uneven {
         repairing.left = work.closer;
-        repairing.reach = UNEVEN;
-        repairing.bring_closer(&CLOSER[usize::from(met)..]);
+        repairing.reach = UNEVEN_REACH;
+        repairing.bring_closer(&BOUND_RATIOS[usize::from(met)..]);
     }
 }
 
@@ -72,7 +72,7 @@ struct Open {
     hops: usize,
     steps: usize,
     nth: usize,
-    over: [usize; MOST_HOPS],
+    over: [usize; MAX_REACH_HOPS],
     /// Its last step, among all that were followed.
     last: Option<usize>,
 }
@@ -120,7 +120,7 @@ struct Seeking {
     open: BinaryHeap<Reverse<Open>>,
     links: Vec<Link>,
     /// How often chains have led to these hops.
-    reached: BTreeMap<[usize; MOST_HOPS], usize>,
+    reached: BTreeMap<[usize; MAX_REACH_HOPS], usize>,
 }
 
 impl Seeking {
@@ -130,7 +130,7 @@ impl Seeking {
             last,
             open: BinaryHeap::from([Reverse(Open::at(start))]),
             links: Vec::new(),
-            reached: BTreeMap::from([(key(&[start]), MOST_VISITS)]),
+            reached: BTreeMap::from([(key(&[start]), MAX_VISITS_PER_HOP)]),
         }
     }
 
@@ -138,7 +138,7 @@ impl Seeking {
     fn visits(&mut self, over: &[usize]) -> bool {
         let visits = self.reached.entry(key(over)).or_default();
         *visits += 1;
-        *visits <= MOST_VISITS
+        *visits <= MAX_VISITS_PER_HOP
     }
 
     fn open(&mut self, over: &[usize], at: &Open, step: Step) {
@@ -167,8 +167,8 @@ impl Seeking {
 }
 
 /// Hops that are too full, as something to be looked up without a list of its own.
-fn key(over: &[usize]) -> [usize; MOST_HOPS] {
-    let mut key = [usize::MAX; MOST_HOPS];
+fn key(over: &[usize]) -> [usize; MAX_REACH_HOPS] {
+    let mut key = [usize::MAX; MAX_REACH_HOPS];
     key[..over.len()].copy_from_slice(over);
     key
 }
@@ -194,7 +194,7 @@ impl<'p> Repairing<'_, 'p> {
     /// Whether all hops came so close to their bounds.
     fn bring(&mut self, close: f64) -> bool {
         let mut met = false;
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             self.state.hope_again(close);
             met = self.run();
             if met || self.left == 0 {
@@ -360,7 +360,7 @@ impl<'p> Repairing<'_, 'p> {
                 }
                 continue;
             }
-            let too_far = over.len() > self.reach.hops || chain.len() >= LONGEST_CHAIN;
+            let too_far = over.len() > self.reach.hops || chain.len() >= MAX_CHAIN_MOVES;
             if !too_far && seeking.visits(&over) {
                 seeking.open(&over, at, step);
             }

@@ -9,13 +9,13 @@ use super::passages::{passage, shared};
 use super::{Cause, Class, Subject, cables};
 
 /// Cables within their specification break some frames, and fewer the less they carry.
-const LEAST_ERRORS: f64 = 1e-7;
+const MIN_ERROR_SHARE: f64 = 1e-7;
 /// A share of lost probes that nobody can be told to live with.
-pub(super) const WORTH_A_WORD: f64 = 0.01;
+pub(super) const MIN_LOSS_SHARE: f64 = 0.01;
 /// What crosses a link that loses probes and no other that does, loses as many; what others cross as well, fewer.
-const NEARLY: f64 = 0.75;
+const MIN_LOSS_RATIO: f64 = 0.75;
 /// So many of the last values say how it is now.
-const LATELY: usize = 4;
+const RECENT_VALUES: usize = 4;
 
 /// A change of the mean of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,34 +27,34 @@ pub struct Change {
 }
 
 /// In spreads of the series: what is still usual, and how much of more adds up to a change.
-const SLACK: f64 = 1.0;
-const ALARM: f64 = 10.0;
+const CUSUM_SLACK: f64 = 1.0;
+const CUSUM_THRESHOLD: f64 = 10.0;
 /// So many values first show what is usual.
-pub(super) const LEARNING: usize = 16;
+pub(super) const BASELINE_VALUES: usize = 16;
 /// A change by less than this part is none anybody feels.
-const LEAST: f64 = 0.2;
+const MIN_RELATIVE_CHANGE: f64 = 0.2;
 
 /// The first rise of a series that is no chance, if there is one.
 pub fn changes(values: &[f64]) -> Option<Change> {
-    let usual = values.get(..LEARNING)?;
+    let usual = values.get(..BASELINE_VALUES)?;
     let before = median(&mut usual.to_vec());
     let mut off: Vec<_> = usual.iter().map(|value| (value - before).abs()).collect();
     // The median distance of a normal distribution is two thirds of its deviation.
     let spread = (1.5 * median(&mut off)).max(before.abs() * 0.02).max(1e-12);
-    let (mut sum, mut since) = (0.0, LEARNING);
-    for (place, value) in values.iter().enumerate().skip(LEARNING) {
-        let more = (value - before) / spread - SLACK;
+    let (mut sum, mut since) = (0.0, BASELINE_VALUES);
+    for (place, value) in values.iter().enumerate().skip(BASELINE_VALUES) {
+        let more = (value - before) / spread - CUSUM_SLACK;
         if sum + more <= 0.0 {
             (sum, since) = (0.0, place + 1);
             continue;
         }
-        sum += more.min(ALARM / 2.0);
-        if sum > ALARM {
+        sum += more.min(CUSUM_THRESHOLD / 2.0);
+        if sum > CUSUM_THRESHOLD {
             let after = median(&mut values[since..].to_vec());
             // The sum began to rise some time before the change, if chance would have it so.
             let middle = (before + after) / 2.0;
             let later = values[since..].iter().position(|value| *value > middle);
-            let felt = after > before * (1.0 + LEAST) + spread;
+            let felt = after > before * (1.0 + MIN_RELATIVE_CHANGE) + spread;
             if felt {
                 let at = since + later.unwrap_or(0);
                 return Some(Change { at, before, after });
@@ -87,7 +87,7 @@ pub(super) fn worse(evidence: &Evidence, fabric: &Fabric) -> Result<Worse, Evide
         let (class, least) = match &series.of[..] {
             "latency_us" => (Class::Latency, 0.0),
             "loss" => (Class::LossyLink, 0.0),
-            "errors" => (Class::BadOptic, LEAST_ERRORS),
+            "errors" => (Class::BadOptic, MIN_ERROR_SHARE),
             _ => continue,
         };
         let subject = subject(series, fabric)?;
@@ -126,7 +126,7 @@ impl Change {
 
     /// Whether it is so still: what was mended loses nothing more.
     fn lasts(&self, values: &[f64]) -> bool {
-        let lately = &values[values.len().saturating_sub(LATELY)..];
+        let lately = &values[values.len().saturating_sub(RECENT_VALUES)..];
         median(&mut lately.to_vec()) > (self.before + self.after) / 2.0
     }
 }
@@ -134,7 +134,7 @@ impl Change {
 /// Where nothing is known to lose probes now, those that lose the most of what began to.
 pub(super) fn lossiest(lossier: Vec<Lossier>, fabric: &Fabric) -> Option<Cause> {
     let most = lossier.first()?.after;
-    let is_it = |it: &Lossier| it.after >= WORTH_A_WORD && it.after > NEARLY * most;
+    let is_it = |it: &Lossier| it.after >= MIN_LOSS_SHARE && it.after > MIN_LOSS_RATIO * most;
     let all = lossier.into_iter().filter(is_it).map(|it| (it.cause, ()));
     let all = cables::joined(all.collect(), fabric, |(), ()| true);
     all.into_iter().reduce(|one, other| {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
 
-use super::change::LEARNING;
+use super::change::BASELINE_VALUES;
 use super::error::EvidenceError;
-use super::evidence::{Evidence, FlowFacts, UNKNOWN};
+use super::evidence::{Evidence, FlowFacts, UNKNOWN_NODE};
 use super::losses::scattered;
 use super::passages::{comes_twice, goes_round, passages};
 use super::told::{Checked, Told};
@@ -72,10 +72,13 @@ impl Evidence {
             let twice = comes_twice(&it.path)?;
             Some(in_a_circle("a flow", &it.path, twice))
         });
-        let short = self.series.iter().filter(|it| it.values.len() < LEARNING);
+        let short = self
+            .series
+            .iter()
+            .filter(|it| it.values.len() < BASELINE_VALUES);
         let short = short.map(|it| {
             let (of, at) = (&it.of, it.at.join("-"));
-            format!("the series of {of} at {at} left out: less than {LEARNING} values show nothing")
+            format!("the series of {of} at {at} left out: less than {BASELINE_VALUES} values show nothing")
         });
         let said = unknown.chain(round).chain(self.doubts_of_cables(fabric));
         said.chain(short)
@@ -130,7 +133,7 @@ impl Sifted {
 }
 
 fn is_unknown(path: &[String]) -> bool {
-    path.len() < 2 || path.iter().any(|name| name == UNKNOWN)
+    path.len() < 2 || path.iter().any(|name| name == UNKNOWN_NODE)
 }
 
 fn not_followed(what: &str, path: &[String]) -> String {
@@ -150,13 +153,13 @@ fn sound<T: Told>(all: &[T], fabric: &Fabric) -> Checked {
 /// What is wrong with the first that anything is wrong with, and which that is.
 fn each<T: Told>(all: &[T], check: impl Fn(&T) -> Checked) -> Checked {
     let mut all = all.iter().enumerate();
-    all.try_for_each(|(entry, one)| check(one).map_err(|error| error.at(T::LIST, entry)))
+    all.try_for_each(|(entry, one)| check(one).map_err(|error| error.at(T::LIST_NAME, entry)))
 }
 
 fn said_once<T: Told>(all: &[T], fabric: &Fabric) -> Checked {
     let contradicted = contradicted(all, fabric).into_iter();
     match contradicted.min_by_key(|(_, entry)| *entry) {
-        Some((of, entry)) => Err(EvidenceError::Contradiction { of }.at(T::LIST, entry)),
+        Some((of, entry)) => Err(EvidenceError::Contradiction { of }.at(T::LIST_NAME, entry)),
         None => Ok(()),
     }
 }

@@ -10,14 +10,14 @@ use super::routes::rate;
 use super::{Cause, Class, Subject, mtu};
 
 /// Fewer hosts than these have no majority to differ from.
-const FEWEST: usize = 3;
+const MIN_HOSTS: usize = 3;
 /// Of so many hosts, those who are one in four of them were hardly set by mistake one by one.
-const FEWEST_OF_GROUPS: usize = 8;
-const LEAST_GROUP: f64 = 0.25;
+const MIN_HOSTS_OF_GROUPS: usize = 8;
+const MIN_GROUP_SHARE: f64 = 0.25;
 /// Of a group that is told of.
-const MOST_NAMED: usize = 4;
+const MAX_NAMED_HOSTS: usize = 4;
 /// Clocks further apart than this tell different stories.
-const MOST_SKEW_MS: f64 = 500.0;
+const MAX_SKEW_MS: f64 = 500.0;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = lint(evidence, fabric);
@@ -28,9 +28,7 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
 }
 
 fn clock(host: &HostFacts) -> Option<Cause> {
-    let skew_ms = host
-        .clock_skew_ms
-        .filter(|skew| skew.abs() > MOST_SKEW_MS)?;
+    let skew_ms = host.clock_skew_ms.filter(|skew| skew.abs() > MAX_SKEW_MS)?;
     let said = format!("its clock is {skew_ms:.0} ms off");
     Some(Class::ClocksApart.cause(Subject::Host(host.host.clone()), 1.0, said))
 }
@@ -80,7 +78,7 @@ pub(super) fn split(evidence: &Evidence, fabric: &Fabric) -> Vec<String> {
 fn is_split(values: &Values<'_>) -> bool {
     let all: usize = values.values().map(BTreeSet::len).sum();
     let hosts: BTreeSet<_> = values.values().flatten().collect();
-    let is_own = values.len() == all && all >= FEWEST;
+    let is_own = values.len() == all && all >= MIN_HOSTS;
     values.len() > 1 && hosts.len() == all && !is_own && usual(values).is_none()
 }
 
@@ -121,7 +119,7 @@ fn settings<'e>(evidence: &'e Evidence, fabric: &Fabric) -> BTreeMap<String, Val
 fn usual<'v, 'e>(values: &'v Values<'e>) -> Option<(&'v String, &'v BTreeSet<&'e str>)> {
     let all: usize = values.values().map(BTreeSet::len).sum();
     let usual = values.iter().max_by_key(|(_, hosts)| hosts.len());
-    usual.filter(|(_, most)| all >= FEWEST && 2 * most.len() > all)
+    usual.filter(|(_, most)| all >= MIN_HOSTS && 2 * most.len() > all)
 }
 
 fn odd_ones(setting: &str, values: &Values<'_>) -> Vec<Cause> {
@@ -148,7 +146,7 @@ fn odd_ones(setting: &str, values: &Values<'_>) -> Vec<Cause> {
     for (value, hosts) in odd {
         let hosts: Vec<_> = hosts.iter().copied().collect();
         let others = format!("and {usual} on {} others", most.len());
-        if all >= FEWEST_OF_GROUPS && hosts.len() as f64 >= LEAST_GROUP * all as f64 {
+        if all >= MIN_HOSTS_OF_GROUPS && hosts.len() as f64 >= MIN_GROUP_SHARE * all as f64 {
             let said = format!("{setting} is {value} on {}, {others}", group(&hosts));
             findings.push(finding(&hosts, said));
         } else {
@@ -160,8 +158,8 @@ fn odd_ones(setting: &str, values: &Values<'_>) -> Vec<Cause> {
 }
 
 fn group(hosts: &[&str]) -> String {
-    let named = hosts[..hosts.len().min(MOST_NAMED)].join(", ");
-    let more = hosts.len().saturating_sub(MOST_NAMED);
+    let named = hosts[..hosts.len().min(MAX_NAMED_HOSTS)].join(", ");
+    let more = hosts.len().saturating_sub(MAX_NAMED_HOSTS);
     let more = (more > 0).then(|| format!(" and {more} more"));
     format!(
         "{} hosts ({named}{})",

@@ -10,15 +10,15 @@ use super::passages::shared;
 use super::{Cause, Class, Subject, cables};
 
 /// A cable within its specification mangles far fewer frames.
-const MOST_FRAME_ERRORS: f64 = 1e-6;
+const MAX_FRAME_ERROR_SHARE: f64 = 1e-6;
 /// Forward error correction still copes with this many bits, but not with much more.
-const MOST_CORRECTED: f64 = 1e-5;
+const MAX_CORRECTED_BIT_SHARE: f64 = 1e-5;
 /// A port that is made to pause for longer than this part of the time has somebody behind it who
 /// does not keep up.
-const MOST_PAUSED: f64 = 0.1;
+const MAX_PAUSED_SHARE: f64 = 0.1;
 /// Of a deadlock: paused all the time, and nothing sent.
-const STANDS_STILL: f64 = 0.95;
-const SENDS_NOTHING_GBPS: f64 = 1e-3;
+const MIN_DEADLOCK_PAUSED_SHARE: f64 = 0.95;
+const MAX_DEADLOCK_GBPS: f64 = 1e-3;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let (mut optics, mut findings) = (Vec::new(), Vec::new());
@@ -40,9 +40,13 @@ fn bad_optic(port: &PortFacts, fabric: &Fabric) -> Result<Option<Cause>, Evidenc
         (
             "frames with errors",
             port.frame_error_share,
-            MOST_FRAME_ERRORS,
+            MAX_FRAME_ERROR_SHARE,
         ),
-        ("bits corrected", port.corrected_bit_share, MOST_CORRECTED),
+        (
+            "bits corrected",
+            port.corrected_bit_share,
+            MAX_CORRECTED_BIT_SHARE,
+        ),
     ];
     let over = figures.into_iter().filter_map(|(what, share, most)| {
         let share = share.filter(|&share| share > most)?;
@@ -80,7 +84,7 @@ fn storms(evidence: &Evidence, fabric: &Fabric) -> Vec<Cause> {
 }
 
 fn paused(port: &PortFacts) -> Option<f64> {
-    port.paused_share.filter(|&share| share > MOST_PAUSED)
+    port.paused_share.filter(|&share| share > MAX_PAUSED_SHARE)
 }
 
 /// The one who keeps its peer pausing: its own counter says so, or its peer's.
@@ -109,11 +113,10 @@ fn storm(port: &PortFacts, fabric: &Fabric) -> Option<Cause> {
 /// A circle of ports each of which stands still because the next one makes it.
 fn deadlock(evidence: &Evidence, fabric: &Fabric) -> Option<Cause> {
     let still = evidence.ports.iter().filter(|port| {
-        let paused = port.paused_share.is_some_and(|share| share >= STANDS_STILL);
-        paused
-            && port
-                .sent_gbps
-                .is_some_and(|gbps| gbps <= SENDS_NOTHING_GBPS)
+        let paused = port
+            .paused_share
+            .is_some_and(|share| share >= MIN_DEADLOCK_PAUSED_SHARE);
+        paused && port.sent_gbps.is_some_and(|gbps| gbps <= MAX_DEADLOCK_GBPS)
     });
     let mut waits_for: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for port in still {

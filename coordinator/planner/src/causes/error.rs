@@ -87,10 +87,10 @@ impl EvidenceError {
 }
 
 /// Larger figures are told by their powers of ten.
-const MANY_DIGITS: f64 = 1e16;
+const MIN_SCIENTIFIC_NUMBER: f64 = 1e16;
 
 fn figure(value: f64) -> String {
-    match value.abs() < MANY_DIGITS {
+    match value.abs() < MIN_SCIENTIFIC_NUMBER {
         true => value.to_string(),
         false => format!("{value:e}"),
     }

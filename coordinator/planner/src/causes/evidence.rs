@@ -207,7 +207,7 @@ pub struct PairFacts {
 /// What a series may be of.
 pub(super) const KNOWN_SERIES: [&str; 4] = ["latency_us", "loss", "errors", "corrected_bit_share"];
 /// What stands for a node that is not known.
-pub(super) const UNKNOWN: &str = "*";
+pub(super) const UNKNOWN_NODE: &str = "*";
 
 pub(super) fn node(fabric: &Fabric, name: &str) -> Result<NodeId, EvidenceError> {
     let missing = || EvidenceError::NoSuchNode {
@@ -253,21 +253,21 @@ pub(super) fn link_of(fabric: &Fabric, hop: Hop) -> Subject {
 
 impl UnsentFacts {
     /// A few are not sent whenever a route changes.
-    const FEWEST: u64 = 5;
-    const MOST_SHARE: f64 = 0.1;
+    const MIN_UNSENT_PROBES: u64 = 5;
+    const MIN_UNSENT_SHARE: f64 = 0.1;
 
-    const MOST_NAMED: usize = 2;
+    const MAX_NAMED_NODES: usize = 2;
 
     fn are_many(&self) -> bool {
         let share = self.count() as f64 / self.due.max(1) as f64;
-        self.count() >= Self::FEWEST && share >= Self::MOST_SHARE
+        self.count() >= Self::MIN_UNSENT_PROBES && share >= Self::MIN_UNSENT_SHARE
     }
 
     /// In words, those that are many; of many peers the first, and the others together.
     pub fn told(all: &[Self]) -> Vec<String> {
         let many: Vec<_> = all.iter().filter(|it| it.are_many()).cloned().collect();
         let named = match many.len() {
-            ..=Self::MOST_NAMED => many.len(),
+            ..=Self::MAX_NAMED_NODES => many.len(),
             _ => 1,
         };
         let (named, others) = many.split_at(named);

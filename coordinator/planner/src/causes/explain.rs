@@ -12,14 +12,14 @@ use reweave_common::rhythm::{Beat, Shape};
 use reweave_common::units::Rate;
 
 use super::error::EvidenceError;
-use super::evidence::{CollectiveFacts, Evidence, JobFacts, PairTime, UNKNOWN, subject_of};
+use super::evidence::{CollectiveFacts, Evidence, JobFacts, PairTime, UNKNOWN_NODE, subject_of};
 use super::passages::{Passage, Way};
 use super::{Cause, Class, Subject, diagnose};
 
 /// With less than this part of an iteration on the wires, they are not what a job waits for.
-const LITTLE: f64 = 0.1;
+const MIN_COMMUNICATION_SHARE: f64 = 0.1;
 /// Pairs that send for nearly as long as any: of those the slowest one is it.
-const AS_LONG: f64 = 0.9;
+const MIN_SENDING_RATIO: f64 = 0.9;
 
 /// What the hosts of a job send each other, as it is measured while it runs.
 #[derive(Debug, Clone)]
@@ -185,7 +185,7 @@ fn leads_between(pair: &PairTime, hosts: &[String; 2]) -> Result<(), EvidenceErr
 
 fn is_even(told: &Explanation) -> bool {
     let times = told.pair_ms.zip(told.others_ms);
-    times.is_some_and(|(pair, others)| pair * AS_LONG <= others)
+    times.is_some_and(|(pair, others)| pair * MIN_SENDING_RATIO <= others)
 }
 
 fn others(collective: &CollectiveFacts, pair: &PairTime) -> Option<f64> {
@@ -287,7 +287,7 @@ fn common(all: &[&Vec<String>]) -> Vec<String> {
     }
     let at = |(place, name): (usize, &String)| match others.iter().all(|it| it[place] == *name) {
         true => name.clone(),
-        false => UNKNOWN.to_owned(),
+        false => UNKNOWN_NODE.to_owned(),
     };
     first.iter().enumerate().map(at).collect()
 }
@@ -310,7 +310,7 @@ fn exchanged(beat: &Beat) -> String {
 fn rest(beat: &Beat) -> Option<String> {
     let share = wires(beat) / beat.period.as_secs_f64();
     let percent = 100.0 * (1.0 - share);
-    (share < LITTLE).then(|| {
+    (share < MIN_COMMUNICATION_SHARE).then(|| {
         format!("the wires rest {percent:.0} % of the time: it is not the fabric that it waits for")
     })
 }
@@ -331,7 +331,7 @@ impl Exchange {
     fn slowest(&self) -> Option<(&ExchangedPair, Vec<&ExchangedPair>)> {
         let share = |pair: &ExchangedPair| pair.busy_share.unwrap_or(1.0);
         let longest = self.pairs.iter().map(share).fold(0.0, f64::max);
-        let long = |(_, pair): &(usize, &ExchangedPair)| share(pair) >= AS_LONG * longest;
+        let long = |(_, pair): &(usize, &ExchangedPair)| share(pair) >= MIN_SENDING_RATIO * longest;
         let pairs = self.pairs.iter().enumerate();
         let (place, slowest) = pairs.filter(long).min_by_key(|(_, pair)| pair.rate)?;
         let others = self.pairs.iter().enumerate();

@@ -12,14 +12,14 @@ use super::routes::rate;
 use super::{Cause, Class, Subject, cables, change, jobs};
 
 /// Forward error correction fails at about this share of bits.
-const FAILS_AT: f64 = 1e-3;
+const FEC_FAILURE_SHARE: f64 = 1e-3;
 /// How far ahead an optic's end is worth a word.
-const AHEAD_S: f64 = 7.0 * 86_400.0;
+const MAX_FORECAST_S: f64 = 7.0 * 86_400.0;
 /// What an exponential must explain of its course.
-const CLEAR: f64 = 0.8;
-const FEWEST_VALUES: usize = 8;
+const MIN_EXPLAINED_SHARE: f64 = 0.8;
+const MIN_VALUES: usize = 8;
 /// A link is full from this share on.
-const FULL: f64 = 0.95;
+const MIN_FULL_SHARE: f64 = 0.95;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = dying(evidence, fabric)?;
@@ -42,12 +42,12 @@ fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
             .filter(|(_, share)| **share > 0.0);
         let points = known.map(|(nth, share)| (nth as f64 * series.every_s, libm::log(*share)));
         let points: Vec<_> = points.collect();
-        let Some(&(_, now)) = points.last().filter(|_| points.len() >= FEWEST_VALUES) else {
+        let Some(&(_, now)) = points.last().filter(|_| points.len() >= MIN_VALUES) else {
             continue;
         };
         let (slope, _, explained) = jobs::line(&points);
-        let left_s = (libm::log(FAILS_AT) - now) / slope;
-        if slope > 0.0 && explained > CLEAR && left_s < AHEAD_S {
+        let left_s = (libm::log(FEC_FAILURE_SHARE) - now) / slope;
+        if slope > 0.0 && explained > MIN_EXPLAINED_SHARE && left_s < MAX_FORECAST_S {
             let hours = (left_s / 3600.0).max(0.0);
             let said = format!(
                 "corrected bits climb; at this pace they cannot be corrected in {hours:.0} h"
@@ -91,8 +91,9 @@ fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Eviden
             // Flows that are listed are counted as well.
             let now = of(&others).max(counted - of(&own));
             // Of what is full a little more is no news.
-            let is_news = now < FULL * capacity || more >= (1.0 - FULL) * capacity;
-            if is_news && now + more >= FULL * capacity {
+            let is_news =
+                now < MIN_FULL_SHARE * capacity || more >= (1.0 - MIN_FULL_SHARE) * capacity;
+            if is_news && now + more >= MIN_FULL_SHARE * capacity {
                 let [now, capacity, more] = [now, capacity, more].map(rate);
                 let said = format!(
                     "it carries {now} of {capacity}, and job {} will bring {more} more",

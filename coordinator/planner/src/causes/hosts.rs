@@ -6,15 +6,15 @@ use reweave_common::fabric::Fabric;
 
 use super::error::EvidenceError;
 use super::evidence::{Evidence, FlowFacts, HostFacts};
-use super::routes::{ELEPHANT, Loads, Sent, rate};
+use super::routes::{Loads, MIN_ELEPHANT_SHARE, Sent, rate};
 use super::{Cause, Class, Subject};
 
 /// What all its flows get, against the others' median, on a host that is slow.
-const SLOW: f64 = 0.7;
+const MAX_SLOW_RATIO: f64 = 0.7;
 /// As many others must agree that it is slow.
-const FEWEST_PEERS: usize = 2;
+const MIN_PEERS: usize = 2;
 /// Of fewer readings each may be of a moment in which a flow began, rested or ended.
-const LEAST_READINGS: usize = 3;
+const MIN_READINGS: usize = 3;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let degraded: Vec<_> = evidence.hosts.iter().filter_map(downgrade).collect();
@@ -71,7 +71,7 @@ fn straggler(host: &str, flows: &[Heard<'_>]) -> Option<Cause> {
     let peers: BTreeSet<_> = own.iter().flat_map(|it| it.ends).collect();
     let is_both_ways = (0..2).all(|side| own.iter().any(|it| it.ends[side] == host));
     // The host itself is one of them.
-    let is_seen = is_both_ways && peers.len() > FEWEST_PEERS && told.len() >= FEWEST_PEERS;
+    let is_seen = is_both_ways && peers.len() > MIN_PEERS && told.len() >= MIN_PEERS;
     let is_slow = own.iter().all(|it| it.is_below(usual));
     (is_seen && is_slow).then(|| {
         let (count, usual) = (own.len(), rate(usual));
@@ -101,13 +101,15 @@ impl<'e> Heard<'e> {
     }
 
     fn is_told(&self) -> bool {
-        self.flow.readings.is_none_or(|it| it >= LEAST_READINGS)
+        self.flow.readings.is_none_or(|it| it >= MIN_READINGS)
     }
 
     /// In each of its readings, where others get so much that ports matter to them.
     fn is_below(&self, usual: f64) -> bool {
         let most = self.flow.most_gbps.unwrap_or(self.flow.gbps);
-        self.is_told() && usual >= ELEPHANT * self.width_gbps && most < SLOW * usual
+        self.is_told()
+            && usual >= MIN_ELEPHANT_SHARE * self.width_gbps
+            && most < MAX_SLOW_RATIO * usual
     }
 }
 

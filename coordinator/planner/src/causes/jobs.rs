@@ -9,26 +9,26 @@ use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
 
 /// Crossing racks this much more often than needed is worth a new order.
-const MOST_CROSSINGS: f64 = 1.5;
+const MAX_CROSSING_RATIO: f64 = 1.5;
 /// What a straight line must explain of all-reduce times, and how much better than a logarithm.
-const STRAIGHT: f64 = 0.98;
+const MIN_LINEAR_FIT: f64 = 0.98;
 /// A rank that is first this often is no accident.
-const ALWAYS: f64 = 0.9;
+const MIN_FIRST_SHARE: f64 = 0.9;
 /// As many collectives say something about who is first.
-const FEWEST_FIRSTS: u64 = 10;
+const MIN_COLLECTIVES: u64 = 10;
 /// With less than this part of the time communicating, the fabric is not what slows a job.
-const LITTLE: f64 = 0.1;
+const MIN_COMMUNICATION_SHARE: f64 = 0.1;
 /// A rank that computes so much longer than the median holds the others up.
-const LONGER: f64 = 1.3;
+const MIN_COMPUTE_RATIO: f64 = 1.3;
 /// Who is waited for spends less of the time of anybody else in collectives, and as many others wait.
-const LATE: f64 = 0.6;
-const FEWEST_WAITING: usize = 2;
+const MAX_WAITING_RATIO: f64 = 0.6;
+const MIN_WAITING_RANKS: usize = 2;
 /// Of an iteration.
-const WORTH_WAITING: f64 = 0.1;
+const MIN_WAIT_SHARE: f64 = 0.1;
 /// A host whose processors have nothing left to give.
-const BUSY: f64 = 0.95;
+const MIN_BUSY_SHARE: f64 = 0.95;
 /// Where the usual host of a job is as busy, none of them is the odd one.
-const AS_BUSY: f64 = 0.7;
+const MAX_BUSY_RATIO: f64 = 0.7;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = Vec::new();
@@ -101,7 +101,7 @@ fn order(job: &JobFacts, racks: &[NodeId]) -> Option<Cause> {
         racks => racks,
     };
     let said = format!("the ring crosses racks {crossings} times, {needed} would do");
-    let bad = crossings as f64 > MOST_CROSSINGS * needed as f64;
+    let bad = crossings as f64 > MAX_CROSSING_RATIO * needed as f64;
     bad.then(|| Class::RankOrder.cause(job.subject(), 0.9, said))
 }
 
@@ -122,7 +122,7 @@ fn linear(job: &JobFacts) -> Option<Cause> {
     let least = points.iter().map(|it| it.0).fold(f64::INFINITY, f64::min);
     let rises = slope > 0.0 && slope * least > offset.abs() * 0.5;
     let logarithms: Vec<_> = points.iter().map(|&(x, y)| (libm::log(x), y)).collect();
-    let straight = explained > STRAIGHT && explained > line(&logarithms).2;
+    let straight = explained > MIN_LINEAR_FIT && explained > line(&logarithms).2;
     let percent = 100.0 * explained;
     let said = format!("{slope:.3} ms for each further rank; a line explains {percent:.1} % of it");
     (rises && straight).then(|| Class::AllreduceLinear.cause(job.subject(), 0.85, said))
@@ -149,13 +149,13 @@ fn first(job: &JobFacts, fabric: &Fabric) -> Result<Option<Cause>, EvidenceError
         .iter()
         .enumerate()
         .max_by_key(|(_, times)| **times);
-    let Some((rank, &times)) = most.filter(|_| all >= FEWEST_FIRSTS) else {
+    let Some((rank, &times)) = most.filter(|_| all >= MIN_COLLECTIVES) else {
         return Ok(None);
     };
     let Some(host) = job
         .ranks
         .get(rank)
-        .filter(|_| times as f64 >= ALWAYS * all as f64)
+        .filter(|_| times as f64 >= MIN_FIRST_SHARE * all as f64)
     else {
         return Ok(None);
     };
@@ -193,7 +193,7 @@ fn host_bound(job: &JobFacts) -> Option<Cause> {
     let mut compute = job.compute_ms.clone();
     let slowest = compute.iter().copied().fold(0.0, f64::max);
     let usual = super::hosts::median(&mut compute);
-    let uneven = slowest > LONGER * usual;
+    let uneven = slowest > MIN_COMPUTE_RATIO * usual;
     let communicate = job
         .communicate_ms
         .iter()
@@ -209,7 +209,8 @@ fn host_bound(job: &JobFacts) -> Option<Cause> {
         "the last rank{on} computes {slowest:.1} ms, the median {usual:.1} ms; communication itself is \
          {percent:.0} % of its time"
     );
-    (known && uneven && share < LITTLE).then(|| Class::HostBound.cause(job.subject(), 0.8, said))
+    (known && uneven && share < MIN_COMMUNICATION_SHARE)
+        .then(|| Class::HostBound.cause(job.subject(), 0.8, said))
 }
 
 /// One rank spends far less time in collectives than the others: they wait there until it comes.
@@ -221,7 +222,7 @@ fn late(job: &JobFacts) -> Option<Cause> {
     let next = others.iter().copied().fold(f64::INFINITY, f64::min);
     let usual = super::hosts::median(&mut others);
     let iteration = job.compute_ms.get(rank)? + least;
-    let is_alone = others.len() >= FEWEST_WAITING && least < LATE * next;
+    let is_alone = others.len() >= MIN_WAITING_RANKS && least < MAX_WAITING_RATIO * next;
     let waits = usual - least;
     let percent = 100.0 * waits / iteration;
     let said = format!(
@@ -229,13 +230,15 @@ fn late(job: &JobFacts) -> Option<Cause> {
          for it {waits:.1} ms, {percent:.0} % of the time"
     );
     let subject = Subject::Host(job.ranks.get(rank)?.clone());
-    let is_much = waits > WORTH_WAITING * iteration;
+    let is_much = waits > MIN_WAIT_SHARE * iteration;
     (is_alone && is_much).then(|| Class::Straggler.cause(subject, 0.8, said))
 }
 
 /// The wires rest while the processors of one host have no rest: the others wait for it.
 fn busy_host(job: &JobFacts, evidence: &Evidence) -> Option<Cause> {
-    let rest = job.rest_share.filter(|&rest| rest > 1.0 - LITTLE)?;
+    let rest = job
+        .rest_share
+        .filter(|&rest| rest > 1.0 - MIN_COMMUNICATION_SHARE)?;
     let hosts = evidence.hosts.iter();
     let of_job = hosts.filter(|host| job.ranks.contains(&host.host));
     let known = of_job.filter_map(|host| Some((&host.host, host.cpu_busy_share?)));
@@ -243,7 +246,8 @@ fn busy_host(job: &JobFacts, evidence: &Evidence) -> Option<Cause> {
     let mut shares: Vec<_> = known.iter().map(|(_, busy)| *busy).collect();
     let usual = super::hosts::median(&mut shares);
     let busiest = known.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let (host, busy) = busiest.filter(|(_, busy)| *busy >= BUSY && usual < AS_BUSY * busy)?;
+    let (host, busy) =
+        busiest.filter(|(_, busy)| *busy >= MIN_BUSY_SHARE && usual < MAX_BUSY_RATIO * busy)?;
     let [busy, usual, rest] = [*busy, usual, rest].map(|share| 100.0 * share);
     let said = format!(
         "the processors of {host} are busy {busy:.0} % of the time, those of the median host \

@@ -43,16 +43,16 @@ pub struct Culprit {
 }
 
 /// One false alarm in so many looks at one suspect: e^16.
-const LEAST_EVIDENCE: f64 = 16.0;
+const MIN_EVIDENCE: f64 = 16.0;
 /// Twenty times less likely is another matter.
-pub(super) const AMBIGUOUS: f64 = 3.0;
+pub(super) const MAX_AMBIGUOUS_EVIDENCE: f64 = 3.0;
 /// A host that loses both ways may have lost one way alone by chance: as with so many coins in a row, 12.
-const CLEARS_HOST: f64 = 8.0;
+const MIN_EVIDENCE_AGAINST_HOST: f64 = 8.0;
 /// By chance, ports of a switch differ by less.
-const CLEARS_SWITCH: f64 = 8.0;
+const MIN_EVIDENCE_AGAINST_SWITCH: f64 = 8.0;
 /// Of two directions of one cable.
-const CLEARLY_MORE: f64 = 4.0;
-const MOST_CULPRITS: usize = 16;
+const MIN_DIRECTION_RATIO: f64 = 4.0;
+const MAX_CULPRITS: usize = 16;
 
 pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {
     let sent: Vec<&Probe> = probes.iter().filter(|probe| probe.sent > 0).collect();
@@ -84,7 +84,7 @@ fn one_by_one(ground: &Ground, probes: &[&Probe], order: Order) -> Vec<Culprit> 
         let first = culprit.suspects[0];
         left.retain(|probe| !first.touches(probe, ground));
         culprits.push(culprit);
-        if culprits.len() == MOST_CULPRITS {
+        if culprits.len() == MAX_CULPRITS {
             break;
         }
     }
@@ -116,7 +116,9 @@ fn likeliest(ground: &Ground, probes: &[&Probe], order: Order) -> Option<Culprit
     suspects.extend(cables_between(&suspects, ground));
     let is_likely = |it: &Suspect| {
         let mut likely = weighed.iter();
-        likely.any(|(weight, suspect, _)| suspect == it && *weight > evidence - AMBIGUOUS)
+        likely.any(|(weight, suspect, _)| {
+            suspect == it && *weight > evidence - MAX_AMBIGUOUS_EVIDENCE
+        })
     };
     // A switch that is only not cleared yet stays behind.
     let goes_first = |it: &Suspect| match it {
@@ -148,7 +150,7 @@ fn dead_alone(weighed: &mut Vec<Weighed>, cast: &Cast) {
     let is_dead = |it: &&Weighed| is_dead([it.2.sent, it.2.lost]) && is_convincing(it, cast);
     let by_share = |a: &&Weighed, b: &&Weighed| a.2.share().total_cmp(&b.2.share());
     if let Some(&(_, _, least)) = weighed.iter().filter(is_dead).max_by(by_share) {
-        weighed.retain(|(_, _, votes)| votes.evidence(least) < AMBIGUOUS);
+        weighed.retain(|(_, _, votes)| votes.evidence(least) < MAX_AMBIGUOUS_EVIDENCE);
     }
 }
 
@@ -160,7 +162,7 @@ pub(super) fn is_dead([sent, lost]: [u64; 2]) -> bool {
 /// Whether it is by chance neither that these losses are where it is, nor that long ways are.
 fn is_convincing(&(evidence, _, votes): &Weighed, cast: &Cast) -> bool {
     let rest = cast.all.without(votes);
-    evidence.min(votes.evidence_by_crossings(rest)) >= LEAST_EVIDENCE
+    evidence.min(votes.evidence_by_crossings(rest)) >= MIN_EVIDENCE
 }
 
 /// Whether it loses probes that do not come by the other one: then it is not that they cannot be told
@@ -168,7 +170,7 @@ fn is_convincing(&(evidence, _, votes): &Weighed, cast: &Cast) -> bool {
 fn is_apart(suspect: Suspect, other: Suspect, probes: &[&Probe], ground: &Ground) -> bool {
     let elsewhere = probes.iter().filter(|it| !other.touches(it, ground));
     let elsewhere: Vec<_> = elsewhere.copied().collect();
-    suspect.outweighs(&elsewhere, LEAST_EVIDENCE, ground)
+    suspect.outweighs(&elsewhere, MIN_EVIDENCE, ground)
 }
 
 /// Whether one of these hosts sends or answers all that comes by there, and loses others of its probes too: then
@@ -181,7 +183,7 @@ fn is_behind_host(suspect: Suspect, near: &[Suspect], probes: &[&Probe], ground:
         .partition(|it| suspect.touches(it, ground));
     let is_it = |host: &Suspect| {
         let is_end = over.iter().all(|it| host.touches(it, ground));
-        is_end && host.outweighs(&others, AMBIGUOUS, ground)
+        is_end && host.outweighs(&others, MAX_AMBIGUOUS_EVIDENCE, ground)
     };
     let is_hop = matches!(suspect, Suspect::Hop(_));
     let mut hosts = near.iter().filter(|it| matches!(it, Suspect::Host(_)));
@@ -202,11 +204,11 @@ fn weighed(cast: &Cast, probes: &[&Probe], ground: &Ground) -> Vec<Weighed> {
         suspects.filter_map(|(suspect, &votes)| Some((votes.against(cast.all)?, suspect, votes)));
     let may_be = |(weight, suspect, _): &Weighed| match *suspect {
         // What has less can be named beside nothing.
-        Suspect::Switch(switch) if *weight > LEAST_EVIDENCE - CLEARS_SWITCH => {
-            by_ports(switch, cast, probes, ground) < CLEARS_SWITCH
+        Suspect::Switch(switch) if *weight > MIN_EVIDENCE - MIN_EVIDENCE_AGAINST_SWITCH => {
+            by_ports(switch, cast, probes, ground) < MIN_EVIDENCE_AGAINST_SWITCH
         }
-        Suspect::Host(host) if *weight > LEAST_EVIDENCE - CLEARS_HOST => {
-            by_links(host, cast, probes, ground) - *weight < CLEARS_HOST
+        Suspect::Host(host) if *weight > MIN_EVIDENCE - MIN_EVIDENCE_AGAINST_HOST => {
+            by_links(host, cast, probes, ground) - *weight < MIN_EVIDENCE_AGAINST_HOST
         }
         _ => true,
     };
@@ -226,7 +228,7 @@ fn parts_behind(
         return Vec::new();
     };
     let links = links_behind(switch, evidence, cast, ground);
-    match links.is_empty() && by_ports(switch, cast, probes, ground) > -AMBIGUOUS {
+    match links.is_empty() && by_ports(switch, cast, probes, ground) > -MAX_AMBIGUOUS_EVIDENCE {
         true => port_behind(switch, weighed, ground).into_iter().collect(),
         false => links,
     }
@@ -237,7 +239,7 @@ fn parts_behind(
 fn links_behind(switch: usize, evidence: f64, cast: &Cast, ground: &Ground) -> Vec<Suspect> {
     let is_near = |link: &HopIndex| {
         let weight = cast.links[link / 2].against(cast.all);
-        weight.is_some_and(|weight| weight > evidence - CLEARS_HOST)
+        weight.is_some_and(|weight| weight > evidence - MIN_EVIDENCE_AGAINST_HOST)
     };
     let links = ground.links_of(switch).into_iter();
     links.filter(is_near).map(Suspect::Link).collect()
@@ -284,8 +286,9 @@ fn host_behind(weighed: &[Weighed], probes: &[&Probe], ground: &Ground) -> Optio
     let places = ends.filter(is_end).filter_map(place);
     let judged = places.map(|place| {
         let (evidence, host, _) = weighed[place];
-        let is_sure = evidence >= LEAST_EVIDENCE && host.outweighs(&others, AMBIGUOUS, ground);
-        (place, is_sure, evidence > most - CLEARS_HOST)
+        let is_sure =
+            evidence >= MIN_EVIDENCE && host.outweighs(&others, MAX_AMBIGUOUS_EVIDENCE, ground);
+        (place, is_sure, evidence > most - MIN_EVIDENCE_AGAINST_HOST)
     });
     let open = judged.filter(|(_, is_sure, is_open)| *is_sure || *is_open);
     let (place, is_sure, _) = open.max_by_key(|(_, is_sure, _)| *is_sure)?;
@@ -302,11 +305,11 @@ impl Culprit {
         probes: &[&Probe],
         ground: &Ground,
     ) {
-        if ahead >= CLEARS_HOST {
+        if ahead >= MIN_EVIDENCE_AGAINST_HOST {
             let votes = cables[0].votes(probes, ground);
             (self.sent, self.lost) = (votes.sent, votes.lost);
             self.suspects = cables;
-        } else if ahead > -AMBIGUOUS {
+        } else if ahead > -MAX_AMBIGUOUS_EVIDENCE {
             cables.retain(|cable| !self.suspects.iter().any(|it| it.is_way_of(*cable)));
             self.suspects.extend(cables);
         }
@@ -324,7 +327,7 @@ impl Culprit {
             one.share().min(other.share()),
             one.share().max(other.share()),
         ];
-        one.evidence(other) >= CLEARS_HOST && more > CLEARLY_MORE * less
+        one.evidence(other) >= MIN_EVIDENCE_AGAINST_HOST && more > MIN_DIRECTION_RATIO * less
     }
 }
 
@@ -360,8 +363,10 @@ impl Suspect {
     /// ports loses with the same care as a host.
     fn margin(self, other: Self, ground: &Ground) -> f64 {
         match (self, other) {
-            (Self::Hop(hop), Self::Switch(switch)) if ground.is_at(hop, switch) => CLEARS_HOST,
-            _ => AMBIGUOUS,
+            (Self::Hop(hop), Self::Switch(switch)) if ground.is_at(hop, switch) => {
+                MIN_EVIDENCE_AGAINST_HOST
+            }
+            _ => MAX_AMBIGUOUS_EVIDENCE,
         }
     }
 }

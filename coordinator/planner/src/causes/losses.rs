@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
 
-use super::change::WORTH_A_WORD;
+use super::change::MIN_LOSS_SHARE;
 use super::error::EvidenceError;
-use super::evidence::{Evidence, Probed, UNKNOWN, link_of, subject_of};
+use super::evidence::{Evidence, Probed, UNKNOWN_NODE, link_of, subject_of};
 use super::localise::{Culprit, Probe, Suspect, localise};
 use super::passages::{Passage, goes_round, passages};
 use super::vanished::Vanished;
-use super::votes::{FEWEST_LOST, Ground, Votes};
+use super::votes::{Ground, MIN_LOST_PROBES, Votes};
 use super::{Cause, Class, Sifted, Subject, cables};
 use crate::paths::Atlas;
 
@@ -53,7 +53,7 @@ pub(super) fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> 
     let lost = Lost::of(evidence, fabric).ok()?;
     let is_named = !lost.culprits.is_empty() || !lost.vanished.findings(fabric).is_empty();
     let all = Votes::of(&lost.probes);
-    let is_much = all.lost >= FEWEST_LOST && all.share() >= WORTH_A_WORD;
+    let is_much = all.lost >= MIN_LOST_PROBES && all.share() >= MIN_LOSS_SHARE;
     (is_much && !is_named).then(|| {
         let Votes { sent, lost, .. } = all;
         format!("{lost} of {sent} probes got lost, and nothing tells where")
@@ -114,7 +114,7 @@ fn traced(
     counted: impl Fn(&Probed) -> Option<[u64; 2]>,
 ) -> Result<Vec<Probe>, EvidenceError> {
     let is_known = |it: &&Probed| {
-        let is_whole = !it.path.iter().any(|name| name == UNKNOWN);
+        let is_whole = !it.path.iter().any(|name| name == UNKNOWN_NODE);
         is_whole && goes_round(&it.path).is_none()
     };
     let probes = evidence.probes.iter().filter(is_known);

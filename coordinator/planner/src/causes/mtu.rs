@@ -15,7 +15,7 @@ use super::passages::shared;
 use super::{Cause, Class, Subject};
 
 /// Fewer large probes get lost on a clean network, too.
-const FEWEST_LOST: u64 = 5;
+const MIN_LOST_LARGE_PROBES: u64 = 5;
 
 /// Adds what ports and large probes say to what is said of hosts.
 pub(super) fn merge(
@@ -103,7 +103,7 @@ fn without_small(evidence: &Evidence) -> Option<String> {
     let alone = evidence.probes.iter().filter(|it| it.sent == 0);
     let large = alone.map(|it| [it.large_sent, it.large_lost]);
     let [sent, lost] = summed(large)?;
-    (lost >= FEWEST_LOST).then(|| {
+    (lost >= MIN_LOST_LARGE_PROBES).then(|| {
         format!(
             "{lost} of {sent} probes as large as the MTU got lost where no small ones were sent: it may not be their size"
         )
@@ -113,7 +113,7 @@ fn without_small(evidence: &Evidence) -> Option<String> {
 /// What is said where nearly all large probes of some flows get lost, and nothing is found to lose them.
 fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> {
     let large = evidence.probes.iter().filter_map(large_alone);
-    let lost = large.filter(|it| it[1] >= FEWEST_LOST && is_dead(*it));
+    let lost = large.filter(|it| it[1] >= MIN_LOST_LARGE_PROBES && is_dead(*it));
     let [sent, lost] = summed(lost)?;
     let mut findings = configuration::findings(evidence, fabric).ok()?.into_iter();
     let is_named = findings.any(|it| it.class == Class::MtuMismatch);

@@ -7,7 +7,7 @@ use reweave_common::snapshot::Hop;
 
 use super::Subject;
 use super::error::EvidenceError;
-use super::evidence::{UNKNOWN, node};
+use super::evidence::{UNKNOWN_NODE, node};
 
 /// The nodes that something passes, and by which link it goes from each to the next; of links `*` where that is not
 /// known, and none at all where none is told.
@@ -37,12 +37,16 @@ pub(super) fn passages(
         let (path, links) = (path.join(">"), links.len());
         return Err(EvidenceError::OtherHops { path, hops, links });
     }
-    let named = |name: &String| (name != UNKNOWN).then(|| node(fabric, name)).transpose();
+    let named = |name: &String| {
+        (name != UNKNOWN_NODE)
+            .then(|| node(fabric, name))
+            .transpose()
+    };
     let nodes = path.iter().map(named).collect::<Result<Vec<_>, _>>()?;
     let pairs = nodes.windows(2).enumerate();
     let known = pairs.filter_map(|(place, pair)| Some((place, [pair[0]?, pair[1]?])));
     let passage = |(place, pair): (usize, [NodeId; 2])| {
-        let link = links.get(place).filter(|link| *link != UNKNOWN);
+        let link = links.get(place).filter(|link| *link != UNKNOWN_NODE);
         between(fabric, pair, link.map(String::as_str))
     };
     known.map(passage).collect()
@@ -130,14 +134,14 @@ impl Way {
 
     fn padded(&self) -> Vec<String> {
         match self.links.is_empty() {
-            true => vec![UNKNOWN.to_owned(); self.nodes.len().saturating_sub(1)],
+            true => vec![UNKNOWN_NODE.to_owned(); self.nodes.len().saturating_sub(1)],
             false => self.links.clone(),
         }
     }
 
     /// Whether any of it is told, and all of it.
     pub(super) fn is_known(&self) -> bool {
-        !self.nodes.is_empty() && self.nodes.iter().all(|name| name != UNKNOWN)
+        !self.nodes.is_empty() && self.nodes.iter().all(|name| name != UNKNOWN_NODE)
     }
 }
 
@@ -157,7 +161,10 @@ pub(super) fn goes_round(path: &[String]) -> Option<&String> {
 }
 
 fn second_visit(path: &[String]) -> Option<usize> {
-    let mut known = path.iter().enumerate().filter(|(_, name)| *name != UNKNOWN);
+    let mut known = path
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| *name != UNKNOWN_NODE);
     let again = known.find(|(place, name)| path[..*place].contains(name));
     again.map(|(place, _)| place)
 }

@@ -6,18 +6,18 @@
 
 use std::collections::BTreeMap;
 
-use super::localise::{AMBIGUOUS, Probe, Suspect};
-use super::votes::{Cast, FEWEST_LOST, Ground, Votes};
+use super::localise::{MAX_AMBIGUOUS_EVIDENCE, Probe, Suspect};
+use super::votes::{Cast, Ground, MIN_LOST_PROBES, Votes};
 use crate::paths::HopIndex;
 
 /// Each further trouble at the same time is so much less likely: 150 times.
-pub(super) const ANOTHER: f64 = 5.0;
+pub(super) const EXTRA_FAULT_PENALTY: f64 = 5.0;
 /// More troubles at one switch are less likely than the switch, whatever they explain.
-const MOST_PARTS: usize = 4;
+const MAX_FAULTS_PER_SWITCH: usize = 4;
 /// Of whatever costs that much, one in a million million million passes.
-const MOST_COST: f64 = 41.0;
+const MAX_COST: f64 = 41.0;
 /// Each halves what a cost may be off by.
-const HALVES: usize = 60;
+const BISECTION_STEPS: usize = 60;
 
 /// What of a switch may lose: where packets come in or where they go out, or whole links; or any of these.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +78,9 @@ pub(super) fn by_cable(
     let alone = |cable: &HopIndex| by_crossings(&own, &[*cable], others) - as_a_whole;
     let each: Vec<_> = cables.iter().map(|cable| (alone(cable), *cable)).collect();
     let ahead = each.iter().map(|it| it.0).fold(f64::NEG_INFINITY, f64::max);
-    let near = each.iter().filter(|it| it.0 > ahead - AMBIGUOUS);
+    let near = each
+        .iter()
+        .filter(|it| it.0 > ahead - MAX_AMBIGUOUS_EVIDENCE);
     Some((near.map(|it| Suspect::Link(it.1)).collect(), ahead))
 }
 
@@ -112,8 +114,8 @@ fn share_that_passes(by_crossings: &BTreeMap<usize, Votes>) -> f64 {
         });
         each.sum::<f64>()
     };
-    let (mut less, mut more) = (0.0, MOST_COST);
-    for _ in 0..HALVES {
+    let (mut less, mut more) = (0.0, MAX_COST);
+    for _ in 0..BISECTION_STEPS {
         let half = (less + more) / 2.0;
         match slope(half) > 0.0 {
             true => less = half,
@@ -148,8 +150,8 @@ impl Parts {
         counts: &mut [Votes],
     ) -> f64 {
         let (mut together, mut likeliest) = (Votes::default(), f64::NEG_INFINITY);
-        for others in 0..MOST_PARTS {
-            if left.iter().map(|it| it.lost).sum::<u64>() < FEWEST_LOST {
+        for others in 0..MAX_FAULTS_PER_SWITCH {
+            if left.iter().map(|it| it.lost).sum::<u64>() < MIN_LOST_PROBES {
                 break;
             }
             let unexplained = all.without(together);
@@ -160,7 +162,7 @@ impl Parts {
             };
             together.take(votes);
             let evidence = together.against(all).unwrap_or(f64::NEG_INFINITY);
-            likeliest = likeliest.max(evidence - ANOTHER * others as f64);
+            likeliest = likeliest.max(evidence - EXTRA_FAULT_PENALTY * others as f64);
             left.retain(|probe| !worst.touches(probe, ground));
         }
         likeliest

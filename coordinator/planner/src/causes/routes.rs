@@ -15,17 +15,17 @@ use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
 
 /// A link that carries this share of its capacity is full.
-const FULL: f64 = 0.9;
+const MIN_FULL_SHARE: f64 = 0.9;
 /// A link that carries less has room.
-const ROOM: f64 = 0.6;
+const MAX_ROOMY_SHARE: f64 = 0.6;
 /// So many senders to one receiver are no chance meeting.
-const INCAST: usize = 3;
+const MIN_INCAST_SENDERS: usize = 3;
 /// A flow with this share of a link is worth a move.
-pub(super) const ELEPHANT: f64 = 0.1;
+pub(super) const MIN_ELEPHANT_SHARE: f64 = 0.1;
 /// A pair this far below its peers is slow.
-const SLOW_PAIR: f64 = 0.7;
+const MAX_SLOW_PAIR_RATIO: f64 = 0.7;
 /// So few show no median.
-const FEWEST_PAIRS: usize = 2;
+const MIN_PEER_PAIRS: usize = 2;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let loads = Loads::new(evidence, fabric)?;
@@ -88,7 +88,8 @@ impl<'e> Loads<'e> {
     }
 
     pub(super) fn are_held_back(&self, fabric: &Fabric, (hops, _): &Sent<'_>) -> bool {
-        hops.iter().any(|&hop| self.share(fabric, hop) >= FULL)
+        hops.iter()
+            .any(|&hop| self.share(fabric, hop) >= MIN_FULL_SHARE)
     }
 
     fn share(&self, fabric: &Fabric, hop: Hop) -> f64 {
@@ -107,7 +108,7 @@ impl<'e> Loads<'e> {
             .on
             .keys()
             .copied()
-            .filter(|&hop| self.share(fabric, hop) >= FULL);
+            .filter(|&hop| self.share(fabric, hop) >= MIN_FULL_SHARE);
         let full: Vec<_> = full.collect();
         full.into_iter()
             .filter_map(|hop| self.collision(&mut atlas, hop))
@@ -119,7 +120,7 @@ impl<'e> Loads<'e> {
         let capacity = fabric.link(hop.link).rate.gbps();
         let elephants = self
             .over(hop)
-            .filter(|(_, flow)| flow.gbps >= ELEPHANT * capacity);
+            .filter(|(_, flow)| flow.gbps >= MIN_ELEPHANT_SHARE * capacity);
         let elephants: Vec<_> = elephants.collect();
         let (path, _) = elephants.first().filter(|_| elephants.len() > 1)?;
         let to = atlas.far(*path.last()?);
@@ -128,7 +129,7 @@ impl<'e> Loads<'e> {
             .map(|link| Hop { link, ..hop })
             .filter(|&other| other != hop);
         let room = others
-            .filter(|&other| self.share(fabric, other) < ROOM)
+            .filter(|&other| self.share(fabric, other) < MAX_ROOMY_SHARE)
             .count();
         let ends: BTreeSet<_> = elephants
             .iter()
@@ -149,7 +150,7 @@ impl<'e> Loads<'e> {
     fn incasts(&self, fabric: &Fabric) -> Vec<Cause> {
         let last = |hop: &Hop| {
             let to = fabric.link(hop.link).far(hop.from).node;
-            fabric.node(to).role.is_endpoint() && self.share(fabric, *hop) >= FULL
+            fabric.node(to).role.is_endpoint() && self.share(fabric, *hop) >= MIN_FULL_SHARE
         };
         let finding = |hop: Hop| {
             // Not those that are handed on from there.
@@ -157,11 +158,11 @@ impl<'e> Loads<'e> {
             let ending = || self.over(hop).filter(ends_there);
             let senders: BTreeSet<_> = ending().map(|(hops, _)| hops[0].from).collect();
             let mut before = ending().flat_map(|(hops, _)| &hops[..hops.len() - 1]);
-            let held_before = before.any(|&hop| self.share(fabric, hop) >= FULL);
+            let held_before = before.any(|&hop| self.share(fabric, hop) >= MIN_FULL_SHARE);
             let to = fabric.link(hop.link).far(hop.from).node;
             let said = format!("{} hosts fill the last link to it at once", senders.len());
             let subject = Subject::Host(fabric.name(to).to_owned());
-            let incast = senders.len() >= INCAST && !held_before;
+            let incast = senders.len() >= MIN_INCAST_SENDERS && !held_before;
             incast.then(|| Class::Incast.cause(subject, 0.85, said))
         };
         self.on
@@ -196,7 +197,7 @@ fn slow_pairs(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Eviden
             .clone()
             .filter(|(pair, _)| concerns(pair, host))
             .count();
-        all > FEWEST_PAIRS && pairs.all(|(pair, it)| it.is_slow || !concerns(pair, host))
+        all > MIN_PEER_PAIRS && pairs.all(|(pair, it)| it.is_slow || !concerns(pair, host))
     };
     let hosts: BTreeSet<_> = evidence
         .pairs
@@ -244,7 +245,7 @@ pub fn beside_peers(
             in_rack: kind.1,
             usual_gbps,
             peers,
-            is_slow: peers > FEWEST_PAIRS && pair.gbps < SLOW_PAIR * usual_gbps,
+            is_slow: peers > MIN_PEER_PAIRS && pair.gbps < MAX_SLOW_PAIR_RATIO * usual_gbps,
         }
     });
     Ok(beside.collect())

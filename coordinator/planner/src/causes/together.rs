@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::localise::{AMBIGUOUS, Culprit, Probe, Suspect, is_dead};
-use super::ports::ANOTHER;
+use super::localise::{Culprit, MAX_AMBIGUOUS_EVIDENCE, Probe, Suspect, is_dead};
+use super::ports::EXTRA_FAULT_PENALTY;
 use super::votes::{Ground, Votes};
 use crate::paths::HopIndex;
 
@@ -16,7 +16,7 @@ pub(super) fn explain_more(
     ground: &Ground,
 ) -> bool {
     let likelihood = |all| likelihood(all, probes, ground);
-    likelihood(these) > likelihood(others) + AMBIGUOUS
+    likelihood(these) > likelihood(others) + MAX_AMBIGUOUS_EVIDENCE
 }
 
 /// Of all losses, where each of these loses what those before it leave.
@@ -26,7 +26,7 @@ fn likelihood(culprits: &[Culprit], probes: &[&Probe], ground: &Ground) -> f64 {
     for culprit in culprits {
         let is_its = |it: &&Probe| culprit.suspects[0].touches(it, ground);
         let (its, others): (Vec<&Probe>, Vec<&Probe>) = left.into_iter().partition(is_its);
-        likelihood += Votes::of(its).likelihood() - ANOTHER;
+        likelihood += Votes::of(its).likelihood() - EXTRA_FAULT_PENALTY;
         left = others;
     }
     likelihood + Votes::of(left).likelihood()

@@ -12,24 +12,24 @@ use super::passages::{Passage, passage, passages};
 use super::routes::rate;
 
 /// What counts down in a packet has no room for more.
-const MOST_HOPS: u32 = 255;
+const MAX_HOPS: u32 = 255;
 /// No network of IPv4 takes less.
-const LEAST_MTU_BYTES: u32 = 68;
+const MIN_MTU_BYTES: u32 = 68;
 /// What a counter of bits in a second can hold.
-const MOST_GBPS: f64 = 2e10;
+const MAX_RATE_GBPS: f64 = 2e10;
 /// What a counter of microseconds can hold.
-const MOST_SKEW_MS: f64 = 1e16;
+const MAX_SKEW_MS: f64 = 1e16;
 /// Nobody has seen so many probes, or collectives, of one kind; of more, sums would be wrong.
-const MOST_COUNTED: f64 = 1e12;
+const MAX_COUNT: f64 = 1e12;
 /// Nothing is measured of which there is more.
-const MOST: f64 = 1e15;
+const MAX_VALUE: f64 = 1e15;
 
 pub(super) type Checked = Result<(), EvidenceError>;
 
 /// One thing that was measured.
 pub(super) trait Told {
     /// Where evidence lists it.
-    const LIST: &'static str;
+    const LIST_NAME: &'static str;
 
     /// Whether it fits the fabric, and can be at all.
     fn check(&self, fabric: &Fabric) -> Checked;
@@ -52,7 +52,7 @@ pub(super) trait Told {
 }
 
 fn at_least_nothing(what: &'static str, of: impl Fn() -> String, value: f64) -> Checked {
-    within(what, of, value, MOST)
+    within(what, of, value, MAX_VALUE)
 }
 
 fn more_than_nothing(what: &'static str, of: impl Fn() -> String, value: f64) -> Checked {
@@ -63,7 +63,7 @@ fn more_than_nothing(what: &'static str, of: impl Fn() -> String, value: f64) ->
 }
 
 fn counted(what: &'static str, of: impl Fn() -> String, count: u64) -> Checked {
-    within(what, of, count as f64, MOST_COUNTED)
+    within(what, of, count as f64, MAX_COUNT)
 }
 
 fn within(what: &'static str, of: impl Fn() -> String, value: f64, most: f64) -> Checked {
@@ -105,7 +105,7 @@ fn carried(of: impl Fn() -> String, gbps: f64, way: Passage, fabric: &Fabric) ->
 }
 
 impl Told for PortFacts {
-    const LIST: &'static str = "ports";
+    const LIST_NAME: &'static str = "ports";
 
     fn check(&self, fabric: &Fabric) -> Checked {
         node(fabric, &self.node)?;
@@ -121,9 +121,9 @@ impl Told for PortFacts {
             within(what, of, share.unwrap_or(0.0), 1.0)?;
         }
         for (what, gbps) in [("the load", self.sent_gbps), ("the speed", self.speed_gbps)] {
-            within(what, of, gbps.unwrap_or(0.0), MOST_GBPS)?;
+            within(what, of, gbps.unwrap_or(0.0), MAX_RATE_GBPS)?;
         }
-        match self.mtu_bytes.filter(|bytes| *bytes < LEAST_MTU_BYTES) {
+        match self.mtu_bytes.filter(|bytes| *bytes < MIN_MTU_BYTES) {
             Some(bytes) => impossible("the MTU", of, bytes.into()),
             None => Ok(()),
         }
@@ -163,7 +163,7 @@ impl PortFacts {
 }
 
 impl Told for Probed {
-    const LIST: &'static str = "probes";
+    const LIST_NAME: &'static str = "probes";
 
     fn check(&self, fabric: &Fabric) -> Checked {
         passages(fabric, &self.path, &self.links)?;
@@ -181,7 +181,7 @@ impl Told for Probed {
 }
 
 impl Told for HostFacts {
-    const LIST: &'static str = "hosts";
+    const LIST_NAME: &'static str = "hosts";
 
     fn check(&self, fabric: &Fabric) -> Checked {
         host(fabric, &self.host)?;
@@ -190,7 +190,7 @@ impl Told for HostFacts {
         let busy = self.cpu_busy_share.unwrap_or(0.0);
         within("the share of time that is busy", of, busy, 1.0)?;
         let skew_ms = self.clock_skew_ms.unwrap_or(0.0);
-        if skew_ms.abs() > MOST_SKEW_MS {
+        if skew_ms.abs() > MAX_SKEW_MS {
             return impossible("the error of the clock", of, skew_ms);
         }
         let lanes = [self.pcie_lanes, self.pcie_most_lanes].map(|it| it.map(f64::from));
@@ -222,7 +222,7 @@ impl HostFacts {
 }
 
 impl Told for Trace {
-    const LIST: &'static str = "traces";
+    const LIST_NAME: &'static str = "traces";
 
     /// Nobody is any hops from itself, or none from another.
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -230,7 +230,7 @@ impl Told for Trace {
         let of = || format!("{} to {}", self.from, self.to);
         let possible = match ends[0] == ends[1] {
             true => 0..=0,
-            false => 1..=MOST_HOPS,
+            false => 1..=MAX_HOPS,
         };
         let hops = [self.hops_there, self.hops_back].into_iter();
         let mut strange = hops.filter(|hops| !possible.contains(hops));
@@ -265,12 +265,16 @@ impl UnsentFacts {
 }
 
 impl Told for PairFacts {
-    const LIST: &'static str = "pairs";
+    const LIST_NAME: &'static str = "pairs";
 
     fn check(&self, fabric: &Fabric) -> Checked {
         let ends = [host(fabric, &self.from)?, host(fabric, &self.to)?];
         let of = || format!("{} to {}", self.from, self.to);
-        let most = if ends[0] == ends[1] { 0.0 } else { MOST_GBPS };
+        let most = if ends[0] == ends[1] {
+            0.0
+        } else {
+            MAX_RATE_GBPS
+        };
         within("the bandwidth", of, self.gbps, most)
     }
 
@@ -299,7 +303,7 @@ impl Told for PairFacts {
 }
 
 impl Told for FlowFacts {
-    const LIST: &'static str = "flows";
+    const LIST_NAME: &'static str = "flows";
 
     fn check(&self, fabric: &Fabric) -> Checked {
         passages(fabric, &self.path, &self.links)?;
@@ -308,9 +312,9 @@ impl Told for FlowFacts {
             "the highest rate",
             of,
             self.most_gbps.unwrap_or(0.0),
-            MOST_GBPS,
+            MAX_RATE_GBPS,
         )?;
-        within("the rate", of, self.gbps, MOST_GBPS)
+        within("the rate", of, self.gbps, MAX_RATE_GBPS)
     }
 
     fn check_rate(&self, fabric: &Fabric) -> Checked {
@@ -322,7 +326,7 @@ impl Told for FlowFacts {
 }
 
 impl Told for Series {
-    const LIST: &'static str = "series";
+    const LIST_NAME: &'static str = "series";
 
     fn check(&self, fabric: &Fabric) -> Checked {
         if !KNOWN_SERIES.contains(&&self.of[..]) {
@@ -344,7 +348,7 @@ impl Told for Series {
         more_than_nothing("the time between values", of, self.every_s)?;
         // How quick something is, may be told beside how quick it is as a rule.
         let most = match &self.of[..] {
-            "latency_us" | "errors" => MOST,
+            "latency_us" | "errors" => MAX_VALUE,
             _ => 1.0,
         };
         let mut sizes = self.values.iter().map(|value| match &self.of[..] {
@@ -405,7 +409,7 @@ impl JobFacts {
         within("the share of rest", of, self.rest_share.unwrap_or(0.0), 1.0)?;
         for demand in &self.will_send {
             hops(fabric, &demand.path)?;
-            within("what is to come", of, demand.gbps, MOST_GBPS)?;
+            within("what is to come", of, demand.gbps, MAX_RATE_GBPS)?;
         }
         let mut first = self.first.iter();
         first.try_for_each(|&times| counted("the number of collectives", of, times))?;
@@ -424,7 +428,7 @@ impl JobFacts {
 }
 
 impl Told for JobFacts {
-    const LIST: &'static str = "jobs";
+    const LIST_NAME: &'static str = "jobs";
 
     fn check(&self, fabric: &Fabric) -> Checked {
         for rank in &self.ranks {

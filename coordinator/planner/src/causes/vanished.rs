@@ -10,7 +10,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
 
 use super::error::EvidenceError;
-use super::evidence::{Evidence, Probed, UNKNOWN};
+use super::evidence::{Evidence, Probed, UNKNOWN_NODE};
 use super::localise::{Probe, Suspect, is_dead};
 use super::passages::{goes_round, passages};
 use super::votes::{Ground, Votes};
@@ -18,11 +18,11 @@ use super::{Cause, Class, Subject};
 use crate::paths::{Atlas, HopIndex};
 
 /// Of fewer, chance or a start may have taken all.
-const FEWEST_SENT: u64 = 10;
+const MIN_SENT_PROBES: u64 = 10;
 /// So many have come through where others come through.
-const FEWEST_PASSED: u64 = 10;
+const MIN_DELIVERED_PROBES: u64 = 10;
 /// More pairs of hosts tell of the same trouble.
-const MOST_PAIRS: usize = 8;
+const MAX_PAIRS: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Vanished {
@@ -76,15 +76,15 @@ impl Vanished {
             );
             Class::LossyLink.cause(Subject::Pair([one, other]), 0.5, said)
         };
-        pairs.into_iter().take(MOST_PAIRS).map(finding).collect()
+        pairs.into_iter().take(MAX_PAIRS).map(finding).collect()
     }
 }
 
 /// Whether it is evidence though its way is not known.
 pub(super) fn is_lost_from_sight(probed: &Probed) -> bool {
-    let is_dead = probed.sent >= FEWEST_SENT && is_dead([probed.sent, probed.lost]);
-    let mut known = probed.path.iter().filter(|name| *name != UNKNOWN);
-    let mut unknown = probed.path.iter().filter(|name| *name == UNKNOWN);
+    let is_dead = probed.sent >= MIN_SENT_PROBES && is_dead([probed.sent, probed.lost]);
+    let mut known = probed.path.iter().filter(|name| *name != UNKNOWN_NODE);
+    let mut unknown = probed.path.iter().filter(|name| *name == UNKNOWN_NODE);
     let is_in_part = known.nth(1).is_some() && unknown.next().is_some();
     is_dead && is_in_part && goes_round(&probed.path).is_none()
 }
@@ -95,7 +95,8 @@ fn passable(atlas: &Atlas<'_>, traced: &[Probe]) -> Vec<bool> {
     for probe in traced {
         probe.hops.iter().for_each(|&hop| votes[hop].add(probe));
     }
-    let passes = |votes: Votes| votes.sent - votes.lost >= FEWEST_PASSED && votes.share() < 0.5;
+    let passes =
+        |votes: Votes| votes.sent - votes.lost >= MIN_DELIVERED_PROBES && votes.share() < 0.5;
     votes.into_iter().map(passes).collect()
 }
 
@@ -105,7 +106,7 @@ fn probe(atlas: &mut Atlas<'_>, probed: &Probed) -> Result<Probe, EvidenceError>
     let way = passages(fabric, &probed.path, &probed.links)?;
     let hops = way.iter().flat_map(|it| it.each(fabric));
     let mut crossed: BTreeSet<HopIndex> = hops.map(|hop| atlas.index(hop)).collect();
-    for gap in probed.path.windows(3).filter(|it| it[1] == UNKNOWN) {
+    for gap in probed.path.windows(3).filter(|it| it[1] == UNKNOWN_NODE) {
         if let [Some(from), Some(to)] = [&gap[0], &gap[2]].map(|name| fabric.find(name)) {
             crossed.extend(between(atlas, from, to));
         }

@@ -6,7 +6,7 @@ use super::localise::Probe;
 use crate::paths::{Atlas, HopIndex};
 
 /// Fewer lost probes than these say nothing.
-pub(super) const FEWEST_LOST: u64 = 3;
+pub(super) const MIN_LOST_PROBES: u64 = 3;
 
 /// Of whom probes speak.
 #[derive(Debug, Clone, Default)]
@@ -162,7 +162,7 @@ impl Votes {
     /// The evidence that these lose more than the rest of all; none where no more is lost.
     pub(super) fn against(self, all: Self) -> Option<f64> {
         let rest = all.without(self);
-        let suspicious = self.lost >= FEWEST_LOST && self.share() > rest.share();
+        let suspicious = self.lost >= MIN_LOST_PROBES && self.share() > rest.share();
         suspicious.then(|| self.evidence(rest))
     }
 

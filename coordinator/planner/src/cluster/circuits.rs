@@ -131,7 +131,7 @@ pub fn lay(room: &Room, pairs: &[Pair], old: &[Circuit]) -> Laid {
 }
 
 /// So many places of links are tried when chains do not get by without moving what lies already.
-const WORK: usize = 100_000;
+const MAX_LINK_TRIES: usize = 100_000;
 
 /// What has only so much room on a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -318,7 +318,7 @@ impl<'l> Laying<'l> {
         }
         let mut best = (found, self.switches.clone());
         (0..self.pairs.len()).for_each(|link| self.set(link, None));
-        let mut work = WORK;
+        let mut work = MAX_LINK_TRIES;
         self.deeper(0, [0, 0], &mut best, &mut work);
         for (link, switch) in best.1.into_iter().enumerate() {
             self.set(link, switch);

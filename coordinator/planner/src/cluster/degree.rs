@@ -6,10 +6,10 @@ use serde::Serialize;
 use super::circuits::Lying;
 use super::ground::{Block, Ground, Host, Server};
 use super::shard::{Forming, Shard, Training, Unfit};
-use crate::topology::prices::PUBLISHED;
+use crate::topology::prices::PUBLISHED_PRICES;
 
 /// More ports than so many times those there are, nobody buys for one job.
-const MOST_TIMES_WIDER: usize = 4;
+const MAX_PORT_FACTOR: usize = 4;
 
 /// A job over circuits, and over a fat tree of the same cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -45,7 +45,7 @@ impl Degree {
                 "{:.2} times as slow as on a fat tree of the same cost ({tree:.2} ms), and even {} times the \
                  ports would not do: run it on packet switches",
                 circuits / tree,
-                MOST_TIMES_WIDER
+                MAX_PORT_FACTOR
             ),
         }
     }
@@ -68,7 +68,7 @@ impl Forming {
         };
         if !degree.suffices() {
             let servers = shard.servers.len();
-            let more = (ports + 1..=ports * MOST_TIMES_WIDER).filter(|it| it.is_multiple_of(2));
+            let more = (ports + 1..=ports * MAX_PORT_FACTOR).filter(|it| it.is_multiple_of(2));
             degree.enough_ports = more
                 .into_iter()
                 .find(|&ports| self.would_do(training, servers, ports));
@@ -79,7 +79,7 @@ impl Forming {
     /// Of a fat tree that costs as much as circuits for so many ports.
     fn affordable(&self, ports: usize) -> Rate {
         let whole = self.ground.rate.bits_per_s() as f64 * ports as f64;
-        Rate::from_bits_per_s((whole / PUBLISHED.fat_tree) as u64)
+        Rate::from_bits_per_s((whole / PUBLISHED_PRICES.fat_tree) as u64)
     }
 
     fn would_do(&self, training: &dyn Training, servers: usize, ports: usize) -> bool {

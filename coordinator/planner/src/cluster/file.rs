@@ -11,12 +11,12 @@ use toml::Spanned;
 
 use super::ground::{Block, Ground, Host, Switching, Trunk};
 
-const MOST_HOSTS: i64 = 1 << 14;
-const MOST_PORTS: i64 = 1 << 10;
-const MOST_ITERATIONS: i64 = 1 << 40;
-const MOST_MEMORY_GB: f64 = 1e6;
+const MAX_HOSTS: i64 = 1 << 14;
+const MAX_PORTS: i64 = 1 << 10;
+const MAX_ITERATIONS: i64 = 1 << 40;
+const MAX_MEMORY_GB: f64 = 1e6;
 /// A month.
-const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+const MAX_JOB_TIME: Duration = Duration::from_secs(30 * 86_400);
 
 /// What a cluster file says.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,10 +86,10 @@ struct JobTable {
     gate_ports: Option<Spanned<i64>>,
 }
 
-const NO_SWITCHES: &str = "what finds no circuit goes over packet switches: say under [[block]] how fast, as switched_gbps";
+const NO_SWITCHES_ERROR: &str = "what finds no circuit goes over packet switches: say under [[block]] how fast, as switched_gbps";
 
 /// What starting anew costs when nobody says.
-const RESTART: Duration = Duration::from_secs(30);
+const DEFAULT_RESTART_TIME: Duration = Duration::from_secs(30);
 
 impl ClusterFile {
     /// Reads a cluster file; `file` is the name that errors call it by.
@@ -115,7 +115,9 @@ impl ClusterFile {
         let job = |job: Table<'_>| {
             let entry: JobTable = job.finish()?;
             match &entry.gates {
-                Some(gates) if !has_switches => Err(reader.0.error(gates.span(), NO_SWITCHES)),
+                Some(gates) if !has_switches => {
+                    Err(reader.0.error(gates.span(), NO_SWITCHES_ERROR))
+                }
                 _ => reader.job(entry, &mut known),
             }
         };
@@ -129,7 +131,7 @@ struct Reader<'t>(Document<'t>);
 impl Reader<'_> {
     fn head(&self, head: &Head) -> Result<Ground, InputError> {
         let millis = |value: &Spanned<f64>| {
-            let time = self.0.time(value, Duration::from_millis(1), LONGEST)?;
+            let time = self.0.time(value, Duration::from_millis(1), MAX_JOB_TIME)?;
             Ok::<_, InputError>(time.as_secs_f64() * 1e3)
         };
         let mut switching = self.switching(&head.switching)?;
@@ -137,8 +139,8 @@ impl Reader<'_> {
             switching.once_ms = millis(once)?;
         }
         let restart = head.restart_s.as_ref();
-        let restart = restart.map(|time| self.0.time(time, Duration::from_secs(1), LONGEST));
-        let restart = restart.transpose()?.unwrap_or(RESTART);
+        let restart = restart.map(|time| self.0.time(time, Duration::from_secs(1), MAX_JOB_TIME));
+        let restart = restart.transpose()?.unwrap_or(DEFAULT_RESTART_TIME);
         Ok(Ground {
             blocks: Vec::new(),
             trunks: Vec::new(),
@@ -153,7 +155,7 @@ impl Reader<'_> {
 
     fn switching(&self, name: &Spanned<String>) -> Result<Switching, InputError> {
         Switching::named(name.get_ref()).ok_or_else(|| {
-            let known = Switching::KNOWN.map(|(name, _)| name).join(", ");
+            let known = Switching::SWITCHING_TIMES.map(|(name, _)| name).join(", ");
             let problem = format!("{:?} is not known here; use one of {known}", name.get_ref());
             self.0.error(name.span(), problem)
         })
@@ -161,10 +163,10 @@ impl Reader<'_> {
 
     fn memory(&self, gb: Option<&Spanned<f64>>) -> Result<Option<Bytes>, InputError> {
         let bytes = |gb: &Spanned<f64>| match *gb.get_ref() {
-            some if some > 0.0 && some <= MOST_MEMORY_GB => Ok(Bytes::new((some * 1e9) as u64)),
+            some if some > 0.0 && some <= MAX_MEMORY_GB => Ok(Bytes::new((some * 1e9) as u64)),
             other => {
                 let told = Number(other);
-                let problem = format!("{told} is not above 0, and at most {MOST_MEMORY_GB}");
+                let problem = format!("{told} is not above 0, and at most {MAX_MEMORY_GB}");
                 Err(self.0.error(gb.span(), problem))
             }
         };
@@ -172,7 +174,7 @@ impl Reader<'_> {
     }
 
     fn name(&self, name: &Spanned<String>, known: &mut BTreeSet<String>) -> Result<(), InputError> {
-        if !names::is_plain(name.get_ref(), names::LONGEST_NAME) {
+        if !names::is_plain(name.get_ref(), names::MAX_NAME_BYTES) {
             let problem = names::refusal(name.get_ref(), "block or a job");
             return Err(self.0.error(name.span(), problem));
         }
@@ -194,7 +196,7 @@ impl Reader<'_> {
             let value = value.as_ref().map(|value| self.0.whole(value, 1..=most));
             Ok::<_, InputError>(value.transpose()?.unwrap_or(1) as usize)
         };
-        let ports = self.0.whole(&entry.ports, 1..=MOST_PORTS)?;
+        let ports = self.0.whole(&entry.ports, 1..=MAX_PORTS)?;
         let others = entry.storage_ports.iter().chain(&entry.control_ports);
         let left_alone = others.map(|port| self.port(port, ports));
         let left_alone = left_alone.collect::<Result<Vec<_>, _>>()?;
@@ -203,19 +205,19 @@ impl Reader<'_> {
             block: ground.blocks.len(),
             ports: (0..ports as u32).filter(free).collect(),
             left_alone: left_alone.clone(),
-            slices: count(&entry.slices, MOST_PORTS)?,
+            slices: count(&entry.slices, MAX_PORTS)?,
         };
         self.slices(entry, &host)?;
-        let hosts = self.0.whole(&entry.hosts, 1..=MOST_HOSTS)?;
+        let hosts = self.0.whole(&entry.hosts, 1..=MAX_HOSTS)?;
         let all = ground.hosts.len() + hosts as usize;
-        if all > MOST_HOSTS as usize {
-            let problem = format!("{all} hosts in all are more than {MOST_HOSTS}");
+        if all > MAX_HOSTS as usize {
+            let problem = format!("{all} hosts in all are more than {MAX_HOSTS}");
             return Err(self.0.error(entry.hosts.span(), problem));
         }
         ground.hosts.resize(all, host);
         ground.blocks.push(Block {
             name: entry.name.get_ref().clone(),
-            switches: count(&entry.switches, MOST_PORTS)?,
+            switches: count(&entry.switches, MAX_PORTS)?,
             switched: entry
                 .switched_gbps
                 .as_ref()
@@ -241,7 +243,7 @@ impl Reader<'_> {
             let problem = "there is a trunk between these already: give it all their fibres";
             return Err(wrong(problem.to_owned()));
         }
-        let fibres = self.0.whole(&entry.fibres, 1..=MOST_PORTS)?;
+        let fibres = self.0.whole(&entry.fibres, 1..=MAX_PORTS)?;
         Ok(Trunk {
             blocks,
             fibres: fibres as u32,
@@ -276,7 +278,7 @@ impl Reader<'_> {
 
     fn job(&self, job: JobTable, known: &mut BTreeSet<String>) -> Result<JobEntry, InputError> {
         self.name(&job.name, known)?;
-        let servers = |value| self.0.whole(value, 1..=MOST_HOSTS * MOST_PORTS);
+        let servers = |value| self.0.whole(value, 1..=MAX_HOSTS * MAX_PORTS);
         let least = servers(&job.servers)? as usize;
         let most = job.most_servers.as_ref().map(servers).transpose()?;
         let most = most.map_or(least, |most| most as usize);
@@ -289,10 +291,10 @@ impl Reader<'_> {
             let problem = "it has no gates: say where they are, as gates = \"gates.csv\"";
             return Err(self.0.error(ports.span(), problem));
         }
-        let gate_ports = gate_ports.map(|ports| self.0.whole(ports, 1..=MOST_PORTS));
+        let gate_ports = gate_ports.map(|ports| self.0.whole(ports, 1..=MAX_PORTS));
         Ok(JobEntry {
             gate_ports: gate_ports.transpose()?.map(|ports| ports as usize),
-            iterations: self.0.whole(&job.iterations, 1..=MOST_ITERATIONS)?,
+            iterations: self.0.whole(&job.iterations, 1..=MAX_ITERATIONS)?,
             name: job.name.into_inner(),
             file: job.file,
             servers: [least, most],

@@ -18,7 +18,7 @@ pub struct Switching {
 impl Switching {
     /// By name. A panel is patched by a person or a robot, a minute for each fibre; mirrors turn all
     /// at once.
-    pub const KNOWN: [(&'static str, Self); 4] = [
+    pub const SWITCHING_TIMES: [(&'static str, Self); 4] = [
         ("patch-panel", Self::of(0.0, 60_000.0)),
         ("3d-mems", Self::of(10.0, 0.0)),
         ("2d-mems", Self::of(0.02, 0.0)),
@@ -30,7 +30,9 @@ impl Switching {
     }
 
     pub fn named(name: &str) -> Option<Self> {
-        let known = Self::KNOWN.iter().find(|(known, _)| *known == name);
+        let known = Self::SWITCHING_TIMES
+            .iter()
+            .find(|(known, _)| *known == name);
         known.map(|(_, switching)| *switching)
     }
 

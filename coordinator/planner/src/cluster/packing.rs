@@ -14,7 +14,7 @@ pub struct Packed {
 }
 
 /// So many places of jobs are tried.
-const WORK: usize = 200_000;
+const MAX_PLACEMENTS: usize = 200_000;
 
 /// `free` servers by block; `jobs` by the block that each is in and its servers. The fewest servers
 /// that must move until a block has `needed` free; of those, the fewest jobs. Nothing when no order
@@ -33,7 +33,7 @@ pub fn pack(free: &[usize], jobs: &[(usize, usize)], needed: usize) -> Option<Pa
         left: (0..free.len()).map(room).collect(),
         moves: Vec::new(),
         best: None,
-        work: WORK,
+        work: MAX_PLACEMENTS,
     };
     for block in 0..free.len() {
         if packing.left[block] >= needed {

@@ -91,7 +91,7 @@ pub(super) fn free_by_block(ground: &Ground, free: &BTreeSet<Server>) -> Vec<usi
 }
 
 /// With so few hosts, all orders are tried.
-const MOST_TRIED: usize = 7;
+const MAX_EXHAUSTIVE_HOSTS: usize = 7;
 
 /// Which host takes which place of a wiring, such that most of its links are links there were. Only
 /// hosts of the same kind take each other's places.
@@ -110,7 +110,7 @@ pub(super) fn order<K: PartialEq>(
     };
     match hosts.len() {
         _ if old.is_empty() => {}
-        ..=MOST_TRIED => ordering.try_all(),
+        ..=MAX_EXHAUSTIVE_HOSTS => ordering.try_all(),
         _ => ordering.swap_while_better(),
     }
     ordering.hosts

@@ -12,7 +12,7 @@ use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Operation;
 
-use super::flow::{FlowGraph, UNBOUNDED};
+use super::flow::{FlowGraph, UNBOUNDED_CAPACITY};
 use super::twins;
 use super::{Collective, CollectiveError};
 use crate::sim::network::{Compass, Costs, Network};
@@ -161,7 +161,7 @@ impl Demand {
         self.flow.reset();
         let flow = self.flow.most(self.source, host, self.total);
         if flow >= self.total {
-            self.flow.set(host, UNBOUNDED);
+            self.flow.set(host, UNBOUNDED_CAPACITY);
         }
         (self.total - flow).max(0)
     }

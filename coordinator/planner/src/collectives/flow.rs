@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// As much as there is.
-pub(super) const UNBOUNDED: i128 = i128::MAX / 4;
+pub(super) const UNBOUNDED_CAPACITY: i128 = i128::MAX / 4;
 
 #[derive(Debug, Clone, Copy)]
 struct Arc {
@@ -23,7 +23,7 @@ pub(super) struct FlowGraph {
     pub(super) work: u64,
 }
 
-const UNREACHED: usize = usize::MAX;
+const UNREACHED_LEVEL: usize = usize::MAX;
 
 impl FlowGraph {
     pub(super) fn new(nodes: usize) -> Self {
@@ -77,25 +77,25 @@ impl FlowGraph {
     pub(super) fn reached(&self) -> Vec<bool> {
         self.levels
             .iter()
-            .map(|&level| level != UNREACHED)
+            .map(|&level| level != UNREACHED_LEVEL)
             .collect()
     }
 
     fn find_levels(&mut self, source: usize, sink: usize) -> bool {
-        self.levels = vec![UNREACHED; self.from.len()];
+        self.levels = vec![UNREACHED_LEVEL; self.from.len()];
         self.levels[source] = 0;
         let mut line = VecDeque::from([source]);
         while let Some(at) = line.pop_front() {
             self.work += self.from[at].len() as u64;
             for &arc in &self.from[at] {
                 let Arc { to, room } = self.arcs[arc];
-                if room > 0 && self.levels[to] == UNREACHED {
+                if room > 0 && self.levels[to] == UNREACHED_LEVEL {
                     self.levels[to] = self.levels[at] + 1;
                     line.push_back(to);
                 }
             }
         }
-        self.levels[sink] != UNREACHED
+        self.levels[sink] != UNREACHED_LEVEL
     }
 
     /// Pushes along one way, found depth-first without recursion, as ways may be long.

@@ -16,10 +16,10 @@ use crate::sim::must_fit;
 use crate::sim::network::Network;
 
 /// Finer pieces than these cost more to simulate than they tell.
-const MOST_SENDS_IN_PIECES: usize = 1 << 19;
-const MOST_PIECES: usize = 128;
+const MAX_SENDS_IN_PIECES: usize = 1 << 19;
+const MAX_PIECES: usize = 128;
 /// What twice as many pieces must gain for more to be tried.
-const WORTHWHILE: f64 = 0.998;
+const MAX_WORTHWHILE_RATIO: f64 = 0.998;
 
 /// How long a collective takes by an algorithm, all it costs to send included.
 pub fn time(
@@ -31,7 +31,7 @@ pub fn time(
     watch: Watch<'_>,
 ) -> Result<Played, CollectiveError> {
     let method = Method::of(collective, algorithm, limit)?;
-    let parts = method.in_best_pieces(MOST_SENDS_IN_PIECES, |schedule| {
+    let parts = method.in_best_pieces(MAX_SENDS_IN_PIECES, |schedule| {
         let played = play(collective, &schedule, network, ecmp, limit, watch)?;
         Ok::<_, CollectiveError>((played.time, played))
     })?;
@@ -124,7 +124,7 @@ impl Method {
             Part::Rounds(lanes) => Ok(play(Schedule::Rounds(lanes.clone()))?.1),
             Part::Trees { trees, course } => {
                 let sends: usize = trees.iter().map(|tree| tree.edges.len() * 2).sum();
-                let most = (most_sends / sends.max(1)).min(MOST_PIECES);
+                let most = (most_sends / sends.max(1)).min(MAX_PIECES);
                 in_pieces(most, |pieces| {
                     play(pipelined::schedule(trees, self.members, pieces, *course))
                 })
@@ -204,7 +204,7 @@ fn in_pieces<T, E>(
     while pieces * 2 <= most {
         pieces *= 2;
         let next = play(pieces)?;
-        let gained = next.0.seconds() < best.0.seconds() * WORTHWHILE;
+        let gained = next.0.seconds() < best.0.seconds() * MAX_WORTHWHILE_RATIO;
         if next.0 < best.0 {
             best = next;
         }

@@ -8,7 +8,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::iteration::Operation;
 
 use super::bound::{Capacities, gcd, roots_of};
-use super::flow::{FlowGraph, UNBOUNDED};
+use super::flow::{FlowGraph, UNBOUNDED_CAPACITY};
 use super::pipelined::{Edge, Tree};
 use super::splitting::{Logical, Splitting};
 use super::{Collective, CollectiveError};
@@ -167,7 +167,7 @@ impl<'h> Packing<'h> {
             promised += other.count;
             graph.add(from, hosts + nth, other.count);
             for &host in &other.order {
-                graph.add(hosts + nth, host, UNBOUNDED);
+                graph.add(hosts + nth, host, UNBOUNDED_CAPACITY);
             }
         }
         graph.reset();

@@ -11,7 +11,7 @@ use crate::sim::network::{Compass, Network, Way};
 use crate::sim::{self, Outcome, PathIndex, Problem, Progress, SimError, SimTime, TaskIndex};
 
 /// Schedules of more sends than this do not fit into memory.
-const MOST_SENDS: usize = 1 << 26;
+const MAX_SENDS: usize = 1 << 26;
 
 /// Who is told how far a simulation is, and says whether to go on.
 pub type Watch<'w> = &'w mut dyn FnMut(Progress) -> bool;
@@ -113,7 +113,7 @@ impl Stage<'_> {
             .iter()
             .flatten()
             .map(|round| round.sends.len().saturating_mul(round.times));
-        if sends.fold(0usize, usize::saturating_add) > MOST_SENDS {
+        if sends.fold(0usize, usize::saturating_add) > MAX_SENDS {
             return Err(CollectiveError::TooMuchWork { limit: self.limit });
         }
         let mut sends = Vec::new();

@@ -15,12 +15,12 @@ use crate::sim::ecmp::{Ecmp, Fields};
 use crate::sim::network::{Compass, Network, Way};
 
 /// The port by which RDMA over Ethernet is known.
-const ROCE: u16 = 4791;
-const UDP: u8 = 17;
+const ROCE_PORT: u16 = 4791;
+const UDP_PROTOCOL: u8 = 17;
 /// Where there are more ways than these, the first of them stand for all.
-const MOST_WAYS: usize = 1 << 10;
+const MAX_PATHS: usize = 1 << 10;
 /// Chains that end so near to each other end together.
-const TOGETHER: f64 = 1.01;
+const MAX_END_RATIO: f64 = 1.01;
 
 /// What is sent, and which sends wait for which.
 pub(crate) struct Swing<'a> {
@@ -95,8 +95,8 @@ impl<'a> Swing<'a> {
                 source: from.index() as u32,
                 destination: to.index() as u32,
                 source_port: port as u16,
-                destination_port: ROCE,
-                protocol: UDP,
+                destination_port: ROCE_PORT,
+                protocol: UDP_PROTOCOL,
             });
             let towards = compass.towards(self.network, to);
             let choose = |node: usize, choices: usize| match node == from.index() {
@@ -139,7 +139,7 @@ impl<'a> Swing<'a> {
             let last = ends
                 .iter()
                 .map(|it| it.0)
-                .filter(|end| *end <= first * TOGETHER);
+                .filter(|end| *end <= first * MAX_END_RATIO);
             let passed = last.fold(first, f64::max);
             seconds += passed;
             let still = left.iter().zip(&ends).filter(|(_, (end, _))| *end > passed);
@@ -158,7 +158,7 @@ impl<'a> Swing<'a> {
         for chain in &self.chains {
             for &[from, to] in &chain.edges {
                 let towards = compass.towards(self.network, self.hosts[to]);
-                for part in self.network.ways(self.hosts[from], &towards, MOST_WAYS) {
+                for part in self.network.ways(self.hosts[from], &towards, MAX_PATHS) {
                     for link in part.way.links {
                         bits[link as usize] += self.network.bits(chain.bytes) * part.share;
                     }
@@ -180,7 +180,7 @@ mod tests {
     use crate::sim::network::Costs;
 
     const HOSTS: usize = 16;
-    const BYTES: f64 = 1e8;
+    const LANE_BYTES: f64 = 1e8;
 
     fn fabric(spines: usize, uplink_gbps: usize) -> Fabric {
         let text = format!(
@@ -195,7 +195,7 @@ mod tests {
             fabric,
             members: None,
             operation,
-            bytes: BYTES,
+            bytes: LANE_BYTES,
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
         let members: Vec<_> = (0..HOSTS).collect();
         let steps = patterns::ring_steps(Operation::AllReduce, HOSTS);
         let lane = |channel: u32| {
-            let mut lane = patterns::ring(&members, BYTES / f64::from(channels), steps);
+            let mut lane = patterns::ring(&members, LANE_BYTES / f64::from(channels), steps);
             for send in &mut lane[0].sends {
                 send.along = along(&swing, send, channel, &ecmp);
             }

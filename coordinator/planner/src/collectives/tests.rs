@@ -7,7 +7,7 @@ use super::*;
 use crate::sim::ecmp::Ecmp;
 use crate::sim::network::{Costs, Network};
 
-const LIMIT: u64 = 1 << 34;
+const MAX_SIMULATION_WORK: u64 = 1 << 34;
 
 fn fabric(text: &str) -> Fabric {
     Fabric::parse("fabric.toml", text).unwrap()
@@ -46,9 +46,14 @@ fn played(
     };
     let network = Network::of(fabric, Costs::default());
     let ecmp = Ecmp::default();
-    time(&collective, algorithm, &network, &ecmp, LIMIT, &mut |_| {
-        true
-    })
+    time(
+        &collective,
+        algorithm,
+        &network,
+        &ecmp,
+        MAX_SIMULATION_WORK,
+        &mut |_| true,
+    )
 }
 
 fn time_ms(fabric: &Fabric, operation: Operation, bytes: f64, algorithm: Algorithm) -> f64 {
@@ -63,7 +68,7 @@ fn optimum_ms(fabric: &Fabric, operation: Operation, bytes: f64) -> f64 {
         operation,
         bytes,
     };
-    bound::optimum_us(&collective, 1.0, LIMIT).unwrap() / 1e3
+    bound::optimum_us(&collective, 1.0, MAX_SIMULATION_WORK).unwrap() / 1e3
 }
 
 fn close(a: f64, b: f64, tolerance: f64) -> bool {
@@ -217,7 +222,7 @@ fn latency_and_start_up_count_once_a_step() {
         Algorithm::Ring,
         &network,
         &Ecmp::default(),
-        LIMIT,
+        MAX_SIMULATION_WORK,
         &mut |_| true,
     )
     .unwrap();

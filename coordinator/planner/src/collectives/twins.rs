@@ -95,14 +95,14 @@ mod tests {
         kinds.into_iter().map(name).collect()
     }
 
-    const LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 3\n\
+    const FOUR_LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 3\n\
                           host_gbps = 1\nuplink_gbps = 1";
 
     #[test]
     fn hosts_of_like_leaves_are_alike() {
-        assert_eq!(kinds(LEAVES, 0), ["h0"]);
+        assert_eq!(kinds(FOUR_LEAVES, 0), ["h0"]);
         // Whoever sends to all is one of its kind, and so is its leaf.
-        assert_eq!(kinds(LEAVES, 1), ["h0", "h1", "h3"]);
+        assert_eq!(kinds(FOUR_LEAVES, 1), ["h0", "h1", "h3"]);
         let ideal = "kind = \"ideal\"\nhosts = 9\nnic_gbps = 1";
         assert_eq!(kinds(ideal, 0), ["h0"]);
     }

@@ -399,7 +399,7 @@ pub struct Course {
 }
 
 /// So many moments show how it went.
-const MOST_MOMENTS: usize = 256;
+const MAX_SAMPLES: usize = 256;
 
 /// How the imbalance went while flows came and went; of very many changes some are looked at.
 pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Course {
@@ -408,7 +408,7 @@ pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Course {
     let mut moments: Vec<_> = flows.iter().map(begins).chain(ends).collect();
     moments.sort_by(f64::total_cmp);
     moments.dedup();
-    let every = moments.len().div_ceil(MOST_MOMENTS).max(1);
+    let every = moments.len().div_ceil(MAX_SAMPLES).max(1);
     let at = |&now: &f64| {
         let is_there = |flow: &&Listed| {
             let end = flow.during_us[1];

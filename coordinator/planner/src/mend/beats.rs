@@ -9,9 +9,9 @@ use reweave_common::snapshot::{FlowState, Hop, Snapshot};
 use reweave_common::units::Rate;
 
 /// Who rests for longer sends in bursts that are too short to be told by their mean.
-const MOST_REST: f64 = 0.9;
+const MAX_REST_SHARE: f64 = 0.9;
 /// What takes less beside a flow than this share of it is nothing that it could meet.
-const LEAST_MET: f64 = 0.1;
+const MIN_OVERLAP_SHARE: f64 = 0.1;
 
 /// By flow: its job, and what it carries while that sends. A flow of none never rests.
 #[derive(Debug, Clone, Default)]
@@ -91,7 +91,7 @@ impl Beats {
             let others = jobs.clone().filter(|(other, _)| *other != job);
             let changes = others.map(|(_, other)| other.surely_beside(*one) - other.read);
             let beside = (read - one.read + changes.sum::<f64>()).max(0.0);
-            match one.flows > 1 || beside >= LEAST_MET * one.sending() {
+            match one.flows > 1 || beside >= MIN_OVERLAP_SHARE * one.sending() {
                 true => one.sending() + beside,
                 false => read,
             }
@@ -117,7 +117,7 @@ fn parts(snapshot: &Snapshot) -> BTreeMap<FlowKey, Part> {
     for (job, beating) in snapshot.beating.iter().enumerate() {
         let period = beating.period.as_secs_f64();
         let rests = beating.gap.as_secs_f64() / period;
-        if period > 0.0 && rests <= MOST_REST {
+        if period > 0.0 && rests <= MAX_REST_SHARE {
             let part = |mean: &Rate| Part {
                 job,
                 rests,

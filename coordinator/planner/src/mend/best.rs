@@ -23,7 +23,7 @@ use crate::sim::ecmp::{Ecmp, Fields};
 pub(super) type Detours = BTreeMap<usize, Detour>;
 
 /// All choices of so few moves are weighed; of more, each move by itself.
-const FEW: usize = 8;
+const MAX_EXHAUSTIVE_MOVES: usize = 8;
 
 /// A choice of moves and what it brings.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ pub(super) fn best(model: &Model<'_>, atlas: &mut Atlas<'_>) -> Answer {
     let weighing = Weighing { model };
     let (present, all) = (weighing.weigh(Detours::new()), detours(model, atlas));
     let mut tried = match all.len() {
-        ..=FEW => weighing.choices(&present, &all),
+        ..=MAX_EXHAUSTIVE_MOVES => weighing.choices(&present, &all),
         _ => weighing.one_by_one(&present, all),
     };
     let best = tried.best;

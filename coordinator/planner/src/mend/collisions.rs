@@ -24,7 +24,7 @@ use crate::maxmin::Share;
 use crate::paths::Atlas;
 
 /// So many single moves are tried to tell whether a hop has room.
-const MOST_TRIALS: usize = 64;
+const MAX_TRIALS: usize = 64;
 
 /// All collisions, in the order of their hops. A stale, partial or doubtful picture yields none.
 pub fn diagnose(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
@@ -157,7 +157,7 @@ impl Looking<'_, '_> {
 
     /// The hops on which one of the losers would get more than here, if it alone moved.
     fn with_room(&mut self, meeting: &Meeting, losers: &[Loser], present: &[Share]) -> Vec<Hop> {
-        let mut left = MOST_TRIALS * meeting.peers.len();
+        let mut left = MAX_TRIALS * meeting.peers.len();
         let mut room = BTreeSet::new();
         for flow in losers.iter().filter_map(|it| self.model.find(it.flow)) {
             for way in ways(self.model, &mut self.atlas, &self.model.flows[flow]) {

@@ -12,9 +12,9 @@ use super::best::Weighed;
 use super::model::Model;
 
 /// By so much of an iteration a measurement differs from the next one anyway.
-pub(super) const WANDERS: f64 = 0.05;
+pub(super) const MEASUREMENT_VARIATION: f64 = 0.05;
 /// Iterations that change by less are as they were.
-const SAME: f64 = 0.01;
+const MAX_UNCHANGED_RATIO: f64 = 0.01;
 
 /// Of all jobs of which a flow is moved, or whose iterations change.
 pub(super) fn foretold(model: &Model<'_>, present: &Weighed, after: &Weighed) -> Vec<Iteration> {
@@ -50,7 +50,8 @@ impl<'m> Course<'m> {
     fn foretold(&self, [present, after]: [&Weighed; 2]) -> Option<Iteration> {
         let [old, new] = [present, after].map(|weighed| self.sending_s(weighed));
         let is_moved = |(flow, _): &(usize, f64)| after.detours.contains_key(flow);
-        let stays = (new - old).abs() <= SAME * old && !self.carried.iter().any(is_moved);
+        let stays =
+            (new - old).abs() <= MAX_UNCHANGED_RATIO * old && !self.carried.iter().any(is_moved);
         let Beating { period, gap, .. } = self.job;
         let busy = period.saturating_sub(*gap).as_secs_f64();
         if stays || old <= 0.0 || busy <= 0.0 {
@@ -65,8 +66,12 @@ impl<'m> Course<'m> {
             true => high,
             false => f64::midpoint(low, high),
         };
-        let [after, low, high] =
-            [after, low * (1.0 - WANDERS), high * (1.0 + WANDERS)].map(TimeSpan::from_secs_f64);
+        let [after, low, high] = [
+            after,
+            low * (1.0 - MEASUREMENT_VARIATION),
+            high * (1.0 + MEASUREMENT_VARIATION),
+        ]
+        .map(TimeSpan::from_secs_f64);
         Some(Iteration {
             job: self.job.job.clone(),
             exchanged: self.job.exchanged.clone(),

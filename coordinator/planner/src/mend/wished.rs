@@ -20,7 +20,7 @@ use reweave_common::units::Rate;
 use super::atlas;
 use super::best::{Detours, Weighed};
 use super::detour::Detour;
-use super::iterations::{WANDERS, foretold};
+use super::iterations::{MEASUREMENT_VARIATION, foretold};
 use super::model::{Flow, Model};
 use super::predict::Oracle;
 use crate::Policy;
@@ -28,12 +28,12 @@ use crate::dice::Dice;
 use crate::paths::Atlas;
 
 /// Of one flow so many ways are weighed.
-const MOST_WAYS: usize = 16;
+const MAX_PATHS_PER_FLOW: usize = 16;
 /// No way is longer, or it goes in a circle.
-const MOST_HOPS: usize = 32;
+const MAX_HOPS: usize = 32;
 /// So many choices are weighed, of so many flows together.
-const MOST_CHOICES: usize = 64;
-const MOST_FLOWS: usize = 65_536;
+const MAX_CHOICES: usize = 64;
+const MAX_FLOWS: usize = 65_536;
 
 /// What it promises.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -149,7 +149,7 @@ impl<'m> Ways<'m> {
             let at = self.end_of(flow, &way);
             if at == flow.state.to {
                 done.push(way);
-            } else if way.len() < MOST_HOPS && done.len() + open.len() < MOST_WAYS {
+            } else if way.len() < MAX_HOPS && done.len() + open.len() < MAX_PATHS_PER_FLOW {
                 let links = self.next(flow, &way, at).into_iter();
                 open.extend(links.map(|link| {
                     let hop = Hop { from: at, link };
@@ -183,7 +183,7 @@ type Choice = Vec<usize>;
 
 /// All there are, where they are few.
 fn choices(open: &[Vec<Vec<Hop>>], seed: u64) -> Vec<Choice> {
-    let most = (MOST_FLOWS / open.len().max(1)).clamp(4, MOST_CHOICES);
+    let most = (MAX_FLOWS / open.len().max(1)).clamp(4, MAX_CHOICES);
     let counts: Vec<_> = open.iter().map(|ways| ways.len().max(1)).collect();
     let all = counts.iter().try_fold(1_usize, |all, count| {
         all.checked_mul(*count).filter(|all| *all <= most)
@@ -290,8 +290,8 @@ fn held_by(some: &[Iteration], of: usize) -> Iteration {
     let same = of - some.len();
     let sum: Duration = some.iter().map(|it| *it.after).sum();
     let stays = (same > 0).then_some(first.before);
-    let low = stays.map(|it| it.scaled(1.0 - WANDERS));
-    let high = stays.map(|it| it.scaled(1.0 + WANDERS));
+    let low = stays.map(|it| it.scaled(1.0 - MEASUREMENT_VARIATION));
+    let high = stays.map(|it| it.scaled(1.0 + MEASUREMENT_VARIATION));
     Iteration {
         after: TimeSpan::new((sum + *first.before * same as u32) / of as u32),
         low: some

@@ -112,7 +112,7 @@ impl Search<'_> {
         side_by_side.retain(able);
         let cost = |nth: usize| self.cost(nth, parts);
         let total: f64 = side_by_side.iter().flatten().map(|&nth| cost(nth)).sum();
-        let even = total / groups.loads.len() as f64 * (1.0 + SLACK);
+        let even = total / groups.loads.len() as f64 * (1.0 + GROUP_OVERLOAD);
         for tower in side_by_side {
             let mut group = groups.emptiest();
             for nth in tower {
@@ -134,7 +134,7 @@ impl Search<'_> {
 }
 
 /// A group takes so much more than its part before the next one is asked.
-const SLACK: f64 = 0.01;
+const GROUP_OVERLOAD: f64 = 0.01;
 
 /// Servers in groups of the same size, and what each computes.
 struct Groups {

@@ -33,9 +33,9 @@ pub struct Search<'s> {
 
 /// What the changes of a turn may take in all when nobody says how many are tried: links that
 /// simulations look at, and for each task what it takes to think of it.
-const WORK_OF_A_TURN: u64 = 1 << 28;
-const WORK_OF_A_TASK: u64 = 100;
-const TRIES: std::ops::RangeInclusive<u64> = 20..=300;
+const MAX_WORK_PER_TURN: u64 = 1 << 28;
+const WORK_PER_TASK: u64 = 100;
+const TRIES_RANGE: std::ops::RangeInclusive<u64> = 20..=300;
 
 /// Why no splits will do, and what would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +59,11 @@ impl fmt::Display for Crowded {
 }
 
 /// A change that costs this part of an iteration more is taken once in e times.
-const WARMTH: f64 = 0.004;
+const ANNEALING_TEMPERATURE: f64 = 0.004;
 /// So many changes are thought of for each that is simulated: most cannot be.
-const THOUGHTS: u32 = 16;
+const PROPOSALS_PER_TRY: u32 = 16;
 /// So many changes of the same splits are simulated side by side. The first that is taken counts.
-const AT_ONCE: usize = 4;
+const PARALLEL_SIMULATIONS: usize = 4;
 
 impl Dealing for Search<'_> {
     type Deal = Vec<Split>;
@@ -96,7 +96,7 @@ impl Dealing for Search<'_> {
         };
         let mut dice = Dice::new(self.seed);
         let towers = Towers::of(self.model);
-        let mut thoughts = tries.saturating_mul(THOUGHTS);
+        let mut thoughts = tries.saturating_mul(PROPOSALS_PER_TRY);
         while walk.goes_on(tries) && thoughts > 0 {
             let (now, now_ms) = &walk.now;
             let changes = self.changes(now, *now_ms, &towers, &mut thoughts, &mut dice);
@@ -171,8 +171,8 @@ impl Walk {
 impl Search<'_> {
     /// Changes take as much work as what they change, by and large.
     fn tries(&self, iteration: &Iteration, course: &Timeline) -> u32 {
-        let one = course.work + WORK_OF_A_TASK * iteration.tasks().len() as u64;
-        let most = (WORK_OF_A_TURN / one.max(1)).clamp(*TRIES.start(), *TRIES.end());
+        let one = course.work + WORK_PER_TASK * iteration.tasks().len() as u64;
+        let most = (MAX_WORK_PER_TURN / one.max(1)).clamp(*TRIES_RANGE.start(), *TRIES_RANGE.end());
         self.tries.unwrap_or(most as u32)
     }
 
@@ -208,10 +208,10 @@ impl Search<'_> {
         thoughts: &mut u32,
         dice: &mut Dice,
     ) -> Vec<Change> {
-        let mut changes = Vec::with_capacity(AT_ONCE);
-        while changes.len() < AT_ONCE && *thoughts > 0 {
+        let mut changes = Vec::with_capacity(PARALLEL_SIMULATIONS);
+        while changes.len() < PARALLEL_SIMULATIONS && *thoughts > 0 {
             *thoughts -= 1;
-            let patience_ms = ms * (1.0 - WARMTH * libm::log(dice.part()));
+            let patience_ms = ms * (1.0 - ANNEALING_TEMPERATURE * libm::log(dice.part()));
             changes.extend(self.change(splits, patience_ms, towers, dice));
         }
         changes

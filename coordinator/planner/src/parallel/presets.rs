@@ -60,9 +60,9 @@ pub fn spelled(bytes: Bytes) -> String {
 }
 
 /// So many spreads are simulated side by side.
-const AT_ONCE: usize = 4;
+const PARALLEL_SIMULATIONS: usize = 4;
 /// Nobody is told to buy more times the hosts.
-const MOST_TIMES: usize = 64;
+const MAX_HOST_FACTOR: usize = 64;
 
 impl Search {
     /// The batch of the whole job stays what it is, however it is spread: iterations of other batches
@@ -165,7 +165,7 @@ impl Search {
         let times = std::iter::successors(Some(2), |it| Some(it * 2));
         // A batch of each replica grows with the hosts, as it would if the file were planned for them.
         let more = |times: usize| Self::new(&self.given, self.hosts * times, self.memory);
-        let mut more = times.take_while(|it| *it <= MOST_TIMES).map(more);
+        let mut more = times.take_while(|it| *it <= MAX_HOST_FACTOR).map(more);
         NoRoom {
             memory,
             least,
@@ -227,7 +227,7 @@ impl Dealing for Search {
         let bounded = self.bounded(ground);
         let bound_ms = bounded.first().map(|(ms, _)| *ms);
         let bound_ms = bound_ms.filter(|_| (ground.help.in_time)());
-        for few in bounded.chunks(AT_ONCE) {
+        for few in bounded.chunks(PARALLEL_SIMULATIONS) {
             if few[0].0 >= timed.best_ms() {
                 break;
             }
@@ -315,20 +315,20 @@ impl Timed {
 }
 
 /// Slices and experts beyond these are not worth what they exchange.
-const MOST_SLICES: usize = 8;
-const MOST_EXPERTS: usize = 64;
-const MOST_STAGES: usize = 64;
+const MAX_TENSOR_SLICES: usize = 8;
+const MAX_EXPERTS: usize = 64;
+const MAX_PIPELINE_STAGES: usize = 64;
 
 fn all(ranks: usize) -> Vec<Parallelism> {
     let mut all = Vec::new();
-    for tensor in doublings(MOST_SLICES) {
-        for pipeline in doublings(MOST_STAGES) {
+    for tensor in doublings(MAX_TENSOR_SLICES) {
+        for pipeline in doublings(MAX_PIPELINE_STAGES) {
             let each = tensor * pipeline;
             if !ranks.is_multiple_of(each) {
                 continue;
             }
             let data = ranks / each;
-            for expert in doublings(MOST_EXPERTS.min(data)) {
+            for expert in doublings(MAX_EXPERTS.min(data)) {
                 all.extend(micro(pipeline).into_iter().map(|microbatches| Parallelism {
                     data: Some(data),
                     tensor,

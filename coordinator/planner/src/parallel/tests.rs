@@ -13,8 +13,8 @@ use super::operators::Search;
 use super::presets;
 use super::together::Dealing;
 use super::{Help, others, together};
-use crate::crew::{AT_LEISURE, Alone, HourGlass};
-use crate::topology::prices::PUBLISHED;
+use crate::crew::{Alone, HourGlass, NO_DEADLINE};
+use crate::topology::prices::PUBLISHED_PRICES;
 use crate::topology::{Job, Limits, Request, Rival, TopologyError, rivals};
 use crate::workload::Settings;
 use crate::workload::job::operators::{Model, Operator};
@@ -246,13 +246,13 @@ fn other_fabrics_get_the_spread_that_suits_them() {
     preset.gpus_per_host = 4;
     let search = presets::Search::new(&preset, 8, None);
     let start = search.start().unwrap();
-    let (settings, request, cost) = (Settings::default(), request(8), PUBLISHED.fat_tree);
+    let (settings, request, cost) = (Settings::default(), request(8), PUBLISHED_PRICES.fat_tree);
     let job = Job {
         iteration: &search.iteration(&start).unwrap(),
         place: &search.place(),
         settings: &settings,
     };
-    let as_given = rivals(&job, &request, cost, &Alone, AT_LEISURE).unwrap();
+    let as_given = rivals(&job, &request, cost, &Alone, NO_DEADLINE).unwrap();
     let best = others::at_their_best(&search, &start, &settings, (&request, cost), HELP).unwrap();
     assert_eq!(best.len(), Rival::ALL.len());
     for (other, (rival, given)) in best.iter().zip(as_given) {

@@ -77,17 +77,17 @@ pub struct Pairing<D> {
 }
 
 /// So often topology and ways to deal out take turns at most.
-const MOST_TURNS: usize = 6;
+const MAX_TURNS: usize = 6;
 /// For so many of the ways of a turn a topology is sought.
-const PROMISING: usize = 3;
+const MAX_CANDIDATES_PER_TURN: usize = 3;
 /// What a turn must gain to be worth another.
-const WORTHWHILE: f64 = 0.998;
+const MAX_WORTHWHILE_RATIO: f64 = 0.998;
 /// No topology makes an iteration shorter than this part of what it takes on the ideal switch, beside
 /// what hosts save that reduce as one ([`Searching::least_part`]).
-const OF_IDEAL: f64 = 0.98;
+const MIN_IDEAL_RATIO: f64 = 0.98;
 
 /// What a division and the product that undoes it may be off.
-const ROUNDED: f64 = 1.0 + 1e-9;
+const ROUNDING_RATIO: f64 = 1.0 + 1e-9;
 
 /// From this way on, the best way with the best topology for it that is known when time is up. Never
 /// slower than this one.
@@ -114,7 +114,7 @@ pub fn search<M: Dealing>(
     let start_on_switch_ms = first.ideal.iteration_ms;
     let mut pairing = Pairing::new(first, start.clone());
     let mut known = vec![start];
-    for turn in 0..MOST_TURNS {
+    for turn in 0..MAX_TURNS {
         if !(help.in_time)() {
             break;
         }
@@ -136,7 +136,7 @@ pub fn search<M: Dealing>(
         }
         // The first turn is on the switch, and the next may still gain on the topology.
         let after = pairing.proposal.evaluation.iteration_ms;
-        let is_still = turn > 0 && after >= before * WORTHWHILE;
+        let is_still = turn > 0 && after >= before * MAX_WORTHWHILE_RATIO;
         if all_are_known || is_still {
             break;
         }
@@ -186,7 +186,7 @@ impl<'s, M: Dealing> Searching<'s, M> {
             if least_ms >= pairing.proposal.evaluation.iteration_ms || known.contains(&deal) {
                 continue;
             }
-            if nth >= PROMISING || !(self.help.in_time)() {
+            if nth >= MAX_CANDIDATES_PER_TURN || !(self.help.in_time)() {
                 all = false;
                 continue;
             }
@@ -230,9 +230,9 @@ impl<'s, M: Dealing> Searching<'s, M> {
     fn wanted(&self, pairing: &Pairing<M::Deal>, turn: usize) -> Wanted {
         let ms = pairing.proposal.evaluation.iteration_ms;
         Wanted {
-            best: PROMISING,
+            best: MAX_CANDIDATES_PER_TURN,
             most_ms: match turn {
-                0 => ms / self.least_part() * ROUNDED,
+                0 => ms / self.least_part() * ROUNDING_RATIO,
                 _ => f64::INFINITY,
             },
         }
@@ -243,7 +243,7 @@ impl<'s, M: Dealing> Searching<'s, M> {
     fn least_part(&self) -> f64 {
         let others = |count: usize| 1.0 - 1.0 / count.max(2) as f64;
         let (hosts, ranks) = (self.request.limits.hosts(), self.model.place().len());
-        OF_IDEAL * (others(hosts) / others(ranks)).min(1.0)
+        MIN_IDEAL_RATIO * (others(hosts) / others(ranks)).min(1.0)
     }
 
     fn ground(&self, proposal: &Proposal, turn: usize) -> Result<Ground<'s>, TopologyError> {

@@ -13,12 +13,12 @@ use super::remembered::Remembered;
 use crate::sim::ecmp::{Ecmp, Label};
 
 /// As many equal ways as a fat tree of switches with 32 ports has. Of more, the first are known.
-const MOST_WAYS: usize = 256;
+const MAX_PATHS: usize = 256;
 /// No sound way has more hops.
-const MOST_HOPS: usize = 64;
+const MAX_HOPS: usize = 64;
 
 /// Of nodes with fewer links, looking is as quick as remembering.
-const MANY_LINKS: usize = 8;
+const MIN_CACHED_LINKS: usize = 8;
 
 /// The place of a hop in tables: twice its link's, one more for the way from the second end.
 pub type HopIndex = usize;
@@ -107,7 +107,7 @@ impl<'f> Atlas<'f> {
     }
 
     fn closer(&mut self, at: NodeId, door: NodeId) -> Arc<[LinkId]> {
-        if self.fabric.links_of(at).len() < MANY_LINKS {
+        if self.fabric.links_of(at).len() < MIN_CACHED_LINKS {
             return self.closest(at, door).into();
         }
         if let Some(known) = self.closer.of([at, door]) {
@@ -164,7 +164,7 @@ impl<'f> Atlas<'f> {
         choose: impl Fn(NodeId, usize) -> usize,
     ) -> Option<Vec<Hop>> {
         let (mut at, mut hops) = (from, Vec::new());
-        while at != to && hops.len() < MOST_HOPS {
+        while at != to && hops.len() < MAX_HOPS {
             let links = self.choices(at, to);
             let &link = links.get(choose(at, links.len()))?;
             hops.push(Hop { from: at, link });
@@ -185,7 +185,7 @@ impl<'f> Atlas<'f> {
             return found.push(hops.clone());
         }
         for &link in self.closer(at, door).iter() {
-            if found.len() == MOST_WAYS {
+            if found.len() == MAX_PATHS {
                 return;
             }
             hops.push(Hop { from: at, link });

@@ -97,8 +97,12 @@ impl LinuxHash {
 
 /// Bob Jenkins' hash of two words, as the kernel's `jhash_2words` with no initial value.
 fn two_words(a: u32, b: u32) -> u32 {
-    const START: u32 = 0xdead_beef + (2 << 2);
-    let [mut a, mut b, mut c] = [a.wrapping_add(START), b.wrapping_add(START), START];
+    const JHASH_INITIAL: u32 = 0xdead_beef + (2 << 2);
+    let [mut a, mut b, mut c] = [
+        a.wrapping_add(JHASH_INITIAL),
+        b.wrapping_add(JHASH_INITIAL),
+        JHASH_INITIAL,
+    ];
     for (into, from, by) in [
         (2, 1, 14),
         (0, 2, 11),

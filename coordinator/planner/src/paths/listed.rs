@@ -26,15 +26,15 @@ use crate::sim::columns::{Columns, Row};
 use crate::sim::ecmp::{Ecmp, Fields};
 use crate::sim::flows;
 
-const KNOWN: [&str; 14] = [
+const KNOWN_COLUMNS: [&str; 14] = [
     "src", "dst", "bytes", "start_us", "after", "path", "sport", "dport", "proto", "end_us", "job",
     "move", "src_ip", "dst_ip",
 ];
-const REQUIRED: [&str; 3] = ["src", "dst", "bytes"];
-const ADDRESSES: [&str; 2] = ["src_ip", "dst_ip"];
+const REQUIRED_COLUMNS: [&str; 3] = ["src", "dst", "bytes"];
+const ADDRESS_COLUMNS: [&str; 2] = ["src_ip", "dst_ip"];
 /// More bytes than any flow has, or all of a table: more could not be added up.
-const MOST_BYTES: f64 = 1e18;
-const UNKNOWN: &str = "*";
+const MAX_TABLE_BYTES: f64 = 1e18;
+const UNKNOWN_NODE: &str = "*";
 
 /// A flow with a way.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,9 +107,9 @@ pub fn parse(
     atlas: &mut Atlas<'_>,
     ecmp: &Ecmp,
 ) -> Result<Table, InputError> {
-    let addresses = ecmp.hashes_addresses().then_some(ADDRESSES);
-    let required = [&REQUIRED[..], addresses.as_slice().as_flattened()].concat();
-    let columns = Columns::parse(file, text, &KNOWN, &required)?;
+    let addresses = ecmp.hashes_addresses().then_some(ADDRESS_COLUMNS);
+    let required = [&REQUIRED_COLUMNS[..], addresses.as_slice().as_flattened()].concat();
+    let columns = Columns::parse(file, text, &KNOWN_COLUMNS, &required)?;
     let mut reader = Reader {
         atlas,
         ecmp,
@@ -149,7 +149,7 @@ impl Reader<'_, '_> {
             ));
         }
         if self.ecmp.hashes_addresses() {
-            ADDRESSES
+            ADDRESS_COLUMNS
                 .iter()
                 .try_for_each(|name| row.text(name).map(drop))?;
         }
@@ -165,8 +165,9 @@ impl Reader<'_, '_> {
             during_us: during_us(row)?,
         };
         self.bytes += flow.bytes;
-        if self.bytes as f64 > MOST_BYTES {
-            let problem = format!("with it the flows have more than {MOST_BYTES:e} bytes together");
+        if self.bytes as f64 > MAX_TABLE_BYTES {
+            let problem =
+                format!("with it the flows have more than {MAX_TABLE_BYTES:e} bytes together");
             return Err(row.error("bytes", problem));
         }
         match self.path(row, &flow)? {
@@ -201,7 +202,7 @@ impl Reader<'_, '_> {
         flow: &Listed,
     ) -> Result<Result<Vec<Hop>, Doubt>, InputError> {
         let names: Vec<_> = names.split('>').map(str::trim).collect();
-        if let Some(place) = names.iter().position(|&name| name == UNKNOWN) {
+        if let Some(place) = names.iter().position(|&name| name == UNKNOWN_NODE) {
             let after = names[..place].last().unwrap_or(&"src").to_string();
             return Ok(Err(Doubt::UnknownHop {
                 flow: flow.id,
@@ -282,7 +283,7 @@ fn moment_us(row: &Row<'_>, key: &str) -> Result<Option<f64>, InputError> {
 
 fn bytes(row: &Row<'_>) -> Result<u64, InputError> {
     let bytes: f64 = row.require("bytes")?;
-    match (0.0..MOST_BYTES).contains(&bytes) {
+    match (0.0..MAX_TABLE_BYTES).contains(&bytes) {
         true => Ok(bytes as u64),
         false => Err(row.error("bytes", format!("{bytes:?} is no size of a flow"))),
     }

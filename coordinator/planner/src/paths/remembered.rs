@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 use reweave_common::ids::{LinkId, NodeId};
 
 /// So many pairs are remembered at a time.
-const MOST: usize = 1 << 16;
+const MAX_PAIRS: usize = 1 << 16;
 
 #[derive(Default)]
 pub(super) struct Remembered {
@@ -26,7 +26,7 @@ impl Remembered {
 
     /// What is not known yet.
     pub(super) fn insert(&mut self, of: [NodeId; 2], links: Arc<[LinkId]>) {
-        if self.found.len() == MOST {
+        if self.found.len() == MAX_PAIRS {
             self.found.clear();
         }
         let found = Found { of, links };
@@ -50,12 +50,15 @@ mod tests {
         let mut remembered = Remembered::default();
         let node = NodeId::from_index;
         let links = |nth: usize| Arc::from([LinkId::from_index(nth)]);
-        for nth in 0..MOST + 2 {
+        for nth in 0..MAX_PAIRS + 2 {
             remembered.insert([node(nth / 256), node(nth % 256)], links(nth));
         }
         assert_eq!(remembered.of([node(0), node(1)]), None);
-        assert_eq!(remembered.of([node(256), node(0)]), Some(links(MOST)));
-        assert_eq!(remembered.of([node(256), node(1)]), Some(links(MOST + 1)));
+        assert_eq!(remembered.of([node(256), node(0)]), Some(links(MAX_PAIRS)));
+        assert_eq!(
+            remembered.of([node(256), node(1)]),
+            Some(links(MAX_PAIRS + 1))
+        );
         assert_eq!(remembered.of([node(0), node(256)]), None);
     }
 }

@@ -17,13 +17,13 @@ use reweave_common::units::Rate;
 use super::Pairs;
 use crate::sim::columns::{Columns, Row};
 
-const COLUMNS: [&str; 4] = ["from", "to", "gbps", RAIL];
-const REQUIRED: [&str; 3] = ["from", "to", "gbps"];
-const RAIL: &str = "rail";
+const KNOWN_COLUMNS: [&str; 4] = ["from", "to", "gbps", RAIL_COLUMN];
+const REQUIRED_COLUMNS: [&str; 3] = ["from", "to", "gbps"];
+const RAIL_COLUMN: &str = "rail";
 
 /// Reads measured pairs; `file` is the name that errors call it by.
 pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, InputError> {
-    let columns = Columns::parse(file, text, &COLUMNS, &REQUIRED)?;
+    let columns = Columns::parse(file, text, &KNOWN_COLUMNS, &REQUIRED_COLUMNS)?;
     let mut pairs: BTreeMap<_, BTreeMap<u32, f64>> = BTreeMap::new();
     for row in columns.rows(text) {
         let row = row?;
@@ -39,7 +39,7 @@ pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, Inpu
             let told = format!("all links of one of the two carry {most} Gb/s");
             return Err(row.error("gbps", told));
         }
-        let rail = row.parsed(RAIL)?.unwrap_or(0);
+        let rail = row.parsed(RAIL_COLUMN)?.unwrap_or(0);
         let rails = pairs.entry(ends).or_default();
         if rails.insert(rail, rate.bits_per_s() as f64).is_some() {
             return Err(row.error("to", "this pair was listed before"));

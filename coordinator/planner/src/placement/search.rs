@@ -5,11 +5,11 @@ use super::judge::{Judge, Score};
 use crate::dice::Dice;
 
 /// All orders of so many hosts are tried: 40 320.
-const FEW: usize = 8;
+const MAX_EXHAUSTIVE_HOSTS: usize = 8;
 /// From so many spots chains begin, the largest first.
-const MOST_CHAINS: usize = 16;
+const MAX_CHAINS: usize = 16;
 /// What is exchanged with another spot only decides between equals.
-const FADING: f64 = 1e-3;
+const TIE_WEIGHT: f64 = 1e-3;
 
 /// The best order of hosts that was found, and whether all were tried. Hosts beyond the last place
 /// are not used.
@@ -22,7 +22,7 @@ pub(super) fn best(judge: &Judge, request: &Request<'_>, present: &[usize]) -> (
         .iter()
         .map(|order| (judge.score(order), order.clone()));
     let began = began.reduce(better).expect("there is the present one");
-    if present.len() <= FEW {
+    if present.len() <= MAX_EXHAUSTIVE_HOSTS {
         let mut best = began;
         permute(judge, &mut present.to_vec(), 0, &mut best);
         return (best.1, true);
@@ -50,7 +50,7 @@ fn starts(judge: &Judge, request: &Request<'_>, present: &[usize]) -> Vec<Vec<us
     first.sort_by_key(|&spot| (usize::MAX - sizes[spot], spot));
     let chains: Vec<_> = first
         .iter()
-        .take(MOST_CHAINS)
+        .take(MAX_CHAINS)
         .map(|&spot| spots.chain(spot))
         .collect();
     let best = |of: &dyn Fn(&[usize]) -> Vec<usize>| {
@@ -109,7 +109,7 @@ fn gathered(
     let mut left = Vec::new();
     for &spot in chain {
         let mut hosts = std::mem::take(&mut of_spot[spot]);
-        ties.iter_mut().for_each(|tie| *tie *= FADING);
+        ties.iter_mut().for_each(|tie| *tie *= TIE_WEIGHT);
         while let Some(host) = hosts.pop() {
             let free = (0..places).filter(|&place| host_of[place].is_none());
             let Some(next) = free.reduce(|a, b| if ties[b] > ties[a] { b } else { a }) else {

@@ -13,9 +13,9 @@ use reweave_common::snapshot::Hop;
 use crate::paths::{Atlas, HopIndex};
 
 /// Of more spots only what leaves each and comes into each is weighed: pairs are too many.
-const MOST_SPOTS: usize = 512;
+const MAX_SPOTS: usize = 512;
 /// Shares that differ by less are the same.
-const FINEST_SHARE: f64 = 1e-9;
+const SHARE_RESOLUTION: f64 = 1e-9;
 
 pub(super) struct Spots {
     /// By host: its spot, and what its ports take, in bytes per second.
@@ -42,7 +42,7 @@ impl Spots {
             of_host.push(spot);
         }
         let spread = match first.len() {
-            ..=MOST_SPOTS => spread(fabric, &first),
+            ..=MAX_SPOTS => spread(fabric, &first),
             _ => Vec::new(),
         };
         let (links, ways) = alike(fabric, spread);
@@ -181,7 +181,7 @@ fn classes(hops: usize, spread: &[Shares]) -> (usize, Vec<usize>) {
     for shares in spread {
         let mut parts: BTreeMap<(usize, u64), Vec<HopIndex>> = BTreeMap::new();
         for &(hop, share) in shares {
-            let share = (share / FINEST_SHARE).round() as u64;
+            let share = (share / SHARE_RESOLUTION).round() as u64;
             parts.entry((class[hop], share)).or_default().push(hop);
         }
         for ((old, _), part) in parts {

@@ -18,7 +18,7 @@ pub(super) struct Step {
 
 /// The place of what is known in `Choices::spans`.
 type Known = u32;
-const UNKNOWN: Known = u32::MAX;
+const UNKNOWN_COUNT: Known = u32::MAX;
 
 /// Nodes send to all endpoints that hang on the same others alike, so what they do is in a table of few rows.
 pub(super) struct Choices {
@@ -45,7 +45,7 @@ impl Choices {
             groups: vec![0; nodes],
             count: 0,
             of_nodes: vec![Vec::new(); nodes],
-            of_only_links: vec![UNKNOWN; nodes],
+            of_only_links: vec![UNKNOWN_COUNT; nodes],
             beside: vec![0..0; nodes],
             neighbours: Vec::new(),
             spans: Vec::new(),
@@ -66,7 +66,8 @@ impl Choices {
     fn meet(&mut self, atlas: &Atlas<'_>, endpoint: NodeId) {
         let (fabric, first) = (atlas.fabric, self.neighbours.len());
         let beside = neighbours(fabric, endpoint).into_iter();
-        self.neighbours.extend(beside.map(|node| (node, UNKNOWN)));
+        self.neighbours
+            .extend(beside.map(|node| (node, UNKNOWN_COUNT)));
         self.beside[endpoint.index()] = first..self.neighbours.len();
         if let ([link], Role::Host) = (fabric.links_of(endpoint), fabric.node(endpoint).role) {
             let hop = Hop {
@@ -80,7 +81,7 @@ impl Choices {
     /// The links over which `at` may send towards an endpoint.
     pub(super) fn of(&mut self, atlas: &mut Atlas<'_>, at: NodeId, to: NodeId) -> &[Step] {
         let mut known = *self.known(at, to);
-        if known == UNKNOWN {
+        if known == UNKNOWN_COUNT {
             let links = atlas.choices(at, to).into_iter();
             let steps = links.map(|link| step(atlas, Hop { from: at, link }));
             known = self.kept(steps.collect());
@@ -95,12 +96,12 @@ impl Choices {
             return known;
         }
         let only = &mut self.of_only_links[at.index()];
-        if *only != UNKNOWN {
+        if *only != UNKNOWN_COUNT {
             return only;
         }
         let of_node = &mut self.of_nodes[at.index()];
         if of_node.is_empty() {
-            *of_node = vec![UNKNOWN; self.count];
+            *of_node = vec![UNKNOWN_COUNT; self.count];
         }
         &mut of_node[self.groups[to.index()] as usize]
     }

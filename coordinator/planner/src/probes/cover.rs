@@ -20,27 +20,27 @@ use crate::sim::ecmp::{Ecmp, Fields};
 const FIRST_PORT: u16 = 7400;
 const LAST_PORT: u16 = 32_767;
 /// So many are tried for one link: one of 64 ways is missed by all of them once in ten thousand.
-const MOST_TRIES: usize = 600;
+const MAX_TRIES: usize = 600;
 /// So many more for each port that is taken: those left over lead elsewhere.
-const MORE_TRIES: usize = 8;
+const TRIES_PER_TAKEN_PORT: usize = 8;
 /// Of so many that lead over the link the best is taken: of few where there is much to be crossed, so that the time
 /// stays bounded.
-const MOST_COMPARED: usize = 32;
-const FEW_COMPARED: usize = 8;
-const COMPARED_IN_ALL: usize = 2_000_000;
+const MAX_COMPARED: usize = 32;
+const MIN_COMPARED: usize = 8;
+const MAX_COMPARED_TOTAL: usize = 2_000_000;
 /// So many hosts are looked at as the other end of a flow.
-const MOST_PARTNERS: usize = 64;
+const MAX_PARTNERS: usize = 64;
 /// Of so many that may be beyond a link between relays so many are tried as the other end of a flow.
-const MOST_RELAYS: usize = 1024;
-const MOST_ENDS: usize = 4;
+const MAX_RELAYS: usize = 1024;
+const MAX_ENDS: usize = 4;
 /// So many hosts are tried as the beginning of a flow.
-const MOST_STARTS: usize = 8;
+const MAX_STARTS: usize = 8;
 /// So many pairs of ends that are less likely to lead over a link are tried in all.
-const MOST_PAIRS: usize = 10_000;
-const UDP: u8 = 17;
-const MOST_HOPS: usize = 64;
+const MAX_PAIRS: usize = 10_000;
+const UDP_PROTOCOL: u8 = 17;
+const MAX_HOPS: usize = 64;
 /// There and back: ways rarely have more.
-const MANY_HOPS: usize = 12;
+const TYPICAL_HOPS: usize = 12;
 
 /// Flows of probes, and what they cross.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -126,9 +126,9 @@ impl<'f, 'e> Covering<'f, 'e> {
             tiers,
             hosts,
             choices: Choices::new(&atlas),
-            most_compared: (COMPARED_IN_ALL / atlas.hops().max(1))
-                .clamp(FEW_COMPARED, MOST_COMPARED),
-            left_to_try: MOST_PAIRS,
+            most_compared: (MAX_COMPARED_TOTAL / atlas.hops().max(1))
+                .clamp(MIN_COMPARED, MAX_COMPARED),
+            left_to_try: MAX_PAIRS,
             atlas,
             taken: BTreeSet::new(),
             turn: 0,
@@ -189,15 +189,15 @@ impl<'f, 'e> Covering<'f, 'e> {
         let (mut ends, count) = (Vec::new(), self.hosts.len());
         let stride = stride(count);
         self.turn = (self.turn + 1) % count;
-        for step in 0..count.min(MOST_RELAYS) {
+        for step in 0..count.min(MAX_RELAYS) {
             let to = self.hosts[(self.turn + step * stride) % count];
             if let Some(length) = self.length_over(over, to) {
                 ends.push((Reverse(length), self.busy[to.index()], to));
             }
         }
-        if ends.len() > MOST_ENDS {
-            ends.select_nth_unstable(MOST_ENDS);
-            ends.truncate(MOST_ENDS);
+        if ends.len() > MAX_ENDS {
+            ends.select_nth_unstable(MAX_ENDS);
+            ends.truncate(MAX_ENDS);
         }
         ends.sort_unstable();
         ends.into_iter()
@@ -210,14 +210,14 @@ impl<'f, 'e> Covering<'f, 'e> {
     fn length_over(&mut self, over: Hop, to: NodeId) -> Option<u32> {
         let length = self.distances.between(to, self.atlas.far(over))? + 1;
         let is_shortest = self.distances.between(to, over.from) == Some(length);
-        (is_shortest && length as usize <= MOST_HOPS).then_some(length)
+        (is_shortest && length as usize <= MAX_HOPS).then_some(length)
     }
 
     /// A flow that crosses this hop on its way there, from the first host that finds a port for one.
     fn flow_over(&mut self, hop: HopIndex) -> Option<(ProbeFlow, Vec<HopIndex>)> {
         let over = self.atlas.hop(hop);
         let mut starts = self.starts(over);
-        for _ in 0..MOST_STARTS {
+        for _ in 0..MAX_STARTS {
             let busy = |place: &usize| self.busy[starts[*place].index()];
             let least_busy = (0..starts.len()).min_by_key(busy)?;
             let from = starts.swap_remove(least_busy);
@@ -274,14 +274,14 @@ impl<'f, 'e> Covering<'f, 'e> {
         over: Hop,
     ) -> Option<(ProbeFlow, Vec<HopIndex>)> {
         let mut best: Option<(u32, ProbeFlow, Vec<HopIndex>)> = None;
-        let mut hops = Vec::with_capacity(MANY_HOPS);
+        let mut hops = Vec::with_capacity(TYPICAL_HOPS);
         let over = Wanted {
             hop: self.atlas.index(over),
             after: self.distance(from, over.from).map(|it| it as usize),
         };
         let taken = self.taken(from, to);
         let ports = (FIRST_PORT..=LAST_PORT).filter(|port| taken.binary_search(port).is_err());
-        let most_tries = MOST_TRIES + MORE_TRIES * taken.len();
+        let most_tries = MAX_TRIES + TRIES_PER_TAKEN_PORT * taken.len();
         let mut compared = 0;
         for (nth, source_port) in ports.take(most_tries).enumerate() {
             let flow = ProbeFlow {
@@ -350,7 +350,7 @@ impl<'f, 'e> Covering<'f, 'e> {
             if best.is_none_or(|(most, _)| rank > most) {
                 best = Some((rank, to));
             }
-            if missing > 0 || step > MOST_PARTNERS && best.is_some() {
+            if missing > 0 || step > MAX_PARTNERS && best.is_some() {
                 break;
             }
         }
@@ -364,7 +364,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         let (mut best, mut step) = (None, 0);
         self.turn += 1;
         let mut stride_of_needy = stride(self.needy.len());
-        while over.from == from && step < MOST_PARTNERS.min(self.needy.len()) {
+        while over.from == from && step < MAX_PARTNERS.min(self.needy.len()) {
             let count = self.needy.len();
             let place = (self.turn + step * stride_of_needy) % count;
             let to = self.needy[place];
@@ -421,7 +421,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         let ecmp = self.ecmp;
         let label = ecmp.label(self.fields([from, to], ports));
         let mut at = from;
-        while at != to && hops.len() < 2 * MOST_HOPS {
+        while at != to && hops.len() < 2 * MAX_HOPS {
             let steps = self.choices(at, to);
             let choice = ecmp.choose(at.index() as u32, label, steps.len());
             let Some(&step) = steps.get(choice) else {
@@ -448,7 +448,7 @@ impl<'f, 'e> Covering<'f, 'e> {
             destination,
             source_port,
             destination_port,
-            protocol: UDP,
+            protocol: UDP_PROTOCOL,
         }
     }
 

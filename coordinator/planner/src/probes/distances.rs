@@ -10,7 +10,7 @@ use crate::paths::Atlas;
 
 /// The place of a node, or of hosts that hang on the same others.
 type Place = u32;
-const NOWHERE: u32 = u32::MAX;
+const UNREACHABLE: u32 = u32::MAX;
 
 pub(super) struct Distances {
     /// By node.
@@ -58,12 +58,12 @@ impl Distances {
     pub(super) fn between(&mut self, node: NodeId, forwarding: NodeId) -> Option<u32> {
         let place = self.places[node.index()];
         let hops = self.from(forwarding)[place as usize];
-        (hops != NOWHERE).then_some(hops)
+        (hops != UNREACHABLE).then_some(hops)
     }
 
     /// How many hops away whoever is furthest of all that are reached is.
     pub(super) fn furthest(&mut self, node: NodeId) -> u32 {
-        let hops = self.from(node).iter().filter(|hops| **hops != NOWHERE);
+        let hops = self.from(node).iter().filter(|hops| **hops != UNREACHABLE);
         hops.max().copied().unwrap_or(0)
     }
 
@@ -76,13 +76,13 @@ impl Distances {
     }
 
     fn around(&self, place: Place) -> Vec<u32> {
-        let mut hops = vec![NOWHERE; self.beside.len()];
+        let mut hops = vec![UNREACHABLE; self.beside.len()];
         hops[place as usize] = 0;
         let mut queue = VecDeque::from([place]);
         while let Some(at) = queue.pop_front() {
             let next = hops[at as usize] + 1;
             for &beside in &self.neighbours[self.beside[at as usize].clone()] {
-                if hops[beside as usize] != NOWHERE {
+                if hops[beside as usize] != UNREACHABLE {
                     continue;
                 }
                 hops[beside as usize] = next;

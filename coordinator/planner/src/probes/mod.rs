@@ -38,7 +38,7 @@ pub fn ports_for(ways: usize, probability: f64) -> usize {
     let mut taken = vec![0.0; ways + 1];
     taken[0] = 1.0;
     let mut ports = 0;
-    while taken[ways] < probability.min(MOST_CERTAIN) {
+    while taken[ways] < probability.min(MAX_PROBABILITY) {
         ports += 1;
         for count in (1..=ways).rev() {
             let known = count as f64 / ways as f64;
@@ -51,4 +51,4 @@ pub fn ports_for(ways: usize, probability: f64) -> usize {
 }
 
 /// Nothing is surer than this: only infinitely many ports were.
-const MOST_CERTAIN: f64 = 1.0 - 1e-9;
+const MAX_PROBABILITY: f64 = 1.0 - 1e-9;

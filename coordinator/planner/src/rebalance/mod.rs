@@ -29,9 +29,9 @@ use bundles::Bundles;
 pub use weights::Weights;
 
 /// The least and the most source port that RoCE draws.
-const PORTS: std::ops::RangeInclusive<u16> = 0xc000..=0xffff;
+const ROCE_SOURCE_PORTS: std::ops::RangeInclusive<u16> = 0xc000..=0xffff;
 /// So many ports are tried for one flow: enough for 64 ways in nearly all cases.
-const MOST_PORTS: usize = 1024;
+const MAX_PORTS: usize = 1024;
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -224,7 +224,7 @@ impl Ports<'_> {
             source_port,
             ..old.fields
         };
-        let mut ports = PORTS.take(MOST_PORTS);
+        let mut ports = ROCE_SOURCE_PORTS.take(MAX_PORTS);
         ports.find(|&port| !self.taken.contains(&with(port)) && leads(with(port), &new.path))
     }
 }

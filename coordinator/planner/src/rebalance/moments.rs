@@ -9,11 +9,11 @@ use crate::paths::Atlas;
 use crate::paths::listed::Listed;
 
 /// Of more moments the fullest are planned.
-const MOST_MOMENTS: usize = 256;
+const MAX_MOMENTS: usize = 256;
 
 /// So many times flows cross a hop at a moment, over all moments that are planned together: more are too
 /// many to be weighed at once.
-const MOST_CROSSINGS: usize = 1 << 17;
+const MAX_CROSSINGS: usize = 1 << 17;
 
 /// Places of flows that are there together.
 pub(super) type Moment = Vec<usize>;
@@ -26,7 +26,7 @@ pub(super) fn batches(atlas: &Atlas<'_>, flows: &[Listed], options: &Options) ->
         ..Batching::default()
     };
     for now in fullest(atlas, flows, options) {
-        if batching.moments == MOST_MOMENTS {
+        if batching.moments == MAX_MOMENTS {
             break;
         }
         let there = there(flows, now);
@@ -49,7 +49,7 @@ struct Batching {
 
 impl Batching {
     fn take(&mut self, crossings: usize, moment: Moment) {
-        if self.crossings + crossings > MOST_CROSSINGS {
+        if self.crossings + crossings > MAX_CROSSINGS {
             self.close();
         }
         let brings_one = moment.iter().any(|&flow| !self.planned[flow]);

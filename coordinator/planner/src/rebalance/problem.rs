@@ -14,11 +14,11 @@ use crate::paths::listed::{Listed, Movable};
 
 /// A sender that goes back to the first lost packet sends about so many again: at a loss of one in a
 /// hundred, half of what it sends is sent twice.
-const SENT_AGAIN: f64 = 100.0;
+const RETRANSMITS_PER_LOSS: f64 = 100.0;
 
 /// The largest at a switch counts for this part of the largest of all at least: so mice do not become
 /// elephants where they are among themselves.
-const NOTHING_BESIDE: f64 = 0.01;
+const MIN_LOCAL_SHARE: f64 = 0.01;
 
 /// What a link is good for, in bits per second.
 pub(super) fn worth(fabric: &Fabric, link: LinkId, options: &Options) -> f64 {
@@ -28,7 +28,7 @@ pub(super) fn worth(fabric: &Fabric, link: LinkId, options: &Options) -> f64 {
 
 /// What is left of a link that loses this share of packets.
 pub(super) fn part(loss: f64) -> f64 {
-    1.0 / (1.0 + SENT_AGAIN * loss)
+    1.0 / (1.0 + RETRANSMITS_PER_LOSS * loss)
 }
 
 /// Which flows can be moved, and where each could go. A hop has a place in the problem for each moment.
@@ -167,7 +167,7 @@ impl Largest {
         let gates = gates(atlas, flow).into_iter().flatten();
         let beside = gates.map(|node| self.at[&node]).min();
         let beside = beside.unwrap_or(self.of_all) as f64;
-        let least = share * beside.max(NOTHING_BESIDE * self.of_all as f64);
+        let least = share * beside.max(MIN_LOCAL_SHARE * self.of_all as f64);
         flow.bytes as f64 >= least
     }
 }

@@ -443,21 +443,21 @@ proptest! {
 /// the few who are moved again are ever fewer.
 #[test]
 fn plans_come_to_rest() {
-    const TABLES: usize = 300;
+    const RANDOM_TABLES: usize = 300;
     let (mut dice, mut sent_back, mut moving) = (Dice::new(7), 0, [0; 6]);
-    for _ in 0..TABLES {
+    for _ in 0..RANDOM_TABLES {
         let mut wandering = Wandering::new(&mut dice);
         for moving in &mut moving {
             *moving += usize::from(wandering.plan_once(&mut dice));
         }
         sent_back += usize::from(wandering.sent_back);
     }
-    assert!(moving[0] > TABLES * 9 / 10, "{moving:?}");
+    assert!(moving[0] > RANDOM_TABLES * 9 / 10, "{moving:?}");
     assert!(
-        moving[1] < TABLES / 20 && moving[5] < TABLES / 50,
+        moving[1] < RANDOM_TABLES / 20 && moving[5] < RANDOM_TABLES / 50,
         "{moving:?}"
     );
-    assert!(sent_back < TABLES / 20, "{sent_back}");
+    assert!(sent_back < RANDOM_TABLES / 20, "{sent_back}");
 }
 
 struct Wandering {

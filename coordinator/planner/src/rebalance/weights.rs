@@ -19,7 +19,7 @@ pub struct Weights {
 }
 
 /// The best way of each choice gets so many parts.
-const BEST: u32 = 16;
+const MAX_PATH_WEIGHT: u32 = 16;
 
 /// Of all choices that flows have, those that should not be even.
 pub(super) fn weights(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options) -> Vec<Weights> {
@@ -38,7 +38,7 @@ pub(super) fn weights(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options
     for ((at, door), to) in ends {
         let links = weighing.weigh(at, to);
         *choices.entry(at).or_default() += 1;
-        if links.iter().any(|(_, weight)| *weight != BEST) {
+        if links.iter().any(|(_, weight)| *weight != MAX_PATH_WEIGHT) {
             uneven.entry((at, links)).or_default().push(door);
         }
     }
@@ -88,7 +88,7 @@ impl<'a, 'f> Weighing<'a, 'f> {
         }
         let weights = rooms
             .iter()
-            .map(|room| (f64::from(BEST) * room / best).round() as u32);
+            .map(|room| (f64::from(MAX_PATH_WEIGHT) * room / best).round() as u32);
         links.into_iter().zip(weights).collect()
     }
 

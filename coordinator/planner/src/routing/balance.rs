@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::crew::{AT_LEISURE, InTime};
+use crate::crew::{InTime, NO_DEADLINE};
 use crate::topology::{Distances, Wiring};
 
 use super::lanes::Lanes;
@@ -25,40 +25,40 @@ pub struct Effort {
 impl Default for Effort {
     fn default() -> Self {
         Self {
-            rounds: MOST_ROUNDS,
+            rounds: MAX_ROUNDS,
             sideways: true,
             relay: None,
         }
     }
 }
 
-const MOST_ROUNDS: u32 = 48;
+const MAX_ROUNDS: u32 = 48;
 /// Hosts times lanes that are looked at in all rounds together.
-const WORK: usize = 16 << 20;
+const MAX_LANE_VISITS: usize = 16 << 20;
 /// Where there are more hosts times lanes than these, what each carries is not written down: all
 /// that lead closer share alike.
-const MOST_BALANCED: usize = 1 << 25;
+const MAX_BALANCED_LANES: usize = 1 << 25;
 
 impl Effort {
     /// Fewer rounds where each is much work.
     pub fn for_size(wiring: &Wiring) -> Self {
         let each = wiring.hosts() * wiring.cables() * 2;
-        let rounds = (WORK / each.max(1)).clamp(6, MOST_ROUNDS as usize) as u32;
+        let rounds = (MAX_LANE_VISITS / each.max(1)).clamp(6, MAX_ROUNDS as usize) as u32;
         Self {
-            rounds: if each > MOST_BALANCED { 0 } else { rounds },
+            rounds: if each > MAX_BALANCED_LANES { 0 } else { rounds },
             ..Self::default()
         }
     }
 }
 
 /// How steeply a full lane costs more than an empty one.
-const STEEPNESS: f64 = 24.0;
+const PRICE_STEEPNESS: f64 = 24.0;
 /// What a hop costs besides, so that nobody goes far for nothing.
-const OF_A_HOP: f64 = 1e-3;
+const PRICE_PER_HOP: f64 = 1e-3;
 
 /// Routes for this demand; hosts that have nothing to send get shortest ways.
 pub fn balanced(wiring: &Wiring, demand: &BTreeMap<(u32, u32), f64>, effort: Effort) -> Routes {
-    balanced_until(wiring, &Distances::of(wiring), demand, effort, AT_LEISURE)
+    balanced_until(wiring, &Distances::of(wiring), demand, effort, NO_DEADLINE)
 }
 
 /// The same, when the distances are known, and as well balanced as they are when time is up: after
@@ -215,9 +215,9 @@ impl Filling {
         let busiest = self.forwarded.iter().copied().fold(0.0, f64::max);
         let busiest = busiest / relay.unwrap_or(f64::INFINITY);
         let most = fullest.max(busiest).max(f64::MIN_POSITIVE);
-        let price = |load: f64| libm::exp(STEEPNESS * (load / most - 1.0));
+        let price = |load: f64| libm::exp(PRICE_STEEPNESS * (load / most - 1.0));
         for (cost, &load) in self.costs.iter_mut().zip(&self.loads) {
-            *cost = price(load) + OF_A_HOP;
+            *cost = price(load) + PRICE_PER_HOP;
         }
         let Some(relay) = relay else {
             return;

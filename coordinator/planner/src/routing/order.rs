@@ -104,11 +104,11 @@ struct Towards {
     any: Vec<u32>,
 }
 
-const NO_WAY: u32 = u32::MAX;
+const UNREACHABLE: u32 = u32::MAX;
 
 impl Towards {
     fn of(wiring: &Wiring, order: &Order, to: u32) -> Self {
-        let mut down = vec![NO_WAY; wiring.hosts()];
+        let mut down = vec![UNREACHABLE; wiring.hosts()];
         down[to as usize] = 0;
         let mut line = VecDeque::from([to]);
         while let Some(at) = line.pop_front() {
@@ -117,7 +117,7 @@ impl Towards {
                 .iter()
                 .filter(|&&it| order.is_up(at, it))
             {
-                if down[above as usize] == NO_WAY {
+                if down[above as usize] == UNREACHABLE {
                     down[above as usize] = down[at as usize] + 1;
                     line.push_back(above);
                 }
@@ -126,12 +126,15 @@ impl Towards {
         let mut any = down.clone();
         let mut hosts: Vec<_> = (0..wiring.hosts()).collect();
         hosts.sort_by_key(|&host| order.places[host]);
-        for host in hosts.into_iter().filter(|&host| down[host] == NO_WAY) {
+        for host in hosts.into_iter().filter(|&host| down[host] == UNREACHABLE) {
             let above = wiring
                 .neighbours(host as u32)
                 .iter()
                 .filter(|&&it| order.is_up(host as u32, it));
-            let nearest = above.map(|&it| any[it as usize]).min().unwrap_or(NO_WAY);
+            let nearest = above
+                .map(|&it| any[it as usize])
+                .min()
+                .unwrap_or(UNREACHABLE);
             any[host] = nearest.saturating_add(1);
         }
         Self { down, any }
@@ -140,7 +143,7 @@ impl Towards {
     /// Who can go down does, so that what came down never goes up again.
     fn leads(&self, order: &Order, at: u32, next: u32) -> bool {
         let [at_place, next_place] = [at as usize, next as usize];
-        if self.down[at_place] != NO_WAY {
+        if self.down[at_place] != UNREACHABLE {
             return !order.is_up(at, next)
                 && self.down[next_place].saturating_add(1) == self.down[at_place];
         }

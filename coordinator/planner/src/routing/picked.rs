@@ -44,7 +44,7 @@ impl Known {
 }
 
 /// How often each pair may choose again, when it knows what the others chose.
-const ROUNDS: usize = 4;
+const CHOICE_ROUNDS: usize = 4;
 
 /// For each pair that sends, the one of its ways that leaves all lanes most alike. What is known must
 /// be of the same routes, and of as many ways at most.
@@ -62,7 +62,7 @@ pub fn one_way_each(
         picked: None,
     };
     let mut choices: Vec<_> = demand.iter().map(pair).collect();
-    for _ in 0..ROUNDS {
+    for _ in 0..CHOICE_ROUNDS {
         choices
             .iter_mut()
             .for_each(|choice| choice.renew(&mut loads));

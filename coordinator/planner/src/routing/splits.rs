@@ -20,7 +20,7 @@ pub struct Way {
 }
 
 /// The weights of a host add up to about as much, before they are made as small as they can be.
-const WHOLE: f64 = 240.0;
+const WEIGHT_SUM: f64 = 240.0;
 
 impl Routes {
     /// Without any ways yet.
@@ -58,7 +58,7 @@ impl Routes {
         let weights = &mut self.towards_mut(to)[range];
         for (weight, amount) in weights.iter_mut().zip(amounts) {
             *weight = match total > 0.0 {
-                true => (amount / total * WHOLE + 0.5) as u8,
+                true => (amount / total * WEIGHT_SUM + 0.5) as u8,
                 false => 0,
             };
         }
@@ -85,7 +85,7 @@ impl Routes {
     /// The same ways, by their lanes.
     pub(super) fn hops(&self, from: u32, to: u32, most: usize) -> Vec<(Vec<u32>, f64)> {
         let mut search = Search::default();
-        let mut open = vec![(1.0, from, NOWHERE)];
+        let mut open = vec![(1.0, from, NO_PREVIOUS_HOP)];
         let mut done = Vec::new();
         while let Some((share, at, step)) = open.pop() {
             if at == to {
@@ -211,7 +211,7 @@ fn gcd(a: u8, b: u8) -> u8 {
 type End = (f64, u32, u32);
 
 /// Before the first step.
-const NOWHERE: u32 = u32::MAX;
+const NO_PREVIOUS_HOP: u32 = u32::MAX;
 
 /// Ways that are looked for: each step is a lane behind another step.
 #[derive(Default)]

@@ -133,8 +133,8 @@ fn smallest(mut hops: Vec<NextHop>) -> Vec<NextHop> {
     let common = hops.iter().fold(0, |all, hop| gcd(all, hop.weight)).max(1);
     hops.iter_mut().for_each(|hop| hop.weight /= common);
     let most = hops.iter().map(|hop| hop.weight).max().unwrap_or(0);
-    if most > MOST_WEIGHT {
-        let held = |weight: u32| (weight * MOST_WEIGHT / most).max(1);
+    if most > MAX_WEIGHT {
+        let held = |weight: u32| (weight * MAX_WEIGHT / most).max(1);
         hops.iter_mut()
             .for_each(|hop| hop.weight = held(hop.weight));
     }
@@ -142,7 +142,7 @@ fn smallest(mut hops: Vec<NextHop>) -> Vec<NextHop> {
 }
 
 /// Linux holds a weight in a byte.
-const MOST_WEIGHT: u32 = 255;
+const MAX_WEIGHT: u32 = 255;
 
 fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use crate::workload::job::JobFile;
 
 /// Keys of which a job has one.
-const EITHER: [[&str; 2]; 2] = [
+const EXCLUSIVE_KEYS: [[&str; 2]; 2] = [
     ["batch", "batch_per_replica"],
     ["batch_per_replica", "batch"],
 ];
@@ -30,7 +30,7 @@ pub(super) fn job(
 }
 
 fn merge(whole: &mut toml::Table, changes: &toml::Table) {
-    for [said, other] in EITHER {
+    for [said, other] in EXCLUSIVE_KEYS {
         if changes.contains_key(said) {
             whole.remove(other);
         }

@@ -10,7 +10,7 @@ use crate::sim::SimTime;
 use crate::workload::history::Replayed;
 
 /// As many links as people look at.
-pub(super) const FULLEST: usize = 8;
+pub(super) const MAX_FULLEST_LINKS: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
@@ -157,7 +157,7 @@ fn fullest(replayed: &Replayed, fabric: &Fabric) -> Vec<Fullest> {
     };
     let mut all: Vec<_> = all.filter(|(_, bits)| **bits > 0.0).map(share).collect();
     all.sort_by(|a, b| b.share.total_cmp(&a.share));
-    all.truncate(FULLEST);
+    all.truncate(MAX_FULLEST_LINKS);
     all
 }
 

@@ -7,7 +7,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
 use serde::Serialize;
 
-use super::compared::{FULLEST, slower_percent};
+use super::compared::{MAX_FULLEST_LINKS, slower_percent};
 use super::variant::Routes;
 use super::{Effort, Fullest, SandboxError, Variant};
 use crate::workload::history::Routing;
@@ -122,7 +122,7 @@ impl JobOutcome {
             iteration_ms: evaluation.iteration_ms,
             bounds: evaluation.bounds,
             mean: evaluation.mean,
-            fullest: lanes.take(FULLEST).map(full).collect(),
+            fullest: lanes.take(MAX_FULLEST_LINKS).map(full).collect(),
         }
     }
 }

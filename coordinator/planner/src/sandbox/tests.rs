@@ -106,7 +106,7 @@ fn what_is_led_elsewhere_meanwhile_goes_both_ways_in_turn() {
 }
 
 /// Four hosts in a ring of circuits, from which any port could be led to any other.
-const RING: &str = r#"
+const RING_FABRIC: &str = r#"
     kind = "graph"
     node = [{ name = "h0", role = "relay" }, { name = "h1", role = "relay" },
             { name = "h2", role = "relay" }, { name = "h3", role = "relay" }]
@@ -130,7 +130,7 @@ fn names(fabric: &Fabric) -> Vec<String> {
 
 #[test]
 fn fibres_are_as_the_circuits_were() {
-    let fabric = Fabric::parse("f.toml", RING).unwrap();
+    let fabric = Fabric::parse("f.toml", RING_FABRIC).unwrap();
     let ring = ["h0-h1.1", "h0-h3.2", "h1-h2.1", "h2-h3.1"];
     assert_eq!(as_seen(&fabric, &[], &[]).each_ref().map(names), [ring; 2]);
     let across = r#"{"circuit_intent":{"plan":1,"generation":2,"moves":{"0":{"expected":[],"desired":
@@ -250,7 +250,7 @@ fn whoever_watches_may_end_it() {
 }
 
 /// Both that cross the fabric are led over spine0; the third waits for both, the fourth stays at home.
-const LISTED: &str = "src,dst,bytes,start_us,after,path,sport\n\
+const FLOW_TABLE: &str = "src,dst,bytes,start_us,after,path,sport\n\
                       h0,h2,25000000,0,,h0>leaf0>spine0>leaf1>h2,1\n\
                       h1,h3,25000000,0,,h1>leaf0>spine0>leaf1>h3,2\n\
                       h2,h0,1000000,100,0 1,,7\n\
@@ -258,7 +258,7 @@ const LISTED: &str = "src,dst,bytes,start_us,after,path,sport\n\
 
 fn listed(variant: &Variant) -> Traffic {
     let (fabric, costs) = (&variant.recorded, Costs::default());
-    Traffic::listed("f.csv", LISTED, fabric, &costs, Ecmp::default()).unwrap()
+    Traffic::listed("f.csv", FLOW_TABLE, fabric, &costs, Ecmp::default()).unwrap()
 }
 
 fn at_leisure(watch: &mut dyn FnMut(Progress) -> bool) -> Effort<'_> {
@@ -275,7 +275,14 @@ fn flows_that_were_listed_fare_as_they_do_alone() {
     let compared = compare(&listed(&variant), &variant, &mut at_leisure(&mut |_| true)).unwrap();
     assert_eq!(compared.as_it_was, compared.variant);
     let network = Network::of(&variant.recorded, Costs::default());
-    let flows = flows::parse("f", LISTED, &variant.recorded, &network, &Ecmp::default()).unwrap();
+    let flows = flows::parse(
+        "f",
+        FLOW_TABLE,
+        &variant.recorded,
+        &network,
+        &Ecmp::default(),
+    )
+    .unwrap();
     let outcome = crate::sim::simulate(&flows.problem, 1_000_000).unwrap();
     assert_eq!(compared.as_it_was.end_ms, outcome.makespan().millis());
     let times = flows.completion_times(&outcome);

@@ -13,7 +13,7 @@ use crate::sim::ecmp::Ecmp;
 use crate::workload::history::Routing;
 use crate::workload::job::JobFile;
 
-const NO_JOB: &str = "what is played is no job: leave it out, or play a job file";
+const NO_JOB_ERROR: &str = "what is played is no job: leave it out, or play a job file";
 
 /// A variant file, with all that it names.
 #[derive(Debug)]
@@ -145,7 +145,7 @@ impl<'t> VariantFile<'t> {
     pub fn on(self, [recorded, fabric]: [Fabric; 2]) -> Result<Variant, InputError> {
         let Self { document, file } = self;
         if file.job.is_some() {
-            return Err(changed::error(document, "job", NO_JOB));
+            return Err(changed::error(document, "job", NO_JOB_ERROR));
         }
         let fabric = without(document, &fabric, &file.without)?;
         let reading = Reading {

@@ -17,7 +17,7 @@ pub struct Running {
 }
 
 /// Parts of a capacity below this are rounding.
-const TOLERANCE: f64 = 1e-9;
+const CAPACITY_TOLERANCE: f64 = 1e-9;
 
 /// Why rates are not max-min fair.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,13 +51,13 @@ pub fn check(problem: &Problem, running: &[Running]) -> Result<(), Unfair> {
     }
     let capacity = |link: LinkIndex| problem.capacities()[link as usize].bits_per_s() as f64;
     for (link, &load_bps) in (0..).zip(&loads) {
-        if load_bps > capacity(link) * (1.0 + TOLERANCE) {
+        if load_bps > capacity(link) * (1.0 + CAPACITY_TOLERANCE) {
             return Err(Unfair::Overloaded { link, load_bps });
         }
     }
     let bounds = |flow: &Running, link: LinkIndex| {
-        let full = loads[link as usize] >= capacity(link) * (1.0 - TOLERANCE);
-        full && flow.rate_bps >= most[link as usize] * (1.0 - TOLERANCE)
+        let full = loads[link as usize] >= capacity(link) * (1.0 - CAPACITY_TOLERANCE);
+        full && flow.rate_bps >= most[link as usize] * (1.0 - CAPACITY_TOLERANCE)
     };
     let free = |flow: &&Running| {
         let mut path = problem.path(flow.path).iter();

@@ -4,7 +4,7 @@ use std::net::SocketAddrV4;
 
 use reweave_common::flow::{FlowKey, Protocol};
 
-use super::flows::TCP;
+use super::flows::TCP_PROTOCOL;
 use crate::paths::linux::LinuxHash;
 
 /// What a switch sees of a flow: hashed once, so that each switch only adds itself.
@@ -70,7 +70,7 @@ impl Ecmp {
             return 0;
         }
         let hash = match self {
-            Self::Mixed { .. } => mixed(label.0 ^ u64::from(node).wrapping_mul(ODD)),
+            Self::Mixed { .. } => mixed(label.0 ^ u64::from(node).wrapping_mul(GOLDEN_GAMMA)),
             Self::Crc { .. } => label.0,
             Self::Linux(_) => {
                 let equal = std::iter::repeat_n(1, choices);
@@ -86,7 +86,7 @@ impl Fields {
         let end = |address: u32, port| SocketAddrV4::new(address.into(), port);
         FlowKey {
             protocol: match self.protocol {
-                TCP => Protocol::Tcp,
+                TCP_PROTOCOL => Protocol::Tcp,
                 _ => Protocol::Udp,
             },
             source: end(self.source, self.source_port),
@@ -105,11 +105,11 @@ impl Fields {
     }
 }
 
-const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The finisher of splitmix64.
 fn mixed(value: u64) -> u64 {
-    let mut z = value.wrapping_add(ODD);
+    let mut z = value.wrapping_add(GOLDEN_GAMMA);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::paths::linux::HashPolicy;
 
-    const FIELDS: Fields = Fields {
+    const HASH_FIELDS: Fields = Fields {
         source: 1,
         destination: 2,
         source_port: 3,
@@ -147,7 +147,7 @@ mod tests {
         for source_port in 0..4000 {
             let label = ecmp.label(Fields {
                 source_port,
-                ..FIELDS
+                ..HASH_FIELDS
             });
             let [first, second] = [0, 1].map(|node| ecmp.choose(node, label, 4));
             counts[first][second] += 1;
@@ -168,7 +168,7 @@ mod tests {
                 source: u32::from_be_bytes([10, 0, 0, 1]),
                 destination: u32::from_be_bytes([10, 0, 0, 9]),
                 source_port,
-                ..FIELDS
+                ..HASH_FIELDS
             };
             let label = Ecmp::Linux(hash).label(fields);
             let chosen = Ecmp::Linux(hash).choose(7, label, 4);
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn switches_with_one_hash_all_choose_alike() {
         let ecmp = Ecmp::Crc { seed: 0 };
-        let label = ecmp.label(FIELDS);
+        let label = ecmp.label(HASH_FIELDS);
         let choices = [0, 1, 2].map(|node| ecmp.choose(node, label, 8));
         assert_eq!(choices, [choices[0]; 3]);
     }

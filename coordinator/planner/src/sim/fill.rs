@@ -13,9 +13,9 @@ use super::group::Tag;
 use super::shares::{Full, Link, Shares};
 
 /// After this many fillings every bottleneck that is touched is opened at once.
-const PATIENT_FILLINGS: u32 = 6;
+const MAX_SELECTIVE_FILLINGS: u32 = 6;
 /// Looking through all links is quick where few levels are found, as in all that is symmetrical.
-const LEVELS_BY_SCAN: u32 = 3;
+const MAX_SCANNED_LEVELS: u32 = 3;
 
 impl Shares<'_> {
     pub(super) fn find_rates(&mut self) {
@@ -26,7 +26,7 @@ impl Shares<'_> {
                 lifted += 1;
             }
             self.fill();
-            self.open_violated(filling >= PATIENT_FILLINGS);
+            self.open_violated(filling >= MAX_SELECTIVE_FILLINGS);
             if self.open.len() == lifted {
                 break;
             }
@@ -39,7 +39,7 @@ impl Shares<'_> {
         self.raise_region();
         let mut rising = std::mem::take(&mut self.rising);
         rising.clone_from(&self.touched);
-        for _ in 0..LEVELS_BY_SCAN {
+        for _ in 0..MAX_SCANNED_LEVELS {
             if rising.is_empty() {
                 break;
             }
@@ -129,7 +129,7 @@ impl Shares<'_> {
         for nth in 0..self.region.len() {
             let group = self.region[nth];
             let tag = &mut self.tags[group as usize];
-            *tag = tag.in_state(Tag::RISING);
+            *tag = tag.in_state(Tag::STATE_RISING);
             let it = &mut self.groups[group as usize];
             let weight = it.weight;
             let freed = std::mem::take(&mut it.rate) * weight;
@@ -156,9 +156,9 @@ impl Shares<'_> {
         self.work += members.len() as u64;
         members.retain(|member| {
             match self.tags[member.group as usize].state_of(member.tag) {
-                Tag::AT_REST => self.open_if_above(member.group, level + slack),
-                Tag::RISING => stopping.push(member.group),
-                Tag::FOUND => {}
+                Tag::STATE_AT_REST => self.open_if_above(member.group, level + slack),
+                Tag::STATE_RISING => stopping.push(member.group),
+                Tag::STATE_FOUND => {}
                 _ => return false,
             }
             true
@@ -199,7 +199,7 @@ impl Shares<'_> {
     fn stop(&mut self, groups: &[u32], link: u32, level: i64) {
         for &group in groups {
             let tag = &mut self.tags[group as usize];
-            *tag = tag.in_state(Tag::FOUND);
+            *tag = tag.in_state(Tag::STATE_FOUND);
             let it = &mut self.groups[group as usize];
             (it.rate, it.found) = (level, link);
         }

@@ -23,15 +23,15 @@ use super::ecmp::{Ecmp, Fields, Label};
 use super::network::{Compass, Network, Way};
 use super::{LinkIndex, PathIndex, Problem, SimError, SimTime, TaskIndex, waits};
 
-const KNOWN: [&str; 9] = [
+const KNOWN_COLUMNS: [&str; 9] = [
     "src", "dst", "bytes", "start_us", "after", "path", "sport", "dport", "proto",
 ];
-const REQUIRED: [&str; 4] = ["src", "dst", "bytes", "start_us"];
+const REQUIRED_COLUMNS: [&str; 4] = ["src", "dst", "bytes", "start_us"];
 
 /// Of RoCE, which most of these flows are.
 const DEFAULT_PORT: u16 = 4791;
-const UDP: u8 = 17;
-pub(super) const TCP: u8 = 6;
+const UDP_PROTOCOL: u8 = 17;
+pub(super) const TCP_PROTOCOL: u8 = 6;
 
 /// Flows on a network, ready to be simulated.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub fn parse(
     network: &Network,
     ecmp: &Ecmp,
 ) -> Result<Flows, InputError> {
-    let columns = Columns::parse(file, text, &KNOWN, &REQUIRED)?;
+    let columns = Columns::parse(file, text, &KNOWN_COLUMNS, &REQUIRED_COLUMNS)?;
     let problem = network
         .problem()
         .map_err(|error| columns.error(1, "", error.to_string()))?;
@@ -255,8 +255,8 @@ pub(crate) fn fields(
         source_port: row.parsed("sport")?.unwrap_or(own_port),
         destination_port: row.parsed("dport")?.unwrap_or(DEFAULT_PORT),
         protocol: match row.optional("proto") {
-            None | Some("udp") => UDP,
-            Some("tcp") => TCP,
+            None | Some("udp") => UDP_PROTOCOL,
+            Some("tcp") => TCP_PROTOCOL,
             Some(_) => row.require("proto")?,
         },
     })

@@ -1,11 +1,11 @@
 //! All flows on one path, as one: what they have, and which of them ends next.
 
-use super::heaps::{EMPTY, Heaps};
+use super::heaps::{EMPTY_HEAP, Heaps};
 use super::problem::{PathIndex, Problem, TaskIndex};
-use super::shares::NOBODY;
+use super::shares::NO_GROUP;
 
 /// So many links stand in the group itself, which is as many as a line of cache has room for.
-const NEAR: usize = 4;
+const INLINE_LINKS: usize = 4;
 
 /// All flows on one path; a line of cache.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub(super) struct Group {
     /// When its first flow ends, by what has been served per weight since the group began.
     pub(super) goal: f64,
     /// The links of its path, or nobody's where they are more.
-    near: [u32; NEAR],
+    near: [u32; INLINE_LINKS],
     pub(super) path: PathIndex,
     pub(super) bottleneck: u32,
     /// The bottleneck that the present filling has found.
@@ -31,7 +31,7 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn on(path: PathIndex, problem: &Problem) -> Self {
-        let mut near = [NOBODY; NEAR];
+        let mut near = [NO_GROUP; INLINE_LINKS];
         let links = problem.path(path);
         if let Some(near) = near.get_mut(..links.len()) {
             near.copy_from_slice(links);
@@ -42,20 +42,20 @@ impl Group {
             goal: f64::INFINITY,
             near,
             path,
-            bottleneck: NOBODY,
-            found: NOBODY,
-            first: NOBODY,
-            others: EMPTY,
+            bottleneck: NO_GROUP,
+            found: NO_GROUP,
+            first: NO_GROUP,
+            others: EMPTY_HEAP,
             changed: false,
         }
     }
 
     pub(super) fn links<'g>(&'g self, problem: &'g Problem) -> &'g [u32] {
         match self.near {
-            [NOBODY, ..] => problem.path(self.path),
-            [.., NOBODY, NOBODY, NOBODY] => &self.near[..1],
-            [.., NOBODY, NOBODY] => &self.near[..2],
-            [.., NOBODY] => &self.near[..3],
+            [NO_GROUP, ..] => problem.path(self.path),
+            [.., NO_GROUP, NO_GROUP, NO_GROUP] => &self.near[..1],
+            [.., NO_GROUP, NO_GROUP] => &self.near[..2],
+            [.., NO_GROUP] => &self.near[..3],
             _ => &self.near,
         }
     }
@@ -66,13 +66,13 @@ impl Group {
             std::mem::swap(&mut self.goal, &mut goal);
             std::mem::swap(&mut self.first, &mut task);
         }
-        if task != NOBODY {
+        if task != NO_GROUP {
             self.others = heaps.push(self.others, goal, task);
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.first == NOBODY
+        self.first == NO_GROUP
     }
 
     /// Takes out the flow that ends first.
@@ -81,7 +81,7 @@ impl Group {
         if next.is_some() {
             self.others = heaps.pop(self.others);
         }
-        let (goal, task) = next.unwrap_or((f64::INFINITY, NOBODY));
+        let (goal, task) = next.unwrap_or((f64::INFINITY, NO_GROUP));
         self.goal = goal;
         std::mem::replace(&mut self.first, task)
     }
@@ -94,24 +94,24 @@ pub(super) struct Tag(u32);
 
 impl Tag {
     /// It keeps its rate.
-    pub(super) const AT_REST: u32 = 0;
+    pub(super) const STATE_AT_REST: u32 = 0;
     /// Its rate is to be found.
-    pub(super) const RISING: u32 = 1;
+    pub(super) const STATE_RISING: u32 = 1;
     /// The present filling has found its rate.
-    pub(super) const FOUND: u32 = 2;
-    const STATES: u32 = 4;
+    pub(super) const STATE_FOUND: u32 = 2;
+    const STATE_COUNT: u32 = 4;
 
     /// Of the first group in a place.
-    pub(super) const FIRST: Self = Self(0);
+    pub(super) const FIRST_GROUP: Self = Self(0);
 
     /// Of the next group in the same place. Names come back after a billion groups: by then nobody
     /// remembers the first.
     pub(super) fn next(self) -> Self {
-        Self((self.0 / Self::STATES + 1).wrapping_mul(Self::STATES))
+        Self((self.0 / Self::STATE_COUNT + 1).wrapping_mul(Self::STATE_COUNT))
     }
 
     pub(super) fn in_state(self, state: u32) -> Self {
-        Self(self.0 / Self::STATES * Self::STATES + state)
+        Self(self.0 / Self::STATE_COUNT * Self::STATE_COUNT + state)
     }
 
     /// The state of the group that had `other` while at rest; any other number when it is no more.
@@ -121,11 +121,11 @@ impl Tag {
 
     /// Whether this is still the group that had `other` while at rest.
     pub(super) fn is_of(self, other: Self) -> bool {
-        self.state_of(other) < Self::STATES
+        self.state_of(other) < Self::STATE_COUNT
     }
 
     pub(super) fn is_at_rest(self) -> bool {
-        self.0.is_multiple_of(Self::STATES)
+        self.0.is_multiple_of(Self::STATE_COUNT)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Pairing heaps: most paths carry one flow, and many flows that join one path are popped in the
 //! order in which they joined.
 
-pub(super) const EMPTY: u32 = u32::MAX;
+pub(super) const EMPTY_HEAP: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct Node {
@@ -27,8 +27,8 @@ impl Heaps {
         let node = Node {
             goal,
             task,
-            child: EMPTY,
-            next: EMPTY,
+            child: EMPTY_HEAP,
+            next: EMPTY_HEAP,
         };
         let added = match self.free.pop() {
             Some(slot) => {
@@ -54,16 +54,16 @@ impl Heaps {
         let mut child = self.nodes[root as usize].child;
         self.free.push(root);
         let mut pairs = std::mem::take(&mut self.pairs);
-        while child != EMPTY {
-            let second = std::mem::replace(&mut self.nodes[child as usize].next, EMPTY);
-            let mut rest = EMPTY;
-            if second != EMPTY {
-                rest = std::mem::replace(&mut self.nodes[second as usize].next, EMPTY);
+        while child != EMPTY_HEAP {
+            let second = std::mem::replace(&mut self.nodes[child as usize].next, EMPTY_HEAP);
+            let mut rest = EMPTY_HEAP;
+            if second != EMPTY_HEAP {
+                rest = std::mem::replace(&mut self.nodes[second as usize].next, EMPTY_HEAP);
             }
             pairs.push(self.merge(child, second));
             child = rest;
         }
-        let mut whole = EMPTY;
+        let mut whole = EMPTY_HEAP;
         while let Some(pair) = pairs.pop() {
             whole = self.merge(whole, pair);
         }
@@ -72,7 +72,7 @@ impl Heaps {
     }
 
     fn merge(&mut self, a: u32, b: u32) -> u32 {
-        if a == EMPTY || b == EMPTY {
+        if a == EMPTY_HEAP || b == EMPTY_HEAP {
             return a.min(b);
         }
         let key = |node: u32| {

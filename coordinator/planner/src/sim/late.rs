@@ -6,9 +6,9 @@ use super::time::SimTime;
 use super::waits::{self, Followers};
 
 /// What sums of bits may be off.
-const ROUNDING: f64 = 1.0 - 1e-9;
+const ROUNDING_RATIO: f64 = 1.0 - 1e-9;
 /// Ends are whole ticks, so each flow may take half a tick less than it should: a nanosecond for all.
-const TICKS: SimTime = SimTime::from_ticks(100_000);
+const ROUNDING_TIME: SimTime = SimTime::from_ticks(100_000);
 
 /// What is still to be done, and by when.
 #[derive(Debug)]
@@ -49,9 +49,9 @@ impl Patience {
         for &link in path {
             let rate = problem.capacities()[link as usize].bits_per_s() as f64;
             let waiting = &mut self.waiting[link as usize];
-            let left = SimTime::from_seconds(*waiting / rate * ROUNDING);
+            let left = SimTime::from_seconds(*waiting / rate * ROUNDING_RATIO);
             *waiting = (*waiting - bits).max(0.0);
-            self.at(now.plus(left.unwrap_or(SimTime::MAX).since(TICKS)));
+            self.at(now.plus(left.unwrap_or(SimTime::MAX).since(ROUNDING_TIME)));
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn simulate(problem: &Problem, limit: u64) -> Result<Outcome, SimError> {
 }
 
 /// So many points in time are between two looks at the progress.
-const STEPS_BETWEEN_LOOKS: u64 = 1 << 6;
+const STEPS_PER_PROGRESS_CHECK: u64 = 1 << 6;
 
 /// The same; `watch` is told now and then how far it is, and says whether to go on.
 pub fn watched(
@@ -68,7 +68,7 @@ pub fn watched_within(
 fn follow(mut run: Run<'_>, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, SimError> {
     for steps in 0u64.. {
         let progress = run.progress();
-        if steps.is_multiple_of(STEPS_BETWEEN_LOOKS) && !watch(progress) {
+        if steps.is_multiple_of(STEPS_PER_PROGRESS_CHECK) && !watch(progress) {
             return Err(SimError::Stopped(progress));
         }
         if !run.step()? {

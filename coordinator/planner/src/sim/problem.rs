@@ -18,13 +18,13 @@ pub type TaskIndex = u32;
 pub type DeviceIndex = u32;
 
 /// More bits than this are a slip of the keyboard: an exabyte.
-const MOST_BITS: f64 = 8e18;
+const MAX_BITS: f64 = 8e18;
 
 /// A thousand times what any link can do.
-const MOST_BITS_PER_S: u64 = 1 << 60;
+const MAX_BITS_PER_S: u64 = 1 << 60;
 
 /// Set in the path of a task that computes; the rest is its device.
-const COMPUTES: u32 = 1 << 31;
+const COMPUTE_FLAG: u32 = 1 << 31;
 
 /// What a task does once all that it waits for is done and its delay is over.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,7 +75,7 @@ impl Problem {
     }
 
     pub fn add_link(&mut self, capacity: Rate) -> Result<LinkIndex, ProblemError> {
-        if !(1..=MOST_BITS_PER_S).contains(&capacity.bits_per_s()) {
+        if !(1..=MAX_BITS_PER_S).contains(&capacity.bits_per_s()) {
             return Err(ProblemError::BadCapacity { capacity });
         }
         let index = next_index(self.capacities.len())?;
@@ -120,7 +120,7 @@ impl Problem {
         if path as usize >= self.path_ends.len() - 1 {
             return Err(ProblemError::NoSuchPath { path });
         }
-        if !(0.0..=MOST_BITS).contains(&bits) {
+        if !(0.0..=MAX_BITS).contains(&bits) {
             return Err(ProblemError::BadSize { bits });
         }
         self.add_task(path, bits, delay)
@@ -134,7 +134,7 @@ impl Problem {
         if device >= self.devices {
             return Err(ProblemError::NoSuchDevice { device });
         }
-        self.add_task(device | COMPUTES, time.0 as f64, SimTime::ZERO)
+        self.add_task(device | COMPUTE_FLAG, time.0 as f64, SimTime::ZERO)
     }
 
     fn add_task(
@@ -200,7 +200,7 @@ impl Problem {
         for task in 0..other.tasks() as TaskIndex {
             let place = match other.work(task) {
                 Work::Transfer { path, .. } => path + paths as u32,
-                Work::Compute { device, .. } => (device + devices as u32) | COMPUTES,
+                Work::Compute { device, .. } => (device + devices as u32) | COMPUTE_FLAG,
             };
             let size = other.sizes[task as usize];
             let added = self.add_task(place, size, other.delay(task))?;
@@ -240,13 +240,13 @@ impl Problem {
 
     pub fn work(&self, task: TaskIndex) -> Work {
         let (place, size) = (self.places[task as usize], self.sizes[task as usize]);
-        match place & COMPUTES {
+        match place & COMPUTE_FLAG {
             0 => Work::Transfer {
                 path: place,
                 bits: size,
             },
             _ => Work::Compute {
-                device: place & !COMPUTES,
+                device: place & !COMPUTE_FLAG,
                 time: SimTime(size as u64),
             },
         }
@@ -278,11 +278,11 @@ fn repeated(links: &[LinkIndex]) -> Option<LinkIndex> {
 }
 
 /// What is laid out before any work is done must fit into memory: these take about 8 GiB.
-const MOST_TASKS: usize = 1 << 26;
+const MAX_TASKS: usize = 1 << 26;
 
 /// Whether so many tasks may be in one problem.
 pub(crate) fn must_fit(tasks: usize) -> Result<(), ProblemError> {
-    match tasks <= MOST_TASKS {
+    match tasks <= MAX_TASKS {
         true => Ok(()),
         false => Err(ProblemError::TooManyTasks),
     }
@@ -292,7 +292,7 @@ pub(crate) fn must_fit(tasks: usize) -> Result<(), ProblemError> {
 fn next_index(count: usize) -> Result<u32, ProblemError> {
     let index = u32::try_from(count).ok();
     index
-        .filter(|&index| index < COMPUTES - 1)
+        .filter(|&index| index < COMPUTE_FLAG - 1)
         .ok_or(ProblemError::TooMany)
 }
 
@@ -332,9 +332,9 @@ impl fmt::Display for ProblemError {
             Self::WaitsForItself { task } => write!(f, "flow {task} waits for itself"),
             Self::TooManyTasks => write!(
                 f,
-                "one simulation takes no more than {MOST_TASKS} flows and computations"
+                "one simulation takes no more than {MAX_TASKS} flows and computations"
             ),
-            Self::TooMany => write!(f, "more than {COMPUTES} of a kind"),
+            Self::TooMany => write!(f, "more than {COMPUTE_FLAG} of a kind"),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! When each link sees its next flow end: a heap in which every link stands at most once.
 
-const NOWHERE: u32 = u32::MAX;
-const CHILDREN: usize = 4;
+const NOT_QUEUED: u32 = u32::MAX;
+const HEAP_ARITY: usize = 4;
 /// One of so many is few.
-const FEW: usize = 8;
+const REBUILD_DIVISOR: usize = 8;
 
 /// Links ordered by tick. Those of one tick are in no order.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl LinkQueue {
     pub(super) fn new(links: usize) -> Self {
         Self {
             heap: Vec::new(),
-            places: vec![NOWHERE; links],
+            places: vec![NOT_QUEUED; links],
         }
     }
 
@@ -33,10 +33,10 @@ impl LinkQueue {
         while let Some(place) = places.pop() {
             if self.heap.get(place).is_some_and(|&(tick, _)| tick <= now) {
                 due.push(self.heap[place].1);
-                places.extend(place * CHILDREN + 1..=place * CHILDREN + CHILDREN);
+                places.extend(place * HEAP_ARITY + 1..=place * HEAP_ARITY + HEAP_ARITY);
             }
         }
-        if (due.len() - first) * FEW < self.heap.len() {
+        if (due.len() - first) * REBUILD_DIVISOR < self.heap.len() {
             for &link in &due[first..] {
                 self.remove(link);
             }
@@ -48,13 +48,13 @@ impl LinkQueue {
     /// Cheaper than one removal after the other when most are due.
     fn rebuild_without(&mut self, due: &[u32], now: u64) {
         for &link in due {
-            self.places[link as usize] = NOWHERE;
+            self.places[link as usize] = NOT_QUEUED;
         }
         self.heap.retain(|&(tick, _)| tick > now);
         for (place, &(_, link)) in self.heap.iter().enumerate() {
             self.places[link as usize] = place as u32;
         }
-        for place in (0..self.heap.len() / CHILDREN + 1).rev() {
+        for place in (0..self.heap.len() / HEAP_ARITY + 1).rev() {
             if place < self.heap.len() {
                 self.sink(place);
             }
@@ -63,7 +63,7 @@ impl LinkQueue {
 
     pub(super) fn set(&mut self, link: u32, tick: u64) {
         let place = self.places[link as usize];
-        if place == NOWHERE {
+        if place == NOT_QUEUED {
             self.heap.push((tick, link));
             self.rise(self.heap.len() - 1);
             return;
@@ -74,8 +74,8 @@ impl LinkQueue {
     }
 
     pub(super) fn remove(&mut self, link: u32) {
-        let place = std::mem::replace(&mut self.places[link as usize], NOWHERE);
-        if place == NOWHERE {
+        let place = std::mem::replace(&mut self.places[link as usize], NOT_QUEUED);
+        if place == NOT_QUEUED {
             return;
         }
         self.heap.swap_remove(place as usize);
@@ -92,7 +92,7 @@ impl LinkQueue {
     fn rise(&mut self, mut place: usize) -> usize {
         let entry = self.heap[place];
         while place > 0 {
-            let parent = (place - 1) / CHILDREN;
+            let parent = (place - 1) / HEAP_ARITY;
             if self.heap[parent].0 <= entry.0 {
                 break;
             }
@@ -106,8 +106,8 @@ impl LinkQueue {
     fn sink(&mut self, mut place: usize) {
         let entry = self.heap[place];
         loop {
-            let first = place * CHILDREN + 1;
-            let last = self.heap.len().min(first + CHILDREN);
+            let first = place * HEAP_ARITY + 1;
+            let last = self.heap.len().min(first + HEAP_ARITY);
             let Some(least) = (first..last).min_by_key(|&child| self.heap[child].0) else {
                 break;
             };

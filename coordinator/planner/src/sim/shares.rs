@@ -17,7 +17,7 @@ use super::problem::{PathIndex, Problem, TaskIndex, Work};
 use super::queue::LinkQueue;
 use super::time::SimTime;
 
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(super) const NO_GROUP: u32 = u32::MAX;
 
 /// Capacities are scaled to whole numbers of this many bits, so that sums of rates are exact in
 /// any order.
@@ -68,7 +68,7 @@ impl Link {
 }
 
 impl Meter {
-    const UNUSED: Self = Self {
+    const UNUSED_METER: Self = Self {
         served: 0.0,
         since: 0,
         goal: f64::INFINITY,
@@ -144,13 +144,13 @@ impl<'p> Shares<'p> {
             members: room_for(problem, first),
             bound: vec![Vec::new(); links.len()],
             queue: LinkQueue::new(links.len()),
-            meters: vec![Meter::UNUSED; links.len()],
+            meters: vec![Meter::UNUSED_METER; links.len()],
             links,
             groups: Vec::with_capacity(at_once),
             tags: Vec::with_capacity(at_once),
             offsets: Vec::with_capacity(at_once),
             free: Vec::new(),
-            group_of: vec![NOBODY; problem.paths()],
+            group_of: vec![NO_GROUP; problem.paths()],
             heaps: Heaps::default(),
             bits_per_unit: 1.0 / units_per_s,
             changed: Vec::new(),
@@ -188,7 +188,7 @@ impl<'p> Shares<'p> {
     pub(super) fn join(&mut self, task: TaskIndex, path: PathIndex, bits: f64, now: u64) {
         let weight = self.problem.weight(task);
         let group = match self.group_of[path as usize] {
-            NOBODY => self.found_group(path),
+            NO_GROUP => self.found_group(path),
             group => group,
         };
         let goal = self.count(group, now) + bits / f64::from(weight);
@@ -208,7 +208,7 @@ impl<'p> Shares<'p> {
             }
             None => {
                 self.groups.push(founded);
-                self.tags.push(Tag::FIRST);
+                self.tags.push(Tag::FIRST_GROUP);
                 self.offsets.push(0.0);
                 self.groups.len() as u32 - 1
             }
@@ -238,7 +238,7 @@ impl<'p> Shares<'p> {
     fn disband(&mut self, group: u32) {
         let tag = &mut self.tags[group as usize];
         *tag = tag.next();
-        self.group_of[self.groups[group as usize].path as usize] = NOBODY;
+        self.group_of[self.groups[group as usize].path as usize] = NO_GROUP;
         self.free.push(group);
     }
 
@@ -252,7 +252,7 @@ impl<'p> Shares<'p> {
     /// What has been served per weight to a group, by its own count.
     fn count(&self, group: u32, now: u64) -> f64 {
         match self.groups[group as usize].bottleneck {
-            NOBODY => 0.0,
+            NO_GROUP => 0.0,
             link => self.served(link, now) - self.offsets[group as usize],
         }
     }
@@ -368,7 +368,7 @@ impl<'p> Shares<'p> {
     fn lift(&mut self, group: u32) {
         let tag = &mut self.tags[group as usize];
         if tag.is_at_rest() {
-            *tag = tag.in_state(Tag::RISING);
+            *tag = tag.in_state(Tag::STATE_RISING);
             self.region.push(group);
         }
     }
@@ -421,9 +421,9 @@ impl<'p> Shares<'p> {
         let it = &mut self.groups[group as usize];
         let offset = &mut self.offsets[group as usize];
         let tag = &mut self.tags[group as usize];
-        *tag = tag.in_state(Tag::AT_REST);
+        *tag = tag.in_state(Tag::STATE_AT_REST);
         let served = |link: u32| match link {
-            NOBODY => 0.0,
+            NO_GROUP => 0.0,
             link => self.meters[link as usize].served,
         };
         if it.found != it.bottleneck {

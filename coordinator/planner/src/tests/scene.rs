@@ -18,7 +18,7 @@ use crate::maxmin::{Demand, max_min};
 pub(crate) use crate::dice::Dice;
 
 /// Payload over bytes on the wire.
-const PAYLOAD: f64 = 0.957;
+const PAYLOAD_SHARE: f64 = 0.957;
 
 /// The same cases in every run.
 pub(crate) fn seeded(cases: u32) -> Config {
@@ -232,8 +232,8 @@ fn flow_state(flow: &Sending, wire: Rate) -> FlowState {
         flow: flow.flow,
         from: flow.path[0].from,
         to: flow.to,
-        rate: part(PAYLOAD),
-        rate_range: [part(PAYLOAD * 0.98), part(PAYLOAD * 1.02)],
+        rate: part(PAYLOAD_SHARE),
+        rate_range: [part(PAYLOAD_SHARE * 0.98), part(PAYLOAD_SHARE * 1.02)],
         path: Some(flow.path.clone()),
         age: Duration::from_millis(300),
     }

@@ -18,7 +18,7 @@ pub struct Case {
 }
 
 /// Where there are more cables than these, only the fullest is thought away.
-const MOST_CABLES: usize = 64;
+const MAX_CABLES: usize = 64;
 
 /// What single failures do, and what is ready for them.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +44,7 @@ pub fn outlook(
     let cables = design.wiring.pairs();
     let [cable, host] = fullest(design, routes, job);
     let cables: Vec<_> = match cables.len() {
-        ..=MOST_CABLES => cables.into_iter().map(Failed::Cable).collect(),
+        ..=MAX_CABLES => cables.into_iter().map(Failed::Cable).collect(),
         _ => cable.into_iter().collect(),
     };
     let failures = cables.into_iter().chain(host).chain(panels);

@@ -16,7 +16,7 @@ use super::panels::{self, Patch};
 use super::products;
 use super::strides;
 use super::wiring::{Pair, Wiring};
-use crate::crew::{self, AT_LEISURE, Alone, Crew, InTime};
+use crate::crew::{self, Alone, Crew, InTime, NO_DEADLINE};
 use crate::dice::Dice;
 
 /// How a wiring came about.
@@ -172,7 +172,7 @@ impl Design {
     pub(super) fn intricacy(&self, distances: &Distances) -> f64 {
         match self.is_as_named() {
             true => self.family.intricacy(),
-            false => BEYOND_RULES + distances.mean(),
+            false => IRREGULAR_COMPLEXITY + distances.mean(),
         }
     }
 
@@ -212,11 +212,11 @@ impl Design {
 }
 
 /// More than the most intricate family.
-const BEYOND_RULES: f64 = 6.0;
+const IRREGULAR_COMPLEXITY: f64 = 6.0;
 /// How many sets of strides may be looked at.
-const STRIDE_SETS: usize = 20_000;
+const MAX_STRIDE_SETS: usize = 20_000;
 /// How many words of 64 pairs may be looked at to shorten random rings.
-const WORK_OF_SHORTENING: usize = 6 << 20;
+const MAX_SHORTENING_WORK: usize = 6 << 20;
 
 /// Where candidates are laid out.
 struct Ground<'g> {
@@ -230,7 +230,7 @@ struct Ground<'g> {
 
 /// One wiring of each family that suits, all ports in use as far as that goes.
 pub fn all(demand: &Demand, limits: &Limits, seed: u64) -> Vec<Design> {
-    all_with(demand, limits, seed, &Alone, AT_LEISURE)
+    all_with(demand, limits, seed, &Alone, NO_DEADLINE)
 }
 
 /// The same, by as many hands as there are. When time is up, only those that are laid out already or
@@ -379,7 +379,7 @@ impl Ground<'_> {
     }
 
     fn best_strides(&self, rings: usize) -> Design {
-        let work = STRIDE_SETS.min((1 << 22) / (self.hosts * rings.max(1)).max(1));
+        let work = MAX_STRIDE_SETS.min((1 << 22) / (self.hosts * rings.max(1)).max(1));
         let strides = strides::best(self.hosts, rings, work);
         let mut design = by_strides(self.hosts, &strides);
         design.family = Family::BestStrides { strides };
@@ -537,7 +537,7 @@ impl Laid {
     fn shorten(&mut self, fixed: usize, ground: &mut Ground<'_>) {
         let Ground { limits, dice, .. } = ground;
         let free = &mut self.rings[fixed..];
-        let most = (WORK_OF_SHORTENING, ground.in_time);
+        let most = (MAX_SHORTENING_WORK, ground.in_time);
         cycles::shorten(&mut self.wiring, free, limits, dice, most);
     }
 
@@ -564,7 +564,7 @@ pub fn random(hosts: usize, rings: usize, limits: &Limits, seed: u64) -> Option<
         hosts,
         members: (0..hosts as u32).collect(),
         dice: Dice::new(seed),
-        in_time: AT_LEISURE,
+        in_time: NO_DEADLINE,
     };
     let design = ground.random(rings)?;
     Some(ground.finished(design))

@@ -15,11 +15,11 @@ use super::wiring::Wiring;
 use crate::routing::{self, Routes, Way};
 
 /// Traffic between two hosts takes no more ways.
-pub const MOST_WAYS: usize = 8;
+pub const MAX_PATHS_PER_PAIR: usize = 8;
 /// Where there are more pairs than this, each takes one way: together they fill all lanes as well.
-pub const MOST_SPREAD_PAIRS: usize = 300;
+pub const MAX_SPREAD_PAIRS: usize = 300;
 /// Cables that may be looked at for the trees of one group.
-const WORK_OF_A_FOREST: usize = 4 << 20;
+const MAX_FOREST_WORK: usize = 4 << 20;
 
 /// A design with its routes, and what is known of them already.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ impl Known {
         if let Some(known) = lock().get(&hosts) {
             return known.clone();
         }
-        let packed = forest::pack(wiring, &hosts, WORK_OF_A_FOREST).map(Arc::new);
+        let packed = forest::pack(wiring, &hosts, MAX_FOREST_WORK).map(Arc::new);
         lock().insert(hosts, packed.clone());
         packed
     }
@@ -76,8 +76,8 @@ pub fn carriage(
     };
     let Wired { routes, known, .. } = wired;
     let ways = match demand.pairs.len() > most_spread {
-        true => routing::one_way_each(routes, &known.ways, &demand.pairs, MOST_WAYS),
-        false => routing::all_ways(routes, &demand.pairs, MOST_WAYS),
+        true => routing::one_way_each(routes, &known.ways, &demand.pairs, MAX_PATHS_PER_PAIR),
+        false => routing::all_ways(routes, &demand.pairs, MAX_PATHS_PER_PAIR),
     };
     let ways = ways.into_iter().map(|((from, to), ways)| {
         let ways = ways.into_iter().map(way);

@@ -10,7 +10,7 @@ use crate::crew::InTime;
 use crate::dice::Dice;
 
 /// Attempts at mending a ring, for each of its hosts.
-const MENDING: usize = 64;
+const REPAIRS_PER_HOST: usize = 64;
 
 /// A ring through these hosts whose cables are allowed and not in the wiring yet. Nothing where
 /// none was found.
@@ -43,7 +43,7 @@ pub(super) fn mend(
             .collect()
     };
     let mut faults = faulty(&ring);
-    for _ in 0..MENDING * len {
+    for _ in 0..REPAIRS_PER_HOST * len {
         let Some(&fault) = faults.get(dice.below(faults.len().max(1))) else {
             return Some(ring);
         };
@@ -84,7 +84,7 @@ pub(super) fn shorten(
     if rings.is_empty() {
         return;
     }
-    let each = wiring.cables() * 2 * wiring.hosts().div_ceil(64) * HOPS;
+    let each = wiring.cables() * 2 * wiring.hosts().div_ceil(64) * TYPICAL_DIAMETER_HOPS;
     for _ in 0..work / each.max(1) {
         if !in_time() {
             return;
@@ -102,7 +102,7 @@ pub(super) fn shorten(
 }
 
 /// So many hops lead to all, by and large.
-const HOPS: usize = 5;
+const TYPICAL_DIAMETER_HOPS: usize = 5;
 
 /// Two cables a-b and c-d of a ring that become a-c and b-d.
 struct Crossing {

@@ -10,12 +10,12 @@ pub struct Distances {
     hops: Vec<u16>,
 }
 
-const APART: u16 = u16::MAX;
+const UNREACHABLE: u16 = u16::MAX;
 
 impl Distances {
     pub fn of(wiring: &Wiring) -> Self {
         let hosts = wiring.hosts();
-        let mut hops = vec![APART; hosts * hosts];
+        let mut hops = vec![UNREACHABLE; hosts * hosts];
         (0..hosts).for_each(|host| hops[host * hosts + host] = 0);
         Reach::new(hosts).each_pair(wiring, |from, to, far| hops[from * hosts + to] = far);
         Self { hosts, hops }
@@ -29,13 +29,17 @@ impl Distances {
     /// Nothing where there is no way.
     pub fn hops(&self, from: u32, to: u32) -> Option<u32> {
         let hops = self.row(from)[to as usize];
-        (hops != APART).then_some(u32::from(hops))
+        (hops != UNREACHABLE).then_some(u32::from(hops))
     }
 
     /// How many ordered pairs are 1, 2, 3, ... hops apart. Those without a way are not counted.
     pub fn histogram(&self) -> Vec<u64> {
         let mut counts = Vec::new();
-        for &hops in self.hops.iter().filter(|&&hops| hops > 0 && hops != APART) {
+        for &hops in self
+            .hops
+            .iter()
+            .filter(|&&hops| hops > 0 && hops != UNREACHABLE)
+        {
             let hops = usize::from(hops);
             counts.resize(counts.len().max(hops), 0);
             counts[hops - 1] += 1;
@@ -58,7 +62,7 @@ impl Distances {
 
 /// Breadth-first.
 pub(super) fn fill(wiring: &Wiring, from: u32, hops: &mut [u16], line: &mut Vec<u32>) {
-    hops.fill(APART);
+    hops.fill(UNREACHABLE);
     hops[from as usize] = 0;
     line.clear();
     line.push(from);
@@ -67,7 +71,7 @@ pub(super) fn fill(wiring: &Wiring, from: u32, hops: &mut [u16], line: &mut Vec<
         at += 1;
         let next_hops = hops[host as usize] + 1;
         for &next in wiring.neighbours(host) {
-            if hops[next as usize] == APART {
+            if hops[next as usize] == UNREACHABLE {
                 hops[next as usize] = next_hops;
                 line.push(next);
             }

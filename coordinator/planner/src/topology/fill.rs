@@ -5,7 +5,7 @@ use super::wiring::{Pair, Wiring};
 use crate::dice::Dice;
 
 /// Attempts for each port that is left.
-const ATTEMPTS: usize = 32;
+const ATTEMPTS_PER_PORT: usize = 32;
 
 /// Takes away what may not be, and what hosts have no ports for.
 pub(super) fn trim(wiring: &mut Wiring, limits: &Limits) {
@@ -40,7 +40,7 @@ pub(super) fn fill(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice) {
     let mut idle = 0;
     loop {
         let free: Vec<_> = free(wiring, limits).collect();
-        if free.is_empty() || idle > ATTEMPTS * free.len() {
+        if free.is_empty() || idle > ATTEMPTS_PER_PORT * free.len() {
             return;
         }
         let [a, b] = [0, 1].map(|_| free[dice.below(free.len())]);
@@ -81,7 +81,7 @@ fn reroute(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice, [a, b]: Pair) 
 
 /// Joins parts that are apart, by crossing over a cable of each, or over ports that are left.
 pub(super) fn connect(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice) {
-    for _ in 0..ATTEMPTS * wiring.hosts() {
+    for _ in 0..ATTEMPTS_PER_PORT * wiring.hosts() {
         let parts = wiring.parts();
         let [first, second, ..] = &parts[..] else {
             return;

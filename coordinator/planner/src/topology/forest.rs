@@ -17,8 +17,8 @@ pub struct Shares {
 }
 
 /// So near to all cables being used alike is near enough.
-const EVEN: f64 = 1.004;
-const MOST_TREES: u32 = 3000;
+const MAX_EVEN_RATIO: f64 = 1.004;
+const MAX_TREES: u32 = 3000;
 
 impl Shares {
     /// Of the cable that carries most.
@@ -34,7 +34,7 @@ impl Shares {
 /// `work` is how many cables may be looked at.
 pub fn pack(wiring: &Wiring, members: &[u32], work: usize) -> Option<Shares> {
     let mut packing = Packing::new(wiring, members)?;
-    let trees = (work / packing.cables.len().max(1)).clamp(1, MOST_TREES as usize);
+    let trees = (work / packing.cables.len().max(1)).clamp(1, MAX_TREES as usize);
     let mut best: Option<(f64, Vec<u32>, u32)> = None;
     for nth in 1..=trees as u32 {
         if !packing.grow() {
@@ -45,7 +45,7 @@ pub fn pack(wiring: &Wiring, members: &[u32], work: usize) -> Option<Shares> {
         if best.as_ref().is_none_or(|(known, ..)| part < *known) {
             best = Some((part, packing.uses(), nth));
         }
-        if part <= packing.even() * EVEN {
+        if part <= packing.even() * MAX_EVEN_RATIO {
             break;
         }
     }

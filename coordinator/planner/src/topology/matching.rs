@@ -12,10 +12,10 @@ use super::wiring::{Pair, Wiring, pair};
 pub(super) type Weights = BTreeMap<Pair, f64>;
 
 /// The heaviest pair weighs so much: the matching counts in whole numbers.
-const HEAVIEST: f64 = 1e6;
+const MAX_PAIR_WEIGHT: f64 = 1e6;
 /// A matching takes the cube of the hosts; of more than these, only the heaviest pairs are looked at.
-const MOST_HOSTS: usize = 512;
-const PAIRS_OF_A_HOST: usize = 16;
+const MAX_HOSTS: usize = 512;
+const MAX_PAIRS_PER_HOST: usize = 16;
 
 pub(super) fn weights(demand: &Demand) -> Weights {
     let mut weights = Weights::new();
@@ -36,13 +36,13 @@ pub(super) fn heaviest(weights: &Weights, wiring: &Wiring, limits: &Limits) -> V
         .filter(|(pair, bytes)| fits(pair) && **bytes > 0.0);
     let mut fitting: Vec<_> = fitting.map(|(&pair, &bytes)| (pair, bytes)).collect();
     fitting.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    if wiring.hosts() > MOST_HOSTS {
-        fitting.truncate(wiring.hosts() * PAIRS_OF_A_HOST);
+    if wiring.hosts() > MAX_HOSTS {
+        fitting.truncate(wiring.hosts() * MAX_PAIRS_PER_HOST);
     }
     let Some(&(_, most)) = fitting.first() else {
         return Vec::new();
     };
-    let whole = |bytes: f64| ((bytes / most * HEAVIEST).round() as i32).max(1);
+    let whole = |bytes: f64| ((bytes / most * MAX_PAIR_WEIGHT).round() as i32).max(1);
     let edges = fitting
         .iter()
         .map(|&([a, b], bytes)| (a as usize, b as usize, whole(bytes)));

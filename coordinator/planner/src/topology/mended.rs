@@ -140,7 +140,7 @@ impl Mending<'_> {
             let bytes = sent.get(&[a, b]).copied().unwrap_or(0.0);
             let hops = distances.hops(a, b).unwrap_or(u32::MAX);
             let hops = f64::from(hops) / wiring.hosts() as f64;
-            1.0 + FOR_BYTES * bytes / most + FOR_HOPS * hops.min(1.0)
+            1.0 + BYTES_SCORE * bytes / most + HOPS_SCORE * hops.min(1.0)
         };
         let weights = fitting.into_iter().map(|ends| (ends, merit(ends)));
         matching::heaviest(&weights.collect(), wiring, self.limits)
@@ -148,5 +148,5 @@ impl Mending<'_> {
 }
 
 /// Against 1 for another pair that is joined.
-const FOR_BYTES: f64 = 0.1;
-const FOR_HOPS: f64 = 0.01;
+const BYTES_SCORE: f64 = 0.1;
+const HOPS_SCORE: f64 = 0.01;

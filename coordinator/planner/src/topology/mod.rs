@@ -36,7 +36,7 @@ mod wiring;
 
 pub use backups::{Case, Outlook, outlook};
 pub use candidates::{Altered, Design, Family};
-pub use carry::{Known, MOST_SPREAD_PAIRS, MOST_WAYS, Wired, carriage};
+pub use carry::{Known, MAX_PATHS_PER_PAIR, MAX_SPREAD_PAIRS, Wired, carriage};
 pub use demand::{Demand, Group};
 pub use distances::{Distances, moore_mean};
 pub use error::{TopologyError, counted};

@@ -33,7 +33,7 @@ impl Patch {
 }
 
 /// Times each cable may be pushed from its panel, on average.
-const PUSHES: usize = 400;
+const PUSHES_PER_CABLE: usize = 400;
 
 /// Finds panels for all cables, takes away those that have none, and joins what then has ports left
 /// on the same panel. It begins with what lies there already, and then the cables of `rings`.
@@ -48,7 +48,7 @@ pub(super) fn patch(
     }
     let mut patching = Patching::new(&limits.panels, wiring.hosts());
     let mut waiting = patching.begin(wiring, rings, &limits.laid);
-    for _ in 0..PUSHES * wiring.cables() {
+    for _ in 0..PUSHES_PER_CABLE * wiring.cables() {
         let Some(cable) = waiting.pop() else { break };
         let pushed = patching.push_in(cable, dice);
         waiting.extend(pushed);

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::candidates::Design;
 use super::wiring::pair;
 
-const INKS: [&str; 8] = [
+const RING_COLORS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#3969ac",
 ];
-const GREY: &str = "#999999";
+const OTHER_COLOR: &str = "#999999";
 
 /// Which ring each cable lies on.
 fn ring_of(design: &Design, a: u32, b: u32) -> Option<usize> {
@@ -20,7 +20,7 @@ fn ring_of(design: &Design, a: u32, b: u32) -> Option<usize> {
 }
 
 fn ink(ring: Option<usize>) -> &'static str {
-    ring.map_or(GREY, |ring| INKS[ring % INKS.len()])
+    ring.map_or(OTHER_COLOR, |ring| RING_COLORS[ring % RING_COLORS.len()])
 }
 
 /// Hosts around a circle, each ring in a colour of its own; cables on no ring are grey.
@@ -28,7 +28,7 @@ pub fn svg(design: &Design) -> String {
     let circle = Circle::of(design.wiring.hosts());
     let (size, below) = (
         circle.size,
-        LINE * (design.rings.len() + 1).div_ceil(IN_A_LINE) as f64,
+        LEGEND_LINE_PX * (design.rings.len() + 1).div_ceil(LEGEND_COLUMNS) as f64,
     );
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {size:.0} {:.0}\" \
@@ -42,16 +42,16 @@ pub fn svg(design: &Design) -> String {
     svg + "</svg>\n"
 }
 
-const SMALLEST: f64 = 640.0;
+const MIN_SIZE_PX: f64 = 640.0;
 /// Of the circumference, for a label that points outwards.
-const LABEL: f64 = 11.0;
+const LABEL_ARC_PX: f64 = 11.0;
 /// More labels than these lie over each other unless they point outwards.
-const MOST_UPRIGHT: usize = 48;
+const MAX_UPRIGHT_LABELS: usize = 48;
 /// Around the circle, for labels.
-const MARGIN: f64 = 45.0;
-const LINE: f64 = 20.0;
+const MARGIN_PX: f64 = 45.0;
+const LEGEND_LINE_PX: f64 = 20.0;
 /// Of the legend.
-const IN_A_LINE: usize = 5;
+const LEGEND_COLUMNS: usize = 5;
 
 struct Circle {
     hosts: usize,
@@ -60,10 +60,10 @@ struct Circle {
 
 impl Circle {
     fn of(hosts: usize) -> Self {
-        let around = hosts as f64 * LABEL / std::f64::consts::PI + 2.0 * MARGIN;
+        let around = hosts as f64 * LABEL_ARC_PX / std::f64::consts::PI + 2.0 * MARGIN_PX;
         Self {
             hosts,
-            size: around.max(SMALLEST),
+            size: around.max(MIN_SIZE_PX),
         }
     }
 
@@ -73,13 +73,17 @@ impl Circle {
     }
 
     fn place(&self, host: u32, outside: f64) -> [f64; 2] {
-        let (angle, radius) = (self.angle(host), self.size / 2.0 - MARGIN + outside);
+        let (angle, radius) = (self.angle(host), self.size / 2.0 - MARGIN_PX + outside);
         [libm::sin(angle), -libm::cos(angle)].map(|it| self.size / 2.0 + radius * it)
     }
 
     fn draw_cables(&self, svg: &mut String, design: &Design) {
         // Where there are many, what lies behind shines through.
-        let opacity = if self.hosts > MOST_UPRIGHT { 0.5 } else { 0.8 };
+        let opacity = if self.hosts > MAX_UPRIGHT_LABELS {
+            0.5
+        } else {
+            0.8
+        };
         for [a, b] in design.wiring.pairs() {
             let [[x1, y1], [x2, y2]] = [a, b].map(|host| self.place(host, 0.0));
             let ring = ring_of(design, a, b);
@@ -103,7 +107,7 @@ impl Circle {
 
     /// Those on the left point outwards too, and are read from there.
     fn draw_label(&self, svg: &mut String, host: u32) {
-        let upright = self.hosts <= MOST_UPRIGHT;
+        let upright = self.hosts <= MAX_UPRIGHT_LABELS;
         let [x, y] = self.place(host, if upright { 22.0 } else { 8.0 });
         let degrees = self.angle(host).to_degrees();
         let (anchor, turned) = match degrees < 180.0 {
@@ -122,8 +126,9 @@ impl Circle {
         let rings = (0..design.rings.len()).map(Some);
         let others = (!design.is_all_rings()).then_some(None);
         for (nth, ring) in rings.chain(others).enumerate() {
-            let x = MARGIN + (nth % IN_A_LINE) as f64 * (self.size - MARGIN) / IN_A_LINE as f64;
-            let y = self.size + LINE * (nth / IN_A_LINE) as f64;
+            let x = MARGIN_PX
+                + (nth % LEGEND_COLUMNS) as f64 * (self.size - MARGIN_PX) / LEGEND_COLUMNS as f64;
+            let y = self.size + LEGEND_LINE_PX * (nth / LEGEND_COLUMNS) as f64;
             let _ = writeln!(
                 svg,
                 "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"{}\" \

@@ -10,13 +10,13 @@ use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
 
 use super::candidates::{self, Design, Family};
-use super::carry::{Known, MOST_SPREAD_PAIRS, Wired, carriage};
+use super::carry::{Known, MAX_SPREAD_PAIRS, Wired, carriage};
 use super::demand::Demand;
 use super::distances::Distances;
 use super::error::TopologyError;
 use super::limits::Limits;
 use super::wiring::{Wiring, ideal_switch};
-use crate::crew::{self, AT_LEISURE, Alone, Crew, InTime};
+use crate::crew::{self, Alone, Crew, InTime, NO_DEADLINE};
 use crate::gain::Estimate;
 use crate::routing::{self, Effort, Routes};
 use crate::sim::Progress;
@@ -104,14 +104,14 @@ pub struct Lost {
 }
 
 /// So many of the screened candidates are simulated.
-const SIMULATED: usize = 4;
+const MAX_SIMULATED: usize = 4;
 /// Where so many pairs send, a simulation is much work, and what lanes carry tells more than where few
 /// do: what is this much worse is not simulated.
-const MANY_PAIRS: usize = 1 << 12;
-const SIMULATED_OF_MANY: usize = 2;
-const NEARLY: f64 = 1.02;
+const MIN_DENSE_PAIRS: usize = 1 << 12;
+const MAX_SIMULATED_DENSE: usize = 2;
+const MAX_SCREENED_RATIO: f64 = 1.02;
 /// Two iterations that differ by no more than this part are alike.
-const ALIKE: f64 = 1e-3;
+const MAX_EQUAL_DIFFERENCE: f64 = 1e-3;
 
 /// The best topology for a job.
 pub fn plan(job: &Job<'_>, request: &Request) -> Result<Proposal, TopologyError> {
@@ -124,7 +124,7 @@ pub fn plan_with(
     request: &Request,
     crew: &dyn Crew,
 ) -> Result<Proposal, TopologyError> {
-    plan_until(job, request, crew, AT_LEISURE)
+    plan_until(job, request, crew, NO_DEADLINE)
 }
 
 /// The best that is known when time is up, and one in any case.
@@ -135,9 +135,9 @@ pub fn plan_until(
     in_time: InTime<'_>,
 ) -> Result<Proposal, TopologyError> {
     let patience = Patience {
-        first: AT_LEISURE,
+        first: NO_DEADLINE,
         others: in_time,
-        most_of_many: SIMULATED_OF_MANY,
+        most_of_many: MAX_SIMULATED_DENSE,
     };
     Ok(plan_by(job, request, crew, patience)?.0)
 }
@@ -152,7 +152,7 @@ pub fn plan_in_time(
     let patience = Patience {
         first: in_time,
         others: in_time,
-        most_of_many: SIMULATED_OF_MANY,
+        most_of_many: MAX_SIMULATED_DENSE,
     };
     let found = TopologyError::unless_stopped(plan_by(job, request, crew, patience))?;
     Ok(found.map(|(proposal, _)| proposal))
@@ -167,7 +167,7 @@ pub fn plan_first(
     in_time: InTime<'_>,
 ) -> Result<(Proposal, bool), TopologyError> {
     let patience = Patience {
-        first: AT_LEISURE,
+        first: NO_DEADLINE,
         others: in_time,
         most_of_many: 1,
     };
@@ -194,7 +194,7 @@ fn plan_by(
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
     let ideal = on_ideal_switch(job, request, patience.first)?;
     let (mut drafts, mut lost) = drafts_until(&demand, request, crew, patience.others)?;
-    let worth = worth_simulating(&drafts, &demand, SIMULATED_OF_MANY);
+    let worth = worth_simulating(&drafts, &demand, MAX_SIMULATED_DENSE);
     let simulated = worth_simulating(&drafts, &demand, patience.most_of_many);
     let rest = drafts.split_off(simulated);
     lost.splice(0..0, rest.iter().map(|draft| draft.lost(None)));
@@ -245,10 +245,10 @@ fn on_ideal_switch(
 
 /// So many of these, the first of which promises most.
 fn worth_simulating(drafts: &[Draft], demand: &Demand, most_of_many: usize) -> usize {
-    if demand.pairs.len() < MANY_PAIRS {
-        return SIMULATED.min(drafts.len());
+    if demand.pairs.len() < MIN_DENSE_PAIRS {
+        return MAX_SIMULATED.min(drafts.len());
     }
-    let nearly = |it: &&Draft| it.screened_ms <= drafts[0].screened_ms * NEARLY;
+    let nearly = |it: &&Draft| it.screened_ms <= drafts[0].screened_ms * MAX_SCREENED_RATIO;
     drafts.iter().take(most_of_many).take_while(nearly).count()
 }
 
@@ -256,7 +256,7 @@ fn worth_simulating(drafts: &[Draft], demand: &Demand, most_of_many: usize) -> u
 pub fn drafts(job: &Job<'_>, request: &Request) -> Result<Vec<Draft>, TopologyError> {
     check(job, request)?;
     let demand = Demand::of(job.iteration, job.place, request.limits.hosts());
-    Ok(drafts_until(&demand, request, &Alone, AT_LEISURE)?.0)
+    Ok(drafts_until(&demand, request, &Alone, NO_DEADLINE)?.0)
 }
 
 /// Also those that were not worth routes, or came too late for them.
@@ -272,10 +272,10 @@ fn drafts_until(
     let sketch = |design| Sketch::of(design, demand, request.rate);
     let mut sketches = crew::each(crew, whole.collect(), sketch);
     sketches.sort_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(Ordering::Equal));
-    let most = if demand.hosts > MANY_HOSTS {
-        ROUTED_OF_MANY
+    let most = if demand.hosts > MAX_FULLY_ROUTED_HOSTS {
+        MAX_ROUTED_LARGE
     } else {
-        ROUTED
+        MAX_ROUTED
     };
     let rest = sketches.split_off(most.min(sketches.len()));
     let mut lost: Vec<_> = rest.into_iter().map(Sketch::lost).collect();
@@ -301,10 +301,10 @@ fn drafts_until(
 }
 
 /// For so many candidates routes are sought.
-const ROUTED: usize = 7;
+const MAX_ROUTED: usize = 7;
 /// Of more hosts than these, only so many candidates fit into memory with their routes.
-const MANY_HOSTS: usize = 1024;
-const ROUTED_OF_MANY: usize = 2;
+const MAX_FULLY_ROUTED_HOSTS: usize = 1024;
+const MAX_ROUTED_LARGE: usize = 2;
 
 /// A candidate before it has routes.
 struct Sketch {
@@ -447,9 +447,9 @@ impl Draft {
         demand: &Demand,
         request: &Request,
     ) -> Result<Proposal, TopologyError> {
-        let ideal = on_ideal_switch(job, request, AT_LEISURE)?;
-        let played = self.play(job, demand, request, AT_LEISURE)?;
-        played.propose(job, request, (demand, ideal, Vec::new()), AT_LEISURE)
+        let ideal = on_ideal_switch(job, request, NO_DEADLINE)?;
+        let played = self.play(job, demand, request, NO_DEADLINE)?;
+        played.propose(job, request, (demand, ideal, Vec::new()), NO_DEADLINE)
     }
 
     fn play(
@@ -465,7 +465,7 @@ impl Draft {
             routes: &self.routes,
             known: &Known::nothing(&self.design),
         };
-        let carriage = carriage(wired, job.iteration, job.place, demand, MOST_SPREAD_PAIRS);
+        let carriage = carriage(wired, job.iteration, job.place, demand, MAX_SPREAD_PAIRS);
         let evaluation = {
             let placement = places(job.place);
             let network = Network::new(
@@ -527,12 +527,12 @@ fn detour(wiring: &Wiring, members: &[u32]) -> f64 {
     match lanes / 2 + 1 >= members.len() {
         true => members.len() as f64 / lanes.max(1) as f64,
         // They must go through others.
-        false => FAR,
+        false => UNJOINED_HOPS,
     }
 }
 
 /// Hosts of a group that are not joined are some hops apart, and in the way of others.
-const FAR: f64 = 2.0;
+const UNJOINED_HOPS: f64 = 2.0;
 
 /// The fastest; of those that are alike, the one in which hosts are nearest.
 fn choose(
@@ -549,7 +549,7 @@ fn choose(
         false => it.draft.distances.mean(),
     };
     let merit = |it: &Played| {
-        let slower = it.iteration_ms() > fastest * (1.0 + ALIKE);
+        let slower = it.iteration_ms() > fastest * (1.0 + MAX_EQUAL_DIFFERENCE);
         (slower, if slower { it.iteration_ms() } else { hops(it) })
     };
     played.sort_by(|a, b| merit(a).partial_cmp(&merit(b)).unwrap_or(Ordering::Equal));
@@ -628,7 +628,7 @@ impl Proposal {
         };
         let purse = Purse {
             each: request.work,
-            left: WORK_OF_AN_INTERVAL,
+            left: MAX_INTERVAL_WORK,
         };
         self.interval = match setting.interval_for(&effects, purse, watch) {
             Err(error) if error.is_stop() || error.is_of_work() => None,
@@ -640,10 +640,10 @@ impl Proposal {
 
 /// Simulations that find out how sure a prediction is take no more than this together: less than a minute
 /// of a core.
-const WORK_OF_AN_INTERVAL: u64 = 3 << 30;
+const MAX_INTERVAL_WORK: u64 = 3 << 30;
 /// Ways are given, so that hashes decide little, and least where many pairs send.
 fn seeds_of_an_interval(demand: &Demand) -> u32 {
-    match demand.pairs.len() < MANY_PAIRS {
+    match demand.pairs.len() < MIN_DENSE_PAIRS {
         true => 2,
         false => 1,
     }

@@ -29,7 +29,7 @@ pub struct Bill {
 
 /// Published with TopoOpt (NSDI 2023) are no prices of parts but what fabrics cost against patch
 /// panels, on average.
-pub const PUBLISHED: Bill = Bill {
+pub const PUBLISHED_PRICES: Bill = Bill {
     patch_panels: 1.0,
     optical_switches: 1.33,
     fat_tree: 3.2,
@@ -37,8 +37,8 @@ pub const PUBLISHED: Bill = Bill {
 
 /// For each port of a host: how often something is bought for a fat tree of three layers. Its cable
 /// goes up through two more, and each has a switch at one end at least.
-pub const TREE_CABLES: usize = 3;
-pub const TREE_SWITCH_PORTS: usize = 5;
+pub const TREE_CABLES_PER_PORT: usize = 3;
+pub const TREE_SWITCH_PORTS_PER_PORT: usize = 5;
 
 impl Prices {
     /// For so many ports of hosts. Each is joined to a port of its own of a panel or optical switch,
@@ -47,8 +47,8 @@ impl Prices {
         let ports = ports as f64;
         let circuit = self.card_port + self.transceiver + self.fibre;
         let tree = self.card_port
-            + TREE_CABLES as f64 * (2.0 * self.transceiver + self.fibre)
-            + TREE_SWITCH_PORTS as f64 * self.switch_port;
+            + TREE_CABLES_PER_PORT as f64 * (2.0 * self.transceiver + self.fibre)
+            + TREE_SWITCH_PORTS_PER_PORT as f64 * self.switch_port;
         Bill {
             patch_panels: ports * (circuit + self.panel_port),
             optical_switches: ports * (circuit + self.optical_port),
@@ -83,6 +83,6 @@ mod tests {
         assert_eq!(bill.optical_switches, 2.0 * 101_020_001.0);
         assert_eq!(bill.fat_tree, 2.0 * 301_000_506.0);
         assert_eq!(bill.times(bill.patch_panels), 1.0);
-        assert_eq!(PUBLISHED.times(PUBLISHED.fat_tree), 3.2);
+        assert_eq!(PUBLISHED_PRICES.times(PUBLISHED_PRICES.fat_tree), 3.2);
     }
 }

@@ -51,7 +51,7 @@ fn hops_to_any(wiring: &Wiring) -> f64 {
 }
 
 /// Longer rings bring nobody near.
-const LONGEST_RING: usize = 32;
+const MAX_RING_HOSTS: usize = 32;
 
 fn of_size(hosts: usize, ports: usize) -> Vec<Factor> {
     let named = |name: String, pairs: Vec<Pair>| Factor {
@@ -72,7 +72,7 @@ fn of_size(hosts: usize, ports: usize) -> Vec<Factor> {
         let across = (0..half).flat_map(|a| (half..n).map(move |b| [a, b]));
         known.push(named(format!("K{half},{half}"), across.collect()));
     }
-    if (4..=LONGEST_RING).contains(&hosts) && ports >= 2 {
+    if (4..=MAX_RING_HOSTS).contains(&hosts) && ports >= 2 {
         let ring = (0..n).map(|a| [a, (a + 1) % n]);
         known.push(named(format!("C{hosts}"), ring.collect()));
     }

@@ -8,7 +8,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::iteration::Iteration;
 
 use super::candidates::{Design, is_whole};
-use super::carry::{Known, MOST_SPREAD_PAIRS, Wired, carriage};
+use super::carry::{Known, MAX_SPREAD_PAIRS, Wired, carriage};
 use super::demand::Demand;
 use super::distances::Distances;
 use super::error::TopologyError;
@@ -16,12 +16,12 @@ use super::plan::{Draft, Job, Proposal, Request, places};
 use super::rewire::without;
 use super::survivors;
 use super::wiring::{Pair, Wiring, pair};
-use crate::crew::{AT_LEISURE, InTime};
+use crate::crew::{InTime, NO_DEADLINE};
 use crate::routing::{self, Effort, Routes};
 use crate::workload::{self, Network};
 
 /// New routes at once are balanced less well than those that there is time for.
-const ROUNDS_AT_ONCE: u32 = 12;
+const MAX_REPAIR_ROUNDS: u32 = 12;
 
 /// A wiring without what has failed, and its routes.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ pub fn repair(
     reachable(&left.wiring, &demand)?;
     left.rings.retain(|ring| is_whole(ring, &left.wiring));
     let effort = Effort {
-        rounds: ROUNDS_AT_ONCE,
+        rounds: MAX_REPAIR_ROUNDS,
         ..request.effort(&left.wiring)
     };
     let routes = routing::balanced(&left.wiring, &demand.pairs, effort);
@@ -100,7 +100,7 @@ pub fn repair(
         routes: &routes,
         known: &Known::nothing(&left),
     };
-    let carriage = carriage(wired, job.iteration, job.place, &demand, MOST_SPREAD_PAIRS);
+    let carriage = carriage(wired, job.iteration, job.place, &demand, MAX_SPREAD_PAIRS);
     Ok(Repair {
         changed: changed(before, &routes, &lost),
         ports: ports_left(request, design, failed),
@@ -187,7 +187,7 @@ fn changed(before: Option<&Routes>, after: &Routes, lost: &BTreeSet<u32>) -> Vec
 impl Repair {
     /// What an iteration takes from now on.
     pub fn iteration_ms(&self, job: &Job<'_>, request: &Request) -> Result<f64, TopologyError> {
-        self.iteration_ms_until(job, request, AT_LEISURE)
+        self.iteration_ms_until(job, request, NO_DEADLINE)
     }
 
     /// The same, unless time is up before that.

@@ -15,7 +15,7 @@ use super::plan::{Draft, Job, Proposal, Request, plan_with};
 use super::repair::{Failed, lost_hosts};
 use super::survivors;
 use super::wiring::{Pair, pair};
-use crate::crew::{AT_LEISURE, Crew};
+use crate::crew::{Crew, NO_DEADLINE};
 use crate::gain::Gain;
 
 /// What moving circuits is weighed by.
@@ -106,7 +106,7 @@ pub fn rewire(
     if let Some(design) = mended {
         let demand = Demand::of(job.iteration, job.place, rewiring.names.len());
         let design = design.of_hosts(&rewiring.names);
-        let draft = Draft::of(design, &demand, &request, AT_LEISURE);
+        let draft = Draft::of(design, &demand, &request, NO_DEADLINE);
         found.push((Way::Mended, draft.proposed(&job, &demand, &request)?));
     }
     match plan_with(&job, &request, crew) {

@@ -15,7 +15,7 @@ use crate::crew::{self, Crew, InTime};
 use crate::workload::{self, Network};
 
 /// Hosts under one switch of a fat tree.
-const OF_A_LEAF: usize = 16;
+const HOSTS_PER_LEAF: usize = 16;
 
 /// Another fabric for the same hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,8 +70,8 @@ fn scaled(rate: Rate, part: f64) -> Rate {
 fn two_to_one(hosts: usize, rate: Rate) -> Result<Fabric, WiringError> {
     let mut builder = FabricBuilder::new();
     let above = builder.add_node("above", Role::Switch)?;
-    for leaf in 0..hosts.div_ceil(OF_A_LEAF) {
-        let under = leaf * OF_A_LEAF..((leaf + 1) * OF_A_LEAF).min(hosts);
+    for leaf in 0..hosts.div_ceil(HOSTS_PER_LEAF) {
+        let under = leaf * HOSTS_PER_LEAF..((leaf + 1) * HOSTS_PER_LEAF).min(hosts);
         let switch = builder.add_node(&format!("leaf{leaf}"), Role::Switch)?;
         let upwards = scaled(rate, under.len() as f64 / 2.0);
         builder.connect([switch, above], 1, upwards, Duration::ZERO)?;

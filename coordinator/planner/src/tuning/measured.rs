@@ -57,13 +57,13 @@ pub(super) struct Sample {
 }
 
 /// Places of the columns in the output: `size count type redop root time ...`.
-const SIZE: usize = 0;
-const TIME: usize = 5;
-const FEWEST_CELLS: usize = 8;
-const STARTING: &str = "# Collective test starting:";
-const RANK: &str = "#  Rank ";
+const SIZE_COLUMN: usize = 0;
+const TIME_COLUMN: usize = 5;
+const MIN_CELLS: usize = 8;
+const START_LINE: &str = "# Collective test starting:";
+const RANK_LINE: &str = "#  Rank ";
 /// Parts that grow alike are not told apart.
-const ALIKE: f64 = 1e-6;
+const MIN_PIVOT_RATIO: f64 = 1e-6;
 
 /// Reads what `all_reduce_perf` and its siblings print; `file` is the name that errors call it by.
 pub fn read(file: &str, text: &str) -> Result<Printed, InputError> {
@@ -81,8 +81,11 @@ pub fn read(file: &str, text: &str) -> Result<Printed, InputError> {
                 .to_owned(),
         })
     });
-    let ranks = text.lines().filter(|line| line.starts_with(RANK)).count();
-    let operation = text.lines().find_map(|line| line.strip_prefix(STARTING));
+    let ranks = text
+        .lines()
+        .filter(|line| line.starts_with(RANK_LINE))
+        .count();
+    let operation = text.lines().find_map(|line| line.strip_prefix(START_LINE));
     Ok(Printed {
         lines: measured.collect::<Result<_, _>>()?,
         operation: operation.map(|name| name.trim().to_owned()),
@@ -94,7 +97,7 @@ fn measurement(line: &str) -> Option<Measurement> {
     let cells: Vec<_> = line.split_ascii_whitespace().collect();
     let figure = |place: usize| cells.get(place)?.parse::<f64>().ok();
     let positive = |place| figure(place).filter(|it| *it > 0.0 && it.is_finite());
-    let both = (cells.len() >= FEWEST_CELLS).then(|| positive(SIZE).zip(positive(TIME)));
+    let both = (cells.len() >= MIN_CELLS).then(|| positive(SIZE_COLUMN).zip(positive(TIME_COLUMN)));
     let (bytes, time_us) = both.flatten()?;
     Some(Measurement { bytes, time_us })
 }
@@ -126,11 +129,11 @@ impl Calibration {
     }
 }
 
-const COLUMNS: usize = 3;
+const PART_COUNT: usize = 3;
 
 /// Columns that one factor each is fitted to; what is not named stays as it was simulated. Starts are
 /// told from latency where numbers of channels differ, and both from bytes where sizes do.
-const FITS: [&[&[usize]]; 6] = [
+const FACTOR_GROUPS: [&[&[usize]]; 6] = [
     &[&[0], &[1], &[2]],
     &[&[0, 1], &[2]],
     &[&[0], &[2]],
@@ -139,21 +142,25 @@ const FITS: [&[&[usize]]; 6] = [
     &[&[2]],
 ];
 /// A later fit must be off by so much less, and by more than rounding.
-const CLEARLY: f64 = 0.9;
-const ROUNDING: f64 = 1e-12;
+const MAX_BETTER_RATIO: f64 = 0.9;
+const ROUNDING_TOLERANCE: f64 = 1e-12;
 
 /// By least squares, of latency, starts and wire as parts of what was measured.
-fn factors(parts: &[[f64; COLUMNS]]) -> Option<[f64; COLUMNS]> {
-    let fits = FITS.iter().filter_map(|groups| factors_of(parts, groups));
-    let off = |factors: &[f64; COLUMNS]| squares(parts, factors);
-    fits.reduce(|a, b| match off(&b) + ROUNDING < CLEARLY * off(&a) {
-        true => b,
-        false => a,
-    })
+fn factors(parts: &[[f64; PART_COUNT]]) -> Option<[f64; PART_COUNT]> {
+    let fits = FACTOR_GROUPS
+        .iter()
+        .filter_map(|groups| factors_of(parts, groups));
+    let off = |factors: &[f64; PART_COUNT]| squares(parts, factors);
+    fits.reduce(
+        |a, b| match off(&b) + ROUNDING_TOLERANCE < MAX_BETTER_RATIO * off(&a) {
+            true => b,
+            false => a,
+        },
+    )
 }
 
-fn squares(parts: &[[f64; COLUMNS]], factors: &[f64; COLUMNS]) -> f64 {
-    let off = |of: &[f64; COLUMNS]| {
+fn squares(parts: &[[f64; PART_COUNT]], factors: &[f64; PART_COUNT]) -> f64 {
+    let off = |of: &[f64; PART_COUNT]| {
         let whole = of.iter().zip(factors).map(|(part, factor)| part * factor);
         whole.sum::<f64>() - 1.0
     };
@@ -161,21 +168,21 @@ fn squares(parts: &[[f64; COLUMNS]], factors: &[f64; COLUMNS]) -> f64 {
 }
 
 /// Nothing where some of these groups grow alike, or a factor would be nonsense.
-fn factors_of(parts: &[[f64; COLUMNS]], groups: &[&[usize]]) -> Option<[f64; COLUMNS]> {
-    let row = |of: &[f64; COLUMNS]| {
+fn factors_of(parts: &[[f64; PART_COUNT]], groups: &[&[usize]]) -> Option<[f64; PART_COUNT]> {
+    let row = |of: &[f64; PART_COUNT]| {
         let sum = |group: &&[usize]| group.iter().map(|&it| of[it]).sum::<f64>();
         let fitted: Vec<_> = groups.iter().map(sum).collect();
         let rest = of.iter().sum::<f64>() - fitted.iter().sum::<f64>();
         (fitted, 1.0 - rest)
     };
     let found = least_squares(&parts.iter().map(row).collect::<Vec<_>>())?;
-    let mut factors = [1.0; COLUMNS];
+    let mut factors = [1.0; PART_COUNT];
     for (group, factor) in groups.iter().zip(&found) {
         group.iter().for_each(|&it| factors[it] = *factor);
     }
     found
         .iter()
-        .all(|factor| *factor > ALIKE)
+        .all(|factor| *factor > MIN_PIVOT_RATIO)
         .then_some(factors)
 }
 
@@ -200,7 +207,7 @@ fn least_squares(rows: &[Line]) -> Option<Vec<f64>> {
             let pairs = rest[0].iter_mut().zip(&before[above]);
             pairs.for_each(|(it, above)| *it -= factor * above);
         }
-        if lines[at][at] <= ALIKE * whole {
+        if lines[at][at] <= MIN_PIVOT_RATIO * whole {
             return None;
         }
     }

@@ -42,9 +42,9 @@ pub const PROTOCOLS: [Protocol; 3] = [
 ];
 pub const ALGORITHMS: [Algorithm; 2] = [Algorithm::Ring, Algorithm::Tree];
 /// What is tried, where nobody asks for others.
-pub const CHANNELS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+pub const DEFAULT_CHANNEL_COUNTS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// More channels must be so much faster to be worth their processors.
-const WORTHWHILE: f64 = 0.99;
+const MAX_WORTHWHILE_RATIO: f64 = 0.99;
 
 impl Protocol {
     pub fn word(self) -> &'static str {
@@ -150,7 +150,7 @@ pub struct Survey {
 }
 
 /// How often what is fastest is looked for anew with the fit that its measurements gave.
-const MOST_FITS: usize = 4;
+const MAX_FITS: usize = 4;
 
 impl Survey {
     pub fn of(ground: &Ground<'_>) -> Result<Self, CollectiveError> {
@@ -183,7 +183,8 @@ impl Survey {
         let fastest = weighed.iter().copied().reduce(quicker)?;
         let is_alike =
             |it: &Weighed| (it.algorithm, it.protocol) == (fastest.algorithm, fastest.protocol);
-        let enough = |it: &Weighed| is_alike(it) && it.time_us * WORTHWHILE <= fastest.time_us;
+        let enough =
+            |it: &Weighed| is_alike(it) && it.time_us * MAX_WORTHWHILE_RATIO <= fastest.time_us;
         let best = weighed.iter().copied().find(enough)?;
         let alike = self.all.iter().zip(&weighed).filter(|(_, it)| is_alike(it));
         let why = Why::of(
@@ -204,7 +205,7 @@ impl Survey {
     /// what it will have chosen is the fastest as far as the sweep knows. None of nothing.
     pub fn calibrate(&self, runs: &[Run]) -> Option<Calibration> {
         let mut fitted = None;
-        for _ in 0..MOST_FITS {
+        for _ in 0..MAX_FITS {
             let calibrations = Calibrations {
                 general: fitted.unwrap_or_default(),
                 of: Vec::new(),

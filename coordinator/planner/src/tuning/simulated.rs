@@ -47,20 +47,20 @@ pub(super) struct Simulated {
 }
 
 /// As many draws of a hash tell what collisions cost as a rule; many hosts are many draws.
-const DRAWS: usize = 8;
+const MAX_HASH_DRAWS: usize = 8;
 const HOSTS_BY_DRAWS: usize = 512;
 /// Bytes by which the rate of what goes on at once is found.
-const UNIT_BYTES: f64 = 1e9;
+const RATE_SAMPLE_BYTES: f64 = 1e9;
 /// Pieces of more than this would be cut no finer.
-const PIECES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
+const PIECE_COUNTS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
 impl Simulated {
     /// What so many bytes take, in the pieces that suit them.
     pub(super) fn parts(&self, bytes: f64, calibration: &Calibration) -> Parts {
         let pieces = if self.in_pieces {
-            &PIECES[..]
+            &PIECE_COUNTS[..]
         } else {
-            &PIECES[..1]
+            &PIECE_COUNTS[..1]
         };
         let parts = pieces.iter().map(|&pieces| self.in_pieces(bytes, pieces));
         let time = |parts: &Parts| calibration.applied(parts);
@@ -95,7 +95,7 @@ impl Ground<'_> {
 
     fn by(&self, algorithm: Algorithm) -> Result<Vec<Simulated>, CollectiveError> {
         let network = Network::of(self.fabric, Costs::default());
-        let collective = self.collective(UNIT_BYTES);
+        let collective = self.collective(RATE_SAMPLE_BYTES);
         let swing = Swing::of(&collective, algorithm, &network, self.limit)?;
         let rates: Vec<_> = self
             .channels
@@ -125,14 +125,14 @@ impl Ground<'_> {
         channels: u32,
     ) -> Result<Simulated, CollectiveError> {
         let more = self.more_on_wires(algorithm);
-        let copied_us = self.copied_us(UNIT_BYTES) / f64::from(channels);
-        let draws = (HOSTS_BY_DRAWS / self.hosts().max(1)).clamp(1, DRAWS);
+        let copied_us = self.copied_us(RATE_SAMPLE_BYTES) / f64::from(channels);
+        let draws = (HOSTS_BY_DRAWS / self.hosts().max(1)).clamp(1, MAX_HASH_DRAWS);
         let mut seconds = 0.0;
         for seed in 0..draws as u64 {
             let ecmp = Ecmp::Mixed { seed };
             seconds += swing.seconds(channels, copied_us / more / 1e6, &ecmp)?;
         }
-        let per_byte = |seconds: f64| seconds * more * 1e6 / UNIT_BYTES;
+        let per_byte = |seconds: f64| seconds * more * 1e6 / RATE_SAMPLE_BYTES;
         let (steps, courses) = swing.steps();
         Ok(Simulated {
             combination: (algorithm, Protocol::Simple),
@@ -143,7 +143,7 @@ impl Ground<'_> {
             courses: courses as f64,
             in_pieces: swing.in_pieces(),
             us_per_byte: per_byte(seconds / draws as f64),
-            copied_us_per_byte: copied_us / UNIT_BYTES,
+            copied_us_per_byte: copied_us / RATE_SAMPLE_BYTES,
             even_us_per_byte: per_byte(swing.even_seconds()),
         })
     }

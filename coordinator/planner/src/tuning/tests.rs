@@ -7,7 +7,7 @@ use super::measured::Parts;
 use super::*;
 use crate::tests::scene::Scene;
 
-const PRINTED: &str = "\
+const NCCL_TESTS_OUTPUT: &str = "\
 # nThread 1 nGpus 1 minBytes 1024 maxBytes 1048576
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
@@ -24,7 +24,7 @@ fn ground(fabric: &Fabric, channel_gbps: u64) -> Ground<'_> {
     Ground {
         fabric,
         operation: Operation::AllReduce,
-        channels: CHANNELS.to_vec(),
+        channels: DEFAULT_CHANNEL_COUNTS.to_vec(),
         channel: Rate::from_bits_per_s(channel_gbps * 1_000_000_000),
         start_us: 0.4,
         ranks_per_host: 1,
@@ -56,9 +56,9 @@ fn small_ones_want_few_steps_and_large_ones_bandwidth() {
     );
     assert!(large.best.channels >= 4, "{:?}", large.best);
     for choice in &choices {
-        let close = |it: &Weighed| it.time_us >= choice.best.time_us * WORTHWHILE;
+        let close = |it: &Weighed| it.time_us >= choice.best.time_us * MAX_WORTHWHILE_RATIO;
         assert!(choice.weighed.iter().all(close), "{:?}", choice.best);
-        assert_eq!(choice.weighed.len(), 6 * CHANNELS.len());
+        assert_eq!(choice.weighed.len(), 6 * DEFAULT_CHANNEL_COUNTS.len());
     }
 }
 
@@ -237,7 +237,7 @@ fn the_table_covers_all_sizes_once() {
 #[test]
 fn what_nccl_tests_print_is_read() {
     let read = |text| measured::read("out.txt", text);
-    let found = read(PRINTED).unwrap();
+    let found = read(NCCL_TESTS_OUTPUT).unwrap();
     let expected = [(1024.0, 30.5), (1_048_576.0, 210.0)];
     assert_eq!(
         found
@@ -249,7 +249,7 @@ fn what_nccl_tests_print_is_read() {
     );
     assert_eq!((found.operation, found.ranks), (None, None));
     let said = "# Collective test starting: all_gather_perf\n#  Rank  0 Group  0 Pid 7 on a\n";
-    let whole = said.to_owned() + PRINTED;
+    let whole = said.to_owned() + NCCL_TESTS_OUTPUT;
     let found = read(&whole).unwrap();
     assert_eq!(
         (found.operation.as_deref(), found.ranks),
@@ -308,7 +308,7 @@ fn latency_starts_and_bytes_are_fitted_apart() {
 }
 
 /// Of some sizes only.
-const FEW: [f64; 5] = [1024.0, 16384.0, 262_144.0, 4_194_304.0, 67_108_864.0];
+const SAMPLE_SIZES_BYTES: [f64; 5] = [1024.0, 16384.0, 262_144.0, 4_194_304.0, 67_108_864.0];
 
 fn combinations(choices: &[Choice]) -> Vec<Combination> {
     choices
@@ -323,7 +323,7 @@ fn run(us: impl Fn(f64) -> f64) -> Run {
         time_us: us(bytes),
     };
     Run {
-        lines: FEW.map(line).to_vec(),
+        lines: SAMPLE_SIZES_BYTES.map(line).to_vec(),
         ..Run::default()
     }
 }
@@ -334,7 +334,9 @@ fn run(us: impl Fn(f64) -> f64) -> Run {
 fn measurements_change_what_is_chosen() {
     let fabric = fabric(8);
     let survey = Survey::of(&ground(&fabric, 25)).unwrap();
-    let choices = survey.sweep(&FEW, &Calibrations::default()).unwrap();
+    let choices = survey
+        .sweep(&SAMPLE_SIZES_BYTES, &Calibrations::default())
+        .unwrap();
     let time = |bytes: f64| {
         choices
             .iter()
@@ -343,14 +345,14 @@ fn measurements_change_what_is_chosen() {
             .best
             .time_us
     };
-    let slow = run(|bytes| time(bytes) + 50.0 * time(FEW[0]));
+    let slow = run(|bytes| time(bytes) + 50.0 * time(SAMPLE_SIZES_BYTES[0]));
     let general = survey.calibrate(&[slow]).unwrap();
     assert!(general.latency > 5.0, "{general:?}");
     let slow = Calibrations {
         general,
         ..Calibrations::default()
     };
-    let slowly = survey.sweep(&FEW, &slow).unwrap();
+    let slowly = survey.sweep(&SAMPLE_SIZES_BYTES, &slow).unwrap();
     assert_ne!(combinations(&slowly), combinations(&choices));
 
     let quick = (Algorithm::Tree, Protocol::LowLatency128);
@@ -363,7 +365,7 @@ fn measurements_change_what_is_chosen() {
         general: Calibration::default(),
         of: vec![(quick, own)],
     };
-    let quickly = survey.sweep(&FEW, &bound).unwrap();
+    let quickly = survey.sweep(&SAMPLE_SIZES_BYTES, &bound).unwrap();
     assert!(
         combinations(&quickly).contains(&quick),
         "{own:?} {:?}",
@@ -419,7 +421,9 @@ fn more_ranks_on_each_host_favour_trees() {
             ..ground(&fabric, 25)
         };
         let survey = Survey::of(&crowded).unwrap();
-        let choices = survey.sweep(&FEW, &Calibrations::default()).unwrap();
+        let choices = survey
+            .sweep(&SAMPLE_SIZES_BYTES, &Calibrations::default())
+            .unwrap();
         let trees = choices
             .iter()
             .filter(|it| it.best.algorithm == Algorithm::Tree)

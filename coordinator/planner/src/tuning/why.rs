@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::simulated::Simulated;
-use super::{Calibrations, WORTHWHILE, Weighed};
+use super::{Calibrations, MAX_WORTHWHILE_RATIO, Weighed};
 
 /// What another number of channels would be worse for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,9 +84,9 @@ impl Why {
 fn rival(chosen: &Simulated, best: &Weighed, it: &Simulated, weighed: &Weighed) -> Rival {
     let longer = weighed.time_us / best.time_us;
     let because = match it.channels < chosen.channels {
-        true if it.copied_us_per_byte >= WORTHWHILE * it.us_per_byte => Because::Copying,
+        true if it.copied_us_per_byte >= MAX_WORTHWHILE_RATIO * it.us_per_byte => Because::Copying,
         true => Because::Collisions,
-        false if 100.0 * (longer - 1.0) >= TOLD_PERCENT => Because::Starts,
+        false if 100.0 * (longer - 1.0) >= MIN_REPORTED_PERCENT => Because::Starts,
         false => Because::NoGain,
     };
     Rival {
@@ -107,7 +107,7 @@ impl fmt::Display for Why {
 }
 
 /// What is less is not told.
-const TOLD_PERCENT: f64 = 0.05;
+const MIN_REPORTED_PERCENT: f64 = 0.05;
 
 impl fmt::Display for Rival {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,7 +117,7 @@ impl fmt::Display for Rival {
         }
         let longer = self.longer_percent;
         match longer {
-            _ if longer.abs() < TOLD_PERCENT => write!(f, "as quick")?,
+            _ if longer.abs() < MIN_REPORTED_PERCENT => write!(f, "as quick")?,
             _ if longer > 0.0 => write!(f, "{longer:.1} % slower")?,
             _ => write!(f, "{:.1} % quicker", -longer)?,
         }

@@ -69,7 +69,7 @@ pub(super) struct Decision {
 
 impl Decision {
     fn is_faster(&self, other: &Self) -> bool {
-        self.alone.seconds() < other.alone.seconds() * WORTHWHILE
+        self.alone.seconds() < other.alone.seconds() * MAX_WORTHWHILE_RATIO
     }
 }
 
@@ -86,17 +86,17 @@ pub(super) struct Findings {
 }
 
 /// So many sends in pieces may an iteration have; its collectives share them.
-const MOST_SENDS: usize = 1 << 21;
+const MAX_SENDS: usize = 1 << 21;
 /// What an algorithm must take of another's time to be taken in its place: less is rounding.
-const WORTHWHILE: f64 = 0.9999;
+const MAX_WORTHWHILE_RATIO: f64 = 0.9999;
 /// Units of work to find what a group does, and to see how long that takes.
-const MOST_WORK_GIVEN: u64 = 1 << 34;
+const MAX_GIVEN_WORK: u64 = 1 << 34;
 /// The same for each algorithm that is only tried.
-const MOST_WORK_TRIED: u64 = 1 << 24;
+const MAX_TRIED_WORK: u64 = 1 << 24;
 
 /// For each collective.
 pub(super) fn most_sends(iteration: &Iteration) -> usize {
-    MOST_SENDS / iteration.collectives().count().max(1)
+    MAX_SENDS / iteration.collectives().count().max(1)
 }
 
 impl Network<'_> {
@@ -124,8 +124,8 @@ impl Network<'_> {
             bytes,
             most_sends,
             limit: match choice {
-                Choice::Given(_) => MOST_WORK_GIVEN,
-                Choice::Fastest(_) => MOST_WORK_TRIED,
+                Choice::Given(_) => MAX_GIVEN_WORK,
+                Choice::Fastest(_) => MAX_TRIED_WORK,
             },
         };
         let decision = Rc::new(deciding.fastest(choice.algorithms())?);

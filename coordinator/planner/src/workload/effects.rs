@@ -23,11 +23,11 @@ use crate::sim::{self, Progress, SimTime};
 pub const COLD_START_US: f64 = 5.0;
 /// How much longer traffic between many pairs takes for lanes that stand still for others. The
 /// largest that is needed for a published packet-level iteration.
-pub const HEAD_OF_LINE: f64 = 1.35;
+pub const HEAD_OF_LINE_FACTOR: f64 = 1.35;
 /// What a sender has under way before it hears of a full port: the time there and back.
 pub const ROUND_TRIP_US: f64 = 10.0;
 /// So many fabrics that differ in nothing but their hash are tried.
-pub const SEEDS: u32 = 8;
+pub const HASH_SEEDS: u32 = 8;
 
 /// What makes an iteration longer than exact shares say. The default is what was fitted.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,8 +63,8 @@ impl Default for Effects {
         let micros = |us| SimTime::from_micros(us).unwrap_or_default();
         Self {
             cold_start: micros(COLD_START_US),
-            head_of_line: HEAD_OF_LINE,
-            seeds: SEEDS,
+            head_of_line: HEAD_OF_LINE_FACTOR,
+            seeds: HASH_SEEDS,
             incast: micros(ROUND_TRIP_US),
             uplinks: micros(ROUND_TRIP_US),
             only: None,
@@ -151,14 +151,14 @@ impl Effects {
             return 1.0;
         };
         let rate = fabric.link(link).rate.bits_per_s() as f64;
-        let behind = rate * ROUND_TRIP_US / 1e6 / PACKET_BITS;
+        let behind = rate * ROUND_TRIP_US / 1e6 / JUMBO_PACKET_BITS;
         (1.0 - lost) / (1.0 - lost + lost * behind.max(1.0))
     }
 }
 
-const PACKET_BITS: f64 = 9000.0 * 8.0;
+const JUMBO_PACKET_BITS: f64 = 9000.0 * 8.0;
 /// More flows are not worth their steps: their rings stay collapsed.
-const MOST_STEPPED_FLOWS: u64 = 1 << 20;
+const MAX_STEPPED_FLOWS: u64 = 1 << 20;
 
 /// Where the time of an iteration lies, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -330,7 +330,7 @@ impl Setting<'_> {
     fn steps(&self, settings: &Settings, effects: &Effects) -> Steps {
         let flows = |members: usize| 2 * (members as u64) * members as u64;
         let stepped: u64 = self.iteration.collectives().map(flows).sum();
-        match effects.cold_start > SimTime::ZERO && stepped <= MOST_STEPPED_FLOWS {
+        match effects.cold_start > SimTime::ZERO && stepped <= MAX_STEPPED_FLOWS {
             true => Steps::Each,
             false => settings.steps,
         }

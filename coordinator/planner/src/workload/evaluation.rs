@@ -143,7 +143,7 @@ fn longest_computation(iteration: &Iteration) -> SimTime {
 }
 
 /// Links that are fuller than this have the queue of one this full: without a bound, theirs has none.
-const FULLEST: f64 = 0.9;
+const MAX_QUEUE_LOAD: f64 = 0.9;
 
 /// By link, how many messages wait before it on average, while several share it: as many as in a
 /// queue with one server whose customers are all alike.
@@ -152,7 +152,7 @@ pub(super) fn queues(problem: &Problem, outcome: &Outcome) -> Vec<f64> {
     let sharing = sharing(problem, outcome).into_iter();
     let lanes = problem.capacities().iter().zip(loads(problem)).zip(sharing);
     let queue = |((rate, bits), sharing): ((&Rate, f64), Sharing)| {
-        let full = (bits / (rate.bits_per_s() as f64 * end)).min(FULLEST);
+        let full = (bits / (rate.bits_per_s() as f64 * end)).min(MAX_QUEUE_LOAD);
         sharing.time.seconds() / end * full / (1.0 - full) / 2.0
     };
     lanes.map(queue).collect()

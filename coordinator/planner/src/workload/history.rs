@@ -76,7 +76,7 @@ impl From<ProblemError> for ReplayError {
 }
 
 /// Traffic spreads over no more ways than these.
-const MOST_WAYS: usize = 64;
+const MAX_PATHS: usize = 64;
 
 /// Plays bursts that were seen: each begins when it did, and takes as long as it must. More than
 /// `limit` units of work is an error; `watch` is told now and then how far it is, and says whether to go on.
@@ -237,7 +237,7 @@ impl Stage<'_> {
                 let way = network.along(nodes, &ecmp, label);
                 way.into_iter().map(whole).collect()
             }
-            (None, Routing::Even) => network.ways(burst.from, &towards, MOST_WAYS),
+            (None, Routing::Even) => network.ways(burst.from, &towards, MAX_PATHS),
             (None, Routing::Hashed(_)) => {
                 let way = network.way(burst.from, &towards, &ecmp, label);
                 way.into_iter().map(whole).collect()

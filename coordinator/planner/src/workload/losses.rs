@@ -41,7 +41,7 @@ pub enum Known {
 }
 
 /// No frame is longer, so that there were no fewer of them.
-const LONGEST_FRAME: u64 = 9018;
+const MAX_FRAME_BYTES: u64 = 9018;
 
 /// By cable that loses something. Probes that cannot tell several cables apart speak of each; where
 /// both probes and a port know, the worse counts.
@@ -80,14 +80,14 @@ fn of_culprit(fabric: &Fabric, culprit: &Culprit) -> Vec<(LinkId, Loss)> {
         suspects,
     };
     let loss = Loss {
-        part: part.clamp(0.0, MOST_LOST),
+        part: part.clamp(0.0, MAX_LOST_SHARE),
         by,
     };
     cables.into_iter().map(|cable| (cable, loss)).collect()
 }
 
 /// A cable that loses all is none.
-const MOST_LOST: f64 = 0.999;
+const MAX_LOST_SHARE: f64 = 0.999;
 
 fn of_port(received: &Received) -> Option<(LinkId, Loss)> {
     let Received {
@@ -95,9 +95,9 @@ fn of_port(received: &Received) -> Option<(LinkId, Loss)> {
         bytes,
         broken,
     } = *received;
-    let frames = broken + bytes.div_ceil(LONGEST_FRAME);
+    let frames = broken + bytes.div_ceil(MAX_FRAME_BYTES);
     let loss = Loss {
-        part: (broken as f64 / frames.max(1) as f64).min(MOST_LOST),
+        part: (broken as f64 / frames.max(1) as f64).min(MAX_LOST_SHARE),
         by: Known::Port { broken, frames },
     };
     (broken > 0).then_some((cable, loss))
@@ -108,11 +108,11 @@ mod tests {
     use super::*;
     use reweave_common::snapshot::Hop;
 
-    const LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+    const LEAF_SPINE: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                           host_gbps = 8\nuplink_gbps = 8";
 
     fn fabric() -> Fabric {
-        Fabric::parse("fabric.toml", LEAVES).unwrap()
+        Fabric::parse("fabric.toml", LEAF_SPINE).unwrap()
     }
 
     fn cable(fabric: &Fabric, name: &str) -> LinkId {

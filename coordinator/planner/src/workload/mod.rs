@@ -28,5 +28,5 @@ pub mod traffic;
 pub use choice::{Choice, Choices, Chosen, candidates as algorithms};
 pub use evaluation::{Bounds, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch, evaluate};
 pub use lowering::{SimulationError, Timeline, simulate, simulate_while, simulate_within};
-pub use network::{Network, NetworkError, Settings, Spreading, Steps, WIRE_PER_BYTE};
+pub use network::{Network, NetworkError, Settings, Spreading, Steps, WIRE_BYTES_PER_PAYLOAD_BYTE};
 pub use risks::Risk;

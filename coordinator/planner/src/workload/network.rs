@@ -46,13 +46,13 @@ pub struct Settings {
 }
 
 /// What goes over the wires for each byte of payload: jumbo frames, with the headers of IP and TCP.
-pub const WIRE_PER_BYTE: f64 = 9000.0 / 8936.0;
+pub const WIRE_BYTES_PER_PAYLOAD_BYTE: f64 = 9000.0 / 8936.0;
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
             costs: Costs {
-                wire_per_byte: WIRE_PER_BYTE,
+                wire_per_byte: WIRE_BYTES_PER_PAYLOAD_BYTE,
                 ..Costs::default()
             },
             steps: Steps::Collapsed,
@@ -108,7 +108,7 @@ impl fmt::Display for NetworkError {
 impl std::error::Error for NetworkError {}
 
 /// Traffic spreads over no more ways than these.
-const MOST_WAYS: usize = 64;
+const MAX_PATHS: usize = 64;
 
 /// Where each rank of a job runs, and how its traffic gets from there to the others.
 #[derive(Debug)]
@@ -222,7 +222,7 @@ impl<'n> Network<'n> {
         pair: [Rank; 2],
     ) -> Result<Vec<Part>, NetworkError> {
         let parts = match self.settings.spreading {
-            Spreading::Even => self.links.ways_along(nodes, MOST_WAYS),
+            Spreading::Even => self.links.ways_along(nodes, MAX_PATHS),
             Spreading::Hashed(ecmp) => {
                 let way = self.links.along(nodes, &ecmp, self.label(ecmp, pair));
                 way.map(whole).into_iter().collect()
@@ -241,7 +241,7 @@ impl<'n> Network<'n> {
         let [from, to] = pair.map(|rank| self.host(rank));
         let towards = self.compass.borrow_mut().towards(&self.links, to);
         let parts = match self.settings.spreading {
-            Spreading::Even => self.links.ways(from, &towards, MOST_WAYS),
+            Spreading::Even => self.links.ways(from, &towards, MAX_PATHS),
             Spreading::Hashed(ecmp) => {
                 let label = self.label(ecmp, pair);
                 let way = self.links.way(from, &towards, &ecmp, label);

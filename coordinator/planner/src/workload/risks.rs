@@ -25,7 +25,7 @@ pub struct Risk {
 
 /// Of so many hosts, and of so many links between, it is said what their queues cost: each takes a
 /// simulation.
-const MOST_QUEUES: usize = 8;
+const MAX_QUEUES: usize = 8;
 
 impl Setting<'_> {
     /// Says of each lane what it may cost: one simulation for each cable that loses packets, and for
@@ -100,12 +100,12 @@ impl Setting<'_> {
         let queues = most.into_iter().map(|(queue, _)| queue);
         let (mut ports, mut links): (Vec<_>, Vec<_>) = queues.partition(is_port);
         ports.truncate(if effects.incast > SimTime::ZERO {
-            MOST_QUEUES
+            MAX_QUEUES
         } else {
             0
         });
         links.truncate(if effects.uplinks > SimTime::ZERO {
-            MOST_QUEUES
+            MAX_QUEUES
         } else {
             0
         });

@@ -14,13 +14,13 @@ use super::JournalError;
 
 /// What the file begins with; all versions have the first part.
 pub(super) const MAGIC: &[u8] = b"reweave log 8  \n";
-const FAMILY: &[u8] = b"reweave log ";
+const HEADER_PREFIX: &[u8] = b"reweave log ";
 
 const HEADER_BYTES: usize = 12;
 /// What disks write as a whole.
 const SECTOR_BYTES: usize = 512;
 /// Batches begin and end at multiples of this, and so no sector holds less of one.
-const WORD_BYTES: usize = 8;
+const ALIGNMENT_BYTES: usize = 8;
 
 pub(super) struct Scan {
     pub(super) payloads: Vec<Vec<u8>>,
@@ -62,7 +62,7 @@ fn checksum(place: u64, bytes: &[u8]) -> u32 {
 
 /// Up to the end of a word; the last byte tells by how many.
 fn fill_up(payload: &mut Vec<u8>) {
-    let missing = WORD_BYTES - (HEADER_BYTES + payload.len()) % WORD_BYTES;
+    let missing = ALIGNMENT_BYTES - (HEADER_BYTES + payload.len()) % ALIGNMENT_BYTES;
     payload.resize(payload.len() + missing, missing as u8);
 }
 
@@ -112,10 +112,10 @@ pub(super) fn scan(content: &[u8]) -> Result<Scan, JournalError> {
 /// A whole file is put in place at once, so its first line was written or there is no file. A line that no
 /// version writes is damage, whatever it begins with.
 fn not_ours(content: &[u8]) -> JournalError {
-    let family = content.get(..FAMILY.len()) == Some(FAMILY);
+    let family = content.get(..HEADER_PREFIX.len()) == Some(HEADER_PREFIX);
     let line = content.split(|&byte| byte == b'\n').next();
     let line = line.filter(|line| line.len() + 1 == MAGIC.len() && line.len() < content.len());
-    match line.filter(|line| family && is_number(line[FAMILY.len()..].trim_ascii_end())) {
+    match line.filter(|line| family && is_number(line[HEADER_PREFIX.len()..].trim_ascii_end())) {
         Some(line) => JournalError::OtherVersion {
             begins: String::from_utf8_lossy(line).into_owned(),
         },

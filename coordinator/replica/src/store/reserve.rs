@@ -6,11 +6,11 @@ use super::error::is_lack;
 use crate::disk::DiskFile;
 
 /// With less there is no room.
-const LEAST_BYTES: u64 = 16 << 20;
+const MIN_FREE_BYTES: u64 = 16 << 20;
 /// With so much there is room again: not now some and then none.
-const ENOUGH_BYTES: u64 = 2 * LEAST_BYTES;
+const RESUME_FREE_BYTES: u64 = 2 * MIN_FREE_BYTES;
 /// Always kept behind the end of the log, where the file system can do that.
-const KEPT_BYTES: u64 = 1 << 20;
+const PREALLOCATED_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct DiskReserve {
@@ -38,7 +38,7 @@ impl DiskReserve {
 
     /// Whether most of what is kept is still there.
     pub(super) fn spares_some(&self, end: u64) -> bool {
-        !self.is_full || self.kept(end) >= KEPT_BYTES / 2
+        !self.is_full || self.kept(end) >= PREALLOCATED_BYTES / 2
     }
 
     /// Keeps enough for a log that ends here, and takes note of how many bytes are free besides.
@@ -50,9 +50,9 @@ impl DiskReserve {
     ) {
         let kept = self.keep(file, end);
         let needed = if self.is_full {
-            ENOUGH_BYTES
+            RESUME_FREE_BYTES
         } else {
-            LEAST_BYTES
+            MIN_FREE_BYTES
         };
         self.is_full = !kept || free_bytes().is_some_and(|free| free < needed);
     }
@@ -69,10 +69,10 @@ impl DiskReserve {
 
     /// False where there is not enough. Some file systems keep nothing for anybody.
     fn keep(&mut self, file: &mut impl DiskFile, end: u64) -> bool {
-        if self.kept(end) >= KEPT_BYTES {
+        if self.kept(end) >= PREALLOCATED_BYTES {
             return true;
         }
-        let ahead = 2 * KEPT_BYTES;
+        let ahead = 2 * PREALLOCATED_BYTES;
         match file.reserve(end, ahead) {
             Ok(()) => self.kept_until = end + ahead,
             Err(error) => return !is_lack(&error),
@@ -125,12 +125,15 @@ mod tests {
     fn what_is_kept_lies_behind_the_end_and_is_kept_anew_when_half_is_used() {
         let (mut reserve, mut file) = (DiskReserve::new(), Kept::default());
         assert_eq!(reserve.kept(0), 0);
-        for end in [100, 100 + KEPT_BYTES, 101 + KEPT_BYTES] {
+        for end in [100, 100 + PREALLOCATED_BYTES, 101 + PREALLOCATED_BYTES] {
             reserve.look(&mut file, end, || None);
             assert!(!reserve.is_full());
         }
-        assert_eq!(reserve.kept(101 + KEPT_BYTES), 2 * KEPT_BYTES);
-        let anew = [100, 101 + KEPT_BYTES].map(|end| [end, 2 * KEPT_BYTES]);
+        assert_eq!(
+            reserve.kept(101 + PREALLOCATED_BYTES),
+            2 * PREALLOCATED_BYTES
+        );
+        let anew = [100, 101 + PREALLOCATED_BYTES].map(|end| [end, 2 * PREALLOCATED_BYTES]);
         assert_eq!(file.ranges, anew);
     }
 
@@ -151,10 +154,10 @@ mod tests {
     fn full_disk_needs_twice_as_much() {
         let (mut reserve, mut file) = (DiskReserve::new(), Kept::default());
         let frees = [
-            (LEAST_BYTES, false),
-            (LEAST_BYTES - 1, true),
-            (ENOUGH_BYTES - 1, true),
-            (ENOUGH_BYTES, false),
+            (MIN_FREE_BYTES, false),
+            (MIN_FREE_BYTES - 1, true),
+            (RESUME_FREE_BYTES - 1, true),
+            (RESUME_FREE_BYTES, false),
         ];
         for (free, is_full) in frees {
             reserve.look(&mut file, 0, || Some(free));

@@ -7,7 +7,7 @@ use super::disk::{Lack, MemoryDisk};
 use super::room::{member, timing};
 use crate::{Disk, DurableReplica, Effect, Founding, MemberId, Persisted, RequestId, Saved, Store};
 
-const LOG: &str = "log";
+const LOG_NAME: &str = "log";
 
 struct Alone {
     durable: DurableReplica<MemoryDisk>,
@@ -22,7 +22,7 @@ impl Alone {
             state: Vec::new(),
         };
         let saved = Saved::founding(id, Vec::new(), founding);
-        let opened = Store::open(disk.clone(), Path::new(LOG), Some(saved)).unwrap();
+        let opened = Store::open(disk.clone(), Path::new(LOG_NAME), Some(saved)).unwrap();
         let durable = DurableReplica::new(&opened.saved, timing(), opened.store).unwrap();
         let mut alone = Self {
             durable,
@@ -77,7 +77,7 @@ impl Alone {
 
 /// What a start would take.
 fn found(disk: &MemoryDisk) -> Saved {
-    let found = Store::look(disk, Path::new(LOG)).unwrap();
+    let found = Store::look(disk, Path::new(LOG_NAME)).unwrap();
     found.expect("there is a log")
 }
 
@@ -90,10 +90,10 @@ fn denied_compaction_is_tried_again() {
         disk.lacks(lack);
         let mut proposals = 0..=timing().entries_per_snapshot;
         assert!(proposals.any(|_| alone.propose()), "{lack:?}");
-        let long = disk.read(Path::new(LOG)).unwrap().len();
+        let long = disk.read(Path::new(LOG_NAME)).unwrap().len();
         disk.lacks(Lack::Nothing);
         alone.tick(timing().compaction_retry_ticks);
-        let short = disk.read(Path::new(LOG)).unwrap().len();
+        let short = disk.read(Path::new(LOG_NAME)).unwrap().len();
         assert!(short < long, "{lack:?}: {short} bytes after {long}");
         assert_eq!(found(&disk).last(), alone.last(), "{lack:?}");
     }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::room::member;
 use crate::{Answer, Beginning, FolderId, Founding, Member, MemberId, Members, Newcomer, Saved};
 
-const OURS: FolderId = FolderId(11);
+const OWN_FOLDER: FolderId = FolderId(11);
 
 fn newcomer() -> Newcomer {
     Newcomer {
         founder: Some(MemberId(1)),
-        folder: OURS,
+        folder: OWN_FOLDER,
         members: (1..=3).map(|id| (MemberId(id), member(id))).collect(),
     }
 }
@@ -57,7 +57,7 @@ fn founders_begin_when_each_has_heard_of_all() {
 #[test]
 fn a_founder_that_comes_late_joins_those_that_began() {
     let members = founded();
-    let answer = Answer::of(&members, "c1", OURS);
+    let answer = Answer::of(&members, "c1", OWN_FOLDER);
     let said = answers(&[(2, answer), (3, founding(3))]);
     let id = MemberId(1);
     assert_eq!(newcomer().begin(&said), Beginning::Join { id, members });

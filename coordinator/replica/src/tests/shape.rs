@@ -8,14 +8,15 @@ use crate::replica::Envelope;
 use crate::wire::{Content, Kind, Step, Transition};
 use crate::{Answer, Change, Message, Proposal};
 
-const LOG: &str = include_str!("../../shapes/log-8.txt");
-const MESSAGES: &str = include_str!("../../shapes/messages-1.txt");
+const GOLDEN_LOG: &str = include_str!("../../shapes/log-8.txt");
+const GOLDEN_MESSAGES: &str = include_str!("../../shapes/messages-1.txt");
 
-const CONTENT: [fn(&mut Tracer); 3] = [trace::<Content>, trace::<Step>, trace::<Transition>];
+const CONTENT_TRACERS: [fn(&mut Tracer); 3] =
+    [trace::<Content>, trace::<Step>, trace::<Transition>];
 
 fn log() -> Formats {
     vec![
-        ("Record", shape::<Record>(&CONTENT)),
+        ("Record", shape::<Record>(&CONTENT_TRACERS)),
         (
             "Envelope",
             shape::<Envelope>(&[trace::<std::net::SocketAddr>]),
@@ -26,7 +27,7 @@ fn log() -> Formats {
 }
 
 fn messages() -> Formats {
-    let kinds = [&CONTENT[..], &[trace::<Kind>]].concat();
+    let kinds = [&CONTENT_TRACERS[..], &[trace::<Kind>]].concat();
     vec![
         ("Message", shape::<Message>(&kinds)),
         ("Answer", shape::<Answer>(&[trace::<std::net::SocketAddr>])),
@@ -40,12 +41,12 @@ fn log_keeps_the_shape_of_its_version() {
         ..Batch::default()
     };
     assert!(file.encode(0).unwrap().starts_with(b"reweave log 8"));
-    assert_known(&log(), LOG);
+    assert_known(&log(), GOLDEN_LOG);
 }
 
 #[test]
 fn messages_keep_their_shape() {
-    assert_known(&messages(), MESSAGES);
+    assert_known(&messages(), GOLDEN_MESSAGES);
 }
 
 #[test]

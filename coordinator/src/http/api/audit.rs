@@ -8,7 +8,7 @@ use reweave_common::operator::{Audited, Request as Question, Response as Answer}
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::document::ROOT;
+use super::document::API_ROOT;
 use super::problem::Problem;
 use super::tagged::tagged;
 use super::visitor::Visitor;
@@ -54,7 +54,7 @@ pub(super) async fn note_strangers(
 ) -> Response {
     if let Err(problem) = Visitor::of(request.headers(), request.extensions()) {
         let what = format!(
-            "{} {ROOT}{} over HTTP",
+            "{} {API_ROOT}{} over HTTP",
             request.method(),
             request.uri().path()
         );

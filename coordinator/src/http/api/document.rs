@@ -19,11 +19,11 @@ use utoipa::{PartialSchema, ToSchema};
 use super::problem::Problem;
 use super::{Served, hooked};
 
-pub(super) const ROOT: &str = "/api/v1";
+pub(super) const API_ROOT: &str = "/api/v1";
 
 /// Where the record of this change is.
 pub(super) fn record(generation: Generation) -> String {
-    format!("{ROOT}/history/{generation}")
+    format!("{API_ROOT}/history/{generation}")
 }
 
 /// Whoever asked is told of a plan, with 202 and where its record is, for it is not over: that tells what comes
@@ -36,13 +36,13 @@ pub(super) fn led_to(generation: Option<Generation>, told: impl Serialize) -> An
     (StatusCode::ACCEPTED, place, Json(told)).into_response()
 }
 
-const ABOUT: &str = "Asks what the command line asks. `reweave dashboard` makes a token for whoever \
+const API_DESCRIPTION: &str = "Asks what the command line asks. `reweave dashboard` makes a token for whoever \
     may connect: what their role may do, the token may. Over TLS the certificate of an operator or a \
     viewer does, too. A coordinator that does not lead answers \
     503 and says who does.";
-const TOKEN: &str = "token";
-const CERTIFICATE: &str = "certificate";
-const PROBLEM: &str = "Problem";
+const TOKEN_SCHEME: &str = "token";
+const CERTIFICATE_SCHEME: &str = "certificate";
+const PROBLEM_RESPONSE: &str = "Problem";
 
 /// Nobody needs a token to learn what could be asked.
 pub(super) fn routes(document: OpenApi) -> Router<Served> {
@@ -56,13 +56,13 @@ pub(super) fn routes(document: OpenApi) -> Router<Served> {
 /// What is said once of all that is served.
 pub(super) fn head() -> OpenApi {
     let mut info = Info::new("Reweave", env!("CARGO_PKG_VERSION"));
-    info.description = Some(ABOUT.to_owned());
+    info.description = Some(API_DESCRIPTION.to_owned());
     OpenApiBuilder::new()
         .info(info)
-        .servers(Some([Server::new(ROOT)]))
+        .servers(Some([Server::new(API_ROOT)]))
         .components(Some(shared()))
         .security(Some(
-            [TOKEN, CERTIFICATE].map(|way| SecurityRequirement::new(way, [""; 0])),
+            [TOKEN_SCHEME, CERTIFICATE_SCHEME].map(|way| SecurityRequirement::new(way, [""; 0])),
         ))
         .build()
 }
@@ -70,10 +70,10 @@ pub(super) fn head() -> OpenApi {
 fn shared() -> Components {
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     ComponentsBuilder::new()
-        .security_scheme(TOKEN, SecurityScheme::Http(bearer))
-        .security_scheme(CERTIFICATE, certificate())
+        .security_scheme(TOKEN_SCHEME, SecurityScheme::Http(bearer))
+        .security_scheme(CERTIFICATE_SCHEME, certificate())
         .schema(Problem::name(), Problem::schema())
-        .response(PROBLEM, problem())
+        .response(PROBLEM_RESPONSE, problem())
         .build()
 }
 
@@ -103,11 +103,11 @@ fn finished(mut document: OpenApi) -> OpenApi {
             read.parameters
                 .get_or_insert_default()
                 .push(known_already().into());
-            add(read, "default", Ref::from_response_name(PROBLEM));
+            add(read, "default", Ref::from_response_name(PROBLEM_RESPONSE));
         }
         let changes = [&mut item.post, &mut item.put, &mut item.delete];
         for change in changes.into_iter().flatten() {
-            add(change, "default", Ref::from_response_name(PROBLEM));
+            add(change, "default", Ref::from_response_name(PROBLEM_RESPONSE));
         }
         let all = [
             &mut item.get,

@@ -16,10 +16,10 @@ use super::visitor::Visitor;
 use crate::server_context::ServerContext;
 
 /// Whoever is told nothing for longer takes the line for dead.
-const SIGN_OF_LIFE_AFTER: Duration = Duration::from_secs(15);
-const SIGN_OF_LIFE: &[u8] = b":\n\n";
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEPALIVE_FRAME: &[u8] = b":\n\n";
 /// Whoever was shut out is shown no more after that.
-const LOOKED_AT_AGAIN: Duration = Duration::from_secs(2);
+const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) fn follow(
     status_cache: &StatusCache,
@@ -56,17 +56,17 @@ impl Viewer {
     /// Nothing more when its token is not good any more, or when the cache is gone.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if self.looked_at.elapsed() >= LOOKED_AT_AGAIN {
+            if self.looked_at.elapsed() >= ACCESS_CHECK_INTERVAL {
                 self.visitor.name(&self.context).await.ok()?;
                 self.looked_at = Instant::now();
             }
-            let event = match timeout(LOOKED_AT_AGAIN, self.updates.changed()).await {
+            let event = match timeout(ACCESS_CHECK_INTERVAL, self.updates.changed()).await {
                 Ok(changed) => {
                     changed.ok()?;
                     let cached = self.updates.borrow_and_update();
                     cached.as_ref().map(|cached| cached.event.clone())
                 }
-                Err(_) => self.is_long_silent().then(|| SIGN_OF_LIFE.into()),
+                Err(_) => self.is_long_silent().then(|| KEEPALIVE_FRAME.into()),
             };
             if event.is_some() {
                 self.told_at = Instant::now();
@@ -76,6 +76,6 @@ impl Viewer {
     }
 
     fn is_long_silent(&self) -> bool {
-        self.told_at.elapsed() >= SIGN_OF_LIFE_AFTER
+        self.told_at.elapsed() >= KEEPALIVE_INTERVAL
     }
 }

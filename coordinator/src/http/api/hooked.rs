@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// Each event, and what comes with it.
-const EVENTS: [(&str, &str); 6] = [
+const HOOK_EVENTS: [(&str, &str); 6] = [
     ("finding.began", "finding"),
     ("finding.ended", "finding"),
     ("alarm.began", "alarm"),
@@ -14,7 +14,7 @@ const EVENTS: [(&str, &str); 6] = [
 
 /// The document with them.
 pub(super) fn told_in(mut document: Value) -> Value {
-    let hooks: Map<_, _> = EVENTS
+    let hooks: Map<_, _> = HOOK_EVENTS
         .map(|it| (it.0.to_owned(), hook(it)))
         .into_iter()
         .collect();

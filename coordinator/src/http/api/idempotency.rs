@@ -19,16 +19,16 @@ use super::Answered;
 use super::problem::Problem;
 use super::visitor::Visitor;
 
-const HEADER: &str = "idempotency-key";
-const LONGEST_KEY: usize = 128;
+const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
+const MAX_KEY_BYTES: usize = 128;
 /// Nobody tries again after that.
-const KEPT: Duration = Duration::from_hours(24);
+const ANSWER_TTL: Duration = Duration::from_hours(24);
 /// A request of which nobody knows what came of it has been decided by then, or is lost.
-const UNKNOWN_FOR: Duration = Duration::from_mins(1);
+const UNDECIDED_TTL: Duration = Duration::from_mins(1);
 /// The oldest leave first.
-const MOST: usize = 1024;
+const MAX_ANSWERS: usize = 1024;
 /// Together. One that is longer alone is not kept: its request is answered anew.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_ANSWERS_BYTES: usize = 64 << 20;
 
 /// Only for the document: it is read from the headers.
 #[derive(IntoParams)]
@@ -53,7 +53,7 @@ pub(super) struct Idempotency {
 
 impl Idempotency {
     pub(super) fn asked(headers: &HeaderMap, by: &Visitor, what: &str) -> Result<Self, Problem> {
-        let key = headers.get(HEADER).map(|value| {
+        let key = headers.get(IDEMPOTENCY_KEY_HEADER).map(|value| {
             let key = value.to_str().ok().filter(|key| is_key(key));
             key.map(|key| (by.clone(), key.to_owned()))
                 .ok_or_else(no_key)
@@ -71,7 +71,7 @@ impl Idempotency {
 }
 
 fn is_key(text: &str) -> bool {
-    (1..=LONGEST_KEY).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=MAX_KEY_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[derive(Clone, Default)]
@@ -94,8 +94,8 @@ enum Found {
 impl Kept {
     fn is_kept(&self) -> bool {
         let kept_for = match self.answer {
-            Found::Unknown => UNKNOWN_FOR,
-            Found::NotYet | Found::Answer(..) => KEPT,
+            Found::Unknown => UNDECIDED_TTL,
+            Found::NotYet | Found::Answer(..) => ANSWER_TTL,
         };
         self.since.elapsed() < kept_for
     }
@@ -128,7 +128,7 @@ impl Answers {
         let mut kept = self.lock();
         kept.retain(|_, kept| kept.is_kept());
         let Some(first) = kept.get(key) else {
-            while kept.len() >= MOST && drop_oldest(&mut kept, |_| true) {}
+            while kept.len() >= MAX_ANSWERS && drop_oldest(&mut kept, |_| true) {}
             let since = Instant::now();
             let answer = Found::NotYet;
             kept.insert(
@@ -193,7 +193,7 @@ impl Open {
         // It is in memory already; how much of that stays is bounded.
         let body = to_bytes(body, usize::MAX).await;
         let body = body.map_err(|_| Problem::unexpected())?;
-        if body.len() <= MOST_BYTES {
+        if body.len() <= MAX_ANSWERS_BYTES {
             self.keep(head.status, head.headers.clone(), body.clone());
         }
         Ok(Response::from_parts(head, Body::from(body)))
@@ -202,7 +202,8 @@ impl Open {
     fn keep(&mut self, code: StatusCode, headers: HeaderMap, body: Bytes) {
         let mut kept = self.answers.lock();
         let is_answered = |kept: &Kept| matches!(kept.answer, Found::Answer(..));
-        while bytes(&kept) + body.len() > MOST_BYTES && drop_oldest(&mut kept, is_answered) {}
+        while bytes(&kept) + body.len() > MAX_ANSWERS_BYTES && drop_oldest(&mut kept, is_answered) {
+        }
         drop(kept);
         self.note(Found::Answer(code, headers, body));
     }
@@ -226,7 +227,7 @@ impl Drop for Open {
 
 fn no_key() -> Problem {
     Problem::bad_request(format!(
-        "Idempotency-Key must be 1 to {LONGEST_KEY} printable characters without spaces"
+        "Idempotency-Key must be 1 to {MAX_KEY_BYTES} printable characters without spaces"
     ))
 }
 
@@ -256,7 +257,8 @@ mod tests {
 
     fn idempotency(by: &Visitor, nth: usize) -> Idempotency {
         let key = nth.to_string().parse().expect("a header's value");
-        let headers = HeaderMap::from_iter([(HeaderName::from_static(HEADER), key)]);
+        let headers =
+            HeaderMap::from_iter([(HeaderName::from_static(IDEMPOTENCY_KEY_HEADER), key)]);
         Idempotency::asked(&headers, by, "the same").expect("a key")
     }
 
@@ -284,7 +286,7 @@ mod tests {
         assert!(is_conflict(
             answers.answer(idempotency(&by, 0), twice()).await
         ));
-        tokio::time::advance(UNKNOWN_FOR).await;
+        tokio::time::advance(UNDECIDED_TTL).await;
         assert_eq!(made(&answers, &by, &[0], 1).await, 1);
     }
 
@@ -331,14 +333,14 @@ mod tests {
     #[tokio::test]
     async fn kept_answers_take_so_many_bytes_together_and_the_oldest_leave() {
         let by = Visitor::Token(Visit::random().digest());
-        let (answers, third) = (Answers::default(), MOST_BYTES / 3);
+        let (answers, third) = (Answers::default(), MAX_ANSWERS_BYTES / 3);
         assert_eq!(made(&answers, &by, &[0, 1, 2], third).await, 3);
         assert_eq!(made(&answers, &by, &[0, 1, 2], third).await, 0);
         assert_eq!(made(&answers, &by, &[3], third).await, 1);
-        assert!(bytes(&answers.lock()) <= MOST_BYTES);
+        assert!(bytes(&answers.lock()) <= MAX_ANSWERS_BYTES);
         assert_eq!(made(&answers, &by, &[1, 2, 3], third).await, 0);
         assert_eq!(made(&answers, &by, &[0], third).await, 1);
-        assert_eq!(made(&answers, &by, &[4, 4], MOST_BYTES + 1).await, 2);
+        assert_eq!(made(&answers, &by, &[4, 4], MAX_ANSWERS_BYTES + 1).await, 2);
         assert_eq!(made(&answers, &by, &[2, 3, 0], third).await, 0, "they stay");
     }
 }

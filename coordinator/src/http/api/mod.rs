@@ -54,7 +54,7 @@ pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Route
     let served = Served {
         status_cache,
         answers: Answers::default(),
-        sandbox: ExclusiveJob::new(sandbox::LONGEST),
+        sandbox: ExclusiveJob::new(sandbox::PLAY_TIMEOUT),
         context,
     };
     let (api, document) = described().split_for_parts();
@@ -68,7 +68,7 @@ pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Route
         .fallback(nothing_there)
         .method_not_allowed_fallback(no_such_method)
         .with_state(served);
-    Router::new().nest(document::ROOT, api)
+    Router::new().nest(document::API_ROOT, api)
 }
 
 /// What is served, and what is told of it, from the same lines.
@@ -90,7 +90,7 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(reading::events))
         .routes(routes!(past::spans))
         .routes(routes!(past::past))
-        .routes(routes!(sandbox::play).layer(DefaultBodyLimit::max(sandbox::MOST_SENT)))
+        .routes(routes!(sandbox::play).layer(DefaultBodyLimit::max(sandbox::MAX_BODY_BYTES)))
         .routes(routes!(sandbox::promote))
         .routes(routes!(changing::plan))
         .routes(routes!(sealed::offer))
@@ -109,7 +109,7 @@ fn described() -> OpenApiRouter<Served> {
 
 /// All of it: what is told here is where it is below the root.
 fn whole(uri: &Uri) -> String {
-    format!("{}{}", document::ROOT, uri.path())
+    format!("{}{}", document::API_ROOT, uri.path())
 }
 
 async fn nothing_there(uri: Uri) -> Problem {

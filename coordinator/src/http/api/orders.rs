@@ -19,7 +19,7 @@ use super::visitor::Visitor;
 use super::{Answered, Name, Options, Served, document, name, options};
 
 /// More than any port has, in Gb/s.
-const MOST_GBPS: f64 = 100_000.0;
+const MAX_RATE_GBPS: f64 = 100_000.0;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -107,7 +107,7 @@ pub(super) struct Phase {
 
 impl Phase {
     fn order(self) -> Result<JobOrder, Problem> {
-        let rate = |gbps: f64| match gbps > 0.0 && gbps <= MOST_GBPS {
+        let rate = |gbps: f64| match gbps > 0.0 && gbps <= MAX_RATE_GBPS {
             true => Ok(Rate::from_bits_per_s((gbps * 1e9) as u64)),
             false => Err(unfit(format!("ring_gbps: {gbps} is no rate"))),
         };

@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 /// An election takes about so long.
-const AGAIN_AFTER_S: u16 = 1;
+const RETRY_AFTER_S: u16 = 1;
 
 /// As RFC 9457 has it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -193,7 +193,7 @@ impl IntoResponse for Problem {
                 headers.insert(header::WWW_AUTHENTICATE, scheme);
             }
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-                headers.insert(header::RETRY_AFTER, AGAIN_AFTER_S.into());
+                headers.insert(header::RETRY_AFTER, RETRY_AFTER_S.into());
             }
             _ => {}
         }

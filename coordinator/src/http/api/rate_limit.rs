@@ -16,13 +16,13 @@ use crate::http::tls_listener::Shown;
 use crate::server_context::ServerContext;
 
 /// A page asks a few times a second, a script that polls ten times.
-const PER_SECOND: f64 = 50.0;
+const REQUESTS_PER_S: f64 = 50.0;
 /// For pages that ask for much at once when they are opened.
-const AT_ONCE: f64 = 100.0;
+const BURST_REQUESTS: f64 = 100.0;
 /// Strangers from everywhere may ask so many times as often as one visitor.
-const STRANGERS: f64 = 20.0;
+const STRANGER_FACTOR: f64 = 20.0;
 /// They are remembered while they have not all their requests back.
-const MOST_KNOWN: usize = 4096;
+const MAX_BUDGETS: usize = 4096;
 
 /// How many requests each visitor may still make.
 #[derive(Clone, Default)]
@@ -55,9 +55,9 @@ impl ClientNetwork {
     }
 
     fn at(address: IpAddr) -> Self {
-        const SUBNET: u128 = u128::MAX << 64;
+        const IPV6_SUBNET_MASK: u128 = u128::MAX << 64;
         Self::At(match address.to_canonical() {
-            IpAddr::V6(it) => Ipv6Addr::from_bits(it.to_bits() & SUBNET).into(),
+            IpAddr::V6(it) => Ipv6Addr::from_bits(it.to_bits() & IPV6_SUBNET_MASK).into(),
             it @ IpAddr::V4(_) => it,
         })
     }
@@ -155,16 +155,16 @@ impl RateLimits {
 
 /// Once those that have all their requests back are forgotten.
 fn has_room<W: Ord>(budgets: &mut BTreeMap<W, Budget>, now: Instant) -> bool {
-    if budgets.len() >= MOST_KNOWN {
-        budgets.retain(|_, budget| budget.refilled(now) < AT_ONCE);
+    if budgets.len() >= MAX_BUDGETS {
+        budgets.retain(|_, budget| budget.refilled(now) < BURST_REQUESTS);
     }
-    budgets.len() < MOST_KNOWN
+    budgets.len() < MAX_BUDGETS
 }
 
 impl Budget {
     fn whole(now: Instant) -> Self {
         Self {
-            left: AT_ONCE,
+            left: BURST_REQUESTS,
             at: now,
             times: 1.0,
         }
@@ -172,15 +172,16 @@ impl Budget {
 
     fn of_all(now: Instant) -> Self {
         Self {
-            left: AT_ONCE * STRANGERS,
+            left: BURST_REQUESTS * STRANGER_FACTOR,
             at: now,
-            times: STRANGERS,
+            times: STRANGER_FACTOR,
         }
     }
 
     fn refilled(self, now: Instant) -> f64 {
         let since = now.saturating_duration_since(self.at);
-        (AT_ONCE * self.times).min(self.left + since.as_secs_f64() * PER_SECOND * self.times)
+        (BURST_REQUESTS * self.times)
+            .min(self.left + since.as_secs_f64() * REQUESTS_PER_S * self.times)
     }
 
     fn take(&mut self, now: Instant) -> bool {
@@ -202,10 +203,10 @@ mod tests {
 
     use super::*;
 
-    const HERE: ClientNetwork = ClientNetwork::Here;
+    const LOCAL_PLACE: ClientNetwork = ClientNetwork::Here;
 
     fn allowed(limits: &RateLimits, visitor: Option<&Visitor>, now: Instant) -> usize {
-        let asked = (0..1000).take_while(|_| limits.allow(visitor, HERE, now));
+        let asked = (0..1000).take_while(|_| limits.allow(visitor, LOCAL_PLACE, now));
         asked.count()
     }
 
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(flood.count(), 100);
         let same_site = at("2001:db8:0:1:ffff::2");
         assert!(!limits.allow(Some(&token()), same_site, start));
-        for other in [at("2001:db8:0:2::1"), at("192.0.2.1"), HERE] {
+        for other in [at("2001:db8:0:2::1"), at("192.0.2.1"), LOCAL_PLACE] {
             assert!(limits.allow(Some(&token()), other, start), "{other:?}");
         }
         let mapped = at("::ffff:192.0.2.1");
@@ -241,15 +242,15 @@ mod tests {
     #[test]
     fn strangers_from_everywhere_are_bounded_together() {
         let (limits, start) = (RateLimits::default(), Instant::now());
-        let places =
-            (0..3 * MOST_KNOWN as u32).map(|number| ClientNetwork::at(number.to_be_bytes().into()));
+        let places = (0..3 * MAX_BUDGETS as u32)
+            .map(|number| ClientNetwork::at(number.to_be_bytes().into()));
         let allowed = places.filter(|network| limits.allow(None, *network, start));
         assert_eq!(allowed.count(), 2000);
         assert!(
-            limits.allow(None, HERE, start),
+            limits.allow(None, LOCAL_PLACE, start),
             "this machine is not among them"
         );
-        assert!(limits.lock().strangers.len() <= MOST_KNOWN + 2);
+        assert!(limits.lock().strangers.len() <= MAX_BUDGETS + 2);
         let later = start + Duration::from_secs(2);
         assert!(limits.allow(None, at("192.0.2.1"), later));
         assert!(
@@ -277,7 +278,7 @@ mod tests {
         let good = known(&limits, start);
         let made_up = (0..10_000).filter(|_| {
             let token = token();
-            let may = limits.allow(Some(&token), HERE, start);
+            let may = limits.allow(Some(&token), LOCAL_PLACE, start);
             limits.forget(Some(&token));
             may
         });
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(allowed(&limits, Some(&good), start), 100, "it has its own");
         let later = start + Duration::from_secs(1);
         assert!(
-            limits.allow(Some(&token()), HERE, later),
+            limits.allow(Some(&token()), LOCAL_PLACE, later),
             "newcomers come in"
         );
     }
@@ -296,22 +297,22 @@ mod tests {
         let (limits, start) = (RateLimits::default(), Instant::now());
         let token = known(&limits, start);
         assert_eq!(allowed(&limits, None, start), 100);
-        assert!(limits.allow(Some(&token), HERE, start));
+        assert!(limits.allow(Some(&token), LOCAL_PLACE, start));
         limits.forget(Some(&token));
-        assert!(!limits.allow(Some(&token), HERE, start));
+        assert!(!limits.allow(Some(&token), LOCAL_PLACE, start));
     }
 
     #[test]
     fn those_who_are_known_are_so_many_at_most() {
         let (limits, start) = (RateLimits::default(), Instant::now());
-        for _ in 0..MOST_KNOWN {
+        for _ in 0..MAX_BUDGETS {
             let token = known(&limits, start);
-            assert!(limits.allow(Some(&token), HERE, start));
+            assert!(limits.allow(Some(&token), LOCAL_PLACE, start));
         }
         let late = known(&limits, start);
-        assert_eq!(limits.lock().known.len(), MOST_KNOWN);
+        assert_eq!(limits.lock().known.len(), MAX_BUDGETS);
         assert!(
-            limits.allow(Some(&late), HERE, start),
+            limits.allow(Some(&late), LOCAL_PLACE, start),
             "it shares with strangers"
         );
         let later = start + Duration::from_secs(1);

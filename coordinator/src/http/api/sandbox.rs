@@ -34,12 +34,12 @@ use recorded::Trace;
 use scene::{Scene, Source};
 
 /// Connections over which nothing goes for half a minute end.
-pub(super) const LONGEST: Duration = Duration::from_secs(25);
+pub(super) const PLAY_TIMEOUT: Duration = Duration::from_secs(25);
 /// A trace in base64, and what is played with it.
-pub(super) const MOST_SENT: usize = 10 << 20;
-const MOST_BURSTS: usize = 20_000;
+pub(super) const MAX_BODY_BYTES: usize = 10 << 20;
+const MAX_BURSTS: usize = 20_000;
 /// Links looked at; a core looks at some 20 million a second.
-const MOST_WORK: u64 = 400_000_000;
+const MAX_LINK_VISITS: u64 = 400_000_000;
 
 type Asked<T> = Result<Json<T>, JsonRejection>;
 
@@ -157,9 +157,9 @@ async fn past(served: &Served, [from, to]: [Moment; 2]) -> Result<(Source, Playe
     });
     let (window, covered) = reading.await?;
     let bursts = window.bursts();
-    if bursts.len() > MOST_BURSTS {
+    if bursts.len() > MAX_BURSTS {
         let detail = format!(
-            "{} bursts are more than {MOST_BURSTS}: take less time",
+            "{} bursts are more than {MAX_BURSTS}: take less time",
             bursts.len()
         );
         return Err(too_much(detail));
@@ -210,7 +210,7 @@ impl Otherwise {
     fn played(&self, scene: &Scene, goes_on: &dyn Fn() -> bool) -> Fared {
         let mut effort = Effort {
             costs: Costs::default(),
-            limit: MOST_WORK,
+            limit: MAX_LINK_VISITS,
             watch: &mut |_| goes_on(),
         };
         let told = self.compared(scene, &mut effort);

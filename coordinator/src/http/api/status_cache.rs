@@ -23,11 +23,11 @@ use crate::intake::Asker;
 use crate::server_context::ServerContext;
 
 /// The eye sees no more of numbers.
-const EVERY: Duration = Duration::from_millis(500);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
 /// Longer than it takes until there is another.
-const GOOD_FOR: Duration = Duration::from_secs(1);
+const STATUS_TTL: Duration = Duration::from_secs(1);
 /// Whoever asked is taken to ask again for so long.
-const ASKS_AGAIN_WITHIN: Duration = Duration::from_secs(5);
+const INTEREST_TTL: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub(in crate::http) struct StatusCache(Arc<Shared>);
@@ -76,7 +76,7 @@ impl Fresh {
 
     /// Whether it is new enough for whoever knows of so many decisions.
     pub(in crate::http) fn is_good(self, decisions: u64) -> bool {
-        self.decisions >= decisions && self.begun.elapsed() < GOOD_FOR
+        self.decisions >= decisions && self.begun.elapsed() < STATUS_TTL
     }
 }
 
@@ -116,7 +116,7 @@ impl StatusCache {
 
     async fn seen(&self) -> Result<Seen, Problem> {
         let decisions = self.0.context.decisions.count();
-        let seen = timeout(http::PATIENCE, self.seen_with(decisions));
+        let seen = timeout(http::CORE_TIMEOUT, self.seen_with(decisions));
         seen.await.unwrap_or_else(|_| Err(Problem::no_answer()))
     }
 
@@ -139,7 +139,7 @@ impl StatusCache {
     }
 
     async fn keep_making(self) {
-        let mut ticks = interval(EVERY);
+        let mut ticks = interval(REFRESH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -161,7 +161,7 @@ impl StatusCache {
 
     fn somebody_looks(&self) -> bool {
         let asked = *lock(&self.0.asked);
-        let asks = asked.is_some_and(|at| at.elapsed() < ASKS_AGAIN_WITHIN);
+        let asks = asked.is_some_and(|at| at.elapsed() < INTEREST_TTL);
         asks || self.0.shown.receiver_count() > 0
     }
 
@@ -208,7 +208,7 @@ async fn encoded(status: Box<Status>) -> Result<(Bytes, Seen), Problem> {
         let status: Arc<Status> = status.into();
         let json = serde_json::to_vec(&*status).ok()?;
         let event = event("status", &json);
-        let end = event.len() - EVENT_ENDS.len();
+        let end = event.len() - EVENT_TERMINATOR.len();
         let body = event.slice(end - json.len()..end);
         let tagged = Tagged::of(body)?;
         Some((event, Seen { status, tagged }))
@@ -217,11 +217,17 @@ async fn encoded(status: Box<Status>) -> Result<(Bytes, Seen), Problem> {
     encoded.ok_or_else(Problem::unexpected)
 }
 
-const EVENT_ENDS: &[u8] = b"\n\n";
+const EVENT_TERMINATOR: &[u8] = b"\n\n";
 
 /// JSON is one line.
 fn event(name: &str, json: &[u8]) -> Bytes {
-    [b"event: ", name.as_bytes(), b"\ndata: ", json, EVENT_ENDS]
-        .concat()
-        .into()
+    [
+        b"event: ",
+        name.as_bytes(),
+        b"\ndata: ",
+        json,
+        EVENT_TERMINATOR,
+    ]
+    .concat()
+    .into()
 }

@@ -10,7 +10,7 @@ use super::problem::Problem;
 use crate::hex::hex;
 
 /// Enough to tell answers apart.
-const TAG_BYTES: usize = 12;
+const ETAG_BYTES: usize = 12;
 
 /// JSON, and what it is told apart by. Cheap to clone.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub(super) struct Tagged {
 impl Tagged {
     pub(super) fn of(body: Bytes) -> Option<Self> {
         let digest = digest(&SHA256, &body);
-        let tag = format!("\"{}\"", hex(&digest.as_ref()[..TAG_BYTES]));
+        let tag = format!("\"{}\"", hex(&digest.as_ref()[..ETAG_BYTES]));
         let tag = HeaderValue::from_str(&tag).ok()?;
         Some(Self { body, tag })
     }

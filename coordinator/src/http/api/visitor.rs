@@ -16,7 +16,7 @@ use crate::intake::Asker;
 use crate::server_context::ServerContext;
 
 /// How browsers say whether the page that asks is from the same place.
-const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Visitor {
@@ -94,7 +94,7 @@ impl Visitor {
 /// Browsers show a certificate in the name of any page; what a page of somebody else asks, its reader did not.
 fn is_of_page(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().ok());
-    let site = text(SITE).is_none_or(|site| matches!(site, Some("same-origin" | "none")));
+    let site = text(SEC_FETCH_SITE).is_none_or(|site| matches!(site, Some("same-origin" | "none")));
     let ours = text(HOST).flatten().map(|host| format!("https://{host}"));
     site && text(ORIGIN).is_none_or(|origin| origin.is_some() && origin == ours.as_deref())
 }
@@ -126,12 +126,15 @@ mod tests {
     fn what_pages_of_others_ask_is_not_asked_by_who_shows_a_certificate() {
         assert!(is_ours(&[]), "no browser");
         assert!(is_ours(&[
-            (SITE, "same-origin"),
+            (SEC_FETCH_SITE, "same-origin"),
             (ORIGIN, "https://c0:7335")
         ]));
-        assert!(is_ours(&[(SITE, "none")]), "somebody has typed it");
+        assert!(
+            is_ours(&[(SEC_FETCH_SITE, "none")]),
+            "somebody has typed it"
+        );
         for site in ["cross-site", "same-site", "else", ""] {
-            assert!(!is_ours(&[(SITE, site)]), "{site}");
+            assert!(!is_ours(&[(SEC_FETCH_SITE, site)]), "{site}");
         }
         for origin in [
             "https://c0",

@@ -5,7 +5,7 @@ use reweave_common::operator::Imbalances;
 use super::page::{Kind, Page};
 
 /// Each job is a series, and there may be very many.
-const MOST_JOBS: usize = 64;
+const MAX_JOBS: usize = 64;
 
 pub(super) fn imbalances(page: &mut Page, found: &Imbalances) {
     let name = "reweave_flow_imbalance_percent";
@@ -36,7 +36,7 @@ fn jobs(page: &mut Page, found: &Imbalances) {
     let name = "reweave_job_flow_imbalance_percent";
     let help = "The same of each job's flows alone, of the jobs farthest above their floor.";
     page.family(Kind::Gauge, name, help);
-    for job in found.jobs.iter().take(MOST_JOBS) {
+    for job in found.jobs.iter().take(MAX_JOBS) {
         let figures = [
             ("mean", job.all.mean_fim_percent),
             ("worst", job.all.worst.fim_percent),
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    const UNEVEN: Imbalance = Imbalance {
+    const UNEVEN_LOAD: Imbalance = Imbalance {
         fim_percent: 100.0,
         floor_percent: 25.0,
         weighted_percent: 90.0,
@@ -67,7 +67,7 @@ mod tests {
         let all = FlowImbalance {
             mean_fim_percent: 50.0,
             worst_over: vec![],
-            worst: UNEVEN,
+            worst: UNEVEN_LOAD,
         };
         JobImbalance {
             job: format!("job{number}"),
@@ -85,7 +85,7 @@ mod tests {
             is_chosen: true,
             groups: 3,
             mean_fim_percent: 50.0,
-            worst: UNEVEN,
+            worst: UNEVEN_LOAD,
             max_over_mean: 1.5,
         };
         let found = Imbalances {

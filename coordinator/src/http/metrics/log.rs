@@ -3,7 +3,7 @@
 use reweave_replica::{MemberId, Status};
 
 use super::page::{Kind, Page, count};
-use crate::replication::{RaftCounts, WRITES_S};
+use crate::replication::{RaftCounts, WRITE_BUCKETS_S};
 
 pub(in crate::http) struct Log<'s> {
     pub(in crate::http) status: &'s Status,
@@ -93,7 +93,7 @@ impl Log<'_> {
         page.family(Kind::Histogram, name, help);
         let bucket = format!("{name}_bucket");
         let mut within = 0;
-        for (most, writes) in WRITES_S.iter().zip(&raft_counts.writes) {
+        for (most, writes) in WRITE_BUCKETS_S.iter().zip(&raft_counts.writes) {
             within += writes;
             page.sample(&bucket, &[("le", &most.to_string())], within as f64);
         }

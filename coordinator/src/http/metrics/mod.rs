@@ -16,7 +16,7 @@ use reweave_common::probing::PortStrays;
 use crate::counters::{Ending, EventCounters};
 use crate::intake::Counts;
 use crate::local_health::LocalHealth;
-use crate::sessions::{ROLES, Reason};
+use crate::sessions::{ADMITTED_ROLES, Reason};
 use crate::webhooks::Told;
 pub(super) use log::Log;
 use page::{Kind, Page, count};
@@ -245,7 +245,7 @@ fn intake(page: &mut Page, counts: &Counts) {
 fn sessions(page: &mut Page, sessions: &BTreeMap<Role, usize>) {
     let name = "reweave_sessions";
     page.family(Kind::Gauge, name, "Who has a session here, by role.");
-    for role in ROLES {
+    for role in ADMITTED_ROLES {
         let of_role = sessions.get(&role).copied().unwrap_or_default();
         page.sample(name, &[("role", role.as_str())], count(of_role));
     }

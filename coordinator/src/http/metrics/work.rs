@@ -9,9 +9,9 @@ use super::evenness::imbalances;
 use super::page::{Kind, Page, count};
 
 /// Each is a label: of more jobs, those are told that send most.
-const MOST_JOBS: usize = 100;
+const MAX_JOBS: usize = 100;
 /// Beside the classes of causes.
-const USELESS_PIN: &str = "useless-pin";
+const USELESS_PIN_CLASS: &str = "useless-pin";
 
 pub(in crate::http) struct Work {
     pub(in crate::http) imbalances: Option<Imbalances>,
@@ -35,7 +35,7 @@ impl Work {
 fn findings(page: &mut Page, found: &[Finding]) {
     let classes = Class::ALL.into_iter().map(letters);
     let mut by_class: BTreeMap<_, usize> = classes.map(|class| (class, 0)).collect();
-    by_class.insert(USELESS_PIN.to_owned(), 0);
+    by_class.insert(USELESS_PIN_CLASS.to_owned(), 0);
     for finding in found {
         *by_class.entry(class(finding)).or_default() += 1;
     }
@@ -49,7 +49,7 @@ fn findings(page: &mut Page, found: &[Finding]) {
 fn class(finding: &Finding) -> String {
     match finding {
         Finding::EcmpCollision(_) => letters(Class::EcmpCollision),
-        Finding::UselessPin(_) => USELESS_PIN.to_owned(),
+        Finding::UselessPin(_) => USELESS_PIN_CLASS.to_owned(),
         Finding::Cause(cause) => letters(cause.class),
     }
 }
@@ -68,7 +68,7 @@ fn jobs(page: &mut Page, jobs: &[JobStatus]) {
         let most = other.rate_bits_per_s.cmp(&one.rate_bits_per_s);
         most.then_with(|| one.job.cmp(&other.job))
     });
-    told.truncate(MOST_JOBS);
+    told.truncate(MAX_JOBS);
     let each = |page: &mut Page, name: &str, help: &str, value: fn(&JobStatus) -> Option<f64>| {
         page.family(Kind::Gauge, name, help);
         for job in &told {
@@ -156,7 +156,7 @@ mod tests {
         let many: Vec<_> = (0..150).map(|nth| job(nth, None)).collect();
         let told = samples(|page| jobs(page, &many));
         let rates = told.iter().filter(|line| line.contains("_rate_"));
-        assert_eq!(rates.clone().count(), MOST_JOBS);
+        assert_eq!(rates.clone().count(), MAX_JOBS);
         assert!(rates.clone().any(|line| line.contains("\"h149\"")));
         assert!(!rates.clone().any(|line| line.contains("\"h49\"")));
         assert!(told.contains(&"reweave_jobs 150".to_owned()));

@@ -10,8 +10,8 @@ use super::*;
 use crate::intake::{Event, Queue, queue};
 use crate::replication::open;
 
-const LEADER: MemberId = MemberId(1);
-const OWN: MemberId = MemberId(2);
+const LEADER_ID: MemberId = MemberId(1);
+const OWN_ID: MemberId = MemberId(2);
 
 fn members() -> BTreeMap<MemberId, Member> {
     let member = |MemberId(id)| Member {
@@ -20,7 +20,7 @@ fn members() -> BTreeMap<MemberId, Member> {
         replaces: None,
         folder: Some(FolderId(id)),
     };
-    [LEADER, OWN].map(|id| (id, member(id))).into()
+    [LEADER_ID, OWN_ID].map(|id| (id, member(id))).into()
 }
 
 fn snapshot() -> Message {
@@ -28,10 +28,10 @@ fn snapshot() -> Message {
         members: members(),
         state: b"all there is".to_vec(),
     };
-    let theirs = Saved::founding(LEADER, Vec::new(), founding);
+    let theirs = Saved::founding(LEADER_ID, Vec::new(), founding);
     Message {
         snapshot: Some(Box::new(theirs.snapshot)),
-        ..Message::new(Kind::Snapshot, [LEADER, OWN], 2)
+        ..Message::new(Kind::Snapshot, [LEADER_ID, OWN_ID], 2)
     }
 }
 
@@ -49,9 +49,9 @@ fn restored(queue: &mut Queue) -> Vec<Vec<u8>> {
 fn snapshot_waits_for_room_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    let joining = Saved::joining(OWN, Vec::new(), Members::default());
+    let joining = Saved::joining(OWN_ID, Vec::new(), Members::default());
     let opened = open(&path, Some(joining)).unwrap();
-    let directory = Directory::new(OWN, &members());
+    let directory = Directory::new(OWN_ID, &members());
     let (intake, mut queue) = queue();
     let (cluster, _kept) = watch::channel(Cluster::unknown(directory.clone()));
     let outlets = Outlets {

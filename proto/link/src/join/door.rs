@@ -12,7 +12,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
 
 use super::token::secret_digest;
-use super::{ALPN, Answer, Application, MOST_BYTES};
+use super::{ALPN, Answer, Application, MAX_MESSAGE_BYTES};
 use crate::admit::{Handshakes, Limits};
 use crate::error::LinkError;
 use crate::handshake::Handshake;
@@ -25,14 +25,14 @@ use crate::tls;
 use crate::transport::{self, Waiting};
 
 /// Nodes join once; who comes in thousands at a time is no newcomer.
-const LIMITS: Limits = Limits {
+const HANDSHAKE_LIMITS: Limits = Limits {
     most: 64,
     most_turns: 32,
     many: 8,
     most_of_one: 16,
     many_of_one: 4,
 };
-const WAITING: Waiting = Waiting {
+const WAITING_LIMITS: Waiting = Waiting {
     most: 256,
     bytes: 1 << 20,
 };
@@ -58,7 +58,7 @@ impl Door {
                 Heard::default(),
             )?,
             ours: ours.clone(),
-            handshakes: Handshakes::new(LIMITS),
+            handshakes: Handshakes::new(HANDSHAKE_LIMITS),
         })
     }
 
@@ -142,7 +142,7 @@ impl Applicant {
                 self.connection.closed().await;
             }
         };
-        let _ = tokio::time::timeout(transport::HANDSHAKE_DEADLINE, sending).await;
+        let _ = tokio::time::timeout(transport::HANDSHAKE_TIMEOUT, sending).await;
         self.connection.close(CLOSE_DONE, b"");
     }
 }
@@ -174,7 +174,7 @@ async fn listen(
     let mut writer = Writer::new(send);
     let mut reader = Reader::new(receive, MAX_HELLO_BYTES);
     opening::greet_on(&mut writer, &mut reader, hello).await?;
-    reader.raise_limit(MOST_BYTES);
+    reader.raise_limit(MAX_MESSAGE_BYTES);
     let frame = reader.receive().await?;
     let application = frame::decode(&frame).map_err(LinkError::Unreadable)?;
     Ok((writer, application))
@@ -191,5 +191,9 @@ fn server_config(ours: &Identity) -> Result<ServerConfig, LinkError> {
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
     let crypto = tls::forgetful(crypto, ALPN).try_into();
     let crypto = crypto.map_err(LinkError::NoQuicCipher)?;
-    Ok(transport::server(crypto, transport::door(), &WAITING))
+    Ok(transport::server(
+        crypto,
+        transport::door(),
+        &WAITING_LIMITS,
+    ))
 }

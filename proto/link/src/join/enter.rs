@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::token::TokenError;
 use super::verify::Newcomer;
-use super::{ALPN, Answer, Application, MOST_BYTES, Token};
+use super::{ALPN, Answer, Application, MAX_MESSAGE_BYTES, Token};
 use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::pki::{KeyRequest, PkiError};
@@ -75,7 +75,7 @@ pub async fn enter(
     let key = KeyRequest::new(dir).map_err(JoinError::Keep)?;
     let mut failures = vec![];
     for &address in addresses {
-        let attempt = timeout(transport::JOIN_DEADLINE, knock(address, token, &key)).await;
+        let attempt = timeout(transport::JOIN_TIMEOUT, knock(address, token, &key)).await;
         let attempt = attempt.unwrap_or(Err(LinkError::HandshakeTimedOut { address }.into()));
         match attempt.and_then(|answer| take(address, token, &key, dir, answer)) {
             Ok(identity) => return Ok(identity),
@@ -131,7 +131,7 @@ async fn ask(
     let hello = Hello::new(&token.cluster()?);
     let greeted = opening::greet_on(&mut writer, &mut reader, &hello).await;
     greeted.map_err(|error| error.at(address))?;
-    reader.raise_limit(MOST_BYTES);
+    reader.raise_limit(MAX_MESSAGE_BYTES);
     let application = Application {
         secret: token.secret(),
         request: key.der().to_vec(),

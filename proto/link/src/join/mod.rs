@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 const ALPN: &[u8] = b"reweave-join";
 /// A request for a certificate is a few hundred bytes, two certificates are a few thousand.
-const MOST_BYTES: usize = 16 << 10;
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
 
 /// What comes after the hello.
 #[derive(Serialize, Deserialize)]

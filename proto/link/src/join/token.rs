@@ -16,7 +16,7 @@ use crate::identity::Identity;
 
 pub(super) const SECRET_BYTES: usize = 32;
 /// Tells what it is, and of which version.
-const LEAD: &str = "reweave1.";
+const TOKEN_PREFIX: &str = "reweave1.";
 
 /// Whoever has it can join once, as this member, until it expires.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub struct Token {
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TokenError {
-    #[error("this is no join token: it must begin with {LEAD:?}; copy all of it")]
+    #[error("this is no join token: it must begin with {TOKEN_PREFIX:?}; copy all of it")]
     NotOne,
     #[error("the join token is not whole; copy all of it")]
     Broken,
@@ -83,7 +83,7 @@ pub(super) fn secret_digest(secret: &[u8; SECRET_BYTES]) -> Digest {
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = postcard::to_stdvec(self).map_err(|_| fmt::Error)?;
-        write!(f, "{LEAD}{}", BASE64_URL_SAFE_NO_PAD.encode(bytes))
+        write!(f, "{TOKEN_PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(bytes))
     }
 }
 
@@ -98,7 +98,10 @@ impl FromStr for Token {
     type Err = TokenError;
 
     fn from_str(text: &str) -> Result<Self, TokenError> {
-        let text = text.trim().strip_prefix(LEAD).ok_or(TokenError::NotOne)?;
+        let text = text
+            .trim()
+            .strip_prefix(TOKEN_PREFIX)
+            .ok_or(TokenError::NotOne)?;
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text);
         let bytes = bytes.map_err(|_| TokenError::Broken)?;
         let token: Self = frame::decode(&bytes).map_err(|_| TokenError::Broken)?;

@@ -11,11 +11,11 @@ use tokio::time::sleep;
 use super::known::Known;
 use super::{CertificateError, Dialect, ShutOut};
 use crate::join::{JoinError, Token, enter};
-use crate::pki::{KeyRequest, MEMBER_CERTIFICATE, PkiError};
+use crate::pki::{KeyRequest, MEMBER_CERTIFICATE_FILE, PkiError};
 use crate::{Channel, Identity, LinkError, Role, Session};
 
 /// Certificates go by the time of day, which may be set anew at any time.
-const LOOK_EVERY: Duration = Duration::from_mins(1);
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
 pub struct Certificate {
     folder: PathBuf,
@@ -60,7 +60,7 @@ impl Certificate {
         doors: &[SocketAddr],
         token: &Token,
     ) -> Result<(), JoinError> {
-        if folder.join(MEMBER_CERTIFICATE).exists() {
+        if folder.join(MEMBER_CERTIFICATE_FILE).exists() {
             tracing::info!("{} has a certificate", folder.display());
             return Ok(());
         }
@@ -107,7 +107,7 @@ impl Certificate {
                     }
                 }
             }
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_INTERVAL).await;
         }
     }
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use reweave_common::error::told;
-use reweave_proto::message::{MOST_COORDINATORS, Seat};
+use reweave_proto::message::{MAX_COORDINATORS, Seat};
 use tokio::sync::watch;
 
 use super::CertificateError;
 use crate::keep;
 
-const FILE: &str = "coordinators.json";
+const COORDINATORS_FILE: &str = "coordinators.json";
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ impl Known {
     /// Those that there were when a member last ran here. Others were told to it by hand, so nobody is
     /// stopped by a file that cannot be read.
     pub(super) fn load(folder: &Path) -> Self {
-        let path = folder.join(FILE);
+        let path = folder.join(COORDINATORS_FILE);
         let seats = read(&path).unwrap_or_else(|error| {
             tracing::warn!(
                 "only the coordinators of the settings are known: {}",
@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<Vec<Seat>, CertificateError> {
 fn is_sound(seats: &[Seat]) -> bool {
     let can_be_reached =
         |seat: &Seat| seat.address.port() != 0 && !seat.address.ip().is_unspecified();
-    (1..=MOST_COORDINATORS).contains(&seats.len()) && seats.iter().all(can_be_reached)
+    (1..=MAX_COORDINATORS).contains(&seats.len()) && seats.iter().all(can_be_reached)
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
         began.note(first.clone());
         assert_eq!(known(folder.path()), first);
         began.note(second.clone());
-        let many = vec!["10.0.0.1:1"; MOST_COORDINATORS + 1];
+        let many = vec!["10.0.0.1:1"; MAX_COORDINATORS + 1];
         for wrong in [
             &[][..],
             &["0.0.0.0:7332"],
@@ -136,7 +136,7 @@ mod tests {
     fn a_damaged_file_is_named_and_stops_nobody() {
         let folder = tempfile::tempdir().unwrap();
         Known::load(folder.path()).note(seats(&["10.0.0.1:7332"]));
-        let path = folder.path().join(FILE);
+        let path = folder.path().join(COORDINATORS_FILE);
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         let error = read(&path).unwrap_err().to_string();

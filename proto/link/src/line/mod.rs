@@ -31,18 +31,18 @@ pub use shut_out::ShutOut;
 pub(crate) use shut_out::{decode as decode_shut_out, encode as encode_shut_out};
 
 /// What is measured while the line is slow or gone is of no use later.
-const MOST_MEASURED: usize = 8;
+const MAX_QUEUED_REPORTS: usize = 8;
 /// Instructions come one by one, each after the answer to the one before.
-const MOST_ANSWERS: usize = 64;
+const MAX_QUEUED_ANSWERS: usize = 64;
 /// Clocks drift slowly, and are set rarely.
-const CLOCK_PERIOD: Duration = Duration::from_secs(10);
+const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 /// How often is looked whether anything was heard; after so many looks in vain something is said
 /// that must be acknowledged, and after so many the coordinator is given up for another.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-const ASK_AFTER: u32 = 5;
-const GIVE_UP_AFTER: u32 = 12;
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
+const PING_AFTER_CHECKS: u32 = 5;
+const GIVE_UP_AFTER_CHECKS: u32 = 12;
 /// Saying goodbye takes no longer.
-const GOODBYE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What one kind of member says and hears.
 pub trait Dialect: 'static {
@@ -85,9 +85,9 @@ struct Outgoing<D: Dialect> {
 impl<D: Dialect> Line<D> {
     /// Must be called inside a runtime.
     pub fn start(dialer: Dialer, certificate: Certificate) -> Self {
-        let (tell, events) = mpsc::channel(MOST_ANSWERS);
-        let (measured, measured_out) = mpsc::channel(MOST_MEASURED);
-        let (answers, answers_out) = mpsc::channel(MOST_ANSWERS);
+        let (tell, events) = mpsc::channel(MAX_QUEUED_ANSWERS);
+        let (measured, measured_out) = mpsc::channel(MAX_QUEUED_REPORTS);
+        let (answers, answers_out) = mpsc::channel(MAX_QUEUED_ANSWERS);
         let outgoing = Outgoing {
             measured: measured_out,
             answers: answers_out,
@@ -109,7 +109,7 @@ impl<D: Dialect> Line<D> {
     /// Tells the coordinator that this member leaves.
     pub async fn close(mut self) {
         self.events.close();
-        let _ = timeout(GOODBYE, self.task).await;
+        let _ = timeout(CLOSE_TIMEOUT, self.task).await;
     }
 
     /// Sends it, unless the line is gone or too slow: there will be a newer one.
@@ -248,10 +248,10 @@ async fn listen<D: Dialect>(
 /// Waits until nothing has been heard for a while, though something was said, and there is somebody else to
 /// ask. Moments in which this process did not run count once.
 async fn silence<D: Dialect>(session: &Session, has_others: impl Fn() -> bool) {
-    let mut looks = interval(LOOK_EVERY);
+    let mut looks = interval(LIVENESS_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut heard, mut in_vain) = (session.heard_packets(), 0);
-    while in_vain < GIVE_UP_AFTER || !has_others() {
+    while in_vain < GIVE_UP_AFTER_CHECKS || !has_others() {
         looks.tick().await;
         let now = session.heard_packets();
         in_vain = if now == heard {
@@ -260,16 +260,16 @@ async fn silence<D: Dialect>(session: &Session, has_others: impl Fn() -> bool) {
             0
         };
         heard = now;
-        if in_vain == ASK_AFTER {
+        if in_vain == PING_AFTER_CHECKS {
             // A channel that is full says enough by itself.
-            let _ = timeout(LOOK_EVERY, send_clock::<D>(session)).await;
+            let _ = timeout(LIVENESS_INTERVAL, send_clock::<D>(session)).await;
         }
     }
 }
 
 /// So that the coordinator can say whose clock is wrong.
 async fn tell_the_time<D: Dialect>(session: &Session) -> LinkError {
-    let mut ticks = interval(CLOCK_PERIOD);
+    let mut ticks = interval(CLOCK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reweave_common::error::told;
 use reweave_common::time_span::TimeSpan;
-use reweave_proto::message::{MOST_COORDINATORS, Order, Seat};
+use reweave_proto::message::{MAX_COORDINATORS, Order, Seat};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Duration, sleep};
@@ -22,12 +22,12 @@ use crate::session::{Channel, Session};
 use crate::sieve::Heard;
 
 /// Thousands that are let in together come for their reserves one after the other. Tests have one.
-const SPREAD: TimeSpan = match cfg!(test) {
+const MAX_START_DELAY: TimeSpan = match cfg!(test) {
     false => TimeSpan::from_secs(30),
     true => TimeSpan::ZERO,
 };
 /// Coordinators that reach each other have chosen one by then.
-const CALLED_WITHIN: Duration = Duration::from_secs(1);
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct Reserves {
     reserve: Reserve,
@@ -55,7 +55,7 @@ struct Reserve {
 impl Reserves {
     pub(super) fn new(dialer: &Dialer, certificate: &Certificate) -> Self {
         let addresses = dialer.addresses().to_vec();
-        let (call, called) = mpsc::channel(addresses.len().max(MOST_COORDINATORS));
+        let (call, called) = mpsc::channel(addresses.len().max(MAX_COORDINATORS));
         let known = certificate.known();
         Self {
             reserve: Reserve {
@@ -170,7 +170,7 @@ impl Reserves {
             }
             session = async {
                 if is_likely {
-                    sleep(CALLED_WITHIN).await;
+                    sleep(ELECTION_TIMEOUT).await;
                 }
                 dialer.dial().await
             } => session,
@@ -198,7 +198,7 @@ impl Reserve {
     }
 
     async fn reach(&mut self, address: SocketAddr) -> Result<Session, LinkError> {
-        sleep(SPREAD.scaled(rand::random()).get()).await;
+        sleep(MAX_START_DELAY.scaled(rand::random()).get()).await;
         self.caller.ours = self.newest.borrow().clone();
         reach(address, &self.caller, Heard::default()).await
     }

@@ -11,7 +11,7 @@ use reweave_common::member::{Admission, DenyList, Member};
 use super::CertificateError;
 use crate::{Identity, Session, keep};
 
-const FILE: &str = "shut-out.json";
+const REVOCATIONS_FILE: &str = "shut-out.json";
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub struct ShutOut {
 impl ShutOut {
     /// Shuts out those that were when a member last ran here.
     pub fn load(folder: &Path, identity: &Identity) -> Result<Self, CertificateError> {
-        let path = folder.join(FILE);
+        let path = folder.join(REVOCATIONS_FILE);
         match fs::read(&path) {
             Ok(bytes) => {
                 let damaged = |source| CertificateError::ShutOutDamaged {

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, pause};
 
 use super::*;
-use crate::pki::{Authority, DAY, Validity};
+use crate::pki::{Authority, MAX_MEMBER_VALIDITY, Validity};
 use crate::{IDLE_TIMEOUT, Identity, Listener, Role};
 
 enum Plain {}
@@ -99,11 +99,11 @@ async fn leaves_after(others: usize) -> Duration {
 #[tokio::test]
 async fn a_coordinator_that_says_nothing_is_left_for_another() {
     let after = leaves_after(1).await;
-    let rule = LOOK_EVERY * GIVE_UP_AFTER;
+    let rule = LIVENESS_INTERVAL * GIVE_UP_AFTER_CHECKS;
     assert_eq!(rule, Duration::from_millis(1200));
-    let late = LOOK_EVERY * 5;
+    let late = LIVENESS_INTERVAL * 5;
     assert!(
-        (rule - LOOK_EVERY..rule + late).contains(&after),
+        (rule - LIVENESS_INTERVAL..rule + late).contains(&after),
         "{after:?}"
     );
 }
@@ -134,7 +134,7 @@ impl Renewing {
         let not_before = SystemTime::now() - age;
         let validity = Validity {
             not_before,
-            not_after: not_before + DAY,
+            not_after: not_before + MAX_MEMBER_VALIDITY,
         };
         let folder = home.path().join("h0");
         authority
@@ -177,10 +177,10 @@ impl Renewing {
 
 #[tokio::test]
 async fn a_certificate_is_renewed_at_two_thirds_of_its_life_and_the_line_stays() {
-    const MINUTE: Duration = Duration::from_mins(1);
-    let early = Renewing::after(DAY * 2 / 3 - MINUTE).await;
+    const ONE_MINUTE: Duration = Duration::from_mins(1);
+    let early = Renewing::after(MAX_MEMBER_VALIDITY * 2 / 3 - ONE_MINUTE).await;
     assert_eq!(early.asked().await, None);
-    let due = Renewing::after(DAY * 2 / 3 + MINUTE).await;
+    let due = Renewing::after(MAX_MEMBER_VALIDITY * 2 / 3 + ONE_MINUTE).await;
     let request = due.asked().await.expect("it asks for the next one");
     let credentials = due.session.credentials();
     let (member, admission) = (&credentials.member, credentials.admission);

@@ -10,8 +10,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::{
-    AUTHORITY_CERTIFICATE, AUTHORITY_KEY, MEMBER_CERTIFICATE, MEMBER_KEY, PkiError,
-    SIGNER_CERTIFICATE, SIGNER_KEY, Validity, certificate_in, facts, files, params, sole_uri,
+    AUTHORITY_CERTIFICATE_FILE, AUTHORITY_KEY_FILE, MEMBER_CERTIFICATE_FILE, MEMBER_KEY_FILE,
+    PkiError, SIGNER_CERTIFICATE_FILE, SIGNER_KEY_FILE, Validity, certificate_in, facts, files,
+    params, sole_uri,
 };
 
 /// Whoever holds this decides who belongs to the cluster: the authority itself for as long as it
@@ -29,16 +30,18 @@ impl Authority {
     /// Makes a cluster: a new authority in `dir`, unless there is one already.
     pub fn create(dir: &Path, cluster: &str) -> Result<Self, PkiError> {
         let cluster = cluster.parse().map_err(PkiError::Name)?;
-        let (certificate_path, key_path) =
-            (dir.join(AUTHORITY_CERTIFICATE), dir.join(AUTHORITY_KEY));
+        let (certificate_path, key_path) = (
+            dir.join(AUTHORITY_CERTIFICATE_FILE),
+            dir.join(AUTHORITY_KEY_FILE),
+        );
         files::refuse_existing(&certificate_path)?;
         files::refuse_existing(&key_path)?;
         let key = KeyPair::generate().map_err(PkiError::Generate)?;
         let params = params::authority(&cluster)?;
         let certificate = params.self_signed(&key).map_err(PkiError::Sign)?;
         files::make_private_dir(dir)?;
-        files::write_new(&key_path, &key.serialize_pem(), files::PRIVATE)?;
-        files::write_new(&certificate_path, &certificate.pem(), files::PUBLIC)?;
+        files::write_new(&key_path, &key.serialize_pem(), files::PRIVATE_MODE)?;
+        files::write_new(&certificate_path, &certificate.pem(), files::PUBLIC_MODE)?;
         Ok(Self {
             cluster,
             root_pem: certificate.pem(),
@@ -49,14 +52,14 @@ impl Authority {
 
     /// The authority that lies in `dir`, or else the signer.
     pub fn load(dir: &Path) -> Result<Self, PkiError> {
-        let root_path = dir.join(AUTHORITY_CERTIFICATE);
+        let root_path = dir.join(AUTHORITY_CERTIFICATE_FILE);
         let root_pem = files::read(&root_path)?;
         let root = certificate_in(&root_path, &root_pem)?;
         let cluster = cluster_of(&root_path, &root)?;
-        if !dir.join(AUTHORITY_KEY).exists() && dir.join(SIGNER_KEY).exists() {
+        if !dir.join(AUTHORITY_KEY_FILE).exists() && dir.join(SIGNER_KEY_FILE).exists() {
             return Self::load_signer(dir, cluster, root_pem);
         }
-        let key = matching_key(&dir.join(AUTHORITY_KEY), &root_path, &root)?;
+        let key = matching_key(&dir.join(AUTHORITY_KEY_FILE), &root_path, &root)?;
         Ok(Self {
             issuer: Issuer::new(params::authority(&cluster)?, key),
             cluster,
@@ -66,10 +69,10 @@ impl Authority {
     }
 
     fn load_signer(dir: &Path, cluster: ClusterName, root_pem: String) -> Result<Self, PkiError> {
-        let path = dir.join(SIGNER_CERTIFICATE);
+        let path = dir.join(SIGNER_CERTIFICATE_FILE);
         let signer_pem = files::read(&path)?;
         let certificate = certificate_in(&path, &signer_pem)?;
-        let key = matching_key(&dir.join(SIGNER_KEY), &path, &certificate)?;
+        let key = matching_key(&dir.join(SIGNER_KEY_FILE), &path, &certificate)?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key);
         let issuer = issuer.map_err(|source| PkiError::AuthorityKey { path, source })?;
         Ok(Self {
@@ -102,9 +105,9 @@ impl Authority {
             .signed_by(&key, &self.issuer)
             .map_err(PkiError::Sign)?;
         files::make_private_dir(dir)?;
-        let (key_path, path) = (dir.join(SIGNER_KEY), dir.join(SIGNER_CERTIFICATE));
-        files::replace(&key_path, &key.serialize_pem(), files::PRIVATE)?;
-        files::replace(&path, &certificate.pem(), files::PUBLIC)
+        let (key_path, path) = (dir.join(SIGNER_KEY_FILE), dir.join(SIGNER_CERTIFICATE_FILE));
+        files::replace(&key_path, &key.serialize_pem(), files::PRIVATE_MODE)?;
+        files::replace(&path, &certificate.pem(), files::PUBLIC_MODE)
     }
 
     /// Writes a new key and certificate for a member into `dir`, in place of those it had.
@@ -152,7 +155,7 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer);
         let mut chain = vec![certificate.map_err(PkiError::Sign)?.der().clone()];
         if let Some(pem) = &self.signer_pem {
-            chain.push(certificate_in(Path::new(SIGNER_CERTIFICATE), pem)?);
+            chain.push(certificate_in(Path::new(SIGNER_CERTIFICATE_FILE), pem)?);
         }
         Ok((chain, key))
     }
@@ -169,12 +172,20 @@ impl Authority {
         let certificate = params::member(uris, common_name, validity, Admission::default())?
             .signed_by(&key, &self.issuer)
             .map_err(PkiError::Sign)?;
-        let authority = dir.join(AUTHORITY_CERTIFICATE);
+        let authority = dir.join(AUTHORITY_CERTIFICATE_FILE);
         files::make_private_dir(dir)?;
-        files::replace(&authority, &self.root_pem, files::PUBLIC)?;
-        files::replace(&dir.join(MEMBER_KEY), &key.serialize_pem(), files::PRIVATE)?;
+        files::replace(&authority, &self.root_pem, files::PUBLIC_MODE)?;
+        files::replace(
+            &dir.join(MEMBER_KEY_FILE),
+            &key.serialize_pem(),
+            files::PRIVATE_MODE,
+        )?;
         let chain = self.chain(&certificate.pem());
-        files::replace(&dir.join(MEMBER_CERTIFICATE), &chain, files::PUBLIC)
+        files::replace(
+            &dir.join(MEMBER_CERTIFICATE_FILE),
+            &chain,
+            files::PUBLIC_MODE,
+        )
     }
 
     fn name(&self, role: Role, name: &str) -> Result<MemberName, PkiError> {

@@ -68,7 +68,7 @@ pub enum PkiError {
     AuthorityMismatch { key: PathBuf, certificate: PathBuf },
     #[error(
         "a coordinator's signer makes no signers: use the folder with the authority's key, {}",
-        super::AUTHORITY_KEY
+        super::AUTHORITY_KEY_FILE
     )]
     SignerOfSigner,
     #[error("what a coordinator's signer signs is good for a day at most")]

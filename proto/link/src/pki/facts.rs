@@ -9,7 +9,7 @@ use x509_parser::time::ASN1Time;
 use super::Validity;
 
 /// Keeps the numbers positive and of one length.
-const LEAD: u8 = 1;
+const SERIAL_PREFIX: u8 = 1;
 const SERIAL_BYTES: usize = 17;
 
 pub(crate) struct Facts {
@@ -33,12 +33,12 @@ pub(crate) fn facts(certificate: &CertificateDer<'_>) -> Option<Facts> {
 /// The admission, and something that tells certificates of one admission apart.
 pub(super) fn serial(admission: Admission) -> Vec<u8> {
     let unique: [u8; 8] = rand::random();
-    [&[LEAD][..], &admission.0.to_be_bytes(), &unique].concat()
+    [&[SERIAL_PREFIX][..], &admission.0.to_be_bytes(), &unique].concat()
 }
 
 fn admission(serial: &[u8]) -> Admission {
     match serial {
-        [LEAD, rest @ ..] if serial.len() == SERIAL_BYTES => {
+        [SERIAL_PREFIX, rest @ ..] if serial.len() == SERIAL_BYTES => {
             let number = rest.first_chunk().copied().unwrap_or_default();
             Admission(u64::from_be_bytes(number))
         }

@@ -9,9 +9,9 @@ use tempfile::NamedTempFile;
 
 use super::PkiError;
 
-pub(crate) const PRIVATE: u32 = 0o600;
-pub(crate) const PUBLIC: u32 = 0o644;
-const OTHERS: u32 = 0o077;
+pub(crate) const PRIVATE_MODE: u32 = 0o600;
+pub(crate) const PUBLIC_MODE: u32 = 0o644;
+const GROUP_OTHER_BITS: u32 = 0o077;
 
 pub(crate) fn read(path: &Path) -> Result<String, PkiError> {
     fs::read_to_string(path).map_err(|source| PkiError::Read {
@@ -27,7 +27,7 @@ pub(crate) fn read_private(path: &Path) -> Result<String, PkiError> {
         source,
     };
     let mode = fs::metadata(path).map_err(read_error)?.permissions().mode() & 0o777;
-    if mode & OTHERS != 0 {
+    if mode & GROUP_OTHER_BITS != 0 {
         let path = path.to_owned();
         return Err(PkiError::TooOpen { path, mode });
     }

@@ -29,23 +29,23 @@ pub use request::KeyRequest;
 pub(crate) use request::{key_digest, settle};
 
 /// The certificate of the authority, which every member holds.
-pub const AUTHORITY_CERTIFICATE: &str = "ca.pem";
+pub const AUTHORITY_CERTIFICATE_FILE: &str = "ca.pem";
 /// The key of the authority, which leaves its directory never.
-pub const AUTHORITY_KEY: &str = "ca.key";
+pub const AUTHORITY_KEY_FILE: &str = "ca.key";
 /// What a coordinator signs members with.
-pub const SIGNER_CERTIFICATE: &str = "signer.pem";
-pub const SIGNER_KEY: &str = "signer.key";
-pub const MEMBER_CERTIFICATE: &str = "node.pem";
-pub const MEMBER_KEY: &str = "node.key";
+pub const SIGNER_CERTIFICATE_FILE: &str = "signer.pem";
+pub const SIGNER_KEY_FILE: &str = "signer.key";
+pub const MEMBER_CERTIFICATE_FILE: &str = "node.pem";
+pub const MEMBER_KEY_FILE: &str = "node.key";
 /// A key whose certificate may not be there yet.
-pub(crate) const NEXT_KEY: &str = "node.key.next";
+pub(crate) const NEXT_KEY_FILE: &str = "node.key.next";
 
 /// As long as a signer may let a member be good.
-pub const DAY: Duration = Duration::from_hours(24);
-const LONGEST: Duration = Duration::from_hours(24 * 3653);
+pub const MAX_MEMBER_VALIDITY: Duration = Duration::from_hours(24);
+const MAX_VALIDITY: Duration = Duration::from_hours(24 * 3653);
 /// Clocks are wrong by an hour where a change of the time zone was missed, and a certificate is used
 /// at once.
-const BACKDATED: Duration = Duration::from_mins(65);
+const BACKDATING: Duration = Duration::from_mins(65);
 
 /// When a certificate is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,26 +66,26 @@ impl Validity {
             return Err(PkiError::NoTime);
         }
         let now = SystemTime::now();
-        (length <= LONGEST)
+        (length <= MAX_VALIDITY)
             .then(|| Self {
-                not_before: now - BACKDATED,
+                not_before: now - BACKDATING,
                 not_after: now + length,
             })
             .ok_or(PkiError::TooLong {
                 asked: length,
-                longest: LONGEST,
+                longest: MAX_VALIDITY,
             })
     }
 
     /// What a member gets that will come back for the next one in time.
     pub fn day() -> Self {
-        Self::lasting(DAY).expect("a day is shorter than the longest validity")
+        Self::lasting(MAX_MEMBER_VALIDITY).expect("a day is shorter than the longest validity")
     }
 
     /// Whether a signer may have given it.
     pub(crate) fn is_short(&self) -> bool {
         let length = self.not_after.duration_since(self.not_before);
-        length.is_ok_and(|length| length <= DAY + 2 * BACKDATED)
+        length.is_ok_and(|length| length <= MAX_MEMBER_VALIDITY + 2 * BACKDATING)
     }
 
     /// When to ask for the next one: with a third of its life left, it can be asked for often.

@@ -9,10 +9,10 @@ use rcgen::{
 use reweave_common::member::Admission;
 use reweave_proto::name::{ClusterName, MemberName};
 
-use super::{LONGEST, PkiError, Validity, facts};
+use super::{MAX_VALIDITY, PkiError, Validity, facts};
 
 /// What a machine calls itself.
-const LOOPBACK: &str = "localhost";
+const LOOPBACK_NAME: &str = "localhost";
 
 /// The same for the same cluster, apart from its dates: the authority's name and usages are
 /// rebuilt from this when it is loaded.
@@ -20,7 +20,7 @@ pub(super) fn authority(cluster: &ClusterName) -> Result<CertificateParams, PkiE
     let mut params = named(&[&cluster.uri()], &format!("Reweave cluster {cluster}"))?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    set_validity(&mut params, Validity::lasting(LONGEST)?);
+    set_validity(&mut params, Validity::lasting(MAX_VALIDITY)?);
     Ok(params)
 }
 
@@ -47,8 +47,8 @@ pub(super) fn server(
     let (uri, name) = (coordinator.to_string(), coordinator.name());
     let mut params = member(&[&uri], name, Validity::day(), admission)?;
     answer_to(&mut params, name)?;
-    if address.is_loopback() && name != LOOPBACK {
-        answer_to(&mut params, LOOPBACK)?;
+    if address.is_loopback() && name != LOOPBACK_NAME {
+        answer_to(&mut params, LOOPBACK_NAME)?;
     }
     params.subject_alt_names.push(SanType::IpAddress(address));
     Ok(params)

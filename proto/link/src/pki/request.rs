@@ -7,7 +7,10 @@ use reweave_common::member::Digest;
 
 use crate::digest::sha256;
 
-use super::{AUTHORITY_CERTIFICATE, MEMBER_CERTIFICATE, MEMBER_KEY, NEXT_KEY, PkiError, files};
+use super::{
+    AUTHORITY_CERTIFICATE_FILE, MEMBER_CERTIFICATE_FILE, MEMBER_KEY_FILE, NEXT_KEY_FILE, PkiError,
+    files,
+};
 
 pub struct KeyRequest {
     dir: PathBuf,
@@ -36,27 +39,27 @@ impl KeyRequest {
     /// Puts the new key and certificate in place of the old ones. Whenever this is cut short, the
     /// folder holds either the old pair or the new one: see [`settle`].
     pub fn install(&self, chain_pem: &str) -> Result<(), PkiError> {
-        let next = self.dir.join(NEXT_KEY);
+        let next = self.dir.join(NEXT_KEY_FILE);
         files::make_private_dir(&self.dir)?;
         let _alone = files::lock(&self.dir)?;
-        files::replace(&next, &self.key.serialize_pem(), files::PRIVATE)?;
-        let certificate = self.dir.join(MEMBER_CERTIFICATE);
-        files::replace(&certificate, chain_pem, files::PUBLIC)?;
+        files::replace(&next, &self.key.serialize_pem(), files::PRIVATE_MODE)?;
+        let certificate = self.dir.join(MEMBER_CERTIFICATE_FILE);
+        files::replace(&certificate, chain_pem, files::PUBLIC_MODE)?;
         settle(&self.dir)
     }
 
     /// The same where the folder does not know its authority yet.
     pub(crate) fn install_with(&self, root_pem: &str, chain_pem: &str) -> Result<(), PkiError> {
         files::make_private_dir(&self.dir)?;
-        let authority = self.dir.join(AUTHORITY_CERTIFICATE);
-        files::replace(&authority, root_pem, files::PUBLIC)?;
+        let authority = self.dir.join(AUTHORITY_CERTIFICATE_FILE);
+        files::replace(&authority, root_pem, files::PUBLIC_MODE)?;
         self.install(chain_pem)
     }
 }
 
 /// Finishes an installation after the certificate was replaced, for who holds the folder's lock.
 pub(crate) fn settle(dir: &Path) -> Result<(), PkiError> {
-    files::rename(&dir.join(NEXT_KEY), &dir.join(MEMBER_KEY))
+    files::rename(&dir.join(NEXT_KEY_FILE), &dir.join(MEMBER_KEY_FILE))
 }
 
 /// Tells keys apart. None when it is no request, or its asker does not have the key.

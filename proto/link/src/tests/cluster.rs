@@ -8,18 +8,18 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use crate::pki::{AUTHORITY_CERTIFICATE, Authority, Validity};
+use crate::pki::{AUTHORITY_CERTIFICATE_FILE, Authority, Validity};
 use crate::{Identity, LinkError, Listener, Role, Session, connect};
 
-pub(super) const EVERYBODY: &[Role] = &Role::ALL;
+pub(super) const ANY_ROLE: &[Role] = &Role::ALL;
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Far more than anything here takes; only a test that hangs meets it.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TEST_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Awaits what must happen.
 pub(super) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    let done = timeout(PATIENCE, future).await;
+    let done = timeout(TEST_TIMEOUT, future).await;
     done.expect("it happens within minutes")
 }
 
@@ -71,14 +71,14 @@ impl Cluster {
     ) -> Identity {
         other.member_for(role, name, validity);
         let dir = other.dir(name);
-        let ours = self.dir("authority").join(AUTHORITY_CERTIFICATE);
-        fs::copy(ours, dir.join(AUTHORITY_CERTIFICATE)).unwrap();
+        let ours = self.dir("authority").join(AUTHORITY_CERTIFICATE_FILE);
+        fs::copy(ours, dir.join(AUTHORITY_CERTIFICATE_FILE)).unwrap();
         Identity::load(&dir).unwrap()
     }
 }
 
 pub(super) fn listen(ours: &Identity) -> (Listener, SocketAddr) {
-    let listener = Listener::bind(ANY_PORT, ours, EVERYBODY).unwrap();
+    let listener = Listener::bind(ANY_PORT, ours, ANY_ROLE).unwrap();
     let address = listener.address().unwrap();
     (listener, address)
 }

@@ -14,14 +14,14 @@ use tokio::time::Instant;
 
 use super::cluster::{Cluster, listen, soon};
 use crate::admit::Handshakes;
-use crate::listener::{LIMITS, server_config};
+use crate::listener::{HANDSHAKE_LIMITS, server_config};
 use crate::sieve::{Heard, Shares};
 use crate::transport;
 use crate::{Channel, Dialer, Identity, LinkError, Listener, Role, Session};
 
-const AGENTS: usize = 20;
-const SESSIONS_OF_EACH: usize = 10;
-const SESSIONS: usize = AGENTS * SESSIONS_OF_EACH;
+const AGENT_COUNT: usize = 20;
+const SESSIONS_PER_AGENT: usize = 10;
+const SESSION_COUNT: usize = AGENT_COUNT * SESSIONS_PER_AGENT;
 
 /// How many sessions each agent has that have carried messages and are alive.
 type Crowd = BTreeMap<String, usize>;
@@ -83,22 +83,22 @@ async fn two_hundred_sessions_at_once() {
     let cluster = Cluster::new("lab");
     let (listener, address) = listen(&cluster.coordinator());
     let member = |index| cluster.member(Role::Agent, &format!("h{index}"));
-    let agents: Vec<_> = (0..AGENTS).map(member).collect();
+    let agents: Vec<_> = (0..AGENT_COUNT).map(member).collect();
     let (crowd, mut seen) = watch::channel(Crowd::new());
     let hosting = tokio::spawn(host_all(listener, crowd));
     let start = Instant::now();
     let mut working = JoinSet::new();
     for agent in &agents {
-        for _ in 0..SESSIONS_OF_EACH {
+        for _ in 0..SESSIONS_PER_AGENT {
             working.spawn(work(agent.clone(), address));
         }
     }
     let everybody = seen.wait_for(|crowd| {
-        let full = crowd.values().filter(|count| **count == SESSIONS_OF_EACH);
-        full.count() == AGENTS
+        let full = crowd.values().filter(|count| **count == SESSIONS_PER_AGENT);
+        full.count() == AGENT_COUNT
     });
     soon(everybody).await.unwrap();
-    println!("{SESSIONS} sessions in {:?}", start.elapsed());
+    println!("{SESSION_COUNT} sessions in {:?}", start.elapsed());
     hosting.abort();
 }
 
@@ -123,7 +123,7 @@ fn whoever_is_favoured_is_heard_apart_from_the_crowd() {
         Heard::default(),
     )
     .unwrap();
-    let mut handshakes = Handshakes::new(LIMITS);
+    let mut handshakes = Handshakes::new(HANDSHAKE_LIMITS);
     let agent = cluster.member(Role::Agent, "h0");
     let calling = apart.spawn(work(agent, endpoint.local_addr().unwrap()));
     drop(entered);

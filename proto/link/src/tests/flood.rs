@@ -7,9 +7,9 @@ use super::cluster::{pair, soon};
 use crate::{Channel, Session};
 
 const PIECE_BYTES: usize = 16 << 10;
-const ROUNDS: usize = 200;
+const FLOOD_ROUNDS: usize = 200;
 /// Pieces that fill what a channel holds when nobody reads it.
-const FULL: usize = 15;
+const PIECES_PER_CHANNEL: usize = 15;
 
 /// Sends telemetry as fast as it goes, for ever, and counts.
 async fn flood(agent: &Session, start: Instant, sent: &Cell<usize>) {
@@ -22,7 +22,7 @@ async fn flood(agent: &Session, start: Instant, sent: &Cell<usize>) {
 }
 
 async fn until_full(sent: &Cell<usize>) {
-    while sent.get() < FULL {
+    while sent.get() < PIECES_PER_CHANNEL {
         tokio::task::yield_now().await;
     }
 }
@@ -64,7 +64,7 @@ async fn commands_pass_a_channel_that_nobody_reads() {
     let sent = Cell::new(0);
     let commands = async {
         until_full(&sent).await;
-        for number in 0..ROUNDS as u32 {
+        for number in 0..FLOOD_ROUNDS as u32 {
             command(&coordinator, number).await;
         }
     };
@@ -76,7 +76,11 @@ async fn commands_pass_a_channel_that_nobody_reads() {
         }
     };
     soon(race).await;
-    assert!(sent.get() < 4 * FULL, "{} pieces went unread", sent.get());
+    assert!(
+        sent.get() < 4 * PIECES_PER_CHANNEL,
+        "{} pieces went unread",
+        sent.get()
+    );
 }
 
 /// With a reader that takes one piece for each command, telemetry piles up; commands do not wait
@@ -88,7 +92,7 @@ async fn commands_overtake_telemetry() {
     let rounds = async {
         until_full(&sent).await;
         let mut times = vec![];
-        for number in 0..ROUNDS as u32 {
+        for number in 0..FLOOD_ROUNDS as u32 {
             let command = command(&coordinator, number).await;
             times.push((command, read_telemetry(&coordinator, start).await));
         }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use quinn::ClientConfig;
 use reweave_common::error::told;
 use reweave_common::operator::Request;
-use reweave_proto::hello::{Hello, VERSION, Version};
+use reweave_proto::hello::{Hello, PROTOCOL_VERSION, Version};
 use reweave_proto::message::CoordinatorMessage;
 use tokio::time::Instant;
 
-use super::cluster::{Cluster, EVERYBODY, listen, pair, soon};
+use super::cluster::{ANY_ROLE, Cluster, listen, pair, soon};
 use crate::connect::{Caller, reach};
 use crate::session::Channel;
 use crate::sieve::Heard;
-use crate::{HANDSHAKE_DEADLINE, LinkError, Listener, Role, Session, connect, tls, transport};
+use crate::{HANDSHAKE_TIMEOUT, LinkError, Listener, Role, Session, connect, tls, transport};
 
 fn hello(major: u16, minor: u16, cluster: &str) -> Hello {
     Hello {
@@ -30,7 +30,7 @@ type Outcome = Result<Session, LinkError>;
 async fn greet(host: Hello, visitor: Hello) -> (Outcome, Outcome) {
     let cluster = Cluster::new("lab");
     let loopback = "127.0.0.1:0".parse().unwrap();
-    let host = Listener::bind_as(loopback, &cluster.coordinator(), EVERYBODY, host);
+    let host = Listener::bind_as(loopback, &cluster.coordinator(), ANY_ROLE, host);
     let mut listener = host.unwrap();
     let address = listener.address().unwrap();
     let caller = Caller {
@@ -79,8 +79,12 @@ async fn another_minor_is_met_at_the_lower() {
 /// Whoever speaks the version before is spared what it does not know, and hears everything else.
 #[tokio::test]
 async fn a_session_at_an_earlier_minor_carries_no_later_kind() {
-    let earlier = hello(VERSION.major, VERSION.minor - 1, "lab");
-    let (accepted, connected) = greet(hello(VERSION.major, VERSION.minor, "lab"), earlier).await;
+    let earlier = hello(PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor - 1, "lab");
+    let (accepted, connected) = greet(
+        hello(PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor, "lab"),
+        earlier,
+    )
+    .await;
     let (coordinator, agent) = (accepted.unwrap(), connected.unwrap());
     let later = CoordinatorMessage::Coordinators(vec![]);
     let refused = coordinator.send(Channel::Commands, &later).await;
@@ -189,7 +193,7 @@ async fn nobody_gets_a_third_channel() {
     let answered = agent.receive::<u8>(Channel::Commands);
     tokio::time::pause();
     // Keep-alives have gone to and fro for a while, so it would have been granted by now.
-    let waited = tokio::time::timeout(4 * HANDSHAKE_DEADLINE, async {
+    let waited = tokio::time::timeout(4 * HANDSHAKE_TIMEOUT, async {
         tokio::select! {
             _ = third => "granted",
             _ = answered => "ended",
@@ -219,7 +223,7 @@ async fn who_says_nothing_is_turned_out_and_holds_up_nobody() {
         "{error:?}"
     );
     assert!(
-        start.elapsed() <= HANDSHAKE_DEADLINE,
+        start.elapsed() <= HANDSHAKE_TIMEOUT,
         "{:?}",
         start.elapsed()
     );

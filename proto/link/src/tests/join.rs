@@ -12,7 +12,7 @@ use crate::join::{Applicant, Door, JoinError, Token, enter};
 use crate::pki::{Authority, Validity};
 use crate::{Identity, LinkError, Refusal, Role};
 
-const ADMITTED: Admission = Admission(7);
+const ADMISSION: Admission = Admission(7);
 
 fn door(cluster: &Cluster) -> (Door, SocketAddr) {
     let loopback = "127.0.0.1:0".parse().unwrap();
@@ -44,7 +44,7 @@ async fn attempt<F: Future<Output = ()>>(
 
 fn signer(cluster: &Cluster, name: &str) -> Authority {
     let dir = cluster.dir(name);
-    let year = Validity::lasting(365 * crate::pki::DAY).unwrap();
+    let year = Validity::lasting(365 * crate::pki::MAX_MEMBER_VALIDITY).unwrap();
     cluster.authority.issue_signer(name, year, &dir).unwrap();
     let root = cluster.dir("authority").join("ca.pem");
     fs::copy(root, dir.join("ca.pem")).unwrap();
@@ -57,7 +57,7 @@ async fn joined(cluster: &Cluster, signer: &Authority, name: &str) -> (Identity,
     let (identity, home) = attempt(cluster, &token, |applicant| async {
         assert_eq!(applicant.token(), digest);
         let member = Member::new(Role::Agent, name);
-        let chain = signer.certify(applicant.request(), &member, ADMITTED);
+        let chain = signer.certify(applicant.request(), &member, ADMISSION);
         applicant.welcome(&chain.unwrap()).await;
     })
     .await;
@@ -76,7 +76,7 @@ async fn whoever_joins_has_sessions_with_a_certificate_of_a_day() {
     let session = accepted.unwrap();
     connected.unwrap();
     assert_eq!(session.peer(), &Member::new(Role::Agent, "h7"));
-    assert_eq!(session.credentials().admission, ADMITTED);
+    assert_eq!(session.credentials().admission, ADMISSION);
     let signed_by = Member::new(Role::Coordinator, "c0");
     assert_eq!(session.credentials().signer.clone().unwrap().0, signed_by);
     assert!(session.good_until() > SystemTime::now());
@@ -115,7 +115,7 @@ async fn a_certificate_for_somebody_else_is_not_kept_as_ones_own() {
         let other = Member::new(Role::Agent, "h8");
         let chain = cluster
             .authority
-            .certify(applicant.request(), &other, ADMITTED);
+            .certify(applicant.request(), &other, ADMISSION);
         let chain = chain.unwrap();
         async move { applicant.welcome(&chain).await }
     })
@@ -134,7 +134,7 @@ async fn the_next_address_is_tried_where_nobody_leads() {
         let applicant = second.accept().await.unwrap().unwrap();
         let chain = cluster
             .authority
-            .certify(applicant.request(), token.member(), ADMITTED);
+            .certify(applicant.request(), token.member(), ADMISSION);
         applicant.welcome(&chain.unwrap()).await;
     };
     let addresses = [one, other];

@@ -9,11 +9,11 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, pause};
 
-use super::cluster::{Cluster, EVERYBODY, listen, soon};
-use crate::transport::KEEP_ALIVE;
+use super::cluster::{ANY_ROLE, Cluster, listen, soon};
+use crate::transport::KEEP_ALIVE_INTERVAL;
 use crate::{
-    Channel, Dialer, HANDSHAKE_DEADLINE, IDLE_TIMEOUT, Identity, LinkError, Listener, Role,
-    Session, connect,
+    Channel, Dialer, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, Identity, LinkError, Listener, Role, Session,
+    connect,
 };
 
 /// A session whose end lives in a runtime that nobody drives any more: as in a process that was
@@ -57,8 +57,8 @@ async fn noticed(session: &Session) -> Duration {
 /// Silence is counted from the first packet that was not answered, which is a keep-alive at the
 /// latest; and timers are a little coarse.
 fn assert_about_five_seconds(took: Duration) {
-    let earliest = IDLE_TIMEOUT - KEEP_ALIVE;
-    let latest = IDLE_TIMEOUT + KEEP_ALIVE + Duration::from_millis(250);
+    let earliest = IDLE_TIMEOUT - KEEP_ALIVE_INTERVAL;
+    let latest = IDLE_TIMEOUT + KEEP_ALIVE_INTERVAL + Duration::from_millis(250);
     assert!((earliest..=latest).contains(&took), "{took:?}");
 }
 
@@ -112,7 +112,7 @@ async fn an_agent_notices_that_the_coordinator_has_vanished() {
 async fn bind_again(address: SocketAddr, ours: &Identity) -> Listener {
     let binding = async {
         loop {
-            match Listener::bind(address, ours, EVERYBODY) {
+            match Listener::bind(address, ours, ANY_ROLE) {
                 Ok(listener) => return listener,
                 Err(_) => tokio::task::yield_now().await,
             }
@@ -212,7 +212,7 @@ async fn nobody_there_is_said_in_time() {
         .await
         .unwrap_err();
     // Neither waits for the other.
-    assert_eq!(start.elapsed().as_secs(), HANDSHAKE_DEADLINE.as_secs());
+    assert_eq!(start.elapsed().as_secs(), HANDSHAKE_TIMEOUT.as_secs());
     let each = format!("{address} did not complete the handshake in time: is it running there?");
     assert_eq!(
         error.to_string(),
@@ -250,5 +250,5 @@ async fn another_address_is_tried_soon_where_nothing_is_heard_and_late_where_som
     let waited = soon(async { tokio::join!(reached_past(nobody), reached_past(somebody)) }).await;
     // Both waited at once: where the machine stalled, it did for both.
     assert!(waited.0 < waited.1, "{waited:?}");
-    assert!(waited.1 >= HANDSHAKE_DEADLINE, "{waited:?}");
+    assert!(waited.1 >= HANDSHAKE_TIMEOUT, "{waited:?}");
 }

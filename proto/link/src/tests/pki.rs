@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use super::cluster::Cluster;
 use crate::pki::{
-    AUTHORITY_CERTIFICATE, AUTHORITY_KEY, Authority, KeyRequest, MEMBER_CERTIFICATE, MEMBER_KEY,
-    PkiError, Validity, files,
+    AUTHORITY_CERTIFICATE_FILE, AUTHORITY_KEY_FILE, Authority, KeyRequest, MEMBER_CERTIFICATE_FILE,
+    MEMBER_KEY_FILE, PkiError, Validity, files,
 };
 use crate::{Identity, Refusal, Role};
 use reweave_common::error::told;
@@ -31,11 +31,11 @@ fn keys_are_for_their_owner_alone() {
     cluster.agent();
     let (authority, member) = (cluster.dir("authority"), cluster.dir("h0"));
     assert_eq!(mode(&authority), 0o700);
-    assert_eq!(mode(&authority.join(AUTHORITY_KEY)), 0o600);
-    assert_eq!(mode(&authority.join(AUTHORITY_CERTIFICATE)), 0o644);
+    assert_eq!(mode(&authority.join(AUTHORITY_KEY_FILE)), 0o600);
+    assert_eq!(mode(&authority.join(AUTHORITY_CERTIFICATE_FILE)), 0o644);
     assert_eq!(mode(&member), 0o700);
-    assert_eq!(mode(&member.join(MEMBER_KEY)), 0o600);
-    assert_eq!(mode(&member.join(MEMBER_CERTIFICATE)), 0o644);
+    assert_eq!(mode(&member.join(MEMBER_KEY_FILE)), 0o600);
+    assert_eq!(mode(&member.join(MEMBER_CERTIFICATE_FILE)), 0o644);
     let files = fs::read_dir(&member).unwrap().count();
     assert_eq!(
         files, 3,
@@ -47,7 +47,7 @@ fn keys_are_for_their_owner_alone() {
 fn a_key_that_others_may_read_is_not_used() {
     let cluster = Cluster::new("lab");
     cluster.agent();
-    let key = cluster.dir("h0").join(MEMBER_KEY);
+    let key = cluster.dir("h0").join(MEMBER_KEY_FILE);
     fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
     let error = load_error(&cluster.dir("h0"));
     assert!(matches!(error, PkiError::TooOpen { mode: 0o640, .. }));
@@ -58,7 +58,7 @@ fn a_key_that_others_may_read_is_not_used() {
         "{text}"
     );
 
-    let key = cluster.dir("authority").join(AUTHORITY_KEY);
+    let key = cluster.dir("authority").join(AUTHORITY_KEY_FILE);
     fs::set_permissions(&key, Permissions::from_mode(0o604)).unwrap();
     let loaded = Authority::load(&cluster.dir("authority"));
     assert!(matches!(loaded, Err(PkiError::TooOpen { mode: 0o604, .. })));
@@ -69,8 +69,8 @@ fn an_authority_is_never_overwritten() {
     let cluster = Cluster::new("lab");
     let dir = cluster.dir("authority");
     let read = |file| fs::read(dir.join(file)).unwrap();
-    let before = [read(AUTHORITY_CERTIFICATE), read(AUTHORITY_KEY)];
-    for present in [AUTHORITY_CERTIFICATE, AUTHORITY_KEY] {
+    let before = [read(AUTHORITY_CERTIFICATE_FILE), read(AUTHORITY_KEY_FILE)];
+    for present in [AUTHORITY_CERTIFICATE_FILE, AUTHORITY_KEY_FILE] {
         let alone = cluster.dir(&format!("only-{present}"));
         fs::create_dir(&alone).unwrap();
         fs::copy(dir.join(present), alone.join(present)).unwrap();
@@ -80,7 +80,10 @@ fn an_authority_is_never_overwritten() {
         }
         assert_eq!(fs::read_dir(&alone).unwrap().count(), 1);
     }
-    assert_eq!([read(AUTHORITY_CERTIFICATE), read(AUTHORITY_KEY)], before);
+    assert_eq!(
+        [read(AUTHORITY_CERTIFICATE_FILE), read(AUTHORITY_KEY_FILE)],
+        before
+    );
 }
 
 /// As when two make a cluster in one place at one time.
@@ -88,8 +91,8 @@ fn an_authority_is_never_overwritten() {
 fn a_new_file_does_not_take_the_place_of_one_that_came_a_moment_ago() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x");
-    files::write_new(&path, "first", files::PRIVATE).unwrap();
-    let second = files::write_new(&path, "second", files::PRIVATE);
+    files::write_new(&path, "first", files::PRIVATE_MODE).unwrap();
+    let second = files::write_new(&path, "second", files::PRIVATE_MODE);
     assert!(matches!(second, Err(PkiError::Exists { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), "first");
 }
@@ -132,7 +135,7 @@ fn a_certificate_lasts_a_day_or_as_long_as_asked() {
 #[test]
 fn a_member_is_issued_anew_in_place() {
     let cluster = Cluster::new("lab");
-    let key = || fs::read(cluster.dir("h0").join(MEMBER_KEY)).unwrap();
+    let key = || fs::read(cluster.dir("h0").join(MEMBER_KEY_FILE)).unwrap();
     cluster.agent();
     let before = key();
     cluster.agent();
@@ -143,7 +146,11 @@ fn a_member_is_issued_anew_in_place() {
 fn what_is_missing_or_broken_is_named() {
     let cluster = Cluster::new("lab");
     let dir = cluster.dir("h0");
-    for file in [MEMBER_CERTIFICATE, MEMBER_KEY, AUTHORITY_CERTIFICATE] {
+    for file in [
+        MEMBER_CERTIFICATE_FILE,
+        MEMBER_KEY_FILE,
+        AUTHORITY_CERTIFICATE_FILE,
+    ] {
         cluster.agent();
         let path = dir.join(file);
         fs::write(&path, "hello").unwrap();
@@ -172,7 +179,11 @@ fn the_key_of_another_certificate_does_not_fit() {
     cluster.agent();
     cluster.member(Role::Agent, "h1");
     let dir = cluster.dir("h0");
-    fs::copy(cluster.dir("h1").join(MEMBER_KEY), dir.join(MEMBER_KEY)).unwrap();
+    fs::copy(
+        cluster.dir("h1").join(MEMBER_KEY_FILE),
+        dir.join(MEMBER_KEY_FILE),
+    )
+    .unwrap();
     assert!(matches!(load_error(&dir), PkiError::Mismatch { .. }));
 }
 
@@ -181,8 +192,8 @@ fn the_key_of_another_authority_does_not_fit() {
     let (cluster, other) = (Cluster::new("lab"), Cluster::new("lab"));
     let dir = cluster.dir("authority");
     fs::copy(
-        other.dir("authority").join(AUTHORITY_KEY),
-        dir.join(AUTHORITY_KEY),
+        other.dir("authority").join(AUTHORITY_KEY_FILE),
+        dir.join(AUTHORITY_KEY_FILE),
     )
     .unwrap();
     let loaded = Authority::load(&dir);
@@ -196,8 +207,8 @@ fn an_authority_is_no_member_and_a_member_no_authority() {
     let (authority, member) = (cluster.dir("authority"), cluster.dir("h0"));
     let swap = |from: &Path, to: &Path| fs::copy(from, to).unwrap();
     swap(
-        &authority.join(AUTHORITY_CERTIFICATE),
-        &member.join(MEMBER_CERTIFICATE),
+        &authority.join(AUTHORITY_CERTIFICATE_FILE),
+        &member.join(MEMBER_CERTIFICATE_FILE),
     );
     assert!(matches!(
         load_error(&member),
@@ -206,8 +217,8 @@ fn an_authority_is_no_member_and_a_member_no_authority() {
 
     cluster.agent();
     swap(
-        &member.join(MEMBER_CERTIFICATE),
-        &authority.join(AUTHORITY_CERTIFICATE),
+        &member.join(MEMBER_CERTIFICATE_FILE),
+        &authority.join(AUTHORITY_CERTIFICATE_FILE),
     );
     let loaded = Authority::load(&authority);
     assert!(matches!(loaded, Err(PkiError::CertificateName { .. })));

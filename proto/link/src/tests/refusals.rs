@@ -13,21 +13,21 @@ use crate::sieve::Heard;
 use crate::verify::Judge;
 use crate::{Identity, LinkError, Listener, Refusal, Role, opening, tls, transport};
 
-const HOUR: Duration = Duration::from_hours(1);
+const ONE_HOUR: Duration = Duration::from_hours(1);
 
 fn past() -> Validity {
     let now = SystemTime::now();
     Validity {
-        not_before: now - 3 * HOUR,
-        not_after: now - HOUR,
+        not_before: now - 3 * ONE_HOUR,
+        not_after: now - ONE_HOUR,
     }
 }
 
 fn future() -> Validity {
     let now = SystemTime::now();
     Validity {
-        not_before: now + HOUR,
-        not_after: now + 3 * HOUR,
+        not_before: now + ONE_HOUR,
+        not_after: now + 3 * ONE_HOUR,
     }
 }
 
@@ -83,7 +83,7 @@ async fn an_expired_agent() {
     let visitor = cluster.member_for(Role::Agent, "h0", past());
     let (why, own_problem) = refused_visitor(&cluster, &visitor).await;
     assert!(
-        matches!(why, Refusal::Expired { ago, .. } if ago >= HOUR),
+        matches!(why, Refusal::Expired { ago, .. } if ago >= ONE_HOUR),
         "{why:?}"
     );
     let named = "its certificate as agent h0 expired";

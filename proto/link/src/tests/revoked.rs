@@ -25,7 +25,7 @@ async fn refused(ours: &Identity, visitor: &Identity) -> Refusal {
 
 fn signer(cluster: &Cluster, name: &str) -> Authority {
     let dir = cluster.dir(&format!("signer-{name}"));
-    let year = Validity::lasting(365 * crate::pki::DAY).unwrap();
+    let year = Validity::lasting(365 * crate::pki::MAX_MEMBER_VALIDITY).unwrap();
     cluster.authority.issue_signer(name, year, &dir).unwrap();
     let root = cluster.dir("authority").join("ca.pem");
     std::fs::copy(root, dir.join("ca.pem")).unwrap();
@@ -104,7 +104,7 @@ async fn what_a_signer_signs_for_long_is_refused() {
     let cluster = Cluster::new("lab");
     let signer = signer(&cluster, "c0");
     let dir = cluster.dir("h0");
-    let month = Validity::lasting(30 * crate::pki::DAY).unwrap();
+    let month = Validity::lasting(30 * crate::pki::MAX_MEMBER_VALIDITY).unwrap();
     let kept = signer.issue(Role::Agent, "h0", month, &dir);
     assert!(matches!(kept, Err(PkiError::TooLongForSigner)));
     // Somebody who has the key asks nobody.

@@ -8,7 +8,7 @@ use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
 use reweave_common::sample::Sample;
-use reweave_proto::hello::VERSION;
+use reweave_proto::hello::PROTOCOL_VERSION;
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 
 use super::cluster::{Cluster, listen, pair, session, soon};
@@ -64,7 +64,7 @@ async fn both_know_with_whom_they_talk() {
         assert_eq!(connected.address(), address);
         assert_eq!(
             (accepted.version(), connected.version()),
-            (VERSION, VERSION)
+            (PROTOCOL_VERSION, PROTOCOL_VERSION)
         );
     }
 }

@@ -3,11 +3,11 @@
 use super::cluster::{Cluster, listen, session, soon};
 use crate::{Channel, Pace, Role, Session};
 
-const SHARE: u64 = 40;
-const SENT: usize = 400;
+const SHARE_PACKETS: u64 = 40;
+const SENT_PACKETS: usize = 400;
 
 async fn flood(agent: &Session) {
-    for _ in 0..SENT {
+    for _ in 0..SENT_PACKETS {
         agent.send_loose(&vec![0_u8; 100]).unwrap();
         tokio::task::yield_now().await;
     }
@@ -27,14 +27,14 @@ async fn a_peer_is_heard_within_its_share_and_others_as_before() {
     let (from_hostile, hostile) = session(&mut listener, &hostile).await;
     let (from_honest, honest) = session(&mut listener, &honest).await;
     let before = from_hostile.heard_packets();
-    let share = from_hostile.pace_packets(Pace::new(1, SHARE as u32));
+    let share = from_hostile.pace_packets(Pace::new(1, SHARE_PACKETS as u32));
     for _ in 0..4 {
         soon(flood(&hostile)).await;
         soon(is_heard(&honest, &from_honest)).await;
     }
     // What was read at once counts at once.
     let heard = from_hostile.heard_packets() - before;
-    assert!(heard <= 2 * SHARE, "{heard} packets");
+    assert!(heard <= 2 * SHARE_PACKETS, "{heard} packets");
     drop(share);
     soon(is_heard(&hostile, &from_hostile)).await;
 }

@@ -8,7 +8,7 @@ use reweave_common::operator::{
     Discovered, DiscoveredLink, DiscoveredNode, LinkEnd, LooseEnd, Request, Response,
 };
 
-use super::{MANY, rate, text, texts};
+use super::{MAX_LIST_ITEMS, rate, text, texts};
 
 pub(super) fn request() -> impl Strategy<Value = Request> {
     any::<u32>().prop_map(|from_link| Request::Discover { from_link })
@@ -22,9 +22,9 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         rate_bits_per_s,
     });
     let lists = (
-        vec(node(), 0..MANY),
-        vec(link(), 0..MANY),
-        vec(loose, 0..MANY),
+        vec(node(), 0..MAX_LIST_ITEMS),
+        vec(link(), 0..MAX_LIST_ITEMS),
+        vec(loose, 0..MAX_LIST_ITEMS),
     );
     (lists, any::<usize>(), texts()).prop_map(|((nodes, links, loose), all_links, doubts)| {
         Response::Discovered(Discovered {

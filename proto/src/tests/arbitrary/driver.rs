@@ -6,11 +6,11 @@ use reweave_common::circuit::{CircuitSet, NotSwitched, OpticalName, PortId, Read
 use reweave_common::instruction::Token;
 
 use super::super::members::seats;
-use super::{MANY, deny_list, generation, text};
+use super::{MAX_LIST_ITEMS, deny_list, generation, text};
 use crate::message::{DriverMessage, DriverOrder, Order};
 
 pub(super) fn circuits() -> impl Strategy<Value = CircuitSet> {
-    vec(any::<(u16, u16)>(), 0..MANY).prop_map(|pairs| {
+    vec(any::<(u16, u16)>(), 0..MAX_LIST_ITEMS).prop_map(|pairs| {
         let pairs = pairs.into_iter();
         pairs.map(|(a, b)| [PortId(a), PortId(b)].into()).collect()
     })
@@ -50,10 +50,10 @@ pub(crate) fn driver_message() -> impl Strategy<Value = DriverMessage> {
         DriverMessage::Readback { optical, readback }
     });
     prop_oneof![
-        vec(name(), 0..MANY).prop_map(DriverMessage::Drives),
+        vec(name(), 0..MAX_LIST_ITEMS).prop_map(DriverMessage::Drives),
         readback,
         any::<u64>().prop_map(|time_of_day_us| DriverMessage::Clock { time_of_day_us }),
-        vec(any::<u8>(), 0..MANY).prop_map(|request| DriverMessage::Renew { request }),
+        vec(any::<u8>(), 0..MAX_LIST_ITEMS).prop_map(|request| DriverMessage::Renew { request }),
     ]
 }
 

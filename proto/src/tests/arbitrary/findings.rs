@@ -6,7 +6,7 @@ use reweave_common::cause::{Cause, Class, Subject};
 use reweave_common::finding::Imbalance;
 use reweave_common::operator::{Collision, Finding, Loser, NotSeen, Useless, UselessPin};
 
-use super::{MANY, finite, flow, hop, rate, text, texts};
+use super::{MAX_LIST_ITEMS, finite, flow, hop, rate, text, texts};
 
 pub(super) fn imbalance() -> impl Strategy<Value = Imbalance> {
     [finite(), finite(), finite(), finite()].prop_map(|[fim, floor, weighted, most]| Imbalance {
@@ -48,8 +48,8 @@ pub(super) fn subject() -> impl Strategy<Value = Subject> {
         text().prop_map(Subject::Job),
         [text(), text()].prop_map(Subject::Pair),
     ];
-    let several = vec(one.clone(), 0..MANY).prop_map(Subject::either);
-    let all = vec(one.clone(), 0..MANY).prop_map(Subject::all);
+    let several = vec(one.clone(), 0..MAX_LIST_ITEMS).prop_map(Subject::either);
+    let all = vec(one.clone(), 0..MAX_LIST_ITEMS).prop_map(Subject::all);
     prop_oneof![one, several, all]
 }
 
@@ -62,7 +62,7 @@ pub(super) fn useless_pin() -> impl Strategy<Value = UselessPin> {
 }
 
 pub(super) fn not_seen() -> impl Strategy<Value = NotSeen> {
-    let parts = (texts(), vec(flow(), 0..MANY), texts());
+    let parts = (texts(), vec(flow(), 0..MAX_LIST_ITEMS), texts());
     parts.prop_map(|(nodes, ways_of, doubts)| NotSeen {
         nodes,
         ways_of,
@@ -71,8 +71,14 @@ pub(super) fn not_seen() -> impl Strategy<Value = NotSeen> {
 }
 
 fn collision() -> impl Strategy<Value = Finding> {
-    let hops = vec(hop(), 0..MANY);
-    let parts = (hop(), finite(), vec(loser(), 0..MANY), hops, imbalance());
+    let hops = vec(hop(), 0..MAX_LIST_ITEMS);
+    let parts = (
+        hop(),
+        finite(),
+        vec(loser(), 0..MAX_LIST_ITEMS),
+        hops,
+        imbalance(),
+    );
     parts.prop_map(|(hop, utilization, losers, with_room, imbalance)| {
         Finding::EcmpCollision(Collision {
             hop,

@@ -9,7 +9,7 @@ use reweave_common::operator::{
 };
 
 use super::findings::{cause, subject};
-use super::{MANY, finite, generation, rate, text, texts};
+use super::{MAX_LIST_ITEMS, finite, generation, rate, text, texts};
 
 pub(super) fn request() -> impl Strategy<Value = Request> {
     let explain = (text(), texts()).prop_map(|(job, hosts)| Request::Explain { job, hosts });
@@ -61,7 +61,7 @@ fn registered() -> impl Strategy<Value = RegisteredJob> {
 }
 
 fn allocation() -> impl Strategy<Value = Allocation> {
-    let groups = vec(texts(), 0..MANY);
+    let groups = vec(texts(), 0..MAX_LIST_ITEMS);
     let parts = (
         any::<bool>(),
         texts(),
@@ -89,12 +89,13 @@ fn started() -> impl Strategy<Value = StartedJob> {
 
 pub(super) fn response() -> impl Strategy<Value = Response> {
     let told = option::of(explanation().prop_map(Box::new)).prop_map(Response::Explanation);
-    let pairs = vec(pair(), 0..MANY).prop_map(|pairs| Response::Pairs(MeasuredPairs { pairs }));
-    let jobs = vec(job(), 0..MANY).prop_map(Response::Jobs);
-    let registered = vec(registered(), 0..MANY).prop_map(Response::Registered);
+    let pairs =
+        vec(pair(), 0..MAX_LIST_ITEMS).prop_map(|pairs| Response::Pairs(MeasuredPairs { pairs }));
+    let jobs = vec(job(), 0..MAX_LIST_ITEMS).prop_map(Response::Jobs);
+    let registered = vec(registered(), 0..MAX_LIST_ITEMS).prop_map(Response::Registered);
     let started = started().prop_map(|it| Response::Started(Box::new(it)));
     let gate = allocation().prop_map(|it| Response::Allocation(Box::new(it)));
-    let lanes = (vec(lane(), 0..MANY), texts());
+    let lanes = (vec(lane(), 0..MAX_LIST_ITEMS), texts());
     let lanes = lanes.prop_map(|(lanes, left_out)| Response::Lanes(Lanes { lanes, left_out }));
     prop_oneof![told, pairs, jobs, registered, started, gate, lanes]
 }

@@ -12,11 +12,11 @@ use reweave_common::probing::{
     Times, Unsent,
 };
 
-use super::{MANY, addresses, finite, flow, hop, rate, text, time_span};
+use super::{MAX_LIST_ITEMS, addresses, finite, flow, hop, rate, text, time_span};
 
 pub(super) fn list() -> impl Strategy<Value = ProbeList> {
     let parts = (
-        vec(flow(), 0..MANY),
+        vec(flow(), 0..MAX_LIST_ITEMS),
         time_span(),
         rate(),
         addresses(),
@@ -58,7 +58,7 @@ pub(super) fn bandwidth() -> impl Strategy<Value = Bandwidth> {
 }
 
 pub(super) fn path_bandwidth() -> impl Strategy<Value = PathBandwidth> {
-    let over = option::of(vec(text(), 0..MANY));
+    let over = option::of(vec(text(), 0..MAX_LIST_ITEMS));
     let parts = (text(), text(), flow(), bandwidth(), over, any::<u64>());
     parts.prop_map(|(from, to, flow, bandwidth, over, age_ms)| PathBandwidth {
         from,
@@ -76,7 +76,7 @@ pub(super) fn reading() -> impl Strategy<Value = ProbeReading> {
 
 fn times() -> impl Strategy<Value = Times> {
     let part = prop::sample::select(&Part::ALL[..]);
-    vec((part, any::<u64>()), 0..MANY).prop_map(|durations| {
+    vec((part, any::<u64>()), 0..MAX_LIST_ITEMS).prop_map(|durations| {
         let mut times = Times::default();
         for (part, nanos) in durations {
             times.record(part, Duration::from_nanos(nanos));
@@ -137,7 +137,7 @@ pub(super) fn status() -> impl Strategy<Value = ProbeStatus> {
         to,
         summary,
     });
-    let coverage = (any::<(usize, u32, usize)>(), vec(hop(), 0..MANY));
+    let coverage = (any::<(usize, u32, usize)>(), vec(hop(), 0..MAX_LIST_ITEMS));
     let coverage = coverage.prop_map(
         |((directions, wanted, seldom), seldom_hops)| ProbeCoverage {
             directions,
@@ -146,7 +146,7 @@ pub(super) fn status() -> impl Strategy<Value = ProbeStatus> {
             seldom_hops,
         },
     );
-    let worst = vec(pair, 0..MANY);
+    let worst = vec(pair, 0..MAX_LIST_ITEMS);
     let parts = (
         any::<usize>(),
         option::of(summary()),

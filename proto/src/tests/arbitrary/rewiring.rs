@@ -14,27 +14,27 @@ use reweave_common::operator::{
 use reweave_common::plan::Generation;
 
 use super::driver::{circuits, name};
-use super::{MANY, generation, pin, rate, text, texts};
+use super::{MAX_LIST_ITEMS, generation, pin, rate, text, texts};
 
 type Tables = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
 
 pub(crate) fn wishes() -> impl Strategy<Value = BTreeMap<OpticalName, CircuitSet>> {
-    btree_map(name(), circuits(), 0..MANY)
+    btree_map(name(), circuits(), 0..MAX_LIST_ITEMS)
 }
 
 /// Tables and circuits of a plan, and what it changes.
 pub(crate) fn rewired() -> impl Strategy<Value = (Tables, BTreeMap<String, CircuitSet>, Vec<Line>)>
 {
     let via = (text(), any::<u32>()).prop_map(|(link, weight)| Via { link, weight });
-    let routes = btree_map(text(), vec(via, 0..MANY), 0..MANY);
-    let tables = btree_map(text(), routes, 0..MANY);
-    let circuits = btree_map(text(), circuits(), 0..MANY);
-    (tables, circuits, vec(line(), 0..MANY))
+    let routes = btree_map(text(), vec(via, 0..MAX_LIST_ITEMS), 0..MAX_LIST_ITEMS);
+    let tables = btree_map(text(), routes, 0..MAX_LIST_ITEMS);
+    let circuits = btree_map(text(), circuits(), 0..MAX_LIST_ITEMS);
+    (tables, circuits, vec(line(), 0..MAX_LIST_ITEMS))
 }
 
 pub(crate) fn course() -> impl Strategy<Value = Course> {
     let tables = || rewired().prop_map(|(tables, ..)| tables);
-    let circuits = || btree_map(text(), circuits(), 0..MANY);
+    let circuits = || btree_map(text(), circuits(), 0..MAX_LIST_ITEMS);
     let rounds = || vec(tables(), 0..2);
     let wave = (rounds(), circuits(), rounds()).prop_map(|(drain, circuits, undrain)| Wave {
         drain,
@@ -54,9 +54,14 @@ pub(crate) fn base() -> impl Strategy<Value = Base> {
     let owners = option::of(btree_map(
         any::<u32>().prop_map(Ipv4Addr::from),
         text(),
-        0..MANY,
+        0..MAX_LIST_ITEMS,
     ));
-    let parts = (vec(pin(), 0..MANY), rewired(), vec(text(), 0..MANY), policy);
+    let parts = (
+        vec(pin(), 0..MAX_LIST_ITEMS),
+        rewired(),
+        vec(text(), 0..MAX_LIST_ITEMS),
+        policy,
+    );
     (parts, owners).prop_map(
         |((pins, (tables, circuits, _), down, policy), addresses)| Base {
             pins,
@@ -80,7 +85,7 @@ pub(crate) fn optical_status() -> impl Strategy<Value = OpticalStatus> {
 }
 
 pub(crate) fn frozen() -> impl Strategy<Value = FrozenStatus> {
-    let parts = (vec(text(), 0..MANY), text(), any::<u64>());
+    let parts = (vec(text(), 0..MAX_LIST_ITEMS), text(), any::<u64>());
     parts.prop_map(|(hosts, by, age_ms)| FrozenStatus { hosts, by, age_ms })
 }
 
@@ -98,7 +103,7 @@ pub(crate) fn maintain() -> impl Strategy<Value = Request> {
 }
 
 pub(crate) fn maintenance() -> impl Strategy<Value = MaintenanceStatus> {
-    let texts = || vec(text(), 0..MANY);
+    let texts = || vec(text(), 0..MAX_LIST_ITEMS);
     let parts = (text(), stage(), text(), any::<u64>(), texts(), texts());
     parts.prop_map(
         |(name, stage, by, age_ms, links, not_empty)| MaintenanceStatus {
@@ -132,7 +137,7 @@ fn line() -> impl Strategy<Value = Line> {
 
 fn ranks() -> impl Strategy<Value = Ranks> {
     let rates = option::of([rate(), rate()]);
-    let parts = (text(), vec(text(), 0..MANY), rates);
+    let parts = (text(), vec(text(), 0..MAX_LIST_ITEMS), rates);
     parts.prop_map(|(job, order, ring_bits_per_s)| Ranks {
         job,
         order,
@@ -141,7 +146,7 @@ fn ranks() -> impl Strategy<Value = Ranks> {
 }
 
 fn joint() -> impl Strategy<Value = Joint> {
-    let parts = (text(), any::<[u16; 2]>(), vec(text(), 0..MANY));
+    let parts = (text(), any::<[u16; 2]>(), vec(text(), 0..MAX_LIST_ITEMS));
     parts.prop_map(|(optical, ports, ends)| Joint {
         optical,
         circuit: ports.map(reweave_common::circuit::PortId).into(),

@@ -8,8 +8,8 @@ use reweave_common::operator::{AgentState, AgentStatus, FlowStatus, LinkStatus, 
 use super::super::{hosts, members, rdma};
 use super::findings::useless_pin;
 use super::{
-    MANY, addresses, flow, flow_imbalance, generation, hop, pin, probes, rate, rewiring, text,
-    texts,
+    MAX_LIST_ITEMS, addresses, flow, flow_imbalance, generation, hop, pin, probes, rate, rewiring,
+    text, texts,
 };
 
 fn agent_status() -> impl Strategy<Value = AgentStatus> {
@@ -65,7 +65,7 @@ fn link_status() -> impl Strategy<Value = LinkStatus> {
 }
 
 fn flow_status() -> impl Strategy<Value = FlowStatus> {
-    let path = || option::of(vec(hop(), 0..MANY));
+    let path = || option::of(vec(hop(), 0..MAX_LIST_ITEMS));
     let rates = [rate(), rate(), rate()];
     let ways = (path(), path());
     let parts = (flow(), text(), text(), rates, ways, any::<u64>());
@@ -88,28 +88,28 @@ pub(super) fn status() -> impl Strategy<Value = Status> {
     let mode = prop_oneof![Just(Mode::Manual), Just(Mode::Auto)];
     let said = (mode, texts(), option::of(text()));
     let seen = (
-        vec(agent_status(), 0..MANY),
-        vec(link_status(), 0..MANY),
-        vec(flow_status(), 0..MANY),
-        vec(pin(), 0..MANY),
-        vec(useless_pin(), 0..MANY),
+        vec(agent_status(), 0..MAX_LIST_ITEMS),
+        vec(link_status(), 0..MAX_LIST_ITEMS),
+        vec(flow_status(), 0..MAX_LIST_ITEMS),
+        vec(pin(), 0..MAX_LIST_ITEMS),
+        vec(useless_pin(), 0..MAX_LIST_ITEMS),
         option::of(flow_imbalance()),
         (
             probes::status(),
-            vec(probes::path_bandwidth(), 0..MANY),
-            vec(rdma::status(), 0..MANY),
-            vec(rewiring::optical_status(), 0..MANY),
-            vec(hosts::lack_status(), 0..MANY),
-            vec(rewiring::maintenance(), 0..MANY),
-            vec(rewiring::frozen(), 0..MANY),
+            vec(probes::path_bandwidth(), 0..MAX_LIST_ITEMS),
+            vec(rdma::status(), 0..MAX_LIST_ITEMS),
+            vec(rewiring::optical_status(), 0..MAX_LIST_ITEMS),
+            vec(hosts::lack_status(), 0..MAX_LIST_ITEMS),
+            vec(rewiring::maintenance(), 0..MAX_LIST_ITEMS),
+            vec(rewiring::frozen(), 0..MAX_LIST_ITEMS),
         ),
     );
     let peers = (
         texts(),
-        vec(members::coordinator(), 0..MANY),
-        vec(members::refused(), 0..MANY),
-        vec(members::invitation(), 0..MANY),
-        vec(members::member(), 0..MANY),
+        vec(members::coordinator(), 0..MAX_LIST_ITEMS),
+        vec(members::refused(), 0..MAX_LIST_ITEMS),
+        vec(members::invitation(), 0..MAX_LIST_ITEMS),
+        vec(members::member(), 0..MAX_LIST_ITEMS),
     );
     let parts = (
         generation(),

@@ -12,7 +12,7 @@ use reweave_common::operator::{
 };
 
 use super::findings::imbalance;
-use super::{MANY, finite, flow, flow_imbalance, hop, text};
+use super::{MAX_LIST_ITEMS, finite, flow, flow_imbalance, hop, text};
 
 pub(super) fn request() -> impl Strategy<Value = Request> {
     let end = || (text(), any::<Option<u16>>()).prop_map(|(host, port)| FlowEnd { host, port });
@@ -28,7 +28,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
 }
 
 pub(super) fn response() -> impl Strategy<Value = Response> {
-    let traced = vec(traced(), 0..MANY).prop_map(Response::Traced);
+    let traced = vec(traced(), 0..MAX_LIST_ITEMS).prop_map(Response::Traced);
     prop_oneof![traced, imbalances().prop_map(Response::Imbalances)]
 }
 
@@ -55,7 +55,7 @@ fn way() -> impl Strategy<Value = TracedWay> {
         address,
         link,
     });
-    let parts = (vec(step, 0..MANY), any::<bool>(), any::<u64>());
+    let parts = (vec(step, 0..MAX_LIST_ITEMS), any::<bool>(), any::<u64>());
     parts.prop_map(|(steps, is_confirmed, age_ms)| TracedWay {
         steps,
         is_confirmed,
@@ -64,10 +64,10 @@ fn way() -> impl Strategy<Value = TracedWay> {
 }
 
 fn imbalances() -> impl Strategy<Value = Imbalances> {
-    let layers = vec(layer(), 0..MANY);
-    let groups = vec(group(), 0..MANY);
-    let jobs = vec(job(), 0..MANY);
-    let course = vec(noted(), 0..MANY);
+    let layers = vec(layer(), 0..MAX_LIST_ITEMS);
+    let groups = vec(group(), 0..MAX_LIST_ITEMS);
+    let jobs = vec(job(), 0..MAX_LIST_ITEMS);
+    let course = vec(noted(), 0..MAX_LIST_ITEMS);
     let over_all = (option::of(flow_imbalance()), any::<usize>());
     let parts = (over_all, layers, groups, jobs, course);
     parts.prop_map(
@@ -112,7 +112,11 @@ fn layer() -> impl Strategy<Value = LayerImbalance> {
 }
 
 fn group() -> impl Strategy<Value = GroupImbalance> {
-    let parts = (any::<(u32, u32, bool)>(), vec(hop(), 0..MANY), imbalance());
+    let parts = (
+        any::<(u32, u32, bool)>(),
+        vec(hop(), 0..MAX_LIST_ITEMS),
+        imbalance(),
+    );
     parts.prop_map(|(counts, over, imbalance)| GroupImbalance {
         from_tier: counts.0,
         to_tier: counts.1,

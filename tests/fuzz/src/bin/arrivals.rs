@@ -7,16 +7,16 @@ use std::net::Ipv4Addr;
 use reweave_agent_core::witness::{Witness, read_answer};
 use reweave_common::moment::Moment;
 
-const ASKER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const ASKED: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const REQUESTER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const RESPONDER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = read_answer([ASKED, ASKER], bytes);
+    let _ = read_answer([RESPONDER_ADDRESS, REQUESTER_ADDRESS], bytes);
     let mut witness = Witness::default();
-    witness.handle_roster([ASKER]);
+    witness.handle_roster([REQUESTER_ADDRESS]);
     witness.handle_packet(bytes);
-    if let Some(answer) = witness.handle_word(Moment::default(), [ASKER, ASKED], bytes) {
+    if let Some(answer) = witness.handle_word(Moment::default(), [REQUESTER_ADDRESS, RESPONDER_ADDRESS], bytes) {
         assert!(answer.len() <= bytes.len());
-        assert!(read_answer([ASKED, ASKER], &answer).is_some());
+        assert!(read_answer([RESPONDER_ADDRESS, REQUESTER_ADDRESS], &answer).is_some());
     }
 });

@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
-use reweave_link::pki::{Authority, MEMBER_CERTIFICATE, Validity};
+use reweave_link::pki::{Authority, MEMBER_CERTIFICATE_FILE, Validity};
 use reweave_link::{Identity, Role, decoders};
 use reweave_proto::name::{ClusterName, MemberName};
 use rustls_pki_types::CertificateDer;
@@ -25,7 +25,7 @@ static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| {
     let own = folder.path().join("c0");
     let issued = authority.issue(Role::Agent, "h0", Validity::day(), &own);
     issued.expect("a certificate");
-    let pem = fs::read(own.join(MEMBER_CERTIFICATE)).expect("it is there");
+    let pem = fs::read(own.join(MEMBER_CERTIFICATE_FILE)).expect("it is there");
     Cluster {
         identity: Identity::load(&own).expect("it can be read"),
         certificate: CertificateDer::from_pem_slice(&pem).expect("it is one").to_vec(),

@@ -12,7 +12,7 @@ use reweave_planner::sim::{flows, raw};
 use reweave_planner::workload::job::JobFile;
 
 /// What is larger is rightly slow.
-const MOST_BYTES: usize = 2048;
+const MAX_INPUT_BYTES: usize = 2048;
 
 /// On which flows are read.
 static FABRIC: LazyLock<(Fabric, Network)> = LazyLock::new(|| {
@@ -23,7 +23,7 @@ static FABRIC: LazyLock<(Fabric, Network)> = LazyLock::new(|| {
 });
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    if text.len() > MOST_BYTES || asks_for_much(text) {
+    if text.len() > MAX_INPUT_BYTES || asks_for_much(text) {
         return;
     }
     let _ = Fabric::parse("fabric.toml", text);

@@ -18,12 +18,12 @@ use reweave_common::ids::NodeId;
 
 use crate::cluster::Cluster;
 use crate::error::LabError;
-use crate::packet::{HAND_OVER, Header, HeaderRing};
+use crate::packet::{BLOCK_TIMEOUT, Header, HeaderRing};
 
 /// All headers up to those of transport, options and all.
-const SNAP_BYTES: usize = 128;
+const SNAP_LENGTH_BYTES: usize = 128;
 /// How many packets of a node are kept.
-const MOST_PACKETS: usize = 1 << 16;
+const MAX_PACKETS_PER_NODE: usize = 1 << 16;
 
 /// The head of a packet, kept.
 #[derive(Debug, Clone, Copy)]
@@ -33,13 +33,13 @@ struct Record {
     outgoing: bool,
     length: u32,
     kept: u8,
-    bytes: [u8; SNAP_BYTES],
+    bytes: [u8; SNAP_LENGTH_BYTES],
 }
 
 impl Record {
     fn new(header: &Header<'_>) -> Self {
-        let mut bytes = [0; SNAP_BYTES];
-        let kept = header.bytes.len().min(SNAP_BYTES);
+        let mut bytes = [0; SNAP_LENGTH_BYTES];
+        let kept = header.bytes.len().min(SNAP_LENGTH_BYTES);
         bytes[..kept].copy_from_slice(&header.bytes[..kept]);
         Self {
             time: header.time,
@@ -87,7 +87,7 @@ impl Capture {
             node: cluster.fabric().name(node).to_owned(),
             source,
         };
-        let open = || HeaderRing::open(SNAP_BYTES as u32);
+        let open = || HeaderRing::open(SNAP_LENGTH_BYTES as u32);
         let ring = cluster.inside(node, open)?.map_err(failed)?;
         let tape = Tape::new().map_err(failed)?;
         let (tape, own) = (Arc::new(tape), ring);
@@ -107,11 +107,11 @@ impl Capture {
     pub(crate) fn file(&self, cluster: &Cluster) -> Result<Vec<u8>, LabError> {
         let names = cluster.inside(self.node, interface_names)?;
         // What has just passed is still in the kernel's hands.
-        thread::sleep(2 * HAND_OVER);
+        thread::sleep(2 * BLOCK_TIMEOUT);
         let records = self.tape.records();
         let missed = self.tape.missed.load(Relaxed);
         let comment = format!(
-            "{}: the last {} packets, the first {SNAP_BYTES} bytes of each; {missed} were missed",
+            "{}: the last {} packets, the first {SNAP_LENGTH_BYTES} bytes of each; {missed} were missed",
             cluster.fabric().name(self.node),
             records.len()
         );
@@ -124,7 +124,7 @@ impl Capture {
         Ok(pcapng::file(
             records.iter(),
             name,
-            SNAP_BYTES as u32,
+            SNAP_LENGTH_BYTES as u32,
             &comment,
         ))
     }
@@ -169,7 +169,7 @@ impl Tape {
 }
 
 fn keep(records: &mut VecDeque<Record>, header: &Header<'_>) {
-    if records.len() == MOST_PACKETS {
+    if records.len() == MAX_PACKETS_PER_NODE {
         records.pop_front();
     }
     records.push_back(Record::new(header));
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn the_last_packets_are_kept() {
         let mut records = VecDeque::new();
-        for length in 0..MOST_PACKETS as u32 + 10 {
+        for length in 0..MAX_PACKETS_PER_NODE as u32 + 10 {
             let header = Header {
                 time: Duration::ZERO,
                 interface: 1,
@@ -206,8 +206,8 @@ mod tests {
             };
             keep(&mut records, &header);
         }
-        assert_eq!(records.len(), MOST_PACKETS);
+        assert_eq!(records.len(), MAX_PACKETS_PER_NODE);
         assert_eq!(records[0].length, 10);
-        assert_eq!(records[0].kept(), [7; SNAP_BYTES]);
+        assert_eq!(records[0].kept(), [7; SNAP_LENGTH_BYTES]);
     }
 }

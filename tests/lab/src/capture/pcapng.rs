@@ -2,13 +2,13 @@
 
 use super::Record;
 
-const SECTION: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
-const PACKET: u32 = 6;
+const SECTION_HEADER_BLOCK: u32 = 0x0a0d_0d0a;
+const INTERFACE_BLOCK: u32 = 1;
+const ENHANCED_PACKET_BLOCK: u32 = 6;
 /// Tells readers how this machine orders bytes.
-const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-const ETHERNET: u16 = 1;
-const NANOSECONDS: u8 = 9;
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+const LINKTYPE_ETHERNET: u16 = 1;
+const NANOSECOND_RESOLUTION: u8 = 9;
 
 mod option {
     pub(super) const COMMENT: u16 = 1;
@@ -40,22 +40,22 @@ pub(super) fn file<'r>(
 }
 
 fn section(comment: &str) -> Vec<u8> {
-    let mut body = BYTE_ORDER.to_ne_bytes().to_vec();
+    let mut body = BYTE_ORDER_MAGIC.to_ne_bytes().to_vec();
     body.extend(1_u16.to_ne_bytes());
     body.extend(0_u16.to_ne_bytes());
     // How long the section is, is not told.
     body.extend((-1_i64).to_ne_bytes());
     add_option(&mut body, option::COMMENT, comment.as_bytes());
-    block(SECTION, &body)
+    block(SECTION_HEADER_BLOCK, &body)
 }
 
 fn interface(name: &str, snap_bytes: u32) -> Vec<u8> {
-    let mut body = ETHERNET.to_ne_bytes().to_vec();
+    let mut body = LINKTYPE_ETHERNET.to_ne_bytes().to_vec();
     body.extend(0_u16.to_ne_bytes());
     body.extend(snap_bytes.to_ne_bytes());
     add_option(&mut body, option::NAME, name.as_bytes());
-    add_option(&mut body, option::RESOLUTION, &[NANOSECONDS]);
-    block(INTERFACE, &body)
+    add_option(&mut body, option::RESOLUTION, &[NANOSECOND_RESOLUTION]);
+    block(INTERFACE_BLOCK, &body)
 }
 
 fn packet(record: &Record, interface: u32) -> Vec<u8> {
@@ -68,13 +68,13 @@ fn packet(record: &Record, interface: u32) -> Vec<u8> {
     add_padded(&mut body, record.kept());
     let direction: u32 = if record.outgoing { 2 } else { 1 };
     add_option(&mut body, option::FLAGS, &direction.to_ne_bytes());
-    block(PACKET, &body)
+    block(ENHANCED_PACKET_BLOCK, &body)
 }
 
 /// A block has its kind before and its length around it; the options in it end with a zero.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
-    const AROUND: usize = 16;
-    let length = ((body.len() + AROUND) as u32).to_ne_bytes();
+    const BLOCK_FRAMING_BYTES: usize = 16;
+    let length = ((body.len() + BLOCK_FRAMING_BYTES) as u32).to_ne_bytes();
     [&kind.to_ne_bytes()[..], &length, body, &[0; 4], &length].concat()
 }
 
@@ -136,7 +136,14 @@ mod tests {
         );
         assert_eq!(
             kinds(&file),
-            [SECTION, INTERFACE, INTERFACE, PACKET, PACKET, PACKET]
+            [
+                SECTION_HEADER_BLOCK,
+                INTERFACE_BLOCK,
+                INTERFACE_BLOCK,
+                ENHANCED_PACKET_BLOCK,
+                ENHANCED_PACKET_BLOCK,
+                ENHANCED_PACKET_BLOCK
+            ]
         );
         let contains = |bytes: &[u8]| file.windows(bytes.len()).any(|window| window == bytes);
         assert!(contains(b"swp2") && contains(b"swp7") && contains(b"a comment"));
@@ -155,7 +162,7 @@ mod tests {
     fn nothing_recorded_is_a_file_too() {
         assert_eq!(
             kinds(&file([].iter(), |_| String::new(), 128, "")),
-            [SECTION]
+            [SECTION_HEADER_BLOCK]
         );
     }
 }

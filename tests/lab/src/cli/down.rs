@@ -11,7 +11,7 @@ use crate::error::LabError;
 use crate::state::{Running, sweep};
 
 /// How long a lab may take to end by itself, and then to vanish when it is killed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// End a lab, and wait until nothing of it is left; no lab to end is fine
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ impl Down {
 
 /// Sends the signal to the lab's first process, and waits; says whether the lab is gone.
 fn end(lab: &Running, signal: Signal) -> Result<bool, LabError> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EXIT_TIMEOUT;
     let mut sent = false;
     while Instant::now() < deadline {
         // In its first moments, a lab has no first process yet.

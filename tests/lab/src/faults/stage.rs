@@ -22,7 +22,7 @@ use crate::tools::Tool;
 use crate::wiring::rate_line;
 
 /// How long the processes of a host may take to die, or to stop starting others.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where faults are played.
 pub(crate) struct Stage<'a> {
@@ -82,7 +82,7 @@ impl Stage<'_> {
 
     /// Kills all processes of a host until none is left: those that live may start others.
     fn kill_all(&self, host: NodeId) -> Result<(), LabError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + KILL_TIMEOUT;
         loop {
             let living = self.cluster.processes(host)?;
             if living.is_empty() {
@@ -101,7 +101,7 @@ impl Stage<'_> {
 
     /// Stops all processes of a host, and those that they start meanwhile.
     fn stop_all(&self, host: NodeId) -> Result<(), LabError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + KILL_TIMEOUT;
         let mut stopped = BTreeSet::new();
         loop {
             let mut living = self.cluster.processes(host)?;

@@ -7,7 +7,7 @@ use reweave_common::scenario::Scenario;
 use super::timeline::Timeline;
 use super::wording::words;
 
-const CLUSTER: &str = r#"
+const CLUSTER_SCENARIO: &str = r#"
 name = "n"
 [fabric]
 kind = "direct"
@@ -27,7 +27,7 @@ fn scenario(faults: &[&str]) -> Scenario {
     let tables = faults
         .iter()
         .map(|fault| format!("[[fault]]\n{}\n", fault.replace(", ", "\n")));
-    let text = format!("{CLUSTER}{}", tables.collect::<String>());
+    let text = format!("{CLUSTER_SCENARIO}{}", tables.collect::<String>());
     Scenario::parse("s.toml", &text, |_| Err(String::new())).unwrap()
 }
 

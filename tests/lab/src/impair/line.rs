@@ -74,32 +74,32 @@ impl Lot {
 mod tests {
     use super::*;
 
-    const MS: Duration = Duration::from_millis(1);
+    const ONE_MS: Duration = Duration::from_millis(1);
 
     #[test]
     fn frames_leave_in_order_when_their_time_has_come() {
         let start = Instant::now();
-        let mut line = Line::new(2 * MS, 100);
+        let mut line = Line::new(2 * ONE_MS, 100);
         assert!(line.enter(start, b"first"));
-        assert!(line.enter(start + MS, b"second"));
-        assert_eq!(line.next_due(), Some(start + 2 * MS));
-        assert_eq!(line.leave(start + MS), None);
-        let (frame, due) = line.leave(start + 3 * MS).unwrap();
-        assert_eq!((&*frame, due), (&b"first"[..], start + 2 * MS));
-        let (frame, due) = line.leave(start + 3 * MS).unwrap();
-        assert_eq!((&*frame, due), (&b"second"[..], start + 3 * MS));
-        assert_eq!(line.leave(start + 9 * MS), None);
+        assert!(line.enter(start + ONE_MS, b"second"));
+        assert_eq!(line.next_due(), Some(start + 2 * ONE_MS));
+        assert_eq!(line.leave(start + ONE_MS), None);
+        let (frame, due) = line.leave(start + 3 * ONE_MS).unwrap();
+        assert_eq!((&*frame, due), (&b"first"[..], start + 2 * ONE_MS));
+        let (frame, due) = line.leave(start + 3 * ONE_MS).unwrap();
+        assert_eq!((&*frame, due), (&b"second"[..], start + 3 * ONE_MS));
+        assert_eq!(line.leave(start + 9 * ONE_MS), None);
     }
 
     #[test]
     fn a_full_line_takes_no_more_until_something_left() {
         let start = Instant::now();
-        let mut line = Line::new(MS, 10);
+        let mut line = Line::new(ONE_MS, 10);
         assert!(line.enter(start, &[0; 6]));
         assert!(!line.enter(start, &[0; 5]));
         assert!(line.enter(start, &[0; 4]));
-        assert!(line.leave(start + MS).is_some());
-        assert!(line.enter(start + MS, &[0; 6]));
+        assert!(line.leave(start + ONE_MS).is_some());
+        assert!(line.enter(start + ONE_MS, &[0; 6]));
     }
 
     #[test]

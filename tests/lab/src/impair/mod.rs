@@ -27,16 +27,16 @@ use self::plan::{Joint, KernelMeans, Plan};
 use self::relay::{Relay, Span};
 use crate::error::LabError;
 use crate::features::{Feature, Features};
-use crate::node::{NET_FOLDER, NodeDoor};
+use crate::node::{NETNS_PATH, NodeDoor};
 use crate::parallel::apart;
 use crate::tool_run::run_script;
 use crate::tools::{Tool, Tools};
 use crate::wiring::{MTU_BYTES, Sysctl, interface, ports};
 
 /// No node has this name: theirs begin with a letter or a digit.
-const DUCT: &str = ".duct";
+const DUCT_NAMESPACE: &str = ".duct";
 /// The least a wire of the relay holds: what a port sends in a burst.
-const LEAST_CAPACITY_BYTES: u64 = 4 << 20;
+const MIN_CAPACITY_BYTES: u64 = 4 << 20;
 
 /// All wires of a lab.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Wires {
 
     /// For ip, outside the nodes: how to make `link` between two ports, if it is a wire.
     pub(crate) fn halves(&self, link: LinkId, ports: [&str; 2]) -> Option<String> {
-        let duct = format!("{NET_FOLDER}/{DUCT}");
+        let duct = format!("{NETNS_PATH}/{DUCT_NAMESPACE}");
         let is_wire = self.plan.wires.contains_key(&link);
         is_wire.then(|| script::halves(link, ports, &duct, MTU_BYTES))
     }
@@ -199,7 +199,7 @@ impl Duct {
             required: false,
         };
         Ok(Self {
-            door: apart(|| NodeDoor::create(DUCT, &[quiet]))?,
+            door: apart(|| NodeDoor::create(DUCT_NAMESPACE, &[quiet]))?,
             tools: tools.clone(),
             relay: None,
         })
@@ -247,7 +247,7 @@ fn spans(plan: &Plan, fabric: &Fabric, seed: u64) -> Vec<Span> {
             link,
             ends: [0, 1].map(|end| script::half(link, end)),
             latency,
-            capacity_bytes: capacity.max(LEAST_CAPACITY_BYTES) as usize,
+            capacity_bytes: capacity.max(MIN_CAPACITY_BYTES) as usize,
             seed: seed.wrapping_add(link.index() as u64),
         }
     };

@@ -10,7 +10,7 @@ use reweave_common::scenario::{Fault, FaultKind, Scenario};
 use crate::wiring::is_cable;
 
 /// A delay shorter than this the user-space wire would miss by more than leaving it out does.
-pub(super) const FINEST_DELAY: Duration = Duration::from_micros(25);
+pub(super) const MIN_DELAY: Duration = Duration::from_micros(25);
 
 /// What the kernel can do for wires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Plan {
 
     fn add(&mut self, link: LinkId, mut fate: Fate, means: KernelMeans) {
         let in_kernel = means.nft && (means.netem || fate.latency.is_zero());
-        if !in_kernel && !fate.latency.is_zero() && fate.latency < FINEST_DELAY {
+        if !in_kernel && !fate.latency.is_zero() && fate.latency < MIN_DELAY {
             self.undelayed += 1;
             self.longest_undelayed = self.longest_undelayed.max(fate.latency);
             fate.latency = Duration::ZERO;
@@ -150,11 +150,11 @@ mod tests {
         nft: true,
         netem: true,
     };
-    const NO_NETEM: KernelMeans = KernelMeans {
+    const WITHOUT_NETEM: KernelMeans = KernelMeans {
         nft: true,
         netem: false,
     };
-    const NONE: KernelMeans = KernelMeans {
+    const NO_MEANS: KernelMeans = KernelMeans {
         nft: false,
         netem: false,
     };
@@ -193,11 +193,11 @@ mod tests {
         let kill = fault("kind = 'host-kill'\nhost = 'h0'");
         let joined = |joint| vec![(0, joint, false), (1, joint, true), (3, joint, false)];
         assert_eq!(
-            wires(&plan(0.0, &(loss.clone() + &kill), NO_NETEM)),
+            wires(&plan(0.0, &(loss.clone() + &kill), WITHOUT_NETEM)),
             joined(Joint::Kernel)
         );
         assert_eq!(
-            wires(&plan(0.0, &(loss + &kill), NONE)),
+            wires(&plan(0.0, &(loss + &kill), NO_MEANS)),
             joined(Joint::Relay)
         );
     }
@@ -205,16 +205,16 @@ mod tests {
     #[test]
     fn the_kernel_delays_where_it_can_and_the_relay_where_not() {
         let cut = fault("kind = 'partition'\na = ['h0']\nb = ['h1']");
-        assert!(plan(0.0, &cut, NONE).cuts_hosts_off);
+        assert!(plan(0.0, &cut, NO_MEANS).cuts_hosts_off);
         assert_eq!(plan(100.0, "", ALL).delayed_by(Joint::Kernel), 4);
-        assert_eq!(plan(100.0, "", NO_NETEM).delayed_by(Joint::Relay), 4);
+        assert_eq!(plan(100.0, "", WITHOUT_NETEM).delayed_by(Joint::Relay), 4);
         assert_eq!(plan(5.0, "", ALL).delayed_by(Joint::Kernel), 4);
     }
 
     #[test]
     fn a_delay_too_short_for_the_relay_is_left_out_and_told() {
         let cut = fault("kind = 'link-down'\nlink = ['h0', 'h1']");
-        let plan = plan(5.0, &cut, NO_NETEM);
+        let plan = plan(5.0, &cut, WITHOUT_NETEM);
         assert_eq!(wires(&plan), [(0, Joint::Kernel, false)]);
         assert_eq!(plan.undelayed, 4);
         assert_eq!(plan.longest_undelayed, Duration::from_micros(5));

@@ -25,15 +25,15 @@ use crate::packet::{FrameSocket, Inbox};
 const FRAMES_PER_TURN: usize = 64;
 /// A thread that sleeps until a given time wakes up a little later; by so much earlier it asks to
 /// be woken, and hands on what is due until then.
-const HEAD_START: Duration = Duration::from_micros(15);
+const WAKE_AHEAD_TIME: Duration = Duration::from_micros(15);
 /// A frame that leaves later than this after its time is counted as late.
-const LATE: Duration = Duration::from_micros(50);
+const MIN_LATENESS: Duration = Duration::from_micros(50);
 /// What the kernel may hold for one end while the relay is busy elsewhere.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 
 /// Marks of what is not an end of a wire among those the thread waits for.
-const TIMER: u64 = u64::MAX;
-const STOP: u64 = u64::MAX - 1;
+const TIMER_TOKEN: u64 = u64::MAX;
+const STOP_TOKEN: u64 = u64::MAX - 1;
 
 /// A wire to be served.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(super) struct Passed {
     /// Dropped because too much was under way, because the relay was too slow, or because the cable
     /// was pulled meanwhile.
     dropped: u64,
-    /// Handed on later than they should have been by more than [`LATE`].
+    /// Handed on later than they should have been by more than [`MIN_LATENESS`].
     late: u64,
     latest_us: u64,
 }
@@ -78,7 +78,7 @@ impl fmt::Display for Passed {
         } = self;
         write!(
             f,
-            "{frames} frames, {late} late by more than {LATE:?} (at most {latest_us} us), \
+            "{frames} frames, {late} late by more than {MIN_LATENESS:?} (at most {latest_us} us), \
              {lost} lost on purpose, {dropped} dropped"
         )
     }
@@ -189,7 +189,7 @@ impl Control {
     }
 
     fn count_late(&self, late: Duration) {
-        if late > LATE {
+        if late > MIN_LATENESS {
             self.late.fetch_add(1, Relaxed);
         }
         let late_us = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
@@ -248,7 +248,7 @@ impl Lane {
     /// Hands on what is due.
     fn release(&mut self) {
         let out = &self.wire.sockets[1 - self.from];
-        while let Some((frame, due)) = self.line.leave(Instant::now() + HEAD_START) {
+        while let Some((frame, due)) = self.line.leave(Instant::now() + WAKE_AHEAD_TIME) {
             match out.send(&frame) {
                 Ok(_) => self.wire.frames.fetch_add(1, Relaxed),
                 // The cable was pulled while the frame was under way.
@@ -279,8 +279,8 @@ impl Work {
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)?;
         // Told once per event, these two need no reading.
         let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
-        epoll.add(&timer, EpollEvent::new(once, TIMER))?;
-        epoll.add(&stop.wake, EpollEvent::new(once, STOP))?;
+        epoll.add(&timer, EpollEvent::new(once, TIMER_TOKEN))?;
+        epoll.add(&stop.wake, EpollEvent::new(once, STOP_TOKEN))?;
         Ok(Self {
             lanes,
             epoll,
@@ -320,7 +320,7 @@ impl Work {
         else {
             return;
         };
-        let left = due.saturating_duration_since(Instant::now() + HEAD_START);
+        let left = due.saturating_duration_since(Instant::now() + WAKE_AHEAD_TIME);
         // Zero would mean never.
         let expiry = Expiration::OneShot(TimeSpec::from(left.max(Duration::from_nanos(1))));
         // It fails only for times out of range, which the latency of a link is not.

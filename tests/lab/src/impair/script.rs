@@ -9,12 +9,12 @@ use reweave_common::ids::LinkId;
 use reweave_common::units::Rate;
 
 /// How finely nft draws lots.
-const LOTS: u32 = 1_000_000;
+const LOSS_RESOLUTION: u32 = 1_000_000;
 /// Interfaces of the duct are numbered from here: one whose number is by chance that of its other
 /// half in a node would be taken for a device without one, whose loss of carrier may be told late.
-const FIRST_INDEX: usize = 1 << 20;
+const FIRST_DUCT_INDEX: usize = 1 << 20;
 /// The shortest frame that netem may have to hold many of.
-const SHORT_FRAME_BYTES: u64 = 64;
+const MIN_FRAME_BYTES: u64 = 64;
 
 pub(super) fn half(link: LinkId, end: usize) -> String {
     format!("w{link}{}", ["a", "b"][end])
@@ -24,7 +24,7 @@ pub(super) fn half(link: LinkId, end: usize) -> String {
 pub(super) fn halves(link: LinkId, ports: [&str; 2], duct: &str, mtu_bytes: u64) -> String {
     let half = |end: usize| {
         let (name, port) = (half(link, end), ports[end]);
-        let index = FIRST_INDEX + 2 * link.index() + end;
+        let index = FIRST_DUCT_INDEX + 2 * link.index() + end;
         format!(
             "link add name {name} index {index} mtu {mtu_bytes} netns {duct} type veth peer {port}\n"
         )
@@ -65,17 +65,17 @@ pub(super) fn loss(link: LinkId, probability: f64) -> String {
 }
 
 fn losing(link: LinkId, probability: f64) -> String {
-    let lots = (probability * f64::from(LOTS)).round() as u32;
+    let lots = (probability * f64::from(LOSS_RESOLUTION)).round() as u32;
     let mut script = String::new();
     for (end, other) in [(0, 1), (1, 0)] {
         let (own, other) = (half(link, end), half(link, other));
         let _ = match lots {
             0 => Ok(()),
             // nft refuses a comparison that always holds.
-            LOTS.. => writeln!(script, "add rule netdev wires {own} drop"),
+            LOSS_RESOLUTION.. => writeln!(script, "add rule netdev wires {own} drop"),
             _ => writeln!(
                 script,
-                "add rule netdev wires {own} numgen random mod {LOTS} < {lots} drop"
+                "add rule netdev wires {own} numgen random mod {LOSS_RESOLUTION} < {lots} drop"
             ),
         };
         let _ = writeln!(script, "add rule netdev wires {own} fwd to \"{other}\"");
@@ -85,7 +85,7 @@ fn losing(link: LinkId, probability: f64) -> String {
 
 /// For tc, in the duct: what leaves a half does so after `latency`.
 pub(super) fn delay(link: LinkId, latency: Duration, rate: Rate) -> String {
-    let packets = bytes_under_way(rate, latency) / SHORT_FRAME_BYTES;
+    let packets = bytes_under_way(rate, latency) / MIN_FRAME_BYTES;
     let limit = packets.clamp(1000, 1_000_000);
     // Not all versions of tc know nanoseconds.
     let delay_us = latency.as_nanos() as f64 / 1e3;

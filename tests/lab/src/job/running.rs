@@ -19,9 +19,9 @@ use crate::report::JobReport;
 use crate::worker::protocol::{Event, Order};
 
 /// How long all ranks may take to find each other.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long ranks may take to report after they were told to stop.
-const STOP_DEADLINE: Duration = Duration::from_secs(3);
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What reaches the lab from a rank's process.
 enum Heard {
@@ -69,7 +69,7 @@ impl<'c> RunningJob<'c> {
     }
 
     fn connect(&mut self) -> Result<(), LabError> {
-        let deadline = Instant::now() + CONNECT_DEADLINE;
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
         self.hear_until(deadline, Tally::all_listen);
         self.tell(Order::Connect);
         self.hear_until(deadline, Tally::all_connected);
@@ -93,7 +93,7 @@ impl<'c> RunningJob<'c> {
     /// Ends the job before its time; what it has done so far is reported.
     pub(crate) fn stop(&mut self) {
         self.tell(Order::Stop);
-        self.hear_until(Instant::now() + STOP_DEADLINE, Tally::all_ended);
+        self.hear_until(Instant::now() + STOP_TIMEOUT, Tally::all_ended);
     }
 
     /// Listens to the ranks until the deadline or until `enough`.

@@ -13,7 +13,7 @@ use super::Make;
 use super::budget::Budget;
 use super::crossbar::{Crossbar, Refusal};
 use super::light::Light;
-use super::mishap::{FLAP, FLAPS, LASTS, Mishap};
+use super::mishap::{FLAP_COUNT, FLAP_INTERVAL, Mishap, VANISHED_TIME};
 use crate::error::LabError;
 use crate::parallel::lock;
 use crate::tools::Tools;
@@ -156,18 +156,18 @@ impl Device {
         match mishap {
             Some(Mishap::StaysDark) => return,
             Some(Mishap::Flap) => {
-                for _ in 0..FLAPS {
+                for _ in 0..FLAP_COUNT {
                     self.set_light(ingress, egress, true);
-                    sleep(FLAP).await;
+                    sleep(FLAP_INTERVAL).await;
                     self.set_light(ingress, egress, false);
-                    sleep(FLAP).await;
+                    sleep(FLAP_INTERVAL).await;
                 }
             }
             _ => {}
         }
         self.set_light(ingress, egress, true);
         if mishap == Some(Mishap::Vanish) {
-            sleep(LASTS).await;
+            sleep(VANISHED_TIME).await;
             self.vanish(ingress, egress);
         }
     }

@@ -14,7 +14,7 @@ use crate::tool_run::run_script;
 use crate::tools::{Tool, Tools};
 
 /// The one filter of a port that has light.
-const FILTER: &str = "parent ffff: prio 1 handle 800::800 u32";
+const LIGHT_FILTER: &str = "parent ffff: prio 1 handle 800::800 u32";
 
 #[derive(Debug)]
 pub(super) struct Light {
@@ -50,7 +50,7 @@ impl Light {
         let lit: BTreeSet<_> = self.lit.intersection(ports).copied().collect();
         let filters: String = lit
             .iter()
-            .map(|port| format!("filter del dev p{port} {FILTER}\n"))
+            .map(|port| format!("filter del dev p{port} {LIGHT_FILTER}\n"))
             .collect();
         let down: String = lit.iter().map(|&port| carrier(port, false)).collect();
         self.lit.retain(|port| !lit.contains(port));
@@ -114,7 +114,7 @@ fn redirect(from: u16, to: u16) -> String {
     let mut line = String::new();
     let _ = writeln!(
         line,
-        "filter replace dev p{from} {FILTER} match u32 0 0 action mirred egress redirect dev p{to}"
+        "filter replace dev p{from} {LIGHT_FILTER} match u32 0 0 action mirred egress redirect dev p{to}"
     );
     line
 }

@@ -24,7 +24,7 @@ pub(crate) enum Mishap {
 }
 
 /// How long a circuit that vanishes lasts.
-pub(super) const LASTS: Duration = Duration::from_secs(5);
+pub(super) const VANISHED_TIME: Duration = Duration::from_secs(5);
 /// How often the light goes when it flaps, and for how long each time.
-pub(super) const FLAPS: u32 = 5;
-pub(super) const FLAP: Duration = Duration::from_millis(200);
+pub(super) const FLAP_COUNT: u32 = 5;
+pub(super) const FLAP_INTERVAL: Duration = Duration::from_millis(200);

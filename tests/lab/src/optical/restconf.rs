@@ -17,22 +17,22 @@ use super::device::{Answer, Device, DeviceError, Seen};
 use super::mishap::Mishap;
 use super::xml;
 
-const CIRCUITS: &str = "/api/data/optical-switch:cross-connects";
-const ONE_CIRCUIT: &str = "/api/data/optical-switch:cross-connects/{entry}";
+const CROSS_CONNECTS_PATH: &str = "/api/data/optical-switch:cross-connects";
+const CROSS_CONNECT_PATH: &str = "/api/data/optical-switch:cross-connects/{entry}";
 /// How the switch goes wrong is nothing that a real one is asked.
-const MISHAP: &str = "/lab/mishap";
+const MISHAP_PATH: &str = "/lab/mishap";
 /// Nor how dirty a port shall be. What comes of it a real one can measure, where it has power meters.
-const LOSS: &str = "/lab/loss";
-const LIGHT: &str = "/lab/light";
+const LOSS_PATH: &str = "/lab/loss";
+const LIGHT_PATH: &str = "/lab/light";
 
 pub(super) fn router(device: Device) -> Router {
     let one = get(read).put(connect).delete(disconnect);
     Router::new()
-        .route(CIRCUITS, get(read_all).fallback(refuse_all))
-        .route(ONE_CIRCUIT, one)
-        .route(MISHAP, put(set_mishap))
-        .route(LOSS, put(set_loss))
-        .route(LIGHT, get(light))
+        .route(CROSS_CONNECTS_PATH, get(read_all).fallback(refuse_all))
+        .route(CROSS_CONNECT_PATH, one)
+        .route(MISHAP_PATH, put(set_mishap))
+        .route(LOSS_PATH, put(set_loss))
+        .route(LIGHT_PATH, get(light))
         .with_state(device)
 }
 

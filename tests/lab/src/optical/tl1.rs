@@ -13,13 +13,13 @@ use super::crossbar::Refusal;
 use super::device::{Answer, Device, DeviceError};
 
 /// Who may ask.
-const USER: &str = "reweave";
-const PASSWORD: &str = "light";
+const TL1_USER: &str = "reweave";
+const TL1_PASSWORD: &str = "light";
 /// What a command may have before its end.
-const MOST_BYTES: usize = 4096;
+const MAX_COMMAND_BYTES: usize = 4096;
 /// Responses that are longer go on in another message.
-const MOST_LINES: usize = 4;
-const HEADER: &str = "\r\n\n   OCS 26-01-01 00:00:00\r\n";
+const MAX_LINES_PER_RESPONSE: usize = 4;
+const RESPONSE_HEADER: &str = "\r\n\n   OCS 26-01-01 00:00:00\r\n";
 
 /// Goes on as long as anybody may call.
 pub(super) async fn serve(listener: TcpListener, device: Device) {
@@ -46,7 +46,7 @@ async fn converse(stream: TcpStream, device: Device) {
             let text = String::from_utf8_lossy(&text[..end]).trim().to_owned();
             knows_user |= session.handle(&text, knows_user);
         }
-        if received.len() > MOST_BYTES {
+        if received.len() > MAX_COMMAND_BYTES {
             return;
         }
     }
@@ -106,7 +106,8 @@ impl Session {
             return false;
         };
         let login = command.verb == "ACT-USER";
-        if login && (command.access.as_str(), command.payload.as_str()) == (USER, PASSWORD) {
+        if login && (command.access.as_str(), command.payload.as_str()) == (TL1_USER, TL1_PASSWORD)
+        {
             self.complete(&command.tag, &[]);
             return true;
         }
@@ -157,24 +158,24 @@ impl Session {
     }
 
     fn complete(&self, tag: &str, lines: &[String]) {
-        let mut parts: Vec<_> = lines.chunks(MOST_LINES).collect();
+        let mut parts: Vec<_> = lines.chunks(MAX_LINES_PER_RESPONSE).collect();
         parts.resize(parts.len().max(1), &[]);
         for (place, part) in parts.iter().enumerate() {
             let end = if place + 1 < parts.len() { ">" } else { ";" };
             let lines: String = part.iter().map(|line| format!("   {line}\r\n")).collect();
-            self.send(format!("{HEADER}M  {tag} COMPLD\r\n{lines}{end}"));
+            self.send(format!("{RESPONSE_HEADER}M  {tag} COMPLD\r\n{lines}{end}"));
         }
     }
 
     fn deny(&self, tag: &str, code: &str, why: &str) {
         let words = format!("   {code}\r\n   /* {why} */\r\n");
-        self.send(format!("{HEADER}M  {tag} DENY\r\n{words};"));
+        self.send(format!("{RESPONSE_HEADER}M  {tag} DENY\r\n{words};"));
     }
 
     fn report(&self, line: &str) {
         let number = self.reports.fetch_add(1, Ordering::Relaxed);
         let words = format!("A  {number} REPT EVT PATCH\r\n   {line}\r\n");
-        self.send(format!("{HEADER}{words};"));
+        self.send(format!("{RESPONSE_HEADER}{words};"));
     }
 
     /// Who has hung up hears nothing.

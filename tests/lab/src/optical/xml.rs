@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use roxmltree::{Document, Node};
 
-const NAMESPACE: &str = "http://www.polatis.com/yang/optical-switch";
+const POLATIS_NAMESPACE: &str = "http://www.polatis.com/yang/optical-switch";
 
 pub(super) fn all(pairs: &BTreeMap<u16, u16>) -> String {
-    let mut text = format!("<cross-connects xmlns=\"{NAMESPACE}\">");
+    let mut text = format!("<cross-connects xmlns=\"{POLATIS_NAMESPACE}\">");
     for (ingress, egress) in pairs {
         let _ = write!(
             text,
@@ -20,7 +20,7 @@ pub(super) fn all(pairs: &BTreeMap<u16, u16>) -> String {
 
 pub(super) fn one(ingress: u16, egress: u16) -> String {
     format!(
-        "<pair xmlns=\"{NAMESPACE}\"><ingress>{ingress}</ingress><egress>{egress}</egress></pair>"
+        "<pair xmlns=\"{POLATIS_NAMESPACE}\"><ingress>{ingress}</ingress><egress>{egress}</egress></pair>"
     )
 }
 

@@ -13,9 +13,9 @@ use socket2::Socket;
 use super::{bind, set, statistics, unbound, widen};
 
 /// What the kernel puts before each frame: how its checksum and its segments are still to be made.
-const OFFLOAD_HEADER: usize = 10;
+const OFFLOAD_HEADER_BYTES: usize = 10;
 /// A frame of many segments that are still to be cut, with all its headers.
-const LONGEST_FRAME: usize = OFFLOAD_HEADER + 64 * 1024 + 64;
+const MAX_FRAME_BYTES: usize = OFFLOAD_HEADER_BYTES + 64 * 1024 + 64;
 
 /// Takes and gives the frames of one interface with what is still to be done to them, so that
 /// passing them on computes nothing and cuts nothing.
@@ -43,7 +43,7 @@ pub(crate) struct Received<'i> {
 impl Inbox {
     pub(crate) fn new() -> Self {
         Self {
-            frame: vec![0; LONGEST_FRAME],
+            frame: vec![0; MAX_FRAME_BYTES],
             control: nix::cmsg_space!(TimeSpec),
         }
     }
@@ -104,8 +104,12 @@ impl AsFd for FrameSocket {
 
 /// How long ago the kernel's wall clock showed `stamp`; a clock that was set since counts as now.
 fn age(stamp: TimeSpec) -> Duration {
-    const LONGEST: Duration = Duration::from_secs(1);
+    const MAX_FRAME_AGE: Duration = Duration::from_secs(1);
     let now = clock_gettime(ClockId::CLOCK_REALTIME).map_or(Duration::ZERO, Duration::from);
     let age = now.saturating_sub(stamp.into());
-    if age < LONGEST { age } else { Duration::ZERO }
+    if age < MAX_FRAME_AGE {
+        age
+    } else {
+        Duration::ZERO
+    }
 }

@@ -12,7 +12,7 @@ use nix::net::if_::if_nametoindex;
 use socket2::{Domain, Socket, Type};
 
 pub(crate) use self::frames::{FrameSocket, Inbox};
-pub(crate) use self::ring::{HAND_OVER, Header, HeaderRing};
+pub(crate) use self::ring::{BLOCK_TIMEOUT, Header, HeaderRing};
 
 /// Every protocol, in network byte order.
 const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();

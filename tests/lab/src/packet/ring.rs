@@ -18,9 +18,9 @@ use socket2::Socket;
 use super::{bind, set, statistics, unbound};
 
 const BLOCK_BYTES: usize = 1 << 18;
-const BLOCKS: usize = 16;
+const BLOCK_COUNT: usize = 16;
 /// A block that is not full is handed over after this time.
-pub(crate) const HAND_OVER: Duration = Duration::from_millis(50);
+pub(crate) const BLOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The head of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl HeaderRing {
             headers(block).for_each(&mut each);
             self.status()
                 .store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.next = (self.next + 1) % BLOCKS;
+            self.next = (self.next + 1) % BLOCK_COUNT;
         }
     }
 
@@ -102,7 +102,7 @@ impl HeaderRing {
     fn status(&self) -> &AtomicU32 {
         // SAFETY: the status lies within the mapping, is aligned, and is read and written
         // atomically by both sides.
-        unsafe { AtomicU32::from_ptr(self.block_start().add(STATUS).cast()) }
+        unsafe { AtomicU32::from_ptr(self.block_start().add(STATUS_OFFSET_BYTES).cast()) }
     }
 
     #[allow(
@@ -124,7 +124,7 @@ impl Drop for HeaderRing {
     #[allow(unsafe_code, reason = "what was mapped is unmapped")]
     fn drop(&mut self) {
         // SAFETY: the mapping has this size, and nothing refers to it any more.
-        let _ = unsafe { munmap(self.memory, BLOCKS * BLOCK_BYTES) };
+        let _ = unsafe { munmap(self.memory, BLOCK_COUNT * BLOCK_BYTES) };
     }
 }
 
@@ -154,10 +154,10 @@ fn layout() -> libc::tpacket_req3 {
     const FRAME_BYTES: usize = 1 << 11;
     libc::tpacket_req3 {
         tp_block_size: BLOCK_BYTES as u32,
-        tp_block_nr: BLOCKS as u32,
+        tp_block_nr: BLOCK_COUNT as u32,
         tp_frame_size: FRAME_BYTES as u32,
-        tp_frame_nr: (BLOCKS * BLOCK_BYTES / FRAME_BYTES) as u32,
-        tp_retire_blk_tov: HAND_OVER.as_millis() as u32,
+        tp_frame_nr: (BLOCK_COUNT * BLOCK_BYTES / FRAME_BYTES) as u32,
+        tp_retire_blk_tov: BLOCK_TIMEOUT.as_millis() as u32,
         tp_sizeof_priv: 0,
         tp_feature_req_word: 0,
     }
@@ -165,26 +165,27 @@ fn layout() -> libc::tpacket_req3 {
 
 #[allow(unsafe_code, reason = "the ring is memory shared with the kernel")]
 fn map(socket: &Socket) -> io::Result<NonNull<libc::c_void>> {
-    const LENGTH: NonZero<usize> = NonZero::new(BLOCKS * BLOCK_BYTES).expect("it is not empty");
+    const RING_BYTES: NonZero<usize> =
+        NonZero::new(BLOCK_COUNT * BLOCK_BYTES).expect("it is not empty");
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     // SAFETY: a new mapping at a place the kernel chooses is nobody else's.
-    Ok(unsafe { mmap(None, LENGTH, access, MapFlags::MAP_SHARED, socket, 0)? })
+    Ok(unsafe { mmap(None, RING_BYTES, access, MapFlags::MAP_SHARED, socket, 0)? })
 }
 
 /// Where things are in a block, which begins with its description.
-const STATUS: usize =
+const STATUS_OFFSET_BYTES: usize =
     offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, block_status);
-const COUNT: usize =
+const COUNT_OFFSET_BYTES: usize =
     offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, num_pkts);
-const FIRST: usize = offset_of!(libc::tpacket_block_desc, hdr)
+const FIRST_PACKET_OFFSET_BYTES: usize = offset_of!(libc::tpacket_block_desc, hdr)
     + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
 /// A packet begins with its description, and after that who sent it how.
-const ADDRESS: usize = size_of::<libc::tpacket3_hdr>();
+const ADDRESS_OFFSET_BYTES: usize = size_of::<libc::tpacket3_hdr>();
 
 /// The packets of a block. One that does not lie within it ends the list.
 fn headers(block: &[u8]) -> impl Iterator<Item = Header<'_>> {
-    let count = u32_at(block, COUNT).unwrap_or(0);
-    let mut at = u32_at(block, FIRST).unwrap_or(0) as usize;
+    let count = u32_at(block, COUNT_OFFSET_BYTES).unwrap_or(0);
+    let mut at = u32_at(block, FIRST_PACKET_OFFSET_BYTES).unwrap_or(0) as usize;
     (0..count).map_while(move |_| {
         let packet = block.get(at..)?;
         at += u32_at(packet, offset_of!(libc::tpacket3_hdr, tp_next_offset))? as usize;
@@ -198,10 +199,10 @@ fn header(packet: &[u8]) -> Option<Header<'_>> {
     let kept = field(offset_of!(libc::tpacket3_hdr, tp_snaplen))? as usize;
     let seconds = field(offset_of!(libc::tpacket3_hdr, tp_sec))?;
     let nanos = field(offset_of!(libc::tpacket3_hdr, tp_nsec))?;
-    let kind = *packet.get(ADDRESS + offset_of!(libc::sockaddr_ll, sll_pkttype))?;
+    let kind = *packet.get(ADDRESS_OFFSET_BYTES + offset_of!(libc::sockaddr_ll, sll_pkttype))?;
     Some(Header {
         time: Duration::new(seconds.into(), nanos),
-        interface: field(ADDRESS + offset_of!(libc::sockaddr_ll, sll_ifindex))?,
+        interface: field(ADDRESS_OFFSET_BYTES + offset_of!(libc::sockaddr_ll, sll_ifindex))?,
         outgoing: kind == libc::PACKET_OUTGOING,
         length: field(offset_of!(libc::tpacket3_hdr, tp_len))?,
         bytes: packet.get(start..start + kept)?,
@@ -241,18 +242,19 @@ mod tests {
         block[mac..mac + 2].copy_from_slice(&80_u16.to_ne_bytes());
         put(
             block,
-            at + ADDRESS + offset_of!(libc::sockaddr_ll, sll_ifindex),
+            at + ADDRESS_OFFSET_BYTES + offset_of!(libc::sockaddr_ll, sll_ifindex),
             5,
         );
-        block[at + ADDRESS + offset_of!(libc::sockaddr_ll, sll_pkttype)] = libc::PACKET_OUTGOING;
+        block[at + ADDRESS_OFFSET_BYTES + offset_of!(libc::sockaddr_ll, sll_pkttype)] =
+            libc::PACKET_OUTGOING;
         block[at + 80..at + 83].copy_from_slice(b"abc");
     }
 
     #[test]
     fn all_packets_of_a_block_are_found() {
         let mut block = vec![0; 1024];
-        put(&mut block, COUNT, 2);
-        put(&mut block, FIRST, 64);
+        put(&mut block, COUNT_OFFSET_BYTES, 2);
+        put(&mut block, FIRST_PACKET_OFFSET_BYTES, 64);
         put_packet(&mut block, 64, 128, 1500);
         put_packet(&mut block, 192, 0, 60);
         let found: Vec<_> = headers(&block).collect();
@@ -278,8 +280,8 @@ mod tests {
     #[test]
     fn a_block_that_makes_no_sense_ends_early() {
         let mut block = vec![0; 256];
-        put(&mut block, COUNT, 1000);
-        put(&mut block, FIRST, 200);
+        put(&mut block, COUNT_OFFSET_BYTES, 1000);
+        put(&mut block, FIRST_PACKET_OFFSET_BYTES, 200);
         assert_eq!(headers(&block).count(), 0);
         assert_eq!(headers(&[]).count(), 0);
     }

@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use tokio::time;
 
 /// The timers of the runtime count in whole milliseconds, and are late by up to two.
-const TIMER_ERROR: Duration = Duration::from_millis(2);
+const MAX_TIMER_ERROR: Duration = Duration::from_millis(2);
 
 pub(crate) fn now() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
@@ -24,7 +24,7 @@ pub(crate) fn micros(duration: Duration) -> u64 {
 /// Sleeps as long as it says: a computation of a few milliseconds must not become a longer one.
 pub(crate) async fn sleep(duration: Duration) -> io::Result<()> {
     let until = now() + duration;
-    time::sleep(duration.saturating_sub(TIMER_ERROR)).await;
+    time::sleep(duration.saturating_sub(MAX_TIMER_ERROR)).await;
     let rest = until.saturating_sub(now());
     spawn_blocking(move || thread::sleep(rest)).await?;
     Ok(())

@@ -17,7 +17,7 @@ use super::payload::{self, STAMP_BYTES};
 use super::protocol::{FlowReport, FlowSpec};
 
 const BUFFER_BYTES: usize = 256 * 1024;
-const RECEIPT: &[u8] = b"!";
+const RECEIPT_BYTE: &[u8] = b"!";
 
 /// A connection, whatever carries it. The sender of a message has sent it when the receiver's
 /// receipt is there, as with RDMA: until then it lies in buffers, and the job is not a step further.
@@ -225,7 +225,7 @@ impl Mover {
                 .progress(clock::now(), length as u64);
         }
         self.write.flush().await?;
-        self.read.read_exact(&mut [0; RECEIPT.len()]).await?;
+        self.read.read_exact(&mut [0; RECEIPT_BYTE.len()]).await?;
         self.state.borrow_mut().meter.message_ended(clock::now());
         Ok(())
     }
@@ -251,7 +251,7 @@ impl Mover {
             self.position += length as u64;
         }
         self.state.borrow_mut().meter.message_ended(clock::now());
-        self.write.write_all(RECEIPT).await?;
+        self.write.write_all(RECEIPT_BYTE).await?;
         self.write.flush().await
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct Meter {
 }
 
 /// A rate needs so many bursts: a timer of the kernel that is late lets another part of one pass.
-const LEAST_BURSTS: u64 = 20;
+const MIN_BURSTS: u64 = 20;
 
 #[derive(Debug, Clone, Copy, Default)]
 enum Message {
@@ -147,7 +147,7 @@ impl Meter {
     /// The mean rate of the network while messages were under way, beyond the burst that each
     /// begins with. Absent when that was too little to tell.
     pub(crate) fn rate_bits_per_s(&self) -> Option<u64> {
-        if self.paced_bytes < (LEAST_BURSTS * self.burst_bytes).max(1) {
+        if self.paced_bytes < (MIN_BURSTS * self.burst_bytes).max(1) {
             return None;
         }
         let bits = u128::from(self.paced_bytes) * 8 * 1_000_000_000;

@@ -27,7 +27,7 @@ use self::rank::RankFlows;
 use crate::error::LabError;
 
 /// How often a rank says what has arrived.
-const SAMPLE_PERIOD: Duration = Duration::from_millis(100);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs a rank as the lab orders it on standard input.
 pub(crate) fn run() -> Result<u8, LabError> {
@@ -96,7 +96,7 @@ impl Worker {
     ) -> Result<RankReport, LabError> {
         let program = iterate_all(assignment, flows);
         tokio::pin!(program);
-        let mut samples = interval_at(Instant::now() + SAMPLE_PERIOD, SAMPLE_PERIOD);
+        let mut samples = interval_at(Instant::now() + SAMPLE_INTERVAL, SAMPLE_INTERVAL);
         samples.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 pub(crate) const STAMP_BYTES: u64 = 8;
 
 /// A prime, so that data shifted by any whole number of packets or buffers is found out.
-const PERIOD: usize = 65_521;
+const PATTERN_BYTES: usize = 65_521;
 
 /// The pattern is this, over and over. It is copied and compared as a whole, so that even an
 /// unoptimised build spends its time on the network.
@@ -19,7 +19,7 @@ static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
             .wrapping_mul(0xbf58_476d_1ce4_e5b9)
             .to_be_bytes()[0]
     };
-    (0..PERIOD).map(|_| scrambled()).collect()
+    (0..PATTERN_BYTES).map(|_| scrambled()).collect()
 });
 
 /// Fills `buffer` with what stands at `position` of the flow.
@@ -45,7 +45,7 @@ pub(crate) fn corrupted(buffer: &[u8], position: u64) -> u64 {
 
 /// The longest piece of the pattern at `position`, up to `most` bytes.
 fn pattern(position: u64, most: usize) -> &'static [u8] {
-    let rest = &PATTERN[(position % PERIOD as u64) as usize..];
+    let rest = &PATTERN[(position % PATTERN_BYTES as u64) as usize..];
     &rest[..rest.len().min(most)]
 }
 
@@ -67,11 +67,11 @@ mod tests {
             1,
             7,
             1003,
-            PERIOD as u64 - 3,
-            10 * PERIOD as u64,
+            PATTERN_BYTES as u64 - 3,
+            10 * PATTERN_BYTES as u64,
             1 << 40,
         ] {
-            for length in [0, 1, 9, 777, 3 * PERIOD] {
+            for length in [0, 1, 9, 777, 3 * PATTERN_BYTES] {
                 let mut buffer = vec![0; length];
                 fill(&mut buffer, position);
                 assert_eq!(corrupted(&buffer, position), 0, "{length} at {position}");

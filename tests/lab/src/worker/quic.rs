@@ -28,14 +28,14 @@ use super::protocol::FlowSpec;
 use crate::error::LabError;
 
 /// Every rank listens before any connects, so an answer is due at once.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A job that computes for long has not gone.
-const KEEP_ALIVE: Duration = Duration::from_secs(1);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Nobody tells that a process was killed: who says nothing for so long has gone.
-const SILENT_FOR: Duration = Duration::from_secs(10);
-const NAME: &str = "rank";
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+const SERVER_NAME: &str = "rank";
 /// A stream is there for the other end when something has come over it.
-const HELLO: &[u8] = b"?";
+const STREAM_HELLO: &[u8] = b"?";
 
 /// Listens for all incoming flows; the ranks that send them listen on one address and port each.
 pub(crate) struct Listeners {
@@ -84,7 +84,7 @@ async fn accept(
         };
         let connection = incoming.await?;
         let (write, mut read) = connection.accept_bi().await?;
-        let hello = &mut [0; HELLO.len()];
+        let hello = &mut [0; STREAM_HELLO.len()];
         read.read_exact(hello).await.map_err(io::Error::other)?;
         accepted.push((flow, wire(connection, read, write)));
     }
@@ -93,11 +93,14 @@ async fn accept(
 
 pub(crate) async fn connect(flow: &FlowSpec) -> io::Result<Wire> {
     let endpoint = endpoint(flow.source, None)?;
-    let connecting = endpoint.connect_with(client()?, flow.destination.into(), NAME);
+    let connecting = endpoint.connect_with(client()?, flow.destination.into(), SERVER_NAME);
     let connecting = connecting.map_err(io::Error::other)?;
-    let connection = timeout(CONNECT_DEADLINE, connecting).await??;
+    let connection = timeout(CONNECT_TIMEOUT, connecting).await??;
     let (mut write, read) = connection.open_bi().await?;
-    write.write_all(HELLO).await.map_err(io::Error::other)?;
+    write
+        .write_all(STREAM_HELLO)
+        .await
+        .map_err(io::Error::other)?;
     Ok(wire(connection, read, write))
 }
 
@@ -155,9 +158,9 @@ impl Incoming for Inward {
 
 fn transport() -> io::Result<Arc<TransportConfig>> {
     let mut transport = TransportConfig::default();
-    let silent_for = SILENT_FOR.try_into().map_err(io::Error::other)?;
+    let silent_for = IDLE_TIMEOUT.try_into().map_err(io::Error::other)?;
     transport.max_idle_timeout(Some(silent_for));
-    transport.keep_alive_interval(Some(KEEP_ALIVE));
+    transport.keep_alive_interval(Some(KEEP_ALIVE_INTERVAL));
     Ok(Arc::new(transport))
 }
 
@@ -166,7 +169,8 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 fn server() -> io::Result<ServerConfig> {
-    let own = rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(io::Error::other)?;
+    let own =
+        rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()]).map_err(io::Error::other)?;
     let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let tls = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])

@@ -18,7 +18,7 @@ use super::protocol::FlowSpec;
 use crate::error::LabError;
 
 /// Every rank listens before any connects, so an answer is due at once.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Listens for all incoming flows; the ranks that send them listen on one address and port each.
 pub(crate) struct Listeners {
@@ -72,7 +72,7 @@ pub(crate) async fn connect(flow: &FlowSpec) -> io::Result<Wire> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket.bind(flow.source.into())?;
-    wire(timeout(CONNECT_DEADLINE, socket.connect(flow.destination.into())).await??)
+    wire(timeout(CONNECT_TIMEOUT, socket.connect(flow.destination.into())).await??)
 }
 
 fn wire(stream: TcpStream) -> io::Result<Wire> {

@@ -10,23 +10,23 @@ use nix::sys::prctl;
 use crate::play::{Play, iperf};
 use crate::support::timed::{timed_throughput, timed_value};
 use crate::support::trial;
-use crate::{LAB, LAB_AND_IPERF};
+use crate::{IPERF3_NEEDS, PING_NEEDS};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "timed_link_delay_matches_scenario",
-            LAB,
+            PING_NEEDS,
             link_delay_matches_scenario,
         ),
         trial(
             "timed_delayed_link_carries_full_rate",
-            LAB_AND_IPERF,
+            IPERF3_NEEDS,
             delayed_link_carries_full_rate,
         ),
         trial(
             "delay_too_short_is_reported",
-            LAB,
+            PING_NEEDS,
             delay_too_short_is_reported,
         ),
     ]

@@ -2,23 +2,23 @@
 
 use libtest_mimic::Trial;
 
-use crate::LAB;
+use crate::PING_NEEDS;
 use crate::play::{Beside, Play, address};
 use crate::support::{Lab, trial, wait_until};
 
 /// Stands in the command lines of the processes that are to be found again.
-const MARK: &str = "86399.25";
+const SLEEP_MARK: &str = "86399.25";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "killed_host_loses_processes_and_links",
-            LAB,
+            PING_NEEDS,
             killed_host_loses_processes_and_links,
         ),
         trial(
             "stopped_host_keeps_its_kernel",
-            LAB,
+            PING_NEEDS,
             stopped_host_keeps_its_kernel,
         ),
     ]
@@ -34,14 +34,18 @@ fn cluster(fault: &str) -> Play {
 fn killed_host_loses_processes_and_links() {
     let play = cluster("kind = 'host-kill'\nat_s = 5\nfor_s = 5\nhost = 'h0'");
     let lab = &play.lab;
-    let sleeper = |node| Beside::start(lab.command(node, &["sleep", MARK]));
+    let sleeper = |node| Beside::start(lab.command(node, &["sleep", SLEEP_MARK]));
     let (doomed, spared) = (sleeper("h0"), sleeper("h1"));
     // One that nobody waits for, and one that starts others all the time.
     lab.output(
         "h0",
-        &["sh", "-c", &format!("setsid sleep {MARK} >&- 2>&- & true")],
+        &[
+            "sh",
+            "-c",
+            &format!("setsid sleep {SLEEP_MARK} >&- 2>&- & true"),
+        ],
     );
-    let restless = format!(": {MARK}; while :; do sleep 0.001; done");
+    let restless = format!(": {SLEEP_MARK}; while :; do sleep 0.001; done");
     let restless = Beside::start(lab.command("h0", &["sh", "-c", &restless]));
     wait_until("all run", || marked(lab).len() == 4);
 
@@ -60,7 +64,7 @@ fn killed_host_loses_processes_and_links() {
 fn stopped_host_keeps_its_kernel() {
     let play = cluster("kind = 'host-stop'\nat_s = 3\nfor_s = 1\nhost = 'h0'");
     let lab = &play.lab;
-    let sleeper = |node| Beside::start(lab.command(node, &["sleep", MARK]));
+    let sleeper = |node| Beside::start(lab.command(node, &["sleep", SLEEP_MARK]));
     let (_stopped, _spared) = (sleeper("h0"), sleeper("h1"));
     wait_until("both run", || marked(lab).len() == 2);
     assert_eq!(count_stopped(lab), 0);
@@ -79,7 +83,7 @@ fn stopped_host_keeps_its_kernel() {
 /// How many of the marked processes stand still: state T, the third field of /proc/PID/stat.
 fn count_stopped(lab: &Lab) -> usize {
     let list = format!(
-        "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline | grep -q '^sleep {MARK}' && cat $p/stat; done; true"
+        "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline | grep -q '^sleep {SLEEP_MARK}' && cat $p/stat; done; true"
     );
     let stats = lab.output("leaf0", &["sh", "-c", &list]);
     let states = stats.lines().filter_map(|stat| stat.rsplit_once(") "));
@@ -88,8 +92,9 @@ fn count_stopped(lab: &Lab) -> usize {
 
 /// The marked processes of the whole lab, without the visitors that wait for theirs outside.
 fn marked(lab: &Lab) -> Vec<String> {
-    let list =
-        format!("for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done | grep '{MARK}'");
+    let list = format!(
+        "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done | grep '{SLEEP_MARK}'"
+    );
     let seen = lab.exec("leaf0", &["sh", "-c", &list]).stdout;
     let others = seen.lines().filter(|line| !line.contains("grep"));
     others.map(str::to_owned).collect()

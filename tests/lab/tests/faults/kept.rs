@@ -7,16 +7,16 @@ use libtest_mimic::Trial;
 use crate::play::{Play, address};
 use crate::support::timed::timed_value;
 use crate::support::{find, run, trial};
-use crate::{LAB, LAB_AND_TCPDUMP};
+use crate::{PING_NEEDS, TCPDUMP_NEEDS};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "artifacts_never_overwrite_older_ones",
-            LAB_AND_TCPDUMP,
+            TCPDUMP_NEEDS,
             artifacts_never_overwrite_older_ones,
         ),
-        trial("timed_faults_start_on_schedule", LAB, || {
+        trial("timed_faults_start_on_schedule", PING_NEEDS, || {
             timed_value(
                 "seconds by which faults are late",
                 max_fault_delay_s,

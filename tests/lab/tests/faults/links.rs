@@ -3,26 +3,30 @@
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::LAB;
+use crate::PING_NEEDS;
 use crate::play::{Play, address};
 use crate::support::{Lab, trial, wait_until};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("pulled_cable_takes_carrier_keeps_routes", LAB, || {
-            pulled_cable_takes_carrier_keeps_routes(0);
-        }),
-        trial("pulled_cable_with_delay_keeps_routes", LAB, || {
+        trial(
+            "pulled_cable_takes_carrier_keeps_routes",
+            PING_NEEDS,
+            || {
+                pulled_cable_takes_carrier_keeps_routes(0);
+            },
+        ),
+        trial("pulled_cable_with_delay_keeps_routes", PING_NEEDS, || {
             pulled_cable_takes_carrier_keeps_routes(200);
         }),
         trial(
             "traffic_stops_while_cable_is_out",
-            LAB,
+            PING_NEEDS,
             traffic_stops_while_cable_is_out,
         ),
         trial(
             "flapping_link_falls_once_per_period",
-            LAB,
+            PING_NEEDS,
             flapping_link_falls_once_per_period,
         ),
     ]

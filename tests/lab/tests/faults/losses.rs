@@ -4,19 +4,23 @@ use libtest_mimic::Trial;
 
 use crate::play::{Counters, Play, address, break_program, iperf};
 use crate::support::trial;
-use crate::{LAB, LAB_AND_IPERF};
+use crate::{IPERF3_NEEDS, PING_NEEDS};
 
 /// Beyond so many standard deviations lies one sample of ten millions, so that chance alone does not
 /// fail these tests; with three times the packets this is as strict as 99.9 % with 20 000.
-const DEVIATIONS: f64 = 5.33;
-const PACKETS: u32 = 60_000;
+const MAX_DEVIATIONS: f64 = 5.33;
+const PACKET_COUNT: u32 = 60_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("a_link_loses_as_many_packets_as_it_should", LAB, || {
-            loses_as_many_packets_as_it_should(&Play::begin(&lossy(0, 5.0)), "loss: nft");
-        }),
-        trial("a_link_with_a_delay_loses_as_many", LAB, || {
+        trial(
+            "a_link_loses_as_many_packets_as_it_should",
+            PING_NEEDS,
+            || {
+                loses_as_many_packets_as_it_should(&Play::begin(&lossy(0, 5.0)), "loss: nft");
+            },
+        ),
+        trial("a_link_with_a_delay_loses_as_many", PING_NEEDS, || {
             let play = Play::begin(&lossy(200, 5.0));
             let by_kernel = play.kernel_has("netem");
             let means = if by_kernel {
@@ -26,25 +30,25 @@ pub(crate) fn tests() -> Vec<Trial> {
             };
             loses_as_many_packets_as_it_should(&play, means);
         }),
-        trial("without_nft_a_link_loses_as_many", LAB, || {
+        trial("without_nft_a_link_loses_as_many", PING_NEEDS, || {
             let play = Play::begin_with(&lossy(0, 5.0), |up, home| {
                 break_program(up.arg("--stepped"), home, "nft");
             });
             loses_as_many_packets_as_it_should(&play, "loss: user-space wire");
         }),
-        trial("no_packets_are_lost_together", LAB_AND_IPERF, || {
+        trial("no_packets_are_lost_together", IPERF3_NEEDS, || {
             no_packets_are_lost_together(0);
         }),
         trial(
             "no_packets_are_lost_together_with_a_delay",
-            LAB_AND_IPERF,
+            IPERF3_NEEDS,
             || {
                 no_packets_are_lost_together(200);
             },
         ),
         trial(
             "all_can_be_lost_and_none_is_later",
-            LAB,
+            PING_NEEDS,
             all_can_be_lost_and_none_is_later,
         ),
     ]
@@ -81,13 +85,13 @@ fn loses_as_many_packets_as_it_should(play: &Play, means: &str) {
             "-s16",
             "-l20",
             "-c",
-            &PACKETS.to_string(),
+            &PACKET_COUNT.to_string(),
             &address(lab, "b"),
         ],
     );
     let after = ["a", "b"].map(|node| Counters::of(lab, node, "eth0"));
     let [a, b] = [0, 1].map(|at| after[at].since(before[at]));
-    assert!(a.sent >= f64::from(PACKETS), "{a:?}");
+    assert!(a.sent >= f64::from(PACKET_COUNT), "{a:?}");
     assert_is_fair(a.sent - b.received, a.sent, 0.05);
     assert_is_fair(b.sent - a.received, b.sent, 0.05);
 }
@@ -133,7 +137,7 @@ fn assert_is_fair(lost: f64, sent: f64, probability: f64) {
         100.0 * lost / sent
     );
     assert!(
-        off < DEVIATIONS * deviation,
+        off < MAX_DEVIATIONS * deviation,
         "{lost} of {sent} packets were lost"
     );
 }

@@ -2,23 +2,27 @@
 
 use libtest_mimic::Trial;
 
-use crate::LAB;
+use crate::PING_NEEDS;
 use crate::play::{Play, address, break_program};
 use crate::support::{Home, Lab, run, trial, wait_until};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("a_partition_cuts_both_ways_and_relays_go_on", LAB, || {
-            a_partition_cuts_both_ways_and_relays_go_on();
-        }),
+        trial(
+            "a_partition_cuts_both_ways_and_relays_go_on",
+            PING_NEEDS,
+            || {
+                a_partition_cuts_both_ways_and_relays_go_on();
+            },
+        ),
         trial(
             "a_partition_may_cut_one_way",
-            LAB,
+            PING_NEEDS,
             a_partition_may_cut_one_way,
         ),
         trial(
             "what_the_kernel_cannot_do_is_refused",
-            LAB,
+            PING_NEEDS,
             what_the_kernel_cannot_do_is_refused,
         ),
     ]

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::support::{Home, Lab, Said, finish, run, wait_until};
 
 /// No fault of these tests comes later.
-const PATIENCE: Duration = Duration::from_mins(2);
+const FAULT_TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) struct Play {
     pub(crate) lab: Lab,
@@ -83,7 +83,7 @@ impl Play {
     /// Waits until the lab has told of this event, and returns the second in which it happened.
     #[track_caller]
     pub(crate) fn wait_for(&self, event: &str) -> f64 {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + FAULT_TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left);

@@ -3,19 +3,19 @@
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::LAB;
+use crate::PING_NEEDS;
 use crate::support::{Home, Said, run, trial};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "stopped_process_holds_up_its_job",
-            LAB,
+            PING_NEEDS,
             stopped_process_holds_up_its_job,
         ),
         trial(
             "killed_process_breaks_its_job",
-            LAB,
+            PING_NEEDS,
             killed_process_breaks_its_job,
         ),
     ]

@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::LAB_AND_IPERF;
+use crate::IPERF3_NEEDS;
 use crate::play::{Play, iperf};
 use crate::support::timed::timed_throughput;
 use crate::support::{Lab, trial};
@@ -11,7 +11,7 @@ use crate::support::{Lab, trial};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "timed_link_rate_matches_scenario",
-        LAB_AND_IPERF,
+        IPERF3_NEEDS,
         || {
             link_rate_matches_scenario();
         },

@@ -11,40 +11,48 @@ use serde_json::Value;
 
 use crate::support::report::{flows, jobs, not_met, report, report_text, start, word};
 use crate::support::{Home, Said, find, finish, run, trial, wait_until};
-use crate::{ENDLESS, FABRIC, LAB};
+use crate::{ENDLESS_JOB, FABRIC, LAB_NEEDS};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "a_killed_process_is_told_by_name_and_hits_no_other_job",
-            LAB,
+            LAB_NEEDS,
             a_killed_process,
         ),
         trial(
             "a_rank_that_does_not_answer_is_not_perfect",
-            LAB,
+            LAB_NEEDS,
             a_rank_that_does_not_answer,
         ),
         trial(
             "faults_whose_time_never_came_fail_the_run",
-            LAB,
+            LAB_NEEDS,
             faults_never_played,
         ),
-        trial("ctrl_c_ends_a_run_and_it_reports", LAB, ctrl_c_ends_a_run),
+        trial(
+            "ctrl_c_ends_a_run_and_it_reports",
+            LAB_NEEDS,
+            ctrl_c_ends_a_run,
+        ),
         trial(
             "ctrl_c_ends_a_run_before_its_jobs_begin",
-            LAB,
+            LAB_NEEDS,
             ctrl_c_before_the_beginning,
         ),
-        trial("without_a_job_there_is_nothing_to_run", LAB, nothing_to_run),
+        trial(
+            "without_a_job_there_is_nothing_to_run",
+            LAB_NEEDS,
+            nothing_to_run,
+        ),
         trial(
             "a_report_is_shown_even_if_it_cannot_be_kept",
-            LAB,
+            LAB_NEEDS,
             shown_though_not_kept,
         ),
         trial(
             "artifacts_are_kept_when_a_run_cannot_go_on",
-            LAB,
+            LAB_NEEDS,
             kept_when_it_cannot_go_on,
         ),
     ]
@@ -62,7 +70,7 @@ fn a_killed_process() {
     let report = report_text(
         &format!(
             "limit_s = 10\n{FABRIC}[[job]]\nname = 'other'\npattern = 'all-to-all'\nhosts = ['h2', 'h1', 'h0']\n\
-             bytes = 100_000\ncompute_ms = 50\niterations = 30\n{ENDLESS}\
+             bytes = 100_000\ncompute_ms = 50\niterations = 30\n{ENDLESS_JOB}\
              [[fault]]\nkind = 'process-kill'\nat_s = 0.5\njob = 'train'\nrank = 1\n\
              [[expect]]\njob = 'train'\ncompletes = false\nmax_resets = 0\n\
              [[expect]]\njob = 'other'\nmax_resets = 0\n"
@@ -94,7 +102,7 @@ fn a_killed_process() {
 fn a_rank_that_does_not_answer() {
     let report = report_text(
         &format!(
-            "limit_s = 2\n{FABRIC}{ENDLESS}\
+            "limit_s = 2\n{FABRIC}{ENDLESS_JOB}\
              [[fault]]\nkind = 'process-stop'\nat_s = 0.5\njob = 'train'\nrank = 1\n\
              [[expect]]\njob = 'train'\ncompletes = false\nmax_resets = 0\nmax_stall_ms = 60_000\n\
              max_retransmits = 1000\nmin_flow_gbps = 0.000_001\n"
@@ -117,7 +125,7 @@ fn faults_never_played() {
         "{FABRIC}{}\
          [[fault]]\nkind = 'link-rate'\nat_s = 0\ngbps = 0.05\nlink = ['h3', 'switch']\n\
          [[fault]]\nkind = 'host-kill'\nat_s = 500\nhost = 'h1'\n",
-        ENDLESS.replace("1_000_000", "3")
+        ENDLESS_JOB.replace("1_000_000", "3")
     );
     let mut command = home.lab(&["run"]);
     command
@@ -145,7 +153,10 @@ fn interrupt(child: &Child) {
 
 fn ctrl_c_ends_a_run() {
     let home = Home::new();
-    let running = start(&home, &home.file("run.toml", &format!("{FABRIC}{ENDLESS}")));
+    let running = start(
+        &home,
+        &home.file("run.toml", &format!("{FABRIC}{ENDLESS_JOB}")),
+    );
     home.wait_until_ready("run");
     let port = || {
         let words = ["exec", "--lab", "run", "h1", "--", "cat", "/proc/net/dev"];
@@ -169,7 +180,7 @@ fn ctrl_c_ends_a_run() {
 
 fn ctrl_c_before_the_beginning() {
     let home = Home::new();
-    let text = format!("limit_s = 900\n{FABRIC}{ENDLESS}start_s = 800\n");
+    let text = format!("limit_s = 900\n{FABRIC}{ENDLESS_JOB}start_s = 800\n");
     let running = start(&home, &home.file("run.toml", &text));
     home.wait_until_ready("run");
     interrupt(&running);
@@ -195,7 +206,7 @@ fn shown_though_not_kept() {
     home.file("artifacts", "in the way of a folder\n");
     let text = format!(
         "{FABRIC}{}[[expect]]\njob = 'train'\nmax_iteration_ms = 1\n",
-        ENDLESS.replace("1_000_000", "2")
+        ENDLESS_JOB.replace("1_000_000", "2")
     );
     let said = finish(start(&home, &home.file("run.toml", &text)), "run").expect_code(1);
     let report = said.json();
@@ -228,7 +239,7 @@ fn kept_when_it_cannot_go_on() {
     let wrapper = home.file("tc", &script);
     fs::set_permissions(wrapper, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let text = format!(
-        "limit_s = 2\n{FABRIC}{ENDLESS}\
+        "limit_s = 2\n{FABRIC}{ENDLESS_JOB}\
          [[fault]]\nkind = 'link-rate'\nat_s = 0.2\ngbps = 0.077\nlink = ['h3', 'switch']\n"
     );
     let mut command: Command = home.lab(&["run"]);

@@ -7,28 +7,28 @@ use serde_json::Value;
 
 use crate::support::report::{figure, flows, jobs, not_met, report_text, word};
 use crate::support::{Home, finish, trial};
-use crate::{FABRIC, LAB};
+use crate::{FABRIC, LAB_NEEDS};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "jobs_compute_begin_and_connect_as_they_are_told",
-            LAB,
+            LAB_NEEDS,
             jobs_do_as_they_are_told,
         ),
         trial(
             "what_a_lossy_link_does_to_tcp_is_counted",
-            LAB,
+            LAB_NEEDS,
             losses_over_tcp,
         ),
         trial(
             "what_a_lossy_link_does_to_datagrams_is_counted",
-            LAB,
+            LAB_NEEDS,
             losses_over_udp,
         ),
         trial(
             "no_rate_exceeds_the_slowest_link",
-            LAB,
+            LAB_NEEDS,
             no_rate_exceeds_the_slowest_link,
         ),
     ]
@@ -134,11 +134,11 @@ fn losses_over_udp() {
 
 /// Of 50 Mb/s, where the first packet of a message is read so late.
 fn most_mbps(job: &Value) -> f64 {
-    const LATE_S: f64 = 0.0005;
+    const MEASUREMENT_DELAY_S: f64 = 0.0005;
     let count = |it: &Value| it.as_f64().expect("it is counted");
     let message_bits = 8.0 * count(&flows(job)[0]["bytes"]) / count(&job["iterations"]);
     let takes_s = message_bits / 50e6;
-    message_bits / 1e6 / (takes_s - LATE_S)
+    message_bits / 1e6 / (takes_s - MEASUREMENT_DELAY_S)
 }
 
 /// Messages of all sizes over slow NICs: the buckets of the links must not pass for their rate. A machine that is busy

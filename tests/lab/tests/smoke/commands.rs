@@ -9,28 +9,36 @@ use nix::unistd::Pid;
 
 use crate::size;
 use crate::support::{Home, Lab, finish, run, scenario, trial, wait_until};
-use crate::{LAB, LAB_AND_PING};
+use crate::{LAB_NEEDS, PING_NEEDS};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("up_stays_until_ctrl_c", LAB, up_stays_until_ctrl_c),
-        trial("down_ends_a_lab_in_front", LAB, down_ends_a_lab_in_front),
+        trial("up_stays_until_ctrl_c", LAB_NEEDS, up_stays_until_ctrl_c),
+        trial(
+            "down_ends_a_lab_in_front",
+            LAB_NEEDS,
+            down_ends_a_lab_in_front,
+        ),
         trial(
             "detached_labs_stay_and_are_listed",
-            LAB,
+            LAB_NEEDS,
             detached_labs_stay_and_are_listed,
         ),
-        trial("exec_passes_codes_on", LAB, exec_passes_codes_on),
-        trial("exec_passes_streams_on", LAB, exec_passes_streams_on),
-        trial("exec_passes_signals_on", LAB, exec_passes_signals_on),
-        trial("exec_stays_in_its_folder", LAB, exec_stays_in_its_folder),
+        trial("exec_passes_codes_on", LAB_NEEDS, exec_passes_codes_on),
+        trial("exec_passes_streams_on", LAB_NEEDS, exec_passes_streams_on),
+        trial("exec_passes_signals_on", LAB_NEEDS, exec_passes_signals_on),
+        trial(
+            "exec_stays_in_its_folder",
+            LAB_NEEDS,
+            exec_stays_in_its_folder,
+        ),
         trial(
             "exec_waits_for_a_lab_that_is_coming_up",
-            LAB,
+            LAB_NEEDS,
             exec_waits_for_a_lab_that_is_coming_up,
         ),
-        trial("orphans_are_reaped", LAB, orphans_are_reaped),
-        trial("two_labs_do_not_meet", LAB_AND_PING, two_labs_do_not_meet),
+        trial("orphans_are_reaped", LAB_NEEDS, orphans_are_reaped),
+        trial("two_labs_do_not_meet", PING_NEEDS, two_labs_do_not_meet),
     ]
 }
 

@@ -10,31 +10,39 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::LAB;
+use crate::LAB_NEEDS;
 use crate::commands::signal;
 use crate::size;
 use crate::support::{Home, Lab, all_processes, finish, run, scenario, trial, wait_until};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("killing_the_supervisor_leaves_nothing", LAB, || {
+        trial("killing_the_supervisor_leaves_nothing", LAB_NEEDS, || {
             leaves_nothing(Victim::Supervisor);
         }),
-        trial("killing_the_first_process_leaves_nothing", LAB, || {
-            leaves_nothing(Victim::First);
-        }),
-        trial("killing_the_keeper_leaves_nothing", LAB, || {
+        trial(
+            "killing_the_first_process_leaves_nothing",
+            LAB_NEEDS,
+            || {
+                leaves_nothing(Victim::First);
+            },
+        ),
+        trial("killing_the_keeper_leaves_nothing", LAB_NEEDS, || {
             leaves_nothing(Victim::Keeper);
         }),
         trial(
             "a_kill_at_any_stage_leaves_nothing",
-            LAB,
+            LAB_NEEDS,
             a_kill_at_any_stage_leaves_nothing,
         ),
-        trial("leftover_state_is_swept", LAB, leftover_state_is_swept),
+        trial(
+            "leftover_state_is_swept",
+            LAB_NEEDS,
+            leftover_state_is_swept,
+        ),
         trial(
             "down_kills_what_does_not_listen",
-            LAB,
+            LAB_NEEDS,
             down_kills_what_does_not_listen,
         ),
     ]

@@ -6,12 +6,16 @@ use std::process::Command;
 
 use libtest_mimic::Trial;
 
-use crate::LAB;
-use crate::support::{Home, Lab, Need, PROGRAM, Said, find, run, scenario, trial};
+use crate::LAB_NEEDS;
+use crate::support::{Home, LAB_PROGRAM, Lab, Need, Said, find, run, scenario, trial};
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let elsewhere = [LAB, &[Need::Program("unshare"), Need::Program("setpriv")]].concat();
-    let as_nobody = [LAB, &[Need::Root, Need::Program("setpriv")]].concat();
+    let elsewhere = [
+        LAB_NEEDS,
+        &[Need::Program("unshare"), Need::Program("setpriv")],
+    ]
+    .concat();
+    let as_nobody = [LAB_NEEDS, &[Need::Root, Need::Program("setpriv")]].concat();
     vec![
         trial(
             "a_bad_scenario_makes_nothing",
@@ -41,10 +45,14 @@ pub(crate) fn tests() -> Vec<Trial> {
         ),
         trial(
             "an_unknown_host_is_answered_with_those_there_are",
-            LAB,
+            LAB_NEEDS,
             an_unknown_host,
         ),
-        trial("a_name_in_use_is_refused", LAB, a_name_in_use_is_refused),
+        trial(
+            "a_name_in_use_is_refused",
+            LAB_NEEDS,
+            a_name_in_use_is_refused,
+        ),
         trial(
             "a_name_that_is_no_folder_is_refused",
             &[],
@@ -275,7 +283,7 @@ fn a_kernel_that_forbids() {
         "sh",
         "-c",
         script,
-        PROGRAM,
+        LAB_PROGRAM,
     ]);
     command
         .arg(scenario("ideal"))
@@ -293,7 +301,7 @@ fn an_ordinary_user() {
     let home = Home::new();
     // What root built may lie where others cannot read.
     let program = home.path.join("reweave-lab-copy");
-    fs::copy(PROGRAM, &program).expect("the program can be read");
+    fs::copy(LAB_PROGRAM, &program).expect("the program can be read");
     let fabric = home.file(
         "small.toml",
         "kind = \"ideal\"\nhosts = 2\nnic_gbps = 0.1\n",

@@ -2,10 +2,10 @@
 
 use libtest_mimic::Trial;
 
-use crate::LAB;
+use crate::LAB_NEEDS;
 use crate::support::{Lab, trial};
 
-pub(crate) const LEAVES_AND_SPINES: &str = "kind = \"leaf-spine\"\nleaves = 8\nspines = 4\n\
+pub(crate) const LEAF_SPINE: &str = "kind = \"leaf-spine\"\nleaves = 8\nspines = 4\n\
     hosts_per_leaf = 4\nhost_gbps = 0.4\nuplink_gbps = 0.2\n";
 pub(crate) const RINGS_OF_DEGREE_4: &str =
     "kind = \"direct\"\nhosts = 64\nlink_gbps = 0.1\nstrides = [1, 7]\n";
@@ -14,13 +14,13 @@ const RINGS_OF_DEGREE_8: &str =
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("leaves_and_spines_for_32_hosts", LAB, || {
-            comes_up(LEAVES_AND_SPINES, 44);
+        trial("leaves_and_spines_for_32_hosts", LAB_NEEDS, || {
+            comes_up(LEAF_SPINE, 44);
         }),
-        trial("rings_of_degree_4_for_64_hosts", LAB, || {
+        trial("rings_of_degree_4_for_64_hosts", LAB_NEEDS, || {
             comes_up(RINGS_OF_DEGREE_4, 64);
         }),
-        trial("rings_of_degree_8_for_64_hosts", LAB, || {
+        trial("rings_of_degree_8_for_64_hosts", LAB_NEEDS, || {
             comes_up(RINGS_OF_DEGREE_8, 64);
         }),
     ]

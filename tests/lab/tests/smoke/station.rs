@@ -10,37 +10,41 @@ use serde_json::Value;
 
 use crate::commands::signal;
 use crate::support::{Lab, finish, trial, wait_until};
-use crate::{LAB, LAB_AND_PING};
+use crate::{LAB_NEEDS, PING_NEEDS};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
             "station_and_nodes_reach_each_other_beside_the_fabric",
-            LAB_AND_PING,
+            PING_NEEDS,
             station_and_nodes_reach_each_other,
         ),
         trial(
             "the_networks_of_fabric_and_station_do_not_meet",
-            LAB_AND_PING,
+            PING_NEEDS,
             the_networks_do_not_meet,
         ),
-        trial("a_lab_without_management_has_no_station", LAB, no_station),
+        trial(
+            "a_lab_without_management_has_no_station",
+            LAB_NEEDS,
+            no_station,
+        ),
         trial(
             "a_job_runs_in_a_lab_that_is_up_until_it_is_told_to_end",
-            LAB,
+            LAB_NEEDS,
             a_job_runs_until_told,
         ),
-        trial("a_job_that_is_done_ends_alone", LAB, a_job_ends_alone),
+        trial("a_job_that_is_done_ends_alone", LAB_NEEDS, a_job_ends_alone),
         trial(
             "a_job_outlives_a_route_that_is_gone_for_a_while",
-            LAB,
+            LAB_NEEDS,
             a_job_outlives_a_lost_route,
         ),
-        trial("a_job_nobody_knows_is_refused", LAB, an_unknown_job),
+        trial("a_job_nobody_knows_is_refused", LAB_NEEDS, an_unknown_job),
     ]
 }
 
-const MANAGED: &str = r#"
+const MANAGED_SCENARIO: &str = r#"
 name = "managed"
 management = true
 [fabric]
@@ -76,7 +80,7 @@ fn in_the_end_reaches(lab: &Lab, from: &str, to: &str) {
 }
 
 fn station_and_nodes_reach_each_other() {
-    let lab = Lab::up_text(MANAGED);
+    let lab = Lab::up_text(MANAGED_SCENARIO);
     for node in lab.nodes() {
         let managed = format!("{node}.mgmt");
         in_the_end_reaches(&lab, "station", &managed);
@@ -91,7 +95,7 @@ fn station_and_nodes_reach_each_other() {
 /// Even with a route to a leaf as if it were a way, nothing comes through; nor from a host to the
 /// management address of another over the fabric.
 fn the_networks_do_not_meet() {
-    let lab = Lab::up_text(MANAGED);
+    let lab = Lab::up_text(MANAGED_SCENARIO);
     assert!(!reaches(&lab, "station", "10.0.0.0"), "no route");
     let through = [
         "ip",
@@ -149,7 +153,7 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 fn a_job_runs_until_told() {
-    let lab = Lab::up_text(MANAGED);
+    let lab = Lab::up_text(MANAGED_SCENARIO);
     let running = job(&lab, "endless");
     let is_sent = || {
         let counters = lab.json("h0", &["ip", "-s", "-j", "link", "show", "dev", "eth0"]);
@@ -172,7 +176,7 @@ fn a_job_runs_until_told() {
 }
 
 fn a_job_outlives_a_lost_route() {
-    let lab = Lab::up_text(MANAGED);
+    let lab = Lab::up_text(MANAGED_SCENARIO);
     let said = lab.home.file("said.jsonl", "");
     let mut command = lab
         .home
@@ -197,7 +201,7 @@ fn a_job_outlives_a_lost_route() {
 }
 
 fn a_job_ends_alone() {
-    let lab = Lab::up_text(MANAGED);
+    let lab = Lab::up_text(MANAGED_SCENARIO);
     let told = lines(&finish(job(&lab, "short"), "job").expect_code(0).stdout);
     let report = &told.last().expect("there are lines")["report"];
     assert_eq!(
@@ -209,7 +213,7 @@ fn a_job_ends_alone() {
 }
 
 fn an_unknown_job() {
-    let lab = Lab::up_text(MANAGED);
+    let lab = Lab::up_text(MANAGED_SCENARIO);
     let said = finish(job(&lab, "shrot"), "job").expect_code(2);
     assert!(
         said.stderr

@@ -4,49 +4,57 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 
 use crate::support::{Lab, trial};
-use crate::{LAB, LAB_AND_PING};
+use crate::{LAB_NEEDS, PING_NEEDS};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("all_reach_all_leaf_spine", LAB_AND_PING, || {
+        trial("all_reach_all_leaf_spine", PING_NEEDS, || {
             all_reach_all("leaf-spine");
         }),
-        trial("all_reach_all_direct", LAB_AND_PING, || {
+        trial("all_reach_all_direct", PING_NEEDS, || {
             all_reach_all("direct");
         }),
-        trial("all_reach_all_graph", LAB_AND_PING, || {
+        trial("all_reach_all_graph", PING_NEEDS, || {
             all_reach_all("graph");
         }),
-        trial("all_reach_all_ideal", LAB_AND_PING, || {
+        trial("all_reach_all_ideal", PING_NEEDS, || {
             all_reach_all("ideal");
         }),
-        trial("a_node_sees_itself_only", LAB, a_node_sees_itself_only),
-        trial("interfaces_are_as_planned", LAB, interfaces_are_as_planned),
+        trial(
+            "a_node_sees_itself_only",
+            LAB_NEEDS,
+            a_node_sees_itself_only,
+        ),
+        trial(
+            "interfaces_are_as_planned",
+            LAB_NEEDS,
+            interfaces_are_as_planned,
+        ),
         trial(
             "rates_are_those_of_the_links",
-            LAB,
+            LAB_NEEDS,
             rates_are_those_of_the_links,
         ),
         trial(
             "kernels_are_told_what_routers_need",
-            LAB,
+            LAB_NEEDS,
             kernels_are_told_what_routers_need,
         ),
         trial(
             "leaves_have_a_next_hop_per_spine",
-            LAB,
+            LAB_NEEDS,
             leaves_have_a_next_hop_per_spine,
         ),
         trial(
             "parallel_links_are_all_used",
-            LAB,
+            LAB_NEEDS,
             parallel_links_are_all_used,
         ),
-        trial("relays_know_every_nic", LAB, relays_know_every_nic),
-        trial("traces_name_the_way", LAB_AND_PING, traces_name_the_way),
+        trial("relays_know_every_nic", LAB_NEEDS, relays_know_every_nic),
+        trial("traces_name_the_way", PING_NEEDS, traces_name_the_way),
         trial(
             "paths_are_the_same_in_every_run",
-            LAB,
+            LAB_NEEDS,
             paths_are_the_same_in_every_run,
         ),
     ]

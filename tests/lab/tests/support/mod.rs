@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 pub(crate) use needs::{Need, find, trial};
-use poll::{TIMEOUT, wait_for};
+use poll::{TEST_TIMEOUT, wait_for};
 
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_reweave-lab");
+pub(crate) const LAB_PROGRAM: &str = env!("CARGO_BIN_EXE_reweave-lab");
 const HOME_VARIABLE: &str = "XDG_RUNTIME_DIR";
 
 /// What a command said and how it ended.
@@ -75,7 +75,7 @@ pub(crate) fn run(mut command: Command) -> Said {
 pub(crate) fn finish(child: Child, shown: &str) -> Said {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait_with_output()));
-    let output = told.recv_timeout(TIMEOUT);
+    let output = told.recv_timeout(TEST_TIMEOUT);
     let output = output.unwrap_or_else(|_| panic!("{shown} does not end"));
     output.expect("its pipes can be read").into()
 }
@@ -99,8 +99,8 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        static HOME_COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = HOME_COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("reweave-lab-test-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).expect("a test can make its folder");
@@ -109,7 +109,7 @@ impl Home {
 
     /// `reweave-lab` with these arguments.
     pub(crate) fn lab<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(LAB_PROGRAM);
         command.args(arguments).env(HOME_VARIABLE, &self.path);
         command.stdin(Stdio::null());
         command

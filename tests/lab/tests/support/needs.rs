@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use libtest_mimic::Trial;
 
 /// The one list of what a machine must have.
-const PACKAGES: &str = include_str!("../../../../deploy/packages.txt");
+const PACKAGE_LIST: &str = include_str!("../../../../deploy/packages.txt");
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Need {
@@ -67,8 +67,8 @@ pub(crate) fn is_root() -> bool {
 
 /// Found out once for all tests of the process.
 fn may_make_namespaces() -> bool {
-    static MAY: OnceLock<bool> = OnceLock::new();
-    *MAY.get_or_init(try_namespaces)
+    static NAMESPACES_ALLOWED: OnceLock<bool> = OnceLock::new();
+    *NAMESPACES_ALLOWED.get_or_init(try_namespaces)
 }
 
 fn try_namespaces() -> bool {
@@ -100,7 +100,7 @@ pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
 fn package_of(program: &str) -> Option<&'static str> {
     // ip and tc come together, and the list proves the package by one command.
     let proof = if program == "ip" { "tc" } else { program };
-    let lines = PACKAGES.lines().map(|line| line.split_whitespace());
+    let lines = PACKAGE_LIST.lines().map(|line| line.split_whitespace());
     let mut proven = lines.filter_map(|mut fields| Some((fields.nth(1)?, fields.next()?)));
     proven
         .find(|(_, by)| *by == proof)

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Far more than anything takes here, on a machine that has other things to do.
-pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -27,7 +27,7 @@ pub(crate) fn wait_until_constant(what: &str, quiet: Duration, mut count: impl F
 /// Polls until `attempt` gives something.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     let mut poll_interval = MIN_POLL_INTERVAL;
     loop {
         if let Some(value) = attempt() {

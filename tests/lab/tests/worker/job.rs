@@ -14,9 +14,9 @@ use reweave_common::workload::{Pattern, Program, Step, Transfer};
 use serde_json::{Value, json};
 
 /// Longer than anything here takes, on a machine that is busy with other tests.
-const DEADLINE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// What is heard of a rank when its output has ended.
-const SILENCE: &str = "silence";
+const SILENCE_MARK: &str = "silence";
 pub(crate) const FLOWS_PER_PAIR: u32 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl Job {
 
     /// What `rank` says under this name, now or soon.
     pub(crate) fn wait_for(&mut self, rank: usize, event: &str) -> Value {
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             if let Some(found) = self.events(rank, event).next() {
                 return found.clone();
@@ -185,7 +185,7 @@ impl Job {
         for rank in &mut self.ranks {
             rank.stdin = None;
         }
-        self.all_say(SILENCE);
+        self.all_say(SILENCE_MARK);
         let ended = self
             .ranks
             .iter_mut()
@@ -217,7 +217,7 @@ impl Process {
                 let said = serde_json::from_str(&line).unwrap_or(Value::String(line));
                 let _ = tell.send((rank, said));
             }
-            let _ = tell.send((rank, json!(SILENCE)));
+            let _ = tell.send((rank, json!(SILENCE_MARK)));
         });
         let stdin = child.stdin.take();
         Self { child, stdin }
@@ -243,8 +243,8 @@ pub(crate) fn refusal(input: &Value) -> (Option<i32>, String) {
     let (tell, heard) = mpsc::channel();
     let mut process = Process::start(worker().stderr(Stdio::piped()), 0, tell);
     process.tell(input);
-    let silence = heard.recv_timeout(DEADLINE);
-    assert_eq!(silence, Ok((0, json!(SILENCE))));
+    let silence = heard.recv_timeout(TEST_TIMEOUT);
+    assert_eq!(silence, Ok((0, json!(SILENCE_MARK))));
     let mut said = String::new();
     let mut stderr = process.child.stderr.take().expect("it is piped");
     stderr.read_to_string(&mut said).expect("it speaks UTF-8");
@@ -315,9 +315,9 @@ fn sends(program: &Program) -> impl Iterator<Item = &Transfer> {
 
 /// A network of the loopback interface for each job of each run of these tests.
 fn place() -> [u8; 2] {
-    static NEXT: AtomicU8 = AtomicU8::new(0);
+    static NEXT_ADDRESS: AtomicU8 = AtomicU8::new(0);
     let run = (std::process::id() % 120) as u8;
-    [128 + run, NEXT.fetch_add(1, Ordering::Relaxed)]
+    [128 + run, NEXT_ADDRESS.fetch_add(1, Ordering::Relaxed)]
 }
 
 fn address([run, job]: [u8; 2], rank: usize) -> Ipv4Addr {

@@ -13,7 +13,7 @@ use reweave_planner::topology::{Pair, counted, pair};
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::sim::{MOST_WORK, input};
+use crate::sim::{MAX_SIMULATION_WORK, input};
 
 /// A job whose experts are wanted differently in every iteration.
 #[derive(Debug, Serialize)]
@@ -84,12 +84,12 @@ impl Sharing {
             shifted_ms,
             ..
         } = &self.together;
-        sum(shifted_ms) < sum(at_once_ms) * NOT_WORTH_IT
+        sum(shifted_ms) < sum(at_once_ms) * MAX_WORTHWHILE_RATIO
     }
 }
 
 /// What gains less than a hundredth is within what a prediction is worth.
-const NOT_WORTH_IT: f64 = 0.99;
+const MAX_WORTHWHILE_RATIO: f64 = 0.99;
 
 pub(super) struct Besides<'b> {
     pub(super) fleet: &'b Fleet,
@@ -135,7 +135,7 @@ impl Besides<'_> {
             let counted = counted(past.len(), "iteration");
             format!(
                 "whether circuits laid anew pay is told by {} iterations or more, and its gates count {counted}",
-                regional::FEWEST
+                regional::MIN_ITERATIONS
             )
         };
         Ok(Experts {
@@ -219,7 +219,7 @@ impl Besides<'_> {
                 placement,
             })
             .collect();
-        let together = together(&fabric, &all, &first.settings, MOST_WORK);
+        let together = together(&fabric, &all, &first.settings, MAX_SIMULATION_WORK);
         Ok(vec![Sharing {
             jobs: players.iter().map(|(it, ..)| it.job.name.clone()).collect(),
             together: together.map_err(CliError::Simulation)?,

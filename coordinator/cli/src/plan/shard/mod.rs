@@ -16,7 +16,7 @@ use reweave_planner::cluster::{
 };
 
 use crate::error::CliError;
-use crate::sim::{MOST_WORK, input};
+use crate::sim::{MAX_SIMULATION_WORK, input};
 use crate::{Output, print};
 use besides::Besides;
 use show::Answer;
@@ -57,7 +57,7 @@ impl Shard {
         let file = ClusterFile::parse(&self.cluster.display().to_string(), &text);
         let file = file.map_err(CliError::Input)?;
         let jobs = self.jobs(&file.ground, &file.jobs)?;
-        let mut fleet = Fleet::new(Forming::new(file.ground, self.seed, MOST_WORK));
+        let mut fleet = Fleet::new(Forming::new(file.ground, self.seed, MAX_SIMULATION_WORK));
         let ended = self.resume(&mut fleet, &jobs)?;
         let steps = settle(&mut fleet, &jobs);
         let besides = Besides {
@@ -107,7 +107,7 @@ impl Shard {
             return Ok(Vec::new());
         };
         let option = "--elapsed-s";
-        if !(0.0..=LONGEST_S).contains(&self.elapsed_s) {
+        if !(0.0..=MAX_ELAPSED_S).contains(&self.elapsed_s) {
             let value = self.elapsed_s;
             return Err(CliError::BadOption { option, value });
         }
@@ -127,7 +127,7 @@ fn kept_ports(entry: &JobEntry, ports: usize) -> usize {
 }
 
 /// Ten years.
-const LONGEST_S: f64 = 3.2e8;
+const MAX_ELAPSED_S: f64 = 3.2e8;
 
 /// New jobs arrive, and those that ask for other numbers of servers are heard.
 fn settle(fleet: &mut Fleet, jobs: &[Job]) -> Vec<Step> {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use reweave_planner::cluster::phases::Together;
 use reweave_planner::cluster::{Circuit, Fleet, Running, Server, Step, Unfit, Waiting};
-use reweave_planner::crew::AT_LEISURE;
+use reweave_planner::crew::NO_DEADLINE;
 use reweave_planner::topology::counted;
-use reweave_planner::topology::prices::PUBLISHED;
+use reweave_planner::topology::prices::PUBLISHED_PRICES;
 use serde::Serialize;
 
 use super::besides::{Beside, Experts, Sharing};
@@ -130,9 +130,9 @@ fn explained(fleet: &Fleet, running: &Running) -> Result<Explained, CliError> {
     let (shard, training) = (&running.shard, &*running.job.training);
     let told = fleet.forming.told(training, shard, |job, request| {
         let market = Market {
-            others: others_as_given(job, request, &PUBLISHED, AT_LEISURE)?,
+            others: others_as_given(job, request, &PUBLISHED_PRICES, NO_DEADLINE)?,
             priced: false,
-            bill: PUBLISHED,
+            bill: PUBLISHED_PRICES,
         };
         let losses = |dead: &BTreeSet<u32>| {
             let on_dead = |it: &&Server| dead.contains(&(shard.number(it)));
@@ -194,7 +194,7 @@ pub(super) fn answer(page: &mut Page, answer: &Answer) {
     }
 }
 
-const OF_A_SHARD: [&str; 8] = [
+const SHARD_COLUMNS: [&str; 8] = [
     "job",
     "block",
     "servers",
@@ -219,7 +219,7 @@ fn shards(page: &mut Page, answer: &Answer) {
             format!("{:.0}", shard.ends_s),
         ]
     };
-    page.table(OF_A_SHARD, answer.shards.iter().map(row));
+    page.table(SHARD_COLUMNS, answer.shards.iter().map(row));
     let free = answer.free.len();
     let are = if free == 1 { "is" } else { "are" };
     page.line(&format!("  {} {are} free", counted(free, "server")));
@@ -285,7 +285,7 @@ fn shifts(page: &mut Page, groups: &[Sharing]) {
 
 fn explain(page: &mut Page, shard: &Shard) {
     page.heading(&format!("{}: {}", shard.job, shard.servers.join(" ")));
-    let circuits = shard.circuits.chunks(CIRCUITS_OF_A_LINE);
+    let circuits = shard.circuits.chunks(CIRCUITS_PER_LINE);
     for line in circuits {
         let line: Vec<_> = line.iter().map(circuit).collect();
         page.line(&format!("  {}", line.join("  ")));
@@ -298,7 +298,7 @@ fn explain(page: &mut Page, shard: &Shard) {
     }
 }
 
-const CIRCUITS_OF_A_LINE: usize = 4;
+const CIRCUITS_PER_LINE: usize = 4;
 
 /// `s0: h0.p1 - h3.p2`, or `s0: h0.p1 - fibre 5 - h9.p2` from block to block.
 fn circuit(circuit: &Circuit) -> String {

@@ -18,7 +18,7 @@ use reweave_planner::workload::job::{Losses, PresetJob};
 use crate::error::CliError;
 use crate::plan::crew::Cores;
 use crate::plan::topology::{hosts, place};
-use crate::sim::MOST_WORK;
+use crate::sim::MAX_SIMULATION_WORK;
 use crate::work::{Deal, Kind, Source};
 
 /// What a server of the cluster offers.
@@ -129,7 +129,7 @@ impl Offer {
             degree,
             rate: Rate::from_bits_per_s(self.rate.bits_per_s() * parallel),
             seed: self.seed,
-            work: MOST_WORK,
+            work: MAX_SIMULATION_WORK,
             relay: None,
             interval: false,
         };

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::error::CliError;
 
 /// More than this nobody waits for.
-const MOST_POINTS: usize = 1_000_000;
+const MAX_POINTS: usize = 1_000_000;
 
 /// A setting and its values.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ impl FromStr for Axis {
 /// Both ends belong to it.
 fn range(first: &str, last: &str) -> Option<Vec<Value>> {
     let [first, last]: [i64; 2] = [first.parse().ok()?, last.parse().ok()?];
-    let few = last.checked_sub(first)? < MOST_POINTS as i64;
+    let few = last.checked_sub(first)? < MAX_POINTS as i64;
     few.then(|| (first..=last).map(Value::from).collect())
 }
 
@@ -66,8 +66,8 @@ pub(super) fn plain(value: &Value) -> String {
 pub(super) fn points(axes: &[Axis]) -> Result<Vec<Point>, CliError> {
     let count = axes.iter().map(|axis| axis.values.len());
     let count = count.fold(1usize, usize::saturating_mul);
-    if count > MOST_POINTS {
-        return Err(CliError::TooManyPoints { most: MOST_POINTS });
+    if count > MAX_POINTS {
+        return Err(CliError::TooManyPoints { most: MAX_POINTS });
     }
     let mut points = vec![Point::new()];
     for axis in axes {
@@ -91,7 +91,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub(super) const WHOLE: Self = Self { nth: 0, of: 1 };
+    pub(super) const UNSHARDED: Self = Self { nth: 0, of: 1 };
 
     pub(super) fn has(self, point: usize) -> bool {
         point % self.of == self.nth

@@ -42,7 +42,7 @@ pub(crate) struct Sweep {
 }
 
 /// Our own options and those of `--output`, all of which have a value.
-const NOT_FOR_POINTS: [&str; 4] = ["--sweep", "--shard", "--to", "--output"];
+const SWEEP_OPTIONS: [&str; 4] = ["--sweep", "--shard", "--to", "--output"];
 
 impl Sweep {
     pub(super) fn is_asked(&self) -> bool {
@@ -54,7 +54,7 @@ impl Sweep {
         if env::args().skip(1).any(|word| word == "-") {
             return Err(CliError::InputTwice);
         }
-        let shard = self.shard.unwrap_or(Shard::WHOLE);
+        let shard = self.shard.unwrap_or(Shard::UNSHARDED);
         let points = axis::points(&self.sweep)?;
         let points: Vec<_> = points
             .into_iter()
@@ -116,13 +116,13 @@ fn in_words(answer: &Value) -> String {
 }
 
 /// Nobody reads more digits of what is not whole.
-const DIGITS: i32 = 6;
+const SIGNIFICANT_DIGITS: i32 = 6;
 
 fn in_short(number: &Number) -> String {
     match number.as_f64().filter(|_| number.is_f64()) {
         Some(figure) if figure != 0.0 => {
             let before_point = figure.abs().log10().floor() as i32 + 1;
-            let decimals = (DIGITS - before_point).clamp(0, 12) as usize;
+            let decimals = (SIGNIFICANT_DIGITS - before_point).clamp(0, 12) as usize;
             let short = format!("{figure:.decimals$}");
             match short.contains('.') {
                 true => short.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -243,7 +243,7 @@ fn gathered(points: usize, receiver: &Receiver<(usize, Value)>) -> Vec<Value> {
     let mut progress = Progress::begin("points");
     let mut done = 0;
     loop {
-        match receiver.recv_timeout(progress::INTERVAL) {
+        match receiver.recv_timeout(progress::PROGRESS_INTERVAL) {
             Ok((place, answer)) => {
                 answers[place] = answer;
                 done += 1;
@@ -264,8 +264,8 @@ fn without_own(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut skip = false;
     for argument in arguments {
-        let is_own = NOT_FOR_POINTS.contains(&argument.as_str());
-        let holds_value = NOT_FOR_POINTS
+        let is_own = SWEEP_OPTIONS.contains(&argument.as_str());
+        let holds_value = SWEEP_OPTIONS
             .iter()
             .any(|own| argument.starts_with(&format!("{own}=")));
         if !(skip || is_own || holds_value) {

@@ -3,15 +3,15 @@
 
 use thiserror::Error;
 
-use super::super::MOST_BYTES;
+use super::super::MAX_ANSWER_BYTES;
 
-const MARK: &[u8] = b"]]>]]>";
+const END_OF_MESSAGE: &[u8] = b"]]>]]>";
 /// Of a chunk's head, its lengths ten digits included.
-const LONGEST_HEAD: usize = 13;
+const MAX_CHUNK_HEADER_BYTES: usize = 13;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FramingError {
-    #[error("a message of more than {MOST_BYTES} bytes")]
+    #[error("a message of more than {MAX_ANSWER_BYTES} bytes")]
     TooLong,
     #[error("{0:?} where a chunk begins")]
     NoChunk(String),
@@ -64,12 +64,15 @@ impl Deframer {
     }
 
     fn poll_marked(&mut self) -> Result<Option<Vec<u8>>, FramingError> {
-        let found = self.received.windows(MARK.len()).position(|it| it == MARK);
+        let found = self
+            .received
+            .windows(END_OF_MESSAGE.len())
+            .position(|it| it == END_OF_MESSAGE);
         let Some(end) = found else {
             return self.bounded(self.received.len()).map(|()| None);
         };
         self.bounded(end)?;
-        let rest = self.received.split_off(end + MARK.len());
+        let rest = self.received.split_off(end + END_OF_MESSAGE.len());
         let mut message = std::mem::replace(&mut self.received, rest);
         message.truncate(end);
         Ok(Some(message))
@@ -97,11 +100,11 @@ impl Deframer {
 
     /// The head that `received` begins with: `\n#LENGTH\n`, or `\n##\n` after the last chunk.
     fn head(&self) -> Result<Option<Head>, FramingError> {
-        let start = &self.received[..self.received.len().min(LONGEST_HEAD)];
+        let start = &self.received[..self.received.len().min(MAX_CHUNK_HEADER_BYTES)];
         let line_end = start.iter().skip(1).position(|byte| *byte == b'\n');
         let Some(line_end) = line_end.map(|at| at + 1) else {
-            let may_become_one =
-                start.len() < LONGEST_HEAD && b"\n#".starts_with(&start[..start.len().min(2)]);
+            let may_become_one = start.len() < MAX_CHUNK_HEADER_BYTES
+                && b"\n#".starts_with(&start[..start.len().min(2)]);
             return if may_become_one {
                 Ok(None)
             } else {
@@ -120,7 +123,7 @@ impl Deframer {
     }
 
     fn bounded(&self, length: usize) -> Result<(), FramingError> {
-        if length > MOST_BYTES {
+        if length > MAX_ANSWER_BYTES {
             return Err(FramingError::TooLong);
         }
         Ok(())
@@ -206,7 +209,7 @@ mod tests {
         }
         let huge = received(b"\n#4294967295\n", 100, true);
         assert_eq!(huge, Err(FramingError::TooLong));
-        let endless = vec![b'x'; MOST_BYTES + 1];
+        let endless = vec![b'x'; MAX_ANSWER_BYTES + 1];
         assert_eq!(received(&endless, 65536, false), Err(FramingError::TooLong));
     }
 }

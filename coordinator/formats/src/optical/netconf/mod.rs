@@ -5,19 +5,19 @@ pub mod framing;
 use roxmltree::{Document, Node};
 use thiserror::Error;
 
-use super::pairs::{NAMESPACE, is, leaves, text_of};
-use super::{MOST_BYTES, Pair};
+use super::pairs::{POLATIS_NAMESPACE, is, leaves, text_of};
+use super::{MAX_ANSWER_BYTES, Pair};
 
-const BASE: &str = "urn:ietf:params:xml:ns:netconf:base:1.0";
+const BASE_NAMESPACE: &str = "urn:ietf:params:xml:ns:netconf:base:1.0";
 /// Capabilities, as far as anything depends on them.
-const CHUNKS: &str = "urn:ietf:params:netconf:base:1.1";
-const CANDIDATE: &str = "urn:ietf:params:netconf:capability:candidate:1.0";
-const WRITABLE_RUNNING: &str = "urn:ietf:params:netconf:capability:writable-running:1.0";
+const CHUNKED_FRAMING_CAPABILITY: &str = "urn:ietf:params:netconf:base:1.1";
+const CANDIDATE_CAPABILITY: &str = "urn:ietf:params:netconf:capability:candidate:1.0";
+const WRITABLE_RUNNING_CAPABILITY: &str = "urn:ietf:params:netconf:capability:writable-running:1.0";
 /// Of either version.
-const VALIDATE: &str = "urn:ietf:params:netconf:capability:validate:";
+const VALIDATE_CAPABILITY: &str = "urn:ietf:params:netconf:capability:validate:";
 
 /// What is said first, before anything is heard.
-pub const HELLO: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\
+pub const HELLO_MESSAGE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\
     <hello xmlns=\"urn:ietf:params:xml:ns:netconf:base:1.0\"><capabilities>\
     <capability>urn:ietf:params:netconf:base:1.0</capability>\
     <capability>urn:ietf:params:netconf:base:1.1</capability></capabilities></hello>";
@@ -95,14 +95,14 @@ impl Request<'_> {
     /// As it is sent, under a number that the reply names again.
     pub fn text(&self, id: u64) -> String {
         let body = self.body();
-        format!("<rpc xmlns=\"{BASE}\" message-id=\"{id}\">{body}</rpc>")
+        format!("<rpc xmlns=\"{BASE_NAMESPACE}\" message-id=\"{id}\">{body}</rpc>")
     }
 
     fn body(&self) -> String {
         match self {
             Self::GetConfig => format!(
                 "<get-config><source><running/></source><filter type=\"subtree\">\
-                 <cross-connects xmlns=\"{NAMESPACE}\"/></filter></get-config>"
+                 <cross-connects xmlns=\"{POLATIS_NAMESPACE}\"/></filter></get-config>"
             ),
             Self::Lock(store) => format!("<lock><target>{}</target></lock>", store.text()),
             Self::Unlock(store) => format!("<unlock><target>{}</target></unlock>", store.text()),
@@ -133,7 +133,7 @@ fn edit_config(server: Server, edits: &[Edit]) -> String {
     // Nothing happens to what is not named; where there is no circuit yet, the list has to begin.
     format!(
         "<edit-config><target>{}</target><default-operation>none</default-operation>{tried}\
-         <config xmlns:nc=\"{BASE}\"><cross-connects xmlns=\"{NAMESPACE}\" nc:operation=\"merge\">\
+         <config xmlns:nc=\"{BASE_NAMESPACE}\"><cross-connects xmlns=\"{POLATIS_NAMESPACE}\" nc:operation=\"merge\">\
          {edits}</cross-connects></config></edit-config>",
         server.edited.text()
     )
@@ -150,7 +150,7 @@ impl Edit {
 }
 
 pub fn read_hello(text: &str) -> Result<Server, HelloError> {
-    if text.len() > MOST_BYTES {
+    if text.len() > MAX_ANSWER_BYTES {
         return Err(HelloError::TooLong(text.len()));
     }
     let document = Document::parse(text).map_err(|source| HelloError::NotXml { source })?;
@@ -162,21 +162,24 @@ pub fn read_hello(text: &str) -> Result<Server, HelloError> {
     let capabilities = hello.descendants().filter(|node| is(node, "capability"));
     let said: Vec<_> = capabilities.filter_map(|node| node.text()).collect();
     let says = |what: &str| said.iter().any(|it| it.trim().starts_with(what));
-    let edited = match (says(CANDIDATE), says(WRITABLE_RUNNING)) {
+    let edited = match (
+        says(CANDIDATE_CAPABILITY),
+        says(WRITABLE_RUNNING_CAPABILITY),
+    ) {
         (true, _) => Datastore::Candidate,
         (false, true) => Datastore::Running,
         (false, false) => return Err(HelloError::ReadOnly),
     };
     Ok(Server {
-        chunks: says(CHUNKS),
-        validates: says(VALIDATE),
+        chunks: says(CHUNKED_FRAMING_CAPABILITY),
+        validates: says(VALIDATE_CAPABILITY),
         edited,
     })
 }
 
 /// Whether the request of this number was carried out.
 pub fn read_reply(text: &str, expected: u64) -> Result<(), ReplyError> {
-    if text.len() > MOST_BYTES {
+    if text.len() > MAX_ANSWER_BYTES {
         return Err(ReplyError::TooLong(text.len()));
     }
     let document = Document::parse(text).map_err(|source| ReplyError::NotXml { source })?;
@@ -226,12 +229,12 @@ mod tests {
             .map(|it| format!("<nc:capability> {it}</nc:capability>"))
             .collect();
         format!(
-            "<nc:hello xmlns:nc=\"{BASE}\"><nc:capabilities>{list}</nc:capabilities>\
+            "<nc:hello xmlns:nc=\"{BASE_NAMESPACE}\"><nc:capabilities>{list}</nc:capabilities>\
              <nc:session-id>4</nc:session-id></nc:hello>"
         )
     }
 
-    const REFUSAL: &str = "<rpc-reply message-id=\"7\" xmlns=\"urn:ietf:params:xml:ns:netconf:base:1.0\">\
+    const RPC_ERROR_REPLY: &str = "<rpc-reply message-id=\"7\" xmlns=\"urn:ietf:params:xml:ns:netconf:base:1.0\">\
         <rpc-error><error-severity>warning</error-severity><error-tag>old</error-tag></rpc-error>\
         <rpc-error><error-type>application</error-type><error-tag>data-exists</error-tag>\
         <error-severity>error</error-severity><error-path>/cross-connects/pair</error-path>\
@@ -240,10 +243,10 @@ mod tests {
     #[test]
     fn a_hello_tells_what_a_server_can() {
         let all = hello(&[
-            CHUNKS,
-            CANDIDATE,
-            &format!("{VALIDATE}1.1"),
-            WRITABLE_RUNNING,
+            CHUNKED_FRAMING_CAPABILITY,
+            CANDIDATE_CAPABILITY,
+            &format!("{VALIDATE_CAPABILITY}1.1"),
+            WRITABLE_RUNNING_CAPABILITY,
         ]);
         let known = |chunks, validates, edited| Server {
             chunks,
@@ -252,14 +255,20 @@ mod tests {
         };
         let server = |text: &str| read_hello(text).unwrap();
         assert_eq!(server(&all), known(true, true, Datastore::Candidate));
-        let old = hello(&["urn:ietf:params:netconf:base:1.0", WRITABLE_RUNNING]);
+        let old = hello(&[
+            "urn:ietf:params:netconf:base:1.0",
+            WRITABLE_RUNNING_CAPABILITY,
+        ]);
         assert_eq!(server(&old), known(false, false, Datastore::Running));
     }
 
     #[test]
     fn who_cannot_be_edited_or_does_not_say_hello_is_none() {
         let error = |text: &str| read_hello(text).unwrap_err().to_string();
-        assert!(error(&hello(&[CHUNKS])).contains("neither :candidate nor :writable-running"));
+        assert!(
+            error(&hello(&[CHUNKED_FRAMING_CAPABILITY]))
+                .contains("neither :candidate nor :writable-running")
+        );
         assert_eq!(error("<html/>"), "it does not say hello, but <html>");
         assert_eq!(error("login:"), "its hello is not XML");
     }
@@ -278,7 +287,7 @@ mod tests {
         let operations: Vec<_> = operations
             .map(|pair| {
                 (
-                    pair.attribute((BASE, "operation")),
+                    pair.attribute((BASE_NAMESPACE, "operation")),
                     text_of(pair, "ingress"),
                 )
             })
@@ -298,12 +307,12 @@ mod tests {
         assert_eq!(error(ok, 8), late);
         assert!(error("<notification/>", 7).contains("it sent <notification>"));
         let refused = "it refused: data-exists at /cross-connects/pair: port 3 is taken";
-        assert_eq!(error(REFUSAL, 7), refused);
+        assert_eq!(error(RPC_ERROR_REPLY, 7), refused);
     }
 
     #[test]
     fn no_damage_to_what_is_heard_does_harm() {
-        survives(REFUSAL.as_bytes(), 2000, |bytes| {
+        survives(RPC_ERROR_REPLY.as_bytes(), 2000, |bytes| {
             let text = String::from_utf8_lossy(bytes);
             let _ = (read_reply(&text, 7), read_hello(&text));
         });

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const FOUR: &str = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 2\n\
+const FOUR_LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 2\n\
                     host_gbps = 100\nuplink_gbps = 100";
 
 fn lossy(there: f64, back: f64) -> Vec<Cause> {
@@ -11,7 +11,7 @@ fn lossy(there: f64, back: f64) -> Vec<Cause> {
         "spine0>leaf1" => back,
         _ => 0.0,
     };
-    let fabric = Fabric::parse("fabric.toml", FOUR).unwrap();
+    let fabric = Fabric::parse("fabric.toml", FOUR_LEAVES).unwrap();
     let evidence = Evidence {
         probes: one_way([4, 2, 2], loss, 400),
         ..Evidence::default()
@@ -49,7 +49,7 @@ fn a_cable_that_lets_no_large_probe_through_is_named_by_a_dozen_each_way() {
         probed.large_sent = 1;
         probed.large_lost = u64::from(hops.any(|hop| narrow.iter().any(|it| it[..] == *hop)));
     }
-    let fabric = Fabric::parse("fabric.toml", FOUR).unwrap();
+    let fabric = Fabric::parse("fabric.toml", FOUR_LEAVES).unwrap();
     let found = diagnose(&evidence, &fabric).unwrap();
     let told: Vec<_> = found.iter().map(ToString::to_string).collect();
     let [only] = &found[..] else {
@@ -63,7 +63,7 @@ fn a_cable_that_lets_no_large_probe_through_is_named_by_a_dozen_each_way() {
 /// probes come through.
 #[test]
 fn a_cable_that_one_host_alone_uses_is_not_that_host() {
-    let fabric = FOUR.replace("hosts_per_leaf = 2", "hosts_per_leaf = 1");
+    let fabric = FOUR_LEAVES.replace("hosts_per_leaf = 2", "hosts_per_leaf = 1");
     let fabric = Fabric::parse("fabric.toml", &fabric).unwrap();
     let told = |evidence: Evidence| {
         let found = diagnose(&evidence, &fabric).unwrap();
@@ -148,8 +148,8 @@ fn ends_of_two(named: bool, change: impl Fn(&mut PortFacts)) -> Evidence {
     evidence
 }
 
-const SECOND: &str = "leaf0-spine0.1 from spine0";
-const EITHER: &str = "ambiguous: leaf0-spine0 from spine0 or leaf0-spine0.1 from spine0";
+const SECOND_CABLE: &str = "leaf0-spine0.1 from spine0";
+const EITHER_CABLE: &str = "ambiguous: leaf0-spine0 from spine0 or leaf0-spine0.1 from spine0";
 
 fn only(evidence: &Evidence) -> (Class, String, f64) {
     let found = diagnose(evidence, &doubled()).unwrap();
@@ -170,12 +170,12 @@ fn what_an_end_of_the_second_of_two_cables_counts_is_said_of_that_one() {
         (
             |it| it.frame_error_share = Some(1e-4),
             Class::BadOptic,
-            [SECOND, EITHER],
+            [SECOND_CABLE, EITHER_CABLE],
         ),
         (
             |it| it.corrected_bit_share = Some(1e-4),
             Class::BadOptic,
-            [SECOND, EITHER],
+            [SECOND_CABLE, EITHER_CABLE],
         ),
         (|it| it.link_downs = 2, Class::NicFlap, whole),
         (|it| it.oversized = 5, Class::MtuMismatch, whole),
@@ -207,9 +207,9 @@ fn what_changes_on_the_second_of_two_cables_is_said_of_that_one() {
             ..Evidence::default()
         };
         let (told, subject, _) = only(&of(Some("leaf0-spine0.1")));
-        assert_eq!((told, &subject[..]), (class, SECOND));
+        assert_eq!((told, &subject[..]), (class, SECOND_CABLE));
         let (told, subject, _) = only(&of(None));
-        assert_eq!((told, &subject[..]), (class, EITHER));
+        assert_eq!((told, &subject[..]), (class, EITHER_CABLE));
     }
 }
 

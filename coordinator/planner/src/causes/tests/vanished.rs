@@ -2,7 +2,7 @@
 
 use super::*;
 
-const FOUR: &str = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 2\n\
+const FOUR_LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 2\n\
                     host_gbps = 100\nuplink_gbps = 100";
 
 /// What is found where probes whose ways, there and back, cross one of the dead hops all get lost, and are
@@ -21,7 +21,7 @@ fn dead(is_dead: impl Fn(&[String]) -> bool, seen: usize) -> Vec<Cause> {
             probed.path = [&there[..], &back[1..]].concat();
         }
     }
-    let fabric = Fabric::parse("fabric.toml", FOUR).unwrap();
+    let fabric = Fabric::parse("fabric.toml", FOUR_LEAVES).unwrap();
     diagnose(&evidence, &fabric).unwrap()
 }
 

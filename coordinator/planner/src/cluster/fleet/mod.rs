@@ -330,7 +330,7 @@ impl Fleet {
     fn names(&self, servers: &[Server]) -> String {
         let ground = &self.forming.ground;
         let name = |it: &Server| ground.name(*it);
-        if servers.len() <= MOST_NAMED {
+        if servers.len() <= MAX_NAMED_SERVERS {
             return servers.iter().map(name).collect::<Vec<_>>().join(" ");
         }
         let all: Vec<_> = ground.servers().collect();
@@ -345,4 +345,4 @@ impl Fleet {
     }
 }
 
-const MOST_NAMED: usize = 8;
+const MAX_NAMED_SERVERS: usize = 8;

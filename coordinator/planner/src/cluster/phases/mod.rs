@@ -47,15 +47,15 @@ pub struct Phases {
 }
 
 /// A job may be slowed by this part of its iteration.
-const MOST_SLOWED: f64 = 0.05;
+const MAX_SLOWDOWN: f64 = 0.05;
 /// The common circle is no more than so many iterations of the longest.
-const MOST_TURNS: u64 = 12;
+const MAX_CIRCLE_ITERATIONS: u64 = 12;
 
 /// Lengths that have a common multiple, each a little longer than it was or just as long: of those
 /// that add up to the least, the shortest circle. Nothing when they do not fit together.
 pub fn fit(periods_us: &[u64]) -> Option<(u64, Vec<u64>)> {
     let longest = *periods_us.iter().max().filter(|&&longest| longest > 0)?;
-    let circles = (1..=MOST_TURNS).filter_map(|turns| {
+    let circles = (1..=MAX_CIRCLE_ITERATIONS).filter_map(|turns| {
         let counts: Vec<_> = periods_us
             .iter()
             .map(|period| longest * turns / period.max(&1))
@@ -68,7 +68,7 @@ pub fn fit(periods_us: &[u64]) -> Option<(u64, Vec<u64>)> {
         let fitted: Vec<_> = counts.iter().map(|count| circle / count).collect();
         let slower = |(fitted, period): (&u64, &u64)| *fitted as f64 / (*period).max(1) as f64;
         let slowed: Vec<_> = fitted.iter().zip(periods_us).map(slower).collect();
-        let fits = slowed.iter().all(|&slower| slower <= 1.0 + MOST_SLOWED);
+        let fits = slowed.iter().all(|&slower| slower <= 1.0 + MAX_SLOWDOWN);
         fits.then(|| (slowed.iter().sum::<f64>(), circle, fitted))
     });
     let (_, circle, fitted) = circles.min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -98,7 +98,7 @@ pub fn shift(beats: &[Beat], links_gbps: &[f64]) -> Option<Phases> {
     turning.offer(&together);
     let excess_before_mbit = turning.best.0;
     match beats.len() {
-        ..=3 if turning.all_meetings() <= MOST_MEETINGS => turning.try_all(),
+        ..=3 if turning.all_meetings() <= MAX_SHIFT_TRIES => turning.try_all(),
         _ => turning.one_by_one(),
     }
     let (excess_after_mbit, shifts_us) = turning.best;
@@ -112,9 +112,9 @@ pub fn shift(beats: &[Beat], links_gbps: &[f64]) -> Option<Phases> {
 }
 
 /// So many shifts of all jobs are tried at most.
-const MOST_MEETINGS: usize = 50_000;
+const MAX_SHIFT_TRIES: usize = 50_000;
 /// So often each job may be shifted again when it knows where the others are.
-const ROUNDS: usize = 3;
+const SHIFT_ROUNDS: usize = 3;
 
 struct Turning<'t> {
     beats: &'t [Beat],
@@ -244,7 +244,7 @@ impl Turning<'_> {
     }
 
     fn one_by_one(&mut self) {
-        for _ in 0..ROUNDS {
+        for _ in 0..SHIFT_ROUNDS {
             for job in 1..self.beats.len() {
                 let shifts = self.best.1.clone();
                 let others = (0..self.beats.len()).filter(|&other| other != job);

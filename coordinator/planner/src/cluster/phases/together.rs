@@ -36,7 +36,7 @@ pub struct Together {
 }
 
 /// So many iterations of each job are simulated to see what they do to each other.
-const ITERATIONS: u32 = 4;
+const SIMULATED_ITERATIONS: u32 = 4;
 
 /// Simulates jobs alone, at once, and shifted. Each simulation may take `limit` units of work.
 pub fn together(
@@ -152,7 +152,7 @@ fn play(
     let seats = players.iter().map(seat).collect();
     let ends = judge.times(&Candidate { fabric, seats })?;
     let mean = |(end, &shift): (&crate::sim::SimTime, &u64)| {
-        (end.millis() - shift as f64 / 1e3) / f64::from(ITERATIONS)
+        (end.millis() - shift as f64 / 1e3) / f64::from(SIMULATED_ITERATIONS)
     };
     Ok(ends.iter().zip(shifts_us).map(mean).collect())
 }
@@ -163,7 +163,7 @@ fn repeated(iteration: &Iteration, shift_us: u64) -> Result<Iteration, Iteration
     let name = builder.name("wait");
     let wait = |time| Work::Delay { time };
     let mut gate = builder.add(name, wait(Duration::from_micros(shift_us)));
-    for _ in 0..ITERATIONS {
+    for _ in 0..SIMULATED_ITERATIONS {
         let tasks = copied(iteration, &mut builder);
         let end = builder.add(name, wait(Duration::ZERO));
         let waits = iteration.waits();

@@ -3,15 +3,15 @@
 use super::{Circuits, Counts, GBPS_TO_BYTES_PER_MS, Region};
 
 /// Of more hosts there are so many ways that hardly any can be tried.
-const FEW: usize = 16;
+const MAX_HOSTS: usize = 16;
 /// So many numbers of circuits are tried, as there is no time for more: enough for eight hosts.
-const MOST_TRIES: usize = 8192;
+const MAX_TRIES: usize = 8192;
 /// What is faster by less is as fast.
-const NEARLY: f64 = 1.0 - 1e-9;
+const MAX_IMPROVED_RATIO: f64 = 1.0 - 1e-9;
 
 /// The best circuits, beginning with some that are known.
 pub(super) fn best(region: &Region, counts: &Counts, known: Circuits) -> Circuits {
-    if counts.hosts > FEW {
+    if counts.hosts > MAX_HOSTS {
         return known;
     }
     let order = busiest_first(counts);
@@ -24,7 +24,7 @@ pub(super) fn best(region: &Region, counts: &Counts, known: Circuits) -> Circuit
         laid: Circuits::new(counts.hosts),
         best_ms: region.time_ms(counts, &known),
         best: known,
-        tries: MOST_TRIES,
+        tries: MAX_TRIES,
     };
     trying.deeper(0);
     trying.best
@@ -94,7 +94,7 @@ impl Trying<'_> {
 
     fn keep(&mut self) {
         let time_ms = self.region.time_ms(self.counts, &self.laid);
-        if time_ms < self.best_ms * NEARLY {
+        if time_ms < self.best_ms * MAX_IMPROVED_RATIO {
             self.best_ms = time_ms;
             self.best = self.laid.clone();
         }
@@ -102,7 +102,7 @@ impl Trying<'_> {
 
     /// What one circuit carries in the time that is to be beaten.
     fn carried(&self) -> f64 {
-        self.region.circuit_gbps * GBPS_TO_BYTES_PER_MS * self.best_ms * NEARLY
+        self.region.circuit_gbps * GBPS_TO_BYTES_PER_MS * self.best_ms * MAX_IMPROVED_RATIO
     }
 
     /// So many circuits carry all that a pair sends in that time; more are of no use.
@@ -114,7 +114,8 @@ impl Trying<'_> {
     /// Whether a host could be done in less than the best time, if pairs from this one on had as many
     /// circuits as would suit it.
     fn may_be_faster(&self, host: usize, from: usize) -> bool {
-        let switched = self.region.switched_gbps * GBPS_TO_BYTES_PER_MS * self.best_ms * NEARLY;
+        let switched =
+            self.region.switched_gbps * GBPS_TO_BYTES_PER_MS * self.best_ms * MAX_IMPROVED_RATIO;
         (0..2).all(|way| {
             let laid: f64 = (0..self.counts.hosts)
                 .map(|other| self.by_circuits(host, other, way))

@@ -4,8 +4,8 @@ use reweave_common::input::InputError;
 
 use super::Counts;
 
-const HEAD: &str = "iteration,from,to,bytes";
-const MOST_ITERATIONS: usize = 1 << 16;
+const TABLE_HEADER: &str = "iteration,from,to,bytes";
+const MAX_ITERATIONS: usize = 1 << 16;
 
 /// By iteration; `hosts` send to each other. `file` is the name that errors call it by.
 pub fn parse(file: &str, text: &str, hosts: usize) -> Result<Vec<Counts>, InputError> {
@@ -18,12 +18,12 @@ pub fn parse(file: &str, text: &str, hosts: usize) -> Result<Vec<Counts>, InputE
     let mut all = Vec::new();
     let lines = (1..).zip(text.lines());
     for (line, text) in lines.filter(|(_, text)| !text.trim().is_empty()) {
-        if text.trim() == HEAD {
+        if text.trim() == TABLE_HEADER {
             continue;
         }
         let cells: Vec<_> = text.split(',').map(str::trim).collect();
         let [iteration, from, to, bytes] = cells[..] else {
-            return Err(error(line, "", format!("a line has {HEAD}")));
+            return Err(error(line, "", format!("a line has {TABLE_HEADER}")));
         };
         let whole = |key: &str, text: &str, below: usize| {
             let number = text.parse::<usize>().ok().filter(|&number| number < below);
@@ -35,7 +35,7 @@ pub fn parse(file: &str, text: &str, hosts: usize) -> Result<Vec<Counts>, InputE
                 )
             })
         };
-        let iteration = whole("iteration", iteration, MOST_ITERATIONS)?;
+        let iteration = whole("iteration", iteration, MAX_ITERATIONS)?;
         let [from, to] = [whole("from", from, hosts)?, whole("to", to, hosts)?];
         let amount = bytes
             .parse::<f64>()

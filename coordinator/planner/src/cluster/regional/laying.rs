@@ -4,13 +4,13 @@
 use super::{Circuits, Counts, Region};
 
 /// So many exchanges are tried, as there is no time for more.
-const MOST_TRIES: usize = 1024;
+const MAX_TRIES: usize = 1024;
 
 /// Circuits that no exchange for the slowest host makes better.
 pub(super) fn lay(region: &Region, counts: &Counts) -> Circuits {
     let mut laying = Laying::new(region, counts);
     while laying.add_one() {}
-    let mut tries = MOST_TRIES;
+    let mut tries = MAX_TRIES;
     while laying.exchange(&mut tries) {}
     laying.circuits
 }

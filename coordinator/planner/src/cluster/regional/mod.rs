@@ -176,7 +176,11 @@ impl Region {
     fn way_ms(&self, total: f64, lanes: &(impl Iterator<Item = Lane> + Clone)) -> f64 {
         let rest = total - lanes.clone().map(|it| it.bytes).sum::<f64>();
         // What sums of others leave of nothing is nothing.
-        let rest = if rest > total * ROUNDING { rest } else { 0.0 };
+        let rest = if rest > total * ROUNDING_TOLERANCE {
+            rest
+        } else {
+            0.0
+        };
         let mut time_ms = 0.0;
         loop {
             let (mut bytes, mut rate) = (rest, self.switched_gbps * GBPS_TO_BYTES_PER_MS);
@@ -211,10 +215,10 @@ struct Lane {
     circuits: f64,
 }
 
-const ROUNDING: f64 = 1e-12;
+const ROUNDING_TOLERANCE: f64 = 1e-12;
 
 /// Of fewer iterations nothing is learned.
-pub const FEWEST: usize = 3;
+pub const MIN_ITERATIONS: usize = 3;
 
 /// Whether laying circuits anew in every iteration pays.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -240,7 +244,7 @@ pub struct Advice {
 
 impl Region {
     /// By the counts of iterations one after another: `time_ms` to move so many circuits, of which
-    /// `hidden_ms` are hidden behind computing. Nothing with fewer than [`FEWEST`] iterations: there is
+    /// `hidden_ms` are hidden behind computing. Nothing with fewer than [`MIN_ITERATIONS`] iterations: there is
     /// nothing to learn from.
     pub fn advice(
         &self,
@@ -248,7 +252,7 @@ impl Region {
         time_ms: impl Fn(usize) -> f64,
         hidden_ms: f64,
     ) -> Option<Advice> {
-        if past.len() < FEWEST {
+        if past.len() < MIN_ITERATIONS {
             return None;
         }
         let (fixed, none) = (
@@ -300,7 +304,7 @@ impl Region {
             let fixed = wider.circuits(&mean_counts);
             mean(&wider.times(past, |_| &fixed)) <= enough_ms
         };
-        (1..=self.ports * MOST_TIMES_WIDER).find(does)
+        (1..=self.ports * MAX_PORT_FACTOR).find(does)
     }
 }
 
@@ -313,7 +317,7 @@ fn often(moved: &[usize]) -> f64 {
 }
 
 /// Nobody buys more than so many times the ports.
-const MOST_TIMES_WIDER: usize = 4;
+const MAX_PORT_FACTOR: usize = 4;
 
 impl Advice {
     fn words(&self) -> String {

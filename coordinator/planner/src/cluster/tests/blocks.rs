@@ -6,12 +6,12 @@ use std::rc::Rc;
 use super::training::{Reduces, forming, ground, joined};
 use crate::cluster::{Circuit, Event, Fleet, Ground, Job, Lying, Server, Shard, Step, What};
 
-const GIGABYTE: u64 = 1_000_000_000;
+const GIGABYTE_BYTES: u64 = 1_000_000_000;
 
 fn job(name: &str, servers: usize, iterations: u64) -> Event {
     Event::Arrive(Job {
         name: name.to_owned(),
-        training: Rc::new(Reduces::new(10, GIGABYTE)),
+        training: Rc::new(Reduces::new(10, GIGABYTE_BYTES)),
         servers: [servers, servers],
         iterations,
     })
@@ -24,7 +24,11 @@ fn end(name: &str) -> Event {
 /// On all servers of a ground.
 fn shard(ground: Ground) -> Shard {
     let servers: Vec<_> = ground.servers().collect();
-    let made = forming(ground).shard(&Reduces::new(10, GIGABYTE), &servers, Lying::default());
+    let made = forming(ground).shard(
+        &Reduces::new(10, GIGABYTE_BYTES),
+        &servers,
+        Lying::default(),
+    );
     made.unwrap()
 }
 
@@ -108,7 +112,7 @@ fn a_job_lies_over_two_blocks_until_one_has_room() {
 #[test]
 fn fibres_are_shared_out() {
     let forming = forming(joined(&[6, 6], 6));
-    let training = Reduces::new(10, GIGABYTE);
+    let training = Reduces::new(10, GIGABYTE_BYTES);
     let server = |host: u32| Server { host, slice: 0 };
     let on = |hosts: [u32; 4], others: &[Circuit]| {
         let lying = Lying { own: &[], others };

@@ -2,19 +2,19 @@
 
 use crate::cluster::{ClusterFile, Server};
 
-const HEAD: &str = "gbps = 100\nswitching = \"3d-mems\"\n";
+const CLUSTER_HEAD: &str = "gbps = 100\nswitching = \"3d-mems\"\n";
 
 fn parse(rest: &str) -> Result<ClusterFile, String> {
-    let text = format!("{HEAD}{rest}");
+    let text = format!("{CLUSTER_HEAD}{rest}");
     ClusterFile::parse("c.toml", &text).map_err(|error| error.to_string())
 }
 
-const BLOCK: &str = "[[block]]\nname = \"a\"\nhosts = 2\nports = 8\n";
+const BLOCK_TABLE: &str = "[[block]]\nname = \"a\"\nhosts = 2\nports = 8\n";
 
 #[test]
 fn storage_and_control_are_left_alone() {
     let file = parse(&format!(
-        "{BLOCK}storage_ports = [0]\ncontrol_ports = [7]\n"
+        "{BLOCK_TABLE}storage_ports = [0]\ncontrol_ports = [7]\n"
     ))
     .unwrap();
     let ground = &file.ground;
@@ -25,7 +25,7 @@ fn storage_and_control_are_left_alone() {
 
 #[test]
 fn slices_share_ports_and_are_servers_of_their_own() {
-    let ground = parse(&format!("{BLOCK}slices = 4\nswitches = 2\n"))
+    let ground = parse(&format!("{BLOCK_TABLE}slices = 4\nswitches = 2\n"))
         .unwrap()
         .ground;
     assert_eq!(ground.servers().count(), 8);
@@ -81,17 +81,17 @@ fn bad_files_name_the_line_and_what_is_possible() {
         assert!(found.starts_with(said), "{found}");
     }
     let job = "[[job]]\nname = \"j\"\nfile = \"j.toml\"\nservers = 4\niterations = 9\n";
-    let found = parse(&format!("{BLOCK}{job}most_servers = 3\n")).unwrap_err();
+    let found = parse(&format!("{BLOCK_TABLE}{job}most_servers = 3\n")).unwrap_err();
     assert!(
         found.contains("c.toml:12: most_servers: 3 is fewer than the 4"),
         "{found}"
     );
-    let found = parse(&format!("{BLOCK}{job}gates = \"g.csv\"\n")).unwrap_err();
+    let found = parse(&format!("{BLOCK_TABLE}{job}gates = \"g.csv\"\n")).unwrap_err();
     assert!(
         found.contains("c.toml:12: gates: ") && found.contains("switched_gbps"),
         "{found}"
     );
-    let found = parse(&format!("{BLOCK}{job}{job}")).unwrap_err();
+    let found = parse(&format!("{BLOCK_TABLE}{job}{job}")).unwrap_err();
     assert!(found.contains("c.toml:13: name: there are two"), "{found}");
     let found = ClusterFile::parse(
         "c.toml",

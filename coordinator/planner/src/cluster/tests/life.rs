@@ -96,7 +96,7 @@ fn word(what: What) -> &'static str {
     }
 }
 
-const LOG: &str = "
+const EXPECTED_LOG: &str = "
    0 s first starts on 4
   10 s elastic starts on 6
   20 s elastic shrinks on 4
@@ -139,7 +139,7 @@ fn a_life_of_jobs() {
         }
         assert!(is_sound(&fleet), "{told}");
     }
-    assert_eq!(format!("\n{log}"), LOG, "{told}");
+    assert_eq!(format!("\n{log}"), EXPECTED_LOG, "{told}");
 }
 
 /// Who comes first is not kept waiting by those behind it: what it waits for is kept for it, and a

@@ -9,9 +9,9 @@ use super::board::{Board, Wiring};
 use super::loads::{Bundle, Loads, Net, Sent};
 
 /// What moves one fibre more must bring so much: of the strain of one full lane.
-const PER_MOVE: f64 = 1e-4;
+const MIN_GAIN_PER_MOVE: f64 = 1e-4;
 /// Of each node's fibres those that carry least are tried.
-const TRIED: usize = 2;
+const FIBRES_TRIED_PER_NODE: usize = 2;
 
 pub(in crate::mend) struct Climb<'b> {
     board: &'b Board<'b>,
@@ -89,7 +89,7 @@ impl<'b> Climb<'b> {
         let strain = fullness.map(|it| it * it * it * it).sum::<f64>();
         let moved = self.present.differs(&wiring) as f64;
         Some(Tried {
-            strain: strain + PER_MOVE * moved,
+            strain: strain + MIN_GAIN_PER_MOVE * moved,
             wiring,
             loads,
         })
@@ -145,7 +145,7 @@ impl<'b> Climb<'b> {
         }
         let idlest = by_switch.into_values().flat_map(|mut places| {
             places.sort_by(|one, other| carried[*one].total_cmp(&carried[*other]));
-            places.truncate(TRIED);
+            places.truncate(FIBRES_TRIED_PER_NODE);
             places
         });
         idlest.collect()

@@ -9,9 +9,9 @@ use reweave_common::ids::NodeId;
 use super::board::{Lane, Lanes};
 
 /// So many standard deviations are surely not exceeded.
-const SURELY: f64 = 2.0;
+const CERTAIN_DEVIATIONS: f64 = 2.0;
 /// So much may be missing from a whole that was put together from parts.
-const ROUNDING: f64 = 1e-6;
+const ROUNDING_TOLERANCE: f64 = 1e-6;
 
 /// What one flow sends while it sends, in bits/s on the wire.
 #[derive(Debug, Clone, Copy)]
@@ -193,7 +193,7 @@ impl Net<'_> {
         let rate = 1.0;
         let chances = self.chances(Sent { from, to, rate });
         let sure = chances.unwrap_or_default().into_iter();
-        let sure = sure.filter(|(.., chance)| *chance > 1.0 - ROUNDING);
+        let sure = sure.filter(|(.., chance)| *chance > 1.0 - ROUNDING_TOLERANCE);
         sure.map(|(at, lane, _)| (NodeId::from_index(at), self.lanes[at][lane]))
             .collect()
     }
@@ -237,7 +237,7 @@ impl Odds {
 
     /// As is to be expected, and what is surely not exceeded.
     fn loads(self) -> [f64; 2] {
-        let surely = self.mean + SURELY * libm::sqrt(self.variance.max(0.0));
+        let surely = self.mean + CERTAIN_DEVIATIONS * libm::sqrt(self.variance.max(0.0));
         [self.mean, surely.min(self.all)]
     }
 }

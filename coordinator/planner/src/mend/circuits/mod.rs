@@ -21,7 +21,7 @@ use reweave_common::time_span::TimeSpan;
 use self::board::{Board, Wiring};
 use self::climb::Climb;
 use self::loads::{Net, Sent, Strain};
-use super::iterations::WANDERS;
+use super::iterations::MEASUREMENT_VARIATION;
 use super::model::{Model, WIRE_PER_PAYLOAD};
 use crate::Policy;
 
@@ -210,8 +210,8 @@ impl Judged<'_, '_> {
             exchanged: job.exchanged.clone(),
             before: job.period,
             after: midpoint(lasts(mean), lasts(high)),
-            low: lasts(mean).scaled(1.0 - WANDERS),
-            high: lasts(high).scaled(1.0 + WANDERS),
+            low: lasts(mean).scaled(1.0 - MEASUREMENT_VARIATION),
+            high: lasts(high).scaled(1.0 + MEASUREMENT_VARIATION),
         })
     }
 }

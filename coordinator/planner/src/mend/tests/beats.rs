@@ -12,8 +12,8 @@ use super::plans::planned;
 use crate::tests::scene::{Scene, mbps};
 use crate::{Policy, diagnose};
 
-const UP: [&str; 3] = ["leaf0", "spine0", "leaf1"];
-const PERIOD: Duration = Duration::from_millis(200);
+const SPINE0_PATH: [&str; 3] = ["leaf0", "spine0", "leaf1"];
+const BEAT_PERIOD: Duration = Duration::from_millis(200);
 
 /// Flows by their numbers, what each of them carries over all of the time, and for which part of it the
 /// job rests.
@@ -22,8 +22,8 @@ struct Job(&'static [usize], u64, f64);
 /// Two flows over one uplink of 100 Mb/s, and another that is idle.
 fn two_meet() -> Scene {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
-    scene.flow("h0", "h4", &UP);
-    scene.flow("h1", "h5", &UP);
+    scene.flow("h0", "h4", &SPINE0_PATH);
+    scene.flow("h1", "h5", &SPINE0_PATH);
     scene
 }
 
@@ -65,8 +65,8 @@ fn beating(scene: &Scene, job: &Job) -> Beating {
         job: format!("job of {flows:?}"),
         exchanged: BTreeMap::new(),
         flows: carried.collect(),
-        period: PERIOD.into(),
-        gap: TimeSpan::new(PERIOD).scaled(*rests),
+        period: BEAT_PERIOD.into(),
+        gap: TimeSpan::new(BEAT_PERIOD).scaled(*rests),
     }
 }
 

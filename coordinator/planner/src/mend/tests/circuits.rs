@@ -19,13 +19,13 @@ use crate::mend::circuits::{Suited, Unsuited, foretold, suited};
 use crate::tests::scene::{Dice, Scene};
 
 /// Six hosts in a ring, each with a third fibre: ports 3i+1 and 3i+2 of the ring, 3i+3 of the third.
-const RING: &str = "2-4,5-7,8-10,11-13,14-16,1-17";
+const RING_CIRCUITS: &str = "2-4,5-7,8-10,11-13,14-16,1-17";
 /// Thirds between neighbours, and across the ring.
-const ALONG: &str = "3-6,9-12,15-18";
-const ACROSS: &str = "3-12,6-15,9-18";
+const NEIGHBOUR_CIRCUITS: &str = "3-6,9-12,15-18";
+const CHORD_CIRCUITS: &str = "3-12,6-15,9-18";
 
 fn six(thirds: &str) -> Scene {
-    relays(6, 3, &format!("{RING},{thirds}"))
+    relays(6, 3, &format!("{RING_CIRCUITS},{thirds}"))
 }
 
 /// Hosts that forward for each other, with so many fibres each, their ports in order.
@@ -106,7 +106,7 @@ fn across(circuits: &Circuits) -> usize {
 
 /// How many were not there before.
 fn new(circuits: &Circuits, thirds: &str) -> usize {
-    let before = CircuitSet::from_text(&format!("{RING},{thirds}")).unwrap();
+    let before = CircuitSet::from_text(&format!("{RING_CIRCUITS},{thirds}")).unwrap();
     held(circuits)
         .iter()
         .filter(|it| !before.contains(*it))
@@ -115,13 +115,17 @@ fn new(circuits: &Circuits, thirds: &str) -> usize {
 
 #[test]
 fn who_sends_across_the_ring_gets_fibres_across_it_and_iterations_are_as_much_shorter() {
-    let mut scene = six(ALONG);
+    let mut scene = six(NEIGHBOUR_CIRCUITS);
     opposite(&mut scene);
-    let mut snapshot = snapshot(&scene, &format!("{RING},{ALONG}"));
+    let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"));
     all_in_one_job(&mut snapshot, 0.25);
     let found = looked(&snapshot).unwrap();
     assert_eq!(across(&found.circuits), 3, "{found:?}");
-    assert_eq!(new(&found.circuits, ALONG), 3, "and nothing else is moved");
+    assert_eq!(
+        new(&found.circuits, NEIGHBOUR_CIRCUITS),
+        3,
+        "and nothing else is moved"
+    );
     let [iteration] = &found.iterations[..] else {
         panic!("one job, told once")
     };
@@ -136,12 +140,12 @@ fn who_sends_across_the_ring_gets_fibres_across_it_and_iterations_are_as_much_sh
 /// Two rings of three, each of every other host: all lanes of the ring of six carry two flows.
 #[test]
 fn two_jobs_that_are_in_each_others_way_are_parted() {
-    let mut scene = six(ALONG);
+    let mut scene = six(NEIGHBOUR_CIRCUITS);
     for from in 0..6 {
         let name = |step: usize| format!("h{}", (from + step) % 6);
         scene.flow(&name(0), &name(2), &[&name(1)]);
     }
-    let mut snapshot = snapshot(&scene, &format!("{RING},{ALONG}"));
+    let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"));
     all_in_one_job(&mut snapshot, 0.2);
     let found = looked(&snapshot).unwrap();
     let [iteration] = &found.iterations[..] else {
@@ -156,14 +160,14 @@ fn two_jobs_that_are_in_each_others_way_are_parted() {
 /// Whoever has fibres of their own now, and shall share those of the ring.
 #[test]
 fn circuits_that_somebody_wants_are_told_to_make_iterations_longer_where_they_do() {
-    let mut scene = six(ACROSS);
+    let mut scene = six(CHORD_CIRCUITS);
     for from in 0..6 {
         scene.flow(&format!("h{from}"), &format!("h{}", (from + 3) % 6), &[]);
     }
-    let mut snapshot = snapshot(&scene, &format!("{RING},{ACROSS}"));
+    let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{CHORD_CIRCUITS}"));
     all_in_one_job(&mut snapshot, 0.25);
     let by = |thirds: &str| {
-        let set = CircuitSet::from_text(&format!("{RING},{thirds}")).unwrap();
+        let set = CircuitSet::from_text(&format!("{RING_CIRCUITS},{thirds}")).unwrap();
         let wanted = Circuits::from([(OpticalId::from_index(0), set)]);
         let told = foretold(&snapshot, &wanted, &Policy::default());
         let [iteration] = &told[..] else {
@@ -171,11 +175,11 @@ fn circuits_that_somebody_wants_are_told_to_make_iterations_longer_where_they_do
         };
         iteration.clone()
     };
-    let worse = by(ALONG);
+    let worse = by(NEIGHBOUR_CIRCUITS);
     // Ways of three hops, where there was one, fill the ring on the mean; by chance three flows meet on a fibre.
     assert!((350..400).contains(&worse.after.as_millis()), "{worse:?}");
     assert!(worse.before < worse.low && worse.low < worse.after);
-    let same = by(ACROSS);
+    let same = by(CHORD_CIRCUITS);
     assert!(
         (190..215).contains(&same.after.as_millis()),
         "nothing changes: {same:?}"
@@ -184,9 +188,9 @@ fn circuits_that_somebody_wants_are_told_to_make_iterations_longer_where_they_do
 
 #[test]
 fn who_is_held_back_by_nothing_is_not_said_to_become_faster() {
-    let mut scene = six(ACROSS);
+    let mut scene = six(CHORD_CIRCUITS);
     scene.modest("h0", "h3", &[], 20);
-    let mut snapshot = snapshot(&scene, &format!("{RING},{ACROSS}"));
+    let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{CHORD_CIRCUITS}"));
     all_in_one_job(&mut snapshot, 0.25);
     let told = foretold(&snapshot, &snapshot.circuits, &Policy::default());
     assert_eq!(told[0].after, told[0].before, "{told:?}");
@@ -194,28 +198,32 @@ fn who_is_held_back_by_nothing_is_not_said_to_become_faster() {
 
 #[test]
 fn flows_without_a_beat_are_helped_too() {
-    let mut scene = six(ALONG);
+    let mut scene = six(NEIGHBOUR_CIRCUITS);
     opposite(&mut scene);
-    let found = looked(&snapshot(&scene, &format!("{RING},{ALONG}"))).unwrap();
+    let found = looked(&snapshot(
+        &scene,
+        &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"),
+    ))
+    .unwrap();
     assert_eq!(across(&found.circuits), 3, "{found:?}");
     assert_eq!(found.iterations, []);
 }
 
 #[test]
 fn what_suits_stays() {
-    let mut scene = six(ACROSS);
+    let mut scene = six(CHORD_CIRCUITS);
     for from in 0..6 {
         scene.flow(&format!("h{from}"), &format!("h{}", (from + 3) % 6), &[]);
     }
-    let snapshot = snapshot(&scene, &format!("{RING},{ACROSS}"));
+    let snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{CHORD_CIRCUITS}"));
     assert_eq!(looked(&snapshot), Err(Unsuited::NoSureGain));
 }
 
 #[test]
 fn nothing_is_moved_for_those_whom_no_link_holds_back() {
-    let mut scene = six(ALONG);
+    let mut scene = six(NEIGHBOUR_CIRCUITS);
     scene.modest("h0", "h3", &["h1", "h2"], 40);
-    let snapshot = snapshot(&scene, &format!("{RING},{ALONG}"));
+    let snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"));
     assert_eq!(looked(&snapshot), Err(Unsuited::NobodyHeldBack));
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
     scene.flow("h0", "h4", &["leaf0", "spine0", "leaf1"]);
@@ -224,9 +232,9 @@ fn nothing_is_moved_for_those_whom_no_link_holds_back() {
 
 #[test]
 fn a_job_that_rests_too_much_to_gain_is_let_be() {
-    let mut scene = six(ALONG);
+    let mut scene = six(NEIGHBOUR_CIRCUITS);
     opposite(&mut scene);
-    let mut snapshot = snapshot(&scene, &format!("{RING},{ALONG}"));
+    let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"));
     all_in_one_job(&mut snapshot, 0.88);
     assert_eq!(looked(&snapshot), Err(Unsuited::NoSureGain));
 }
@@ -234,9 +242,9 @@ fn a_job_that_rests_too_much_to_gain_is_let_be() {
 /// A fibre of which the link is down stays where it is, and leads nowhere.
 #[test]
 fn fibres_that_carry_nothing_are_not_counted_on() {
-    let mut scene = six(ALONG);
+    let mut scene = six(NEIGHBOUR_CIRCUITS);
     opposite(&mut scene);
-    let mut snapshot = snapshot(&scene, &format!("{RING},{ALONG}"));
+    let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"));
     let fabric = snapshot.fabric.clone();
     let third = fabric.links().map(|(link, _)| link).find(|link| {
         let crossing = fabric.crossing(*link);
@@ -294,10 +302,10 @@ fn nobody_is_cut_off_for_those_who_send_most() {
 }
 
 fn drawn(dice: &mut Dice) -> (Snapshot, Vec<Sent>) {
-    const RING_OF_FOUR: &str = "2-3,4-5,6-7,1-8";
-    let scene = relays(4, 2, RING_OF_FOUR);
+    const FOUR_HOST_RING: &str = "2-3,4-5,6-7,1-8";
+    let scene = relays(4, 2, FOUR_HOST_RING);
     let mut snapshot = scene.snapshot();
-    let ring = CircuitSet::from_text(RING_OF_FOUR).unwrap();
+    let ring = CircuitSet::from_text(FOUR_HOST_RING).unwrap();
     snapshot.circuits = Circuits::from([(OpticalId::from_index(0), ring)]);
     let node = |host: usize| scene.node(&format!("h{host}"));
     let sent = (0..6).map(|_| {

@@ -12,14 +12,14 @@ use crate::mend::{Model, atlas};
 use crate::tests::scene::{Scene, mbps};
 use crate::{Policy, diagnose};
 
-const UP: [&str; 3] = ["leaf0", "spine0", "leaf1"];
-const OTHER: [&str; 3] = ["leaf0", "spine1", "leaf1"];
+const SPINE0_PATH: [&str; 3] = ["leaf0", "spine0", "leaf1"];
+const SPINE1_PATH: [&str; 3] = ["leaf0", "spine1", "leaf1"];
 
 /// Two flows meet on one of two uplinks.
 fn two_meet() -> Scene {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
-    scene.flow("h0", "h4", &UP);
-    scene.flow("h1", "h5", &UP);
+    scene.flow("h0", "h4", &SPINE0_PATH);
+    scene.flow("h1", "h5", &SPINE0_PATH);
     scene
 }
 
@@ -111,7 +111,7 @@ fn parallel_links_are_ways_too() {
 #[test]
 fn three_on_one_of_two_links_gain_what_the_best_spread_gives() {
     let mut scene = two_meet();
-    scene.flow("h2", "h6", &UP);
+    scene.flow("h2", "h6", &SPINE0_PATH);
     let [collision] = &found(&scene)[..] else {
         panic!("one collision")
     };
@@ -127,7 +127,11 @@ fn three_on_one_of_two_links_gain_what_the_best_spread_gives() {
 fn spread(here: usize, there: usize) -> Scene {
     let mut scene = Scene::leaf_spine(2, 2, 32, 100, 100);
     for host in 0..here + there {
-        let via = if host < here { &UP } else { &OTHER };
+        let via = if host < here {
+            &SPINE0_PATH
+        } else {
+            &SPINE1_PATH
+        };
         scene.flow(&format!("h{host}"), &format!("h{}", 32 + host), via);
     }
     scene
@@ -177,21 +181,21 @@ fn where_nobody_would_get_more_elsewhere_nothing_is_found() {
 #[test]
 fn a_receiver_or_sender_that_is_the_bottleneck_is_no_collision() {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
-    scene.flow("h0", "h4", &UP);
-    scene.flow("h1", "h4", &UP);
+    scene.flow("h0", "h4", &SPINE0_PATH);
+    scene.flow("h1", "h4", &SPINE0_PATH);
     assert_eq!(found(&scene), [], "both end at h4");
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
-    scene.flow("h0", "h4", &UP);
-    scene.flow("h0", "h5", &UP);
+    scene.flow("h0", "h4", &SPINE0_PATH);
+    scene.flow("h0", "h5", &SPINE0_PATH);
     assert_eq!(found(&scene), [], "both begin at h0");
 }
 
 #[test]
 fn a_flow_that_its_receiver_holds_back_does_not_lose_but_its_neighbour_does() {
     let mut scene = Scene::leaf_spine(2, 3, 4, 100, 100);
-    scene.flow("h0", "h4", &UP);
-    scene.flow("h2", "h4", &OTHER);
-    let neighbour = scene.flow("h1", "h5", &UP);
+    scene.flow("h0", "h4", &SPINE0_PATH);
+    scene.flow("h2", "h4", &SPINE1_PATH);
+    let neighbour = scene.flow("h1", "h5", &SPINE0_PATH);
     let [collision] = &found(&scene)[..] else {
         panic!("one collision")
     };
@@ -202,7 +206,12 @@ fn a_flow_that_its_receiver_holds_back_does_not_lose_but_its_neighbour_does() {
 fn mice_do_not_collide() {
     let mut scene = Scene::leaf_spine(2, 2, 8, 1000, 1000);
     for host in 0..8 {
-        scene.modest(&format!("h{host}"), &format!("h{}", host + 8), &UP, 9);
+        scene.modest(
+            &format!("h{host}"),
+            &format!("h{}", host + 8),
+            &SPINE0_PATH,
+            9,
+        );
     }
     scene.strangers("leaf0", "spine0", 900);
     assert!(scene.snapshot().links[&scene.hop("leaf0", "spine0")].rate >= mbps(900));
@@ -212,16 +221,16 @@ fn mice_do_not_collide() {
 #[test]
 fn an_elephant_among_mice_is_alone() {
     let mut scene = Scene::leaf_spine(2, 2, 8, 100, 100);
-    scene.flow("h0", "h8", &UP);
-    scene.modest("h1", "h9", &UP, 9);
+    scene.flow("h0", "h8", &SPINE0_PATH);
+    scene.modest("h1", "h9", &SPINE0_PATH, 9);
     assert_eq!(found(&scene), []);
 }
 
 #[test]
 fn a_flow_that_holds_itself_back_is_given_no_more_than_it_takes() {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
-    let modest = scene.modest("h0", "h4", &UP, 30);
-    let greedy = scene.flow("h1", "h5", &UP);
+    let modest = scene.modest("h0", "h4", &SPINE0_PATH, 30);
+    let greedy = scene.flow("h1", "h5", &SPINE0_PATH);
     let [collision] = &found(&scene)[..] else {
         panic!("one collision")
     };

@@ -14,7 +14,7 @@ use crate::tests::scene::{Scene, seeded};
 use crate::{Policy, diagnose, plan};
 
 /// Differences below this are crumbs.
-const TOLERANCE: f64 = 0.01;
+const GAIN_TOLERANCE: f64 = 0.01;
 const HOSTS_PER_LEAF: usize = 6;
 
 /// A leaf-spine fabric with greedy flows from leaf to leaf.
@@ -109,14 +109,14 @@ impl Case {
 /// Every gain counts, and nothing is left untried.
 fn exacting() -> Policy {
     Policy {
-        least_gain: TOLERANCE,
+        least_gain: GAIN_TOLERANCE,
         most_evaluations: 20_000,
         ..Policy::default()
     }
 }
 
 fn slower(a: f64, b: f64) -> bool {
-    a < b * (1.0 - TOLERANCE)
+    a < b * (1.0 - GAIN_TOLERANCE)
 }
 
 fn count_moves(one: &[usize], other: &[usize]) -> usize {

@@ -11,12 +11,12 @@ use reweave_common::units::Bytes;
 use crate::tests::scene::{Scene, mbps};
 use crate::{Policy, diagnose, plan};
 
-const UP: [&str; 3] = ["leaf0", "spine0", "leaf1"];
+const SPINE0_PATH: [&str; 3] = ["leaf0", "spine0", "leaf1"];
 
 fn two_meet() -> Scene {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
-    scene.flow("h0", "h4", &UP);
-    scene.flow("h1", "h5", &UP);
+    scene.flow("h0", "h4", &SPINE0_PATH);
+    scene.flow("h1", "h5", &SPINE0_PATH);
     scene
 }
 
@@ -108,8 +108,8 @@ fn a_flow_in_the_way_makes_room_when_that_helps() {
     // To leaf1 there is room behind spine1 only, and on the way there sits a flow to leaf2, which
     // may as well go by spine2.
     let mut scene = Scene::leaf_spine(3, 3, 4, 100, 100);
-    scene.flow("h0", "h4", &UP);
-    scene.flow("h1", "h5", &UP);
+    scene.flow("h0", "h4", &SPINE0_PATH);
+    scene.flow("h1", "h5", &SPINE0_PATH);
     let aside = scene.flow("h2", "h8", &["leaf0", "spine1", "leaf2"]);
     scene.strangers("spine2", "leaf1", 95);
     let plan = planned_for(&scene).unwrap();
@@ -290,7 +290,11 @@ fn a_move_that_a_later_one_makes_needless_is_taken_back() {
 fn beyond_the_count_of_evaluations_it_still_improves() {
     let mut scene = Scene::leaf_spine(2, 8, 16, 100, 100);
     for host in 0..8 {
-        scene.flow(&format!("h{host}"), &format!("h{}", host + 16), &UP);
+        scene.flow(
+            &format!("h{host}"),
+            &format!("h{}", host + 16),
+            &SPINE0_PATH,
+        );
     }
     let snapshot = scene.snapshot();
     let policy = Policy {
@@ -310,8 +314,8 @@ fn beyond_the_count_of_evaluations_it_still_improves() {
 fn nobody_is_sent_over_a_link_that_loses_packets_where_it_brings_nothing() {
     for (lossy, other) in [("spine1", "spine2"), ("spine2", "spine1")] {
         let mut scene = Scene::leaf_spine(2, 3, 4, 100, 100);
-        scene.flow("h0", "h4", &UP);
-        scene.flow("h1", "h5", &UP);
+        scene.flow("h0", "h4", &SPINE0_PATH);
+        scene.flow("h1", "h5", &SPINE0_PATH);
         let mut snapshot = scene.snapshot();
         let link = scene.hop("leaf0", lossy).link;
         snapshot.lossy.insert(link, 0.05);

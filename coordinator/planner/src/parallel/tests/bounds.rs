@@ -4,7 +4,7 @@ use super::*;
 use crate::parallel::Ground;
 use crate::parallel::together::Wanted;
 
-pub(super) const EVERYTHING: Wanted = Wanted {
+pub(super) const WANT_ALL: Wanted = Wanted {
     best: usize::MAX,
     most_ms: f64::INFINITY,
 };
@@ -142,9 +142,9 @@ fn knows_what_is_wanted(request: &Request) -> usize {
     let (search, settings) = (spreads(), Settings::default());
     let start = search.start().unwrap();
     let ground = Ground::ideal(search.place(), &settings, request, HELP).unwrap();
-    let all = search.better(&start, &ground, EVERYTHING).unwrap();
+    let all = search.better(&start, &ground, WANT_ALL).unwrap();
     for best in [1, 3] {
-        let wanted = Wanted { best, ..EVERYTHING };
+        let wanted = Wanted { best, ..WANT_ALL };
         let some = search.better(&start, &ground, wanted).unwrap();
         assert_eq!(some.deals[..best], all.deals[..best]);
         assert_eq!((some.tried, some.all), (all.tried, all.all));

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use super::bounds::{EVERYTHING, spreads};
+use super::bounds::{WANT_ALL, spreads};
 use super::*;
 use crate::crew::{AtOnce, Backwards, Crew};
 use crate::parallel::Ground;
@@ -57,13 +57,13 @@ fn spreads_that_nobody_follows_to_their_end_depend_on_no_hands() {
     let better = |wanted, crew| on_switch(&search, (&start, wanted), &request, crew);
     let one = Wanted {
         best: 1,
-        ..EVERYTHING
+        ..WANT_ALL
     };
     let alone = better(one, &Alone);
     for crew in CREWS {
         assert_eq!(better(one, crew), alone);
     }
-    let all = better(EVERYTHING, &Alone).deals;
+    let all = better(WANT_ALL, &Alone).deals;
     let is_cut_short = |deal| !all.contains(deal);
     assert!(alone.deals.iter().any(is_cut_short));
 }
@@ -73,7 +73,7 @@ fn splits_that_are_tried_side_by_side_depend_on_no_hands() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, None);
     let start = model.data_parallel(&timings, 8).unwrap();
-    let better = |crew| on_switch(&search, (&start, EVERYTHING), &request(8), crew);
+    let better = |crew| on_switch(&search, (&start, WANT_ALL), &request(8), crew);
     let alone = better(&Alone);
     assert_ne!(alone.deals[0].0, start);
     for crew in CREWS {

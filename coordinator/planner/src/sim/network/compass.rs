@@ -26,7 +26,7 @@ impl Towards {
     }
 }
 
-const UNREACHED: u32 = u32::MAX;
+const UNREACHABLE: u32 = u32::MAX;
 
 /// Remembers how far it is to what was asked for.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +54,7 @@ impl Network {
     /// The number of links on the way from a node; nothing where there is none.
     pub fn hops(&self, from: NodeId, towards: &Towards) -> Option<u32> {
         let hops = self.distance(from.index(), towards);
-        (hops != UNREACHED).then_some(hops)
+        (hops != UNREACHABLE).then_some(hops)
     }
 
     fn door(&self, to: NodeId) -> u32 {
@@ -67,7 +67,7 @@ impl Network {
     /// Breadth-first from a node, over what forwards.
     fn hops_to(&self, door: u32) -> Arc<[u32]> {
         let forwarding = self.places.iter().flatten().count();
-        let mut hops = vec![UNREACHED; forwarding];
+        let mut hops = vec![UNREACHABLE; forwarding];
         if let Some(place) = self.places[door as usize] {
             hops[place as usize] = 0;
         }
@@ -76,7 +76,7 @@ impl Network {
             for edge in self.edges(at as usize) {
                 let place = self.places[edge.to as usize];
                 if let Some(known) = place.map(|place| &mut hops[place as usize])
-                    && *known == UNREACHED
+                    && *known == UNREACHABLE
                 {
                     *known = far + 1;
                     line.push_back((edge.to, far + 1));
@@ -93,7 +93,7 @@ impl Network {
         let next = self.edges(at).iter().map(|edge| edge.to as usize);
         let passing = next.filter(|&next| next == towards.to() || self.places[next].is_some());
         let nearest = passing.map(|next| self.of_forwarding(next, towards)).min();
-        nearest.map_or(UNREACHED, |hops| hops.saturating_add(1))
+        nearest.map_or(UNREACHABLE, |hops| hops.saturating_add(1))
     }
 
     /// From a node that forwards, or from the destination itself.
@@ -102,7 +102,7 @@ impl Network {
             return 0;
         }
         let behind_door = u32::from(towards.door != towards.to);
-        let place = self.places[at].map_or(UNREACHED, |place| towards.hops[place as usize]);
+        let place = self.places[at].map_or(UNREACHABLE, |place| towards.hops[place as usize]);
         place.saturating_add(behind_door)
     }
 

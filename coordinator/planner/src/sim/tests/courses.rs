@@ -4,7 +4,7 @@ use reweave_common::units::Rate;
 
 use super::super::{Problem, Run, SimError, SimTime, circle, simulate, watched, watched_within};
 
-const LIMIT: u64 = 1 << 20;
+const MAX_SIMULATION_WORK: u64 = 1 << 20;
 
 fn us(micros: f64) -> SimTime {
     SimTime::from_micros(micros).unwrap()
@@ -22,7 +22,7 @@ fn links(count: usize) -> Problem {
 }
 
 fn finishes_us(problem: &Problem) -> Vec<f64> {
-    let outcome = simulate(problem, LIMIT).unwrap();
+    let outcome = simulate(problem, MAX_SIMULATION_WORK).unwrap();
     outcome.finishes.iter().map(|time| time.micros()).collect()
 }
 
@@ -80,7 +80,7 @@ fn a_wait_and_a_delay_come_one_after_the_other() {
     let first = problem.add_transfer(path, 10_000.0, us(0.5)).unwrap();
     let second = problem.add_transfer(path, 10_000.0, us(2.0)).unwrap();
     problem.add_wait(first, second).unwrap();
-    let outcome = simulate(&problem, LIMIT).unwrap();
+    let outcome = simulate(&problem, MAX_SIMULATION_WORK).unwrap();
     assert_eq!(outcome.starts, [us(0.5), us(3.5)]);
     assert_eq!(outcome.finishes, [us(1.5), us(4.5)]);
 }
@@ -97,7 +97,7 @@ fn steps_on_the_same_path_are_one_event_each_and_find_no_new_rates() {
             }
         }
     }
-    let outcome = simulate(&problem, LIMIT).unwrap();
+    let outcome = simulate(&problem, MAX_SIMULATION_WORK).unwrap();
     assert_eq!(outcome.makespan(), us(100.0));
     assert_eq!(outcome.events, 101);
     assert!(outcome.work < 10, "{} units of work", outcome.work);
@@ -112,7 +112,7 @@ fn a_device_serves_what_is_ready_first() {
     let tasks = [5.0, 1.0, 1.0].map(|time| problem.add_compute(device, us(time)).unwrap());
     problem.add_wait(early, tasks[1]).unwrap();
     // Ready at once, and behind the one that runs; the other stands behind it.
-    let outcome = simulate(&problem, LIMIT).unwrap();
+    let outcome = simulate(&problem, MAX_SIMULATION_WORK).unwrap();
     let starts = tasks.map(|task| outcome.starts[task as usize].micros());
     assert_eq!(starts, [0.0, 6.0, 5.0]);
 }
@@ -137,7 +137,7 @@ fn a_circle_is_named() {
     for [before, after] in [[0, 1], [1, 2], [2, 3], [3, 1], [3, 4]] {
         problem.add_wait(tasks[before], tasks[after]).unwrap();
     }
-    let error = simulate(&problem, LIMIT).unwrap_err();
+    let error = simulate(&problem, MAX_SIMULATION_WORK).unwrap_err();
     let SimError::Cycle { tasks } = &error else {
         panic!("{error}");
     };
@@ -156,10 +156,16 @@ fn work_is_bounded_and_so_is_time() {
     }
     assert!(simulate(&problem, 0).is_err());
     let endless = problem.add_transfer(path, 8e18, SimTime::ZERO).unwrap();
-    assert_eq!(simulate(&problem, LIMIT), Err(SimError::TooLong));
+    assert_eq!(
+        simulate(&problem, MAX_SIMULATION_WORK),
+        Err(SimError::TooLong)
+    );
     let late = problem.add_transfer(path, 1.0, SimTime::MAX).unwrap();
     problem.add_wait(endless, late).unwrap();
-    assert_eq!(simulate(&problem, LIMIT), Err(SimError::TooLong));
+    assert_eq!(
+        simulate(&problem, MAX_SIMULATION_WORK),
+        Err(SimError::TooLong)
+    );
 }
 
 #[test]
@@ -192,14 +198,14 @@ fn whoever_watches_may_stop_it() {
         problem.add_wait(last, next).unwrap();
         last = next;
     }
-    let stopped = watched(&problem, LIMIT, &mut |at| at.done < 500);
+    let stopped = watched(&problem, MAX_SIMULATION_WORK, &mut |at| at.done < 500);
     let Err(SimError::Stopped(at)) = stopped else {
         panic!("it went on to its end");
     };
     assert!((500..600).contains(&at.done) && at.tasks == 1000, "{at:?}");
     assert_eq!(
-        watched(&problem, LIMIT, &mut |_| true),
-        simulate(&problem, LIMIT)
+        watched(&problem, MAX_SIMULATION_WORK, &mut |_| true),
+        simulate(&problem, MAX_SIMULATION_WORK)
     );
 }
 
@@ -219,7 +225,7 @@ fn that_it_will_be_too_late_is_known_early() {
         problem
     };
     let within = |problem: &Problem, latest: f64| {
-        let outcome = watched_within(problem, LIMIT, us(latest), &mut |_| true);
+        let outcome = watched_within(problem, MAX_SIMULATION_WORK, us(latest), &mut |_| true);
         outcome.unwrap().map(|it| it.makespan().micros())
     };
     for problem in [wide(false), wide(true)] {
@@ -228,9 +234,9 @@ fn that_it_will_be_too_late_is_known_early() {
     }
     // A chain is known beforehand, and what a link must carry when the first of it begins.
     let [wide, chained] = [false, true].map(wide);
-    let refused = Run::within(&chained, LIMIT, us(10.9));
+    let refused = Run::within(&chained, MAX_SIMULATION_WORK, us(10.9));
     assert_eq!(refused.err(), Some(SimError::TooLate));
-    let mut run = Run::within(&wide, LIMIT, us(10.9)).unwrap();
+    let mut run = Run::within(&wide, MAX_SIMULATION_WORK, us(10.9)).unwrap();
     assert_eq!(run.step(), Err(SimError::TooLate));
     assert_eq!(run.progress().done, 1);
 }

@@ -9,7 +9,8 @@ use super::super::network::{Costs, Network};
 use super::super::{SimTime, flows, raw, simulate};
 use crate::tests::scene::{Dice, seeded};
 
-const RAW: &str = "# two links\ncap 100\ncap 25\nflow 1000000 0.5 0 1\nflow 10 0 1\ndep 0 1\n";
+const RAW_PROBLEM: &str =
+    "# two links\ncap 100\ncap 25\nflow 1000000 0.5 0 1\nflow 10 0 1\ndep 0 1\n";
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
                       host_gbps = 100\nuplink_gbps = 100\nlatency_us = 1";
@@ -25,8 +26,8 @@ fn parse_flows(text: &str) -> Result<flows::Flows, InputError> {
 }
 
 fn raw_error(from: &str, to: &str) -> String {
-    let text = RAW.replace(from, to);
-    assert_ne!(text, RAW, "{from:?} is not there");
+    let text = RAW_PROBLEM.replace(from, to);
+    assert_ne!(text, RAW_PROBLEM, "{from:?} is not there");
     raw::parse("p.raw", &text).unwrap_err().to_string()
 }
 
@@ -38,7 +39,7 @@ fn flows_error(from: &str, to: &str) -> String {
 
 #[test]
 fn what_is_right_is_read() {
-    let problem = raw::parse("p.raw", RAW).unwrap();
+    let problem = raw::parse("p.raw", RAW_PROBLEM).unwrap();
     let outcome = simulate(&problem, 1000).unwrap();
     assert_eq!(outcome.finishes[0], SimTime::from_seconds(0.50032).unwrap());
     let flows = parse_flows(FLOWS).unwrap();
@@ -234,7 +235,7 @@ proptest! {
 
     #[test]
     fn mutated_problems_are_simulated_or_refused(seed: u64) {
-        let text = mutated(RAW, seed);
+        let text = mutated(RAW_PROBLEM, seed);
         match raw::parse("p.raw", &text) {
             Ok(problem) => drop(simulate(&problem, 10_000)),
             Err(error) => prop_assert!(is_in_text(&error, &text), "{error}"),

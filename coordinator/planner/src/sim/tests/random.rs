@@ -7,7 +7,7 @@ use super::super::{Problem, Run, SimTime, simulate, watched_within};
 use crate::tests::scene::{Dice, seeded};
 use reweave_common::units::Rate;
 
-const LIMIT: u64 = 1 << 30;
+const MAX_SIMULATION_WORK: u64 = 1 << 30;
 
 /// What a random problem is made of, so that it can be put together in any order.
 #[derive(Debug, Clone)]
@@ -103,7 +103,7 @@ proptest! {
     fn rates_are_max_min_fair_after_every_event(seed: u64) {
         let parts = Parts::random(seed);
         let problem = parts.problem(&parts.in_order());
-        let mut run = Run::new(&problem, LIMIT).unwrap();
+        let mut run = Run::new(&problem, MAX_SIMULATION_WORK).unwrap();
         loop {
             let running: Vec<_> = run.rates().collect();
             prop_assert_eq!(certificate::check(&problem, &running), Ok(()));
@@ -118,7 +118,7 @@ proptest! {
         let parts = Parts::random(seed);
         let problem = parts.problem(&parts.in_order());
         let mut moved = vec![0.0; problem.paths()];
-        let mut run = Run::new(&problem, LIMIT).unwrap();
+        let mut run = Run::new(&problem, MAX_SIMULATION_WORK).unwrap();
         loop {
             let (before, running) = (run.now(), run.rates().collect::<Vec<_>>());
             if !run.step().unwrap() {
@@ -148,8 +148,8 @@ proptest! {
     fn what_ends_in_time_is_seen_to_its_end(seed: u64) {
         let parts = Parts::random(seed);
         let problem = parts.problem(&parts.in_order());
-        let whole = simulate(&problem, LIMIT).unwrap();
-        let by = |latest: SimTime| watched_within(&problem, LIMIT, latest, &mut |_| true).unwrap();
+        let whole = simulate(&problem, MAX_SIMULATION_WORK).unwrap();
+        let by = |latest: SimTime| watched_within(&problem, MAX_SIMULATION_WORK, latest, &mut |_| true).unwrap();
         prop_assert_eq!(by(whole.makespan()), Some(whole.clone()));
         if let Some(less) = whole.makespan().ticks().checked_sub(1) {
             prop_assert_eq!(by(SimTime::from_ticks(less)), None);
@@ -160,8 +160,8 @@ proptest! {
     fn the_order_in_which_flows_are_added_does_not_matter(seed: u64, turn: u64) {
         let parts = Parts::random(seed);
         let order = shuffled(parts.flows.len(), turn);
-        let straight = simulate(&parts.problem(&parts.in_order()), LIMIT).unwrap();
-        let turned = simulate(&parts.problem(&order), LIMIT).unwrap();
+        let straight = simulate(&parts.problem(&parts.in_order()), MAX_SIMULATION_WORK).unwrap();
+        let turned = simulate(&parts.problem(&order), MAX_SIMULATION_WORK).unwrap();
         for (place, &nth) in order.iter().enumerate() {
             prop_assert_eq!(turned.starts[place], straight.starts[nth]);
             prop_assert_eq!(turned.finishes[place], straight.finishes[nth]);

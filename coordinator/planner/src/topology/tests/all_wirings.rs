@@ -2,7 +2,7 @@
 
 use super::chosen::{Training, request};
 use super::*;
-use crate::crew::AT_LEISURE;
+use crate::crew::NO_DEADLINE;
 use crate::dice::Dice;
 
 use reweave_common::ids::Rank;
@@ -65,7 +65,7 @@ fn no_wiring_of_few_hosts_carries_much_more() {
                 altered: Altered::default(),
                 patches: Vec::new(),
             };
-            Draft::of(design, &demand, &request, AT_LEISURE).screened_ms
+            Draft::of(design, &demand, &request, NO_DEADLINE).screened_ms
         };
         let best_ms = wirings.iter().map(needs_ms).fold(f64::INFINITY, f64::min);
         let found_ms = drafts(&job, &request).unwrap()[0].screened_ms;

@@ -65,11 +65,11 @@ pub(super) fn together(hosts: usize, groups: &[Vec<usize>], operation: Operation
 }
 
 /// Hosts, ports, and the mean hops of the best of twenty random regular graphs.
-const RANDOM: [(usize, usize, f64); 3] = [(128, 4, 3.75), (128, 8, 2.53), (432, 8, 3.17)];
+const RANDOM_GRAPHS: [(usize, usize, f64); 3] = [(128, 4, 3.75), (128, 8, 2.53), (432, 8, 3.17)];
 
 #[test]
 fn for_all_to_all_hosts_are_as_near_as_in_the_best_random_graphs() {
-    for (hosts, degree, best) in RANDOM {
+    for (hosts, degree, best) in RANDOM_GRAPHS {
         let all = vec![(0..hosts).collect()];
         let iteration = together(hosts, &all, Operation::AllToAll);
         let training = Training::of(iteration);
@@ -141,16 +141,16 @@ fn rivals_are_slower_where_all_links_are_full() {
     let rivals = rivals(
         &job,
         &request,
-        prices::PUBLISHED.fat_tree,
+        prices::PUBLISHED_PRICES.fat_tree,
         &crate::crew::Alone,
-        crate::crew::AT_LEISURE,
+        crate::crew::NO_DEADLINE,
     )
     .unwrap();
     let times = |rival| {
         let found = rivals.iter().find(|(it, _)| *it == rival).unwrap();
         found.1.unwrap() / took
     };
-    assert!((times(Rival::EqualCost) - prices::PUBLISHED.fat_tree).abs() < 0.01);
+    assert!((times(Rival::EqualCost) - prices::PUBLISHED_PRICES.fat_tree).abs() < 0.01);
     assert!((times(Rival::IdealSwitch) - 1.0).abs() < 0.01);
     // A ring goes up to the spine once from each leaf: half of the way up is enough for it.
     assert!((times(Rival::TwoToOne) - 1.0).abs() < 0.01);
@@ -166,7 +166,7 @@ fn rivals_use_all_ports() {
         let request = request(hosts, degree);
         let fabric = Rival::Expander.fabric(&request, 1.0).unwrap().unwrap();
         assert_eq!(fabric.links().len(), hosts * degree / 2);
-        let (crew, in_time) = (&crate::crew::Alone, crate::crew::AT_LEISURE);
+        let (crew, in_time) = (&crate::crew::Alone, crate::crew::NO_DEADLINE);
         let all = rivals(&training.job(), &request, 1.0, crew, in_time).unwrap();
         assert!(all.iter().all(|(_, ms)| ms.is_some()), "{all:?}");
     }

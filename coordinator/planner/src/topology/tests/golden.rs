@@ -44,7 +44,7 @@ fn eight_ports_of_twelve_hosts_bring_all_within_two_hops() {
 }
 
 /// Hosts, rings, the strides that are selected, the diameter and the mean that are published.
-const SELECTED: [(usize, usize, &[usize], u32, f64); 3] = [
+const SELECTED_STRIDES: [(usize, usize, &[usize], u32, f64); 3] = [
     (128, 2, &[1, 13], 10, 5.62),
     (128, 4, &[1, 5, 13, 39], 5, 2.96),
     (432, 4, &[1, 5, 23, 95], 7, 4.09),
@@ -52,7 +52,7 @@ const SELECTED: [(usize, usize, &[usize], u32, f64); 3] = [
 
 #[test]
 fn selected_strides_are_as_far_apart_as_published() {
-    for (hosts, rings, steps, diameter, mean) in SELECTED {
+    for (hosts, rings, steps, diameter, mean) in SELECTED_STRIDES {
         assert_eq!(strides::select(hosts, rings), steps);
         let (found_diameter, found_mean) = shape(hosts, steps);
         assert_eq!(found_diameter, diameter);
@@ -69,22 +69,22 @@ fn the_best_pair_of_128_hosts_is_1_and_15() {
 }
 
 /// Hosts, ports, and the mean after Moore.
-const MOORE: [(usize, usize, f64); 3] = [(128, 4, 3.43), (128, 8, 2.43), (432, 8, 2.83)];
+const MOORE_BOUNDS: [(usize, usize, f64); 3] = [(128, 4, 3.43), (128, 8, 2.43), (432, 8, 2.83)];
 
 #[test]
 fn no_wiring_is_nearer_than_moores() {
-    for (hosts, degree, mean) in MOORE {
+    for (hosts, degree, mean) in MOORE_BOUNDS {
         assert!((moore_mean(hosts, degree) - mean).abs() < 0.005);
     }
     assert_eq!(moore_mean(10, 3), (3.0 + 2.0 * 6.0) / 9.0);
 }
 
 /// Hosts, ports, and the mean of the best of 20 random regular graphs.
-const RANDOM: [(usize, usize, f64); 2] = [(128, 4, 3.75), (432, 8, 3.17)];
+const RANDOM_GRAPHS: [(usize, usize, f64); 2] = [(128, 4, 3.75), (432, 8, 3.17)];
 
 #[test]
 fn random_rings_are_as_near_as_the_best_random_regular_graphs() {
-    for (hosts, degree, best) in RANDOM {
+    for (hosts, degree, best) in RANDOM_GRAPHS {
         let limits = Limits::plain(hosts, degree);
         let design = candidates::random(hosts, degree / 2, &limits, 7).unwrap();
         let mean = Distances::of(&design.wiring).mean();

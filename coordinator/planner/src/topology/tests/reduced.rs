@@ -13,8 +13,8 @@ use crate::routing::{self, Effort};
 use crate::sim::network::Costs;
 use crate::workload::{self, Network, Settings};
 
-const BYTES: u64 = 100_000_000;
-const LIMIT: u64 = 1 << 36;
+const REDUCED_BYTES: u64 = 100_000_000;
+const MAX_SIMULATION_WORK: u64 = 1 << 36;
 
 fn all_reduce(hosts: usize) -> Iteration {
     let mut builder = IterationBuilder::new(hosts);
@@ -24,7 +24,7 @@ fn all_reduce(hosts: usize) -> Iteration {
     let work = Work::Collective {
         operation: Operation::AllReduce,
         group,
-        bytes: Bytes::new(BYTES),
+        bytes: Bytes::new(REDUCED_BYTES),
         local: Duration::ZERO,
     };
     builder.add(name, work);
@@ -67,10 +67,12 @@ pub(super) fn times(design: &candidates::Design) -> [f64; 2] {
         routes: &routes,
         known: &Known::nothing(design),
     };
-    let carriage = carriage(wired, &iteration, &place, &demand, MOST_SPREAD_PAIRS);
+    let carriage = carriage(wired, &iteration, &place, &demand, MAX_SPREAD_PAIRS);
     let placement: Vec<_> = (0..hosts).map(NodeId::from_index).collect();
     let network = Network::new(&fabric, &placement, &carriage, bare());
-    let end = workload::simulate(&iteration, &network, LIMIT).unwrap().end;
+    let end = workload::simulate(&iteration, &network, MAX_SIMULATION_WORK)
+        .unwrap()
+        .end;
     [end.millis(), cut_bound_ms(&fabric)]
 }
 
@@ -79,9 +81,9 @@ fn cut_bound_ms(fabric: &Fabric) -> f64 {
         fabric,
         members: None,
         operation: Operation::AllReduce,
-        bytes: BYTES as f64,
+        bytes: REDUCED_BYTES as f64,
     };
-    bound::optimum_us(&collective, 1.0, LIMIT).unwrap() / 1e3
+    bound::optimum_us(&collective, 1.0, MAX_SIMULATION_WORK).unwrap() / 1e3
 }
 
 #[test]

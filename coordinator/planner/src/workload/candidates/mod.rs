@@ -100,7 +100,7 @@ struct Standing {
 
 /// Tasks and waits of all parts that are remembered, some 20 bytes each. What is more than that is
 /// forgotten, and found out again.
-const MOST_REMEMBERED: usize = 1 << 24;
+const MAX_CACHED_TASKS: usize = 1 << 24;
 
 impl<'j> Judge<'j> {
     pub fn new(jobs: Jobs<'j>) -> Self {
@@ -190,7 +190,7 @@ impl<'j> Judge<'j> {
     }
 
     fn parts_of(&mut self, candidate: &Candidate<'_>) -> Result<Vec<usize>, SimulationError> {
-        if self.remembered > MOST_REMEMBERED {
+        if self.remembered > MAX_CACHED_TASKS {
             self.forget();
         }
         let around = self.surroundings.of(candidate.fabric);

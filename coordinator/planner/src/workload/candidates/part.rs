@@ -17,9 +17,9 @@ use crate::workload::network::{Network, Settings};
 /// is no cable is named by the job and a number of its own, or the relay.
 pub(super) type Lane = [u32; 3];
 
-const CABLE: u32 = 0;
-const RELAY: u32 = 1;
-const INSIDE: u32 = 2;
+const CABLE_KEY: u32 = 0;
+const RELAY_KEY: u32 = 1;
+const INTRA_HOST_KEY: u32 = 2;
 
 #[derive(Debug)]
 pub(super) struct Part {
@@ -79,17 +79,17 @@ fn lane(job: usize, fabric: &Fabric, network: &Network<'_>, link: LinkIndex) -> 
     if link < cables {
         let cable = fabric.link(LinkId::from_index(link / 2));
         let sender = cable.ports()[link % 2];
-        return [CABLE, sender.node.index() as u32, sender.index];
+        return [CABLE_KEY, sender.node.index() as u32, sender.index];
     }
     let relays = network.links.capacities().len();
     match link < relays {
-        true => [RELAY, (link - cables) as u32, 0],
-        false => [INSIDE, job as u32, (link - relays) as u32],
+        true => [RELAY_KEY, (link - cables) as u32, 0],
+        false => [INTRA_HOST_KEY, job as u32, (link - relays) as u32],
     }
 }
 
 /// What a bound may be too high by, as it is summed up in another order than the simulation does.
-const ROUNDING: f64 = 1e-9;
+const ROUNDING_TOLERANCE: f64 = 1e-9;
 
 fn bound(problem: &Problem) -> SimTime {
     let mut busy_s = vec![0.0; problem.capacities().len()];
@@ -106,7 +106,7 @@ fn bound(problem: &Problem) -> SimTime {
         }
     }
     let longest_s = busy_s.into_iter().chain(computing_s).fold(0.0, f64::max);
-    let longest = SimTime::from_seconds(longest_s * (1.0 - ROUNDING)).unwrap_or_default();
+    let longest = SimTime::from_seconds(longest_s * (1.0 - ROUNDING_TOLERANCE)).unwrap_or_default();
     longest.max(sim::longest_chain(problem))
 }
 

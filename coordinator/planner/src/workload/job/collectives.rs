@@ -9,8 +9,8 @@ use crate::collectives::{Algorithm, algorithms_of};
 use crate::workload::{Choice, Choices, algorithms};
 
 /// Nobody has a larger one.
-const MOST_GROUP: i64 = 1 << 20;
-const FASTEST: &str = "auto";
+const MAX_GROUP_RANKS: i64 = 1 << 20;
+const AUTO_ALGORITHM: &str = "auto";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,7 +26,7 @@ pub(super) struct CollectivesTable {
 impl CollectivesTable {
     pub(super) fn choices(&self, document: &Document<'_>) -> Result<Choices, InputError> {
         let group = self.group.as_ref();
-        let group = group.map(|group| document.whole(group, 1..=MOST_GROUP));
+        let group = group.map(|group| document.whole(group, 1..=MAX_GROUP_RANKS));
         let group = group.transpose()?.unwrap_or(0) as usize;
         let named = [
             (Operation::AllReduce, &self.all_reduce),
@@ -46,7 +46,7 @@ impl CollectivesTable {
 }
 
 fn choice(operation: Operation, name: &str, group: usize) -> Option<Choice> {
-    if name == FASTEST {
+    if name == AUTO_ALGORITHM {
         return Some(Choice::Fastest(algorithms(operation, group)));
     }
     let algorithm = Algorithm::named(name)?;
@@ -56,7 +56,7 @@ fn choice(operation: Operation, name: &str, group: usize) -> Option<Choice> {
 
 fn unknown(document: &Document<'_>, operation: Operation, name: &Spanned<String>) -> InputError {
     let able = algorithms_of(operation).map(|it| it.to_string());
-    let able: Vec<_> = able.chain([FASTEST.to_owned()]).collect();
+    let able: Vec<_> = able.chain([AUTO_ALGORITHM.to_owned()]).collect();
     let problem = format!(
         "{:?} is no algorithm for {}; there are {}",
         name.get_ref(),

@@ -14,16 +14,16 @@ use super::preset::{self, Batch, Gpu, Parallelism, Preset, Zero, gpu};
 use crate::workload::Choices;
 
 /// More servers has no job.
-const MOST_SERVERS: usize = 1 << 20;
-const MOST_BATCH: i64 = 1 << 40;
-const MOST_SEQ: i64 = 1 << 24;
-const MOST_GPUS_PER_HOST: i64 = 1 << 7;
-const MOST_TABLES: i64 = 1 << 16;
-const MOST_ROWS: i64 = 1 << 40;
+const MAX_SERVERS: usize = 1 << 20;
+const MAX_BATCH: i64 = 1 << 40;
+const MAX_SEQ: i64 = 1 << 24;
+const MAX_GPUS_PER_HOST: i64 = 1 << 7;
+const MAX_TABLES: i64 = 1 << 16;
+const MAX_TABLE_ROWS: i64 = 1 << 40;
 /// Nobody deals a model out more finely.
-const MOST_WAYS: i64 = 1 << 16;
+const MAX_PARALLELISM: i64 = 1 << 16;
 /// A petabyte.
-const MOST_BYTES: i64 = 1 << 50;
+const MAX_OPERATOR_BYTES: i64 = 1 << 50;
 
 /// What a job file holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,7 +124,7 @@ impl JobFile {
         Ok(Self::Operators {
             model: Model {
                 name: head.model.into_inner(),
-                batch: document.whole(&head.batch, 1..=MOST_BATCH)?,
+                batch: document.whole(&head.batch, 1..=MAX_BATCH)?,
                 operators,
             },
             profile: head.profile.into_inner(),
@@ -149,7 +149,11 @@ fn operator(
         })
     };
     let inputs = entry.inputs.iter().map(input).collect::<Result<_, _>>()?;
-    let bytes = |value| document.whole(value, 0..=MOST_BYTES).map(Bytes::new);
+    let bytes = |value| {
+        document
+            .whole(value, 0..=MAX_OPERATOR_BYTES)
+            .map(Bytes::new)
+    };
     let operator = Operator {
         name: entry.name.get_ref().clone(),
         timing: entry.timing,
@@ -175,7 +179,7 @@ fn servers(
 ) -> Result<Vec<Rank>, InputError> {
     let mut ranks = Vec::new();
     for server in list.get_ref() {
-        let most = MOST_SERVERS as i64 - 1;
+        let most = MAX_SERVERS as i64 - 1;
         let rank = Rank::from_index(document.whole(server, 0..=most)? as usize);
         if ranks.contains(&rank) {
             let problem = format!("server {rank} is named twice");
@@ -196,15 +200,15 @@ fn preset(document: &Document<'_>, file: &PresetFile) -> Result<PresetJob, Input
         let counted = value.as_ref().map(|value| document.whole(value, 1..=most));
         counted.transpose()
     };
-    preset.seq = count(&file.seq, MOST_SEQ)?.map(|seq| seq as u32);
+    preset.seq = count(&file.seq, MAX_SEQ)?.map(|seq| seq as u32);
     preset.recompute = file.recompute;
     if let Some(name) = &file.gpu {
         preset.gpu = Gpu::named(name.get_ref()).ok_or_else(|| {
-            let known = gpu::KNOWN.map(|gpu| gpu.name);
+            let known = gpu::KNOWN_GPUS.map(|gpu| gpu.name);
             unknown(document, name, "processor", &known)
         })?;
     }
-    if let Some(count) = count(&file.gpus_per_host, MOST_GPUS_PER_HOST)? {
+    if let Some(count) = count(&file.gpus_per_host, MAX_GPUS_PER_HOST)? {
         preset.gpus_per_host = count as usize;
     }
     if let Some(bytes) = count(&file.gradient_bytes, 8)? {
@@ -215,8 +219,8 @@ fn preset(document: &Document<'_>, file: &PresetFile) -> Result<PresetJob, Input
     {
         return Err(document.error(key.span(), "this model has no embedding tables"));
     }
-    preset.tables = count(&file.tables, MOST_TABLES)?.map(|count| count as usize);
-    preset.table_rows = count(&file.table_rows, MOST_ROWS)?;
+    preset.tables = count(&file.tables, MAX_TABLES)?.map(|count| count as usize);
+    preset.table_rows = count(&file.table_rows, MAX_TABLE_ROWS)?;
     if let Some(table) = &file.parallelism {
         preset.parallelism = parallelism(document, table)?;
     }
@@ -237,7 +241,7 @@ fn choices(
 }
 
 fn batch(document: &Document<'_>, file: &PresetFile) -> Result<Batch, InputError> {
-    let samples = |value| document.whole(value, 1..=MOST_BATCH);
+    let samples = |value| document.whole(value, 1..=MAX_BATCH);
     match (&file.batch, &file.batch_per_replica) {
         (Some(whole), None) => samples(whole).map(Batch::Whole),
         (None, Some(each)) => samples(each).map(Batch::PerReplica),
@@ -290,7 +294,7 @@ fn parallelism(
     let count = |value: &Option<Spanned<i64>>| {
         let counted = value
             .as_ref()
-            .map(|value| document.whole(value, 1..=MOST_WAYS));
+            .map(|value| document.whole(value, 1..=MAX_PARALLELISM));
         counted
             .transpose()
             .map(|count| count.map(|count| count as usize))

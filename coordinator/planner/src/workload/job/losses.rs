@@ -22,7 +22,7 @@ impl fmt::Display for Losses {
         write!(f, "{:.1} % of the batch is lost", self.batch * 100.0)?;
         match &self.only_copies[..] {
             [] => Ok(()),
-            [first, .., last] if self.only_copies.len() > MOST_NAMED => write!(
+            [first, .., last] if self.only_copies.len() > MAX_NAMED_OPERATORS => write!(
                 f,
                 ", and the only copies of {} parts, from {first} to {last}: it cannot go on before these \
                  are loaded elsewhere",
@@ -38,7 +38,7 @@ impl fmt::Display for Losses {
 }
 
 /// More names tell nobody anything.
-const MOST_NAMED: usize = 4;
+const MAX_NAMED_OPERATORS: usize = 4;
 
 impl Model {
     /// An operator's part of the batch is gone with each of its servers, and the operator with the last

@@ -137,7 +137,7 @@ impl std::error::Error for OperatorError {}
 
 /// How fast a server adds up what it has received, in bytes per second: what the profiles' own
 /// simulator takes.
-pub const LOCAL_BYTES_PER_S: f64 = 50e9;
+pub const LOCAL_REDUCE_BYTES_PER_S: f64 = 50e9;
 
 impl Model {
     /// Every operator on all servers, as far as it was measured: one that was never split that far
@@ -388,7 +388,8 @@ impl Building<'_> {
             let group = self.builder.group(&self.splits[nth]);
             let operator = &self.model.operators[nth].name;
             let name = self.builder.name(&format!("all-reduce {operator}"));
-            let local = TimeSpan::from_secs_f64(weights.count() as f64 / LOCAL_BYTES_PER_S).get();
+            let local =
+                TimeSpan::from_secs_f64(weights.count() as f64 / LOCAL_REDUCE_BYTES_PER_S).get();
             let all_reduce = self.builder.add(
                 name,
                 Work::Collective {

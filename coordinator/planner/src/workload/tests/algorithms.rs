@@ -57,14 +57,19 @@ fn alone_ms(fabric: &Fabric, operation: Operation, bytes: u64, algorithm: Algori
     };
     let network = crate::sim::network::Network::of(fabric, Costs::default());
     let ecmp = Ecmp::default();
-    let played = collectives::time(&collective, algorithm, &network, &ecmp, LIMIT, &mut |_| {
-        true
-    });
+    let played = collectives::time(
+        &collective,
+        algorithm,
+        &network,
+        &ecmp,
+        MAX_SIMULATION_WORK,
+        &mut |_| true,
+    );
     played.unwrap().time.millis()
 }
 
 /// Few enough for latency to keep the number of pieces small.
-const BYTES: u64 = 80_000;
+const EXCHANGE_BYTES: u64 = 80_000;
 
 #[test]
 fn a_job_of_one_collective_takes_what_that_takes_by_itself() {
@@ -76,8 +81,8 @@ fn a_job_of_one_collective_takes_what_that_takes_by_itself() {
                 if (operation, algorithm) == (Operation::Broadcast, Algorithm::Ring) {
                     continue;
                 }
-                let expected = alone_ms(fabric, operation, BYTES, algorithm);
-                let iteration = exchange(operation, members, BYTES);
+                let expected = alone_ms(fabric, operation, EXCHANGE_BYTES, algorithm);
+                let iteration = exchange(operation, members, EXCHANGE_BYTES);
                 let evaluation = evaluated(&iteration, fabric, given(operation, algorithm));
                 let found = evaluation.iteration_ms;
                 assert!(
@@ -145,7 +150,7 @@ fn the_optimal_schedule_of_a_job_comes_up_to_the_cut() {
         operation: Operation::AllReduce,
         bytes: 1e6,
     };
-    let cut_ms = bound::optimum_us(&collective, 1.0, LIMIT).unwrap() / 1e3;
+    let cut_ms = bound::optimum_us(&collective, 1.0, MAX_SIMULATION_WORK).unwrap() / 1e3;
     let iteration = exchange(Operation::AllReduce, 12, 1_000_000);
     let settings = given(Operation::AllReduce, Algorithm::Optimal);
     let found = evaluated(&iteration, &fabric, settings).iteration_ms;
@@ -170,7 +175,7 @@ fn ranks_of_one_host_are_a_group_of_the_hierarchical_algorithm() {
             ..settings
         };
         let network = Network::new(&fabric, &placement, &carriage, settings);
-        evaluate(&iteration, &network, LIMIT, &mut |_| true)
+        evaluate(&iteration, &network, MAX_SIMULATION_WORK, &mut |_| true)
     };
     let by = |algorithm| evaluated(given(Operation::AllReduce, algorithm));
     // Inside: three steps of 4 MB each way. Between: four rings at once through one port, six
@@ -202,7 +207,7 @@ fn an_interval_is_that_of_the_algorithm_that_was_taken() {
             iteration: &iteration,
             network: &network,
         };
-        let interval = setting.interval(&effects, LIMIT, &mut |_| true);
+        let interval = setting.interval(&effects, MAX_SIMULATION_WORK, &mut |_| true);
         interval.unwrap().high_ms
     };
     // Were it decided anew, halving would be taken: it has fewer cold starts.
@@ -236,7 +241,7 @@ fn an_all_to_all_that_would_not_fit_into_memory_is_refused() {
     let placement = hosts(&fabric).repeat(2250);
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let iteration = exchange(Operation::AllToAll, 9000, 8_000_000);
-    let refused = evaluate(&iteration, &network, LIMIT, &mut |_| true).unwrap_err();
+    let refused = evaluate(&iteration, &network, MAX_SIMULATION_WORK, &mut |_| true).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "one simulation takes no more than 67108864 flows and computations"
@@ -259,7 +264,7 @@ fn given_rings_are_not_given_up() {
     let settings = given(Operation::AllReduce, Algorithm::Tree);
     let network = Network::new(&fabric, &placement, &carriage, settings);
     let iteration = exchange(Operation::AllReduce, 4, 8_000_000);
-    let evaluation = evaluate(&iteration, &network, LIMIT, &mut |_| true).unwrap();
+    let evaluation = evaluate(&iteration, &network, MAX_SIMULATION_WORK, &mut |_| true).unwrap();
     near(evaluation.iteration_ms, 12.0);
     assert!(evaluation.collectives.is_empty());
 }

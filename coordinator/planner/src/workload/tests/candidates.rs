@@ -20,7 +20,7 @@ fn judge<'j>(iterations: &'j [Iteration], settings: &'j Settings) -> Judge<'j> {
     Judge::new(Jobs {
         iterations,
         settings,
-        limit: LIMIT,
+        limit: MAX_SIMULATION_WORK,
     })
 }
 
@@ -102,7 +102,7 @@ fn together(candidate: &Candidate<'_>, settings: &Settings) -> Vec<SimTime> {
         .collect();
     let carriage = Carriage::default();
     let network = Network::new(candidate.fabric, &placement, &carriage, settings.clone());
-    let timeline = simulate(&builder.build().unwrap(), &network, LIMIT).unwrap();
+    let timeline = simulate(&builder.build().unwrap(), &network, MAX_SIMULATION_WORK).unwrap();
     let end = |tasks: &Vec<TaskId>| tasks.iter().map(|task| timeline.finish[task.index()]).max();
     ends.iter().map(|tasks| end(tasks).unwrap()).collect()
 }

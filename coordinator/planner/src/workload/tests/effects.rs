@@ -6,7 +6,7 @@ use reweave_common::ids::LinkId;
 use crate::workload::effects::{Effects, Interval, Purse, Queue, Setting};
 use crate::workload::queues::Queues;
 
-const COLLIDING: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
+const COLLIDING_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
                          host_gbps = 8\nuplink_gbps = 8";
 
 fn micros(us: f64) -> SimTime {
@@ -20,7 +20,9 @@ fn interval(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Interv
         iteration,
         network: &network,
     };
-    setting.interval(effects, LIMIT, &mut |_| true).unwrap()
+    setting
+        .interval(effects, MAX_SIMULATION_WORK, &mut |_| true)
+        .unwrap()
 }
 
 fn four_across() -> Iteration {
@@ -41,7 +43,7 @@ fn three_to_one() -> Iteration {
 /// effect has to do with it.
 #[test]
 fn what_there_is_no_work_for_is_said_to_be_untold() {
-    let (fabric, iteration) = (fabric(COLLIDING), four_across());
+    let (fabric, iteration) = (fabric(COLLIDING_FABRIC), four_across());
     let (placement, carriage) = (hosts(&fabric), Carriage::default());
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let setting = Setting {
@@ -49,10 +51,15 @@ fn what_there_is_no_work_for_is_said_to_be_untold() {
         network: &network,
     };
     let effects = Effects::default();
-    let whole = setting.interval(&effects, LIMIT, &mut |_| true).unwrap();
+    let whole = setting
+        .interval(&effects, MAX_SIMULATION_WORK, &mut |_| true)
+        .unwrap();
     let mut untold = Vec::new();
     for left in (0..20).map(|power| 1 << power) {
-        let purse = Purse { each: LIMIT, left };
+        let purse = Purse {
+            each: MAX_SIMULATION_WORK,
+            left,
+        };
         match setting.interval_for(&effects, purse, &mut |_| true) {
             Ok(told) => {
                 assert_eq!([told.low_ms, told.high_ms], [whole.low_ms, whole.high_ms]);
@@ -71,7 +78,7 @@ fn what_there_is_no_work_for_is_said_to_be_untold() {
 
 #[test]
 fn without_effects_the_interval_is_a_point() {
-    let fabric = fabric(COLLIDING);
+    let fabric = fabric(COLLIDING_FABRIC);
     let interval = interval(&four_across(), &fabric, &Effects::NONE);
     near(interval.low_ms, 8.0);
     near(interval.high_ms, 8.0);
@@ -87,7 +94,7 @@ fn each_effect_costs_what_it_says() {
         (interval.costs[0].effect, interval.high_ms)
     };
     let none = Effects::NONE;
-    let (leaves, switch) = (fabric(COLLIDING), ideal(4, 8));
+    let (leaves, switch) = (fabric(COLLIDING_FABRIC), ideal(4, 8));
 
     let cold = Effects {
         cold_start: micros(100.0),
@@ -157,13 +164,13 @@ fn lanes_tell_how_many_share_them_and_what_queues_up() {
 fn weighed(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Vec<LaneLoad> {
     let (placement, carriage) = (hosts(fabric), Carriage::default());
     let network = Network::new(fabric, &placement, &carriage, bare());
-    let evaluation = evaluate(iteration, &network, LIMIT, &mut |_| true).unwrap();
+    let evaluation = evaluate(iteration, &network, MAX_SIMULATION_WORK, &mut |_| true).unwrap();
     let setting = Setting {
         iteration,
         network: &network,
     };
     let mut lanes = evaluation.lanes;
-    let weighed = setting.weigh(&mut lanes, effects, LIMIT, &mut |_| true);
+    let weighed = setting.weigh(&mut lanes, effects, MAX_SIMULATION_WORK, &mut |_| true);
     weighed.unwrap();
     lanes
 }
@@ -229,12 +236,12 @@ fn each_link_tells_what_the_queue_at_its_end_costs() {
 }
 
 /// Four hosts behind one leaf send over one uplink of twice their rate.
-const NARROW: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 4\n\
+const NARROW_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 4\n\
                       host_gbps = 8\nuplink_gbps = 16";
 
 #[test]
 fn messages_that_meet_on_the_way_wait_for_those_before() {
-    let fabric = fabric(NARROW);
+    let fabric = fabric(NARROW_FABRIC);
     let effects = Effects {
         uplinks: micros(60.0),
         ..Effects::NONE
@@ -252,7 +259,7 @@ fn messages_that_meet_on_the_way_wait_for_those_before() {
 
 #[test]
 fn messages_of_one_step_wait_for_each_other_on_the_way() {
-    let (fabric, carriage) = (fabric(NARROW), Carriage::default());
+    let (fabric, carriage) = (fabric(NARROW_FABRIC), Carriage::default());
     let placement = hosts(&fabric);
     let settings = Settings {
         effects: Effects {
@@ -278,7 +285,7 @@ fn each_link_between_switches_tells_what_its_queue_costs() {
         uplinks: micros(50.0),
         ..Effects::NONE
     };
-    for lane in weighed(&four_across(), &fabric(NARROW), &effects) {
+    for lane in weighed(&four_across(), &fabric(NARROW_FABRIC), &effects) {
         let queue_ms = lane.risk.unwrap().queue_ms;
         let is_between = ["leaf0>spine0", "spine0>leaf1"].contains(&&*lane.lane);
         let costs = queue_ms.is_some_and(|ms| ms > 0.0);
@@ -289,7 +296,7 @@ fn each_link_between_switches_tells_what_its_queue_costs() {
 /// How much more of an effect there is.
 type More = fn(f64) -> Effects;
 
-const EACH: [(&str, More); 6] = [
+const EACH_EFFECT: [(&str, More); 6] = [
     ("cold starts", |more| Effects {
         cold_start: micros(100.0 * more),
         ..Effects::NONE
@@ -320,13 +327,13 @@ const EACH: [(&str, More); 6] = [
 
 #[test]
 fn more_of_an_effect_takes_longer_and_none_costs_nothing() {
-    let fabric = fabric(COLLIDING);
+    let fabric = fabric(COLLIDING_FABRIC);
     let mut sketch = Sketch::of(8);
     let reduced = sketch.all(Operation::AllReduce, 8_000_000, &[]);
     let turned = sketch.all(Operation::AllToAll, 8_000_000, &[reduced]);
     sketch.transfer([0, 5], 8_000_000, &[turned]);
     let iteration = sketch.done();
-    for (name, effects) in EACH {
+    for (name, effects) in EACH_EFFECT {
         let at = |more| interval(&iteration, &fabric, &effects(more));
         let none = at(0.0);
         near(none.high_ms, none.low_ms);

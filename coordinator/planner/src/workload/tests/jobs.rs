@@ -5,7 +5,7 @@ use crate::collectives::Algorithm;
 use crate::workload::job::JobFile;
 use crate::workload::job::preset::{Batch, Zero};
 
-const OPERATORS: &str = r#"
+const OPERATORS_JOB: &str = r#"
 model = "two"
 batch = 64
 profile = "two.json"
@@ -26,7 +26,7 @@ out_bytes_per_sample = 32
 servers = [3, 1]
 "#;
 
-const PRESET: &str = r#"
+const PRESET_JOB: &str = r#"
 model = "gpt"
 size = "1.3b"
 batch = 64
@@ -53,7 +53,8 @@ fn refusal(text: &str, from: &str, to: &str) -> String {
 
 #[test]
 fn operators_are_read_in_order_with_what_they_read() {
-    let JobFile::Operators { model, profile, .. } = JobFile::parse("job.toml", OPERATORS).unwrap()
+    let JobFile::Operators { model, profile, .. } =
+        JobFile::parse("job.toml", OPERATORS_JOB).unwrap()
     else {
         panic!("these are operators");
     };
@@ -67,7 +68,7 @@ fn operators_are_read_in_order_with_what_they_read() {
 fn collectives_are_read_with_their_algorithms() {
     let table = "[collectives]\nall_reduce = \"auto\"\nall_gather = \"halving-doubling\"\n\
                  reduce_scatter = \"hierarchical\"\ngroup = 8\n";
-    let parsed = JobFile::parse("job.toml", &format!("{PRESET}{table}"));
+    let parsed = JobFile::parse("job.toml", &format!("{PRESET_JOB}{table}"));
     let JobFile::Preset(job) = parsed.unwrap() else {
         panic!("this is a preset");
     };
@@ -80,7 +81,7 @@ fn collectives_are_read_with_their_algorithms() {
         (Operation::ReduceScatter, Choice::Given(grouped)),
     ];
     assert_eq!(job.choices, Choices(expected.into()));
-    let of_operators = OPERATORS.replacen("\n[[", &format!("\n{table}\n[["), 1);
+    let of_operators = OPERATORS_JOB.replacen("\n[[", &format!("\n{table}\n[["), 1);
     let JobFile::Operators { choices, .. } = JobFile::parse("job.toml", &of_operators).unwrap()
     else {
         panic!("these are operators");
@@ -91,7 +92,7 @@ fn collectives_are_read_with_their_algorithms() {
 #[test]
 fn algorithms_that_there_are_not_are_refused_with_those_that_there_are() {
     let said = |line: &str| {
-        let text = format!("{PRESET}[collectives]\n{line}\n");
+        let text = format!("{PRESET_JOB}[collectives]\n{line}\n");
         JobFile::parse("job.toml", &text).unwrap_err().to_string()
     };
     assert_eq!(
@@ -110,7 +111,7 @@ fn algorithms_that_there_are_not_are_refused_with_those_that_there_are() {
 
 #[test]
 fn a_preset_is_read_with_how_it_is_spread() {
-    let JobFile::Preset(job) = JobFile::parse("job.toml", PRESET).unwrap() else {
+    let JobFile::Preset(job) = JobFile::parse("job.toml", PRESET_JOB).unwrap() else {
         panic!("this is a preset");
     };
     let spread = job.preset.parallelism;
@@ -168,7 +169,7 @@ fn mistakes_in_operators_are_named_by_file_line_and_key() {
             "job.toml:8: timings: this key is unknown",
         ),
     ] {
-        let found = refusal(OPERATORS, from, to);
+        let found = refusal(OPERATORS_JOB, from, to);
         assert!(found.starts_with(said), "{found}");
     }
 }
@@ -217,10 +218,10 @@ fn mistakes_in_presets_are_named_by_file_line_and_key() {
             "job.toml:15: interleaved: this key is unknown",
         ),
     ] {
-        let found = refusal(PRESET, from, to);
+        let found = refusal(PRESET_JOB, from, to);
         assert!(found.starts_with(said), "{found}");
     }
-    let one_size = refusal(PRESET, "\"gpt\"", "\"vgg16\"");
+    let one_size = refusal(PRESET_JOB, "\"gpt\"", "\"vgg16\"");
     assert!(one_size.contains("comes in one size only"), "{one_size}");
 }
 
@@ -228,7 +229,7 @@ fn mistakes_in_presets_are_named_by_file_line_and_key() {
 fn any_text_gives_a_job_or_an_error() {
     let pieces = "[\\[\\]a-c=\"{}, \n1.-]{0,30}";
     proptest::proptest!(|(piece in pieces, at in 0usize..400)| {
-        for text in [OPERATORS, PRESET] {
+        for text in [OPERATORS_JOB, PRESET_JOB] {
             let at = at.min(text.len());
             let text = format!("{}{piece}{}", &text[..at], &text[at..]);
             let _ = JobFile::parse("job.toml", &text);

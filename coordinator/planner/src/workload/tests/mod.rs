@@ -24,7 +24,7 @@ mod packets;
 mod presets;
 mod records;
 
-const LIMIT: u64 = 1 << 40;
+const MAX_SIMULATION_WORK: u64 = 1 << 40;
 
 fn ideal(hosts: usize, gbps: u32) -> Fabric {
     fabric(&format!(
@@ -104,7 +104,7 @@ impl Sketch {
 fn evaluated(iteration: &Iteration, fabric: &Fabric, settings: Settings) -> Evaluation {
     let (placement, carriage) = (hosts(fabric), Carriage::default());
     let network = Network::new(fabric, &placement, &carriage, settings);
-    evaluate(iteration, &network, LIMIT, &mut |_| true).unwrap()
+    evaluate(iteration, &network, MAX_SIMULATION_WORK, &mut |_| true).unwrap()
 }
 
 #[track_caller]

@@ -38,7 +38,7 @@ fn what_goes_the_same_way_takes_as_long_together_as_apart() {
     let placement: Vec<_> = (0..12).map(|rank| on[rank / 3]).collect();
     let course = |settings| {
         let network = Network::new(&fabric, &placement, &carriage, settings);
-        simulate(&iteration, &network, LIMIT).unwrap()
+        simulate(&iteration, &network, MAX_SIMULATION_WORK).unwrap()
     };
     let mut apart = bare();
     // Too little to show, but then messages are counted one by one.
@@ -122,7 +122,7 @@ fn ranks_of_one_host_share_its_port_and_reach_each_other_inside() {
         }
         let settings = Settings { inside, ..bare() };
         let network = Network::new(&fabric, &placement, &carriage, settings);
-        let evaluation = evaluate(&sketch.done(), &network, LIMIT, &mut |_| true);
+        let evaluation = evaluate(&sketch.done(), &network, MAX_SIMULATION_WORK, &mut |_| true);
         evaluation.unwrap().iteration_ms
     };
     near(ms(&[[0, 2], [1, 3]], None), 16.0);
@@ -199,7 +199,7 @@ fn given_ways_and_rings_are_taken() {
     };
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let ms = |iteration| {
-        evaluate(&iteration, &network, LIMIT, &mut |_| true)
+        evaluate(&iteration, &network, MAX_SIMULATION_WORK, &mut |_| true)
             .unwrap()
             .iteration_ms
     };
@@ -225,7 +225,7 @@ fn what_cannot_be_sent_is_said() {
         sketch.transfer(pair, 1, &[]);
         let placement = hosts(&split);
         let network = Network::new(&split, &placement[..places], carriage, bare());
-        let refused = evaluate(&sketch.done(), &network, LIMIT, &mut |_| true);
+        let refused = evaluate(&sketch.done(), &network, MAX_SIMULATION_WORK, &mut |_| true);
         refused.unwrap_err().to_string()
     };
     let none = Carriage::default();

@@ -8,12 +8,12 @@ use super::*;
 use crate::workload::effects::{Effects, Interval, Setting};
 
 const HOSTS: usize = 8;
-const OF_A_LEAF: usize = 4;
+const HOSTS_PER_LEAF: usize = 4;
 const SPINES: usize = 4;
 /// A packet of 9000 bytes on a link of 8 Gb/s.
-const PACKET_NS: u64 = 9_000;
-const PAYLOAD: u64 = 8_936;
-const LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
+const PACKET_TIME_NS: u64 = 9_000;
+const PACKET_PAYLOAD_BYTES: u64 = 8_936;
+const LEAF_SPINE: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
                       host_gbps = 8\nuplink_gbps = 8";
 
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ type Link = (usize, usize);
 
 impl Message {
     fn links(&self) -> Vec<Link> {
-        let [here, there] = [self.from, self.to].map(|host| HOSTS + host / OF_A_LEAF);
+        let [here, there] = [self.from, self.to].map(|host| HOSTS + host / HOSTS_PER_LEAF);
         let spine = HOSTS + 2 + self.spine;
         match here == there {
             true => vec![(self.from, here), (here, self.to)],
@@ -67,7 +67,7 @@ fn packets_ms(messages: &[Message]) -> f64 {
             continue;
         };
         let free = free.entry(*link).or_default();
-        *free = now.max(*free) + PACKET_NS;
+        *free = now.max(*free) + PACKET_TIME_NS;
         arriving.push(Reverse((*free, order, nth, hop + 1)));
         order += 1;
     }
@@ -91,13 +91,13 @@ fn messages(seed: u64) -> Vec<Message> {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut messages = Vec::new();
     for _ in 0..=dice.below(2) {
-        let turns = [dice.below(OF_A_LEAF), dice.below(OF_A_LEAF)];
+        let turns = [dice.below(HOSTS_PER_LEAF), dice.below(HOSTS_PER_LEAF)];
         for from in 0..HOSTS {
-            let leaf = from / OF_A_LEAF;
-            let place = (from + turns[leaf]) % OF_A_LEAF;
+            let leaf = from / HOSTS_PER_LEAF;
+            let place = (from + turns[leaf]) % HOSTS_PER_LEAF;
             messages.push(Message {
                 from,
-                to: (1 - leaf) * OF_A_LEAF + place,
+                to: (1 - leaf) * HOSTS_PER_LEAF + place,
                 packets: 100 + dice.below(400) as u64,
                 spine: dice.below(SPINES),
             });
@@ -110,40 +110,47 @@ fn interval(messages: &[Message], effects: &Effects) -> Interval {
     let mut sketch = Sketch::of(HOSTS);
     for message in messages {
         let ends = [message.from, message.to];
-        sketch.transfer(ends, message.packets * PAYLOAD, &[]);
+        sketch.transfer(ends, message.packets * PACKET_PAYLOAD_BYTES, &[]);
     }
-    let (iteration, fabric) = (sketch.done(), fabric(LEAVES));
+    let (iteration, fabric) = (sketch.done(), fabric(LEAF_SPINE));
     let (placement, carriage) = (hosts(&fabric), Carriage::default());
     let network = Network::new(&fabric, &placement, &carriage, Settings::default());
     let setting = Setting {
         iteration: &iteration,
         network: &network,
     };
-    setting.interval(effects, LIMIT, &mut |_| true).unwrap()
+    setting
+        .interval(effects, MAX_SIMULATION_WORK, &mut |_| true)
+        .unwrap()
 }
 
-const CASES: u64 = 60;
+const RANDOM_CASES: u64 = 60;
 /// Eight hashes are tried, so that one case in nine may meet a worse one, were it for collisions
 /// alone.
-const WANTED: usize = 54;
+const MIN_CASES_INSIDE: usize = 54;
 /// Filling and draining the queues on the way takes a few packets' time, which shares leave out.
-const OUTSIDE: f64 = 0.01;
+const INTERVAL_TOLERANCE: f64 = 0.01;
 
 fn covered(effects: &Effects) -> Vec<f64> {
     let case = |seed| {
         let messages = messages(seed);
         let (interval, ms) = (interval(&messages, effects), packets_ms(&messages));
-        let inside = interval.low_ms * (1.0 - OUTSIDE)..=interval.high_ms * (1.0 + OUTSIDE);
+        let inside = interval.low_ms * (1.0 - INTERVAL_TOLERANCE)
+            ..=interval.high_ms * (1.0 + INTERVAL_TOLERANCE);
         let width = interval.high_ms / interval.low_ms;
         inside.contains(&ms).then_some(width)
     };
-    (0..CASES).filter_map(case).collect()
+    (0..RANDOM_CASES).filter_map(case).collect()
 }
 
 #[test]
 fn what_packets_take_lies_inside_the_interval() {
     let mut widths = covered(&Effects::default());
-    assert!(widths.len() >= WANTED, "{} of {CASES}", widths.len());
+    assert!(
+        widths.len() >= MIN_CASES_INSIDE,
+        "{} of {RANDOM_CASES}",
+        widths.len()
+    );
     widths.sort_by(f64::total_cmp);
     let median = widths[widths.len() / 2];
     assert!(median < 3.0, "an interval this wide says little: {median}");

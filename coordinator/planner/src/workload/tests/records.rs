@@ -95,7 +95,7 @@ fn flows_of_the_past_fare_otherwise_elsewhere() {
                 &fabric,
                 Routing::Even,
                 Costs::default(),
-                LIMIT,
+                MAX_SIMULATION_WORK,
                 &mut |_| true,
             )
             .unwrap(),
@@ -127,7 +127,7 @@ fn flows_of_the_past_go_the_ways_they_are_given() {
             &fabric,
             routing,
             Costs::default(),
-            LIMIT,
+            MAX_SIMULATION_WORK,
             &mut |_| true,
         )
         .map(|it| whole_ms(&it))
@@ -164,7 +164,15 @@ fn a_burst_waits_for_others() {
         burst([3, 3], 0, &[2]),
     ];
     let costs = Costs::default();
-    let replayed = replay(&chain, &fabric, Routing::Even, costs, LIMIT, &mut |_| true).unwrap();
+    let replayed = replay(
+        &chain,
+        &fabric,
+        Routing::Even,
+        costs,
+        MAX_SIMULATION_WORK,
+        &mut |_| true,
+    )
+    .unwrap();
     assert_eq!(whole_ms(&replayed), [12, 12, 8, 0]);
     assert_eq!(replayed.end.millis().round() as u64, 26);
 }

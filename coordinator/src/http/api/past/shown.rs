@@ -14,13 +14,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 /// What hosts, links and flows said.
-const MEASURED: [Kind; 4] = [Kind::Agents, Kind::Links, Kind::Flows, Kind::Probes];
-const DECIDED: [Kind; 2] = [Kind::Changes, Kind::Findings];
+const MEASUREMENT_KINDS: [Kind; 4] = [Kind::Agents, Kind::Links, Kind::Flows, Kind::Probes];
+const DECISION_KINDS: [Kind; 2] = [Kind::Changes, Kind::Findings];
 /// What was decided so shortly before belongs to the picture.
-const SHORTLY: Duration = Duration::from_mins(10);
-const MOST_EVENTS: usize = 100;
+const RECENT_SPAN: Duration = Duration::from_mins(10);
+const MAX_EVENTS: usize = 100;
 /// So much is not written down at all, by any policy; with it a moment is one that was.
-const A_MOMENT: Duration = Duration::from_micros(1);
+const MIN_SPAN: Duration = Duration::from_micros(1);
 
 /// The cluster at one moment.
 #[derive(Debug, Serialize, ToSchema)]
@@ -84,9 +84,9 @@ pub(super) fn was(past: &Past, fabric: &Fabric, at: Moment) -> Result<Option<Was
     for resolution in Resolution::ALL {
         let question = Question {
             from: before(at, reach(resolution)),
-            to: at + A_MOMENT,
+            to: at + MIN_SPAN,
             resolution: Some(resolution),
-            kinds: MEASURED.into(),
+            kinds: MEASUREMENT_KINDS.into(),
         };
         let window = match past.look(&question) {
             // There is less of what is coarser.
@@ -111,10 +111,10 @@ fn reach(resolution: Resolution) -> Duration {
 
 fn decided(past: &Past, at: Moment) -> Result<Window, PastError> {
     past.look(&Question {
-        from: before(at, SHORTLY),
-        to: at + A_MOMENT,
+        from: before(at, RECENT_SPAN),
+        to: at + MIN_SPAN,
         resolution: None,
-        kinds: DECIDED.into(),
+        kinds: DECISION_KINDS.into(),
     })
 }
 
@@ -129,7 +129,7 @@ impl Was {
         let links = window.links_on(fabric, at).into_iter();
         let flows = window.flows_on(fabric, at).into_iter();
         Self {
-            at: written(before(at, A_MOMENT)),
+            at: written(before(at, MIN_SPAN)),
             from: written(question.from),
             resolution: window.resolution.name(),
             links: links
@@ -196,7 +196,7 @@ fn agents(window: &Window) -> Vec<AgentThen> {
 fn events(decided: &Window) -> Vec<EventThen> {
     let mut events: Vec<&Seen<Event>> = decided.changes.iter().chain(&decided.findings).collect();
     events.sort_by_key(|seen| std::cmp::Reverse(seen.at));
-    let told = events.iter().take(MOST_EVENTS).map(|seen| EventThen {
+    let told = events.iter().take(MAX_EVENTS).map(|seen| EventThen {
         at: written(seen.at),
         what: seen.what.what.clone(),
         place: seen.what.place.clone(),

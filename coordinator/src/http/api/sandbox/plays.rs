@@ -12,17 +12,17 @@ use super::recorded::Trace;
 use super::scene::{Named, Sent};
 use super::{Plays, too_much};
 
-const LONGEST_SPAN: Duration = Duration::from_hours(1);
-const MOST_VARIANTS: usize = 4;
+const MAX_SPAN: Duration = Duration::from_hours(1);
+const MAX_VARIANTS: usize = 4;
 /// Of flows or of a job; a table of as many flows as are played has that much.
-const MOST_TEXT: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Of all files of a trace; what is sent has room for that.
-const MOST_TRACE: usize = 6 << 20;
-const ONE: &str =
+const MAX_TRACE_BYTES: usize = 6 << 20;
+const ONE_INPUT_ERROR: &str =
     "say one of what is to be played: `from` and `to` of the past, `flows`, `job`, or `trace`";
-const NO_PROFILE: &str =
+const NO_PROFILE_ERROR: &str =
     "`profile` belongs to a job of operators: send it with that `job`, or leave it out";
-const OF_THE_PAST: &str = "the past was on the cluster's own fabric: leave `fabric` out";
+const PAST_FABRIC_ERROR: &str = "the past was on the cluster's own fabric: leave `fabric` out";
 
 pub(super) enum Play {
     Past([Moment; 2]),
@@ -34,8 +34,8 @@ impl Plays {
     pub(super) fn play(&mut self, now: SystemTime) -> Result<Play, Problem> {
         match self.variants.len() {
             0 => return Err(Problem::bad_request("there is no variant to play")),
-            many if many > MOST_VARIANTS => {
-                let detail = format!("{many} variants are more than {MOST_VARIANTS}");
+            many if many > MAX_VARIANTS => {
+                let detail = format!("{many} variants are more than {MAX_VARIANTS}");
                 return Err(Problem::bad_request(detail));
             }
             _ => {}
@@ -46,13 +46,13 @@ impl Plays {
             return Err(Problem::bad_request(detail));
         }
         if self.profile.is_some() && self.job.is_none() {
-            return Err(Problem::bad_request(NO_PROFILE));
+            return Err(Problem::bad_request(NO_PROFILE_ERROR));
         }
         let moments = [&self.from, &self.to].map(Option::as_deref);
         let sent = (self.flows.take(), self.job.take(), self.trace.take());
         match (moments, sent) {
             ([Some(_), Some(_)], (None, None, None)) if self.fabric.is_some() => {
-                Err(Problem::bad_request(OF_THE_PAST))
+                Err(Problem::bad_request(PAST_FABRIC_ERROR))
             }
             ([Some(from), Some(to)], (None, None, None)) => span([from, to], now).map(Play::Past),
             ([None, None], (Some(flows), None, None)) => {
@@ -62,7 +62,7 @@ impl Plays {
             ([None, None], (None, None, Some(trace))) => {
                 small(trace).map(|it| Play::Sent(Sent::Trace(it)))
             }
-            _ => Err(Problem::bad_request(ONE)),
+            _ => Err(Problem::bad_request(ONE_INPUT_ERROR)),
         }
     }
 
@@ -81,16 +81,19 @@ fn span(span: [&str; 2], now: SystemTime) -> Result<[Moment; 2], Problem> {
         let [from, to] = [from, to].map(written);
         return Err(no_such_moment(format!("{from} is not before {to}")));
     }
-    if to.since(from) > LONGEST_SPAN {
+    if to.since(from) > MAX_SPAN {
         return Err(too_much("more than an hour is too much to play here"));
     }
     Ok([from, to])
 }
 
 fn short(what: &str, text: String) -> Result<String, Problem> {
-    match text.len() > MOST_TEXT {
+    match text.len() > MAX_TEXT_BYTES {
         true => {
-            let detail = format!("{what}: {} bytes are more than {MOST_TEXT}", text.len());
+            let detail = format!(
+                "{what}: {} bytes are more than {MAX_TEXT_BYTES}",
+                text.len()
+            );
             Err(too_much(detail))
         }
         false => Ok(text),
@@ -99,9 +102,9 @@ fn short(what: &str, text: String) -> Result<String, Problem> {
 
 fn small(trace: Trace) -> Result<Trace, Problem> {
     match trace.bytes() {
-        bytes if bytes > MOST_TRACE => {
+        bytes if bytes > MAX_TRACE_BYTES => {
             let instead = "use `reweave sim trace` for larger ones";
-            let detail = format!("trace: {bytes} bytes are more than {MOST_TRACE}: {instead}");
+            let detail = format!("trace: {bytes} bytes are more than {MAX_TRACE_BYTES}: {instead}");
             Err(too_much(detail))
         }
         _ => Ok(trace),
@@ -143,7 +146,7 @@ mod tests {
             let told = problem(asked(&past(from, to), variants));
             assert!(told.0 == status && told.1.contains(says), "{told:?}");
         }
-        let long = format!(r#""flows": "{}""#, "x".repeat(MOST_TEXT + 1));
+        let long = format!(r#""flows": "{}""#, "x".repeat(MAX_TEXT_BYTES + 1));
         let told = problem(asked(&long, 1));
         assert!(
             told.0 == 422 && told.1.starts_with("flows: 1048577 bytes"),
@@ -183,11 +186,11 @@ mod tests {
             format!(r#"{job}, "to": "1h""#),
         ] {
             let told = problem(asked(&bad, 1));
-            assert_eq!(told, (400, ONE.to_owned()), "{bad}");
+            assert_eq!(told, (400, ONE_INPUT_ERROR.to_owned()), "{bad}");
         }
         let told = problem(asked(&format!(r#"{flows}, "profile": """#), 1));
-        assert_eq!(told, (400, NO_PROFILE.to_owned()));
+        assert_eq!(told, (400, NO_PROFILE_ERROR.to_owned()));
         let told = problem(asked(&format!(r#"{}, "fabric": """#, past("1h", "0s")), 1));
-        assert_eq!(told, (400, OF_THE_PAST.to_owned()));
+        assert_eq!(told, (400, PAST_FABRIC_ERROR.to_owned()));
     }
 }

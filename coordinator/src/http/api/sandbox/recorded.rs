@@ -16,10 +16,10 @@ use reweave_planner::workload::{Settings, recorded};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::scene::MOST_RANKS;
+use super::scene::MAX_RANKS;
 
 /// As many as a host may have processors.
-const MOST_PER_HOST: u16 = 64;
+const MAX_GPUS_PER_HOST: u16 = 64;
 
 /// What recorders wrote down of a job, as `reweave sim trace` takes it.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -69,15 +69,15 @@ impl Trace {
     /// On all hosts of the fabric, in their order.
     pub(super) fn work(&self, fabric: &Fabric) -> Result<Work, String> {
         let (ranks, each) = (self.files.len(), self.gpus_per_host);
-        if !(1..=MOST_PER_HOST).contains(&each) {
+        if !(1..=MAX_GPUS_PER_HOST).contains(&each) {
             return Err(format!(
-                "gpus_per_host: {each} is not between 1 and {MOST_PER_HOST}"
+                "gpus_per_host: {each} is not between 1 and {MAX_GPUS_PER_HOST}"
             ));
         }
-        if ranks > MOST_RANKS {
+        if ranks > MAX_RANKS {
             let instead = "use `reweave sim trace` for larger ones";
             return Err(format!(
-                "{ranks} ranks are more than {MOST_RANKS}: {instead}"
+                "{ranks} ranks are more than {MAX_RANKS}: {instead}"
             ));
         }
         let hosts = fabric.endpoints();

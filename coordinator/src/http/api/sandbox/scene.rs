@@ -18,24 +18,24 @@ use serde_json::Value;
 
 use super::super::problem::Problem;
 use super::recorded::Trace;
-use super::{MOST_BURSTS, Otherwise, refused, too_much};
+use super::{MAX_BURSTS, Otherwise, refused, too_much};
 
 /// Of fabrics that are sent: one takes some 100 MB then, and there are five at most.
-const MAX_SIZE: MaxSize = MaxSize {
+const MAX_FABRIC_SIZE: MaxSize = MaxSize {
     nodes: 1 << 16,
     links: 1 << 18,
 };
 /// As many as people look at, the largest first.
-const TOLD_BURSTS: usize = 50;
+const MAX_REPORTED_BURSTS: usize = 50;
 /// What variants call the fabric of this cluster, or that which somebody plays on.
 const OWN_FABRIC: &str = "fabric.toml";
-const FLOWS: &str = "flows";
-const JOB: &str = "job";
+const FLOWS_NAME: &str = "flows";
+const JOB_NAME: &str = "job";
 /// Where each exchanges something with each other.
-pub(super) const MOST_RANKS: usize = 256;
+pub(super) const MAX_RANKS: usize = 256;
 /// Each micro-batch of each rank meets every layer.
-const MOST_MICROBATCHES: usize = 2048;
-const NO_TIMINGS: &str = "the timings of operators are in a file of their own: send its text as `profile`, or name a \
+const MAX_MICROBATCHES: usize = 2048;
+const NO_TIMINGS_ERROR: &str = "the timings of operators are in a file of their own: send its text as `profile`, or name a \
                           preset";
 
 pub(super) enum Source {
@@ -81,7 +81,7 @@ impl Scene {
     ) -> Result<Self, Problem> {
         let (whole, moved) = match fabric {
             Some(text) => {
-                let read = Fabric::parse_within(OWN_FABRIC, text, MAX_SIZE);
+                let read = Fabric::parse_within(OWN_FABRIC, text, MAX_FABRIC_SIZE);
                 (
                     Arc::new(read.map_err(|it| bad(it.to_string()))?),
                     Vec::new(),
@@ -94,7 +94,7 @@ impl Scene {
             Source::Past { bursts, from } => What::Past { bursts, from },
             Source::Sent(Sent::Flows(text)) => What::Flows(listed(&text, &fabric)?),
             Source::Sent(Sent::Job(named)) => {
-                let job = JobFile::parse(JOB, &named.text).map_err(|it| it.to_string());
+                let job = JobFile::parse(JOB_NAME, &named.text).map_err(|it| it.to_string());
                 let job = job.and_then(|it| named.work(it, &fabric)).map_err(bad)?;
                 let job = Box::new(job);
                 What::Job { named, job }
@@ -120,11 +120,11 @@ fn listed(text: &str, fabric: &Fabric) -> Result<Traffic, Problem> {
     // The first line names the columns.
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let rows = lines.skip(1).count();
-    if rows > MOST_BURSTS {
-        let detail = format!("flows: {rows} are more than {MOST_BURSTS}");
+    if rows > MAX_BURSTS {
+        let detail = format!("flows: {rows} are more than {MAX_BURSTS}");
         return Err(too_much(detail));
     }
-    let traffic = Traffic::listed(FLOWS, text, fabric, &Costs::default(), Ecmp::default());
+    let traffic = Traffic::listed(FLOWS_NAME, text, fabric, &Costs::default(), Ecmp::default());
     traffic.map_err(|error| bad(error.to_string()))
 }
 
@@ -135,13 +135,13 @@ impl Named {
             JobFile::Preset(job) => {
                 let ranks = hosts.len() * job.preset.gpus_per_host;
                 let micro = ranks.saturating_mul(job.preset.parallelism.microbatches);
-                is_small(ranks, MOST_RANKS, "ranks")?;
-                is_small(micro, MOST_MICROBATCHES, "micro-batches of all ranks")?;
+                is_small(ranks, MAX_RANKS, "ranks")?;
+                is_small(micro, MAX_MICROBATCHES, "micro-batches of all ranks")?;
                 job.work(&hosts).map_err(|error| error.to_string())
             }
             JobFile::Operators { model, choices, .. } => {
-                is_small(hosts.len(), MOST_RANKS, "ranks")?;
-                let profile = self.profile.as_deref().ok_or(NO_TIMINGS)?;
+                is_small(hosts.len(), MAX_RANKS, "ranks")?;
+                let profile = self.profile.as_deref().ok_or(NO_TIMINGS_ERROR)?;
                 let timings = topoopt::read_profile(profile, model.batch);
                 let timings = timings.map_err(|it| format!("profile: {}", whole(&it)))?;
                 let work = model.work(&timings, hosts, choices);
@@ -179,7 +179,9 @@ impl Otherwise {
                 compared(traffic, &variant, effort)
             }
             What::Job { named, job } => {
-                let changed = file.job(JOB, &named.text).map_err(|it| it.to_string())?;
+                let changed = file
+                    .job(JOB_NAME, &named.text)
+                    .map_err(|it| it.to_string())?;
                 let changed = changed.map(|it| named.work(it, fabric)).transpose()?;
                 let variant = self.variant(file, alike(), fabric)?;
                 jobs_compared([job, changed.as_ref().unwrap_or(job)], &variant, effort)
@@ -207,7 +209,7 @@ impl Otherwise {
     fn whole(&self, name: &str, own: &Fabric) -> Result<Fabric, String> {
         match self.files.get(name) {
             Some(text) => {
-                Fabric::parse_within(name, text, MAX_SIZE).map_err(|error| error.to_string())
+                Fabric::parse_within(name, text, MAX_FABRIC_SIZE).map_err(|error| error.to_string())
             }
             None if name == OWN_FABRIC => Ok(own.clone()),
             None => Err(format!(
@@ -239,6 +241,6 @@ fn told(mut compared: Compared) -> Result<Value, String> {
     compared
         .bursts
         .sort_by_key(|it| std::cmp::Reverse(it.bytes));
-    compared.bursts.truncate(TOLD_BURSTS);
+    compared.bursts.truncate(MAX_REPORTED_BURSTS);
     serde_json::to_value(&compared).map_err(|error| error.to_string())
 }

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::packet::MOST_RANGES;
+use super::packet::MAX_RANGES;
 use super::ranges::Ranges;
 
 /// Gaps beyond this many are forgotten, the oldest first: a packet that fills one is so late that
 /// it counts as a duplicate.
-const MOST_GAPS: usize = 4096;
+const MAX_GAPS: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
@@ -36,7 +36,7 @@ impl Arrivals {
     }
 
     fn forget(&mut self) {
-        if self.seen.len() > MOST_GAPS {
+        if self.seen.len() > MAX_GAPS {
             let second = self.seen.iter().nth(1).map_or(0, |range| range.start);
             self.seen.insert(0..second);
         }
@@ -54,7 +54,7 @@ impl Arrivals {
 
     /// The latest first, as many as an acknowledgement holds.
     pub(super) fn latest(&self) -> Vec<Range<u64>> {
-        self.seen.iter().rev().take(MOST_RANGES).collect()
+        self.seen.iter().rev().take(MAX_RANGES).collect()
     }
 }
 
@@ -77,11 +77,11 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_and_nothing_is_counted_twice() {
         let mut arrivals = Arrivals::default();
-        let count = 3 * MOST_GAPS as u64;
+        let count = 3 * MAX_GAPS as u64;
         for number in 0..count {
             arrivals.note(2 * number);
         }
-        assert!(arrivals.seen.len() <= MOST_GAPS);
+        assert!(arrivals.seen.len() <= MAX_GAPS);
         assert_eq!(arrivals.missing(), count - 1);
         arrivals.note(1);
         assert_eq!((arrivals.missing(), arrivals.reordered()), (count - 1, 0));

@@ -14,7 +14,7 @@ use super::socket;
 use crate::worker::clock;
 
 /// So many datagrams are taken in before others get their turn.
-const BATCH: usize = 32;
+const MAX_DATAGRAMS_PER_TURN: usize = 32;
 
 pub(super) struct Driver {
     pub(super) socket: UdpSocket,
@@ -30,7 +30,7 @@ impl Driver {
         Self {
             socket,
             session,
-            incoming: vec![0; socket::LARGEST_MTU],
+            incoming: vec![0; socket::MAX_MTU_BYTES],
             outgoing: Vec::new(),
             blocked: false,
         }
@@ -88,7 +88,7 @@ impl Driver {
     fn take_in(&mut self) -> Result<(), Breakage> {
         self.hear_errors()?;
         let mut any = false;
-        for _ in 0..BATCH {
+        for _ in 0..MAX_DATAGRAMS_PER_TURN {
             match self.socket.try_recv(&mut self.incoming) {
                 Ok(length) => {
                     let datagram = &self.incoming[..length];

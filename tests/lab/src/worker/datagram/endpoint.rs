@@ -10,9 +10,9 @@ use super::window::Path;
 use crate::worker::flow::Statistics;
 
 /// Who has nothing to say says so, that the kernel of a peer that is gone can object.
-const LONGEST_SILENCE: Duration = Duration::from_secs(1);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// One answer could be late by chance; the shortest of several is what the empty way takes.
-const GREETINGS: u32 = 4;
+const GREETING_COUNT: u32 = 4;
 
 /// Which end speaks first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct Endpoint {
 impl Endpoint {
     pub(super) fn new(role: Role, path: Path, now: Duration) -> Self {
         let greetings = match role {
-            Role::Opens => GREETINGS,
+            Role::Opens => GREETING_COUNT,
             Role::Awaits => 0,
         };
         Self {
@@ -104,14 +104,14 @@ impl Endpoint {
 
     pub(super) fn handle_timeout(&mut self, now: Duration) {
         self.sender.handle_timeout(now);
-        if now >= self.spoke + LONGEST_SILENCE {
+        if now >= self.spoke + KEEPALIVE_INTERVAL {
             self.receiver.speak();
         }
     }
 
     /// When to call [`Self::handle_timeout`] at the latest.
     pub(super) fn poll_timeout(&self) -> Duration {
-        let silence = self.spoke + LONGEST_SILENCE;
+        let silence = self.spoke + KEEPALIVE_INTERVAL;
         self.sender
             .poll_timeout()
             .map_or(silence, |timeout| timeout.min(silence))

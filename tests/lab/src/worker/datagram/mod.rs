@@ -40,7 +40,7 @@ use super::protocol::FlowSpec;
 use crate::error::LabError;
 
 /// Every rank listens before any connects, so an answer is due at once.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The receiving ends of flows: they answer as soon as they are there.
 pub(crate) struct Listeners(Vec<(FlowSpec, Wire)>);
@@ -63,7 +63,7 @@ impl Listeners {
 
 pub(crate) async fn connect(flow: &FlowSpec) -> io::Result<Wire> {
     let session = start(Role::Opens, flow.source, flow.destination)?;
-    timeout(CONNECT_DEADLINE, session.opened()).await??;
+    timeout(CONNECT_TIMEOUT, session.opened()).await??;
     Ok(session.into_wire())
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::ranges::Ranges;
 
 /// So many bytes wait to be sent; more are refused until some have gone.
-const BACKLOG_BYTES: u64 = 256 * 1024;
+const MAX_BACKLOG_BYTES: u64 = 256 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -32,7 +32,7 @@ impl Outbox {
 
     /// Takes as many of `bytes` as there is room for.
     pub(super) fn write(&mut self, bytes: &[u8]) -> usize {
-        let room = BACKLOG_BYTES.saturating_sub(self.end() - self.fresh);
+        let room = MAX_BACKLOG_BYTES.saturating_sub(self.end() - self.fresh);
         let taken = bytes.len().min(room as usize);
         self.bytes.extend(&bytes[..taken]);
         taken
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn a_backlog_is_bounded() {
         let mut outbox = Outbox::new(0);
-        let bytes = vec![0; BACKLOG_BYTES as usize + 5];
-        assert_eq!(outbox.write(&bytes) as u64, BACKLOG_BYTES);
+        let bytes = vec![0; MAX_BACKLOG_BYTES as usize + 5];
+        assert_eq!(outbox.write(&bytes) as u64, MAX_BACKLOG_BYTES);
         assert_eq!(outbox.write(&bytes), 0);
     }
 

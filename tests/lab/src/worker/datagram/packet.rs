@@ -4,18 +4,18 @@ use std::ops::Range;
 
 /// Every datagram begins with these, so that a stranger's is told apart.
 const MAGIC: [u8; 3] = *b"rwv";
-const DATA: u8 = b'd';
-const PROBE: u8 = b'p';
-const ACK: u8 = b'a';
+const KIND_DATA: u8 = b'd';
+const KIND_PROBE: u8 = b'p';
+const KIND_ACK: u8 = b'a';
 
 /// No number and no position is ever so large, so that sums of two do not overflow.
-const NEVER_REACHED: u64 = 1 << 62;
+const MAX_POSITION: u64 = 1 << 62;
 
 /// What stands before the bytes of a [`Packet::Data`].
 pub(super) const DATA_HEADER_BYTES: usize = MAGIC.len() + 1 + 8 + 8;
 /// More stretches than this are not acknowledged at once; there are more only while packets are
 /// lost by the dozen, and [`Ack::arrived_to`] grows all the same.
-pub(super) const MOST_RANGES: usize = 32;
+pub(super) const MAX_RANGES: usize = 32;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Packet<'d> {
@@ -55,15 +55,15 @@ impl<'d> Packet<'d> {
         let rest = datagram.strip_prefix(&MAGIC)?;
         let (&kind, mut rest) = rest.split_first()?;
         match kind {
-            DATA => Some(Self::Data {
+            KIND_DATA => Some(Self::Data {
                 number: word(&mut rest)?,
                 position: word(&mut rest)?,
                 bytes: rest,
             }),
-            PROBE => Some(Self::Probe {
+            KIND_PROBE => Some(Self::Probe {
                 number: word(&mut rest)?,
             }),
-            ACK => Ack::decode(rest).map(Self::Ack),
+            KIND_ACK => Ack::decode(rest).map(Self::Ack),
             _ => None,
         }
     }
@@ -87,7 +87,7 @@ impl Ack {
     pub(super) fn encode(&self, datagram: &mut Vec<u8>) {
         let answers = self.answers.map_or(0, |number| number + 1);
         let words = [answers, self.arrived_to, self.limit, self.missing];
-        begin(datagram, ACK, &words);
+        begin(datagram, KIND_ACK, &words);
         for range in &self.numbers {
             datagram.extend(range.start.to_be_bytes());
             datagram.extend(range.end.to_be_bytes());
@@ -97,12 +97,12 @@ impl Ack {
 
 /// Begins a data packet; its bytes are to be appended.
 pub(super) fn begin_data(datagram: &mut Vec<u8>, number: u64, position: u64) {
-    begin(datagram, DATA, &[number, position]);
+    begin(datagram, KIND_DATA, &[number, position]);
 }
 
 /// A probe as long as `size`, if that is longer than what it has to say.
 pub(super) fn encode_probe(datagram: &mut Vec<u8>, number: u64, size: usize) {
-    begin(datagram, PROBE, &[number]);
+    begin(datagram, KIND_PROBE, &[number]);
     datagram.resize(size.max(datagram.len()), 0);
 }
 
@@ -118,7 +118,7 @@ fn begin(datagram: &mut Vec<u8>, kind: u8, words: &[u64]) {
 fn word(rest: &mut &[u8]) -> Option<u64> {
     let (word, after) = rest.split_first_chunk()?;
     *rest = after;
-    Some(u64::from_be_bytes(*word)).filter(|word| *word < NEVER_REACHED)
+    Some(u64::from_be_bytes(*word)).filter(|word| *word < MAX_POSITION)
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 /// Before the first answer, and the longest time to wait for one: after a black-out the flow goes
 /// on that soon.
-const LONGEST_WAIT: Duration = Duration::from_millis(200);
+const MAX_RETRANSMIT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Shorter waits would mistake a busy processor for a loss.
-const SHORTEST_WAIT: Duration = Duration::from_millis(5);
+const MIN_RETRANSMIT_TIMEOUT: Duration = Duration::from_millis(5);
 /// What the clock of timers can tell apart.
-const TICK: Duration = Duration::from_millis(1);
+const CLOCK_GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Smoothed as in RFC 6298.
 #[derive(Debug, Default)]
@@ -37,15 +37,17 @@ impl Rtt {
     /// How long to wait for an answer before asking anew, when that was done `times` already.
     pub(super) fn wait(&self, times: u32) -> Duration {
         let Some(usual) = self.usual() else {
-            return LONGEST_WAIT;
+            return MAX_RETRANSMIT_TIMEOUT;
         };
-        let wait = usual.max(SHORTEST_WAIT).saturating_mul(1 << times.min(16));
-        wait.min(LONGEST_WAIT.max(usual * 2))
+        let wait = usual
+            .max(MIN_RETRANSMIT_TIMEOUT)
+            .saturating_mul(1 << times.min(16));
+        wait.min(MAX_RETRANSMIT_TIMEOUT.max(usual * 2))
     }
 
     /// After what time a packet that others have overtaken is lost, not late.
     pub(super) fn patience(&self) -> Duration {
-        self.latest.max(self.usual().unwrap_or_default()) + TICK
+        self.latest.max(self.usual().unwrap_or_default()) + CLOCK_GRANULARITY
     }
 
     /// Hardly any answer takes longer.

@@ -11,7 +11,7 @@ use super::window::{Path, Window};
 
 /// How long a peer may be silent while something is outstanding: what a NIC allows with NCCL's
 /// settings, 4.096 us x 2^20 for each of 7 retries.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -84,7 +84,7 @@ impl Sender {
 
     /// Whether the peer has been silent for so long that it must be taken for gone.
     pub(super) fn is_forsaken(&self, now: Duration) -> bool {
-        self.is_waiting() && now >= self.silent_since + PATIENCE
+        self.is_waiting() && now >= self.silent_since + PEER_TIMEOUT
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> usize {

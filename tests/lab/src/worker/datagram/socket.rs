@@ -13,7 +13,7 @@ use super::window::Path;
 /// Headers of IPv4 and UDP.
 const HEADER_BYTES: usize = 20 + 8;
 /// A loopback would take more at once than any network does.
-pub(super) const LARGEST_MTU: usize = 9000;
+pub(super) const MAX_MTU_BYTES: usize = 9000;
 /// Enough for what comes while the process waits for a processor; the kernel may give less.
 const BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
@@ -42,7 +42,7 @@ pub(super) fn path(socket: &UdpSocket) -> io::Result<Path> {
 /// What the path takes in one datagram.
 pub(super) fn datagram_bytes(socket: &UdpSocket) -> io::Result<usize> {
     let mtu = getsockopt(socket, sockopt::IpMtu)? as usize;
-    Ok(mtu.min(LARGEST_MTU) - HEADER_BYTES)
+    Ok(mtu.min(MAX_MTU_BYTES) - HEADER_BYTES)
 }
 
 /// Only root may exceed the kernel's limit.

@@ -7,7 +7,7 @@ use super::simulation::{Conditions, Lots, Network, ms};
 use crate::worker::flow::Statistics;
 
 /// More than any test sends.
-const ENDLESS: u64 = u64::MAX / 2;
+const ENDLESS_BYTES: u64 = u64::MAX / 2;
 
 fn mbps(rate: u64) -> Conditions {
     Conditions {
@@ -21,7 +21,7 @@ fn streams(conditions: Conditions, count: u64, apart: Duration) -> Network {
     let mut network = Network::new(count, conditions);
     for nth in 0..count {
         network.run_until(ms(100 * nth), |_| false);
-        network.add_stream(ms(1000) + apart * nth as u32, ENDLESS);
+        network.add_stream(ms(1000) + apart * nth as u32, ENDLESS_BYTES);
     }
     network
 }
@@ -239,7 +239,7 @@ fn a_black_out_is_survived_and_soon_forgotten() {
 #[test]
 fn only_who_waits_for_a_silent_peer_gives_up_and_only_after_half_a_minute() {
     let mut network = Network::new(1, mbps(100));
-    network.add_stream(ms(0), ENDLESS);
+    network.add_stream(ms(0), ENDLESS_BYTES);
     network.add_stream(ms(0), 10_000);
     network.run_until(ms(5000), |_| false);
     network.conditions.black_out = ms(5000)..Duration::MAX;

@@ -9,20 +9,20 @@
 use std::time::Duration;
 
 /// The rate times the square of a round trip: at 200 Mb/s a lone flow has one of 3.5 ms.
-const RATE_TIMES_TIME_SQUARED: f64 = 300_000.0; // bytes x ms
+const RATE_RTT_SQUARED: f64 = 300_000.0; // bytes x ms
 /// So much of a round trip may be due to the way itself. Only on a longer way must the time on
 /// the way be told apart from the time in queues, which never succeeds exactly on a busy machine.
 /// No flow on such a way aims at more than 1 Gb/s.
-const SHORT_WAY: Duration = Duration::from_micros(1500);
-const LEAST_PACKETS: f64 = 1.0;
-const FIRST_PACKETS: f64 = 4.0;
+const MAX_SHORT_RTT: Duration = Duration::from_micros(1500);
+const MIN_WINDOW_PACKETS: f64 = 1.0;
+const INITIAL_WINDOW_PACKETS: f64 = 4.0;
 /// What is left of window and strength after a loss, and what a round trip gives back.
 const LOSS_FACTOR: f64 = 0.7;
-const RECOVERY: f64 = 0.02;
+const RECOVERY_PER_RTT: f64 = 0.02;
 /// How often the way is measured anew, because a route may have changed, and for how long the
 /// queues are left to run empty then. All flows do so together: they share one clock.
-const EPOCH: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(20);
+const EPOCH_INTERVAL: Duration = Duration::from_secs(5);
+const QUEUE_DRAIN_TIME: Duration = Duration::from_millis(20);
 
 /// What is known of a path before anything is sent.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +84,7 @@ impl Window {
     ) -> Self {
         let packet = datagram_bytes as f64;
         Self {
-            size: FIRST_PACKETS * packet,
+            size: INITIAL_WINDOW_PACKETS * packet,
             packet,
             most: most_bytes as f64,
             strength: 1.0,
@@ -145,7 +145,7 @@ impl Window {
     }
 
     fn end_round(&mut self) {
-        self.strength = (self.strength + RECOVERY).min(1.0);
+        self.strength = (self.strength + RECOVERY_PER_RTT).min(1.0);
         let Some(aim) = self.aim() else { return };
         let most = (self.packet / 2.0).max(self.size / 8.0);
         let step = ((aim - self.size) / 4.0).min(most);
@@ -157,14 +157,14 @@ impl Window {
     /// The window that the last round trip suggests, in bytes.
     fn aim(&self) -> Option<f64> {
         let [rtt, way] = [self.round.rtt()?, self.way.rtt?];
-        let on_long_way = way.saturating_sub(SHORT_WAY);
+        let on_long_way = way.saturating_sub(MAX_SHORT_RTT);
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
         let queued = millis(rtt.saturating_sub(on_long_way)).max(0.01);
-        Some(self.strength * RATE_TIMES_TIME_SQUARED / (queued * queued) * millis(rtt))
+        Some(self.strength * RATE_RTT_SQUARED / (queued * queued) * millis(rtt))
     }
 
     fn least(&self) -> f64 {
-        LEAST_PACKETS * self.packet
+        MIN_WINDOW_PACKETS * self.packet
     }
 }
 
@@ -176,7 +176,7 @@ impl Round {
 
 impl Way {
     fn note(&mut self, now: Duration, rtt: Duration) {
-        if self.rtt.is_none_or(|known| rtt <= known.max(SHORT_WAY)) {
+        if self.rtt.is_none_or(|known| rtt <= known.max(MAX_SHORT_RTT)) {
             *self = Self {
                 rtt: Some(rtt),
                 measured: epoch(now),
@@ -194,14 +194,14 @@ impl Way {
     }
 
     fn pauses(&self, now: Duration) -> bool {
-        self.measured + 1 < epoch(now) && in_epoch(now) < PAUSE
+        self.measured + 1 < epoch(now) && in_epoch(now) < QUEUE_DRAIN_TIME
     }
 }
 
 fn epoch(now: Duration) -> u64 {
-    now.as_secs() / EPOCH.as_secs()
+    now.as_secs() / EPOCH_INTERVAL.as_secs()
 }
 
 fn in_epoch(now: Duration) -> Duration {
-    now - EPOCH * epoch(now) as u32
+    now - EPOCH_INTERVAL * epoch(now) as u32
 }

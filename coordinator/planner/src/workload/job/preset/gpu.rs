@@ -28,7 +28,7 @@ const fn gpu(name: &'static str, peak_tflops: f64, memory_tb_per_s: f64, memory_
 /// The one that was measured.
 pub const H200: Gpu = gpu("h200", 989.0, 4.8, 141);
 
-pub const KNOWN: [Gpu; 7] = [
+pub const KNOWN_GPUS: [Gpu; 7] = [
     gpu("v100", 125.0, 0.9, 32),
     gpu("a100-40", 312.0, 1.555, 40),
     gpu("a100", 312.0, 2.039, 80),
@@ -40,7 +40,7 @@ pub const KNOWN: [Gpu; 7] = [
 
 impl Gpu {
     pub fn named(name: &str) -> Option<Self> {
-        KNOWN.into_iter().find(|gpu| gpu.name == name)
+        KNOWN_GPUS.into_iter().find(|gpu| gpu.name == name)
     }
 
     /// What takes so long on the measured processor, on this one.

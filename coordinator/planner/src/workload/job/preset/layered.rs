@@ -13,7 +13,7 @@ use super::schedule::{Shape, Step, Way};
 use super::{Parallelism, PresetError, Zero};
 
 /// Weights travel as bf16.
-const WEIGHT_BYTES: u64 = 2;
+const BF16_WEIGHT_BYTES: u64 = 2;
 
 pub(super) struct Plan<'p> {
     pub(super) layers: &'p [Layer],
@@ -239,7 +239,7 @@ impl Laying<'_> {
 
     /// Weights that are spread over the replicas come one layer ahead of their use.
     fn gather_weights(&mut self, stage: usize, layer: &Layer) {
-        let bytes = layer.parameters * WEIGHT_BYTES;
+        let bytes = layer.parameters * BF16_WEIGHT_BYTES;
         let name = format!("all-gather of {}", layer.name);
         let now: Vec<_> = self
             .grid
@@ -308,7 +308,7 @@ impl Laying<'_> {
                     (self.grid.expert_replicas(stage), of_experts),
                 ];
                 for (groups, parameters) in groups {
-                    let bytes = parameters * WEIGHT_BYTES;
+                    let bytes = parameters * BF16_WEIGHT_BYTES;
                     for group in groups.iter().filter(|group| group.len() > 1 && bytes > 0) {
                         let tails = group
                             .iter()

@@ -216,27 +216,27 @@ fn less(whole: Cost, part: Cost) -> Cost {
 /// 61 layers of 64 narrow experts, eight of them visited. Attention of this width was not measured:
 /// it is taken from its arithmetic, at what large products reach, and backward as twice forward.
 fn fine_grained(view: &View) -> Result<Vec<Layer>, PresetError> {
-    const HIDDEN: u64 = 7168;
-    const LAYERS: usize = 61;
+    const HIDDEN_SIZE: u64 = 7168;
+    const LAYER_COUNT: usize = 61;
     let seq = view.seq.unwrap_or(4096);
     let mixture = Mixture::named("fine_grained_64x", 64, 8);
     let tokens = view.samples * f64::from(seq);
-    let parameters = 4 * HIDDEN * HIDDEN;
-    let flops_per_token = 2 * parameters + 4 * u64::from(seq) * HIDDEN;
+    let parameters = 4 * HIDDEN_SIZE * HIDDEN_SIZE;
+    let flops_per_token = 2 * parameters + 4 * u64::from(seq) * HIDDEN_SIZE;
     let forward_ms = tokens * flops_per_token as f64 / (MATMUL_TFLOPS * 1e9);
     let cost = Cost {
         forward_ms,
         backward_ms: 2.0 * forward_ms,
     };
     let slices = f64::from(view.tensor);
-    let output_bytes = (tokens * (HIDDEN * BYTES_PER_VALUE) as f64) as u64;
+    let output_bytes = (tokens * (HIDDEN_SIZE * BYTES_PER_VALUE) as f64) as u64;
     let one = Layer {
         name: "layer".to_owned(),
         cost: view.gpu.scaled(Kind::Transformer, cost).times(1.0 / slices),
         parameters: parameters / u64::from(view.tensor),
         output_bytes,
         sliced_bytes: (view.tensor > 1).then_some(output_bytes),
-        experts: Some(mixture.half(view, tokens, HIDDEN * BYTES_PER_VALUE)?),
+        experts: Some(mixture.half(view, tokens, HIDDEN_SIZE * BYTES_PER_VALUE)?),
     };
-    Ok(std::iter::repeat_n(one, LAYERS).collect())
+    Ok(std::iter::repeat_n(one, LAYER_COUNT).collect())
 }

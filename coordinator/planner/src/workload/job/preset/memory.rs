@@ -10,15 +10,15 @@ use reweave_common::units::Bytes;
 
 use super::layered::pieces;
 use super::layers::{self, Layer, View};
-use super::{DENSE, Family, Layered, Preset, PresetError, Zero, embedding, tables};
+use super::{DENSE_LAYERS, Family, Layered, Preset, PresetError, Zero, embedding, tables};
 
 const WEIGHT_BYTES: f64 = 2.0;
 const OPTIMIZER_BYTES: f64 = 12.0;
 /// By which a row of a table learns.
-const OF_A_ROW: f64 = 4.0;
+const ROW_STATE_BYTES: f64 = 4.0;
 /// Kept for the way back, against the output.
-const OF_A_TRANSFORMER: f64 = 17.0;
-const OF_ANOTHER: f64 = 2.0;
+const TRANSFORMER_ACTIVATION_RATIO: f64 = 17.0;
+const OTHER_ACTIVATION_RATIO: f64 = 2.0;
 
 impl Preset {
     /// The fullest rank's.
@@ -50,7 +50,7 @@ impl Preset {
         let columns = self.parallelism.columns;
         let held = tables::dealt_out(tables * columns, data, self.gpus_per_host);
         let most = held.into_iter().max().unwrap_or(0) as f64;
-        let of_row = embedding().output_bytes_per_sample as f64 / columns as f64 + OF_A_ROW;
+        let of_row = embedding().output_bytes_per_sample as f64 / columns as f64 + ROW_STATE_BYTES;
         let view = View {
             gpu: self.gpu,
             tensor: 1,
@@ -61,7 +61,7 @@ impl Preset {
         let dense = layers::chain(model, &view)?;
         let dense: f64 = dense
             .iter()
-            .filter(|layer| DENSE.contains(&layer.name.as_str()))
+            .filter(|layer| DENSE_LAYERS.contains(&layer.name.as_str()))
             .map(|it| self.state(it, data) + self.kept(it))
             .sum();
         Ok(Bytes::new((most * rows as f64 * of_row + dense) as u64))
@@ -110,8 +110,8 @@ impl Preset {
             layer.sliced_bytes.is_some() || layer.experts.is_some(),
         ) {
             (true, _) => 1.0,
-            (false, true) => OF_A_TRANSFORMER / self.parallelism.tensor as f64,
-            (false, false) => OF_ANOTHER,
+            (false, true) => TRANSFORMER_ACTIVATION_RATIO / self.parallelism.tensor as f64,
+            (false, false) => OTHER_ACTIVATION_RATIO,
         };
         layer.output_bytes as f64 * times
     }

@@ -188,7 +188,7 @@ pub struct Preset {
 }
 
 /// Layers times micro-batches times ranks, both ways.
-const MOST_STEPS: usize = 1 << 23;
+const MAX_STEPS: usize = 1 << 23;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum PresetError {
@@ -307,7 +307,7 @@ impl fmt::Display for PresetError {
             Self::Interleave { problem } => f.write_str(problem),
             Self::TooManySteps { steps } => write!(
                 f,
-                "an iteration of {steps} steps is more than the {MOST_STEPS} that are simulated; take \
+                "an iteration of {steps} steps is more than the {MAX_STEPS} that are simulated; take \
                  fewer micro-batches or ranks"
             ),
             Self::Iteration(error) => error.fmt(f),
@@ -425,7 +425,7 @@ impl Preset {
         }
         let ranks = data * spread.tensor * spread.pipeline;
         let steps = 2 * layers.len() * spread.microbatches * ranks / spread.pipeline;
-        if steps > MOST_STEPS {
+        if steps > MAX_STEPS {
             return Err(PresetError::TooManySteps { steps });
         }
         let plan = layered::Plan {
@@ -516,8 +516,8 @@ impl Preset {
         let whole = samples as f64 * ranks as f64;
         let one = lookup.cost(whole).times(1.0 / columns as f64);
         tables::Tables {
-            bottom: &dense(DENSE[0])?,
-            top: &dense(DENSE[1])?,
+            bottom: &dense(DENSE_LAYERS[0])?,
+            top: &dense(DENSE_LAYERS[1])?,
             held: tables::dealt_out(tables * columns, ranks, self.gpus_per_host),
             lookup: self.gpu.scaled(Kind::Embedding, one),
             entry_bytes: row_bytes / columns as u64,
@@ -530,7 +530,7 @@ impl Preset {
 }
 
 /// Layers of models around tables before what is looked up arrives, and after that.
-const DENSE: [&str; 2] = ["dense_2048_2048", "dense_4096_4096"];
+const DENSE_LAYERS: [&str; 2] = ["dense_2048_2048", "dense_4096_4096"];
 
 fn embedding() -> Measured {
     profile::the(|it| it.kind == Kind::Embedding)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reweave_common::time_span::TimeSpan;
 
 /// Layer by layer, with the conditions of the measurement in its head.
-const H200: &str = include_str!("../../../../profiles/h200.csv");
+const H200_PROFILE: &str = include_str!("../../../../profiles/h200.csv");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -67,7 +67,7 @@ pub struct Point {
 
 /// Everything that was measured.
 pub fn measured() -> Vec<Measured> {
-    let lines = H200.lines().filter(|line| !line.starts_with('#'));
+    let lines = H200_PROFILE.lines().filter(|line| !line.starts_with('#'));
     let layer = |line| parse(line).expect("the file in the tree is well-formed");
     lines.map(layer).collect()
 }
