@@ -10,7 +10,7 @@ use std::time::Duration;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_core::{
-    Change, Command, LATEST_MINOR, Office, Phase, Policy, Stage, State, UnreadableLog,
+    Change, ClusterRole, Command, LATEST_MINOR, Phase, Policy, Stage, State, UnreadableLog,
 };
 use reweave_replica::decode_exact;
 use reweave_replica::{
@@ -61,7 +61,7 @@ pub(crate) struct Running {
     pub(crate) may_decide: bool,
     /// Agents with a session.
     pub(crate) seats: BTreeMap<NodeId, SessionId>,
-    pub(crate) office: Office,
+    pub(crate) office: ClusterRole,
     /// Of what was decided, which most entries leave as it is.
     decided: u64,
     /// When it came to lead: by its own clock, and by that of the world.
@@ -70,7 +70,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// With what was on its disk.
-    fn new(durable: DurableReplica<SimulatedDisk>, machine: Machine, office: Office) -> Self {
+    fn new(durable: DurableReplica<SimulatedDisk>, machine: Machine, office: ClusterRole) -> Self {
         Self {
             durable,
             machine,
@@ -304,7 +304,7 @@ impl Node {
         let mut durable = durable.expect("it goes on");
         durable.look_at_disk(&BTreeSet::new());
         self.life += 1;
-        let office = Office::new(policy.clone(), fabric(), state, reads);
+        let office = ClusterRole::new(policy.clone(), fabric(), state, reads);
         self.running = Some(Running::new(durable, machine, office));
         Ok(())
     }

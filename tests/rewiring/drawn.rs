@@ -8,7 +8,7 @@ use reweave_common::fabric::{Circuits, Fabric, FabricBuilder};
 use reweave_common::plan::{Generation, Plan};
 
 /// The same that courses are tried on.
-#[path = "../../coordinator/core/src/course/examples.rs"]
+#[path = "../../coordinator/core/src/plan/migration/examples.rs"]
 mod examples;
 
 pub(crate) use examples::Chance;

@@ -13,7 +13,7 @@ use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response, Steering};
 use reweave_common::sample::Sample;
-use reweave_core::{Author, Change, Journey, Outcome, Reason, Stage, State};
+use reweave_core::{Author, Change, Migration, Outcome, Reason, Stage, State};
 use reweave_tests::world::chance::Chance;
 use reweave_tests::world::coordinator::{Guest, Output};
 use reweave_tests::world::schedule::Schedule;
@@ -141,7 +141,7 @@ impl World {
 
     /// Whether somebody has to put something right.
     pub(crate) fn is_held(&self) -> bool {
-        self.journeys().any(Journey::is_held)
+        self.journeys().any(Migration::is_held)
     }
 
     /// Whether a device that does not hold what it shall is said to be the reason.
@@ -150,7 +150,7 @@ impl World {
         reasons.any(|reason| matches!(reason, Reason::NotSwitched { .. }))
     }
 
-    fn journeys(&self) -> impl Iterator<Item = &Journey> {
+    fn journeys(&self) -> impl Iterator<Item = &Migration> {
         let rollouts = self.state().into_iter().flat_map(State::rollouts);
         rollouts.filter_map(|rollout| rollout.phase.journey())
     }

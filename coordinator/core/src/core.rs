@@ -24,32 +24,32 @@ use reweave_common::sample::Sample;
 use reweave_common::stall::StallDetector;
 use reweave_common::units::Rate;
 
-use crate::arrivals::{Arrivals, Knock};
-use crate::auto::Autopilot;
-use crate::command::{Change, Command, LATEST_MINOR};
-use crate::effect::{Effect, Input, Outbox};
-use crate::evenness::Evenness;
-use crate::evidence::congested;
-use crate::ingest::Ingest;
-use crate::jobs::Names;
-use crate::latencies::Latencies;
-use crate::losses::Losses;
-use crate::model::{Known, least_elephant};
-use crate::operator::{self, Asked, Seen};
-use crate::pace::Pace;
-use crate::policy::Policy;
-use crate::probing::Probing;
-use crate::registry::Registry;
-use crate::resting::Resting;
-use crate::rollout::{Drivers, Judge, Turn};
-use crate::rules::rerouted;
-use crate::soundness;
-use crate::standings::Standings;
-use crate::state::{Rollout, State};
-use crate::trends::Trends;
-use crate::upkeep::Upkeep;
-use crate::watch::Watching;
-use crate::ways::Ways;
+use crate::api::{self, LeaderView};
+use crate::estimate::counter_trends::CounterTrends;
+use crate::estimate::interval_timer::IntervalTimer;
+use crate::estimate::job_names::JobNames;
+use crate::estimate::link_latency::Latencies;
+use crate::estimate::link_loss::Losses;
+use crate::estimate::probe_paths::ProbePaths;
+use crate::ingest::admission::{Admissions, JoinRequest};
+use crate::ingest::telemetry::Ingest;
+use crate::log::command::{Change, Command, LATEST_MINOR};
+use crate::log::effect::{Effect, Input, OperatorRequest, Outbox};
+use crate::log::policy::Policy;
+use crate::log::state::{Rollout, State};
+use crate::model::evidence::congested;
+use crate::model::idle_flows::IdleFlows;
+use crate::model::imbalance_history::ImbalanceHistory;
+use crate::model::probe_summary::ProbeSummary;
+use crate::model::world::{Measurements, least_elephant};
+use crate::plan::plan_check;
+use crate::plan::probe_schedule::ProbeSchedule;
+use crate::plan::trace_targets::TraceTargets;
+use crate::rollout::autopilot::Autopilot;
+use crate::rollout::forwarding_rules::rerouted;
+use crate::rollout::job_registry::JobRegistry;
+use crate::rollout::maintenance::MaintenanceMonitor;
+use crate::rollout::{Controllers, DecisionContext, Judge};
 
 /// Shortest gap between inputs that counts as a stall. Ticks are 100 ms apart.
 const MIN_STALL: Duration = Duration::from_secs(1);
@@ -57,20 +57,20 @@ const MIN_STALL: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct Core {
     state: State,
-    senses: Senses,
-    drivers: Drivers,
+    senses: Estimators,
+    drivers: Controllers,
     autopilot: Autopilot,
-    watching: Watching,
-    arrivals: Arrivals,
-    standings: Standings,
-    probing: Probing,
-    upkeep: Upkeep,
-    registry: Registry,
-    evenness: Evenness,
-    asked: VecDeque<Asked>,
+    watching: TraceTargets,
+    arrivals: Admissions,
+    standings: ProbeSummary,
+    probing: ProbeSchedule,
+    upkeep: MaintenanceMonitor,
+    registry: JobRegistry,
+    evenness: ImbalanceHistory,
+    asked: VecDeque<OperatorRequest>,
     judge: Judge,
     /// Requests that wait for the judge.
-    unjudged: VecDeque<Asked>,
+    unjudged: VecDeque<OperatorRequest>,
     outbox: Outbox,
     /// Of the last input; none until this core leads.
     now: Option<Moment>,
@@ -86,28 +86,28 @@ pub struct Core {
 
 /// What the leader knows the cluster by.
 #[derive(Debug, Clone)]
-struct Senses {
+struct Estimators {
     fabric: Arc<Fabric>,
     policy: Policy,
     least_elephant: Rate,
     ingest: Ingest,
-    trends: Trends,
+    trends: CounterTrends,
     latencies: Latencies,
     losses: Losses,
-    ways: Ways,
-    resting: Resting,
-    names: Names,
+    ways: ProbePaths,
+    resting: IdleFlows,
+    names: JobNames,
     stall: StallDetector,
     /// End of this coordinator's latest stall.
     resumed_at: Moment,
-    looks: Pace,
+    looks: IntervalTimer,
     /// In this tick.
     is_looking: bool,
 }
 
-impl Senses {
-    fn at(&self, now: Moment) -> Known<'_> {
-        Known {
+impl Estimators {
+    fn at(&self, now: Moment) -> Measurements<'_> {
+        Measurements {
             fabric: &self.fabric,
             policy: &self.policy,
             least_elephant: self.least_elephant,
@@ -124,7 +124,7 @@ impl Senses {
     }
 }
 
-impl Senses {
+impl Estimators {
     fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
         let Some(sample) = self.ingest.admit(node, now, sample) else {
             return;
@@ -136,7 +136,7 @@ impl Senses {
 
     /// What jobs are called, and what they are told to send.
     fn expect(&mut self, state: &State) {
-        self.names = Names::of(state.registered());
+        self.names = JobNames::of(state.registered());
         self.resting.handle_jobs(&self.fabric, state.registered());
     }
 
@@ -158,24 +158,24 @@ impl Senses {
             let mut ways = mem::take(&mut self.ways);
             let mut latencies = mem::take(&mut self.latencies);
             let mut losses = mem::take(&mut self.losses);
-            let picture = self.at(now).picture();
-            ways.advance(&picture);
-            latencies.handle_loads(now, &self.fabric, |hop| picture.is_nearly_full(hop));
-            losses.handle_queues(now, || congested(&picture));
+            let world = self.at(now).world();
+            ways.advance(now, &self.fabric, world.traced_probes(), |from, flow| {
+                world.way(from, flow)
+            });
+            latencies.handle_loads(now, &self.fabric, |hop| world.is_nearly_full(hop));
+            losses.handle_queues(now, || congested(&world));
             (self.ways, self.latencies, self.losses) = (ways, latencies, losses);
         }
     }
 
     fn look_at_losses(&mut self, now: Moment) {
-        let mut losses = mem::take(&mut self.losses);
-        losses.handle_time(self.at(now));
-        self.losses = losses;
+        self.losses.handle_time(now, &self.ingest, &self.ways);
     }
 
     fn look_who_rests(&mut self, now: Moment) {
         if self.is_looking {
             let mut resting = mem::take(&mut self.resting);
-            resting.advance(&self.at(now).picture());
+            resting.advance(&self.at(now).world());
             self.resting = resting;
         }
     }
@@ -208,31 +208,31 @@ impl Core {
         let least_elephant = least_elephant(&fabric, &policy);
         let mut core = Self {
             state,
-            senses: Senses {
+            senses: Estimators {
                 ingest: Ingest::of(&fabric),
                 fabric,
                 policy,
                 least_elephant,
-                trends: Trends::default(),
+                trends: CounterTrends::default(),
                 latencies: Latencies::default(),
                 losses: Losses::default(),
-                ways: Ways::default(),
-                resting: Resting::default(),
-                names: Names::default(),
+                ways: ProbePaths::default(),
+                resting: IdleFlows::default(),
+                names: JobNames::default(),
                 stall: StallDetector::new(MIN_STALL),
                 resumed_at: Moment::default(),
-                looks: Pace::default(),
+                looks: IntervalTimer::default(),
                 is_looking: false,
             },
-            drivers: Drivers::default(),
+            drivers: Controllers::default(),
             autopilot: Autopilot::default(),
-            watching: Watching::default(),
-            arrivals: Arrivals::default(),
-            standings: Standings::default(),
-            probing: Probing::default(),
-            upkeep: Upkeep::default(),
-            registry: Registry::default(),
-            evenness: Evenness::default(),
+            watching: TraceTargets::default(),
+            arrivals: Admissions::default(),
+            standings: ProbeSummary::default(),
+            probing: ProbeSchedule::default(),
+            upkeep: MaintenanceMonitor::default(),
+            registry: JobRegistry::default(),
+            evenness: ImbalanceHistory::default(),
             asked: VecDeque::new(),
             judge: Judge::default(),
             unjudged: VecDeque::new(),
@@ -282,7 +282,7 @@ impl Core {
                 principal,
                 request,
             } => {
-                self.asked.push_back(Asked {
+                self.asked.push_back(OperatorRequest {
                     id,
                     principal,
                     request,
@@ -310,7 +310,7 @@ impl Core {
                 key,
                 from,
             } => {
-                self.arrivals.handle_knock(Knock {
+                self.arrivals.handle_knock(JoinRequest {
                     id,
                     token,
                     key,
@@ -344,7 +344,7 @@ impl Core {
     /// What a plan needs for itself alone, by all that is known now.
     pub fn claims(&self, plan: &Plan) -> Claims {
         let known = self.senses.at(self.now.unwrap_or_default());
-        soundness::claims(&known.picture(), &self.state, plan)
+        plan_check::claims(&known.world(), &self.state, plan)
     }
 
     /// As where courses are large.
@@ -354,7 +354,7 @@ impl Core {
     }
 
     #[cfg(test)]
-    pub(crate) fn known_at(&self, now: Moment) -> Known<'_> {
+    pub(crate) fn known_at(&self, now: Moment) -> Measurements<'_> {
         self.senses.at(now)
     }
 
@@ -385,7 +385,7 @@ impl Core {
 
     /// Before the first part of a tick alone: telemetry waits until the last.
     fn judge_next(&mut self) {
-        let Senses { fabric, policy, .. } = &self.senses;
+        let Estimators { fabric, policy, .. } = &self.senses;
         if self.part == 0 && self.judge.check_next(fabric, policy) {
             self.ask_again();
         }
@@ -410,7 +410,7 @@ impl Core {
         let visitor = self.state.membership().visitor(token, now);
         let refused = match (visitor, &request) {
             (None, _) => Refused::NoVisitor,
-            (Some(_), Request::Visit { .. }) => operator::no_visit(),
+            (Some(_), Request::Visit { .. }) => api::no_visit(),
             (Some(principal), _) => {
                 let principal = principal.clone();
                 return self.handle(
@@ -503,7 +503,7 @@ impl Core {
         }
         self.stirred = false;
         let known = self.senses.at(now);
-        let mut turn = Turn {
+        let mut turn = DecisionContext {
             known,
             state: &self.state,
             judge: &mut self.judge,
@@ -525,12 +525,14 @@ impl Core {
                 self.registry.advance(&mut turn);
             }
         }
-        self.arrivals.advance(&mut turn, self.disk_is_full);
+        let membership = self.state.membership();
+        self.arrivals
+            .advance(now, membership, turn.out, self.disk_is_full);
         while let Some(asked) = next(&mut self.asked, turn.out) {
             let seers = (&mut self.standings, &mut self.watching);
             look_first(&asked, known, seers, turn.out);
             self.registry.handle_asked(now, &asked);
-            let seen = Seen {
+            let seen = LeaderView {
                 waits: self.autopilot.waits(),
                 arrivals: &self.arrivals,
                 standings: &self.standings,
@@ -542,7 +544,7 @@ impl Core {
                 disk_is_full: self.disk_is_full,
                 min_version: self.min_version,
             };
-            let unjudged = operator::answer(&mut turn, asked, seen);
+            let unjudged = api::answer(&mut turn, asked, seen);
             self.unjudged.extend(unjudged);
         }
     }
@@ -550,9 +552,9 @@ impl Core {
 
 /// What is looked at, or has to be, only since somebody asks.
 fn look_first(
-    asked: &Asked,
-    known: Known<'_>,
-    (standings, watching): (&mut Standings, &mut Watching),
+    asked: &OperatorRequest,
+    known: Measurements<'_>,
+    (standings, watching): (&mut ProbeSummary, &mut TraceTargets),
     out: &mut Outbox,
 ) {
     match &asked.request {
@@ -561,7 +563,7 @@ fn look_first(
             between,
             anew: true,
         } if asked.request.may_be_asked_by(asked.principal.role) => {
-            let flows = operator::meant(&known.picture(), between);
+            let flows = api::meant(&known.world(), between);
             watching.trace(known, flows.unwrap_or_default(), out);
         }
         _ => {}
@@ -570,7 +572,7 @@ fn look_first(
 
 /// Nobody is answered before all that was decided has been applied, but for people who want members
 /// in or out: they share what is decided.
-fn next(asked: &mut VecDeque<Asked>, out: &Outbox) -> Option<Asked> {
+fn next(asked: &mut VecDeque<OperatorRequest>, out: &Outbox) -> Option<OperatorRequest> {
     asked.pop_front_if(|asked| {
         out.is_settled() || (out.is_shared() && is_of_members(&asked.request))
     })

@@ -6,10 +6,10 @@ use reweave_common::fabric::Fabric;
 use reweave_common::moment::Moment;
 use serde::{Deserialize, Serialize};
 
-use crate::command::Command;
 use crate::core::Core;
-use crate::effect::{Effect, Input};
-use crate::policy::Policy;
+use crate::log::command::Command;
+use crate::log::effect::{Effect, Input};
+use crate::log::policy::Policy;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recording {

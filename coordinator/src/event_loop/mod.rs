@@ -21,7 +21,7 @@ use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{
-    Command, Effect, Input, LATEST_MINOR, NoEntry, Office, Pass, Policy, State, UnreadableLog,
+    ClusterRole, Command, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, State, UnreadableLog,
 };
 use reweave_proto::hello::PROTOCOL_VERSION;
 use reweave_replica::{MemberId, Proposal, ReadId, RequestId, Saved, Standing};
@@ -53,7 +53,7 @@ pub(crate) struct EventLoop {
     replication: Replication,
     cluster: watch::Receiver<Cluster>,
     peer_status: PeerStatus,
-    office: Office,
+    office: ClusterRole,
     /// Of the term in which it leads.
     clock: Clock,
     recorder: Option<Recorder>,
@@ -100,7 +100,7 @@ impl EventLoop {
             decisions: Decisions::default(),
             endings: EventCounters::default(),
             clock: Clock::after(parts.state.latest()),
-            office: Office::new(parts.policy, parts.fabric, parts.state, LATEST_MINOR),
+            office: ClusterRole::new(parts.policy, parts.fabric, parts.state, LATEST_MINOR),
             recorder: parts.recorder,
             history: parts.history,
             local_health: parts.local_health,

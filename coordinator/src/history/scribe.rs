@@ -20,7 +20,7 @@ use reweave_common::rhythm::Rhythm;
 use reweave_common::sample::{HostReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
 use reweave_common::traffic::{PeerTraffic, Traffic};
-use reweave_core::{Change, Command, Ingest, Place, Wiring};
+use reweave_core::{Change, Command, Device, Ingest, Wiring};
 use reweave_history::{Chronicle, Entry, Far, KeeperError, Probed, Told};
 use serde::Serialize;
 
@@ -571,8 +571,8 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::Revoked { .. } => ("revoked", None, Generation::default()),
         Change::Maintained { place, .. } => {
             let node = match place {
-                Place::Node(node) => Some(*node),
-                Place::Optical(_) => None,
+                Device::Node(node) => Some(*node),
+                Device::Optical(_) => None,
             };
             ("maintained", node, Generation::default())
         }

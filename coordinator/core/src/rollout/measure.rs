@@ -11,13 +11,13 @@ use reweave_common::snapshot::FlowState;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
-use crate::command::Before;
-use crate::jobs::beat;
-use crate::model::{Known, Picture};
-use crate::reason::Reason;
-use crate::spread::Spread;
-use crate::state::{Rollout, State};
-use crate::verify::concerned;
+use crate::log::command::Before;
+use crate::log::rate_summary::RateSummary;
+use crate::log::reason::Reason;
+use crate::log::state::{Rollout, State};
+use crate::model::jobs::beat;
+use crate::model::world::{Measurements, World};
+use crate::rollout::verify::concerned;
 
 /// More iterations are not taken for one.
 const MAX_ITERATION_SHARE: f64 = 100.0;
@@ -26,14 +26,14 @@ const BEAT_SETTLE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Of all elephants, and of every flow that the plan concerns, or it cannot be judged.
 pub(super) fn before(
-    known: Known<'_>,
-    picture: &Picture<'_>,
+    known: Measurements<'_>,
+    world: &World<'_>,
     plan: &Plan,
 ) -> Result<Vec<Before>, Vec<Reason>> {
     let concerned = concerned(plan);
     let matters =
         |state: &FlowState| concerned.contains(&state.flow) || known.is_elephant(state.rate);
-    let flows = picture.flows().into_iter().filter(matters);
+    let flows = world.flows().into_iter().filter(matters);
     let before: Vec<_> = flows
         .map(|state| Before {
             flow: state.flow,
@@ -50,9 +50,9 @@ pub(super) fn before(
     }
 }
 
-fn spread(state: &FlowState) -> Spread {
+fn spread(state: &FlowState) -> RateSummary {
     let [least, most] = state.rate_range;
-    Spread {
+    RateSummary {
         mean: state.rate,
         least,
         most,
@@ -61,13 +61,13 @@ fn spread(state: &FlowState) -> Spread {
 
 /// Of the flows that were there before, and of elephants that have come since.
 pub(super) fn after(
-    known: Known<'_>,
+    known: Measurements<'_>,
     rollout: &Rollout,
     from: Moment,
-) -> BTreeMap<FlowKey, Spread> {
+) -> BTreeMap<FlowKey, RateSummary> {
     let old: BTreeSet<_> = rollout.before.iter().map(|before| before.flow).collect();
     let matters =
-        |flow: &FlowKey, spread: &Spread| old.contains(flow) || known.is_elephant(spread.mean);
+        |flow: &FlowKey, spread: &RateSummary| old.contains(flow) || known.is_elephant(spread.mean);
     let flows = known
         .ingest
         .observations()
@@ -81,13 +81,17 @@ pub(super) fn after(
 }
 
 /// How long iterations take since then, in the order of what is promised of them.
-pub(super) fn periods(known: Known<'_>, plan: &Plan, since: Moment) -> Vec<Option<TimeSpan>> {
+pub(super) fn periods(
+    known: Measurements<'_>,
+    plan: &Plan,
+    since: Moment,
+) -> Vec<Option<TimeSpan>> {
     let promised = plan.iterations.iter();
     promised.map(|it| period(known, it, since)).collect()
 }
 
 /// By the surest beat that was heard of since.
-fn period(known: Known<'_>, promised: &Iteration, since: Moment) -> Option<TimeSpan> {
+fn period(known: Measurements<'_>, promised: &Iteration, since: Moment) -> Option<TimeSpan> {
     let hosts = promised.exchanged.iter();
     let heard = hosts.filter_map(|(&host, work)| Some((beat(known, host)?, *work)));
     let timed = heard.filter_map(|(heard, work)| {

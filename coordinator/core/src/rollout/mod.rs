@@ -16,37 +16,45 @@ use reweave_common::instruction::{Install, Refusal, Token};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 
-use crate::command::{Aim, Author, Change, StepIntent};
-use crate::effect::Outbox;
-use crate::model::Known;
-use crate::reason::Reason;
-use crate::soundness;
-use crate::state::{self, Answer, Heading, Journey, Phase, Rollout, State, Steered, Step, Undo};
-use crate::verify::{After, Decision, Verdict, concerned, judge};
+use crate::log::command::{Aim, Author, Change, StepIntent};
+use crate::log::effect::Outbox;
+use crate::log::reason::Reason;
+use crate::log::state::{
+    self, Heading, Migration, Phase, Rollout, State, Steered, Step, StepAnswer, Undo,
+};
+use crate::log::verdict::{Decision, Verdict};
+use crate::model::world::Measurements;
+use crate::plan::plan_check;
+use crate::rollout::verify::{After, concerned, judge};
 
-mod around;
-mod begin;
-mod closely;
-mod journey;
-mod light;
+pub(crate) mod autopilot;
+mod close_sampling;
+mod effective_state;
+pub(crate) mod forwarding_rules;
+mod idle_proof;
+pub(crate) mod job_registry;
+mod link_up_check;
+pub(crate) mod maintenance;
 mod measure;
-mod quiet;
-mod trial;
+mod migration;
+mod migration_check;
+mod start;
+pub(crate) mod verify;
 
-pub(crate) use begin::{Hindrance, first_step};
-pub(crate) use journey::{base_of, course_of, is_needed};
-pub(crate) use quiet::{Port, Quietness};
-pub(crate) use trial::Judge;
+pub(crate) use idle_proof::{IdleTracker, Port};
+pub(crate) use migration::{base_of, course_of, is_needed};
+pub(crate) use migration_check::Judge;
+pub(crate) use start::{Hindrance, first_step};
 
 /// What the leader may look at, and where it puts what it decides.
-pub(crate) struct Turn<'a> {
-    pub(crate) known: Known<'a>,
+pub(crate) struct DecisionContext<'a> {
+    pub(crate) known: Measurements<'a>,
     pub(crate) state: &'a State,
     pub(crate) judge: &'a mut Judge,
     pub(crate) out: &'a mut Outbox,
 }
 
-impl Turn<'_> {
+impl DecisionContext<'_> {
     pub(crate) fn decide(&mut self, change: Change) {
         self.out.append(self.known.now, change);
     }
@@ -66,7 +74,7 @@ impl Turn<'_> {
     /// What a plan needs for itself alone. One that was proposed has said so.
     pub(crate) fn claims(&self, plan: &Plan) -> Claims {
         let known = self.state.rollout(plan.generation);
-        let anew = || soundness::claims(&self.known.picture(), self.state, plan);
+        let anew = || plan_check::claims(&self.known.world(), self.state, plan);
         known.map_or_else(anew, |it| it.claims.clone())
     }
 
@@ -92,12 +100,12 @@ impl Turn<'_> {
 
 /// Each plan by itself: what they need they do not share.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Drivers {
-    plans: BTreeMap<Generation, Driver>,
+pub(crate) struct Controllers {
+    plans: BTreeMap<Generation, Controller>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Driver {
+pub(crate) struct Controller {
     stage: Option<Stage>,
     since: Moment,
     /// Stalls of the coordinator that restarted the timeouts of this stage.
@@ -110,10 +118,10 @@ pub(crate) struct Driver {
     unclear: Option<NotSwitched>,
     /// How often something was told on this leg that led to nothing, though the next may.
     in_vain: u32,
-    quietness: Option<Quietness>,
-    light: Option<light::Light>,
+    quietness: Option<IdleTracker>,
+    light: Option<link_up_check::LinkUpCheck>,
     /// Of whom it wants to hear much.
-    closeness: closely::Closeness,
+    closeness: close_sampling::CloseSampling,
     /// When what moves on this leg was last seen to be idle.
     proven: Option<Moment>,
     /// Somebody wants it tried again at once.
@@ -134,7 +142,7 @@ type Stage = (
 /// Whether it leads back, which leg it is, and how far that has come.
 type Leg = (bool, usize, Discriminant<state::Stage>, Option<Token>);
 
-impl Drivers {
+impl Controllers {
     /// What was sent to it before may be lost, so it is due at once.
     pub(crate) fn handle_connected(&mut self, node: NodeId) {
         for driver in self.plans.values_mut() {
@@ -149,7 +157,7 @@ impl Drivers {
     }
 
     /// One decision at a time: what it changes the others have to see.
-    pub(crate) fn advance(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn advance(&mut self, turn: &mut DecisionContext<'_>) {
         let state = turn.state;
         self.plans.retain(|plan, _| state.rollout(*plan).is_some());
         for rollout in state.rollouts() {
@@ -161,22 +169,22 @@ impl Drivers {
     }
 }
 
-impl Driver {
-    fn advance(&mut self, turn: &mut Turn<'_>, rollout: &Rollout) {
+impl Controller {
+    fn advance(&mut self, turn: &mut DecisionContext<'_>, rollout: &Rollout) {
         self.note_stage(turn.known.now, rollout);
         self.restart_after_stall(turn.known.resumed_at);
         match &rollout.phase {
             Phase::Proposed => {
-                begin::drop_unless_of_use(turn, &rollout.plan, self.waited(turn));
+                start::drop_unless_of_use(turn, &rollout.plan, self.waited(turn));
             }
             Phase::Approved if rollout.is_stopped() => {}
-            Phase::Approved => begin::begin(turn, &rollout.plan, self.waited(turn)),
+            Phase::Approved => start::begin(turn, &rollout.plan, self.waited(turn)),
             Phase::Unconfirmed(step) | Phase::Confirming(step) | Phase::Applying(step) => {
                 self.install(turn, rollout, step);
             }
             Phase::Verifying(step) => self.verify(turn, rollout, step),
             Phase::RollingBack(undo) | Phase::Held(undo) => self.take_back(turn, rollout, undo),
-            Phase::Travelling(journey) if journey::is_given_up(turn, rollout, journey) => {}
+            Phase::Travelling(journey) if migration::is_given_up(turn, rollout, journey) => {}
             Phase::Travelling(journey) if journey.is_over() => self.arrive(turn, rollout, journey),
             Phase::Travelling(journey) => self.travel(turn, rollout, journey),
         }
@@ -230,11 +238,11 @@ impl Driver {
         self.since.max(self.resumed_at)
     }
 
-    fn install(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, step: &Step) {
+    fn install(&mut self, turn: &mut DecisionContext<'_>, rollout: &Rollout, step: &Step) {
         let plan = &rollout.plan;
         let mut reasons: Vec<_> = rollout.aborted().into_iter().collect();
         reasons.extend(step.failures().map(failure));
-        reasons.extend(begin::ended(turn.known, plan));
+        reasons.extend(start::ended(turn.known, plan));
         if self.is_exhausted(turn) {
             reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
         }
@@ -246,7 +254,7 @@ impl Driver {
         }
     }
 
-    fn go_on(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, step: &Step) {
+    fn go_on(&mut self, turn: &mut DecisionContext<'_>, rollout: &Rollout, step: &Step) {
         let is_unconfirmed = rollout.phase.is_unconfirmed();
         if is_unconfirmed && step.all_done() {
             return confirm(turn, &rollout.plan);
@@ -257,24 +265,24 @@ impl Driver {
 
     fn handle_unclear(&mut self, why: Option<NotSwitched>) {
         let why = why.unwrap_or(NotSwitched::TimedOut);
-        self.in_vain += u32::from(journey::may_pass(&why));
+        self.in_vain += u32::from(migration::may_pass(&why));
         self.unclear = Some(why);
     }
 
-    fn arrive(&self, turn: &mut Turn<'_>, rollout: &Rollout, journey: &Journey) {
+    fn arrive(&self, turn: &mut DecisionContext<'_>, rollout: &Rollout, journey: &Migration) {
         let generation = rollout.plan.generation;
         let verdict = rollout.verdict.as_ref().map(|verdict| &verdict.decision);
         match (&journey.heading, verdict) {
             (Heading::Back { .. }, _) => turn.decide(Change::RolledBack { generation }),
             (Heading::Forth, _) if rollout.is_stopped() => {}
             (Heading::Forth, Some(Decision::RollBack { reasons })) => {
-                journey::balk(turn, &rollout.plan, journey, reasons.clone());
+                migration::balk(turn, &rollout.plan, journey, reasons.clone());
             }
             (Heading::Forth, _) => self.judge_rates(turn, rollout),
         }
     }
 
-    fn verify(&self, turn: &mut Turn<'_>, rollout: &Rollout, step: &Step) {
+    fn verify(&self, turn: &mut DecisionContext<'_>, rollout: &Rollout, step: &Step) {
         if rollout.is_stopped() {
             return;
         }
@@ -288,8 +296,8 @@ impl Driver {
         self.judge_rates(turn, rollout);
     }
 
-    fn judge_rates(&self, turn: &mut Turn<'_>, rollout: &Rollout) {
-        let Known { now, policy, .. } = turn.known;
+    fn judge_rates(&self, turn: &mut DecisionContext<'_>, rollout: &Rollout) {
+        let Measurements { now, policy, .. } = turn.known;
         let from = match is_judged_by_something(rollout) {
             true => self.since + policy.settle,
             false => self.since,
@@ -319,7 +327,7 @@ impl Driver {
         }
     }
 
-    fn take_back(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, undo: &Undo) {
+    fn take_back(&mut self, turn: &mut DecisionContext<'_>, rollout: &Rollout, undo: &Undo) {
         let generation = rollout.plan.generation;
         let Some(step) = &undo.step else {
             return match rollout.is_stopped() {
@@ -346,7 +354,13 @@ impl Driver {
     /// Switches that are silent are asked on; when one refuses, all are told anew from time to
     /// time, since an agent answers the same instruction always the same. That is soon where a
     /// switch has only said what to go beyond.
-    fn keep_trying(&mut self, turn: &mut Turn<'_>, rollout: &Rollout, undo: &Undo, step: &Step) {
+    fn keep_trying(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        rollout: &Rollout,
+        undo: &Undo,
+        step: &Step,
+    ) {
         let policy = turn.known.policy;
         let any_failed = step.failures().next().is_some();
         let pause = match step.failures().all(|(_, answer)| is_ahead(answer)) {
@@ -361,11 +375,11 @@ impl Driver {
         }
     }
 
-    fn waited(&self, turn: &Turn<'_>) -> Duration {
+    fn waited(&self, turn: &DecisionContext<'_>) -> Duration {
         turn.known.now.since(self.since)
     }
 
-    fn is_exhausted(&self, turn: &Turn<'_>) -> bool {
+    fn is_exhausted(&self, turn: &DecisionContext<'_>) -> bool {
         let policy = turn.known.policy;
         self.waited(turn)
             >= policy
@@ -373,15 +387,15 @@ impl Driver {
                 .saturating_mul(policy.most_sends.max(1))
     }
 
-    fn send_due(&mut self, turn: &mut Turn<'_>, step: &Step) {
+    fn send_due(&mut self, turn: &mut DecisionContext<'_>, step: &Step) {
         let due = self.due_installs(turn, step);
         self.install_all(turn, due, false);
     }
 
     /// For every connected switch that has not answered, and was not told just now. Before it has reported, nobody can
     /// judge what it would do with that.
-    fn due_installs(&self, turn: &Turn<'_>, step: &Step) -> Vec<(NodeId, Install)> {
-        let Known {
+    fn due_installs(&self, turn: &DecisionContext<'_>, step: &Step) -> Vec<(NodeId, Install)> {
+        let Measurements {
             now,
             policy,
             ingest,
@@ -398,7 +412,7 @@ impl Driver {
 
     fn install_all(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut DecisionContext<'_>,
         due: Vec<(NodeId, Install)>,
         is_unconfirmed: bool,
     ) {
@@ -413,7 +427,7 @@ impl Driver {
     }
 }
 
-fn leg(journey: &Journey) -> Leg {
+fn leg(journey: &Migration) -> Leg {
     let token = match &journey.stage {
         state::Stage::Switching(moving) => Some(moving.token),
         _ => None,
@@ -429,7 +443,7 @@ fn is_judged_by_something(rollout: &Rollout) -> bool {
 }
 
 /// Flows that other plans on their way have in hand are theirs to judge.
-fn verdict(turn: &Turn<'_>, rollout: &Rollout, after: &After) -> Verdict {
+fn verdict(turn: &DecisionContext<'_>, rollout: &Rollout, after: &After) -> Verdict {
     let others = measure::of_others(turn.state, rollout);
     let before = rollout.before.iter();
     let before = before.filter(|it| !others.contains(&it.flow)).copied();
@@ -443,7 +457,7 @@ fn verdict(turn: &Turn<'_>, rollout: &Rollout, after: &After) -> Verdict {
 
 /// A pin that serves no more is not put back, whatever its flow gets without it; nor does a flow get anything by an
 /// order that ranks are not in yet.
-fn keep_unjudged(turn: &mut Turn<'_>, plan: &Plan) {
+fn keep_unjudged(turn: &mut DecisionContext<'_>, plan: &Plan) {
     turn.decide(Change::Verified {
         generation: plan.generation,
         verdict: Verdict {
@@ -454,20 +468,20 @@ fn keep_unjudged(turn: &mut Turn<'_>, plan: &Plan) {
     });
 }
 
-fn confirm(turn: &mut Turn<'_>, plan: &Plan) {
+fn confirm(turn: &mut DecisionContext<'_>, plan: &Plan) {
     turn.decide(Change::ConfirmIntent {
         plan: plan.generation,
     });
 }
 
-fn put_back(turn: &mut Turn<'_>, plan: Generation, undo: &Undo) {
+fn put_back(turn: &mut DecisionContext<'_>, plan: Generation, undo: &Undo) {
     let switches = undo.switches.iter().copied();
     begin_undo(turn, plan, switches, undo.reasons.clone());
 }
 
 /// All of these switches shall hold again what they hold by the routes in force.
 fn begin_undo(
-    turn: &mut Turn<'_>,
+    turn: &mut DecisionContext<'_>,
     plan: Generation,
     switches: impl Iterator<Item = NodeId>,
     reasons: Vec<Reason>,
@@ -488,7 +502,7 @@ fn begin_undo(
 
 /// Whether those whose word is all there is for it are seen to hold the rules of the routes in
 /// force, after they said so.
-fn reads_back(turn: &Turn<'_>, undo: &Undo, step: &Step) -> bool {
+fn reads_back(turn: &DecisionContext<'_>, undo: &Undo, step: &Step) -> bool {
     undo.on_their_word(step).all(|node| {
         let observed = turn.known.ingest.observations().node(node);
         let holds = observed.and_then(|observed| observed.holds.as_ref());
@@ -501,20 +515,20 @@ fn reads_back(turn: &Turn<'_>, undo: &Undo, step: &Step) -> bool {
 }
 
 /// Whether a switch follows the next instruction, since that goes beyond all it knows.
-fn is_ahead(answer: &Answer) -> bool {
+fn is_ahead(answer: &StepAnswer) -> bool {
     use Refusal::{DifferentContent, Older};
     matches!(
         answer,
-        Answer::Refused(Older { .. } | DifferentContent { .. })
+        StepAnswer::Refused(Older { .. } | DifferentContent { .. })
     )
 }
 
-fn failure((node, answer): (NodeId, &Answer)) -> Reason {
+fn failure((node, answer): (NodeId, &StepAnswer)) -> Reason {
     match answer {
-        Answer::Refused(refusal) => Reason::Refused {
+        StepAnswer::Refused(refusal) => Reason::Refused {
             node,
             refusal: refusal.clone(),
         },
-        Answer::HoldsOtherRules | Answer::Done => Reason::HoldsOtherRules { node },
+        StepAnswer::HoldsOtherRules | StepAnswer::Done => Reason::HoldsOtherRules { node },
     }
 }

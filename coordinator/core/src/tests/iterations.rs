@@ -14,7 +14,7 @@ use super::cluster::Cluster;
 use super::diagnosis::say;
 use super::network::Network;
 use super::scene::*;
-use crate::jobs::snapshot;
+use crate::model::jobs::snapshot;
 use crate::{Outcome, Reason};
 
 const ONE_SECOND: Duration = Duration::from_secs(1);
@@ -117,8 +117,8 @@ fn of_a_host_that_forwards_a_beat_counts_that_has_no_more_bytes_than_its_flows()
         cluster.run_for(SETTLE_TIME);
         beat_of_bytes(&mut cluster, 240, 20, kilobytes * 1000);
         let core = &cluster.core;
-        let picture = core.known_at(cluster.now()).picture();
-        let snapshot = snapshot(&picture, core.state().in_force());
+        let world = core.known_at(cluster.now()).world();
+        let snapshot = snapshot(&world, core.state().in_force());
         assert_eq!(snapshot.flows.len(), 1, "{text}");
         assert_eq!(snapshot.beating.len(), known, "{kilobytes} kB, {text}");
     }

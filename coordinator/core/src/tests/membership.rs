@@ -9,8 +9,8 @@ use reweave_common::time_span::TimeSpan;
 
 use super::cluster::Cluster;
 use super::scene::status;
-use crate::command::{Author, Change};
-use crate::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS};
+use crate::log::command::{Author, Change};
+use crate::log::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS};
 use crate::{Effect, Input, NoEntry, Pass};
 
 const TOKEN_DIGEST: Digest = Digest([7; 32]);

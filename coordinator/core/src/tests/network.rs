@@ -18,8 +18,8 @@ use reweave_common::snapshot::Hop;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 
-use super::switch::Switch;
-use crate::ways::is_of_probes;
+use super::mock_switch::Switch;
+use crate::estimate::probe_paths::is_of_probes;
 
 pub(crate) struct Network {
     pub(crate) fabric: Arc<Fabric>,

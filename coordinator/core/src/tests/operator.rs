@@ -11,9 +11,9 @@ use reweave_common::time_span::TimeSpan;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
+use super::mock_switch::Mood;
 use super::network::Network;
 use super::scene::status;
-use super::switch::Mood;
 use crate::Input;
 
 const SETTLE_TIME: Duration = Duration::from_secs(2);

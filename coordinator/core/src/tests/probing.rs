@@ -13,8 +13,8 @@ use reweave_common::sample::{Reading, Sample};
 use super::cluster::Cluster;
 use super::network::{Network, host_address};
 use super::scene::{SETTLE_TIME, status};
-use crate::standings::Standings;
-use crate::turns::Turns;
+use crate::ingest::round_robin::RoundRobin;
+use crate::model::probe_summary::ProbeSummary;
 use crate::{Effect, Input};
 
 fn cluster() -> Cluster {
@@ -214,7 +214,10 @@ fn hosts_that_have_their_turns_one_after_the_other_come_to_the_same() {
     expected.sort_unstable();
     let expected: Vec<_> = expected.into_iter().map(|(_, pair)| pair).collect();
     let known = cluster.core.known_at(cluster.now());
-    let (mut all, mut some) = (Standings::default(), Standings::in_turns(Turns::of(1)));
+    let (mut all, mut some) = (
+        ProbeSummary::default(),
+        ProbeSummary::in_turns(RoundRobin::of(1)),
+    );
     all.look(known);
     for looks in 1..=hosts.len() {
         some.look(known);
@@ -224,7 +227,7 @@ fn hosts_that_have_their_turns_one_after_the_other_come_to_the_same() {
     assert_eq!((&all.worst(100), &some.worst(100)), (&expected, &expected));
     assert_eq!(all.worst(7), expected[..7]);
     // From the first look on, turns come without anybody asking.
-    let mut tended = Standings::in_turns(Turns::of(1));
+    let mut tended = ProbeSummary::in_turns(RoundRobin::of(1));
     tended.look(known);
     for seconds in 1..hosts.len() as u64 {
         let later = cluster.now() + Duration::from_secs(seconds);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reweave_common::operator::{Mode, Request};
 
 use super::cluster::Cluster;
-use super::switch::Mood;
+use super::mock_switch::Mood;
 use crate::{Effect, Recording};
 
 /// With a change that is kept, one that is taken back, questions, and a switch that sulks.

@@ -8,8 +8,8 @@ use reweave_common::operator::{Mode, Request};
 use reweave_common::plan::Generation;
 
 use super::cluster::Cluster;
+use super::mock_switch::Mood;
 use super::scene::{assert_rolled_back, collision};
-use super::switch::Mood;
 use crate::{Change, Core, Outcome, Phase, Rollout};
 
 const SETTLE_TIME: Duration = Duration::from_secs(2);

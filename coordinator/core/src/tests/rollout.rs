@@ -12,9 +12,9 @@ use reweave_common::sample::{Reading, Sample};
 use reweave_common::units::Rate;
 
 use super::cluster::Cluster;
+use super::mock_switch::Mood;
 use super::network::Network;
 use super::scene::*;
-use super::switch::Mood;
 use crate::{Author, Change, Decision, Input, Outcome, Reason};
 
 #[test]

@@ -15,10 +15,10 @@ use serde_reflection::Tracer;
 
 use super::minors::{NewKind, assert_only_added, earlier};
 use super::shapes::{Formats, assert_known, shape, trace, write_down};
-use crate::command::Aim;
-use crate::command::LATEST_MINOR;
+use crate::log::command::{Aim, LATEST_MINOR};
 use crate::{
-    Answer, Author, Change, Command, Decision, Heading, Outcome, Phase, Place, Reason, Stage, State,
+    Author, Change, Command, Decision, Device, Heading, Outcome, Phase, Reason, Stage, State,
+    StepAnswer,
 };
 
 const GOLDEN_1_0: &str = include_str!("../../shapes/1.0.txt");
@@ -47,7 +47,7 @@ fn written() -> Formats {
         trace::<MaintenanceStage>,
         trace::<NotSwitched>,
         trace::<PinFault>,
-        trace::<Place>,
+        trace::<Device>,
         trace::<Protocol>,
         trace::<Reason>,
         trace::<Refusal>,
@@ -67,7 +67,7 @@ fn written() -> Formats {
         trace::<Result<Holding, Refusal>>,
     ];
     let states: [fn(&mut Tracer); 6] = [
-        trace::<Answer>,
+        trace::<StepAnswer>,
         trace::<Heading>,
         trace::<Outcome>,
         trace::<Phase>,

@@ -1,0 +1,80 @@
+//! The cluster version, shown, lowered before coordinators go back by a release, and raised again.
+
+use reweave_common::operator::{Refused, Response};
+
+use super::LeaderView;
+use crate::log::command::{Author, Change, LATEST_MINOR};
+use crate::log::state::State;
+use crate::rollout::DecisionContext;
+
+pub(super) fn answer(
+    turn: &mut DecisionContext<'_>,
+    principal: String,
+    minor: Option<u16>,
+    seen: LeaderView<'_>,
+) -> Response {
+    let has = turn.state.cluster_version();
+    let response = match minor {
+        Some(minor) if minor < has => lower(turn, principal, minor),
+        Some(minor) if minor > has => raise(turn, minor, seen.min_version),
+        Some(_) if rises_by_itself(turn.state) => Err(rises(has)),
+        _ => Ok(shown(turn.state)),
+    };
+    response.unwrap_or_else(|why| Response::Refused(Refused::VersionStays { why }))
+}
+
+/// A version that is asked for has to stay, and nothing keeps this one.
+fn rises_by_itself(state: &State) -> bool {
+    state.cluster_version() < LATEST_MINOR && state.lowered().is_none()
+}
+
+/// The entry that would keep it came with the later version.
+fn rises(has: u16) -> String {
+    format!(
+        "it is 1.{has} until every coordinator speaks 1.{LATEST_MINOR}, and rises by itself then; earlier ones could not read \
+         that it is to be kept, so ask again once it has risen"
+    )
+}
+
+fn shown(state: &State) -> Response {
+    Response::ClusterVersion {
+        minor: state.cluster_version(),
+        lowered_by: state.lowered().map(|lowered| lowered.by.to_string()),
+    }
+}
+
+fn lower(
+    turn: &mut DecisionContext<'_>,
+    principal: String,
+    minor: u16,
+) -> Result<Response, String> {
+    let before = turn.state.cluster_version() - 1;
+    if minor < before {
+        return Err(format!(
+            "coordinators go back by one release at a time, and the one before has 1.{before}"
+        ));
+    }
+    if let Some(rollout) = turn.state.under_way().next() {
+        let generation = rollout.plan.generation;
+        return Err(format!(
+            "plan {generation} is on its way, and coordinators of 1.{minor} do not know all that may come of it; wait \
+             until it has ended, or take it back with `reweave abort {generation}`"
+        ));
+    }
+    let by = Author::Operator(principal);
+    let lowered_by = Some(by.to_string());
+    turn.decide(Change::ClusterVersionLowered { minor, by });
+    Ok(Response::ClusterVersion { minor, lowered_by })
+}
+
+/// As a leader does by itself where nobody has lowered it.
+fn raise(turn: &mut DecisionContext<'_>, minor: u16, min_version: u16) -> Result<Response, String> {
+    if minor > min_version {
+        return Err(format!(
+            "not every coordinator was heard just now and speaks 1.{minor}; `reweave version` shows who does"
+        ));
+    }
+    turn.decide(Change::ClusterVersion { minor });
+    let lowered_by = None;
+    Ok(Response::ClusterVersion { minor, lowered_by })
+}

@@ -1,0 +1,71 @@
+//! Links that a person wants to carry nothing, or what they are worth: made into a plan of routes, and put
+//! on offer. What is not spoken of stays as it is, and so does what is under maintenance.
+
+use reweave_common::operator::{Refused, Response};
+
+use super::rewire::offer;
+use crate::log::{device, maintenance};
+use crate::plan::drain_routes::{self, LinkIntent, Partitioned};
+use crate::rollout::DecisionContext;
+
+/// What a person has said something about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wished {
+    Drained,
+    Weights,
+}
+
+pub(super) fn drain(
+    turn: &mut DecisionContext<'_>,
+    principal: String,
+    names: &[String],
+) -> Response {
+    let fabric = turn.known.fabric;
+    match device::links(fabric, names) {
+        Ok(mut drained) => {
+            drained.extend(maintenance::closed(fabric, turn.state));
+            wish(turn, principal, Wished::Drained, |now| LinkIntent {
+                drained,
+                ..now
+            })
+        }
+        Err(refused) => Response::Refused(refused),
+    }
+}
+
+pub(super) fn weigh(turn: &mut DecisionContext<'_>, principal: String, by_worth: bool) -> Response {
+    wish(turn, principal, Wished::Weights, |now| LinkIntent {
+        by_worth,
+        ..now
+    })
+}
+
+pub(super) fn wish(
+    turn: &mut DecisionContext<'_>,
+    principal: String,
+    about: Wished,
+    wanted: impl FnOnce(LinkIntent) -> LinkIntent,
+) -> Response {
+    let fabric = turn.known.fabric;
+    let wish = wanted(LinkIntent::in_force(fabric, turn.state));
+    let world = turn.known.world();
+    let plan = match about {
+        Wished::Drained => drain_routes::plan_with_relays(&world, turn.state, &wish),
+        Wished::Weights => drain_routes::plan(&world, turn.state, &wish),
+    };
+    match plan {
+        Ok(plan) => {
+            let left = drain_routes::crossed(&world, turn.state, &plan.tables, &wish.drained);
+            match left.first() {
+                Some(link) => Response::Refused(Refused::NotAround {
+                    link: fabric.link_name(*link),
+                }),
+                None => offer(turn, principal, plan),
+            }
+        }
+        Err(Partitioned { from, to }) => {
+            let [from, to] = [from, to].map(|node| fabric.name(node).to_owned());
+            Response::Refused(Refused::CutOff { from, to })
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Who approves by a seal approves what that stood for when it was shown.
+
+use reweave_common::operator::Refused;
+use reweave_common::plan::Generation;
+
+use super::offered;
+use crate::rollout::DecisionContext;
+
+/// Whoever approves has seen something else; one that is not on offer is told of by whoever carries it out.
+pub(super) fn objection(
+    turn: &DecisionContext<'_>,
+    generation: Generation,
+    seals: &[String],
+) -> Option<Refused> {
+    let rollout = offered(turn, generation).ok()?;
+    let shown = turn.reviewed(&rollout.plan).seal;
+    (!seals.contains(&shown)).then_some(Refused::ChangedMeanwhile { generation })
+}

@@ -1,0 +1,179 @@
+//! Why a job is slow, and how quick the ways between hosts are beside each other.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::operator::{
+    Explanation, JobStatus, MeasuredPair, MeasuredPairs, Promise, Refused,
+};
+use reweave_common::units::Rate;
+use reweave_planner::causes::{BesidePeers, PairFacts, beside_peers};
+
+use super::LeaderView;
+use crate::log::millis::millis;
+use crate::log::state::{Outcome, State};
+use crate::model::evidence::measured;
+use crate::model::exchange::exchange;
+use crate::model::jobs::{Job, job_of, jobs};
+use crate::model::world::World;
+use crate::plan::proposals;
+
+/// An answer has to fit into one message, however large the cluster is.
+const MAX_JOBS: usize = 1000;
+
+/// Nothing when the hosts exchange nothing large now.
+pub(super) fn explain(
+    world: &World<'_>,
+    state: &State,
+    seen: LeaderView<'_>,
+    (job, hosts): (String, Vec<String>),
+) -> Result<Option<Box<Explanation>>, Refused> {
+    let (found, name) = asked_for(world, state, job, &hosts)?;
+    let exchange = exchange(world, &found, name);
+    let told = proposals::explain(world, state.in_force(), seen.arrivals, &exchange);
+    let told = told.map_err(|unfit| Refused::Contradicted {
+        why: unfit.to_string(),
+    })?;
+    Ok(told.map(Box::new))
+}
+
+/// What these hosts exchange, or those of the job that is registered by this name, or those that work with
+/// the host of this name.
+fn asked_for(
+    world: &World<'_>,
+    state: &State,
+    job: String,
+    hosts: &[String],
+) -> Result<(Job, String), Refused> {
+    let fabric = world.fabric();
+    if !hosts.is_empty() {
+        let hosts = hosts.iter().map(|name| host(fabric, name));
+        let hosts = hosts.collect::<Result<BTreeSet<_>, _>>()?;
+        return Ok((job_of(world, hosts), job));
+    }
+    match state.registered().get(&job) {
+        Some(registered) => {
+            let hosts = registered.hosts.iter().copied().collect();
+            Ok((job_of(world, hosts), job))
+        }
+        None => {
+            let found = job_on(world, host(fabric, &job)?);
+            let name = found.name(world.known);
+            Ok((found, name))
+        }
+    }
+}
+
+/// Those first that send most. One that rests is among them as long as its sessions are open.
+pub(super) fn statuses(world: &World<'_>, state: &State) -> Vec<JobStatus> {
+    let now: BTreeMap<_, _> = world
+        .flows()
+        .into_iter()
+        .map(|flow| (flow.flow, flow.rate))
+        .collect();
+    let jobs = world.known.resting.all_jobs(world).into_iter();
+    let mut told: Vec<_> = jobs
+        .map(|job| job_status(world, state, &job, &now))
+        .collect();
+    told.sort_by_key(|job| Reverse(job.rate_bits_per_s));
+    told.truncate(MAX_JOBS);
+    told
+}
+
+type Rates = BTreeMap<FlowKey, Rate>;
+
+fn job_status(world: &World<'_>, state: &State, job: &Job, now: &Rates) -> JobStatus {
+    let (known, fabric) = (world.known, world.fabric());
+    let sending: Rates = job
+        .flows
+        .iter()
+        .filter_map(|it| Some((it.flow, *now.get(&it.flow)?)))
+        .collect();
+    let rates = || {
+        let told = job.told.iter().map(|pair| pair.rate);
+        sending.values().copied().chain(told)
+    };
+    let first = known.resting.first(job).unwrap_or(known.now);
+    JobStatus {
+        job: job.name(known),
+        hosts: job
+            .hosts
+            .iter()
+            .map(|&it| fabric.name(it).to_owned())
+            .collect(),
+        flows: job.flows.len() + job.told.len(),
+        sending: rates().count(),
+        rate_bits_per_s: rates().sum(),
+        slowest_bits_per_s: rates().min(),
+        iteration_ms: job.beat(known).map(|beat| beat.period.as_secs_f64() * 1e3),
+        rest_share: job.rest_share(known),
+        seen_for_ms: millis(known.now.since(first)),
+        promise: promise(state, &sending),
+    }
+}
+
+/// By the last plan that was kept and spoke of any of these flows.
+fn promise(state: &State, sending: &Rates) -> Option<Promise> {
+    let kept = state.history().rev();
+    let kept = kept.filter(|ended| ended.outcome == Outcome::Committed);
+    kept.map(|ended| &ended.plan).find_map(|plan| {
+        let all = plan.predictions.iter();
+        let predicted: Vec<_> = all.filter(|it| sending.contains_key(&it.flow)).collect();
+        let slowest = predicted.iter().min_by_key(|it| it.after)?;
+        let achieved = predicted.iter().map(|it| sending[&it.flow]).min()?;
+        Some(Promise {
+            generation: plan.generation,
+            flows: predicted.len(),
+            predicted_bits_per_s: [slowest.low, slowest.high],
+            achieved_bits_per_s: achieved,
+        })
+    })
+}
+
+pub(super) fn job_on(world: &World<'_>, host: NodeId) -> Job {
+    let mut jobs = jobs(world).into_iter();
+    jobs.find(|job| job.hosts.contains(&host))
+        .unwrap_or_default()
+}
+
+pub(super) fn host(fabric: &Fabric, name: &str) -> Result<NodeId, Refused> {
+    let found = fabric.find(name);
+    let found = found.filter(|&node| fabric.node(node).role != Role::Switch);
+    found.ok_or_else(|| Refused::NoSuchHost {
+        name: name.to_owned(),
+    })
+}
+
+/// Those first that are farthest below their peers.
+pub(super) fn pairs(world: &World<'_>, most: u32) -> MeasuredPairs {
+    let (facts, times): (Vec<_>, Vec<_>) = measured(world).into_iter().unzip();
+    // All names are of the fabric.
+    let beside = beside_peers(&facts, world.fabric()).unwrap_or_default();
+    let mut told: Vec<_> = facts.into_iter().zip(beside).zip(times).collect();
+    let share =
+        |((facts, beside), _): &((PairFacts, BesidePeers), Moment)| facts.gbps / beside.usual_gbps;
+    told.sort_by(|one, other| share(one).total_cmp(&share(other)));
+    told.truncate(most as usize);
+    let pair = |((facts, beside), at): ((PairFacts, BesidePeers), Moment)| MeasuredPair {
+        rail: facts.rail,
+        in_rack: beside.in_rack,
+        rate_bits_per_s: rate(facts.gbps),
+        usual_bits_per_s: rate(beside.usual_gbps),
+        peers: beside.peers,
+        is_slow: beside.is_slow,
+        age_ms: millis(world.known.now.since(at)),
+        from: facts.from,
+        to: facts.to,
+    };
+    MeasuredPairs {
+        pairs: told.into_iter().map(pair).collect(),
+    }
+}
+
+fn rate(gbps: f64) -> Rate {
+    Rate::from_bits_per_s((gbps * 1e9).round() as u64)
+}

@@ -1,0 +1,116 @@
+//! Inviting members and shutting them out.
+
+use std::time::Duration;
+
+use reweave_common::member::{Digest, Member, Role};
+use reweave_common::operator::{Refused, Response};
+
+use crate::log::command::{Author, Change};
+use crate::log::millis::millis;
+use crate::log::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS, MAX_VISITORS};
+use crate::rollout::DecisionContext;
+
+/// Whoever finds a token later finds nothing.
+const MAX_TOKEN_TTL: Duration = Duration::from_mins(15);
+
+/// A working day: whoever looks longer asks again.
+const MAX_VISIT_TTL: Duration = Duration::from_hours(12);
+
+/// Each is written down, and whoever makes them one after the other keeps everybody else waiting.
+const MIN_VISIT_TTL: Duration = Duration::from_mins(1);
+/// Of one member at a time.
+const MAX_VISITS_PER_MEMBER: usize = 64;
+
+pub(crate) fn no_visit() -> Refused {
+    let longest_s = MAX_VISIT_TTL.as_secs();
+    Refused::NoVisit { longest_s }
+}
+
+/// In the name of whoever asks, with no more than it may do itself.
+pub(super) fn let_visit(
+    turn: &mut DecisionContext<'_>,
+    member: Member,
+    token: Digest,
+    lasting: Duration,
+) -> Response {
+    let now = turn.known.now;
+    if !(MIN_VISIT_TTL..=MAX_VISIT_TTL).contains(&lasting) {
+        return Response::Refused(no_visit());
+    }
+    if turn.state.membership().visits_of(&member, now) >= MAX_VISITS_PER_MEMBER {
+        return Response::Refused(Refused::TooManyVisitors {
+            most: MAX_VISITS_PER_MEMBER,
+        });
+    }
+    if turn.state.membership().is_full_of_visitors(now) {
+        let most = MAX_VISITORS;
+        return Response::Refused(Refused::TooManyVisitors { most });
+    }
+    let expires = now + lasting;
+    turn.decide(Change::Visited {
+        token,
+        member,
+        expires,
+    });
+    let expires_in_ms = millis(lasting);
+    // Where the page is, the core does not know.
+    Response::MayVisit {
+        expires_in_ms,
+        http: None,
+        https: None,
+    }
+}
+
+pub(super) fn invite(
+    turn: &mut DecisionContext<'_>,
+    principal: String,
+    member: Member,
+    token: Digest,
+    lasting: Duration,
+) -> Response {
+    if let Some(refused) = hindrance(turn, &member, lasting) {
+        return Response::Refused(refused);
+    }
+    turn.decide_beside(Change::Invited {
+        token,
+        member,
+        expires: turn.known.now + lasting,
+        by: Author::Operator(principal),
+    });
+    Response::Invited {
+        expires_in_ms: millis(lasting),
+    }
+}
+
+fn hindrance(turn: &DecisionContext<'_>, member: &Member, lasting: Duration) -> Option<Refused> {
+    let is_node = || turn.known.fabric.find(&member.name).is_some();
+    if !member.is_sound() || (member.role == Role::Agent && !is_node()) {
+        let member = member.clone();
+        return Some(Refused::NoSuchMember { member });
+    }
+    if lasting > MAX_TOKEN_TTL {
+        let longest_s = MAX_TOKEN_TTL.as_secs();
+        return Some(Refused::TooLong { longest_s });
+    }
+    let is_full = turn.state.membership().is_full(turn.known.now);
+    is_full.then_some(Refused::TooManyTokens { most: MAX_TOKENS })
+}
+
+/// A node that the fabric has lost may still have a certificate, so only the name must be one.
+pub(super) fn revoke(turn: &mut DecisionContext<'_>, asking: &Member, member: Member) -> Response {
+    if !member.is_sound() {
+        return Response::Refused(Refused::NoSuchMember { member });
+    }
+    if member == *asking {
+        return Response::Refused(Refused::Oneself);
+    }
+    if !turn.state.membership().has_room_for(&member) {
+        let most = MAX_REVOKED_MEMBERS;
+        return Response::Refused(Refused::TooManyShutOut { most });
+    }
+    turn.decide_beside(Change::Revoked {
+        member: member.clone(),
+        by: Author::Operator(asking.name.clone()),
+    });
+    Response::Revoked { member }
+}

@@ -1,0 +1,57 @@
+//! What hosts say of the way to each other.
+
+use std::collections::BTreeMap;
+
+use reweave_common::ids::NodeId;
+use reweave_common::operator::{PairStatus, ProbeStatus};
+use reweave_common::probing::{Summary, Tally};
+
+use crate::model::probe_summary::{ProbeSummary, pairs_of};
+use crate::model::world::Measurements;
+use crate::plan::probe_schedule::ProbeSchedule;
+
+/// An answer has to fit into one message, however large the cluster is.
+const MAX_PAIRS: usize = 256;
+
+pub(super) fn probes(
+    known: Measurements<'_>,
+    standings: &ProbeSummary,
+    probing: &ProbeSchedule,
+) -> ProbeStatus {
+    let pairs = standings.pairs();
+    let worst = standings.worst(MAX_PAIRS).into_iter();
+    ProbeStatus {
+        pairs,
+        all: (pairs > 0).then(|| Summary::from(&standings.all())),
+        worst: worst
+            .filter_map(|(from, to)| pair(known, from, to))
+            .collect(),
+        coverage: probing.coverage(known.fabric),
+    }
+}
+
+/// As it is now; nothing, where nobody has spoken of it since it was ranked.
+fn pair(known: Measurements<'_>, from: NodeId, to: NodeId) -> Option<PairStatus> {
+    let observed = known.ingest.observations().node(from)?;
+    let is_it = |address| known.ingest.owner(address) == Some(to);
+    let flows = observed.probes.iter();
+    let windows = flows.filter(|(flow, _)| is_it(*flow.destination.ip()));
+    let windows: Vec<_> = windows.map(|(_, window)| window).collect();
+    let mut tally = Tally::default();
+    windows.iter().for_each(|window| window.add_to(&mut tally));
+    (!windows.is_empty()).then(|| PairStatus {
+        from: known.fabric.name(from).to_owned(),
+        to: known.fabric.name(to).to_owned(),
+        summary: Summary::from(&tally),
+    })
+}
+
+/// All paths from one host to another together.
+pub(super) fn pairs(known: Measurements<'_>) -> BTreeMap<(NodeId, NodeId), Tally> {
+    let nodes = known.ingest.observations().nodes();
+    let pairs = nodes.flat_map(|(from, observed)| {
+        let pairs = pairs_of(known, observed).into_iter();
+        pairs.map(move |(to, tally)| ((from, to), tally))
+    });
+    pairs.collect()
+}

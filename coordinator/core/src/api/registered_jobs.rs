@@ -1,0 +1,440 @@
+//! What orchestrators tell of their jobs, and what they are told of hosts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use reweave_common::cause::Subject;
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::names::{MAX_NAME_BYTES, is_plain, refusal};
+use reweave_common::operator::{
+    Allocation, JobOrder, JobPhase, Refused, RegisteredJob, Response, StartedJob,
+};
+use reweave_common::plan::Plan;
+use reweave_common::units::Rate;
+use reweave_planner::causes::PairFacts;
+use reweave_planner::placement::{self, Demand, Pairs, Placed};
+
+use super::LeaderView;
+use super::jobs::host;
+use crate::log::command::{Author, Change};
+use crate::log::millis::millis;
+use crate::log::registered::{Phase, Registered};
+use crate::model::evidence::measured;
+use crate::model::world::{Measurements, World};
+use crate::plan::{blast_radius, proposals};
+use crate::rollout::autopilot::{WaitReason, not_now};
+use crate::rollout::verify::concerned;
+use crate::rollout::{DecisionContext, Hindrance, first_step};
+
+/// All of them have to fit into one message, and each is looked at twice a second.
+const MAX_JOBS: usize = 1000;
+const MAX_JOB_HOSTS: usize = 1_000_000;
+/// So many exchanges of two hosts are weighed: some tenths of a second for a thousand hosts.
+const MAX_EXCHANGES: usize = 20_000;
+/// What a host sends the next, to compare orders by. The rate does not depend on it.
+const RING_TRANSFER_BYTES: f64 = 1e9;
+
+const NO_OWN_FLOW_REASON: &str =
+    "what could be mended concerns no flow between its hosts; `reweave plan` shows it";
+
+const NO_CHANGE_REASON: &str = "nothing is to be changed for it";
+
+type Answer = Result<Response, Refused>;
+
+pub(super) fn tell(
+    turn: &mut DecisionContext<'_>,
+    principal: String,
+    (job, order): (String, JobOrder),
+    seen: LeaderView<'_>,
+) -> Response {
+    let by = Author::Operator(principal);
+    let told = match order {
+        JobOrder::Register { hosts, may_reorder } => {
+            register(turn, by, (job, &hosts, may_reorder), seen)
+        }
+        JobOrder::Phase {
+            name,
+            ring_bits_per_s,
+        } => enter(turn, by, job, (name, ring_bits_per_s), seen),
+        JobOrder::Start { may_change } => start(turn, by, (&job, may_change), seen),
+        JobOrder::End => Ok(end(turn, by, job)),
+    };
+    told.unwrap_or_else(Response::Refused)
+}
+
+pub(super) fn all(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
+    let registered = turn.state.registered().iter();
+    let all = registered.map(|(job, told)| shown(turn, job, told, seen));
+    Response::Registered(all.collect())
+}
+
+/// For a job that is registered on these hosts: in the order that it was told.
+pub(super) fn gate(
+    turn: &DecisionContext<'_>,
+    job: Option<&str>,
+    hosts: &[String],
+    seen: LeaderView<'_>,
+) -> Response {
+    let hosts = several(turn.known.fabric, hosts);
+    let gate = hosts.map(|hosts| {
+        let told = job.and_then(|job| turn.state.registered().get_key_value(job));
+        let told = told.filter(|(_, told)| are_same(&told.hosts, &hosts));
+        let order = told.and_then(|(_, told)| told.order.as_deref());
+        let job = told.map(|(job, _)| job.as_str());
+        allocation(turn, job, (&hosts, order), seen)
+    });
+    gate.map_or_else(Response::Refused, |it| Response::Allocation(Box::new(it)))
+}
+
+/// The same once more changes nothing, and other ranks on the same hosts only their order.
+fn register(
+    turn: &mut DecisionContext<'_>,
+    by: Author,
+    (job, names, may_reorder): (String, &[String], bool),
+    seen: LeaderView<'_>,
+) -> Answer {
+    if !is_plain(&job, MAX_NAME_BYTES) {
+        let why = refusal(&job, "job");
+        return Err(Refused::NoSuchJob { why });
+    }
+    let hosts = several(turn.known.fabric, names)?;
+    let known = turn.state.registered();
+    let mut told = match known.get(&job) {
+        Some(other) if !are_same(&other.hosts, &hosts) => {
+            let names = |hosts: &[NodeId]| named(turn.known.fabric, hosts);
+            let [has, wanted] = [names(&other.hosts), names(&hosts)];
+            return Err(Refused::OtherJob { job, has, wanted });
+        }
+        Some(same) => Registered {
+            hosts,
+            ..same.clone()
+        },
+        None if is_full(known, hosts.len()) => {
+            let most = known.len();
+            return Err(Refused::TooManyJobs { most });
+        }
+        None => Registered {
+            hosts,
+            order: None,
+            by: by.clone(),
+            since: turn.known.now,
+            phase: None,
+        },
+    };
+    if may_reorder {
+        told.hosts = told_first(turn, &mut told).clone();
+    }
+    match known.get(&job) {
+        Some(same) if *same == told => Ok(one(turn, &job, same, seen)),
+        _ => Ok(note(turn, by, job, told, seen)),
+    }
+}
+
+/// The order that it was told; one that was told none is told the best as of now.
+fn told_first<'a>(turn: &DecisionContext<'_>, told: &'a mut Registered) -> &'a Vec<NodeId> {
+    let placed = |hosts| placed(&turn.known.world(), hosts).map(|placed| placed.order);
+    let hosts = &told.hosts;
+    let best = || placed(hosts).unwrap_or_else(|| hosts.clone());
+    told.order.get_or_insert_with(best)
+}
+
+fn enter(
+    turn: &mut DecisionContext<'_>,
+    by: Author,
+    job: String,
+    (name, ring): (String, Option<Rate>),
+    seen: LeaderView<'_>,
+) -> Answer {
+    let known = known(turn, &job)?;
+    if !is_plain(&name, MAX_NAME_BYTES) {
+        let why = refusal(&name, "phase");
+        return Err(Refused::NoSuchJob { why });
+    }
+    let is_same = |phase: &Phase| phase.name == name && phase.ring == ring;
+    if known.phase.as_ref().is_some_and(is_same) {
+        return Ok(one(turn, &job, known, seen));
+    }
+    let since = turn.known.now;
+    let phase = Some(Phase { name, ring, since });
+    let told = Registered {
+        phase,
+        ..known.clone()
+    };
+    Ok(note(turn, by, job, told, seen))
+}
+
+/// Of a job that is over already, or never was, there is nothing to let go.
+fn end(turn: &mut DecisionContext<'_>, by: Author, job: String) -> Response {
+    if turn.state.registered().contains_key(&job) {
+        let told = None;
+        turn.decide(Change::Registered { job, told, by });
+    }
+    Response::Registered(Vec::new())
+}
+
+fn start(
+    turn: &mut DecisionContext<'_>,
+    by: Author,
+    (job, may_change): (&str, bool),
+    seen: LeaderView<'_>,
+) -> Answer {
+    let mut told = known(turn, job)?.clone();
+    if told.order.is_none() {
+        told_first(turn, &mut told);
+        turn.decide(Change::Registered {
+            job: job.to_owned(),
+            told: Some(told.clone()),
+            by: by.clone(),
+        });
+    }
+    let Registered { hosts, order, .. } = told;
+    let allocation = allocation(turn, Some(job), (&hosts, order.as_deref()), seen);
+    let plan = match may_change {
+        true => fitting(turn, &hosts, seen),
+        false => Err(NO_CHANGE_REASON.to_owned()),
+    };
+    let (generation, because) = match plan {
+        Ok(plan) => {
+            let generation = plan.generation;
+            turn.carry_out(plan, by);
+            (Some(generation), None)
+        }
+        Err(because) => (None, Some(because)),
+    };
+    let started = StartedJob {
+        allocation,
+        generation,
+        because,
+    };
+    Ok(Response::Started(Box::new(started)))
+}
+
+/// A plan that helps flows between these hosts and may be carried out now, or as soon as its course was judged; or why
+/// there is none.
+fn fitting(
+    turn: &mut DecisionContext<'_>,
+    hosts: &[NodeId],
+    seen: LeaderView<'_>,
+) -> Result<Plan, String> {
+    let world = turn.known.world();
+    let Some(plan) = proposals::plan(&world, turn.state) else {
+        let not_seen = world.not_seen();
+        return Err(WaitReason::NothingToMend { not_seen }.to_string());
+    };
+    if !concerns(turn, &plan, hosts) {
+        return Err(NO_OWN_FLOW_REASON.to_owned());
+    }
+    if let Some(waits) = waits(turn.known, &plan, seen.cool_down) {
+        return Err(waits.to_string());
+    }
+    if let Some((running, _)) = turn.in_the_way(&plan) {
+        return Err(Refused::Busy { running }.to_string());
+    }
+    let claims = turn.claims(&plan);
+    if let Some(why) = blast_radius::too_wide(&world, turn.state, (&plan, &claims)) {
+        return Err(why.to_string());
+    }
+    match first_step(turn, &plan) {
+        Ok(_) | Err(Hindrance::Unjudged) => Ok(plan),
+        Err(Hindrance::Unready(reasons) | Hindrance::Wrong(reasons)) => {
+            Err(turn.words(&reasons).join("; "))
+        }
+    }
+}
+
+/// Whether a flow between these hosts is moved, or made quicker.
+fn concerns(turn: &DecisionContext<'_>, plan: &Plan, hosts: &[NodeId]) -> bool {
+    let owner = |end: SocketAddrV4| turn.known.ingest.owner(*end.ip());
+    let is_theirs = |end| owner(end).is_some_and(|it| hosts.contains(&it));
+    let mut flows = concerned(plan).into_iter();
+    flows.any(|flow| is_theirs(flow.source) && is_theirs(flow.destination))
+}
+
+/// The same policy as for what the coordinator does by itself.
+fn waits(known: Measurements<'_>, plan: &Plan, cool_down: Duration) -> Option<WaitReason> {
+    if !cool_down.is_zero() {
+        return Some(WaitReason::CoolingDown { rest: cool_down });
+    }
+    let out_of_hours = |rest| WaitReason::OutOfHours {
+        hours: known.policy.hours(),
+        rest,
+    };
+    let closed = || known.policy.opens_in(known.now).map(out_of_hours);
+    not_now(known, plan).or_else(closed)
+}
+
+/// In the order that was told, or the best.
+fn allocation(
+    turn: &DecisionContext<'_>,
+    job: Option<&str>,
+    (hosts, told): (&[NodeId], Option<&[NodeId]>),
+    seen: LeaderView<'_>,
+) -> Allocation {
+    let fabric = turn.known.fabric;
+    let against = against(turn, job, hosts, seen);
+    let placed = |hosts| placed(&turn.known.world(), hosts);
+    let listed = placed(hosts);
+    let kept = told.filter(|&told| told != hosts).and_then(placed);
+    let best = listed.as_ref().map_or(hosts, |placed| &placed.order);
+    let group = |places: &Vec<usize>| {
+        let hosts: Vec<_> = places.iter().map(|&place| best[place]).collect();
+        named(fabric, &hosts)
+    };
+    let groups = listed.iter().flat_map(|placed| &placed.groups);
+    let ring = listed.as_ref().filter(|_| hosts.len() > 1).map(|placed| {
+        let after = match (&kept, told) {
+            (Some(kept), _) => kept.before_s,
+            (None, Some(_)) => placed.before_s,
+            (None, None) => placed.after_s,
+        };
+        [placed.before_s, after].map(ring_rate)
+    });
+    Allocation {
+        is_good: against.is_empty(),
+        against,
+        order: named(fabric, told.unwrap_or(best)),
+        groups: groups.map(group).collect(),
+        ring_bits_per_s: ring,
+    }
+}
+
+/// What a host can send the next, where all have sent each other what orders are compared by in this time.
+pub(super) fn ring_rate(seconds: f64) -> Rate {
+    Rate::from_bits_per_s((8.0 * RING_TRANSFER_BYTES / seconds) as u64)
+}
+
+pub(super) fn placed(world: &World<'_>, hosts: &[NodeId]) -> Option<Placed> {
+    let mut demand = Demand {
+        places: hosts.len(),
+        ..Demand::default()
+    };
+    for place in 0..hosts.len() {
+        demand.add(place, (place + 1) % hosts.len(), RING_TRANSFER_BYTES);
+    }
+    placement::place(&placement::Request {
+        fabric: world.fabric(),
+        demand: &demand,
+        hosts,
+        pairs: &pairs(world),
+        seed: 1,
+        work: MAX_EXCHANGES,
+    })
+}
+
+/// As measured. Of hosts with several rails no one of them says what all can carry.
+fn pairs(world: &World<'_>) -> Pairs {
+    let measured = measured(world);
+    let is_railed = measured.iter().any(|(pair, _)| pair.rail > 0);
+    let alone = measured.into_iter().filter(|_| !is_railed);
+    let fabric = world.fabric();
+    let rate = |(pair, _): (PairFacts, _)| {
+        let ends = (fabric.find(&pair.from)?, fabric.find(&pair.to)?);
+        Some((ends, pair.gbps * 1e9))
+    };
+    alone.filter_map(rate).collect()
+}
+
+/// Agents that are not there, findings on the hosts and their links, and other jobs that work there.
+fn against(
+    turn: &DecisionContext<'_>,
+    job: Option<&str>,
+    hosts: &[NodeId],
+    seen: LeaderView<'_>,
+) -> Vec<String> {
+    let (known, fabric) = (turn.known, turn.known.fabric);
+    let silent = hosts.iter().filter(|&&host| !known.is_heard(host));
+    let silent = silent.map(|&host| format!("the agent on {} is silent", fabric.name(host)));
+    let others = turn.state.registered().iter();
+    let others = others.filter(|(other, _)| Some(other.as_str()) != job);
+    let taken = others.flat_map(|(other, told)| {
+        let both = told.hosts.iter().filter(|host| hosts.contains(host));
+        both.map(move |&host| format!("{other} works on {}", fabric.name(host)))
+    });
+    let names = named(fabric, hosts);
+    let causes = proposals::causes(&known.world(), seen.arrivals);
+    let is_theirs = |subject: &Subject| {
+        let subjects = names.iter().map(|name| Subject::Host(name.clone()));
+        subjects.into_iter().any(|host| subject.touches(&host))
+    };
+    let found = causes.iter().filter(|cause| is_theirs(&cause.subject));
+    let found = found.map(|cause| format!("{}: {}", cause.class, cause.subject));
+    silent.chain(taken).chain(found).collect()
+}
+
+pub(super) fn known<'a>(turn: &DecisionContext<'a>, job: &str) -> Result<&'a Registered, Refused> {
+    let found = turn.state.registered().get(job);
+    found.ok_or_else(|| Refused::NotRegistered {
+        job: job.to_owned(),
+    })
+}
+
+pub(super) fn several(fabric: &Fabric, names: &[String]) -> Result<Vec<NodeId>, Refused> {
+    let hosts = names.iter().map(|name| host(fabric, name));
+    let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+    let mut seen = BTreeSet::new();
+    match hosts.iter().find(|&&host| !seen.insert(host)) {
+        Some(&twice) => Err(Refused::NoSuchJob {
+            why: format!("{} stands twice among the hosts", fabric.name(twice)),
+        }),
+        None if hosts.is_empty() => Err(Refused::NoSuchJob {
+            why: "a job works on one host at least".to_owned(),
+        }),
+        None => Ok(hosts),
+    }
+}
+
+fn is_full(known: &BTreeMap<String, Registered>, more: usize) -> bool {
+    let places = known.values().map(|job| job.hosts.len()).sum::<usize>();
+    known.len() >= MAX_JOBS || places + more > MAX_JOB_HOSTS
+}
+
+fn are_same(one: &[NodeId], other: &[NodeId]) -> bool {
+    let set = |hosts: &[NodeId]| hosts.iter().copied().collect::<BTreeSet<_>>();
+    set(one) == set(other)
+}
+
+fn named(fabric: &Fabric, hosts: &[NodeId]) -> Vec<String> {
+    let names = hosts.iter().map(|&host| fabric.name(host).to_owned());
+    names.collect()
+}
+
+fn note(
+    turn: &mut DecisionContext<'_>,
+    by: Author,
+    job: String,
+    told: Registered,
+    seen: LeaderView<'_>,
+) -> Response {
+    let response = one(turn, &job, &told, seen);
+    let told = Some(told);
+    turn.decide(Change::Registered { job, told, by });
+    response
+}
+
+fn one(turn: &DecisionContext<'_>, job: &str, told: &Registered, seen: LeaderView<'_>) -> Response {
+    Response::Registered(vec![shown(turn, job, told, seen)])
+}
+
+fn shown(
+    turn: &DecisionContext<'_>,
+    job: &str,
+    told: &Registered,
+    seen: LeaderView<'_>,
+) -> RegisteredJob {
+    let age_ms = |since| millis(turn.known.now.since(since));
+    let phase = told.phase.as_ref().map(|phase| JobPhase {
+        name: phase.name.clone(),
+        ring_bits_per_s: phase.ring,
+        age_ms: age_ms(phase.since),
+    });
+    RegisteredJob {
+        job: job.to_owned(),
+        hosts: named(turn.known.fabric, &told.hosts),
+        by: told.by.to_string(),
+        age_ms: age_ms(told.since),
+        silent_ms: seen.registry.heard(job).map_or(0, age_ms),
+        phase,
+    }
+}

@@ -1,0 +1,350 @@
+//! How the cluster is doing.
+
+use std::net::Ipv4Addr;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::member::Member;
+use reweave_common::observations::NodeObservations;
+use reweave_common::operator::{
+    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, OpenInvitation, OpticalStatus,
+    Phase, Pin, Refused, RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
+};
+use reweave_common::snapshot::{self, FlowState, LinkState};
+use reweave_planner::paths::drained;
+
+use super::LeaderView;
+use super::path_bandwidths::{bandwidths, spare};
+use super::probes::probes;
+use super::rdma::rdma;
+use super::unmeasured::lacks;
+use super::warnings::warnings;
+use crate::ingest::admission::Admissions;
+use crate::log::millis::millis;
+use crate::log::state::{self, Heading, InForce, Migration, Rollout, State, Step};
+use crate::model::imbalance::flow_imbalance;
+use crate::model::world::{Measurements, World};
+use crate::plan::{change_freeze, stale_pins};
+
+/// Coordinators are for others to add: who leads is not the core's to know.
+pub(super) fn status(known: Measurements<'_>, state: &State, seen: LeaderView<'_>) -> Status {
+    let mut status = without_warnings(known, state, seen);
+    let full = seen.disk_is_full.then(|| Refused::DiskFull.to_string());
+    status.warnings = full.into_iter().chain(warnings(known, &status)).collect();
+    status
+}
+
+fn without_warnings(known: Measurements<'_>, state: &State, seen: LeaderView<'_>) -> Status {
+    let world = known.world();
+    let in_force = state.in_force();
+    let drained = drained(known.fabric, &in_force.tables);
+    let pins = in_force
+        .pins
+        .iter()
+        .map(|pin| Pin::named(pin, known.fabric));
+    let nodes = known.fabric.nodes().map(|(node, _)| node);
+    let useless_pins = useless_pins(&world, in_force);
+    Status {
+        generation: in_force.generation,
+        mode: known.policy.mode,
+        alarms: alarms(known, state, &useless_pins),
+        waits_because: seen
+            .waits
+            .filter(|_| known.policy.mode == Mode::Auto)
+            .map(ToString::to_string),
+        changes: state
+            .rollouts()
+            .map(|rollout| running(known, rollout))
+            .collect(),
+        agents: nodes
+            .map(|node| agent(known, &world, seen.arrivals, node))
+            .collect(),
+        links: world
+            .links_by(&in_force.circuits_of(known.fabric))
+            .iter()
+            .map(|(hop, link)| LinkStatus {
+                drained: drained.contains(&hop.link),
+                ..link_status(&world, *hop, link)
+            })
+            .collect(),
+        flows: world
+            .flows()
+            .iter()
+            .map(|flow| flow_status(&world, flow))
+            .collect(),
+        pins: pins.collect(),
+        flow_imbalance: flow_imbalance(known, &world, in_force),
+        useless_pins,
+        warnings: Vec::new(),
+        coordinators: Vec::new(),
+        refused: refused(known, seen.arrivals),
+        invitations: invitations(known, state),
+        revoked: revoked(state),
+        opticals: opticals(known, in_force),
+        probes: probes(known, seen.standings, seen.probing),
+        bandwidths: bandwidths(&world),
+        rdma: rdma(known),
+        lacks: lacks(known),
+        frozen: change_freeze::status(known, state),
+        maintenance: seen.upkeep.status(known, state),
+    }
+}
+
+fn opticals(known: Measurements<'_>, in_force: &InForce) -> Vec<OpticalStatus> {
+    let circuits = in_force.circuits_of(known.fabric);
+    let opticals = known.fabric.opticals().map(|(id, optical)| OpticalStatus {
+        optical: optical.name.clone(),
+        is_driven: known.ingest.is_driven(id),
+        circuits: circuits.get(&id).cloned().unwrap_or_default(),
+    });
+    opticals.collect()
+}
+
+fn useless_pins(world: &World<'_>, in_force: &InForce) -> Vec<UselessPin> {
+    let mut useless = stale_pins::dead(world, in_force);
+    for ended in stale_pins::left_over(world.known, &in_force.pins) {
+        if !useless.iter().any(|pin| pin.flow == ended.flow) {
+            useless.push(ended);
+        }
+    }
+    let named = useless.iter();
+    named
+        .map(|pin| UselessPin::named(pin, world.fabric()))
+        .collect()
+}
+
+fn refused(known: Measurements<'_>, arrivals: &Admissions) -> Vec<RefusedPeer> {
+    let told = arrivals.turned_away().map(|one| RefusedPeer {
+        from: one.from.clone(),
+        why: one.why.clone(),
+        times: one.times,
+        age_ms: millis(known.now.since(one.last)),
+    });
+    told.collect()
+}
+
+fn invitations(known: Measurements<'_>, state: &State) -> Vec<OpenInvitation> {
+    let open = state.membership().open(known.now);
+    let told = open.map(|invitation| OpenInvitation {
+        member: invitation.member.clone(),
+        by: invitation.by.to_string(),
+        expires_in_ms: millis(invitation.expires.since(known.now)),
+    });
+    told.collect()
+}
+
+fn revoked(state: &State) -> Vec<Member> {
+    let denied = state.membership().denied().iter();
+    denied.map(|(member, _)| member.clone()).collect()
+}
+
+fn running(known: Measurements<'_>, rollout: &Rollout) -> RunningChange {
+    let step = rollout.phase.step();
+    let waiting = step.into_iter().flat_map(Step::unanswered);
+    let stopped_by = rollout.steered.stopped.as_ref();
+    RunningChange {
+        generation: rollout.plan.generation,
+        parent: rollout.plan.parent,
+        phase: phase(&rollout.phase),
+        waiting_for: waiting
+            .map(|node| known.fabric.name(node).to_owned())
+            .collect(),
+        reasons: why(known, rollout),
+        stopped_by: stopped_by.map(|it| it.by.to_string()),
+        age_ms: millis(known.now.since(rollout.proposed.at)),
+    }
+}
+
+/// Of one that goes forth, and is not held, there is nothing to tell.
+fn why(known: Measurements<'_>, rollout: &Rollout) -> Vec<String> {
+    let undo = rollout.phase.undo().map(|undo| undo.reasons.iter());
+    let journey = rollout.phase.journey().map(Migration::reasons);
+    let reasons = undo.into_iter().flatten();
+    let reasons = reasons.chain(journey.into_iter().flatten());
+    crate::log::reason_list::told(reasons, known.fabric)
+}
+
+fn phase(phase: &state::Phase) -> Phase {
+    match phase {
+        state::Phase::Proposed => Phase::Proposed,
+        state::Phase::Approved => Phase::Approved,
+        state::Phase::Unconfirmed(_) | state::Phase::Confirming(_) | state::Phase::Applying(_) => {
+            Phase::Applying
+        }
+        state::Phase::Verifying(_) => Phase::Verifying,
+        state::Phase::RollingBack(_) => Phase::RollingBack,
+        state::Phase::Held(_) => Phase::Held,
+        state::Phase::Travelling(journey) => match &journey.heading {
+            _ if journey.is_held() => Phase::Held,
+            Heading::Back { .. } => Phase::RollingBack,
+            Heading::Forth if journey.is_over() => Phase::Verifying,
+            Heading::Forth => Phase::Applying,
+        },
+    }
+}
+
+/// A change that could not be taken back, switches that hold other rules than they should, and
+/// flows that are pinned to where no way leads on.
+fn alarms(known: Measurements<'_>, state: &State, useless: &[UselessPin]) -> Vec<String> {
+    let held = state.rollouts();
+    let held = held.filter_map(|rollout| held_for(known.fabric, rollout));
+    let is_idle = |node: &NodeId| {
+        let mut under_way = state.under_way();
+        !under_way.any(|it| it.claims.nodes.contains(node))
+    };
+    let nodes = known.fabric.nodes();
+    let astray = nodes.filter(|(node, _)| is_idle(node) && is_astray(known, state, *node));
+    let astray = astray.map(|(_, node)| {
+        format!(
+            "{} holds other rules than it was told to; look at its agent",
+            node.name
+        )
+    });
+    let lost = useless
+        .iter()
+        .filter(|pin| pin.because != Useless::FlowEnded);
+    let lost = lost.map(|pin| lost_flow(known.policy.mode, pin));
+    held.chain(astray).chain(lost).collect()
+}
+
+/// Packets go around what was to move, so that nothing is lost while it takes its time.
+fn stuck(fabric: &Fabric, rollout: &Rollout, journey: &Migration) -> String {
+    let unclear: Vec<_> = journey
+        .unclear()
+        .map(|it| &*fabric.optical(it).name)
+        .collect();
+    let why = match unclear.as_slice() {
+        [] => "what it waits for does not come about".to_owned(),
+        names => format!(
+            "it is not known that {} holds the old circuits or the new",
+            names.join(", ")
+        ),
+    };
+    let generation = rollout.plan.generation;
+    format!(
+        "plan {generation} is held, since {why}; it is being tried on, and nothing that it needs is \
+         changed otherwise"
+    )
+}
+
+fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
+    match mode {
+        Mode::Manual => format!("{pin}; take the pin away with the plan of `reweave plan`"),
+        Mode::Auto => format!("{pin}; the pin is taken away as soon as that can be done"),
+    }
+}
+
+fn held_for(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
+    if let Some(journey) = rollout.phase.journey().filter(|journey| journey.is_held()) {
+        return Some(stuck(fabric, rollout, journey));
+    }
+    let state::Phase::Held(undo) = &rollout.phase else {
+        return None;
+    };
+    let unsure: Vec<_> = undo.unconfirmed().map(|node| fabric.name(node)).collect();
+    Some(format!(
+        "plan {} could not be taken back for sure: {} may still hold its rules; it is being tried \
+         on, and nothing that it needs is changed until then",
+        rollout.plan.generation,
+        unsure.join(", ")
+    ))
+}
+
+/// Whether a switch reads back something else than what it was told last.
+fn is_astray(known: Measurements<'_>, state: &State, node: NodeId) -> bool {
+    let observed = known
+        .ingest
+        .observations()
+        .node(node)
+        .filter(|_| known.is_fresh(node));
+    let Some(holds) = observed.and_then(|observed| observed.holds.as_ref()) else {
+        return false;
+    };
+    let told = state.in_force().holding(node);
+    !holds.value.1.is_same_as(&told)
+}
+
+fn agent(
+    known: Measurements<'_>,
+    world: &World<'_>,
+    arrivals: &Admissions,
+    node: NodeId,
+) -> AgentStatus {
+    let about = arrivals.about(node, known.now);
+    let left = about.map(|(about, since)| about.good_for.saturating_sub(since.into()));
+    let skew_us = about.and_then(|(about, _)| about.skew_us);
+    let observed = known.ingest.observations().node(node);
+    // Where fibres lead, circuits say.
+    let links = known.fabric.links_of(node).iter().copied();
+    let links: Vec<_> = links
+        .filter(|&link| known.fabric.crossing(link).is_none())
+        .collect();
+    let is_known = |link| {
+        world
+            .wiring
+            .end(snapshot::Hop { from: node, link })
+            .is_some()
+    };
+    let holds = observed.and_then(|observed| observed.holds.as_ref());
+    AgentStatus {
+        node: known.fabric.name(node).to_owned(),
+        addresses: observed.map(addresses).unwrap_or_default(),
+        state: agent_state(known, node),
+        age_ms: observed
+            .and_then(|o| o.heard)
+            .map(|at| millis(known.now.since(at))),
+        generation: holds.map(|holds| holds.value.0),
+        known_links: links.iter().filter(|&&link| is_known(link)).count(),
+        links: links.len(),
+        discarded_readings: known.ingest.discarded(node),
+        strays: observed.and_then(|observed| Some(observed.host.strays.as_ref()?.value)),
+        build: about.map(|(about, _)| about.build.clone()),
+        protocol: about.map(|(about, _)| about.protocol.clone()),
+        certificate_left_s: left.map(|left| left.as_secs()),
+        clock_skew_ms: skew_us.map(|skew_us| skew_us / 1000),
+    }
+}
+
+fn addresses(observed: &NodeObservations) -> Vec<Ipv4Addr> {
+    let interfaces = observed.interfaces.values();
+    let addresses = interfaces.flat_map(|interface| &interface.value.addresses);
+    addresses.copied().collect()
+}
+
+fn agent_state(known: Measurements<'_>, node: NodeId) -> AgentState {
+    match (known.ingest.is_connected(node), known.ingest.is_known(node)) {
+        (true, _) if known.is_heard(node) => AgentState::Up,
+        (true, _) => AgentState::Silent,
+        (false, true) => AgentState::Down,
+        (false, false) => AgentState::Unseen,
+    }
+}
+
+fn link_status(world: &World<'_>, hop: snapshot::Hop, link: &LinkState) -> LinkStatus {
+    let fabric = world.known.fabric;
+    LinkStatus {
+        hop: Hop::named(hop, fabric),
+        up: link.up,
+        drained: false,
+        rate_bits_per_s: link.rate,
+        capacity_bits_per_s: fabric.link(hop.link).rate,
+        spare_bits_per_s: spare(world, hop, link.rate),
+        age_ms: millis(link.age),
+    }
+}
+
+fn flow_status(world: &World<'_>, state: &FlowState) -> FlowStatus {
+    let fabric = world.fabric();
+    let [least, most] = state.rate_range;
+    FlowStatus {
+        flow: state.flow,
+        from: fabric.name(state.from).to_owned(),
+        to: fabric.name(state.to).to_owned(),
+        rate_bits_per_s: state.rate,
+        least_bits_per_s: least,
+        most_bits_per_s: most,
+        path: state.path.as_deref().map(|path| hops(path, fabric)),
+        path_back: world.path_back(state).map(|path| hops(&path, fabric)),
+        age_ms: millis(state.age),
+    }
+}

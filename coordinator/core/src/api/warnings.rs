@@ -1,0 +1,105 @@
+//! What a person should look at, the worst first.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reweave_common::operator::{AgentState, AgentStatus, Status};
+
+use crate::model::world::Measurements;
+
+/// Whoever knocked in vain earlier does not matter any more.
+const REFUSAL_TTL: Duration = Duration::from_mins(10);
+const MAX_NAMED_NODES: usize = 5;
+
+pub(super) fn warnings(known: Measurements<'_>, status: &Status) -> Vec<String> {
+    let of_agents = |what, matters: fn(&AgentStatus) -> bool| {
+        let concerned = status.agents.iter().filter(|agent| matters(agent));
+        listed(
+            what,
+            &concerned
+                .map(|agent| agent.node.as_str())
+                .collect::<Vec<_>>(),
+        )
+    };
+    let warnings = [
+        of_agents("agents that are gone", |agent| {
+            agent.state == AgentState::Down
+        }),
+        of_agents("agents that are connected and silent", |agent| {
+            agent.state == AgentState::Silent
+        }),
+        of_agents(
+            "agents whose certificate is about to expire",
+            AgentStatus::is_expiring,
+        ),
+        of_agents(
+            "agents whose clock is off by more than 0.5 s",
+            AgentStatus::is_askew,
+        ),
+        contests(known),
+        refusals(status),
+        versions(status),
+        of_agents("agents that said what is not believed", |agent| {
+            agent.discarded_readings > 0
+        }),
+        of_agents("nodes whose agent has not been seen", |agent| {
+            agent.state == AgentState::Unseen
+        }),
+    ];
+    warnings.into_iter().flatten().collect()
+}
+
+fn listed(what: &str, names: &[&str]) -> Option<String> {
+    let named = names
+        .iter()
+        .take(MAX_NAMED_NODES)
+        .copied()
+        .collect::<Vec<_>>();
+    let more = names.len() - named.len();
+    match more {
+        _ if names.is_empty() => None,
+        0 => Some(format!("{what}: {}", named.join(", "))),
+        more => Some(format!("{what}: {} and {more} more", named.join(", "))),
+    }
+}
+
+/// One of the two lies, or is set up wrongly.
+fn contests(known: Measurements<'_>) -> Option<String> {
+    let name = |node| &known.fabric.node(node).name;
+    let contests = known.ingest.addresses().contests();
+    let told = contests.map(|(address, contest)| {
+        let (believed, other) = (name(contest.believed), name(contest.other));
+        format!("{address} ({believed} is believed, {other} is not)")
+    });
+    let told: Vec<_> = told.collect();
+    let told: Vec<_> = told.iter().map(String::as_str).collect();
+    listed("addresses that two agents say they have", &told)
+}
+
+fn refusals(status: &Status) -> Option<String> {
+    let lately = |age_ms: u64| Duration::from_millis(age_ms) <= REFUSAL_TTL;
+    let refused = status.refused.iter().filter(|one| lately(one.age_ms));
+    let times: u64 = refused.clone().map(|one| one.times).sum();
+    let last = refused.clone().next()?;
+    let times = match times {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    Some(format!(
+        "somebody was refused {times} lately, last {}: {}",
+        last.from, last.why
+    ))
+}
+
+/// Agents of several builds are no fault, unless they stay so.
+fn versions(status: &Status) -> Option<String> {
+    let builds = status
+        .agents
+        .iter()
+        .filter_map(|agent| agent.build.as_deref());
+    let builds: BTreeSet<_> = builds.collect();
+    (builds.len() > 1).then(|| {
+        let builds: Vec<_> = builds.into_iter().collect();
+        format!("agents are of several builds: {}", builds.join(", "))
+    })
+}

@@ -1,0 +1,44 @@
+//! What is done from time to time, and not at every turn.
+
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct IntervalTimer {
+    last: Option<Moment>,
+}
+
+impl IntervalTimer {
+    /// Whether it is time again, which it then is not for as long as `every`.
+    pub(crate) fn is_due(&mut self, now: Moment, every: Duration) -> bool {
+        let due = self.last.is_none_or(|last| now.since(last) >= every);
+        if due {
+            self.last = Some(now);
+        }
+        due
+    }
+
+    /// It is time at once.
+    pub(crate) fn hurry(&mut self) {
+        self.last = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_time_at_first_and_again_after_a_while_or_in_a_hurry() {
+        let mut pace = IntervalTimer::default();
+        let due = |pace: &mut IntervalTimer, ms: u64| {
+            pace.is_due(Moment::from_micros(ms * 1000), Duration::from_millis(500))
+        };
+        let dues = [0, 499, 500, 999, 1000].map(|ms| due(&mut pace, ms));
+        assert_eq!(dues, [true, false, true, false, true]);
+        pace.hurry();
+        assert!(due(&mut pace, 1001));
+        assert!(!due(&mut pace, 1500));
+    }
+}

@@ -1,0 +1,28 @@
+//! Names of registered jobs, by their hosts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::ids::NodeId;
+
+use crate::log::registered::Registered;
+
+/// What orchestrators call the jobs of hosts; none where several are registered on the same, as nobody knows
+/// whose traffic that is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobNames(BTreeMap<BTreeSet<NodeId>, Option<String>>);
+
+impl JobNames {
+    pub(crate) fn of(registered: &BTreeMap<String, Registered>) -> Self {
+        let mut names = BTreeMap::new();
+        for (job, told) in registered {
+            let hosts = told.hosts.iter().copied().collect();
+            let name = names.entry(hosts).and_modify(|first| *first = None);
+            name.or_insert_with(|| Some(job.clone()));
+        }
+        Self(names)
+    }
+
+    pub(crate) fn find(&self, hosts: &BTreeSet<NodeId>) -> Option<&str> {
+        self.0.get(hosts)?.as_deref()
+    }
+}

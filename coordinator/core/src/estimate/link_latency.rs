@@ -1,0 +1,224 @@
+//! How quickly probes have crossed links: by how much even the quickest of all that cross one is
+//! slower than it used to be.
+//!
+//! Queues come and go, and each flow meets others: what all have in common is the link itself. A flow
+//! counts once it is known how quick it is as a rule, and anew when it goes another way. Where a job fills
+//! a link, a queue stands before it for as long as that takes: whoever crosses it says nothing meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
+use std::ops::Range;
+use std::time::Duration;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::probing::Stamps;
+use reweave_common::sample::{Reading, Sample};
+use reweave_common::snapshot::Hop;
+
+use crate::estimate::interval_timer::IntervalTimer;
+use crate::estimate::probe_paths::ProbePaths;
+use crate::ingest::round_robin::RoundRobin;
+
+/// A host and its own links are one, as far as round trips tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PathSegment {
+    Host(NodeId),
+    Hop(Hop),
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Latencies {
+    rounds: IntervalTimer,
+    turns: RoundRobin,
+    loads: IntervalTimer,
+    /// Where links were nearly full when that was last looked at.
+    busy: BTreeSet<PathSegment>,
+    /// A round has ended, and not everybody had a turn since.
+    is_ending: bool,
+    /// Of those who had one: by how much all that cross a place are slower, infinitely where all of them
+    /// had to wait in queues, and what they take as a rule.
+    quickest: BTreeMap<PathSegment, [f64; 2]>,
+    /// By whoever probes: the few flows of one are found sooner than one among those of all.
+    flows: BTreeMap<NodeId, BTreeMap<FlowKey, Flow>>,
+    courses: BTreeMap<PathSegment, Course>,
+}
+
+/// By how much a place was slower, round by round.
+#[derive(Debug, Clone)]
+struct Course {
+    /// Of the quickest flow there ever was: who goes away makes no link slower.
+    usual_us: f64,
+    slower_us: VecDeque<f64>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Flow {
+    places: BTreeSet<PathSegment>,
+    /// The least of the first rounds.
+    usual_us: f64,
+    rounds: u32,
+    least_us: Option<f64>,
+    /// Whether cards stamp its probes. Kernels take longer when their host is busy, or has slept.
+    is_exact: bool,
+}
+
+impl Latencies {
+    pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
+    /// Ten minutes of rounds.
+    const MAX_ROUNDS: usize = 120;
+    const MIN_ROUNDS: u32 = 3;
+    /// What the stamps of a kernel that is busy are off by, all of them.
+    const MAX_STAMP_ERROR_US: f64 = 1000.0;
+    /// Of one host.
+    const MAX_FLOWS: usize = 1 << 10;
+
+    pub(crate) fn handle_sample(&mut self, node: NodeId, sample: &Sample) {
+        let flows = self.flows.entry(node).or_default();
+        for reading in &sample.readings {
+            if let Reading::Probes(probes) = reading
+                && let Some(least) = probes.tally.network().least()
+                && (flows.len() < Self::MAX_FLOWS || flows.contains_key(&probes.flow))
+            {
+                let flow = flows.entry(probes.flow).or_default();
+                let least_us = least.as_secs_f64() * 1e6;
+                flow.is_exact = probes.tally.stamped.mostly() == Some(Stamps::Hardware);
+                flow.least_us = Some(flow.least_us.map_or(least_us, |it| it.min(least_us)));
+            }
+        }
+    }
+
+    /// Once a round: where links are nearly full, as `is_busy` says.
+    pub(crate) fn handle_loads(
+        &mut self,
+        now: Moment,
+        fabric: &Fabric,
+        is_busy: impl Fn(Hop) -> bool,
+    ) {
+        if !self.loads.is_due(now, Self::SAMPLE_INTERVAL) {
+            return;
+        }
+        let ends = fabric.links().flat_map(|(link, between)| {
+            let ends = between.ports().map(|port| port.node);
+            ends.map(|from| Hop { from, link })
+        });
+        let busy = ends.filter(|&hop| is_busy(hop));
+        self.busy = busy.map(|hop| place(fabric, &hop)).collect();
+    }
+
+    /// Once a round: what came of it.
+    pub(crate) fn handle_time(&mut self, now: Moment, fabric: &Fabric, ways: &ProbePaths) {
+        self.is_ending |= self.rounds.is_due(now, Self::SAMPLE_INTERVAL);
+        if !self.is_ending {
+            return;
+        }
+        let nodes = self.flows.range(self.turns.next());
+        let turn = self
+            .turns
+            .take(nodes.map(|(&node, flows)| (node, flows.len())));
+        self.end_round_of(turn.nodes, fabric, ways);
+        if turn.is_last {
+            self.is_ending = false;
+            self.flows.retain(|_, flows| !flows.is_empty());
+            self.note_courses();
+        }
+    }
+
+    fn end_round_of(&mut self, nodes: Range<NodeId>, fabric: &Fabric, ways: &ProbePaths) {
+        for (_, flows) in self.flows.range_mut(nodes) {
+            flows.retain(|_, flow| flow.least_us.is_some());
+            for (key, flow) in flows {
+                let places = places(fabric, ways, key);
+                let waits = !places.is_disjoint(&self.busy);
+                let Some(slower_us) = flow.end_round(places, waits) else {
+                    continue;
+                };
+                for place in &flow.places {
+                    let quickest = self.quickest.entry(*place);
+                    let [slower, usual] = quickest.or_insert([f64::INFINITY; 2]);
+                    (*slower, *usual) = (slower.min(slower_us), usual.min(flow.usual_us));
+                }
+            }
+        }
+    }
+
+    fn note_courses(&mut self) {
+        let quickest = mem::take(&mut self.quickest);
+        self.courses.retain(|place, _| quickest.contains_key(place));
+        for (place, [slower_us, usual_us]) in quickest {
+            let course = self.courses.entry(place).or_default();
+            course.usual_us = course.usual_us.min(usual_us);
+            // Of what was not seen it is not known that it has changed.
+            let before = || course.slower_us.back().copied();
+            let seen = Some(slower_us).filter(|it| it.is_finite()).or_else(before);
+            course.slower_us.extend(seen);
+            let too_many = course.slower_us.len().saturating_sub(Self::MAX_ROUNDS);
+            course.slower_us.drain(..too_many);
+        }
+    }
+
+    /// Round by round, the oldest first.
+    pub(crate) fn courses(&self) -> impl Iterator<Item = (PathSegment, Vec<f64>)> {
+        let courses = self.courses.iter();
+        courses.map(|(place, course)| {
+            let slower_us = course.slower_us.iter();
+            let values = slower_us.map(|slower_us| course.usual_us + slower_us);
+            (*place, values.collect())
+        })
+    }
+}
+
+impl Default for Course {
+    fn default() -> Self {
+        Self {
+            usual_us: f64::INFINITY,
+            slower_us: VecDeque::new(),
+        }
+    }
+}
+
+impl Flow {
+    /// By how much it was slower than it is as a rule, once that is known; infinitely, when it `waits`.
+    fn end_round(&mut self, places: BTreeSet<PathSegment>, waits: bool) -> Option<f64> {
+        let least_us = self.least_us.take()?;
+        if places != self.places || places.is_empty() {
+            (self.rounds, self.places) = (0, places);
+        }
+        if waits {
+            return (self.rounds >= Latencies::MIN_ROUNDS).then_some(f64::INFINITY);
+        }
+        if self.rounds < Latencies::MIN_ROUNDS {
+            let known = if self.rounds == 0 {
+                least_us
+            } else {
+                self.usual_us
+            };
+            (self.usual_us, self.rounds) = (known.min(least_us), self.rounds + 1);
+            return None;
+        }
+        let noise_us = if self.is_exact {
+            0.0
+        } else {
+            Latencies::MAX_STAMP_ERROR_US
+        };
+        Some((least_us - self.usual_us - noise_us).max(0.0))
+    }
+}
+
+/// What a flow crosses there and back; nothing, where that is not known.
+fn places(fabric: &Fabric, ways: &ProbePaths, flow: &FlowKey) -> BTreeSet<PathSegment> {
+    let both = [ways.way(flow), ways.way(&flow.reversed())];
+    let [Some(there), Some(back)] = both else {
+        return BTreeSet::new();
+    };
+    let all = there.iter().chain(back);
+    all.map(|hop| place(fabric, hop)).collect()
+}
+
+fn place(fabric: &Fabric, hop: &Hop) -> PathSegment {
+    let mut ends = [hop.from, fabric.link(hop.link).far(hop.from).node].into_iter();
+    let host = ends.find(|node| fabric.node(*node).role == Role::Host);
+    host.map_or(PathSegment::Hop(*hop), PathSegment::Host)
+}

@@ -1,0 +1,60 @@
+//! A part of something that is nothing as a rule, round by round: as long as nothing was ever amiss, rounds are but
+//! counted.
+
+use std::collections::VecDeque;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LossHistory {
+    /// So many rounds of nothing come first.
+    clean: usize,
+    since: VecDeque<f64>,
+}
+
+impl LossHistory {
+    /// Of another round; of no more than so many it is known how they were.
+    pub(crate) fn note(&mut self, share: f64, most: usize) {
+        self.since.push_back(share);
+        if self.clean + self.since.len() > most {
+            match self.clean {
+                0 => drop(self.since.pop_front()),
+                _ => self.clean -= 1,
+            }
+        }
+        while self.since.front() == Some(&0.0) {
+            self.since.pop_front();
+            self.clean += 1;
+        }
+        if self.since.is_empty() {
+            self.since.shrink_to_fit();
+        }
+    }
+
+    /// The oldest first; none where nothing was amiss.
+    pub(crate) fn values(&self) -> Vec<f64> {
+        if self.since.is_empty() {
+            return Vec::new();
+        }
+        let clean = std::iter::repeat_n(0.0, self.clean);
+        clean.chain(self.since.iter().copied()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_the_same_as_if_all_of_it_were() {
+        let (mut shares, mut all) = (LossHistory::default(), Vec::new());
+        for round in 0..50 {
+            let share = if (11..14).contains(&round) { 0.5 } else { 0.0 };
+            shares.note(share, 10);
+            all.push(share);
+            let last = &all[all.len().saturating_sub(10)..];
+            let is_clean = last.iter().all(|share| *share == 0.0);
+            let kept = if is_clean { &[] } else { last };
+            assert_eq!(shares.values(), kept, "{round}");
+            assert_eq!(shares.since.capacity() > 0, !is_clean, "{round}");
+        }
+    }
+}

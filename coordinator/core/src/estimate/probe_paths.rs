@@ -1,0 +1,165 @@
+//! Which way the probes between hosts go, there and back: each flow of probes is traced from time to
+//! time, a few at once, since routers answer few questions a second.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::time::Duration;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::observations::Aged;
+use reweave_common::probing::PROBE_PORT;
+use reweave_common::sample::TracedPath;
+use reweave_common::snapshot::Hop;
+use reweave_planner::paths::Learned;
+
+use crate::ingest::round_robin::RoundRobin;
+use crate::ingest::telemetry::{Ingest, probed};
+
+/// So many flows of one host are traced at a time.
+const MAX_TRACES_PER_HOST: usize = 16;
+/// A way is asked for again after this; without an answer it is believed so much longer.
+const TRACE_INTERVAL: Duration = Duration::from_secs(30);
+const PATH_TTL: Duration = Duration::from_secs(120);
+/// More are not kept, or than so many of each host: those of its probes there and back.
+const MAX_PATHS: usize = 1 << 18;
+const MAX_PATHS_PER_HOST: usize = 160;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ProbePaths {
+    learned: Learned<FlowKey>,
+    traced: BTreeMap<FlowKey, Moment>,
+    /// Of flows that were traced in one way and then in another: the last one.
+    doubted: BTreeMap<FlowKey, Vec<Hop>>,
+}
+
+impl ProbePaths {
+    /// Takes what agents have traced since: `way` tells every hop of it, where all are known.
+    pub(crate) fn advance<'t>(
+        &mut self,
+        now: Moment,
+        fabric: &Fabric,
+        traced: impl Iterator<Item = (NodeId, &'t Aged<TracedPath>)>,
+        way: impl Fn(NodeId, &FlowKey) -> Option<Vec<Hop>>,
+    ) {
+        let hosts = fabric.endpoints().count();
+        let most = MAX_PATHS.max(hosts * MAX_PATHS_PER_HOST);
+        for (from, traced) in traced {
+            let flow = traced.value.flow;
+            let is_newer = |at: &Moment| traced.at > *at;
+            let known = self.traced.get(&flow);
+            if known.is_none_or(is_newer)
+                && self.traced.len() < most
+                && let Some(way) = way(from, &flow)
+            {
+                self.note(flow, way, traced.at);
+            }
+        }
+        let old = |at: &Moment| now.since(*at) > PATH_TTL;
+        let old = self.traced.iter().filter(|(_, at)| old(at));
+        let old: Vec<_> = old.map(|(flow, _)| *flow).collect();
+        for flow in old {
+            self.traced.remove(&flow);
+            self.doubted.remove(&flow);
+            self.learned.forget(&flow);
+        }
+    }
+
+    /// After a way that is not the one known before none is believed until it was traced twice in a row:
+    /// who sends each packet another way is never believed.
+    pub(crate) fn note(&mut self, flow: FlowKey, way: Vec<Hop>, at: Moment) {
+        self.traced.insert(flow, at);
+        if self.doubted.get(&flow) == Some(&way) {
+            self.doubted.remove(&flow);
+            self.learned.forget(&flow);
+        }
+        self.learned.record(flow, way.clone());
+        if self.learned.is_contradicted(&flow) {
+            self.doubted.insert(flow, way);
+        }
+    }
+
+    /// That some say nothing since their ways are not known for sure.
+    pub(crate) fn doubts(&self, fabric: &Fabric, ingest: &Ingest) -> Option<String> {
+        let host = |address| {
+            let owner = ingest.owner(address)?;
+            Some(fabric.name(owner))
+        };
+        let flow = self.doubted.keys().next()?;
+        let ends = [flow.source, flow.destination].map(|end| host(*end.ip()).unwrap_or("?"));
+        let (count, [from, to]) = (self.doubted.len(), ends);
+        Some(format!(
+            "{count} ways of probes left out, as that from {from} to {to}: traced in one way and then in another"
+        ))
+    }
+
+    /// As if it had been traced.
+    #[cfg(test)]
+    pub(crate) fn know(&mut self, flow: FlowKey, way: Vec<Hop>, at: Moment) {
+        self.learned.record(flow, way);
+        self.traced.insert(flow, at);
+    }
+
+    pub(crate) fn way(&self, flow: &FlowKey) -> Option<&[Hop]> {
+        self.learned.way(flow)
+    }
+
+    /// Whether it is time to trace it, and when that was done last.
+    fn due(&self, flow: &FlowKey, now: Moment) -> Option<Option<Moment>> {
+        let at = self.traced.get(flow).copied();
+        let is_old = at.is_none_or(|at| now.since(at) >= TRACE_INTERVAL);
+        (is_old || self.learned.way(flow).is_none()).then_some(at)
+    }
+}
+
+/// What each agent shall trace now: of the probes it sends and answers, those whose way was traced the
+/// longest ago or never.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TraceSchedule {
+    turns: RoundRobin,
+    /// By whoever sends them, and when they were traced last.
+    due: BTreeMap<NodeId, BTreeSet<(Option<Moment>, FlowKey)>>,
+}
+
+impl TraceSchedule {
+    /// Goes on; something once everybody had a turn.
+    pub(crate) fn advance(
+        &mut self,
+        now: Moment,
+        ingest: &Ingest,
+        ways: &ProbePaths,
+    ) -> Option<BTreeMap<NodeId, Vec<FlowKey>>> {
+        let observations = ingest.observations();
+        let turn = probed(&mut self.turns, observations);
+        for (_, node) in observations.nodes_in(turn.nodes) {
+            for flow in node.probes.keys().flat_map(|it| [*it, it.reversed()]) {
+                if let Some(at) = ways.due(&flow, now)
+                    && let Some(sender) = ingest.owner(*flow.source.ip())
+                {
+                    self.note(sender, at, flow);
+                }
+            }
+        }
+        turn.is_last.then(|| {
+            let due = mem::take(&mut self.due).into_iter();
+            let flows = |flows: BTreeSet<_>| flows.into_iter().map(|(_, flow)| flow).collect();
+            due.map(|(node, due)| (node, flows(due))).collect()
+        })
+    }
+
+    fn note(&mut self, sender: NodeId, at: Option<Moment>, flow: FlowKey) {
+        let due = self.due.entry(sender).or_default();
+        due.insert((at, flow));
+        if due.len() > MAX_TRACES_PER_HOST {
+            due.pop_last();
+        }
+    }
+}
+
+/// Whether an agent sends or answers probes by these fields.
+pub(crate) fn is_of_probes(flow: &FlowKey) -> bool {
+    let ports = [flow.source.port(), flow.destination.port()];
+    flow.protocol == Protocol::Udp && ports.contains(&PROBE_PORT)
+}

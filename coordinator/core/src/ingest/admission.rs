@@ -1,0 +1,188 @@
+//! Who comes: newcomers with a token, agents with their builds and clocks, and those who are not
+//! let in. All but what the log says is the leader's own, and bounded.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::member::Digest;
+use reweave_common::moment::Moment;
+use reweave_common::operator::About;
+
+use crate::log::command::Change;
+use crate::log::effect::Outbox;
+use crate::log::state::{AdmissionStatus, Membership, NoEntry};
+
+const MAX_REFUSED: usize = 64;
+/// From one address, so that nobody who comes in ever other ways keeps others from being told of.
+const MAX_REFUSED_PER_ADDRESS: usize = 8;
+/// Newcomers wait for one entry of the log each.
+const MAX_PENDING: usize = 1024;
+const MAX_REASON_CHARS: usize = 300;
+/// Agents tell the time every ten seconds.
+const MIN_SKEW_SAMPLES: usize = 3;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Admissions {
+    waiting: VecDeque<JoinRequest>,
+    about: BTreeMap<NodeId, (Moment, About)>,
+    /// What clocks were off by as they were told last, in microseconds.
+    skews: BTreeMap<NodeId, VecDeque<i64>>,
+    /// The latest last.
+    turned_away: VecDeque<RejectedPeer>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct JoinRequest {
+    pub(crate) id: u64,
+    pub(crate) token: Digest,
+    pub(crate) key: Digest,
+    pub(crate) from: String,
+    /// An entry of the log has asked to let it in.
+    pub(crate) is_written: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RejectedPeer {
+    pub(crate) from: String,
+    pub(crate) why: String,
+    pub(crate) times: u64,
+    pub(crate) last: Moment,
+}
+
+impl Admissions {
+    /// Beyond the bound nobody is answered, and whoever knocked may try again.
+    pub(crate) fn handle_knock(&mut self, knock: JoinRequest) {
+        if self.waiting.len() < MAX_PENDING {
+            self.waiting.push_back(knock);
+        }
+    }
+
+    pub(crate) fn handle_about(&mut self, node: NodeId, now: Moment, about: About) {
+        if let Some(skew_us) = about.skew_us {
+            let told = self.skews.entry(node).or_default();
+            told.truncate(MIN_SKEW_SAMPLES - 1);
+            told.push_front(skew_us);
+        }
+        self.about.insert(node, (now, about));
+    }
+
+    /// By the message that was on its way for the least time. One that waited lets a clock seem behind
+    /// and never ahead, so that has to be told several times.
+    pub(crate) fn skew_us(&self, node: NodeId) -> Option<i64> {
+        let told = self.skews.get(&node)?;
+        let most = told.iter().copied().max()?;
+        (most >= 0 || told.len() == MIN_SKEW_SAMPLES).then_some(most)
+    }
+
+    pub(crate) fn handle_disconnected(&mut self, node: NodeId) {
+        self.about.remove(&node);
+        self.skews.remove(&node);
+    }
+
+    pub(crate) fn handle_turned_away(&mut self, now: Moment, from: String, why: &str, times: u64) {
+        // What a peer may have had a hand in is cut short.
+        let why: String = why.chars().take(MAX_REASON_CHARS).collect();
+        let mut known = self.turned_away.iter();
+        let known = known.position(|one| one.from == from && one.why == why);
+        let before = known.and_then(|index| self.turned_away.remove(index));
+        self.make_room_for(&from);
+        self.turned_away.push_back(RejectedPeer {
+            from,
+            why,
+            times: times + before.map_or(0, |before| before.times),
+            last: now,
+        });
+    }
+
+    fn make_room_for(&mut self, from: &str) {
+        let all = &mut self.turned_away;
+        let its = all.iter().filter(|one| one.from == from).count();
+        let oldest = match (its >= MAX_REFUSED_PER_ADDRESS, all.len() >= MAX_REFUSED) {
+            (true, _) => all.iter().position(|one| one.from == from),
+            (false, true) => Some(0),
+            (false, false) => None,
+        };
+        oldest.and_then(|index| all.remove(index));
+    }
+
+    /// Lets in whom the log lets in; writes into the log who comes with a token that nobody used.
+    pub(crate) fn advance(
+        &mut self,
+        now: Moment,
+        membership: &Membership,
+        out: &mut Outbox,
+        disk_is_full: bool,
+    ) {
+        while out.is_settled()
+            && let Some(knock) = self.waiting.pop_front()
+        {
+            match membership.standing(knock.token, knock.key, now) {
+                AdmissionStatus::Admitted(pass) => out.answer(knock.id, Ok(pass)),
+                AdmissionStatus::Closed(why) => {
+                    self.handle_turned_away(now, knock.from, &why.to_string(), 1);
+                    out.answer(knock.id, Err(why));
+                }
+                // The log did not take it, and will not.
+                AdmissionStatus::Open if knock.is_written => {
+                    out.answer(knock.id, Err(NoEntry::UnknownToken));
+                }
+                AdmissionStatus::Open if disk_is_full => {
+                    out.answer(knock.id, Err(NoEntry::DiskFull));
+                }
+                AdmissionStatus::Open => {
+                    let admitted = Change::Admitted {
+                        token: knock.token,
+                        key: knock.key,
+                        from: knock.from.clone(),
+                    };
+                    out.append(now, admitted);
+                    // Once that is in the log, the log says whether it was this one who came first.
+                    self.waiting.push_front(JoinRequest {
+                        is_written: true,
+                        ..knock
+                    });
+                }
+            }
+        }
+    }
+
+    /// With the time since it was told.
+    pub(crate) fn about(&self, node: NodeId, now: Moment) -> Option<(&About, Duration)> {
+        let (told, about) = self.about.get(&node)?;
+        Some((about, now.since(*told)))
+    }
+
+    /// The latest first.
+    pub(crate) fn turned_away(&self) -> impl Iterator<Item = &RejectedPeer> {
+        self.turned_away.iter().rev()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_in_ever_other_ways_keeps_nobody_else_from_being_told_of() {
+        let mut arrivals = Admissions::default();
+        let now = Moment::default();
+        arrivals.handle_turned_away(now, "10.0.0.1".to_owned(), "its certificate has expired", 1);
+        for way in 0..500 {
+            let why = format!("it is of cluster {way}");
+            arrivals.handle_turned_away(now, "10.0.0.66".to_owned(), &why, 1);
+        }
+        let from: Vec<_> = arrivals.turned_away().map(|it| &*it.from).collect();
+        assert_eq!(
+            from.iter().filter(|it| **it == "10.0.0.66").count(),
+            MAX_REFUSED_PER_ADDRESS
+        );
+        assert!(from.contains(&"10.0.0.1"));
+        let latest = arrivals.turned_away().next().unwrap();
+        assert_eq!(latest.why, "it is of cluster 499");
+        for host in 0..200 {
+            arrivals.handle_turned_away(now, format!("10.0.1.{host}"), "no certificate", 1);
+        }
+        assert_eq!(arrivals.turned_away().count(), MAX_REFUSED);
+    }
+}

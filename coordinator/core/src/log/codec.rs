@@ -1,0 +1,71 @@
+//! What stands in the log in bytes: commands in entries, states in snapshots. A build goes on only from what it reads, all of
+//! it.
+
+use serde::de::DeserializeOwned;
+
+use crate::log::command::Command;
+use crate::log::state::State;
+
+/// A later build wrote it, and there is no going on without knowing what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnreadableLog {
+    Command { index: u64, source: postcard::Error },
+    State { source: postcard::Error },
+    ClusterVersion { version: u16, reads: u16 },
+}
+
+impl Command {
+    pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
+        postcard::to_stdvec(self)
+    }
+
+    /// What stands in the entry with this index.
+    pub fn decode(index: u64, entry: &[u8]) -> Result<Self, UnreadableLog> {
+        decode_exact(entry).map_err(|source| UnreadableLog::Command { index, source })
+    }
+}
+
+impl State {
+    pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
+        postcard::to_stdvec(self)
+    }
+
+    /// What stands in a snapshot, for a build that reads entries of this minor version. An empty one is there before
+    /// anything is decided.
+    pub fn decode(snapshot: &[u8], reads: u16) -> Result<Self, UnreadableLog> {
+        let state = match snapshot {
+            [] => Self::default(),
+            snapshot => decode_exact(snapshot).map_err(|source| UnreadableLog::State { source })?,
+        };
+        expect_version(state.cluster_version(), reads)?;
+        Ok(state)
+    }
+
+    /// The same, where this build is to read the entries behind the snapshot as well, and all that is decided after those.
+    pub fn decode_before(
+        entries: impl IntoIterator<Item = (u64, Vec<u8>)>,
+        snapshot: &[u8],
+        reads: u16,
+    ) -> Result<Self, UnreadableLog> {
+        let state = Self::decode(snapshot, reads)?;
+        for (index, entry) in entries {
+            let command = Command::decode(index, &entry)?;
+            expect_version(command.change.needed_version(), reads)?;
+        }
+        Ok(state)
+    }
+}
+
+pub(crate) fn expect_version(version: u16, reads: u16) -> Result<(), UnreadableLog> {
+    match version > reads {
+        true => Err(UnreadableLog::ClusterVersion { version, reads }),
+        false => Ok(()),
+    }
+}
+
+fn decode_exact<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, postcard::Error> {
+    match postcard::take_from_bytes(bytes)? {
+        (value, []) => Ok(value),
+        _ => Err(postcard::Error::DeserializeBadEncoding),
+    }
+}

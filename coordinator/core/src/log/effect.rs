@@ -1,0 +1,292 @@
+//! What goes in and what comes out: every input is one serializable value, and so is every effect,
+//! so that a recorded run can be lived through again.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use reweave_common::circuit::{Readback, Switchover};
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::instruction::{Ack, Closely, Install, Instruction, Unconfirmed, Watch};
+use reweave_common::member::{Digest, Member};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{About, Request, Response};
+use reweave_common::probing::ProbeList;
+use reweave_common::sample::Sample;
+use serde::{Deserialize, Serialize};
+
+use crate::log::command::{Change, Command};
+use crate::log::state::{NoEntry, Pass};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// An agent has a session now. A new session comes after the end of the one before.
+    AgentUp {
+        node: NodeId,
+    },
+    AgentDown {
+        node: NodeId,
+    },
+    /// The node is the one in the agent's certificate.
+    Sample {
+        node: NodeId,
+        sample: Sample,
+    },
+    Ack {
+        node: NodeId,
+        ack: Ack,
+    },
+    /// `id` comes back with the reply; `principal` is who the certificate names.
+    Operator {
+        id: u64,
+        principal: Member,
+        request: Request,
+    },
+    /// Asked with a token that the cluster was told of before. `id` comes back with the reply.
+    Visitor {
+        id: u64,
+        token: Digest,
+        request: Request,
+    },
+    /// The driver of this optical switch has a session now.
+    DriverUp {
+        optical: OpticalId,
+    },
+    DriverDown {
+        optical: OpticalId,
+    },
+    /// What the driver of an optical switch says came of its instruction.
+    Readback {
+        optical: OpticalId,
+        readback: Readback,
+    },
+    /// Time has passed. To be handed in about every 100 ms.
+    Tick,
+    /// What is known of an agent besides what it measures.
+    About {
+        node: NodeId,
+        about: About,
+    },
+    /// Somebody without a certificate has this secret, and this key. `id` comes back.
+    Knock {
+        id: u64,
+        token: Digest,
+        key: Digest,
+        from: String,
+    },
+    /// Somebody was not let in, so often since the last time it was told.
+    TurnedAway {
+        from: String,
+        why: String,
+        times: u64,
+    },
+    /// Whether the log has room for decisions. It has, until it is said.
+    Disk {
+        is_full: bool,
+    },
+    /// Every coordinator of the cluster reads entries of this minor version of the protocol.
+    MinVersion {
+        minor: u16,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// To be made durable and then applied. No effect after it is handed out before that.
+    Append(Command),
+    Send {
+        node: NodeId,
+        instruction: Instruction,
+    },
+    /// To the driver of this optical switch.
+    Switch {
+        optical: OpticalId,
+        switchover: Switchover,
+    },
+    Reply {
+        id: u64,
+        response: Response,
+    },
+    /// Whether the one who knocked is let in, as whom, and why not.
+    Answer {
+        id: u64,
+        pass: Result<Pass, NoEntry>,
+    },
+}
+
+/// So much shares an entry at most: answers tell all that a node holds.
+const MAX_CHANGE_PARTS: usize = 64;
+
+/// Effects that wait to be carried out, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outbox {
+    effects: VecDeque<Effect>,
+    /// An append was handed out, and not applied yet.
+    appending: bool,
+}
+
+impl Outbox {
+    pub(crate) fn append(&mut self, at: Moment, change: Change) {
+        self.effects
+            .push_back(Effect::Append(Command { at, change }));
+    }
+
+    /// In one entry with others like it that wait to be handed out.
+    pub(crate) fn join(&mut self, at: Moment, change: Change) {
+        match self.waiting_beside(&change) {
+            Some(command) => command.change.join(change),
+            None => self.append(at, change),
+        }
+    }
+
+    fn waiting_beside(&mut self, change: &Change) -> Option<&mut Command> {
+        let mut effects = self.effects.iter_mut();
+        effects.find_map(|effect| match effect {
+            Effect::Append(command)
+                if command.change.is_like(change)
+                    && command.change.parts().len() < MAX_CHANGE_PARTS =>
+            {
+                Some(command)
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether more may [`join`](Self::join) what was decided.
+    pub(crate) fn is_shared(&self) -> bool {
+        let append =
+            |effect: &Effect| matches!(effect, Effect::Append(it) if it.change.is_of_members());
+        self.effects.iter().any(append)
+    }
+
+    fn instruct(&mut self, node: NodeId, instruction: Instruction) {
+        self.effects.push_back(Effect::Send { node, instruction });
+    }
+
+    pub(crate) fn install(&mut self, node: NodeId, install: Install) {
+        self.instruct(node, Instruction::Install(install));
+    }
+
+    pub(crate) fn install_unconfirmed(
+        &mut self,
+        node: NodeId,
+        install: Install,
+        timeout: Duration,
+    ) {
+        let confirm_timeout_ms = timeout.as_millis().try_into().unwrap_or(u32::MAX);
+        let unconfirmed = Unconfirmed {
+            install,
+            confirm_timeout_ms,
+        };
+        self.instruct(node, Instruction::Unconfirmed(unconfirmed));
+    }
+
+    pub(crate) fn switch(&mut self, optical: OpticalId, switchover: Switchover) {
+        let effect = Effect::Switch {
+            optical,
+            switchover,
+        };
+        self.effects.push_back(effect);
+    }
+
+    pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {
+        self.instruct(node, Instruction::Watch(watch));
+    }
+
+    pub(crate) fn look_closely(&mut self, node: NodeId, closely: Closely) {
+        self.instruct(node, Instruction::Closely(closely));
+    }
+
+    pub(crate) fn probe(&mut self, node: NodeId, list: ProbeList) {
+        self.instruct(node, Instruction::Probe(list));
+    }
+
+    pub(crate) fn reply(&mut self, id: u64, response: Response) {
+        self.effects.push_back(Effect::Reply { id, response });
+    }
+
+    pub(crate) fn answer(&mut self, id: u64, pass: Result<Pass, NoEntry>) {
+        self.effects.push_back(Effect::Answer { id, pass });
+    }
+
+    /// Whether all that was decided has been applied: nothing is decided before that.
+    pub(crate) fn is_settled(&self) -> bool {
+        let append = |effect: &Effect| matches!(effect, Effect::Append(_));
+        !self.appending && !self.effects.iter().any(append)
+    }
+
+    pub(crate) fn handle_applied(&mut self) {
+        self.appending = false;
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Effect> {
+        let effect = self.effects.pop_front_if(|_| !self.appending)?;
+        self.appending = matches!(effect, Effect::Append(_));
+        Some(effect)
+    }
+}
+
+/// A request on its way to its reply.
+#[derive(Debug, Clone)]
+pub(crate) struct OperatorRequest {
+    pub(crate) id: u64,
+    pub(crate) principal: Member,
+    pub(crate) request: Request,
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::holding::Holding;
+    use reweave_common::instruction::Token;
+    use reweave_common::plan::Generation;
+
+    use super::*;
+
+    /// Of a thousand agents that answer at once, nobody waits for a thousand entries.
+    #[test]
+    fn answers_that_wait_share_an_entry() {
+        let mut outbox = Outbox::default();
+        for node in 0..3 {
+            let ack = Ack {
+                generation: Generation(1),
+                token: Token(1),
+                outcome: Ok(Holding::default()),
+            };
+            let node = NodeId::from_index(node);
+            outbox.join(Moment::default(), Change::Acked { node, ack });
+            if node.index() == 0 {
+                assert!(matches!(outbox.poll(), Some(Effect::Append(_))));
+            }
+        }
+        outbox.handle_applied();
+        let Some(Effect::Append(Command { change, .. })) = outbox.poll() else {
+            panic!("there were two more");
+        };
+        assert_eq!(change.parts().len(), 2);
+    }
+
+    #[test]
+    fn nothing_that_follows_an_append_comes_out_before_it_is_applied() {
+        let mut outbox = Outbox::default();
+        let generation = Generation(1);
+        outbox.watch(NodeId::from_index(0), Watch::default());
+        assert!(outbox.is_settled());
+        let reasons = Vec::new();
+        outbox.append(
+            Moment::default(),
+            Change::Held {
+                generation,
+                reasons,
+            },
+        );
+        outbox.reply(7, Response::ApplyStarted { generation });
+        assert!(!outbox.is_settled());
+        assert!(matches!(outbox.poll(), Some(Effect::Send { .. })));
+        assert!(matches!(outbox.poll(), Some(Effect::Append(_))));
+        assert!(outbox.poll().is_none() && !outbox.is_settled());
+        outbox.handle_applied();
+        assert!(matches!(outbox.poll(), Some(Effect::Reply { id: 7, .. })));
+        assert!(outbox.is_settled());
+    }
+}

@@ -1,0 +1,63 @@
+//! What nodes and optical switches hold on a course, leg by leg.
+
+use std::collections::BTreeMap;
+
+use reweave_common::course::{Leg, Round, Tables};
+use reweave_common::fabric::Circuits;
+use reweave_common::forwarding::ForwardingTable;
+use reweave_common::ids::NodeId;
+
+#[derive(Debug)]
+pub(crate) struct Held {
+    tables: Tables,
+    circuits: Circuits,
+}
+
+impl Held {
+    /// Where the course begins.
+    pub(crate) fn first(tables: &Tables, circuits: &Circuits) -> Self {
+        Self {
+            tables: tables.clone(),
+            circuits: circuits.clone(),
+        }
+    }
+
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// A node that holds no table follows the network's own routes.
+    pub(crate) fn tables_of(&self, nodes: impl Iterator<Item = NodeId>) -> Round {
+        let held = nodes.map(|at| {
+            let table = self.tables.get(&at).cloned();
+            (at, table.unwrap_or_else(|| own_table(at)))
+        });
+        held.collect()
+    }
+
+    /// Of these optical switches.
+    pub(crate) fn circuits_of(&self, moved: &Circuits) -> Circuits {
+        let held = moved.keys().map(|optical| {
+            let circuits = self.circuits.get(optical).cloned();
+            (*optical, circuits.unwrap_or_default())
+        });
+        held.collect()
+    }
+
+    /// All have followed it.
+    pub(crate) fn pass(&mut self, leg: Leg<'_>) {
+        match leg {
+            Leg::Round(round) => self.tables.extend(round.clone()),
+            Leg::Switch(moved) => self.circuits.extend(moved.clone()),
+        }
+    }
+}
+
+/// A node that is told this follows the network's own routes.
+pub(crate) fn own_table(at: NodeId) -> ForwardingTable {
+    ForwardingTable {
+        at,
+        towards: BTreeMap::new(),
+        raises: Vec::new(),
+    }
+}

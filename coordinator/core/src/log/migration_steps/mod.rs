@@ -1,0 +1,10 @@
+//! The steps of a migration that the log itself works out: the way back over steps already taken, and a first step for
+//! nodes that may hold either of two tables.
+
+pub(crate) use held_state::own_table;
+pub(crate) use reverse::retraced;
+pub(crate) use settle::{leads_alike, settled};
+
+mod held_state;
+mod reverse;
+mod settle;

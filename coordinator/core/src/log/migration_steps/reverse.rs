@@ -1,0 +1,55 @@
+//! The way back over the very legs that led here. What was sound on them is sound the other way round: a round is
+//! judged in all mixtures of before and after, and nothing passes circuits while they move, to either side. How
+//! much capacity nodes keep meanwhile is looked at anew.
+
+use reweave_common::course::{Course, Leg, Round, Tables, Wave};
+use reweave_common::fabric::Circuits;
+
+use super::held_state::Held;
+
+/// From behind so many legs to where the course began, at these tables and circuits.
+pub(crate) fn retraced(
+    course: &Course,
+    legs: usize,
+    (tables, circuits): (&Tables, &Circuits),
+) -> Course {
+    let mut held = Held::first(tables, circuits);
+    let mut undone = Vec::new();
+    for (_, leg) in course.legs().take(legs) {
+        undone.push(Undone::of(leg, &held));
+        held.pass(leg);
+    }
+    let mut waves = Vec::new();
+    for leg in undone.into_iter().rev() {
+        leg.follow(&mut waves);
+    }
+    Course { waves }
+}
+
+/// What was there before a leg, of all that it changes.
+enum Undone {
+    Round(Round),
+    Switch(Circuits),
+}
+
+impl Undone {
+    fn of(leg: Leg<'_>, held: &Held) -> Self {
+        match leg {
+            Leg::Round(round) => Self::Round(held.tables_of(round.keys().copied())),
+            Leg::Switch(moved) => Self::Switch(held.circuits_of(moved)),
+        }
+    }
+
+    /// After all that is there already.
+    fn follow(self, waves: &mut Vec<Wave>) {
+        if waves.is_empty() || matches!(self, Self::Switch(_)) {
+            waves.push(Wave::default());
+        }
+        if let Some(wave) = waves.last_mut() {
+            match self {
+                Self::Round(round) => wave.undrain.push(round),
+                Self::Switch(circuits) => wave.circuits = circuits,
+            }
+        }
+    }
+}

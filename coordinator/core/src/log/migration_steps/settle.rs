@@ -1,0 +1,136 @@
+//! A node that may hold either of two tables gets no third one before it has answered which it holds: every mixture on a
+//! course is judged with two per node.
+
+use reweave_common::course::{Course, Leg, Place, Round, Stretch, Tables, Wave};
+use reweave_common::fabric::Circuits;
+use reweave_common::forwarding::ForwardingTable;
+
+use super::held_state::Held;
+
+/// The course with a round before each in which nodes would get a third table: there they are to hold the one that they
+/// held for certain.
+pub(crate) fn settled(course: &Course, tables: &Tables, unsure: &Round) -> Course {
+    let mut held = Held::first(tables, &Circuits::new());
+    // Once it has answered to any round, a node is sure.
+    let mut unsure = unsure.clone();
+    let mut waves = Vec::new();
+    for (place, leg) in course.legs() {
+        if let Leg::Round(round) = leg {
+            let first = first_for(round, &held, &unsure);
+            if !first.is_empty() {
+                follow(&mut waves, place, Leg::Round(&first));
+            }
+            unsure.retain(|node, _| !round.contains_key(node));
+        }
+        follow(&mut waves, place, leg);
+        held.pass(leg);
+    }
+    Course { waves }
+}
+
+/// Behind all that is there already, in the same part of the same wave.
+fn follow(waves: &mut Vec<Wave>, Place { wave, stretch }: Place, leg: Leg<'_>) {
+    if waves.len() <= wave {
+        waves.resize_with(wave + 1, Wave::default);
+    }
+    let wave = &mut waves[wave];
+    match (leg, stretch) {
+        (Leg::Round(round), Stretch::Draining { .. }) => wave.drain.push(round.clone()),
+        (Leg::Round(round), _) => wave.undrain.push(round.clone()),
+        (Leg::Switch(circuits), _) => wave.circuits.clone_from(circuits),
+    }
+}
+
+fn first_for(round: &Round, held: &Held, unsure: &Round) -> Round {
+    let third = round.iter().filter(|(node, next)| {
+        let certain = held.tables().get(node);
+        unsure.get(node).is_some_and(|other| {
+            !leads_alike(certain, Some(next)) && !leads_alike(Some(other), Some(next))
+        })
+    });
+    held.tables_of(third.map(|(&node, _)| node))
+}
+
+/// Whether both lead a node's packets the same ways, in the same classes. A node without a table has one that leads
+/// nowhere.
+pub(crate) fn leads_alike(one: Option<&ForwardingTable>, other: Option<&ForwardingTable>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.towards == other.towards && one.raises == other.raises,
+        (one, other) => one
+            .or(other)
+            .is_none_or(|table| table.towards.is_empty() && table.raises.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use reweave_common::forwarding::NextHop;
+    use reweave_common::ids::{LinkId, NodeId};
+
+    use super::super::own_table;
+    use crate::log::migration_steps::settled::*;
+
+    fn node() -> NodeId {
+        NodeId::from_index(0)
+    }
+
+    /// Over this link.
+    fn round(link: usize) -> Round {
+        let hop = NextHop {
+            link: LinkId::from_index(link),
+            weight: 1,
+        };
+        let towards = BTreeMap::from([(NodeId::from_index(9), vec![hop])]);
+        let table = ForwardingTable {
+            towards,
+            ..own_table(node())
+        };
+        Round::from([(node(), table)])
+    }
+
+    fn course(rounds: &[Round]) -> Course {
+        let wave = Wave {
+            undrain: rounds.to_vec(),
+            ..Wave::default()
+        };
+        Course { waves: vec![wave] }
+    }
+
+    #[test]
+    fn third_table_waits_for_the_first() {
+        let (held, unsure) = (round(0), round(1));
+        let laid = settled(&course(&[round(2)]), &held, &unsure);
+        assert_eq!(laid, course(&[held, round(2)]));
+    }
+
+    #[test]
+    fn node_without_a_table_settles() {
+        let laid = settled(&course(&[round(2)]), &Tables::new(), &round(1));
+        let nowhere = Round::from([(node(), own_table(node()))]);
+        assert_eq!(laid, course(&[nowhere, round(2)]));
+    }
+
+    /// Where it gets one of both first, that settles it.
+    #[test]
+    fn either_of_both_is_told_at_once() {
+        for first in [0, 1] {
+            let rounds = [round(first), round(2)];
+            let laid = settled(&course(&rounds), &round(0), &round(1));
+            assert_eq!(laid, course(&rounds));
+        }
+        let laid = settled(&course(&[round(2)]), &round(0), &Round::new());
+        assert_eq!(laid, course(&[round(2)]));
+    }
+
+    #[test]
+    fn other_classes_are_another_table() {
+        let mut raised = round(0);
+        raised.entry(node()).and_modify(|table| {
+            table.raises = vec![[LinkId::from_index(3), LinkId::from_index(0)]];
+        });
+        let laid = settled(&course(std::slice::from_ref(&raised)), &round(0), &round(1));
+        assert_eq!(laid, course(&[round(0), raised]));
+    }
+}

@@ -1,0 +1,252 @@
+//! Why a plan is not carried out, or is taken back.
+
+use reweave_check::Unsound;
+use reweave_common::circuit::NotSwitched;
+use reweave_common::claims::Claim;
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::instruction::Refusal;
+use reweave_common::plan::Generation;
+use reweave_common::time_span::TimeSpan;
+use reweave_common::units::Rate;
+use serde::{Deserialize, Serialize};
+
+use crate::log::command::Author;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// So the judge of plans finds.
+    Unsound(Unsound),
+    /// A later plan took its place.
+    Superseded {
+        by: Generation,
+    },
+    /// Another plan on its way needs some of the same.
+    Taken {
+        by: Generation,
+        what: Claim,
+    },
+    /// On its course it would have to tell a node that it was not made for.
+    Beyond {
+        node: NodeId,
+    },
+    /// Nobody approved it in time.
+    NotApproved,
+    /// A person has given it up.
+    Aborted {
+        by: Author,
+    },
+    /// Its findings do not hold any more.
+    NothingToMend,
+    FlowEnded {
+        flow: FlowKey,
+    },
+    /// There are no recent readings of a flow that the plan moves.
+    NotMeasured {
+        flow: FlowKey,
+    },
+    /// Nobody has reported which interface this end of the link is.
+    UnknownPort {
+        at: NodeId,
+        link: LinkId,
+    },
+    /// There is no session with the agent of a switch that the plan concerns.
+    NotConnected {
+        node: NodeId,
+    },
+    /// A switch did not do it.
+    Refused {
+        node: NodeId,
+        refusal: Refusal,
+    },
+    /// A switch did something else.
+    HoldsOtherRules {
+        node: NodeId,
+    },
+    /// There is no order in which it could be done without cutting somebody off, or leaving too
+    /// little.
+    NoCourse,
+    /// Nobody has said by which address a node is reached whatever its links are.
+    NoAddress {
+        node: NodeId,
+    },
+    /// Packets went on passing what was to move.
+    NotDrained {
+        node: NodeId,
+        interface: String,
+    },
+    /// There is no session with the driver of an optical switch that the plan concerns.
+    NoDriver {
+        optical: OpticalId,
+    },
+    /// An optical switch did not move.
+    NotSwitched {
+        optical: OpticalId,
+        why: NotSwitched,
+    },
+    /// New circuits, and no light at this end.
+    NoLight {
+        node: NodeId,
+        interface: String,
+    },
+    /// A switch did not answer in time.
+    Silent {
+        node: NodeId,
+    },
+    /// It would touch a link that the frozen job of this host uses.
+    Frozen {
+        host: NodeId,
+        link: LinkId,
+    },
+    /// By the routes in force packets pass a link that shall carry nothing.
+    NotAround {
+        link: LinkId,
+    },
+    /// Nobody at either end of a link tells what passes it.
+    Unwatched {
+        link: LinkId,
+    },
+    /// By these routes ports have not been watched for long enough.
+    NotWatched,
+    TooLittleGain {
+        before: Rate,
+        after: Rate,
+        needed: Rate,
+    },
+    GotSlower {
+        flow: FlowKey,
+        before: Rate,
+        after: Rate,
+    },
+    /// Iterations of a job take longer.
+    Delayed {
+        job: String,
+        before: TimeSpan,
+        after: TimeSpan,
+    },
+    /// It was there before the plan, and there are no readings of it afterwards.
+    Vanished {
+        flow: FlowKey,
+    },
+    /// A job is over, or has other ranks than the plan was made for.
+    OtherRanks {
+        job: String,
+    },
+    /// The log has no room for it.
+    TooLarge {
+        entries: usize,
+        most: usize,
+    },
+}
+
+fn delayed(job: &str, times: [&TimeSpan; 2]) -> String {
+    let [before, after] = times.map(|it| it.as_secs_f64() * 1e3);
+    format!("an iteration of the job on {job} took {before:.1} ms, and takes {after:.1} ms")
+}
+
+fn too_large(entries: usize, most: usize) -> String {
+    format!("it has {entries} next hops and other entries, and the log takes {most}")
+}
+
+fn taken(fabric: &Fabric, by: Generation, what: &Claim) -> String {
+    let what = match what {
+        Claim::Node(node) => fabric.name(*node).to_owned(),
+        Claim::Optical(optical) => fabric.optical(*optical).name.clone(),
+        Claim::Link(link) => fabric.link_name(*link),
+        Claim::Destination(node) => format!("what is for {}", fabric.name(*node)),
+        Claim::Flow(flow) => flow.to_string(),
+        Claim::Job(job) => format!("the order of {job}'s ranks"),
+    };
+    format!("plan {by} is on its way, and {what} is in it too")
+}
+
+impl Reason {
+    /// For a person, with the names of nodes and links.
+    pub fn words(&self, fabric: &Fabric) -> String {
+        let name = |node: &NodeId| fabric.name(*node);
+        match self {
+            Self::Unsound(fault) => format!("it is unsound: {fault}"),
+            Self::TooLarge { entries, most } => too_large(*entries, *most),
+            Self::Superseded { by } => format!("plan {by} took its place"),
+            Self::Taken { by, what } => taken(fabric, *by, what),
+            Self::Beyond { node } => format!("it would have to change {} besides", name(node)),
+            Self::NotApproved => "nobody approved it in time".to_owned(),
+            Self::Aborted { by } => format!("{by} aborted it"),
+            Self::NothingToMend => "nothing is wrong any more that it would mend".to_owned(),
+            Self::FlowEnded { flow } => format!("{flow} has ended"),
+            Self::NotMeasured { flow } => format!("there are no recent readings of {flow}"),
+            Self::UnknownPort { at, link } => format!(
+                "{} has not reported its interface to {}",
+                name(at),
+                fabric.link_name(*link)
+            ),
+            Self::NotConnected { node } => format!("the agent of {} is not connected", name(node)),
+            Self::Refused { node, refusal } => format!("{} refused: {refusal}", name(node)),
+            Self::HoldsOtherRules { node } => {
+                format!("{} holds other rules than it was given", name(node))
+            }
+            Self::NoCourse => {
+                "there is no order in which nobody is cut off or left with too little".to_owned()
+            }
+            Self::NoAddress { node } => {
+                format!("{} has no `address` in the fabric's file", name(node))
+            }
+            Self::NotDrained { node, interface } => {
+                format!("packets went on passing {interface} of {}", name(node))
+            }
+            Self::NoDriver { optical } => {
+                let name = &fabric.optical(*optical).name;
+                format!("the driver of {name} is not connected")
+            }
+            Self::NotSwitched { optical, why } => {
+                format!("{} did not switch: {why}", fabric.optical(*optical).name)
+            }
+            Self::NoLight { node, interface } => no_light(name(node), interface),
+            Self::Silent { node } => format!("{} did not answer in time", name(node)),
+            Self::Frozen { host, link } => frozen(fabric, *host, *link),
+            Self::NotAround { link } => {
+                format!("routes lead over {}", fabric.link_name(*link))
+            }
+            Self::Unwatched { link } => unwatched(fabric, *link),
+            Self::NotWatched => "its ports have not been watched for long enough".to_owned(),
+            Self::TooLittleGain {
+                before,
+                after,
+                needed,
+            } => format!(
+                "the slowest flow went from {before} to {after}, and {needed} was the least to \
+                 keep the change"
+            ),
+            Self::GotSlower {
+                flow,
+                before,
+                after,
+            } => {
+                format!("{flow} went from {before} to {after}")
+            }
+            Self::Delayed { job, before, after } => delayed(job, [before, after]),
+            Self::Vanished { flow } => format!("{flow} was not seen any more"),
+            Self::OtherRanks { job } => {
+                format!("{job} is over, or was told another order of its ranks since")
+            }
+        }
+    }
+}
+
+fn frozen(fabric: &Fabric, host: NodeId, link: LinkId) -> String {
+    let (host, link) = (fabric.name(host), fabric.link_name(link));
+    format!(
+        "it would touch {link}, which the frozen job of {host} uses; `reweave job thaw {host}` lets it"
+    )
+}
+
+fn no_light(node: &str, interface: &str) -> String {
+    format!("{interface} of {node} sees no light that lasts from its new circuit")
+}
+
+fn unwatched(fabric: &Fabric, link: LinkId) -> String {
+    let link = fabric.link_name(link);
+    format!("nobody at either end of {link} tells what passes it")
+}

@@ -1,0 +1,30 @@
+//! Jobs that orchestrators registered, as the log has them.
+
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::units::Rate;
+use serde::{Deserialize, Serialize};
+
+use crate::log::command::Author;
+
+/// A job, as the log has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registered {
+    /// In the order of its ranks.
+    pub hosts: Vec<NodeId>,
+    /// The best, as it was told first: whoever asks later is told no other, or ranks would stand twice.
+    pub order: Option<Vec<NodeId>>,
+    pub by: Author,
+    pub since: Moment,
+    pub phase: Option<Phase>,
+}
+
+/// What its traffic is told to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "JobPhase")]
+pub struct Phase {
+    pub name: String,
+    /// From each host to the next.
+    pub ring: Option<Rate>,
+    pub since: Moment,
+}

@@ -1,0 +1,128 @@
+//! Plans side by side. Each speaks for what it claims alone, and none that was approved shares anything of
+//! that with another: whatever order they end in, the rest is as the others have left it.
+
+use reweave_common::claims::{Claim, Claims};
+use reweave_common::course::Tables;
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::plan::{Generation, Pin, Plan};
+
+use super::{InForce, Outcome, Phase, Rollout, State};
+use crate::log::reason::Reason;
+
+impl State {
+    /// Another plan on its way that needs any of this, and what.
+    pub(crate) fn taken(&self, plan: Generation, claims: &Claims) -> Option<(Generation, Claim)> {
+        let mut under_way = self.beside(plan);
+        under_way.find_map(|it| Some((it.plan.generation, it.claims.shared_with(claims)?)))
+    }
+
+    /// Those that were approved.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = &Rollout> {
+        self.rollouts().filter(|it| it.phase != Phase::Proposed)
+    }
+
+    /// Those that were approved, but for this one.
+    pub(crate) fn beside(&self, plan: Generation) -> impl Iterator<Item = &Rollout> {
+        self.under_way()
+            .filter(move |it| it.plan.generation != plan)
+    }
+
+    /// Those on offer.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = &Rollout> {
+        self.rollouts().filter(|it| it.phase == Phase::Proposed)
+    }
+
+    /// The generation that a plan has to name as its parent. One that waits or is on its way stands on what
+    /// it was made for, whatever others have done beside it.
+    pub(crate) fn base_of(&self, plan: &Plan) -> Generation {
+        let known = self.rollout(plan.generation);
+        known.map_or(self.in_force.generation, |it| it.plan.parent)
+    }
+
+    pub(super) fn drop_offers_sharing(&mut self, at: Moment, claims: &Claims, why: &Outcome) {
+        let sharing = self
+            .offers()
+            .filter(|it| it.claims.shared_with(claims).is_some());
+        let sharing: Vec<_> = sharing.map(|it| it.plan.generation).collect();
+        for generation in sharing {
+            self.end(at, generation, why.clone());
+        }
+    }
+
+    /// Offers that were made for what this plan has changed are of no use any more; all others stand, on what
+    /// is in force now.
+    pub(super) fn make_room(&mut self, at: Moment, claims: &Claims, by: Generation) {
+        let reasons = vec![Reason::Superseded { by }];
+        self.drop_offers_sharing(at, claims, &Outcome::Withdrawn { reasons });
+        let in_force = &self.in_force;
+        for rollout in &mut self.rollouts {
+            rollout.plan = in_force.with(&rollout.plan, &rollout.claims);
+        }
+    }
+
+    /// A plan beside which others have ended follows upon what they have left.
+    pub(super) fn carry_over(&mut self, generation: Generation) {
+        let parent = self.in_force.generation;
+        if let Some(rollout) = self.rollout_mut(generation) {
+            rollout.plan.parent = parent;
+        }
+    }
+
+    /// Under which everything is put back: the last one that was given, unless another plan may have got it.
+    pub(super) fn own_number(&mut self) -> Generation {
+        let is_alone = self.under_way().count() == 1;
+        if !is_alone || self.newest == self.in_force.generation {
+            self.newest = self.next_generation();
+        }
+        self.newest
+    }
+}
+
+impl InForce {
+    /// Whether a plan made for this changes nothing but what it claims.
+    pub(super) fn is_all_that_changes(&self, plan: &Plan, claims: &Claims) -> bool {
+        let is_in_both = |pin: &&Pin| self.pins.contains(pin) && plan.pins.contains(pin);
+        let mut pins = self
+            .pins
+            .iter()
+            .chain(&plan.pins)
+            .filter(|pin| !is_in_both(pin));
+        let all_pins = pins.all(|pin| claims.nodes.contains(&pin.at));
+        let towards = |tables: &Tables, node: &NodeId| {
+            let table = tables.get(node);
+            table.map(|table| table.towards.clone()).unwrap_or_default()
+        };
+        let mut nodes = self.tables.keys().chain(plan.tables.keys());
+        let own = |node: &NodeId| {
+            let differs = towards(&self.tables, node) != towards(&plan.tables, node);
+            !differs || claims.nodes.contains(node)
+        };
+        all_pins && nodes.all(own)
+    }
+
+    /// The plan laid over this: it speaks for what it claims, and for nothing else.
+    fn with(&self, plan: &Plan, claims: &Claims) -> Plan {
+        let is_own = |node: &NodeId| claims.nodes.contains(node);
+        let kept = plan.pins.iter();
+        let kept = kept.filter(|pin| is_own(&pin.at) || self.pins.contains(pin));
+        let mut pins: Vec<_> = kept.copied().collect();
+        let of_others = self.pins.iter();
+        let of_others = of_others.filter(|pin| !is_own(&pin.at) && !plan.pins.contains(pin));
+        pins.extend(of_others);
+        let mut tables = self.tables.clone();
+        tables.retain(|node, _| !is_own(node));
+        let own = plan.tables.iter().filter(|(node, _)| is_own(node));
+        tables.extend(own.map(|(&node, table)| (node, table.clone())));
+        let mut circuits = plan.circuits.clone();
+        let others = self.circuits.iter();
+        let others = others.filter(|(optical, _)| !claims.opticals.contains(optical));
+        circuits.extend(others.map(|(&optical, set)| (optical, set.clone())));
+        Plan {
+            pins,
+            tables,
+            circuits,
+            ..plan.clone()
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Who is invited, and who is shut out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use reweave_common::member::{Admission, DenyList, Digest, Member, Role};
+use reweave_common::moment::Moment;
+use reweave_common::operator::Refused;
+use serde::{Deserialize, Serialize};
+
+use crate::log::command::Author;
+
+/// Tokens that are out at once: enough for all nodes of a cluster to join together.
+pub(crate) const MAX_TOKENS: usize = 8192;
+/// Whoever is in the cluster is told of all of them.
+pub(crate) const MAX_REVOKED_MEMBERS: usize = 1 << 16;
+/// Secrets that let somebody in are remembered for so long, and so many of them: whoever asks late for the
+/// same token to be made, since no answer came, would open it a second time.
+const SPENT_TOKEN_TTL: Duration = Duration::from_hours(24);
+const MAX_SPENT_TOKENS: usize = 1 << 16;
+/// People with a browser, and scripts.
+pub(crate) const MAX_VISITORS: usize = 1024;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// Until they expire, used or not.
+    tokens: BTreeMap<Digest, Invitation>,
+    /// Those that let somebody in, and until when they are remembered.
+    spent: BTreeMap<Digest, Moment>,
+    denied: DenyList,
+    /// Until they expire.
+    visitors: BTreeMap<Digest, Visitor>,
+    /// The last that was given, or up to which somebody was shut out.
+    newest: Admission,
+}
+
+/// In whose name a token asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Visitor {
+    member: Member,
+    expires: Moment,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invitation {
+    pub member: Member,
+    pub by: Author,
+    pub expires: Moment,
+    used: Option<Use>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Use {
+    key: Digest,
+    from: String,
+    admission: Admission,
+}
+
+/// What somebody is let in with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pass {
+    pub member: Member,
+    pub admission: Admission,
+}
+
+/// Why somebody with a token is not let in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoEntry {
+    /// Nobody made it, or it expired long ago.
+    UnknownToken,
+    Expired {
+        member: Member,
+    },
+    Used {
+        member: Member,
+        from: String,
+    },
+    /// Nothing is written down just now; the token stays good.
+    DiskFull,
+}
+
+impl fmt::Display for NoEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownToken => {
+                f.write_str("its token was not made here, or has expired long ago")
+            }
+            Self::Expired { member } => write!(f, "its token for {member} has expired"),
+            Self::Used { member, from } => {
+                write!(
+                    f,
+                    "its token for {member} has been used already, from {from}"
+                )
+            }
+            Self::DiskFull => Refused::DiskFull.fmt(f),
+        }
+    }
+}
+
+/// What a token is worth at a moment.
+pub(crate) enum AdmissionStatus {
+    /// Nobody has come with it yet.
+    Open,
+    /// Whoever has this key has come with it, and may be told again.
+    Admitted(Pass),
+    Closed(NoEntry),
+}
+
+impl Membership {
+    pub fn denied(&self) -> &DenyList {
+        &self.denied
+    }
+
+    pub(crate) fn has_room_for(&self, shut_out: &Member) -> bool {
+        self.denied.len() < MAX_REVOKED_MEMBERS || self.denied.names(shut_out)
+    }
+
+    /// Tokens that may still be used.
+    pub fn open(&self, now: Moment) -> impl Iterator<Item = &Invitation> {
+        let open = move |it: &&Invitation| it.used.is_none() && now < it.expires;
+        self.tokens.values().filter(open)
+    }
+
+    /// Used ones are kept as well until they would have expired.
+    pub(crate) fn is_full(&self, now: Moment) -> bool {
+        let kept = self.tokens.values().filter(|it| now < it.expires);
+        kept.count() >= MAX_TOKENS
+    }
+
+    pub(crate) fn standing(&self, token: Digest, key: Digest, now: Moment) -> AdmissionStatus {
+        let Some(held) = self.tokens.get(&token) else {
+            return AdmissionStatus::Closed(NoEntry::UnknownToken);
+        };
+        let member = held.member.clone();
+        match &held.used {
+            _ if now >= held.expires => AdmissionStatus::Closed(NoEntry::Expired { member }),
+            None => AdmissionStatus::Open,
+            Some(used) if used.key == key => AdmissionStatus::Admitted(Pass {
+                member,
+                admission: used.admission,
+            }),
+            Some(used) => AdmissionStatus::Closed(NoEntry::Used {
+                member,
+                from: used.from.clone(),
+            }),
+        }
+    }
+
+    /// A secret that is known already is nobody's new token.
+    pub(super) fn invite(&mut self, at: Moment, token: Digest, invitation: Invitation) {
+        self.tokens.retain(|_, held| at < held.expires);
+        if self.tokens.len() < MAX_TOKENS && !self.spent.contains_key(&token) {
+            self.tokens.entry(token).or_insert(invitation);
+        }
+    }
+
+    pub(super) fn admit(&mut self, at: Moment, token: Digest, key: Digest, from: String) {
+        let admission = self.next_admission(at);
+        let held = self.tokens.get_mut(&token);
+        let open = held.filter(|held| held.used.is_none() && at < held.expires);
+        if let Some(held) = open {
+            held.used = Some(Use {
+                key,
+                from,
+                admission,
+            });
+            self.remember(at, token);
+        }
+    }
+
+    fn remember(&mut self, at: Moment, token: Digest) {
+        self.spent.retain(|_, until| at < *until);
+        if self.spent.len() >= MAX_SPENT_TOKENS {
+            let oldest = self.spent.iter().min_by_key(|(_, until)| **until);
+            let oldest = oldest.map(|(token, _)| *token);
+            oldest.and_then(|it| self.spent.remove(&it));
+        }
+        self.spent.insert(token, at + SPENT_TOKEN_TTL);
+    }
+
+    /// Who may be asked for with this token.
+    pub(crate) fn visitor(&self, token: Digest, now: Moment) -> Option<&Member> {
+        let visitor = self.visitors.get(&token)?;
+        (now < visitor.expires).then_some(&visitor.member)
+    }
+
+    pub(crate) fn is_full_of_visitors(&self, now: Moment) -> bool {
+        let open = self.visitors.values().filter(|it| now < it.expires);
+        open.count() >= MAX_VISITORS
+    }
+
+    /// Tokens to ask by that are out in its name.
+    pub(crate) fn visits_of(&self, member: &Member, now: Moment) -> usize {
+        let open = self.visitors.values().filter(|it| now < it.expires);
+        open.filter(|it| it.member == *member).count()
+    }
+
+    /// A secret that is known already is nobody's new token.
+    pub(super) fn let_visit(&mut self, at: Moment, token: Digest, member: Member, expires: Moment) {
+        self.visitors.retain(|_, held| at < held.expires);
+        if self.visitors.len() < MAX_VISITORS {
+            let visitor = Visitor { member, expires };
+            self.visitors.entry(token).or_insert(visitor);
+        }
+    }
+
+    /// Tokens made for it before are worth nothing either, and neither are those that it made and nobody
+    /// has used: it would come back by them. What was promised is kept, whatever was promised beside it.
+    pub(super) fn revoke(&mut self, at: Moment, member: Member) {
+        let up_to = self.next_admission(at);
+        let maker = (member.role == Role::Operator).then(|| Author::Operator(member.name.clone()));
+        let is_its = |held: &Invitation| held.used.is_none() && Some(&held.by) == maker.as_ref();
+        self.tokens
+            .retain(|_, held| held.member != member && !is_its(held));
+        self.visitors.retain(|_, held| held.member != member);
+        self.denied.deny(member, up_to);
+    }
+
+    /// Whatever clocks say.
+    fn next_admission(&mut self, at: Moment) -> Admission {
+        let after = self.newest.0.saturating_add(1);
+        self.newest = Admission(after.max(at.as_micros()));
+        self.newest
+    }
+}
+
+impl Invitation {
+    pub(super) fn new(member: Member, by: Author, expires: Moment) -> Self {
+        Self {
+            member,
+            by,
+            expires,
+            used: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(number: u32) -> Digest {
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        Digest(bytes)
+    }
+
+    #[test]
+    fn so_many_used_secrets_are_remembered_and_the_oldest_is_forgotten_first() {
+        let most = u32::try_from(MAX_SPENT_TOKENS).unwrap();
+        // Neither the first nor the last by its secret.
+        let oldest = most / 2;
+        let until = |number| SPENT_TOKEN_TTL + Duration::from_secs(u64::from(number != oldest));
+        let spent = (0..most).map(|number| (secret(number), Moment::default() + until(number)));
+        let mut membership = Membership {
+            spent: spent.collect(),
+            ..Membership::default()
+        };
+        membership.remember(Moment::from_micros(1), secret(most));
+        assert_eq!(membership.spent.len(), MAX_SPENT_TOKENS);
+        assert!(!membership.spent.contains_key(&secret(oldest)));
+        assert!(membership.spent.contains_key(&secret(most)));
+    }
+}

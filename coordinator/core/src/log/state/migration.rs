@@ -1,0 +1,440 @@
+//! A running network on its course, leg by leg: rounds of tables, and circuits that move between.
+//!
+//! ```text
+//! Due -> Unconfirmed -> Telling -------------> the next leg is due
+//!  |                                             ^
+//!  +--> Proven -> Switching -> Switched ---------+
+//! ```
+//! On the way back nodes are told for good at once.
+//! Whatever happens, the way back is a course of its own, from where things are.
+
+use std::collections::BTreeMap;
+
+use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Readback, Switchover};
+use reweave_common::course::{Course, Leg, Round, Tables};
+use reweave_common::fabric::Circuits;
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::instruction::{Ack, Install, Token};
+use reweave_common::plan::Generation;
+use serde::{Deserialize, Serialize};
+
+use super::step::Step;
+use crate::log::command::{Departure, Move};
+use crate::log::migration_steps::{leads_alike, retraced};
+use crate::log::reason::Reason;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "Journey")]
+pub struct Migration {
+    pub heading: Heading,
+    pub course: Course,
+    /// How many legs lie behind.
+    pub leg: usize,
+    pub stage: Stage,
+    /// Why it could not go on for too long, while it goes on being tried.
+    pub held: Option<Vec<Reason>>,
+    pub tables: Tables,
+    /// Nodes that may hold these instead.
+    pub unsure: Round,
+    pub circuits: Circuits,
+    /// What nodes were told on the way.
+    pub installs: BTreeMap<NodeId, Install>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Heading {
+    Forth,
+    Back { reasons: Vec<Reason> },
+}
+
+/// How far the leg has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Stage {
+    Due,
+    Telling(Step),
+    /// Nothing passes what is to move.
+    Proven,
+    Switching(Moving),
+    /// The circuits are there; light has to come.
+    Switched,
+    // What came with 1.1 follows.
+    /// Nodes do it, and go back by themselves unless they are told that it stays.
+    Unconfirmed(Step),
+}
+
+/// What the drivers of optical switches were told, and what they answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moving {
+    pub generation: Generation,
+    pub token: Token,
+    pub targets: BTreeMap<OpticalId, Target>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "MoveTarget")]
+pub struct Target {
+    pub moved: Move,
+    /// The first one counts.
+    pub answer: Option<Result<CircuitSet, NotSwitched>>,
+}
+
+impl Migration {
+    pub(super) fn forth(departure: Departure, tables: Tables) -> Self {
+        Self {
+            heading: Heading::Forth,
+            course: departure.course,
+            leg: 0,
+            stage: Stage::Due,
+            held: None,
+            tables,
+            unsure: Round::new(),
+            circuits: departure.circuits,
+            installs: BTreeMap::new(),
+        }
+    }
+
+    /// Unless circuits may be moving, for nobody knows then where things are. On the way back that is another
+    /// way, for the same reasons as before.
+    pub(super) fn turn_back(&mut self, course: Course, reasons: Vec<Reason>) -> bool {
+        if self.is_moving() {
+            return false;
+        }
+        self.note_unsure();
+        if !self.leads_back() {
+            self.heading = Heading::Back { reasons };
+        }
+        self.course = course;
+        (self.leg, self.stage, self.held) = (0, Stage::Due, None);
+        true
+    }
+
+    /// Over the legs that it has begun, to where it started from. On the way back nobody knows those any more.
+    pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<Course> {
+        let has_begun = !matches!(self.stage, Stage::Due | Stage::Proven);
+        let legs = self.leg + usize::from(has_begun);
+        (!self.leads_back()).then(|| retraced(&self.course, legs, start))
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    pub fn leads_back(&self) -> bool {
+        self.heading != Heading::Forth
+    }
+
+    /// Why it is where it is: what it turned back for, and what it waits for.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = &Reason> {
+        let turned_back = match &self.heading {
+            Heading::Forth => &[],
+            Heading::Back { reasons } => reasons.as_slice(),
+        };
+        turned_back.iter().chain(self.held.iter().flatten())
+    }
+
+    /// Whether a driver has not said what came of its instruction.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.unclear().next().is_some()
+    }
+
+    /// Optical switches that may hold anything.
+    pub(crate) fn unclear(&self) -> impl Iterator<Item = OpticalId> {
+        let targets = self.moving().into_iter().flat_map(|moving| &moving.targets);
+        let unclear = targets.filter(|(_, target)| !target.is_known());
+        unclear.map(|(&optical, _)| optical)
+    }
+
+    /// What drivers were told, until all have done it.
+    pub(crate) fn moving(&self) -> Option<&Moving> {
+        match &self.stage {
+            Stage::Switching(moving) => Some(moving),
+            _ => None,
+        }
+    }
+
+    /// New circuits of this leg: light in them has not been confirmed. The plan began with `first` circuits. On the way
+    /// back, which begins elsewhere, none is known.
+    pub(crate) fn unconfirmed_circuits(&self, first: &Circuits) -> Circuits {
+        if self.leads_back() || self.stage != Stage::Switched {
+            return Circuits::new();
+        }
+        let mut before = first.clone();
+        for (_, leg) in self.course.legs().take(self.leg) {
+            if let Leg::Switch(circuits) = leg {
+                before.extend(circuits.clone());
+            }
+        }
+        let unconfirmed = self.circuits.iter().map(|(&optical, set)| {
+            let old = before.get(&optical);
+            let is_new = |circuit: &Circuit| !old.is_some_and(|old| old.contains(*circuit));
+            (optical, set.iter().filter(is_new).collect())
+        });
+        unconfirmed.collect()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.leg().is_none()
+    }
+
+    pub(crate) fn leg(&self) -> Option<Leg<'_>> {
+        self.course.legs().nth(self.leg).map(|(_, leg)| leg)
+    }
+
+    pub(crate) fn step(&self) -> Option<&Step> {
+        match &self.stage {
+            Stage::Telling(step) | Stage::Unconfirmed(step) => Some(step),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        matches!(self.stage, Stage::Unconfirmed(_))
+    }
+
+    /// Nodes that were told and have not answered that they hold their part of the round for good may hold it, or not.
+    pub(crate) fn unsure_now(&self) -> Round {
+        let mut unsure = self.unsure.clone();
+        if let (Some(step), Some(Leg::Round(round))) = (self.step(), self.leg()) {
+            let is_sure = |node| step.is_done(node) && !self.is_unconfirmed();
+            let may_hold = round.iter().filter(|(node, _)| !is_sure(**node));
+            // Where it is told to hold what it held first, what it may hold besides is the other one still.
+            let is_known = |node: &NodeId| {
+                unsure.contains_key(node) && leads_alike(self.tables.get(node), round.get(node))
+            };
+            let news: Vec<_> = may_hold.filter(|(node, _)| !is_known(node)).collect();
+            unsure.extend(news.into_iter().map(|(&node, table)| (node, table.clone())));
+        }
+        unsure
+    }
+
+    fn note_unsure(&mut self) {
+        self.unsure = self.unsure_now();
+        if let Some(step) = self.step() {
+            let installs: Vec<_> = step.installs().collect();
+            self.installs.extend(installs);
+        }
+    }
+
+    /// Whether a round was due, or is told once more.
+    pub(super) fn tell(&mut self, step: Step, is_confirmed_later: bool) -> bool {
+        let is_due = self.stage == Stage::Due || self.step().is_some();
+        let is_round = matches!(self.leg(), Some(Leg::Round(_)));
+        if is_due && is_round {
+            self.stage = match is_confirmed_later && !self.leads_back() {
+                true => Stage::Unconfirmed(step),
+                false => Stage::Telling(step),
+            };
+            self.settle_round();
+        }
+        is_due && is_round
+    }
+
+    /// Once all nodes of the round hold it.
+    pub(super) fn confirm(&mut self, token: Token) {
+        if let Stage::Unconfirmed(step) = &self.stage
+            && step.all_done()
+        {
+            self.stage = Stage::Telling(step.clone().again(token));
+            self.settle_round();
+        }
+    }
+
+    pub(super) fn acknowledge(&mut self, node: NodeId, ack: &Ack) -> bool {
+        let step = match &mut self.stage {
+            Stage::Telling(step) => step,
+            Stage::Unconfirmed(step) => return step.acknowledge(node, ack),
+            _ => return false,
+        };
+        let heard = step.acknowledge(node, ack);
+        let is_done = step.is_done(node);
+        if let (true, Some(Leg::Round(round))) = (heard && is_done, self.leg()) {
+            let table = round.get(&node).cloned();
+            self.tables.extend(table.map(|table| (node, table)));
+            self.unsure.remove(&node);
+        }
+        self.settle_round();
+        heard
+    }
+
+    fn settle_round(&mut self) {
+        if let Stage::Telling(step) = &self.stage
+            && step.all_done()
+        {
+            self.installs.extend(step.installs());
+            self.go_on();
+        }
+    }
+
+    fn go_on(&mut self) {
+        self.leg += 1;
+        (self.stage, self.held) = (Stage::Due, None);
+    }
+
+    pub(super) fn prove(&mut self) {
+        if self.stage == Stage::Due && matches!(self.leg(), Some(Leg::Switch(_))) {
+            self.stage = Stage::Proven;
+        }
+    }
+
+    /// Whether circuits were about to move, or are told once more.
+    pub(super) fn switch(
+        &mut self,
+        generation: Generation,
+        token: Token,
+        moves: BTreeMap<OpticalId, Move>,
+    ) -> bool {
+        let is_due = matches!(self.stage, Stage::Proven | Stage::Switching(_));
+        if is_due {
+            let target = |(optical, moved)| {
+                let answer = None;
+                (optical, Target { moved, answer })
+            };
+            self.stage = Stage::Switching(Moving {
+                generation,
+                token,
+                targets: moves.into_iter().map(target).collect(),
+            });
+        }
+        is_due
+    }
+
+    pub(super) fn awaits(&self, optical: OpticalId, readback: &Readback) -> bool {
+        let moving = self.moving();
+        moving.is_some_and(|moving| moving.awaits(optical, readback))
+    }
+
+    pub(super) fn observe(&mut self, optical: OpticalId, readback: Readback) {
+        let Stage::Switching(moving) = &mut self.stage else {
+            return;
+        };
+        if !moving.awaits(optical, &readback) {
+            return;
+        }
+        if let Some(target) = moving.targets.get_mut(&optical) {
+            target.answer = Some(readback.outcome);
+            let held = target.held().cloned();
+            self.circuits.extend(held.map(|held| (optical, held)));
+        }
+        if moving.targets.values().all(Target::is_done) {
+            self.stage = Stage::Switched;
+        }
+    }
+
+    pub(super) fn light_came(&mut self) {
+        if self.stage == Stage::Switched {
+            self.go_on();
+        }
+    }
+}
+
+impl Moving {
+    /// Whether this is the first answer to this instruction that tells what there is.
+    pub(crate) fn awaits(&self, optical: OpticalId, readback: &Readback) -> bool {
+        let is_ours = readback.token == self.token && readback.generation == self.generation;
+        let target = self.targets.get(&optical);
+        is_ours && target.is_some_and(|target| target.answer.is_none())
+    }
+
+    /// Whether it says that the device holds what it held, or what it shall.
+    pub(crate) fn tells(&self, optical: OpticalId, readback: &Readback) -> bool {
+        let answer = Some(readback.outcome.clone());
+        let target = self.targets.get(&optical).cloned();
+        target.is_some_and(|target| Target { answer, ..target }.is_known())
+    }
+
+    pub(crate) fn desired(&self) -> Circuits {
+        let targets = self.targets.iter();
+        targets
+            .map(|(&optical, target)| (optical, target.moved.desired.clone()))
+            .collect()
+    }
+
+    pub(crate) fn switchover(&self, optical: OpticalId, name: &str) -> Option<Switchover> {
+        let target = self.targets.get(&optical)?;
+        Some(Switchover {
+            generation: self.generation,
+            token: self.token,
+            optical: name.to_owned(),
+            expected: target.moved.expected.clone(),
+            desired: target.moved.desired.clone(),
+        })
+    }
+}
+
+impl Target {
+    pub(crate) fn is_done(&self) -> bool {
+        self.held() == Some(&self.moved.desired)
+    }
+
+    /// The circuits that the device told, if they are old or new.
+    fn held(&self) -> Option<&CircuitSet> {
+        let told = match self.answer.as_ref()? {
+            Ok(found)
+            | Err(NotSwitched::Mismatch { found } | NotSwitched::Device { found, .. }) => found,
+            Err(_) => return None,
+        };
+        let Move { expected, desired } = &self.moved;
+        [expected, desired].contains(&told).then_some(told)
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        self.held().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::course::Wave;
+    use reweave_common::forwarding::{ForwardingTable, NextHop};
+    use reweave_common::ids::LinkId;
+
+    use super::super::step::Step;
+    use super::*;
+
+    fn table(at: NodeId, link: usize) -> ForwardingTable {
+        let hop = NextHop {
+            link: LinkId::from_index(link),
+            weight: 1,
+        };
+        ForwardingTable {
+            at,
+            towards: BTreeMap::from([(NodeId::from_index(9), vec![hop])]),
+            raises: vec![],
+        }
+    }
+
+    /// It has followed forth and not answered to the way back: neither is forgotten.
+    #[test]
+    fn node_that_is_told_back_may_hold_either_until_it_answers() {
+        let node = NodeId::from_index(0);
+        let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
+        let mut journey = Migration {
+            heading: Heading::Back { reasons: vec![] },
+            course: Course {
+                waves: vec![Wave {
+                    drain: vec![old.clone()],
+                    circuits: Circuits::new(),
+                    undrain: vec![],
+                }],
+            },
+            leg: 0,
+            stage: Stage::Due,
+            held: None,
+            tables: old,
+            unsure: new.clone(),
+            circuits: Circuits::new(),
+            installs: BTreeMap::new(),
+        };
+        let told = BTreeMap::from([(node, reweave_common::holding::Holding::default())]);
+        let step = Step::new(Generation(2), Token(7), told.clone());
+        assert!(journey.tell(step, true));
+        assert_eq!(journey.unsure_now(), new);
+        let ack = Ack {
+            generation: Generation(2),
+            token: Token(7),
+            outcome: Ok(told[&node].clone()),
+        };
+        assert!(journey.acknowledge(node, &ack));
+        assert!(journey.unsure_now().is_empty());
+    }
+}

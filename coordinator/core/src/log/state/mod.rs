@@ -1,0 +1,627 @@
+//! What the commands lead to: the routes in force, the plan on its way, and what became of others.
+//!
+//! [`State::apply`] is total: a command that does not fit changes nothing. The same commands lead
+//! to the same state, on every machine and after every restart.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use reweave_common::circuit::Readback;
+use reweave_common::claims::Claims;
+use reweave_common::course::Tables;
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::holding::Holding;
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::moment::Moment;
+use reweave_common::plan::{Generation, Pin, Plan};
+use serde::{Deserialize, Serialize};
+
+use crate::log::command::{Aim, Change, Command, Departure, Move, StepIntent};
+use crate::log::frozen_job::Frozen;
+use crate::log::maintenance::Maintenance;
+use crate::log::reason::Reason;
+use crate::log::registered::Registered;
+use crate::log::verdict::{Decision, Verdict};
+
+mod cluster_version;
+mod concurrent_plans;
+mod membership;
+mod migration;
+mod plan_control;
+mod rank_orders;
+mod rollout;
+mod step;
+
+pub(crate) use membership::{AdmissionStatus, MAX_REVOKED_MEMBERS, MAX_TOKENS, MAX_VISITORS};
+pub use membership::{Invitation, Membership, NoEntry, Pass};
+pub use migration::{Heading, Migration, Moving, Stage};
+pub(crate) use plan_control::Steered;
+pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
+pub use step::{Step, StepAnswer, Target};
+
+/// So many plans that have ended are remembered; the log has them all.
+const MAX_HISTORY_PLANS: usize = 256;
+/// They are remembered whole, to go back to, and all of them go into each snapshot: on large fabrics fewer have room.
+const MAX_HISTORY_ENTRIES: usize = 1 << 19;
+/// The largest generation and token: up to it, numbers in JSON are exact everywhere (RFC 8259, section 6).
+const MAX_NUMBER: u64 = (1 << 53) - 1;
+/// An agent may be ahead of a log that lost its end or begins again, by no more than this. A claim beyond it is a
+/// lie, and is not followed: one lie would use up all numbers.
+const MAX_AHEAD: u64 = 1 << 20;
+
+/// Since this minor version steps are confirmed.
+const CONFIRM_SINCE_MINOR: u16 = 1;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    applied: u64,
+    /// By how much tokens are ahead of the log: a switch may have followed what is lost from it.
+    ahead: u64,
+    /// The latest moment that a command was decided at.
+    latest: Moment,
+    newest: Generation,
+    in_force: InForce,
+    /// In the order of their numbers. What they claim they share with none that was approved.
+    rollouts: Vec<Rollout>,
+    ended: u64,
+    history: VecDeque<Ended>,
+    membership: Membership,
+    maintenance: Vec<Maintenance>,
+    frozen: Vec<Frozen>,
+    registered: BTreeMap<String, Registered>,
+    /// The minor version of the protocol whose entries all coordinators read.
+    cluster_version: u16,
+    /// Who has lowered it to that. It is not raised again by itself: coordinators of this release may be replaced by those
+    /// of the one before, and until the first is, all of them read more.
+    lowered: Option<Signed>,
+}
+
+/// The routes that were committed, or put back.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct InForce {
+    pub generation: Generation,
+    pub pins: Vec<Pin>,
+    pub tables: Tables,
+    /// Of the optical switches that a plan has switched.
+    pub circuits: Circuits,
+    /// What each switch that ever got an instruction was told last.
+    pub installs: BTreeMap<NodeId, Install>,
+}
+
+impl InForce {
+    /// What a node shall hold, as it was told last.
+    pub fn holding(&self, node: NodeId) -> Holding {
+        let install = self.installs.get(&node);
+        install.map_or_else(Holding::default, |install| install.holding.clone())
+    }
+
+    /// All circuits: those that no plan has switched are as the fabric's file has them.
+    pub fn circuits_of(&self, fabric: &Fabric) -> Circuits {
+        let mut circuits = fabric.first_circuits().clone();
+        circuits.extend(self.circuits.clone());
+        circuits
+    }
+}
+
+impl State {
+    /// Of a new cluster whose coordinators all read this minor version of the protocol.
+    pub fn founded(cluster_version: u16) -> Self {
+        Self {
+            cluster_version,
+            ..Self::default()
+        }
+    }
+
+    /// How many commands led here: the index of the next.
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// No leader's clock may begin before that.
+    pub fn latest(&self) -> Moment {
+        self.latest
+    }
+
+    pub fn in_force(&self) -> &InForce {
+        &self.in_force
+    }
+
+    /// The plans on offer and on their way, the oldest first.
+    pub fn rollouts(&self) -> impl DoubleEndedIterator<Item = &Rollout> {
+        self.rollouts.iter()
+    }
+
+    /// The plan of this number, unless it has ended.
+    pub fn rollout(&self, generation: Generation) -> Option<&Rollout> {
+        self.rollouts().find(|it| it.plan.generation == generation)
+    }
+
+    /// Plans that have ended, the oldest first.
+    pub fn history(&self) -> impl DoubleEndedIterator<Item = &Ended> {
+        self.history.iter()
+    }
+
+    /// Who is invited, and who is shut out.
+    pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// What is under maintenance, in the order of their places.
+    pub fn maintenance(&self) -> &[Maintenance] {
+        &self.maintenance
+    }
+
+    /// Jobs that nothing is to be changed under.
+    pub fn frozen(&self) -> &[Frozen] {
+        &self.frozen
+    }
+
+    /// Jobs that orchestrators have told of, by name.
+    pub fn registered(&self) -> &BTreeMap<String, Registered> {
+        &self.registered
+    }
+
+    /// What a switch was told last, by a step under way or before it.
+    pub(crate) fn last_install(&self, node: NodeId) -> Option<Install> {
+        let mut told = self.rollouts.iter().map(|it| it.last_install(node));
+        let told = told.find(Option::is_some).flatten();
+        told.or_else(|| self.in_force.installs.get(&node).cloned())
+    }
+
+    /// How many plans have ever ended.
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// Higher than every generation that anybody ever heard of.
+    pub fn next_generation(&self) -> Generation {
+        Generation(self.newest.0.saturating_add(1))
+    }
+
+    pub fn apply(&mut self, command: Command) {
+        let token = Token(self.applied.saturating_add(self.ahead));
+        self.applied += 1;
+        let at = command.at;
+        self.latest = self.latest.max(at);
+        self.take(at, token, command.change);
+    }
+
+    fn take(&mut self, at: Moment, token: Token, change: Change) {
+        match change {
+            Change::PlanProposed { plan, claims, by } => {
+                self.propose((*plan, *claims), Signed { at, by });
+            }
+            Change::PlanRefused {
+                generation,
+                reasons,
+            } => self.drop_plan(at, generation, Outcome::Refused { reasons }),
+            Change::PlanWithdrawn {
+                generation,
+                reasons,
+            } => self.drop_plan(at, generation, Outcome::Withdrawn { reasons }),
+            Change::PlanApproved {
+                generation,
+                by,
+                anyway,
+            } => self.approve(generation, Signed { at, by }, anyway),
+            Change::StepIntent(intent) => self.intend(token, intent),
+            Change::ConfirmIntent { plan } => self.confirm(plan, token),
+            Change::Acked { node, ack } => self.acknowledge(node, &ack),
+            Change::Verified {
+                generation,
+                verdict,
+            } => self.conclude(at, generation, verdict),
+            Change::Departed(departure) => self.depart(departure),
+            Change::TurnedBack {
+                generation,
+                course,
+                reasons,
+            } => self.on_journey(generation, |journey| {
+                journey.turn_back(course, reasons);
+            }),
+            Change::DrainProof { generation, .. } => self.on_journey(generation, Migration::prove),
+            Change::CircuitIntent {
+                plan,
+                generation,
+                moves,
+            } => self.switch(plan, (generation, token), moves),
+            Change::CircuitObserved { optical, readback } => self.observe(optical, readback),
+            Change::LightCame { generation } => self.on_journey(generation, Migration::light_came),
+            Change::Held {
+                generation,
+                reasons,
+            } => self.hold(generation, reasons),
+            Change::RolledBack { generation } => self.roll_back(at, generation),
+            Change::Steered {
+                generation,
+                how,
+                by,
+            } => self.steer(generation, how, Signed { at, by }),
+            Change::Invited { .. }
+            | Change::Admitted { .. }
+            | Change::Visited { .. }
+            | Change::Revoked { .. }
+            | Change::Maintained { .. }
+            | Change::Froze { .. }
+            | Change::Registered { .. }
+            | Change::ClusterVersion { .. }
+            | Change::ClusterVersionLowered { .. } => self.obey(at, change),
+            Change::Together(parts) => {
+                parts
+                    .into_iter()
+                    .for_each(|part| self.take(at, token, part));
+            }
+        }
+    }
+
+    /// What is decided of members, versions, switches and jobs, whatever plans there are.
+    fn obey(&mut self, at: Moment, change: Change) {
+        match change {
+            Change::Invited {
+                token,
+                member,
+                expires,
+                by,
+            } => {
+                let invitation = Invitation::new(member, by, expires);
+                self.membership.invite(at, token, invitation);
+            }
+            Change::Admitted { token, key, from } => {
+                self.membership.admit(at, token, key, from);
+            }
+            Change::Visited {
+                token,
+                member,
+                expires,
+            } => self.membership.let_visit(at, token, member, expires),
+            Change::Revoked { member, .. } => self.membership.revoke(at, member),
+            Change::Maintained {
+                place,
+                stage,
+                by,
+                kept,
+            } => {
+                self.maintenance.retain(|it| it.place != place);
+                self.maintenance.extend(stage.map(|stage| Maintenance {
+                    place,
+                    stage,
+                    by,
+                    since: at,
+                    kept,
+                }));
+                self.maintenance.sort_by_key(|it| it.place);
+            }
+            Change::Froze {
+                hosts,
+                is_frozen,
+                by,
+            } => {
+                self.frozen.retain(|job| !job.hosts.is_subset(&hosts));
+                if is_frozen {
+                    let since = at;
+                    self.frozen.push(Frozen { hosts, by, since });
+                }
+            }
+            Change::Registered { job, told, .. } => self.register(job, told),
+            Change::ClusterVersion { minor } => self.raise_version(minor),
+            Change::ClusterVersionLowered { minor, by } => {
+                self.lower_version(minor, Signed { at, by });
+            }
+            // All others are of plans.
+            _ => {}
+        }
+    }
+
+    /// A job that is over is not frozen either.
+    fn register(&mut self, job: String, told: Option<Registered>) {
+        match told {
+            Some(told) => {
+                self.registered.insert(job, told);
+            }
+            None => {
+                let over = self.registered.remove(&job);
+                let hosts: BTreeSet<_> = over.into_iter().flat_map(|job| job.hosts).collect();
+                self.frozen.retain(|job| !job.hosts.is_subset(&hosts));
+            }
+        }
+    }
+
+    /// In place of all on offer that need any of the same.
+    fn propose(&mut self, (plan, claims): (Plan, Claims), proposed: Signed) {
+        let fits = plan.generation > self.newest && plan.parent == self.in_force.generation;
+        let taken = self.taken(plan.generation, &claims);
+        if !fits || taken.is_some() || !self.in_force.is_all_that_changes(&plan, &claims) {
+            return;
+        }
+        let reasons = vec![Reason::Superseded {
+            by: plan.generation,
+        }];
+        let superseded = Outcome::Withdrawn { reasons };
+        self.drop_offers_sharing(proposed.at, &claims, &superseded);
+        self.newest = plan.generation;
+        self.rollouts.push(Rollout::new(plan, claims, proposed));
+    }
+
+    fn drop_plan(&mut self, at: Moment, generation: Generation, outcome: Outcome) {
+        let untouched = |phase: &Phase| matches!(phase, Phase::Proposed | Phase::Approved);
+        if self.plan_in(generation, untouched).is_some() {
+            self.end(at, generation, outcome);
+        }
+    }
+
+    /// Nothing that another plan on its way needs is given to this one too.
+    fn approve(&mut self, generation: Generation, approved: Signed, anyway: bool) {
+        let claims = self.rollout(generation).map(|it| it.claims.clone());
+        if claims.is_none_or(|claims| self.taken(generation, &claims).is_some()) {
+            return;
+        }
+        if let Some(rollout) = self.plan_in(generation, |phase| *phase == Phase::Proposed) {
+            rollout.approved = Some(approved);
+            rollout.anyway = anyway;
+            rollout.phase = Phase::Approved;
+        }
+    }
+
+    fn intend(&mut self, token: Token, intent: StepIntent) {
+        let StepIntent {
+            plan,
+            generation,
+            aim,
+            targets,
+        } = intent;
+        let is_newer = generation > self.newest;
+        let is_confirmed_later = self.cluster_version >= CONFIRM_SINCE_MINOR;
+        let Some(rollout) = self.rollout_mut(plan) else {
+            return;
+        };
+        if !targets
+            .keys()
+            .all(|node| rollout.claims.nodes.contains(node))
+        {
+            return;
+        }
+        let step = Step::new(generation, token, targets);
+        let accepted = match aim {
+            Aim::Install { before } => rollout.begin(step, before, is_confirmed_later),
+            Aim::Undo { reasons } => is_newer && rollout.undo(step, reasons),
+            Aim::Round => {
+                let journey = rollout.phase.journey_mut();
+                is_newer && journey.is_some_and(|it| it.tell(step, is_confirmed_later))
+            }
+        };
+        if accepted {
+            self.newest = self.newest.max(generation);
+        }
+    }
+
+    fn confirm(&mut self, plan: Generation, token: Token) {
+        if let Some(rollout) = self.rollout_mut(plan) {
+            rollout.confirm(token);
+        }
+    }
+
+    fn acknowledge(&mut self, node: NodeId, ack: &Ack) {
+        let claimed = match &ack.outcome {
+            Err(Refusal::Older { held, token } | Refusal::DifferentContent { held, token }) => {
+                Some((*held, *token))
+            }
+            _ => None,
+        };
+        let mut rollouts = self.rollouts.iter_mut();
+        let heard = rollouts.any(|rollout| rollout.acknowledge(node, ack));
+        if let Some(claimed) = claimed.filter(|_| heard) {
+            self.go_beyond(claimed);
+        }
+    }
+
+    /// Somebody has followed this already, though it may be lost from the log.
+    fn go_beyond(&mut self, (held, token): (Generation, Token)) {
+        let is_credible =
+            |claimed: u64, known: u64| claimed <= MAX_NUMBER.min(known.saturating_add(MAX_AHEAD));
+        if is_credible(held.0, self.newest.0) {
+            self.newest = self.newest.max(held);
+        }
+        if is_credible(token.0, self.applied + self.ahead) {
+            self.ahead = self.ahead.max((token.0 + 1).saturating_sub(self.applied));
+        }
+    }
+
+    fn conclude(&mut self, at: Moment, generation: Generation, verdict: Verdict) {
+        let arrived = |journey: &Migration| journey.is_over() && journey.heading == Heading::Forth;
+        let verifying = |phase: &Phase| match phase {
+            Phase::Verifying(_) => true,
+            other => other.journey().is_some_and(arrived),
+        };
+        let rollout = self.rollout(generation);
+        let other_ranks = rollout.map_or_else(Vec::new, |it| self.other_ranks(&it.plan));
+        let Some(rollout) = self.plan_in(generation, verifying) else {
+            return;
+        };
+        let decision = verdict.decision.clone();
+        rollout.verdict = Some(verdict);
+        match decision {
+            Decision::Commit if !other_ranks.is_empty() => rollout.turn_back(other_ranks),
+            Decision::Commit => self.commit(at, generation),
+            Decision::RollBack { reasons } => rollout.turn_back(reasons),
+        }
+    }
+
+    fn commit(&mut self, at: Moment, generation: Generation) {
+        self.carry_over(generation);
+        let Some(rollout) = self.rollout(generation) else {
+            return;
+        };
+        let installs: BTreeMap<_, _> = match &rollout.phase {
+            Phase::Verifying(step) => step.installs().collect(),
+            Phase::Travelling(journey) => journey.installs.clone(),
+            _ => return,
+        };
+        let Plan {
+            pins,
+            tables,
+            circuits,
+            orders,
+            ..
+        } = rollout.plan.clone();
+        let in_force = &mut self.in_force;
+        (in_force.pins, in_force.tables) = (pins, tables);
+        in_force.circuits.extend(circuits);
+        in_force.generation = generation;
+        in_force.installs.extend(installs);
+        self.reorder(orders);
+        self.end(at, generation, Outcome::Committed);
+    }
+
+    fn hold(&mut self, generation: Generation, reasons: Vec<Reason>) {
+        let tried =
+            |phase: &Phase| matches!(phase, Phase::RollingBack(undo) if undo.step.is_some());
+        if let Some(rollout) = self.plan_in(generation, tried) {
+            return rollout.hold(reasons);
+        }
+        if let Some(journey) = self.journey_of(generation) {
+            journey.held.get_or_insert(reasons);
+        }
+    }
+
+    fn roll_back(&mut self, at: Moment, generation: Generation) {
+        if self.journey_of(generation).is_some() {
+            return self.come_back(at, generation);
+        }
+        let undone = |phase: &Phase| phase.undo().is_some_and(Undo::is_confirmed);
+        let Some(rollout) = self.plan_in(generation, undone) else {
+            return;
+        };
+        let Some(undo) = rollout.phase.undo() else {
+            return;
+        };
+        let Some(step) = &undo.step else { return };
+        let outcome = Outcome::RolledBack {
+            generation: step.generation,
+            reasons: undo.reasons.clone(),
+        };
+        let (now, installs) = (step.generation, step.confirmed_installs().collect());
+        self.put_back((at, generation), (now, installs), outcome);
+    }
+
+    /// Everything that is the plan's is as it was, under a generation of its own.
+    fn put_back(
+        &mut self,
+        (at, plan): (Moment, Generation),
+        (now, installs): (Generation, BTreeMap<NodeId, Install>),
+        outcome: Outcome,
+    ) {
+        self.carry_over(plan);
+        self.in_force.generation = now;
+        self.in_force.installs.extend(installs);
+        self.end(at, plan, outcome);
+    }
+
+    fn depart(&mut self, departure: Departure) {
+        let tables = self.in_force.tables.clone();
+        let approved = |phase: &Phase| *phase == Phase::Approved;
+        if let Some(rollout) = self.plan_in(departure.generation, approved) {
+            rollout.depart(departure, tables);
+        }
+    }
+
+    fn switch(
+        &mut self,
+        plan: Generation,
+        (generation, token): (Generation, Token),
+        moves: BTreeMap<OpticalId, Move>,
+    ) {
+        let is_newer = generation > self.newest;
+        let own = |it: &&mut Rollout| moves.keys().all(|moved| it.claims.opticals.contains(moved));
+        let rollout = self.rollout_mut(plan).filter(own);
+        let journey = rollout.and_then(|it| it.phase.journey_mut());
+        let told = |journey: &mut Migration| journey.switch(generation, token, moves);
+        if is_newer && journey.is_some_and(told) {
+            self.newest = generation;
+        }
+    }
+
+    fn observe(&mut self, optical: OpticalId, readback: Readback) {
+        let journeys = self.rollouts.iter_mut();
+        let mut journeys = journeys.filter_map(|it| it.phase.journey_mut());
+        let Some(journey) = journeys.find(|it| it.awaits(optical, &readback)) else {
+            return;
+        };
+        match readback.followed() {
+            Some(claimed) => self.go_beyond(claimed),
+            None => journey.observe(optical, readback),
+        }
+    }
+
+    fn come_back(&mut self, at: Moment, plan: Generation) {
+        let Some(journey) = self.journey_of(plan).filter(|journey| journey.is_over()) else {
+            return;
+        };
+        let Heading::Back { reasons } = journey.heading.clone() else {
+            return;
+        };
+        let installs = journey.installs.clone();
+        let generation = self.own_number();
+        let outcome = Outcome::RolledBack {
+            generation,
+            reasons,
+        };
+        self.put_back((at, plan), (generation, installs), outcome);
+    }
+
+    fn journey_of(&mut self, generation: Generation) -> Option<&mut Migration> {
+        self.rollout_mut(generation)?.phase.journey_mut()
+    }
+
+    fn on_journey(&mut self, generation: Generation, act: impl FnOnce(&mut Migration)) {
+        if let Some(journey) = self.journey_of(generation) {
+            act(journey);
+        }
+    }
+
+    fn rollout_mut(&mut self, generation: Generation) -> Option<&mut Rollout> {
+        let mut rollouts = self.rollouts.iter_mut();
+        rollouts.find(|it| it.plan.generation == generation)
+    }
+
+    /// This plan, if it is in such a phase.
+    fn plan_in(
+        &mut self,
+        generation: Generation,
+        phase: impl Fn(&Phase) -> bool,
+    ) -> Option<&mut Rollout> {
+        self.rollout_mut(generation)
+            .filter(|rollout| phase(&rollout.phase))
+    }
+
+    fn forget_oldest(&mut self) {
+        let mut entries = 0;
+        let has_room = |ended: &&Ended| {
+            entries += ended.plan.entries();
+            entries <= MAX_HISTORY_ENTRIES
+        };
+        let newest = self.history.iter().rev().take(MAX_HISTORY_PLANS);
+        let kept = newest.take_while(has_room).count().max(1);
+        let forgotten = self.history.len() - kept;
+        self.history.drain(..forgotten);
+    }
+
+    /// What it has changed is not there any more for offers that were made for it.
+    fn end(&mut self, at: Moment, generation: Generation, outcome: Outcome) {
+        let mut rollouts = self.rollouts.iter();
+        let found = rollouts.position(|it| it.plan.generation == generation);
+        let Some(rollout) = found.map(|index| self.rollouts.remove(index)) else {
+            return;
+        };
+        let claims = rollout.claims.clone();
+        let changed_something = outcome.changed_something();
+        self.history.push_back(rollout.ended(at, outcome));
+        self.forget_oldest();
+        self.ended += 1;
+        if changed_something {
+            self.make_room(at, &claims, generation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! What people want of a plan that is on its way. It is in the log, so whoever leads next keeps to it.
+
+use reweave_common::operator::Steering;
+use reweave_common::plan::Generation;
+use serde::{Deserialize, Serialize};
+
+use super::{Migration, Phase, Rollout, Signed, State};
+use crate::log::command::Author;
+use crate::log::reason::Reason;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Steered {
+    /// It begins nothing more until it may.
+    pub stopped: Option<Signed>,
+    /// It goes back, and is never kept.
+    pub aborted: Option<Author>,
+    /// How often it was told to try again at once.
+    pub urged: u32,
+}
+
+impl Rollout {
+    pub fn is_stopped(&self) -> bool {
+        self.steered.stopped.is_some()
+    }
+
+    /// Why it is taken back, if a person wants that and lets it be done now.
+    pub(crate) fn aborted(&self) -> Option<Reason> {
+        let by = self.steered.aborted.clone().filter(|_| !self.is_stopped());
+        by.map(|by| Reason::Aborted { by })
+    }
+
+    /// Whether it is on its way back, or what it waits for there is.
+    pub(crate) fn leads_back(&self) -> bool {
+        let journey = self.phase.journey();
+        self.phase.undo().is_some() || journey.is_some_and(Migration::leads_back)
+    }
+
+    /// Whether it goes on being tried, since it could not be done in time.
+    pub(crate) fn is_held(&self) -> bool {
+        let journey = self.phase.journey();
+        matches!(self.phase, Phase::Held(_)) || journey.is_some_and(Migration::is_held)
+    }
+}
+
+impl State {
+    pub(super) fn steer(&mut self, generation: Generation, how: Steering, signed: Signed) {
+        let under_way = |it: &&mut Rollout| it.phase != Phase::Proposed;
+        let Some(rollout) = self.rollout_mut(generation).filter(under_way) else {
+            return;
+        };
+        let steered = &mut rollout.steered;
+        match how {
+            Steering::Hold => steered.stopped = Some(signed),
+            Steering::Resume => {
+                steered.stopped = None;
+                steered.urged = steered.urged.wrapping_add(1);
+            }
+            Steering::Abort => {
+                steered.stopped = None;
+                steered.aborted.get_or_insert(signed.by);
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! In which order registered jobs are told that their ranks follow each other, as plans have made it.
+
+use reweave_common::plan::{Plan, RankOrder};
+
+use super::State;
+use crate::log::reason::Reason;
+
+impl State {
+    /// A plan that leaves everything as it is.
+    pub(crate) fn as_it_is(&self) -> Plan {
+        let in_force = &self.in_force;
+        Plan {
+            pins: in_force.pins.clone(),
+            tables: in_force.tables.clone(),
+            circuits: in_force.circuits.clone(),
+            ..Plan::empty(self.next_generation(), in_force.generation)
+        }
+    }
+
+    /// Whether the job is still told what this was made for.
+    pub(crate) fn fits(&self, order: &RankOrder) -> bool {
+        let told = self.registered.get(&order.job);
+        told.and_then(|job| job.order.as_ref()) == Some(&order.before)
+    }
+
+    /// Jobs of the plan that are over, or are told something else by now.
+    pub(crate) fn other_ranks(&self, plan: &Plan) -> Vec<Reason> {
+        let unfit = plan.orders.iter().filter(|order| !self.fits(order));
+        let reason = |order: &RankOrder| Reason::OtherRanks {
+            job: order.job.clone(),
+        };
+        unfit.map(reason).collect()
+    }
+
+    /// Where ranks are now is not touched: they stay there until whoever starts them has asked again.
+    pub(super) fn reorder(&mut self, orders: Vec<RankOrder>) {
+        for RankOrder { job, after, .. } in orders {
+            if let Some(told) = self.registered.get_mut(&job) {
+                told.order = Some(after);
+            }
+        }
+    }
+}

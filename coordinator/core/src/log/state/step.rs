@@ -1,0 +1,153 @@
+//! One round of instructions to switches, and what each answered.
+
+use std::collections::BTreeMap;
+
+use reweave_common::holding::Holding;
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::plan::Generation;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    pub generation: Generation,
+    pub token: Token,
+    pub targets: BTreeMap<NodeId, Target>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    pub holding: Holding,
+    /// The first one counts.
+    pub answer: Option<StepAnswer>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "Answer")]
+pub enum StepAnswer {
+    /// It read back exactly what it was told to hold.
+    Done,
+    Refused(Refusal),
+    /// It read back something else.
+    HoldsOtherRules,
+}
+
+impl Step {
+    pub(super) fn new(
+        generation: Generation,
+        token: Token,
+        targets: BTreeMap<NodeId, Holding>,
+    ) -> Self {
+        let target = |(node, holding)| {
+            let answer = None;
+            (node, Target { holding, answer })
+        };
+        Self {
+            generation,
+            token,
+            targets: targets.into_iter().map(target).collect(),
+        }
+    }
+
+    /// The same once more, under another token: nobody has answered to that yet.
+    pub(super) fn again(mut self, token: Token) -> Self {
+        self.token = token;
+        for target in self.targets.values_mut() {
+            target.answer = None;
+        }
+        self
+    }
+
+    pub(crate) fn install(&self, node: NodeId) -> Option<Install> {
+        let target = self.targets.get(&node)?;
+        let (generation, token) = (self.generation, self.token);
+        Some(Install {
+            generation,
+            token,
+            holding: target.holding.clone(),
+        })
+    }
+
+    /// What every switch of the step was told.
+    pub(super) fn installs(&self) -> impl Iterator<Item = (NodeId, Install)> {
+        self.targets
+            .keys()
+            .filter_map(|&node| Some((node, self.install(node)?)))
+    }
+
+    /// What those were told that did it.
+    pub(super) fn confirmed_installs(&self) -> impl Iterator<Item = (NodeId, Install)> {
+        self.installs().filter(|(node, _)| self.is_done(*node))
+    }
+
+    /// Whether this ack is the first answer of a switch to this step.
+    pub(crate) fn awaits(&self, node: NodeId, ack: &Ack) -> bool {
+        let is_ours = ack.token == self.token && ack.generation == self.generation;
+        is_ours
+            && self
+                .targets
+                .get(&node)
+                .is_some_and(|target| target.answer.is_none())
+    }
+
+    pub(super) fn acknowledge(&mut self, node: NodeId, ack: &Ack) -> bool {
+        let awaited = self.awaits(node, ack);
+        if let Some(target) = self.targets.get_mut(&node).filter(|_| awaited) {
+            target.answer = Some(answer(&target.holding, ack.outcome.clone()));
+        }
+        awaited
+    }
+
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = NodeId> {
+        self.targets
+            .iter()
+            .filter(|(_, target)| target.answer.is_none())
+            .map(|(&node, _)| node)
+    }
+
+    /// Those that did not do what they were told, with what they said.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (NodeId, &StepAnswer)> {
+        let answered = self
+            .targets
+            .iter()
+            .filter_map(|(&node, t)| Some((node, t.answer.as_ref()?)));
+        answered.filter(|(_, answer)| **answer != StepAnswer::Done)
+    }
+
+    pub(crate) fn all_done(&self) -> bool {
+        self.targets.keys().all(|&node| self.is_done(node))
+    }
+
+    pub(super) fn is_done(&self, node: NodeId) -> bool {
+        self.answer(node) == Some(&StepAnswer::Done)
+    }
+
+    /// Whether it refused in a way that proves it to hold what it held before.
+    pub(super) fn is_unchanged(&self, node: NodeId) -> bool {
+        use Refusal::{Kernel, NotASwitch, NotDurable};
+        let answer = self.answer(node);
+        matches!(
+            answer,
+            Some(StepAnswer::Refused(
+                Kernel { .. } | NotDurable { .. } | NotASwitch
+            ))
+        )
+    }
+
+    /// Unless it says that it is no switch.
+    pub(super) fn may_hold_rules(&self, node: NodeId) -> bool {
+        self.answer(node) != Some(&StepAnswer::Refused(Refusal::NotASwitch))
+    }
+
+    fn answer(&self, node: NodeId) -> Option<&StepAnswer> {
+        self.targets.get(&node)?.answer.as_ref()
+    }
+}
+
+fn answer(told: &Holding, outcome: Result<Holding, Refusal>) -> StepAnswer {
+    match outcome {
+        Ok(held) if held.is_same_as(told) => StepAnswer::Done,
+        Ok(_) => StepAnswer::HoldsOtherRules,
+        Err(refusal) => StepAnswer::Refused(refusal),
+    }
+}

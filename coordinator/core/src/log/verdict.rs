@@ -1,0 +1,46 @@
+//! The verdict on a plan that was carried out, as the log has it.
+
+use reweave_common::flow::FlowKey;
+use reweave_common::operator::FlowChange;
+use reweave_common::time_span::TimeSpan;
+use reweave_common::units::Rate;
+use serde::{Deserialize, Serialize};
+
+use crate::log::rate_summary::RateSummary;
+use crate::log::reason::Reason;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub decision: Decision,
+    pub flows: Vec<Judged>,
+    pub iterations: Vec<JudgedIteration>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    Commit,
+    RollBack { reasons: Vec<Reason> },
+}
+
+/// A flow before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    pub flow: FlowKey,
+    pub before: Option<RateSummary>,
+    /// Least and most of what was predicted.
+    pub predicted: Option<[Rate; 2]>,
+    pub after: Option<RateSummary>,
+    pub change: FlowChange,
+}
+
+/// Iterations of a job before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JudgedIteration {
+    pub job: String,
+    pub before: TimeSpan,
+    /// Least and most of what was predicted.
+    pub predicted: [TimeSpan; 2],
+    /// None where no beat was heard in time.
+    pub after: Option<TimeSpan>,
+}

@@ -1,0 +1,175 @@
+//! What will be sent: by flows that rest, since whoever keeps a session open will send as much again, and by
+//! jobs that are told to come to a phase of so much traffic.
+
+mod ring_load;
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::time::Duration;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::snapshot::{FlowState, Hop};
+use reweave_common::units::Rate;
+use reweave_planner::causes::{Demand, JobFacts};
+
+use crate::estimate::interval_timer::IntervalTimer;
+use crate::log::registered::Registered;
+use crate::model::evidence::name;
+use crate::model::jobs::{Job, job_of, together};
+use crate::model::world::{Measurements, World};
+
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Large flows as they were when they last sent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct IdleFlows {
+    looks: IntervalTimer,
+    last: BTreeMap<FlowKey, FlowState>,
+    /// When each was first seen to be large.
+    since: BTreeMap<FlowKey, Moment>,
+    told: BTreeMap<String, Told>,
+}
+
+/// What a job is told to bring to each hop between switches.
+#[derive(Debug, Clone)]
+struct Told {
+    ranks: Vec<NodeId>,
+    ring: Rate,
+    loads: BTreeMap<Hop, f64>,
+}
+
+impl IdleFlows {
+    pub(crate) fn advance(&mut self, world: &World<'_>) {
+        let known = world.known;
+        if !self.looks.is_due(known.now, SAMPLE_INTERVAL) {
+            return;
+        }
+        self.last
+            .retain(|flow, _| known.ingest.flow(flow).is_some());
+        let last = &self.last;
+        let is_here = |flow: &FlowKey| last.contains_key(flow) || known.ingest.flow(flow).is_some();
+        self.since.retain(|flow, _| is_here(flow));
+        let flows = world.flows();
+        let elephants = flows.iter().filter(|state| known.is_elephant(state.rate));
+        for state in elephants {
+            self.since.entry(state.flow).or_insert(known.now);
+        }
+        let large = flows
+            .into_iter()
+            .filter(|state| is_measured(known, state) && state.path.is_some());
+        self.last.extend(large.map(|state| (state.flow, state)));
+    }
+
+    /// What registered jobs are told to send, over the shortest ways there are.
+    pub(crate) fn handle_jobs(&mut self, fabric: &Fabric, jobs: &BTreeMap<String, Registered>) {
+        let mut before = mem::take(&mut self.told);
+        for (job, it) in jobs {
+            let Some(ring) = it.phase.as_ref().and_then(|phase| phase.ring) else {
+                continue;
+            };
+            let same = before.remove(job);
+            let same = same.filter(|told| told.ring == ring && told.ranks == it.hosts);
+            let told = same.unwrap_or_else(|| Told {
+                ranks: it.hosts.clone(),
+                ring,
+                loads: ring_load::loads(fabric, &it.hosts, ring),
+            });
+            self.told.insert(job.clone(), told);
+        }
+    }
+
+    /// Those of which nothing is seen yet: what is seen is counted as it is.
+    pub(crate) fn told(&self, world: &World<'_>) -> Vec<JobFacts> {
+        let known = world.known;
+        let flows = world.flows();
+        let is_to_come = |(_, told): &(&String, &Told)| {
+            let hosts = told.ranks.iter().copied().collect();
+            let is_silent = |host: &NodeId| !sends_past_the_kernel(world, &flows, *host);
+            job_of(world, hosts).flows.is_empty() && told.ranks.iter().all(is_silent)
+        };
+        let facts = |(job, told): (&String, &Told)| JobFacts {
+            job: job.clone(),
+            will_send: told
+                .loads
+                .iter()
+                .filter_map(|(hop, gbps)| demand(known, *hop, *gbps))
+                .collect(),
+            ..JobFacts::default()
+        };
+        self.told.iter().filter(is_to_come).map(facts).collect()
+    }
+
+    /// All jobs whose flows send now, or have sent and rest, in the order of their first hosts.
+    pub(crate) fn all_jobs(&self, world: &World<'_>) -> Vec<Job> {
+        let mut flows = self.last.clone();
+        let now = world.flows().into_iter();
+        let large = now.filter(|state| world.known.is_elephant(state.rate));
+        flows.extend(large.map(|state| (state.flow, state)));
+        together(world, flows.into_values().collect())
+    }
+
+    /// When the first of these flows was seen to be large.
+    pub(crate) fn first(&self, job: &Job) -> Option<Moment> {
+        let since = job.flows.iter().filter_map(|it| self.since.get(&it.flow));
+        since.min().copied()
+    }
+
+    /// What jobs that rest will bring to links between switches where others send now. Alone on a link
+    /// nobody is in their way.
+    pub(crate) fn jobs(&self, world: &World<'_>) -> Vec<JobFacts> {
+        let now = world.flows();
+        let sends = |flow: &FlowKey| now.binary_search_by_key(flow, |state| state.flow).is_ok();
+        let resting = self.last.iter().filter(|(flow, _)| !sends(flow));
+        let jobs = together(world, resting.map(|(_, state)| state.clone()).collect());
+        let large = now
+            .iter()
+            .filter(|state| world.known.is_elephant(state.rate));
+        let taken: Vec<Hop> = large
+            .flat_map(|state| state.path.iter().flatten().copied())
+            .collect();
+        let jobs = jobs.iter().map(|job| facts(world.known, job, &taken));
+        jobs.filter(|job| !job.will_send.is_empty()).collect()
+    }
+}
+
+/// Whether its ports send more than all of its flows that are seen, by a large one: that may be what the job was
+/// told to send, and counters of links on its way have it already.
+fn sends_past_the_kernel(world: &World<'_>, flows: &[FlowState], host: NodeId) -> bool {
+    let own = flows.iter().filter(|state| state.from == host);
+    let seen: Rate = own.map(|state| state.rate_range[1]).sum();
+    let links = world.fabric().links_of(host).iter();
+    let loads = links.filter_map(|&link| world.load(Hop { from: host, link }));
+    let sent: Rate = loads.sum();
+    let unseen = Rate::from_bits_per_s(sent.bits_per_s().saturating_sub(seen.bits_per_s()));
+    world.known.is_elephant(unseen)
+}
+
+/// By as many readings as a verdict takes: the last one of a flow that ends its turn covers rest as well, and
+/// alone says little.
+fn is_measured(known: Measurements<'_>, state: &FlowState) -> bool {
+    known.is_elephant(state.rate) && known.is_well_measured_lately(&state.flow)
+}
+
+fn facts(known: Measurements<'_>, job: &Job, taken: &[Hop]) -> JobFacts {
+    let demands = job.flows.iter().flat_map(|flow| {
+        let hops = flow.path.iter().flatten();
+        let met = hops.filter(|hop| taken.contains(hop));
+        met.filter_map(|hop| demand(known, *hop, flow.rate_range[1].gbps()))
+    });
+    JobFacts {
+        job: job.name(known),
+        will_send: demands.collect(),
+        ..JobFacts::default()
+    }
+}
+
+fn demand(known: Measurements<'_>, hop: Hop, gbps: f64) -> Option<Demand> {
+    let ends = [hop.from, known.fabric.link(hop.link).far(hop.from).node];
+    known.fabric.is_between_switches(hop.link).then(|| Demand {
+        path: ends.map(|end| name(known, end)).to_vec(),
+        gbps,
+    })
+}

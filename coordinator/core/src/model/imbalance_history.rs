@@ -1,0 +1,71 @@
+//! How evenly flows were spread of late, as whoever leads has noted it from time to time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use reweave_common::finding::Imbalance;
+use reweave_common::moment::Moment;
+use reweave_common::operator::{FlowImbalance, Imbalances, NotedImbalance};
+
+use crate::estimate::interval_timer::IntervalTimer;
+use crate::log::state::InForce;
+use crate::model::imbalance::imbalances;
+use crate::model::world::Measurements;
+
+/// All flows are gone through each time.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
+/// An hour of them.
+const MAX_SAMPLES: usize = 720;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ImbalanceHistory {
+    pace: IntervalTimer,
+    notes: VecDeque<Note>,
+    /// The last look, for whoever keeps it.
+    fresh: Option<(Moment, Imbalances)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Note {
+    at: Moment,
+    mean_fim_percent: f64,
+    worst: Imbalance,
+}
+
+impl ImbalanceHistory {
+    pub(crate) fn handle_time(&mut self, known: Measurements<'_>, in_force: &InForce) {
+        if !self.pace.is_due(known.now, SAMPLE_INTERVAL) {
+            return;
+        }
+        let found = imbalances(known, &known.world(), in_force);
+        if let Some(all) = &found.all {
+            self.note(known.now, all);
+            self.fresh = Some((known.now, found));
+        }
+    }
+
+    fn note(&mut self, at: Moment, all: &FlowImbalance) {
+        let too_many = (self.notes.len() + 1).saturating_sub(MAX_SAMPLES);
+        self.notes.drain(..too_many);
+        self.notes.push_back(Note {
+            at,
+            mean_fim_percent: all.mean_fim_percent,
+            worst: all.worst,
+        });
+    }
+
+    /// What was seen since this was last asked, once.
+    pub(crate) fn poll_fresh(&mut self) -> Option<(Moment, Imbalances)> {
+        self.fresh.take()
+    }
+
+    /// The oldest first.
+    pub(crate) fn course(&self, now: Moment) -> Vec<NotedImbalance> {
+        let told = self.notes.iter().map(|note| NotedImbalance {
+            age_ms: u64::try_from(now.since(note.at).as_millis()).unwrap_or(u64::MAX),
+            mean_fim_percent: note.mean_fim_percent,
+            worst: note.worst,
+        });
+        told.collect()
+    }
+}

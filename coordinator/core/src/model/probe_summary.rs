@@ -1,0 +1,145 @@
+//! What the probes of each host come to, so that a look at the cluster costs what its hosts do, and not
+//! what all pairs of them do.
+//!
+//! Where there are few flows of probes, everybody has a turn at each look. Where there are many, what is
+//! said of a host may be some seconds old.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::observations::NodeObservations;
+use reweave_common::probing::Tally;
+
+use crate::estimate::interval_timer::IntervalTimer;
+use crate::ingest::round_robin::{Batch, RoundRobin};
+use crate::ingest::telemetry::probed;
+use crate::model::world::Measurements;
+
+/// Of the pairs of one host no more are told apart from its others.
+const MAX_RANKED_PAIRS: usize = 256;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ProbeSummary {
+    hosts: BTreeMap<NodeId, Standing>,
+    turns: RoundRobin,
+    looks: IntervalTimer,
+    /// At the last look not everybody had a turn.
+    is_behind: bool,
+}
+
+/// The probes of one host.
+#[derive(Debug, Clone)]
+struct Standing {
+    pairs: usize,
+    all: Tally,
+    /// The worst first.
+    ranks: Vec<Rank>,
+}
+
+/// How bad the way is from one host to another; the worst is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    badness: Badness,
+    pair: Reverse<(NodeId, NodeId)>,
+}
+
+/// The loss that there is for sure, in parts of a thousand million, and then the time that one in a
+/// hundred takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Badness(u32, Duration);
+
+impl ProbeSummary {
+    #[cfg(test)]
+    pub(crate) fn in_turns(turns: RoundRobin) -> Self {
+        let all = Self::default();
+        Self { turns, ..all }
+    }
+
+    /// In a large cluster hosts have their turns whether somebody asks or not.
+    pub(crate) fn handle_time(&mut self, known: Measurements<'_>) {
+        if self.is_behind && self.looks.is_due(known.now, known.policy.look_every) {
+            self.look(known);
+        }
+    }
+
+    /// Looks at those whose turn it is.
+    pub(crate) fn look(&mut self, known: Measurements<'_>) {
+        let observations = known.ingest.observations();
+        let from = self.turns.next().start;
+        let Batch { nodes, is_last } = probed(&mut self.turns, observations);
+        self.is_behind = !is_last || from != self.turns.next().start;
+        self.hosts.retain(|node, _| !nodes.contains(node));
+        for (node, observed) in observations.nodes_in(nodes) {
+            self.hosts.insert(node, Standing::of(known, node, observed));
+        }
+    }
+
+    /// How many pairs of hosts there are.
+    pub(crate) fn pairs(&self) -> usize {
+        self.hosts.values().map(|host| host.pairs).sum()
+    }
+
+    pub(crate) fn all(&self) -> Tally {
+        let mut all = Tally::default();
+        self.hosts.values().for_each(|host| all.merge(&host.all));
+        all
+    }
+
+    /// From and to whom it is worst, the worst first.
+    pub(crate) fn worst(&self, most: usize) -> Vec<(NodeId, NodeId)> {
+        let hosts = self.hosts.values();
+        let mut heads: BinaryHeap<_> = hosts.filter_map(|host| host.ranks.split_first()).collect();
+        let mut worst = Vec::new();
+        while worst.len() < most
+            && let Some((rank, rest)) = heads.pop()
+        {
+            worst.push(rank.pair.0);
+            heads.extend(rest.split_first());
+        }
+        worst
+    }
+}
+
+impl Standing {
+    fn of(known: Measurements<'_>, from: NodeId, observed: &NodeObservations) -> Self {
+        let pairs = pairs_of(known, observed);
+        let mut all = Tally::default();
+        pairs.values().for_each(|tally| all.merge(tally));
+        let ranks = pairs.iter().map(|(&to, tally)| Rank {
+            badness: Badness::of(tally),
+            pair: Reverse((from, to)),
+        });
+        let mut ranks: Vec<_> = ranks.collect();
+        ranks.sort_unstable_by_key(|rank| Reverse(*rank));
+        ranks.truncate(MAX_RANKED_PAIRS);
+        Self {
+            pairs: pairs.len(),
+            all,
+            ranks,
+        }
+    }
+}
+
+impl Badness {
+    fn of(tally: &Tally) -> Self {
+        let loss = tally.loss().map_or(0.0, |loss| loss.least);
+        let slow = tally.network().quantile(0.99).unwrap_or_default();
+        Self((loss * 1e9) as u32, slow)
+    }
+}
+
+/// What one host says of the ways to others: all paths to each together.
+pub(crate) fn pairs_of(
+    known: Measurements<'_>,
+    observed: &NodeObservations,
+) -> BTreeMap<NodeId, Tally> {
+    let mut pairs: BTreeMap<NodeId, Tally> = BTreeMap::new();
+    for (flow, window) in &observed.probes {
+        if let Some(to) = known.ingest.owner(*flow.destination.ip()) {
+            window.add_to(pairs.entry(to).or_default());
+        }
+    }
+    pairs
+}

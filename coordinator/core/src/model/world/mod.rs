@@ -1,0 +1,409 @@
+//! From observations and the fabric to a snapshot: addresses become nodes, routers become hops, and
+//! what is too old or not known for sure is left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reweave_common::fabric::{Circuits, Fabric, Role};
+use reweave_common::flow::FlowKey;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::moment::Moment;
+use reweave_common::observations::{Aged, NodeObservations, Recent};
+use reweave_common::operator::NotSeen;
+use reweave_common::sample::{Counters, TracedPath};
+use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
+use reweave_common::units::Rate;
+use reweave_planner::paths::drained;
+
+use crate::estimate::counter_trends::CounterTrends;
+use crate::estimate::job_names::JobNames;
+use crate::estimate::link_latency::Latencies;
+use crate::estimate::link_loss::Losses;
+use crate::estimate::probe_paths::{ProbePaths, is_of_probes};
+use crate::ingest::telemetry::{Ingest, rates};
+use crate::log::policy::Policy;
+use crate::log::rate_summary::{RateSummary, scaled};
+use crate::log::state::InForce;
+use crate::model::idle_flows::IdleFlows;
+
+mod path;
+mod wiring;
+
+pub(crate) use path::Passed;
+pub(crate) use wiring::other_of_two;
+pub use wiring::{End, Reporting, Wiring};
+
+/// Of a link's rate: with so much on it, packets may have to wait for as long as that goes on.
+const MIN_QUEUEING_LOAD: f64 = 0.75;
+
+/// All there is to know by, at one moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Measurements<'a> {
+    pub(crate) fabric: &'a Arc<Fabric>,
+    pub(crate) ingest: &'a Ingest,
+    pub(crate) trends: &'a CounterTrends,
+    pub(crate) latencies: &'a Latencies,
+    pub(crate) losses: &'a Losses,
+    pub(crate) ways: &'a ProbePaths,
+    pub(crate) resting: &'a IdleFlows,
+    pub(crate) names: &'a JobNames,
+    pub(crate) policy: &'a Policy,
+    pub(crate) least_elephant: Rate,
+    /// End of this coordinator's latest stall: acks and readings may not have been received before.
+    pub(crate) resumed_at: Moment,
+    pub(crate) now: Moment,
+}
+
+/// What follows from it.
+pub(crate) struct World<'a> {
+    pub(crate) known: Measurements<'a>,
+    nodes: wiring::Reporting<'a>,
+    pub(crate) wiring: Wiring,
+}
+
+impl<'a> Measurements<'a> {
+    pub(crate) fn world(self) -> World<'a> {
+        let nodes = self.ingest.observations().nodes();
+        let nodes = nodes.filter(|(node, _)| self.is_fresh(*node)).collect();
+        let wiring = Wiring::new(self.fabric, &nodes);
+        World {
+            known: self,
+            nodes,
+            wiring,
+        }
+    }
+
+    /// Whether the node's agent is connected and has reported lately.
+    pub(crate) fn is_fresh(self, node: NodeId) -> bool {
+        self.ingest.is_fresh(node, self.now, self.policy)
+    }
+
+    /// The same for whom people ask: no agent is silent for as long as this coordinator could not hear it.
+    pub(crate) fn is_heard(self, node: NodeId) -> bool {
+        let observed = self.ingest.observations().node(node);
+        let heard = observed.and_then(|it| it.heard);
+        let most_age = self.policy.most_age();
+        let is_due = |at: Moment| self.now.since(at.max(self.resumed_at)) > most_age;
+        self.ingest.is_connected(node) && heard.is_some_and(|at| !is_due(at))
+    }
+
+    /// After a stall of this coordinator, too, a sender needs time to report everything.
+    pub(crate) fn has_ended(self, flow: &FlowKey) -> bool {
+        self.now.since(self.resumed_at) >= self.policy.most_age()
+            && self.ingest.has_ended(flow, self.now, self.policy)
+    }
+
+    /// A rate of this flow from as many readings as a verdict needs, none before `from`.
+    pub(crate) fn spread_since(self, recent: &Recent, from: Moment) -> Option<RateSummary> {
+        let rates = rates(recent, from, self.now, self.policy);
+        RateSummary::of(&rates).filter(|_| rates.len() >= self.policy.readings())
+    }
+
+    /// Whether there are as many readings of this flow as a rate is taken from.
+    pub(crate) fn is_well_measured(self, flow: &FlowKey) -> bool {
+        let recent = self.ingest.flow(flow);
+        recent.is_some_and(|recent| self.spread_since(recent, Moment::default()).is_some())
+    }
+
+    /// The same of readings that still say something of now.
+    pub(crate) fn is_well_measured_lately(self, flow: &FlowKey) -> bool {
+        let recent = self.ingest.flow(flow);
+        let since = ago(self.now, self.policy.most_age());
+        recent.is_some_and(|recent| self.spread_since(recent, since).is_some())
+    }
+
+    /// The same for flows that may be held back by a full link: the more meet there, the less each
+    /// has.
+    pub(crate) fn least_throttled(self) -> Rate {
+        let planner = &self.policy.planner;
+        let share = planner.throttled_share() / planner.elephant_share;
+        scaled(self.least_elephant, share)
+    }
+
+    /// Whether a flow of this rate is worth looking after, wherever it goes: mice come and go.
+    pub(crate) fn is_elephant(self, rate: Rate) -> bool {
+        rate >= self.least_elephant
+    }
+}
+
+/// The rate from which a flow is an elephant on the slowest link of the fabric.
+pub(crate) fn least_elephant(fabric: &Fabric, policy: &Policy) -> Rate {
+    let slowest = fabric.links().map(|(_, link)| link.rate).min();
+    scaled(
+        slowest.unwrap_or(Rate::from_bits_per_s(0)),
+        policy.planner.elephant_share,
+    )
+}
+
+impl World<'_> {
+    pub(crate) fn fabric(&self) -> &Fabric {
+        self.known.fabric
+    }
+
+    pub(crate) fn snapshot(&self, in_force: &InForce) -> Snapshot {
+        let circuits = in_force.circuits_of(self.fabric());
+        Snapshot {
+            generation: in_force.generation,
+            fabric: Arc::clone(self.known.fabric),
+            links: self.links_by(&circuits),
+            lossy: BTreeMap::new(),
+            drained: drained(self.fabric(), &in_force.tables),
+            flows: self.flows(),
+            pins: in_force.pins.clone(),
+            tables: in_force.tables.clone(),
+            circuits,
+            beating: Vec::new(),
+        }
+    }
+
+    /// Cables, and links that these circuits light.
+    pub(crate) fn links_by(&self, circuits: &Circuits) -> BTreeMap<Hop, LinkState> {
+        let mut links = self.links();
+        links.extend(self.fibres(circuits));
+        links
+    }
+
+    /// Of links that these circuits light: which interface is at their ends is known from the fibres alone.
+    fn fibres(&self, circuits: &Circuits) -> BTreeMap<Hop, LinkState> {
+        let fabric = self.fabric();
+        let dark = fabric.dark(circuits);
+        let links = fabric.links().map(|(link, _)| link);
+        let lit = links.filter(|link| fabric.crossing(*link).is_some() && !dark.contains(link));
+        let hops = lit.flat_map(|link| {
+            let ports = fabric.link(link).ports();
+            ports.map(|port| Hop {
+                from: port.node,
+                link,
+            })
+        });
+        let state = |hop: Hop| {
+            let interface = &fabric.fibre_of(hop.from, hop.link)?.interface;
+            let counters = self.counted(hop.from, interface)?;
+            let state = LinkState {
+                up: counters.value.up,
+                rate: counters.value.send_rate?,
+                age: counters.age(self.known.now),
+            };
+            Some((hop, state))
+        };
+        hops.filter_map(state).collect()
+    }
+
+    pub(crate) fn links(&self) -> BTreeMap<Hop, LinkState> {
+        let links = self.known.fabric.links();
+        let hops = links.flat_map(|(link, between)| {
+            between.ports().map(|port| Hop {
+                from: port.node,
+                link,
+            })
+        });
+        hops.filter_map(|hop| Some((hop, self.link_state(hop)?)))
+            .collect()
+    }
+
+    /// What may be wrong without anybody seeing it.
+    pub(crate) fn not_seen(&self) -> NotSeen {
+        let nodes = self.known.fabric.nodes();
+        let silent = nodes.filter(|(node, _)| !self.known.is_heard(*node));
+        let flows = self.flows().into_iter();
+        let unknown =
+            flows.filter(|state| state.path.is_none() && self.known.is_elephant(state.rate));
+        NotSeen {
+            nodes: silent.map(|(_, node)| node.name.clone()).collect(),
+            ways_of: unknown.map(|state| state.flow).collect(),
+            doubts: vec![],
+        }
+    }
+
+    /// Whether a switch sends over a link that is full.
+    pub(crate) fn holds_flows_back(&self) -> bool {
+        let full = |(hop, state): (Hop, LinkState)| {
+            let capacity = self.known.fabric.link(hop.link).rate;
+            let is_switch = self.known.fabric.node(hop.from).role == Role::Switch;
+            is_switch && state.rate >= scaled(capacity, self.known.policy.planner.full_at)
+        };
+        self.links().into_iter().any(full)
+    }
+
+    /// Whether so much is sent that a queue may stand before it for a while.
+    pub(crate) fn is_nearly_full(&self, hop: Hop) -> bool {
+        let capacity = self.known.fabric.link(hop.link).rate;
+        let load = self.load(hop);
+        load.is_some_and(|load| load >= scaled(capacity, MIN_QUEUEING_LOAD))
+    }
+
+    /// Links of which an end says that they are down.
+    pub(crate) fn down(&self) -> BTreeSet<LinkId> {
+        let links = self.links().into_iter();
+        let down = links.filter(|(_, state)| !state.up);
+        down.map(|(hop, _)| hop.link).collect()
+    }
+
+    /// What this end has sent; or, where nobody says, what the other end has received.
+    fn link_state(&self, hop: Hop) -> Option<LinkState> {
+        let far = Hop {
+            from: self.known.fabric.link(hop.link).far(hop.from).node,
+            ..hop
+        };
+        let sent = self.counters(hop).map(|near| (near, near.value.send_rate));
+        let received = self.counters(far).map(|far| (far, far.value.receive_rate));
+        let measured = [sent, received].into_iter().flatten();
+        let (counters, rate) = measured.filter_map(|(c, rate)| Some((c, rate?))).next()?;
+        Some(LinkState {
+            up: counters.value.up,
+            rate,
+            age: counters.age(self.known.now),
+        })
+    }
+
+    /// What was measured to be sent over a hop.
+    pub(crate) fn load(&self, hop: Hop) -> Option<Rate> {
+        Some(self.link_state(hop)?.rate)
+    }
+
+    fn counters(&self, end: Hop) -> Option<&Aged<Counters>> {
+        self.counted(end.from, &self.wiring.end(end)?.interface)
+    }
+
+    fn counted(&self, node: NodeId, interface: &str) -> Option<&Aged<Counters>> {
+        let counters = self.nodes.get(&node)?.counters.get(interface)?;
+        counters
+            .is_fresh(self.known.now, self.known.policy.most_age())
+            .then_some(counters)
+    }
+
+    /// Those that were sending lately, in the order of their keys.
+    pub(crate) fn flows(&self) -> Vec<FlowState> {
+        let of_node = |(&node, observed): (&NodeId, &&NodeObservations)| {
+            let state = |(flow, recent)| self.flow_state(node, observed, flow, recent);
+            observed.flows.iter().filter_map(state).collect::<Vec<_>>()
+        };
+        let mut flows: Vec<_> = self.nodes.iter().flat_map(of_node).collect();
+        flows.sort_by_key(|state| state.flow);
+        flows
+    }
+
+    fn flow_state(
+        &self,
+        from: NodeId,
+        observed: &NodeObservations,
+        flow: &FlowKey,
+        recent: &Recent,
+    ) -> Option<FlowState> {
+        let Measurements { now, policy, .. } = self.known;
+        let spread = RateSummary::of(&rates(recent, ago(now, policy.most_age()), now, policy))?;
+        Some(FlowState {
+            flow: *flow,
+            from,
+            to: self.wiring.node(*flow.destination.ip())?,
+            rate: spread.mean,
+            rate_range: [spread.least, spread.most],
+            path: self.traced(from, observed, flow),
+            age: recent.newest().age(now),
+        })
+    }
+
+    /// How many readings a flow's rate is taken from.
+    pub(crate) fn readings(&self, flow: &FlowKey) -> Option<usize> {
+        let Measurements { now, policy, .. } = self.known;
+        let recent = self.known.ingest.flow(flow)?;
+        Some(rates(recent, ago(now, policy.most_age()), now, policy).len())
+    }
+
+    /// The way of what the receiver sends back.
+    pub(crate) fn path_back(&self, state: &FlowState) -> Option<Vec<Hop>> {
+        let observed = self.nodes.get(&state.to)?;
+        self.traced(state.to, observed, &state.flow.reversed())
+    }
+
+    /// The ways of probes as agents have traced them, and whose they are.
+    pub(crate) fn traced_probes(&self) -> impl Iterator<Item = (NodeId, &Aged<TracedPath>)> {
+        let nodes = self.nodes.iter();
+        let paths = nodes.flat_map(|(&node, observed)| {
+            let paths = observed.paths.values();
+            paths.map(move |path| (node, path))
+        });
+        paths.filter(|(_, path)| is_of_probes(&path.value.flow))
+    }
+
+    /// Every hop of what this node sends by these fields, or nothing.
+    pub(crate) fn way(&self, from: NodeId, flow: &FlowKey) -> Option<Vec<Hop>> {
+        self.traced(from, self.nodes.get(&from)?, flow)
+    }
+
+    /// How far a trace of what this node sends by these fields has come that did not come to the end.
+    pub(crate) fn beginning(&self, from: NodeId, flow: &FlowKey) -> Option<Vec<Hop>> {
+        let traced = self.trusted(self.nodes.get(&from)?, flow)?;
+        let way = self.wiring.beginning(self.known.fabric, from, traced);
+        (way.len() < traced.routers.len()).then_some(way)
+    }
+
+    /// What this node's agent has traced of these fields, however long ago, and all that is known of the
+    /// nodes on the way.
+    pub(crate) fn passed(
+        &self,
+        from: NodeId,
+        flow: &FlowKey,
+    ) -> Option<(&Aged<TracedPath>, Vec<Passed>)> {
+        let traced = self.nodes.get(&from)?.paths.get(flow)?;
+        let passed = self.wiring.passed(self.fabric(), from, &traced.value);
+        Some((traced, passed))
+    }
+
+    /// Whoever has reported lately, and what.
+    pub(crate) fn reporting(&self) -> impl Iterator<Item = (NodeId, &NodeObservations)> {
+        self.nodes.iter().map(|(&node, observed)| (node, *observed))
+    }
+
+    /// All that this node's agent sends, or has traced.
+    pub(crate) fn sent_or_traced(&self, from: NodeId) -> impl Iterator<Item = FlowKey> {
+        let observed = self.nodes.get(&from).into_iter();
+        observed.flat_map(|it| it.flows.keys().chain(it.paths.keys()).copied())
+    }
+
+    /// All addresses that somebody's routes lead to as the next hop.
+    pub(crate) fn gateways(&self) -> BTreeSet<Ipv4Addr> {
+        let nodes = self.nodes.values();
+        let interfaces = nodes.flat_map(|node| node.interfaces.values());
+        let gateways = interfaces.flat_map(|it| it.value.gateways.iter());
+        gateways.copied().collect()
+    }
+
+    /// Which of a host's links this address of it is on.
+    pub(crate) fn rail(&self, node: NodeId, address: Ipv4Addr) -> u32 {
+        let link = self.wiring.link(address);
+        let mut links = self.fabric().links_of(node).iter();
+        let place = links.position(|it| Some(*it) == link);
+        place.map_or(0, |place| place as u32)
+    }
+
+    fn traced(
+        &self,
+        from: NodeId,
+        observed: &NodeObservations,
+        flow: &FlowKey,
+    ) -> Option<Vec<Hop>> {
+        let traced = self.trusted(observed, flow)?;
+        self.wiring.path(self.known.fabric, from, traced)
+    }
+
+    fn trusted<'o>(
+        &self,
+        observed: &'o NodeObservations,
+        flow: &FlowKey,
+    ) -> Option<&'o TracedPath> {
+        let traced = observed.paths.get(flow)?;
+        let trusted = traced.is_fresh(self.known.now, self.known.policy.trust_path_for());
+        trusted.then_some(&traced.value)
+    }
+}
+
+fn ago(now: Moment, age: Duration) -> Moment {
+    let age_us = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+    Moment::from_micros(now.as_micros().saturating_sub(age_us))
+}
+
+#[cfg(test)]
+mod tests;

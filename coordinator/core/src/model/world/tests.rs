@@ -1,0 +1,568 @@
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use reweave_common::fabric::{FabricBuilder, Role};
+use reweave_common::flow::Protocol;
+use reweave_common::ids::LinkId;
+use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
+use reweave_common::time_span::TimeSpan;
+use reweave_common::units::Bytes;
+
+use super::*;
+
+/// Two hosts, each at a leaf of its own, and two parallel links between the leaves.
+struct Site {
+    fabric: Arc<Fabric>,
+    ingest: Ingest,
+    trends: CounterTrends,
+    latencies: Latencies,
+    losses: Losses,
+    ways: ProbePaths,
+    resting: IdleFlows,
+    names: JobNames,
+    policy: Policy,
+    now: Moment,
+}
+
+const ONE_GBPS: Rate = Rate::from_bits_per_s(1_000_000_000);
+
+fn fabric() -> Arc<Fabric> {
+    let mut builder = FabricBuilder::new();
+    let hosts = ["h0", "h1"].map(|name| builder.add_node(name, Role::Host).unwrap());
+    let leaves = ["leaf0", "leaf1"].map(|name| builder.add_node(name, Role::Switch).unwrap());
+    for (host, leaf) in hosts.into_iter().zip(leaves) {
+        builder
+            .connect([host, leaf], 1, ONE_GBPS, Duration::ZERO)
+            .unwrap();
+    }
+    builder
+        .connect(leaves, 2, ONE_GBPS, Duration::ZERO)
+        .unwrap();
+    Arc::new(builder.build())
+}
+
+fn interface(name: &str, address: [u8; 4], gateway: Option<[u8; 4]>) -> Reading {
+    Reading::Interface(Interface {
+        name: name.to_owned(),
+        addresses: vec![address.into()],
+        gateways: gateway.into_iter().map(Ipv4Addr::from).collect(),
+    })
+}
+
+fn counters(name: &str, send_mbps: u64, receive_mbps: u64) -> Reading {
+    let rate = |mbps| Some(Rate::from_bits_per_s(mbps * 1_000_000));
+    Reading::Counters(Counters {
+        interface: name.to_owned(),
+        up: true,
+        sent: Bytes::ZERO,
+        received: Bytes::ZERO,
+        dropped_packets: 0,
+        send_rate: rate(send_mbps),
+        receive_rate: rate(receive_mbps),
+    })
+}
+
+fn flow() -> FlowKey {
+    FlowKey {
+        protocol: Protocol::Tcp,
+        source: SocketAddrV4::new([10, 0, 0, 0].into(), 1000),
+        destination: SocketAddrV4::new([10, 0, 0, 1].into(), 5000),
+    }
+}
+
+fn reading(mbps: u64) -> Reading {
+    Reading::Flow(FlowReading {
+        flow: flow(),
+        bytes: Bytes::ZERO,
+        rate: Some(Rate::from_bits_per_s(mbps * 1_000_000)),
+        rtt: Some(TimeSpan::from_millis(1)),
+        retransmits: Some(0),
+    })
+}
+
+fn path(routers: &[Option<[u8; 4]>]) -> Reading {
+    path_of(flow(), routers)
+}
+
+fn path_of(flow: FlowKey, routers: &[Option<[u8; 4]>]) -> Reading {
+    let routers = routers
+        .iter()
+        .map(|router| router.map(Ipv4Addr::from))
+        .collect();
+    Reading::Path(TracedPath {
+        flow,
+        routers,
+        confirmed: false,
+    })
+}
+
+/// What the four nodes say of themselves. Each leaf's ports lead to its host and, twice, across.
+fn introductions() -> [(&'static str, Vec<Reading>); 4] {
+    [
+        (
+            "h0",
+            vec![interface("eth0", [10, 0, 0, 0], Some([10, 192, 0, 1]))],
+        ),
+        (
+            "h1",
+            vec![interface("eth0", [10, 0, 0, 1], Some([10, 192, 0, 3]))],
+        ),
+        (
+            "leaf0",
+            vec![
+                interface("swp0", [10, 192, 0, 1], None),
+                interface("swp1", [10, 192, 0, 4], None),
+                interface("swp2", [10, 192, 0, 6], None),
+            ],
+        ),
+        (
+            "leaf1",
+            vec![
+                interface("swp0", [10, 192, 0, 3], None),
+                interface("swp1", [10, 192, 0, 5], None),
+                interface("swp2", [10, 192, 0, 7], None),
+            ],
+        ),
+    ]
+}
+
+const PATH_OVER_SPINE1: &[Option<[u8; 4]>] = &[Some([10, 192, 0, 1]), Some([10, 192, 0, 7])];
+const RETURN_OVER_SPINE0: &[Option<[u8; 4]>] = &[Some([10, 192, 0, 3]), Some([10, 192, 0, 4])];
+
+impl Site {
+    fn new() -> Self {
+        let mut site = Self::on(&fabric());
+        for (name, readings) in introductions() {
+            site.hear(name, readings);
+        }
+        site
+    }
+
+    /// Agents are there, and have said nothing.
+    fn on(fabric: &Arc<Fabric>) -> Self {
+        let mut site = Self {
+            fabric: Arc::clone(fabric),
+            ingest: Ingest::default(),
+            trends: CounterTrends::default(),
+            latencies: Latencies::default(),
+            losses: Losses::default(),
+            ways: ProbePaths::default(),
+            resting: IdleFlows::default(),
+            names: JobNames::default(),
+            policy: Policy::default(),
+            now: Moment::from_micros(10_000_000),
+        };
+        for (node, _) in fabric.nodes() {
+            site.ingest.handle_connected(node);
+        }
+        site
+    }
+
+    fn node(&self, name: &str) -> NodeId {
+        self.fabric.find(name).unwrap()
+    }
+
+    fn hear(&mut self, name: &str, readings: Vec<Reading>) {
+        let sample = Sample {
+            taken: self.now,
+            readings,
+        };
+        self.ingest.handle_sample(self.node(name), self.now, sample);
+    }
+
+    fn wait(&mut self, duration: Duration) {
+        self.now = self.now + duration;
+    }
+
+    fn known(&self) -> Measurements<'_> {
+        let least_elephant = least_elephant(&self.fabric, &self.policy);
+        let Self {
+            fabric,
+            ingest,
+            trends,
+            latencies,
+            losses,
+            ways,
+            resting,
+            names,
+            policy,
+            now,
+        } = self;
+        Measurements {
+            fabric,
+            ingest,
+            trends,
+            latencies,
+            losses,
+            ways,
+            resting,
+            names,
+            policy,
+            least_elephant,
+            resumed_at: Moment::default(),
+            now: *now,
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.known().world().snapshot(&InForce::default())
+    }
+
+    fn flow_path(&self) -> Option<Vec<String>> {
+        let snapshot = self.snapshot();
+        let path = snapshot.flows.first()?.path.clone()?;
+        Some(
+            path.iter()
+                .map(|hop| self.fabric.link_name(hop.link))
+                .collect(),
+        )
+    }
+
+    fn path_back(&self) -> Option<Vec<String>> {
+        let snapshot = self.snapshot();
+        let back = self.known().world().path_back(snapshot.flows.first()?)?;
+        let links = back.iter().map(|hop| self.fabric.link_name(hop.link));
+        Some(links.collect())
+    }
+
+    fn hop(&self, from: &str, link: usize) -> Hop {
+        Hop {
+            from: self.node(from),
+            link: LinkId::from_index(link),
+        }
+    }
+}
+
+#[test]
+fn ends_are_joined_by_gateway_and_by_a_shared_31_and_parallel_links_in_order() {
+    let site = Site::new();
+    let world = site.known().world();
+    let end = |from: &str, link| {
+        let end = world.wiring.end(site.hop(from, link)).unwrap();
+        (end.interface.clone(), end.address.to_string())
+    };
+    let at = |name: &str, address: &str| (name.to_owned(), address.to_owned());
+    assert_eq!(end("h0", 0), at("eth0", "10.0.0.0"));
+    assert_eq!(end("leaf0", 0), at("swp0", "10.192.0.1"));
+    assert_eq!(end("leaf0", 2), at("swp1", "10.192.0.4"));
+    assert_eq!(end("leaf1", 3), at("swp2", "10.192.0.7"));
+}
+
+#[test]
+fn each_nic_of_a_host_has_a_link_of_its_own() {
+    let mut builder = FabricBuilder::new();
+    let [host, other] = ["h0", "h1"].map(|name| builder.add_node(name, Role::Host).unwrap());
+    let leaves = ["leaf0", "leaf1"].map(|name| builder.add_node(name, Role::Switch).unwrap());
+    for ends in [[host, leaves[0]], [host, leaves[1]], [other, leaves[1]]] {
+        builder.connect(ends, 1, ONE_GBPS, Duration::ZERO).unwrap();
+    }
+    let mut site = Site::on(&Arc::new(builder.build()));
+    let second = interface("eth1", [10, 0, 0, 0], Some([10, 192, 0, 3]));
+    site.hear(
+        "h0",
+        vec![
+            interface("eth0", [10, 1, 0, 0], Some([10, 192, 0, 1])),
+            second,
+        ],
+    );
+    site.hear(
+        "h1",
+        vec![interface("eth0", [10, 0, 0, 1], Some([10, 192, 0, 5]))],
+    );
+    site.hear("leaf0", vec![interface("swp0", [10, 192, 0, 1], None)]);
+    let ports = [("swp0", [10, 192, 0, 3]), ("swp1", [10, 192, 0, 5])];
+    site.hear(
+        "leaf1",
+        ports
+            .map(|(name, address)| interface(name, address, None))
+            .into(),
+    );
+    site.hear("h0", vec![reading(100), path(&[Some([10, 192, 0, 3])])]);
+    assert_eq!(site.flow_path().unwrap(), ["h0-leaf1", "h1-leaf1"]);
+    let world = site.known().world();
+    assert_eq!(
+        world.wiring.end(site.hop("h0", 0)).unwrap().interface,
+        "eth0"
+    );
+}
+
+/// As labs number them: three leaves' loopbacks, and then those of the spines.
+#[test]
+fn loopbacks_that_look_like_the_two_of_one_31_are_no_ends_of_a_link() {
+    let text = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 1\n\
+                host_gbps = 1\nuplink_gbps = 1";
+    let mut site = Site::on(&Arc::new(Fabric::parse("fabric.toml", text).unwrap()));
+    let fabric = Arc::clone(&site.fabric);
+    for (node, readings) in fabric
+        .nodes()
+        .map(|(node, _)| (node, as_in_a_lab(&fabric, node)))
+    {
+        site.hear(fabric.name(node), readings);
+    }
+    assert_eq!(
+        faces(&site, "leaf2-spine0"),
+        ["swp1 of leaf2", "swp2 of spine0"]
+    );
+    for (link, _) in fabric.links() {
+        assert_eq!(faces(&site, &fabric.link_name(link)).len(), 2);
+    }
+}
+
+/// Which ends of a link are known.
+fn faces(site: &Site, name: &str) -> Vec<String> {
+    let fabric = &site.fabric;
+    let mut links = fabric.links();
+    let (link, between) = links
+        .find(|(link, _)| fabric.link_name(*link) == name)
+        .unwrap();
+    let wiring = site.known().world().wiring;
+    let ends = between.ports().into_iter().filter_map(|port| {
+        let from = port.node;
+        let end = wiring.end(Hop { from, link })?;
+        Some(format!("{} of {}", end.interface, fabric.name(from)))
+    });
+    ends.collect()
+}
+
+/// Its loopback and its ports, of which each has an address of one /31 and routes to the other end.
+fn as_in_a_lab(fabric: &Fabric, node: NodeId) -> Vec<Reading> {
+    let on_link = |link: LinkId, at: NodeId| {
+        let end = usize::from(fabric.link(link).b.node == at);
+        [10, 192, 0, (2 * link.index() + end) as u8]
+    };
+    let switches = fabric.nodes().filter(|(_, it)| it.role == Role::Switch);
+    let place = switches.map(|(id, _)| id).position(|id| id == node);
+    let own = place.map(|place| interface("lo", [10, 128, 0, place as u8], None));
+    let ports = fabric
+        .links_of(node)
+        .iter()
+        .enumerate()
+        .map(|(port, &link)| {
+            let far = fabric.link(link).far(node).node;
+            interface(
+                &format!("swp{port}"),
+                on_link(link, node),
+                Some(on_link(link, far)),
+            )
+        });
+    own.into_iter().chain(ports).collect()
+}
+
+/// Hosts that forward for one another, each with an address of its own beside those of its links.
+#[test]
+fn hosts_that_are_numbered_one_after_the_other_face_whom_their_routes_lead_to() {
+    let text = "kind = \"direct\"\nhosts = 4\nlink_gbps = 1\nstrides = [1]";
+    let mut site = Site::on(&Arc::new(Fabric::parse("fabric.toml", text).unwrap()));
+    let fabric = Arc::clone(&site.fabric);
+    for (node, _) in fabric.nodes() {
+        let mut readings = as_in_a_lab(&fabric, node);
+        let Reading::Interface(first) = &mut readings[0] else {
+            panic!("its first port comes first");
+        };
+        first.addresses.push([10, 0, 0, node.index() as u8].into());
+        site.hear(fabric.name(node), readings);
+    }
+    assert_eq!(faces(&site, "h1-h2"), ["swp1 of h1", "swp0 of h2"]);
+    for (link, _) in fabric.links() {
+        assert_eq!(faces(&site, &fabric.link_name(link)).len(), 2);
+    }
+}
+
+#[test]
+fn parallel_links_of_which_one_is_not_known_are_not_told_apart() {
+    let mut site = Site::new();
+    site.ingest.handle_connected(site.node("leaf1"));
+    site.hear("leaf1", introductions()[3].1[..2].to_vec());
+    let world = site.known().world();
+    assert_eq!(world.wiring.end(site.hop("leaf0", 2)), None);
+    assert!(world.wiring.end(site.hop("leaf1", 1)).is_some());
+}
+
+#[test]
+fn an_interface_that_faces_two_others_is_left_out() {
+    let mut site = Site::new();
+    site.hear(
+        "h1",
+        vec![interface("eth1", [10, 0, 0, 9], Some([10, 192, 0, 3]))],
+    );
+    assert_eq!(site.known().world().wiring.end(site.hop("leaf1", 1)), None);
+}
+
+#[test]
+fn an_interface_that_faces_two_of_the_same_neighbour_is_left_out() {
+    let mut site = Site::new();
+    site.ingest.handle_connected(site.node("leaf0"));
+    let mut both = interface("swp1", [10, 192, 0, 4], Some([10, 192, 0, 7]));
+    if let Reading::Interface(interface) = &mut both {
+        interface.gateways.push([10, 192, 0, 5].into());
+    }
+    site.hear("leaf0", vec![introductions()[2].1[0].clone(), both]);
+    assert_eq!(site.known().world().wiring.end(site.hop("leaf0", 2)), None);
+    assert_eq!(site.known().world().wiring.end(site.hop("leaf0", 3)), None);
+}
+
+#[test]
+fn what_nobody_speaks_of_is_forgotten() {
+    let mut site = Site::new();
+    site.hear("h0", vec![reading(100)]);
+    assert!(site.ingest.flow(&flow()).is_some());
+    site.wait(site.policy.most_age() + Duration::from_micros(1));
+    site.ingest.handle_time(site.now, &site.policy);
+    assert!(site.ingest.flow(&flow()).is_none());
+}
+
+#[test]
+fn a_path_is_every_hop_by_the_very_links_the_routers_named() {
+    let mut site = Site::new();
+    site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
+    let expected = ["h0-leaf0", "leaf0-leaf1.1", "h1-leaf1"].map(str::to_owned);
+    assert_eq!(site.flow_path().unwrap(), expected);
+}
+
+#[test]
+fn what_comes_back_has_a_way_of_its_own() {
+    let mut site = Site::new();
+    let back = path_of(flow().reversed(), RETURN_OVER_SPINE0);
+    site.hear(
+        "h0",
+        vec![reading(100), path(PATH_OVER_SPINE1), back.clone()],
+    );
+    assert_eq!(site.path_back(), None, "the receiver alone knows it");
+    site.hear("h1", vec![back]);
+    let expected = ["h1-leaf1", "leaf0-leaf1", "h0-leaf0"].map(str::to_owned);
+    assert_eq!(site.path_back().unwrap(), expected);
+    site.wait(site.policy.trust_path_for() + Duration::from_micros(1));
+    site.hear("h0", vec![reading(100)]);
+    assert_eq!(site.path_back(), None, "it is too old");
+}
+
+#[test]
+fn a_path_with_a_gap_a_stranger_or_a_jump_is_no_path() {
+    let leaf0 = Some([10, 192, 0, 1]);
+    let wrong: [&[Option<[u8; 4]>]; 7] = [
+        &[leaf0, None],
+        &[leaf0, None, Some([10, 192, 0, 7])],
+        &[leaf0, Some([10, 192, 0, 3])],
+        &[leaf0, Some([9, 9, 9, 9])],
+        &[Some([10, 192, 0, 7])],
+        &[leaf0],
+        &[],
+    ];
+    for routers in wrong {
+        let mut site = Site::new();
+        site.hear("h0", vec![reading(100), path(routers)]);
+        assert_eq!(site.snapshot().flows.len(), 1);
+        assert_eq!(site.flow_path(), None, "{routers:?}");
+    }
+}
+
+#[test]
+fn a_rate_is_the_mean_of_the_last_readings_between_their_extremes() {
+    let mut site = Site::new();
+    for mbps in [900, 10, 20, 30, 40, 50] {
+        site.hear("h0", vec![reading(mbps)]);
+        site.wait(Duration::from_millis(100));
+    }
+    let state = site.snapshot().flows.remove(0);
+    let mbps = [state.rate, state.rate_range[0], state.rate_range[1]].map(Rate::mbps);
+    assert_eq!(mbps, [30.0, 10.0, 50.0]);
+    assert_eq!(state.age, Duration::from_millis(100));
+    assert_eq!(
+        [state.from, state.to],
+        ["h0", "h1"].map(|name| site.node(name))
+    );
+}
+
+#[test]
+fn a_verdict_takes_as_many_readings_as_a_rate_none_of_before_and_none_of_a_silent_sender() {
+    let mut site = Site::new();
+    let begin = site.now;
+    for _ in 0..site.policy.readings() {
+        site.hear("h0", vec![reading(100)]);
+        site.wait(Duration::from_millis(100));
+    }
+    let spread = |site: &Site, from| {
+        let recent = site.ingest.flow(&flow()).unwrap();
+        site.known()
+            .spread_since(recent, from)
+            .map(|spread| spread.mean.mbps())
+    };
+    assert_eq!(spread(&site, begin), Some(100.0));
+    assert_eq!(spread(&site, begin + Duration::from_micros(1)), None);
+    assert!(site.known().is_well_measured(&flow()));
+    site.wait(site.policy.most_age());
+    assert_eq!(spread(&site, begin), None);
+}
+
+#[test]
+fn what_is_too_old_is_left_out() {
+    let mut site = Site::new();
+    site.hear(
+        "h0",
+        vec![reading(100), path(PATH_OVER_SPINE1), counters("eth0", 7, 8)],
+    );
+    let count = |site: &Site| (site.snapshot().flows.len(), site.snapshot().links.len());
+    site.wait(site.policy.most_age());
+    assert_eq!(count(&site), (1, 2));
+    site.wait(Duration::from_micros(1));
+    for name in ["h0", "h1", "leaf0", "leaf1"] {
+        site.hear(name, vec![]);
+    }
+    assert_eq!(count(&site), (0, 0));
+}
+
+#[test]
+fn an_old_path_is_forgotten_though_its_flow_goes_on() {
+    let mut site = Site::new();
+    site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
+    let mut waited = Duration::ZERO;
+    while waited <= site.policy.trust_path_for() {
+        assert!(site.flow_path().is_some(), "{waited:?}");
+        site.wait(Duration::from_secs(1));
+        waited += Duration::from_secs(1);
+        site.hear("h0", vec![reading(100)]);
+        for name in ["h1", "leaf0", "leaf1"] {
+            site.hear(name, vec![]);
+        }
+    }
+    assert_eq!((site.flow_path(), site.snapshot().flows.len()), (None, 1));
+}
+
+#[test]
+fn a_path_traced_while_its_flow_is_rerouted_is_not_believed() {
+    let mut site = Site::new();
+    site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
+    let until = site.now + Duration::from_millis(300);
+    site.ingest
+        .handle_rerouted(site.node("leaf0"), [flow()].into(), until);
+    assert_eq!(site.flow_path(), None);
+    site.hear("h0", vec![path(PATH_OVER_SPINE1)]);
+    assert_eq!(site.flow_path(), None);
+    site.wait(Duration::from_millis(300));
+    site.hear("h0", vec![path(PATH_OVER_SPINE1)]);
+    assert!(site.flow_path().is_some());
+    assert_eq!(site.ingest.discarded(site.node("h0")), 0);
+}
+
+#[test]
+fn a_direction_is_what_its_sender_counts_or_else_its_receiver() {
+    let mut site = Site::new();
+    site.hear("leaf0", vec![counters("swp1", 70, 30)]);
+    let links = site.snapshot().links;
+    assert_eq!(links[&site.hop("leaf0", 2)].rate.mbps(), 70.0);
+    assert_eq!(links[&site.hop("leaf1", 2)].rate.mbps(), 30.0);
+    site.hear("leaf1", vec![counters("swp1", 31, 69)]);
+    assert_eq!(
+        site.snapshot().links[&site.hop("leaf1", 2)].rate.mbps(),
+        31.0
+    );
+    assert_eq!(site.snapshot().links.len(), 2);
+}
+
+#[test]
+fn a_node_without_a_session_is_not_part_of_the_picture() {
+    let mut site = Site::new();
+    site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
+    site.ingest.handle_disconnected(site.node("leaf0"));
+    assert_eq!(site.flow_path(), None);
+    assert_eq!(site.known().world().wiring.end(site.hop("h0", 0)), None);
+}

@@ -1,0 +1,137 @@
+//! How much of what goes to a host each of several ways shall get: as much as it is worth.
+
+use std::collections::BTreeMap;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::forwarding::NextHop;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::routes::Routes;
+use reweave_common::snapshot::Hop;
+
+use crate::model::evidence::speed;
+use crate::model::world::World;
+
+/// The best of equal ways has this weight before weights are shortened: kernels and switches hold whole
+/// and small ones.
+const MAX_PATH_WEIGHT: f64 = 16.0;
+
+/// What links carry, and what there is room for from each node on towards the switches of hosts.
+pub(crate) struct CapacityWeights<'f> {
+    fabric: &'f Fabric,
+    gbps: BTreeMap<LinkId, f64>,
+    /// By door: the node that a host hangs at.
+    rooms: BTreeMap<NodeId, BTreeMap<NodeId, f64>>,
+}
+
+impl<'f> CapacityWeights<'f> {
+    /// A link of which an end reports less than it should carry, such as a bundle without one of its
+    /// cables, is worth what it reports.
+    pub(crate) fn new(world: &'f World<'_>, routes: &Routes) -> Self {
+        let fabric = world.fabric();
+        let worth = |(link, between): (LinkId, &reweave_common::fabric::Link)| {
+            let ends = between.ports().map(|port| Hop {
+                from: port.node,
+                link,
+            });
+            let told = ends.into_iter().filter_map(|end| speed(world, end));
+            let gbps = told
+                .map(reweave_common::units::Rate::gbps)
+                .fold(between.rate.gbps(), f64::min);
+            (link, gbps)
+        };
+        let mut worths = Self {
+            fabric,
+            gbps: fabric.links().map(worth).collect(),
+            rooms: BTreeMap::new(),
+        };
+        for to in fabric.endpoints() {
+            let door = worths.door(to);
+            if !worths.rooms.contains_key(&door) {
+                worths.note_rooms(door, to, routes);
+            }
+        }
+        worths
+    }
+
+    /// Where a host hangs at one switch, that; behind it everything has room, as hosts' own links are
+    /// what all ways end with.
+    fn door(&self, to: NodeId) -> NodeId {
+        match self.fabric.links_of(to) {
+            [only] => self.fabric.link(*only).far(to).node,
+            _ => to,
+        }
+    }
+
+    /// From the door outwards: each is worth what those before it leave over.
+    fn note_rooms(&mut self, door: NodeId, to: NodeId, routes: &Routes) {
+        let nodes = self.fabric.nodes().map(|(node, _)| node);
+        let mut nodes: Vec<_> = nodes
+            .filter_map(|node| Some((routes.hops(node, to)?, node)))
+            .collect();
+        nodes.sort_unstable();
+        self.rooms.insert(door, BTreeMap::new());
+        for (_, node) in nodes {
+            let links = routes.next_hops(node, to);
+            let worths = links
+                .iter()
+                .map(|&link| self.worth((node, door), links, link));
+            let room = match node == door || links.is_empty() {
+                true => f64::INFINITY,
+                false => worths.sum(),
+            };
+            self.rooms.entry(door).or_default().insert(node, room);
+        }
+    }
+
+    /// What is worth as much gets as much.
+    pub(crate) fn weighed(&self, at: NodeId, to: NodeId, links: &[LinkId]) -> Vec<NextHop> {
+        let door = self.door(to);
+        let worths = links
+            .iter()
+            .map(|&link| self.worth((at, door), links, link));
+        let weights = shortened(&worths.collect::<Vec<_>>());
+        let hops = links.iter().zip(weights);
+        hops.map(|(&link, weight)| NextHop { link, weight })
+            .collect()
+    }
+
+    /// A link's own rate, and no more than its share of the room that all links there lead to.
+    fn worth(&self, (at, door): (NodeId, NodeId), links: &[LinkId], link: LinkId) -> f64 {
+        let far = |link: LinkId| self.fabric.link(link).far(at).node;
+        let room = self
+            .rooms
+            .get(&door)
+            .and_then(|rooms| rooms.get(&far(link)));
+        let beside = links.iter().filter(|it| far(**it) == far(link));
+        let beside: f64 = beside.map(|it| self.gbps[it]).sum();
+        let room = room.copied().unwrap_or(f64::INFINITY);
+        self.gbps[&link].min(room * self.gbps[&link] / beside)
+    }
+}
+
+/// The smallest whole numbers that are nearly so to each other, none of them 0.
+fn shortened(worths: &[f64]) -> Vec<u32> {
+    let best = worths.iter().copied().fold(0.0, f64::max);
+    let weight = |worth: &f64| ((MAX_PATH_WEIGHT * worth / best).round() as u32).max(1);
+    let weights: Vec<_> = worths.iter().map(weight).collect();
+    let divisor = weights.iter().copied().fold(0, divisor);
+    weights.iter().map(|weight| weight / divisor).collect()
+}
+
+fn divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_small_and_none_is_nothing() {
+        assert_eq!(shortened(&[]), Vec::<u32>::new());
+        assert_eq!(shortened(&[0.3, 0.3]), [1, 1]);
+        assert_eq!(shortened(&[100.0, 50.0, 100.0]), [2, 1, 2]);
+        assert_eq!(shortened(&[400.0, 300.0]), [4, 3]);
+        assert_eq!(shortened(&[400.0, 1.0]), [16, 1]);
+    }
+}

@@ -1,0 +1,303 @@
+//! What links between switches shall carry where that is not what the network makes of it by itself:
+//! nothing where they are drained, and of ways that are as short each what it is worth.
+//!
+//! Whoever may send over such a link gets routes of its own, towards those hosts alone that it reaches
+//! over others as directly. A switch that has no such way is sent nothing for these hosts any more.
+
+use std::collections::BTreeSet;
+
+use reweave_common::course::Tables;
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::plan::Plan;
+use reweave_common::routes::Routes;
+use reweave_planner::paths::drained;
+
+use crate::log::maintenance;
+use crate::log::state::State;
+use crate::model::world::World;
+use crate::plan::capacity_weights::CapacityWeights;
+use crate::plan::rewire;
+
+/// Hosts at this switch would reach that one by a longer way, or by none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Partitioned {
+    pub(crate) from: NodeId,
+    pub(crate) to: NodeId,
+}
+
+/// What is wanted of all links; by default what the network does by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct LinkIntent {
+    pub(crate) drained: BTreeSet<LinkId>,
+    /// Ways that are as short get by what they are worth, and not all the same.
+    pub(crate) by_worth: bool,
+}
+
+impl LinkIntent {
+    /// What the tables of switches come from, and what is under maintenance in any case.
+    pub(crate) fn in_force(fabric: &Fabric, state: &State) -> Self {
+        let tables = &state.in_force().tables;
+        let mut hops = of_switches(fabric, tables).flat_map(|table| table.towards.values());
+        let is_uneven = |hops: &Vec<NextHop>| hops.iter().any(|it| it.weight != hops[0].weight);
+        let mut drained = drained(fabric, tables);
+        drained.extend(maintenance::closed(fabric, state));
+        Self {
+            drained,
+            by_worth: hops.any(is_uneven),
+        }
+    }
+}
+
+pub(crate) fn plan(
+    world: &World<'_>,
+    state: &State,
+    wish: &LinkIntent,
+) -> Result<Plan, Partitioned> {
+    let (fabric, in_force) = (world.fabric(), state.in_force());
+    let others = in_force.tables.iter();
+    let others = others.filter(|(node, _)| fabric.node(**node).role != Role::Switch);
+    let mut tables: Tables = others.map(|(node, it)| (*node, it.clone())).collect();
+    tables.extend(carrying(world, wish)?);
+    Ok(Plan {
+        pins: in_force.pins.clone(),
+        tables,
+        circuits: in_force.circuits.clone(),
+        ..Plan::empty(state.next_generation(), in_force.generation)
+    })
+}
+
+/// The same, where relays keep away from these links too: nobody else tells them.
+pub(crate) fn plan_with_relays(
+    world: &World<'_>,
+    state: &State,
+    wish: &LinkIntent,
+) -> Result<Plan, Partitioned> {
+    let mut plan = plan(world, state, wish)?;
+    if rewire::concerns(world.fabric(), state, &wish.drained) {
+        plan.tables
+            .extend(rewire::tables_without(world, state, &wish.drained)?);
+    }
+    Ok(plan)
+}
+
+/// The links of these that some host's packets may pass on their way by these tables, now or when links
+/// that are down come up.
+pub(crate) fn crossed(
+    world: &World<'_>,
+    state: &State,
+    tables: &Tables,
+    links: &BTreeSet<LinkId>,
+) -> BTreeSet<LinkId> {
+    let mut closed: BTreeSet<_> = world.down().difference(links).copied().collect();
+    closed.extend(dark(world, state));
+    let fabric = world.fabric();
+    let network = Network::without(world, tables, &closed);
+    let mut crossed = BTreeSet::new();
+    for to in fabric
+        .endpoints()
+        .filter(|to| network.leads_over(links, *to))
+    {
+        let others = fabric.endpoints().filter(|from| *from != to);
+        network.walk(others, to, |link| {
+            if links.contains(&link) {
+                crossed.insert(link);
+            }
+        });
+    }
+    crossed
+}
+
+fn dark(world: &World<'_>, state: &State) -> BTreeSet<LinkId> {
+    let fabric = world.fabric();
+    fabric.dark(&state.in_force().circuits_of(fabric))
+}
+
+/// Who sends what where: by tables, or where those say nothing by the network's own routes.
+pub(crate) struct Network<'n> {
+    fabric: &'n Fabric,
+    tables: &'n Tables,
+    own: Routes,
+}
+
+impl<'n> Network<'n> {
+    /// With these tables, and what is down now.
+    pub(crate) fn now(world: &'n World<'_>, state: &State, tables: &'n Tables) -> Self {
+        let mut closed = world.down();
+        closed.extend(dark(world, state));
+        Self::without(world, tables, &closed)
+    }
+
+    fn without(world: &'n World<'_>, tables: &'n Tables, closed: &BTreeSet<LinkId>) -> Self {
+        let fabric = world.fabric();
+        Self {
+            fabric,
+            tables,
+            own: Routes::around(fabric, closed),
+        }
+    }
+
+    /// All links that packets from these nodes may pass.
+    pub(crate) fn passed(
+        &self,
+        from: impl IntoIterator<Item = NodeId>,
+        to: NodeId,
+    ) -> BTreeSet<LinkId> {
+        let mut passed = BTreeSet::new();
+        self.walk(from, to, |link| {
+            passed.insert(link);
+        });
+        passed
+    }
+
+    /// Whether any of these would be passed by who comes to an end of it.
+    fn leads_over(&self, links: &BTreeSet<LinkId>, to: NodeId) -> bool {
+        links.iter().any(|&link| {
+            let ends = self.fabric.link(link).ports().map(|port| port.node);
+            let mut ends = ends.into_iter().filter(|at| *at != to);
+            ends.any(|at| self.hops(at, to).any(|it| it == link))
+        })
+    }
+
+    fn walk(
+        &self,
+        from: impl IntoIterator<Item = NodeId>,
+        to: NodeId,
+        mut pass: impl FnMut(LinkId),
+    ) {
+        let mut open: Vec<_> = from.into_iter().collect();
+        let mut seen = vec![false; self.fabric.nodes().len()];
+        open.iter().for_each(|at| seen[at.index()] = true);
+        while let Some(at) = open.pop() {
+            for link in self.hops(at, to) {
+                pass(link);
+                let next = self.fabric.link(link).far(at).node;
+                if next != to && !std::mem::replace(&mut seen[next.index()], true) {
+                    open.push(next);
+                }
+            }
+        }
+    }
+
+    fn hops(&self, at: NodeId, to: NodeId) -> impl Iterator<Item = LinkId> {
+        let table = self.tables.get(&at);
+        let told = table.and_then(|table| table.towards.get(&to));
+        let own = match told {
+            Some(_) => &[],
+            None => self.own.next_hops(at, to),
+        };
+        let told = told.into_iter().flatten().map(|hop| hop.link);
+        told.chain(own.iter().copied())
+    }
+}
+
+/// The same wish anew, where links are down that its routes lead over: nobody but us takes them away. When
+/// there is no other way as short, the network's own routes are all that is left.
+pub(crate) fn renewed(world: &World<'_>, state: &State) -> Option<Plan> {
+    let (fabric, tables) = (world.fabric(), &state.in_force().tables);
+    of_switches(fabric, tables).next()?;
+    let wish = LinkIntent::in_force(fabric, state);
+    let closed = |link: &LinkId| wish.drained.contains(link);
+    if wish == LinkIntent::default() || world.down().iter().all(closed) {
+        return None;
+    }
+    let anew = plan(world, state, &wish).or_else(|_| plan(world, state, &LinkIntent::default()));
+    anew.ok()
+        .filter(|plan| lead_elsewhere(tables, &plan.tables))
+}
+
+/// Whether some of the old routes are not among the new.
+fn lead_elsewhere(old: &Tables, new: &Tables) -> bool {
+    old.values().any(|table| {
+        let anew = new.get(&table.at);
+        table.towards.iter().any(|(&to, hops)| {
+            let anew = anew.map_or(&[][..], |anew| anew.next_hops(to));
+            let is_gone = |hop: &NextHop| !anew.iter().any(|it| it.link == hop.link);
+            hops.iter().any(is_gone)
+        })
+    })
+}
+
+fn of_switches<'t>(
+    fabric: &'t Fabric,
+    tables: &'t Tables,
+) -> impl Iterator<Item = &'t ForwardingTable> {
+    let is_switch = |table: &&ForwardingTable| fabric.node(table.at).role == Role::Switch;
+    tables.values().filter(is_switch)
+}
+
+/// What switches hold that it may be so, and everything else as it went.
+fn carrying(world: &World<'_>, wish: &LinkIntent) -> Result<Tables, Partitioned> {
+    if *wish == LinkIntent::default() {
+        return Ok(Tables::new());
+    }
+    let (fabric, down) = (world.fabric(), world.down());
+    let around = Routes::around(fabric, &down.union(&wish.drained).copied().collect());
+    let may_come_up = down.difference(&wish.drained).copied().collect();
+    let ways = Ways {
+        fabric,
+        own: Routes::around(fabric, &down),
+        soon: Routes::around(fabric, &may_come_up),
+        worths: wish.by_worth.then(|| CapacityWeights::new(world, &around)),
+        around: &around,
+    };
+    let switches = fabric.nodes().filter(|(_, node)| node.role == Role::Switch);
+    let tables = switches.map(|(at, _)| ways.table(at));
+    let tables: Vec<_> = tables.collect::<Result<_, _>>()?;
+    let needed = tables.into_iter().filter(|table| !table.towards.is_empty());
+    Ok(needed.map(|table| (table.at, table)).collect())
+}
+
+struct Ways<'f> {
+    fabric: &'f Fabric,
+    own: Routes,
+    /// What the network does by itself when drained links that are down come up.
+    soon: Routes,
+    around: &'f Routes,
+    worths: Option<CapacityWeights<'f>>,
+}
+
+impl Ways<'_> {
+    fn table(&self, at: NodeId) -> Result<ForwardingTable, Partitioned> {
+        let mut table = ForwardingTable {
+            at,
+            towards: Default::default(),
+            raises: Vec::new(),
+        };
+        for to in self.fabric.endpoints() {
+            if let Some(hops) = self.other_hops(at, to)? {
+                table.towards.insert(to, hops);
+            }
+        }
+        Ok(table)
+    }
+
+    /// Nothing where all stays as it is, or where nobody sends it any more.
+    fn other_hops(&self, at: NodeId, to: NodeId) -> Result<Option<Vec<NextHop>>, Partitioned> {
+        let is_as_short = self.around.hops(at, to) == self.own.hops(at, to);
+        if !is_as_short && self.has_hosts(at) {
+            return Err(Partitioned { from: at, to });
+        }
+        let links = self.around.next_hops(at, to);
+        let hops = match &self.worths {
+            Some(worths) => worths.weighed(at, to, links),
+            None => evenly(links),
+        };
+        let by_itself = |own: &Routes| hops == evenly(own.next_hops(at, to));
+        let differs = !by_itself(&self.own) || !by_itself(&self.soon);
+        let leads_there = is_as_short && !links.is_empty();
+        Ok((leads_there && differs).then_some(hops))
+    }
+
+    fn has_hosts(&self, at: NodeId) -> bool {
+        let mut links = self.fabric.links_of(at).iter();
+        let far = |link: &LinkId| self.fabric.link(*link).far(at).node;
+        links.any(|link| self.fabric.node(far(link)).role.is_endpoint())
+    }
+}
+
+fn evenly(links: &[LinkId]) -> Vec<NextHop> {
+    let hop = |&link: &LinkId| NextHop { link, weight: 1 };
+    links.iter().map(hop).collect()
+}

@@ -1,0 +1,190 @@
+//! Links that are found to fail, so surely and for so long that the policy drains them by itself.
+//!
+//! Nothing passes a drained link, so nothing tells that it is well again: a person lets it carry.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use reweave_common::cause::{Cause, Class, Subject};
+use reweave_common::fabric::Fabric;
+use reweave_common::finding::Finding;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::moment::Moment;
+use reweave_common::plan::Plan;
+
+use crate::estimate::interval_timer::IntervalTimer;
+use crate::ingest::admission::Admissions;
+use crate::log::command::Author;
+use crate::log::state::{Ended, State};
+use crate::model::world::{Measurements, World};
+use crate::plan::drain_routes::{self, LinkIntent, Partitioned};
+use crate::plan::proposals;
+
+/// To find out what is wrong takes a while where there are many probes.
+const DIAGNOSIS_INTERVAL: Duration = Duration::from_secs(5);
+/// What the policy has drained is left to people for so long after that plan has ended, however it did.
+const DRAIN_HOLD_OFF: Duration = Duration::from_hours(1);
+
+/// What was found wrong with links at every look, and since when.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FailingLinks {
+    looks: IntervalTimer,
+    found: BTreeMap<LinkId, Found>,
+}
+
+#[derive(Debug, Clone)]
+struct Found {
+    since: Moment,
+    cause: Cause,
+}
+
+/// Why a failing link goes on carrying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DrainRefusal {
+    CutsOff {
+        link: String,
+        from: String,
+        to: String,
+    },
+    LeavesTooLittle {
+        link: String,
+        at: String,
+    },
+}
+
+impl fmt::Display for DrainRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CutsOff { link, from, to } => write!(
+                f,
+                "{link} fails and is not drained: without it {from} has no way to {to} that is as short as now"
+            ),
+            Self::LeavesTooLittle { link, at } => write!(
+                f,
+                "{link} fails and is not drained: {at} would keep less than capacity_floor of its capacity"
+            ),
+        }
+    }
+}
+
+impl FailingLinks {
+    /// A link that was not found once has to be found for as long again.
+    pub(crate) fn handle_time(&mut self, known: Measurements<'_>, arrivals: &Admissions) {
+        if !self.looks.is_due(known.now, DIAGNOSIS_INTERVAL) {
+            return;
+        }
+        let causes = proposals::causes(&known.world(), arrivals);
+        let before = std::mem::take(&mut self.found);
+        for cause in causes.into_iter().filter(is_sure) {
+            if let Some(link) = link(known.fabric, &cause.subject) {
+                let since = before.get(&link).map_or(known.now, |found| found.since);
+                self.found.entry(link).or_insert(Found { since, cause });
+            }
+        }
+    }
+
+    /// The plan by which the one that fails for the longest carries nothing, or why none may be drained.
+    pub(crate) fn plan(
+        &self,
+        world: &World<'_>,
+        state: &State,
+    ) -> Result<Option<Plan>, DrainRefusal> {
+        let Measurements { now, policy, .. } = world.known;
+        let is_due = |found: &Found| now.since(found.since) >= policy.drain_failing_after;
+        let due = self.found.iter().filter(|(_, found)| is_due(found));
+        let due = due.filter(|(link, _)| !was_tried(world, state, **link));
+        let mut due: Vec<_> = due.collect();
+        due.sort_by_key(|(_, found)| found.since);
+        let plans = due
+            .into_iter()
+            .map(|(&link, found)| drain(world, state, link, &found.cause));
+        // One that may not be drained does not keep the others.
+        let mut kept = None;
+        for plan in plans {
+            match plan {
+                Ok(plan) => return Ok(Some(plan)),
+                Err(why) => kept = kept.or(Some(why)),
+            }
+        }
+        kept.map_or(Ok(None), Err)
+    }
+}
+
+/// A dying optic is a forecast, and never as sure as what is measured.
+fn is_sure(cause: &Cause) -> bool {
+    let least = match cause.class {
+        Class::LossyLink | Class::BadOptic => 0.9,
+        Class::DyingOptic => 0.6,
+        _ => return false,
+    };
+    cause.confidence >= least
+}
+
+/// The one that it is about, where that is between switches.
+fn link(fabric: &Fabric, subject: &Subject) -> Option<LinkId> {
+    let (Subject::Hop { link: name, .. } | Subject::Link { link: name, .. }) = subject else {
+        return None;
+    };
+    let found = fabric.find_link(name)?;
+    fabric.is_between_switches(found).then_some(found)
+}
+
+/// Whether the policy has drained it lately: who let it carry again knows more, and what was taken back
+/// would be once more.
+fn was_tried(world: &World<'_>, state: &State, tried: LinkId) -> bool {
+    let lately = |ended: &&Ended| world.known.now.since(ended.at) < DRAIN_HOLD_OFF;
+    let by_policy =
+        |ended: &&Ended| ended.proposed.by == Author::Policy && ended.outcome.changed_something();
+    let of_it = |finding: &Finding| match finding {
+        Finding::Cause(cause) => link(world.fabric(), &cause.subject) == Some(tried),
+        _ => false,
+    };
+    let mut ended = state.history().filter(lately).filter(by_policy);
+    ended.any(|ended| ended.plan.report.findings.iter().any(of_it))
+}
+
+fn drain(
+    world: &World<'_>,
+    state: &State,
+    link: LinkId,
+    cause: &Cause,
+) -> Result<Plan, DrainRefusal> {
+    let fabric = world.fabric();
+    let name = |node| fabric.name(node).to_owned();
+    let mut wish = LinkIntent::in_force(fabric, state);
+    wish.drained.insert(link);
+    let called = fabric.link_name(link);
+    if let Some(at) = left_with_too_little(world, &wish, link) {
+        let (link, at) = (called, name(at));
+        return Err(DrainRefusal::LeavesTooLittle { link, at });
+    }
+    let mut plan =
+        drain_routes::plan(world, state, &wish).map_err(|Partitioned { from, to }| {
+            DrainRefusal::CutsOff {
+                link: called,
+                from: name(from),
+                to: name(to),
+            }
+        })?;
+    plan.report.findings = vec![Finding::Cause(cause.clone())];
+    Ok(plan)
+}
+
+/// An end of the link that would keep less than it must of what leads from it to other switches. When every
+/// switch of a layer keeps that share, the layer does.
+fn left_with_too_little(world: &World<'_>, wish: &LinkIntent, link: LinkId) -> Option<NodeId> {
+    let (fabric, down) = (world.fabric(), world.down());
+    let sum = |links: &mut dyn Iterator<Item = LinkId>| -> f64 {
+        links.map(|link| fabric.link(link).rate.gbps()).sum()
+    };
+    let keeps_enough = |at: NodeId| {
+        let links = fabric.links_of(at).iter().copied();
+        let links = links.filter(|&link| fabric.is_between_switches(link));
+        let is_open = |link: &LinkId| !down.contains(link) && !wish.drained.contains(link);
+        let open = sum(&mut links.clone().filter(is_open));
+        open >= world.known.policy.capacity_floor * sum(&mut links.clone())
+    };
+    let ends = fabric.link(link).ports().map(|port| port.node);
+    ends.into_iter().find(|&at| !keeps_enough(at))
+}

@@ -1,0 +1,157 @@
+//! Tables without the links that are to go dark: what does not pass them stays as it is, and the
+//! rest goes the shortest way to where it does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::course::Tables;
+use reweave_common::fabric::Fabric;
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::ids::{LinkId, NodeId};
+
+use super::rounds::{hops_of, ways_towards};
+use super::{Position, Ways};
+use crate::log::migration_steps::own_table;
+
+/// Complete: every node that may be told knows a way to every endpoint, and all others go on as they do.
+/// None where that cannot be.
+pub(super) fn drained(at: &Position<'_>, dark: &BTreeSet<LinkId>) -> Option<Tables> {
+    let is_told = |node: &NodeId| at.from.told.contains(node);
+    let mut tables = at.tables.clone();
+    tables.retain(|node, _| !is_told(node));
+    for to in at.from.fabric.endpoints() {
+        let harbour = Harbour::new(at, dark, to);
+        let mut disturbed = harbour
+            .old
+            .keys()
+            .filter(|node| !harbour.undisturbed.contains_key(node));
+        if !disturbed.all(is_told) {
+            return None;
+        }
+        let hops = harbour.hops()?.into_iter();
+        for (node, hops) in hops.filter(|(node, _)| is_told(node)) {
+            let empty = || own_table(node);
+            let table: &mut ForwardingTable = tables.entry(node).or_insert_with(empty);
+            table.towards.insert(to, hops);
+        }
+    }
+    Some(tables)
+}
+
+/// The ways towards one destination that do without some links.
+struct Harbour<'a> {
+    at: &'a Position<'a>,
+    to: NodeId,
+    old: Ways,
+    /// Open, and not about to go dark.
+    kept: BTreeSet<LinkId>,
+    /// How far the nodes are from which all is as it was.
+    undisturbed: BTreeMap<NodeId, usize>,
+}
+
+impl<'a> Harbour<'a> {
+    fn new(at: &'a Position<'a>, dark: &BTreeSet<LinkId>, to: NodeId) -> Self {
+        let links = at.open.iter().flatten().copied();
+        let mut harbour = Self {
+            at,
+            to,
+            old: ways_towards(at, &at.tables, to),
+            kept: links.filter(|link| !dark.contains(link)).collect(),
+            undisturbed: BTreeMap::from([(to, 0)]),
+        };
+        while harbour.settle_more() {}
+        harbour
+    }
+
+    /// Whether there were nodes that only lead to undisturbed ones.
+    fn settle_more(&mut self) -> bool {
+        let fabric = self.fabric();
+        let distance = |node: NodeId| {
+            let links = self.old.get(&node).filter(|links| !links.is_empty())?;
+            let next = links.iter().map(|link| {
+                let next = self
+                    .kept
+                    .contains(link)
+                    .then(|| fabric.link(*link).far(node).node);
+                self.undisturbed.get(&next?).copied()
+            });
+            let distances: Option<Vec<_>> = next.collect();
+            Some(distances?.into_iter().min()? + 1)
+        };
+        let unsettled = self
+            .old
+            .keys()
+            .filter(|node| !self.undisturbed.contains_key(node));
+        let more: Vec<_> = unsettled
+            .filter_map(|&node| Some((node, distance(node)?)))
+            .collect();
+        let any = !more.is_empty();
+        self.undisturbed.extend(more);
+        any
+    }
+
+    /// None when somebody has no way.
+    fn hops(&self) -> Option<BTreeMap<NodeId, Vec<NextHop>>> {
+        let distances = self.distances();
+        let hops = self.old.keys().map(|&node| {
+            if self.undisturbed.contains_key(&node) {
+                return Some((node, hops_of(&self.at.tables, &self.old, node, self.to)));
+            }
+            let link = self.best(node, &distances)?;
+            Some((node, vec![NextHop { link, weight: 1 }]))
+        });
+        hops.collect()
+    }
+
+    /// Of all nodes: undisturbed ones keep theirs, others are one further than the nearest.
+    fn distances(&self) -> BTreeMap<NodeId, usize> {
+        let mut distances = self.undisturbed.clone();
+        let mut rings: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
+        for (&node, &distance) in &distances {
+            rings.entry(distance).or_default().push(node);
+        }
+        while let Some((distance, ring)) = rings.pop_first() {
+            for node in ring.into_iter().filter(|&node| self.passes(node)) {
+                for next in self.neighbours(node) {
+                    if distances
+                        .get(&next)
+                        .is_none_or(|&known| known > distance + 1)
+                        && !self.undisturbed.contains_key(&next)
+                    {
+                        distances.insert(next, distance + 1);
+                        rings.entry(distance + 1).or_default().push(next);
+                    }
+                }
+            }
+        }
+        distances
+    }
+
+    /// To a nearer node; over a link that was used before, if there is one.
+    fn best(&self, node: NodeId, distances: &BTreeMap<NodeId, usize>) -> Option<LinkId> {
+        let own = distances.get(&node)?;
+        let fabric = self.fabric();
+        let leads_on = |link: &LinkId| {
+            let next = fabric.link(*link).far(node).node;
+            let is_nearer = distances.get(&next).is_some_and(|next| next < own);
+            self.kept.contains(link) && self.passes(next) && is_nearer
+        };
+        let links = self.at.open[node.index()].iter().copied();
+        let links = links.filter(leads_on);
+        let was_used = |link: &LinkId| self.old[&node].contains(link);
+        links.min_by_key(|link| (!was_used(link), *link))
+    }
+
+    fn neighbours(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        let links = self.at.open[node.index()].iter();
+        let kept = links.filter(|link| self.kept.contains(link));
+        kept.map(move |&link| self.fabric().link(link).far(node).node)
+    }
+
+    fn passes(&self, node: NodeId) -> bool {
+        node == self.to || self.fabric().node(node).role.forwards()
+    }
+
+    fn fabric(&self) -> &'a Fabric {
+        self.at.from.fabric
+    }
+}

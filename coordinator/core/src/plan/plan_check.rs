@@ -1,0 +1,57 @@
+//! Asking the judge of plans, who shares nothing with the planner.
+
+use reweave_check::{Network, check};
+use reweave_common::claims::Claims;
+use reweave_common::course::Tables;
+use reweave_common::plan::Plan;
+
+use crate::log::reason::Reason;
+use crate::log::state::State;
+use crate::model::world::World;
+
+/// An entry of the log, and a snapshot, goes to other coordinators as one letter, which holds 64 MiB. While a plan is on
+/// its way there are its tables, those of each round on its course and back, and what nodes were told: up to some
+/// 100 bytes for each next hop.
+const MAX_PLAN_ENTRIES: usize = 1 << 18;
+
+/// Nothing would be decided behind it in the log. To be asked before a plan is proposed.
+pub(crate) fn too_large(plan: &Plan) -> Option<Reason> {
+    let (entries, most) = (plan.entries(), MAX_PLAN_ENTRIES);
+    (entries > most).then_some(Reason::TooLarge { entries, most })
+}
+
+/// What speaks against the plan, whatever it promises.
+pub(crate) fn objections(world: &World<'_>, state: &State, plan: &Plan) -> Vec<Reason> {
+    let unsound = with_network(world, state, plan, |network| check(network, plan));
+    let unsound = unsound.err().into_iter().flatten();
+    unsound.map(Reason::Unsound).collect()
+}
+
+/// What the plan needs for itself alone.
+pub(crate) fn claims(world: &World<'_>, state: &State, plan: &Plan) -> Claims {
+    with_network(world, state, plan, |network| {
+        reweave_check::claims(network, plan)
+    })
+}
+
+/// The network that a plan is judged against.
+pub(crate) fn with_network<T>(
+    world: &World<'_>,
+    state: &State,
+    plan: &Plan,
+    ask: impl FnOnce(&Network<'_>) -> T,
+) -> T {
+    let in_force = state.in_force();
+    ask(&Network {
+        fabric: world.fabric(),
+        addresses: &world.wiring.addresses(),
+        down: &world.down(),
+        generation: state.base_of(plan),
+        pins: &in_force.pins,
+        tables: &in_force.tables,
+        unsure: &Tables::new(),
+        circuits: &in_force.circuits_of(world.fabric()),
+        floor: world.known.policy.capacity_floor,
+        is_lossless: world.known.policy.lossless,
+    })
+}

@@ -1,0 +1,34 @@
+//! What becomes of flows and jobs by a plan that was made for something else.
+
+use reweave_common::plan::Plan;
+use reweave_common::snapshot::Snapshot;
+use reweave_planner::{Promise, promised};
+
+use crate::log::state::State;
+use crate::model::evidence::lossy;
+use crate::model::jobs;
+use crate::model::world::World;
+
+/// With what it promises, where who made it has not said so: a plan that is to mend something knows.
+pub(crate) fn promising(world: &World<'_>, state: &State, plan: Plan) -> Plan {
+    if !plan.moves.is_empty() || !plan.predictions.is_empty() {
+        return plan;
+    }
+    let snapshot = Snapshot {
+        lossy: lossy(world),
+        ..jobs::snapshot(world, state.in_force())
+    };
+    let Promise {
+        predictions,
+        iterations,
+    } = promised(&snapshot, &plan, &world.known.policy.planner);
+    let iterations = match plan.iterations.is_empty() {
+        true => iterations,
+        false => plan.iterations,
+    };
+    Plan {
+        predictions,
+        iterations,
+        ..plan
+    }
+}

@@ -1,0 +1,281 @@
+//! Who probes whom: every host the others, each by a few source ports, so that all the paths between
+//! two racks are covered but for one time in a hundred. Which port takes which is traced, and then few
+//! of them are left.
+//!
+//! In a large cluster a host probes the next [`MAX_PEERS`] in the fabric's order, and so each is
+//! probed by as many; and most of them by one port, since not all ways can be traced.
+
+mod candidates;
+mod selection;
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
+use std::time::Duration;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::moment::Moment;
+use reweave_common::operator::ProbeCoverage;
+use reweave_common::probing::{PROBE_PORT, ProbeList};
+use reweave_common::units::Rate;
+use reweave_planner::probes::ports_for;
+
+use crate::estimate::interval_timer::IntervalTimer;
+use crate::log::effect::Outbox;
+use crate::model::world::{Measurements, World};
+use candidates::{Pair, Share};
+use selection::Selection;
+
+const MAX_PEERS: usize = 64;
+/// From here on no program draws ports by itself, since kernels draw from higher ones.
+const FIRST_SOURCE_PORT: u16 = 7400;
+/// With fewer, one that is lost says little; with more, each is probed too seldom.
+const SOURCE_PORT_COUNTS: std::ops::RangeInclusive<usize> = 4..=64;
+/// How sure it shall be that every path between two racks is probed.
+const MIN_COVERAGE: f64 = 0.99;
+/// Probes take no more than one part in this of a host's slowest link.
+const MIN_RATE_DIVISOR: u64 = 1000;
+const PROBE_LIST_TTL: Duration = Duration::from_secs(30);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A list is long where hosts are many, so that few are told at a time: what else there is to say would
+/// wait for all of them. All of the largest cluster have theirs well before it would run out.
+const MAX_LISTS_PER_TICK: usize = 64;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ProbeSchedule {
+    /// Of every host that ever reported: one that is gone is probed on, to tell whether it is the
+    /// agent that is gone, the host, or the way there.
+    addresses: Addresses,
+    selection: Selection,
+    /// How often what is told has changed.
+    edition: u64,
+    /// Which edition was the first with a host's addresses as they are.
+    since: BTreeMap<NodeId, u64>,
+    /// When each agent was told last, and from which edition.
+    told: BTreeMap<NodeId, (Moment, u64)>,
+    looks: IntervalTimer,
+}
+
+/// A flow of probes that may be asked for, between two addresses.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    pair: usize,
+    flow: FlowKey,
+}
+
+/// The addresses of each host on the fabric.
+type Addresses = BTreeMap<NodeId, Vec<Ipv4Addr>>;
+
+impl ProbeSchedule {
+    /// A new session knows no list.
+    pub(crate) fn handle_connected(&mut self, node: NodeId) {
+        self.told.remove(&node);
+    }
+
+    /// Tells hosts whom to probe, where that has changed or was told a while ago.
+    pub(crate) fn advance(&mut self, known: Measurements<'_>, out: &mut Outbox) {
+        if self.looks.is_due(known.now, known.policy.look_every) {
+            self.learn(addresses(known));
+            let mut selection = mem::take(&mut self.selection);
+            self.edition += u64::from(selection.advance(known, || self.asked(known)));
+            self.selection = selection;
+        }
+        let due = self.due(known);
+        let news = due.iter().map(|node| (*node, (known.now, self.edition)));
+        self.told.extend(news);
+        for node in due {
+            out.probe(node, self.list(known, node));
+        }
+    }
+
+    fn learn(&mut self, mut seen: Addresses) {
+        seen.retain(|node, seen| self.addresses.get(node) != Some(seen));
+        if !seen.is_empty() {
+            self.selection.forget();
+            self.edition += 1;
+            let edition = self.edition;
+            self.since.extend(seen.keys().map(|node| (*node, edition)));
+            self.addresses.extend(seen);
+        }
+    }
+
+    /// Whether a host would answer another one: its roster names it. Of one that is gone, nobody knows
+    /// better.
+    fn answers(&self, known: Measurements<'_>, node: NodeId, prober: NodeId) -> bool {
+        let since = self.since.get(&prober);
+        let told = self.told.get(&node).map(|(_, edition)| edition);
+        !known.ingest.is_connected(node) || told.is_some_and(|told| Some(told) >= since)
+    }
+
+    fn list(&self, known: Measurements<'_>, node: NodeId) -> ProbeList {
+        let pairs = self.pairs(known, node, self.addresses_in_all());
+        let pairs = pairs.filter(|pair| self.answers(known, pair.peer, node));
+        let pairs: Vec<_> = pairs.collect();
+        let all = pairs.len() * usize::from(ports(known.fabric, node));
+        let flows = pairs.iter().flat_map(|pair| {
+            let kept = |flow: &FlowKey| !pair.is_open || self.selection.keeps(flow);
+            pair.flows().filter(kept)
+        });
+        let flows: Vec<_> = flows.collect();
+        ProbeList {
+            // As many probes in all, however many flows share them.
+            period: (known.policy.probe_every * flows.len() as u32 / all.max(1) as u32).into(),
+            flows,
+            most_rate: most_rate(known, node),
+            roster: self.addresses.values().flatten().copied().collect(),
+            valid_for: PROBE_LIST_TTL.into(),
+            trains_every: Some(known.policy.trains_every.into()),
+        }
+    }
+
+    /// Whom a host shall probe, from which of its addresses and to which.
+    fn peers(&self, node: NodeId) -> impl Iterator<Item = (NodeId, Vec<[Ipv4Addr; 2]>)> {
+        let addresses = &self.addresses;
+        let after = addresses.range(node..).skip(1);
+        let peers = after.chain(addresses.range(..node)).take(MAX_PEERS);
+        let own = addresses.get(&node).map_or(&[][..], Vec::as_slice);
+        peers.map(|(peer, theirs)| (*peer, pairs(own, theirs)))
+    }
+
+    fn addresses_in_all(&self) -> usize {
+        self.addresses.values().map(Vec::len).sum()
+    }
+
+    /// Whom a host shall probe by which ports, where there are so many addresses.
+    fn pairs(
+        &self,
+        known: Measurements<'_>,
+        node: NodeId,
+        addresses: usize,
+    ) -> impl Iterator<Item = Pair> {
+        let share = Share::of(addresses, ports(known.fabric, node));
+        let peers: Vec<_> = self.peers(node).collect();
+        let places = peers.len();
+        let peers = peers.into_iter().enumerate();
+        peers.flat_map(move |(place, (peer, pairs))| {
+            let pairs = pairs.into_iter();
+            pairs.map(move |ends| share.pair(node.index(), (place, places), (peer, ends)))
+        })
+    }
+
+    /// All that there is to choose from, by whomever.
+    fn asked(&self, known: Measurements<'_>) -> Vec<Asked> {
+        let addresses = self.addresses_in_all();
+        let hosts = self.addresses.keys();
+        let pairs = hosts.flat_map(|&node| self.pairs(known, node, addresses));
+        let open = pairs.filter(|pair| pair.is_open).enumerate();
+        let asked = open.flat_map(|(nth, pair)| {
+            let flows = pair.flows();
+            flows.map(move |flow| Asked { pair: nth, flow })
+        });
+        asked.collect()
+    }
+
+    /// How the links are crossed by what is sent; none while that is found out.
+    pub(crate) fn coverage(&self, fabric: &Fabric) -> Option<ProbeCoverage> {
+        self.selection.coverage(fabric)
+    }
+
+    /// Those who were told the longest ago first.
+    fn due(&self, known: Measurements<'_>) -> Vec<NodeId> {
+        let hosts = self.addresses.keys().copied();
+        let there = hosts.filter(|node| known.ingest.is_connected(*node));
+        let mut due: Vec<_> = there
+            .filter(|node| !self.is_told(known.now, *node))
+            .collect();
+        due.sort_by_key(|node| self.told.get(node).map(|(at, _)| *at));
+        due.truncate(MAX_LISTS_PER_TICK);
+        due
+    }
+
+    fn is_told(&self, now: Moment, node: NodeId) -> bool {
+        let told = self.told.get(&node);
+        told.is_some_and(|(at, edition)| {
+            *edition == self.edition && now.since(*at) < REFRESH_INTERVAL
+        })
+    }
+}
+
+/// Of hosts, all that are known to lie on a link of the fabric. Who forwards for others is one place, however
+/// many links it has.
+fn addresses(known: Measurements<'_>) -> Addresses {
+    let world = known.world();
+    let wiring = &world.wiring;
+    let mut addresses = Addresses::new();
+    for (address, node) in wiring.addresses() {
+        let is_host = known.fabric.node(node).role == Role::Host;
+        if is_host && wiring.link(address).is_some() {
+            addresses.entry(node).or_default().push(address);
+        }
+    }
+    addresses.extend(relays(&world));
+    addresses
+}
+
+/// Each with the address by which all others reach it over cables: the one that the fabric's file has, or else one
+/// that is not there for the neighbour on a link alone. Of probes over fibres nobody could tell the way.
+fn relays(world: &World<'_>) -> Addresses {
+    let (fabric, wiring) = (world.fabric(), &world.wiring);
+    let is_relay = |node: &NodeId| fabric.node(*node).role == Role::Relay;
+    let relays: Vec<_> = fabric.endpoints().filter(is_relay).collect();
+    if relays.is_empty() {
+        return Addresses::new();
+    }
+    let gateways = world.gateways();
+    let of = |node: NodeId| {
+        let own = || wiring.addresses_of(node);
+        let told = fabric.address(node);
+        let told = told.filter(|it| wiring.node(*it) == Some(node));
+        let for_all = || own().find(|it| !gateways.contains(it));
+        let first = own().next()?;
+        Some((node, vec![told.or_else(for_all).unwrap_or(first)]))
+    };
+    relays.into_iter().filter_map(of).collect()
+}
+
+/// Rail by rail: the first address of a host probes the other's first. Who has fewer is probed by
+/// the rest at its last.
+fn pairs(own: &[Ipv4Addr], theirs: &[Ipv4Addr]) -> Vec<[Ipv4Addr; 2]> {
+    let pair = |(rail, &from): (usize, &Ipv4Addr)| {
+        let to = theirs.get(rail).or(theirs.last())?;
+        Some([from, *to])
+    };
+    own.iter().enumerate().filter_map(pair).collect()
+}
+
+/// By so many source ports the hosts of a rack together see all ways to another one of its size.
+fn ports(fabric: &Fabric, node: NodeId) -> u16 {
+    let far = |at: NodeId, link: &LinkId| fabric.link(*link).far(at).node;
+    let rack = fabric.links_of(node).first().map(|link| far(node, link));
+    let rack = rack.filter(|&rack| fabric.node(rack).role == Role::Switch);
+    let links = rack.map_or(&[][..], |rack| fabric.links_of(rack));
+    let to_hosts =
+        |link: &&LinkId| rack.is_some_and(|rack| fabric.node(far(rack, link)).role.is_endpoint());
+    let hosts = links.iter().filter(to_hosts).count().max(1);
+    let ways = links.len() - hosts.min(links.len());
+    let ports = ports_for(ways, MIN_COVERAGE).div_ceil(hosts * hosts);
+    ports.clamp(*SOURCE_PORT_COUNTS.start(), *SOURCE_PORT_COUNTS.end()) as u16
+}
+
+fn flows([from, to]: [Ipv4Addr; 2], ports: Range<u16>) -> impl Iterator<Item = FlowKey> {
+    ports.map(move |port| FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(from, port),
+        destination: SocketAddrV4::new(to, PROBE_PORT),
+    })
+}
+
+fn most_rate(known: Measurements<'_>, node: NodeId) -> Rate {
+    let links = known.fabric.links_of(node).iter();
+    let slowest = links
+        .map(|link| known.fabric.link(*link).rate.bits_per_s())
+        .min();
+    Rate::from_bits_per_s(slowest.unwrap_or(0) / MIN_RATE_DIVISOR)
+}
+
+#[cfg(test)]
+mod tests;

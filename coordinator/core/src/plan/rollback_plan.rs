@@ -1,0 +1,128 @@
+//! The way back: what was in force before a change that was kept, as far as the history remembers.
+
+use reweave_common::operator::NoWayBack;
+use reweave_common::plan::{Generation, Plan, RankOrder};
+
+use crate::log::state::{Ended, InForce, Outcome, State};
+use crate::model::world::World;
+
+/// By which everything is as it was before that change, or before the last one that was kept and was not
+/// taken back since. Flows that have ended need no pins.
+pub(crate) fn plan(
+    world: &World<'_>,
+    state: &State,
+    which: Option<Generation>,
+) -> Result<Plan, NoWayBack> {
+    let taken = taken(state, which)?;
+    let generation = taken.generation;
+    let before = before(state, taken).ok_or(NoWayBack::Forgotten { generation })?;
+    let (in_force, all) = (state.in_force(), before.circuits_of(world.fabric()));
+    let moved = in_force.circuits.keys();
+    let circuits = moved.filter_map(|optical| Some((*optical, all.get(optical)?.clone())));
+    let pins = before.pins.iter().copied();
+    let pins = pins.filter(|pin| !world.known.has_ended(&pin.flow));
+    Ok(Plan {
+        takes_back: Some(generation),
+        pins: pins.collect(),
+        circuits: circuits.collect(),
+        tables: before.tables,
+        orders: orders_back(state, taken),
+        ..Plan::empty(state.next_generation(), in_force.generation)
+    })
+}
+
+/// Of jobs that are over, or are told something else by now, there is nothing to take back.
+fn orders_back(state: &State, taken: &Plan) -> Vec<RankOrder> {
+    let back = taken.orders.iter().map(|order| RankOrder {
+        job: order.job.clone(),
+        before: order.after.clone(),
+        after: order.before.clone(),
+        ring: None,
+    });
+    back.filter(|order| state.fits(order)).collect()
+}
+
+/// What was in force when this plan was made.
+pub(crate) fn before(state: &State, plan: &Plan) -> Option<InForce> {
+    at(state, plan.parent)
+}
+
+/// What that generation held. One that came of taking a plan back in vain holds what was before that.
+fn at(state: &State, generation: Generation) -> Option<InForce> {
+    if generation == state.in_force().generation {
+        return Some(state.in_force().clone());
+    }
+    if generation == Generation::default() {
+        return Some(InForce::default());
+    }
+    let mut history = state.history().rev();
+    history.find_map(|ended| match ended.outcome {
+        Outcome::Committed if ended.plan.generation == generation => Some(held(&ended.plan)),
+        Outcome::RolledBack { generation: it, .. } if it == generation => {
+            at(state, ended.plan.parent)
+        }
+        _ => None,
+    })
+}
+
+fn held(plan: &Plan) -> InForce {
+    InForce {
+        generation: plan.generation,
+        pins: plan.pins.clone(),
+        tables: plan.tables.clone(),
+        circuits: plan.circuits.clone(),
+        ..InForce::default()
+    }
+}
+
+/// The plan that is meant, if nothing stands on it.
+fn taken(state: &State, which: Option<Generation>) -> Result<&Plan, NoWayBack> {
+    let (top, undone) = standing(state);
+    match (which, top) {
+        (None, Some(top)) => Ok(top),
+        (None, None) => Err(NoWayBack::NothingKept),
+        (Some(which), Some(top)) if which == top.generation => Ok(top),
+        (Some(generation), top) => Err(why_not(state, generation, (top, &undone))),
+    }
+}
+
+/// The last change that stands, and which were taken back by which.
+fn standing(state: &State) -> (Option<&Plan>, Vec<[Generation; 2]>) {
+    let (mut standing, mut undone) = (Vec::new(), Vec::new());
+    for plan in kept(state) {
+        match plan.takes_back {
+            Some(taken) => {
+                undone.push([taken, plan.generation]);
+                standing.retain(|it: &&Plan| it.generation != taken);
+            }
+            None => standing.push(plan),
+        }
+    }
+    (standing.pop(), undone)
+}
+
+fn kept(state: &State) -> impl Iterator<Item = &Plan> {
+    let kept = |ended: &&Ended| ended.outcome == Outcome::Committed;
+    state.history().filter(kept).map(|ended| &ended.plan)
+}
+
+fn why_not(
+    state: &State,
+    generation: Generation,
+    (top, undone): (Option<&Plan>, &[[Generation; 2]]),
+) -> NoWayBack {
+    let found = kept(state).find(|plan| plan.generation == generation);
+    let mut undone = undone.iter();
+    match (found, top, undone.find(|[taken, _]| *taken == generation)) {
+        (Some(_), _, Some([_, by])) => NoWayBack::Undone {
+            generation,
+            by: *by,
+        },
+        (Some(plan), ..) if plan.takes_back.is_some() => NoWayBack::IsOneItself { generation },
+        (Some(_), Some(top), None) => NoWayBack::BuiltUpon {
+            generation,
+            by: top.generation,
+        },
+        _ => NoWayBack::NotKept { generation },
+    }
+}

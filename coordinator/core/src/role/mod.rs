@@ -1,0 +1,240 @@
+//! What a coordinator does in a cluster of those that agree: it applies what was decided, and while it
+//! leads, there is a core that decides.
+//!
+//! Whoever drives it hands in what the log says and how this coordinator stands, and carries out
+//! effects as those of the [`Core`] are: an [`Effect::Append`] is proposed under the number that
+//! [`ClusterRole::name_proposal`] gives it, and comes back as applied, or this coordinator leads no more.
+//! Answers go by way of [`ClusterRole::handle_answer`], which gives them when it is certain that nobody
+//! else had come to lead.
+
+mod leader;
+mod read_index;
+
+use std::mem;
+use std::sync::Arc;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Imbalances, Response};
+
+use crate::core::Core;
+use crate::log::codec::{UnreadableLog, expect_version};
+use crate::log::command::Command;
+use crate::log::effect::{Effect, Input};
+use crate::log::policy::Policy;
+use crate::log::state::State;
+use leader::Leader;
+use read_index::ReadIndex;
+
+#[derive(Debug, Clone)]
+pub struct ClusterRole {
+    policy: Policy,
+    fabric: Arc<Fabric>,
+    part: Part,
+    waiting: ReadIndex,
+    /// The latest minor version that this build reads entries of.
+    reads: u16,
+    /// As the core heard it last.
+    min_version: u16,
+    /// The log has no room for decisions.
+    disk_is_full: bool,
+}
+
+/// What this coordinator is in its cluster.
+#[derive(Debug, Clone)]
+enum Part {
+    Leads(Box<Leader>),
+    Follows(Box<State>),
+}
+
+impl ClusterRole {
+    /// It follows, until it is elected. This build reads entries up to this minor version.
+    pub fn new(policy: Policy, fabric: Arc<Fabric>, state: State, reads: u16) -> Self {
+        Self {
+            policy,
+            fabric,
+            part: Part::Follows(Box::new(state)),
+            waiting: ReadIndex::default(),
+            reads,
+            min_version: 0,
+            disk_is_full: false,
+        }
+    }
+
+    pub fn state(&self) -> &State {
+        match &self.part {
+            Part::Leads(leading) => leading.state(),
+            Part::Follows(state) => state,
+        }
+    }
+
+    pub fn leads(&self) -> bool {
+        matches!(self.part, Part::Leads(_))
+    }
+
+    /// Whether something is not agreed on yet, or somebody waits.
+    pub fn is_busy(&self) -> bool {
+        let is_proposing = match &self.part {
+            Part::Leads(leading) => leading.is_proposing(),
+            Part::Follows(_) => false,
+        };
+        is_proposing || !self.waiting.is_empty()
+    }
+
+    /// Knows what was decided, and nothing of how things are: agents will tell. Gives what the core is to hear before
+    /// anything else: agents and drivers that have a session already are new to it.
+    pub fn handle_elected(
+        &mut self,
+        term: u64,
+        agents: impl IntoIterator<Item = NodeId>,
+        drivers: impl IntoIterator<Item = OpticalId>,
+    ) -> Vec<Input> {
+        let state = self.take_state();
+        let core = Core::resume(self.policy.clone(), Arc::clone(&self.fabric), state);
+        self.part = Part::Leads(Box::new(Leader::new(core, term)));
+        self.min_version = 0;
+        let is_full = self.disk_is_full;
+        let disk = is_full.then_some(Input::Disk { is_full });
+        let agents = agents.into_iter().map(|node| Input::AgentUp { node });
+        let drivers = drivers.into_iter();
+        let drivers = drivers.map(|optical| Input::DriverUp { optical });
+        disk.into_iter().chain(agents).chain(drivers).collect()
+    }
+
+    /// All who wait are told where to ask.
+    pub fn handle_deposed(&mut self, elsewhere: &Response) {
+        let state = self.take_state();
+        self.part = Part::Follows(Box::new(state));
+        self.waiting.dismiss_all(elsewhere);
+    }
+
+    /// Everything applied so far is replaced by what stands in this snapshot.
+    pub fn handle_restored(&mut self, snapshot: &[u8]) -> Result<(), UnreadableLog> {
+        let state = State::decode(snapshot, self.reads)?;
+        self.part = Part::Follows(Box::new(state));
+        Ok(())
+    }
+
+    /// The next entry that is agreed on. Gives the version that the cluster goes back to by it, if it does: then the log is
+    /// to begin behind it, for builds that do not read what stands before.
+    pub fn apply(&mut self, command: Command) -> Result<Option<u16>, UnreadableLog> {
+        let before = self.state().cluster_version();
+        match &mut self.part {
+            Part::Follows(state) => state.apply(command),
+            Part::Leads(leading) => leading.apply(command),
+        }
+        let version = self.state().cluster_version();
+        expect_version(version, self.reads)?;
+        Ok((version < before).then_some(version))
+    }
+
+    /// Whether the log has room for decisions. Gives what the core is to hear of that now; the next core hears it first.
+    pub fn handle_disk(&mut self, is_full: bool) -> Input {
+        self.disk_is_full = is_full;
+        Input::Disk { is_full }
+    }
+
+    /// The core hears what all coordinators read, while the cluster's version is less than there is. None is found where one
+    /// of them was not heard.
+    pub fn handle_min_version(&mut self, find: impl FnOnce() -> Option<u16>) -> Option<Input> {
+        let decided = self.state().cluster_version();
+        if decided >= self.reads || !self.leads() {
+            return None;
+        }
+        let minor = find().unwrap_or(decided);
+        let before = mem::replace(&mut self.min_version, minor);
+        (minor != before).then_some(Input::MinVersion { minor })
+    }
+
+    /// Who does not lead has nobody who would hear it.
+    pub fn handle(&mut self, at: Moment, input: Input) {
+        if let Part::Leads(leading) = &mut self.part {
+            leading.handle(at, input);
+        }
+    }
+
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        match &mut self.part {
+            Part::Leads(leading) => leading.poll_effect(),
+            Part::Follows(_) => None,
+        }
+    }
+
+    /// Whether another [`Input::Tick`] is to come as soon as nothing is more urgent.
+    pub fn is_amid_tick(&self) -> bool {
+        match &self.part {
+            Part::Leads(leading) => leading.is_amid_tick(),
+            Part::Follows(_) => false,
+        }
+    }
+
+    /// Whether another [`Input::Tick`] is to come as soon as there is nothing else.
+    pub fn is_judging(&self) -> bool {
+        match &self.part {
+            Part::Leads(leading) => leading.is_judging(),
+            Part::Follows(_) => false,
+        }
+    }
+
+    /// How evenly flows are spread, each time that this was looked at anew.
+    pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
+        match &mut self.part {
+            Part::Leads(leading) => leading.poll_evenness(),
+            Part::Follows(_) => None,
+        }
+    }
+
+    /// No number is given twice by one coordinator.
+    pub fn name_proposal(&mut self) -> Option<u64> {
+        match &mut self.part {
+            Part::Leads(leading) => Some(leading.name_proposal()),
+            Part::Follows(_) => None,
+        }
+    }
+
+    /// Somebody waits for an answer from now on, unless nobody leads here. `is_sought` when the others
+    /// are asked at once whether anybody else leads.
+    ///
+    /// If nobody else had come to lead when this was asked, then the core knew all that was agreed
+    /// on; what it wants done now is not agreed on where another leads. Where nothing will be
+    /// decided, that is found out while the core is at it.
+    pub fn handle_asker(&mut self, id: u64, is_sought: bool) -> bool {
+        let Part::Leads(leading) = &self.part else {
+            return false;
+        };
+        self.waiting.push(id, leading.proposed(), is_sought);
+        true
+    }
+
+    /// Whether the others must be asked now if anybody else leads.
+    pub fn handle_answer(&mut self, id: u64, response: Response) -> bool {
+        let applied = match &self.part {
+            Part::Leads(leading) => leading.applied(),
+            Part::Follows(_) => 0,
+        };
+        self.waiting.handle_answer(id, response, applied)
+    }
+
+    /// Nobody else had come to lead when this was asked.
+    pub fn handle_certain(&mut self, id: u64) {
+        self.waiting.handle_certain(id);
+    }
+
+    /// That is not to be found out any more.
+    pub fn handle_uncertain(&mut self, id: u64, elsewhere: Response) {
+        self.waiting.dismiss(id, elsewhere);
+    }
+
+    /// An answer that may be given now.
+    pub fn poll_answer(&mut self) -> Option<(u64, Response)> {
+        self.waiting.poll_answer()
+    }
+
+    fn take_state(&mut self) -> State {
+        match mem::replace(&mut self.part, Part::Follows(Box::default())) {
+            Part::Leads(leading) => leading.into_state(),
+            Part::Follows(state) => *state,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Automatic mode: whether the coordinator may change something by itself just now, and what.
+
+use std::fmt;
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Mode, NotSeen, Refused};
+use reweave_common::plan::Plan;
+
+use crate::estimate::interval_timer::IntervalTimer;
+use crate::ingest::admission::Admissions;
+use crate::log::command::{Author, Change};
+use crate::log::reason::Reason;
+use crate::log::reason_list;
+use crate::log::state::{Outcome, Rollout, State};
+use crate::model::world::Measurements;
+use crate::plan::failing_links::{DrainRefusal, FailingLinks};
+use crate::plan::prediction::promising;
+use crate::plan::{blast_radius, plan_check, proposals};
+use crate::rollout::verify::concerned;
+use crate::rollout::{DecisionContext, Hindrance, first_step, is_needed};
+
+/// So many times as often as else it looks at most, whatever goes down.
+const URGENT_DECISION_FACTOR: u32 = 10;
+
+/// Looks from time to time, and remembers when it did what.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Autopilot {
+    looks: IntervalTimer,
+    /// Something has gone down since.
+    hurries: bool,
+    /// How many plans had ended when it last looked.
+    ended: u64,
+    /// When it saw that one had which changed something.
+    changed_at: Option<Moment>,
+    waits: Option<WaitReason>,
+    failing: FailingLinks,
+}
+
+/// Why nothing is being changed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum WaitReason {
+    CoolingDown {
+        rest: Duration,
+    },
+    /// As far as can be seen.
+    NothingToMend {
+        not_seen: NotSeen,
+    },
+    TooLittleToGain,
+    TooFewReadings {
+        flow: FlowKey,
+    },
+    /// A link fails, and there is not enough beside it.
+    NotDrained {
+        kept: DrainRefusal,
+    },
+    /// The plan is there, and it is not the time for it.
+    OutOfHours {
+        hours: String,
+        rest: Duration,
+    },
+    /// The plan is there, and a person has to insist on it.
+    TooWide {
+        why: Refused,
+    },
+    /// The plan is there and cannot begin yet.
+    NotReady {
+        reasons: Vec<String>,
+    },
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CoolingDown { rest } => {
+                write!(
+                    f,
+                    "it cools down for {} s after the last plan",
+                    rest.as_secs() + 1
+                )
+            }
+            Self::NothingToMend { not_seen } if not_seen.is_nothing() => {
+                f.write_str("nothing is wrong that a plan could mend")
+            }
+            Self::NothingToMend { not_seen } => {
+                write!(f, "nothing is seen to be wrong, but {not_seen}")
+            }
+            Self::TooLittleToGain => f.write_str("the best plan would gain too little"),
+            Self::TooFewReadings { flow } => write!(f, "{flow} has not been measured long enough"),
+            Self::NotDrained { kept } => kept.fmt(f),
+            Self::OutOfHours { hours, rest } => write!(
+                f,
+                "changes are made {hours} (UTC) alone, which is in {} min; `reweave apply --now` makes one \
+                 at once",
+                rest.as_secs().div_ceil(60)
+            ),
+            Self::TooWide { why } => why.fmt(f),
+            Self::NotReady { reasons } => f.write_str(&reasons.join("; ")),
+        }
+    }
+}
+
+impl Autopilot {
+    pub(crate) fn waits(&self) -> Option<&WaitReason> {
+        self.waits.as_ref()
+    }
+
+    pub(crate) fn advance(&mut self, turn: &mut DecisionContext<'_>, arrivals: &Admissions) {
+        let Measurements { now, policy, .. } = turn.known;
+        self.note_end(now, turn.state);
+        let every = match self.hurries {
+            true => policy.look_every / URGENT_DECISION_FACTOR,
+            false => policy.look_every,
+        };
+        if !self.looks.is_due(now, every) {
+            return;
+        }
+        self.hurries = false;
+        if policy.mode == Mode::Manual {
+            return self.end_drains(turn);
+        }
+        self.failing.handle_time(turn.known, arrivals);
+        self.waits = match is_at_it(turn.state) {
+            true => None,
+            false => self.look(turn),
+        };
+    }
+
+    /// Something has gone down, and what is lost until the next look is lost.
+    pub(crate) fn hurry(&mut self) {
+        self.hurries = true;
+    }
+
+    fn note_end(&mut self, now: Moment, state: &State) {
+        let new = state.ended().saturating_sub(self.ended);
+        self.ended = state.ended();
+        let new = usize::try_from(new).unwrap_or(usize::MAX);
+        let mut new = state.history().rev().take(new);
+        if new.any(|ended| ended.outcome.changed_something()) {
+            self.changed_at = Some(now);
+            self.hurries = true;
+        }
+    }
+
+    /// Whoever drains a link wants nothing to pass it, and switches follow pins over it all the same: that these
+    /// go was asked for with it.
+    fn end_drains(&mut self, turn: &mut DecisionContext<'_>) {
+        let world = turn.known.world();
+        let Some(plan) = proposals::off_drained(&world, turn.state) else {
+            return;
+        };
+        if !is_in_the_way(turn, &plan) {
+            self.approve_or_propose(turn, plan, true);
+        }
+    }
+
+    /// Proposes what would mend things, and approves it when it still would.
+    fn look(&mut self, turn: &mut DecisionContext<'_>) -> Option<WaitReason> {
+        let world = turn.known.world();
+        let urgent = proposals::urgent(&world, turn.state);
+        let rest = self.rest_of_cool_down(turn.known, turn.state);
+        if urgent.is_none() && !rest.is_zero() {
+            return Some(WaitReason::CoolingDown { rest });
+        }
+        let (failing, kept) = match self.failing.plan(&world, turn.state) {
+            Ok(plan) => (plan, None),
+            Err(kept) => (None, Some(kept)),
+        };
+        let is_urgent = urgent.is_some();
+        let plan = urgent.or(failing);
+        let Some(plan) = plan.or_else(|| proposals::plan(&world, turn.state)) else {
+            withdraw_one(turn);
+            let not_seen = world.not_seen();
+            let nothing = WaitReason::NothingToMend { not_seen };
+            return Some(kept.map_or(nothing, |kept| WaitReason::NotDrained { kept }));
+        };
+        if is_in_the_way(turn, &plan) {
+            return None;
+        }
+        if let Some(waits) = not_now(turn.known, &plan) {
+            return Some(waits);
+        }
+        self.approve_or_propose(turn, plan, is_urgent)
+    }
+
+    fn approve_or_propose(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        plan: Plan,
+        is_urgent: bool,
+    ) -> Option<WaitReason> {
+        let mut offers = turn.state.offers().map(|it| &it.plan);
+        match offers.find(|offer| proposals::do_the_same(offer, &plan)) {
+            // Rates do not speak for routes that lead nowhere.
+            Some(offer) => approve(turn, offer, is_urgent),
+            None => self.propose(turn, plan),
+        }
+    }
+
+    /// And looks again at once, to approve it.
+    fn propose(&mut self, turn: &mut DecisionContext<'_>, plan: Plan) -> Option<WaitReason> {
+        let plan = promising(&turn.known.world(), turn.state, plan);
+        if let Some(too_large) = plan_check::too_large(&plan) {
+            let reasons = reason_list::told(&[too_large], turn.known.fabric);
+            return Some(WaitReason::NotReady { reasons });
+        }
+        let proposal = turn.proposal(plan, Author::Policy);
+        turn.decide(proposal);
+        self.looks.hurry();
+        None
+    }
+
+    pub(crate) fn rest_of_cool_down(&self, known: Measurements<'_>, state: &State) -> Duration {
+        let plans = state.history().rev().filter(|plan| !plan.plan.only_lifts());
+        let outcomes = plans.map(|ended| &ended.outcome);
+        let since_success = outcomes.take_while(|outcome| **outcome != Outcome::Committed);
+        let failures = since_success
+            .filter(|outcome| matches!(outcome, Outcome::RolledBack { .. }))
+            .count();
+        let Some(changed_at) = self.changed_at else {
+            return Duration::ZERO;
+        };
+        let failures = u32::try_from(failures).unwrap_or(u32::MAX);
+        known
+            .policy
+            .cool_down_after(failures)
+            .saturating_sub(known.now.since(changed_at))
+    }
+}
+
+/// What is made here goes one after the other.
+fn is_at_it(state: &State) -> bool {
+    let approved = |it: &Rollout| it.approved.as_ref().map(|approved| approved.by.clone());
+    let mut under_way = state.under_way();
+    under_way.any(|it| approved(it) == Some(Author::Policy))
+}
+
+/// Another that is on its way has it in hand, or a person has one on offer that is of another kind: that is
+/// theirs to carry out, or to let go.
+fn is_in_the_way(turn: &DecisionContext<'_>, plan: &Plan) -> bool {
+    let claims = turn.claims(plan);
+    let shares = |it: &&Rollout| it.claims.shared_with(&claims).is_some();
+    let mut offers = turn.state.offers().filter(shares);
+    turn.in_the_way(plan).is_some() || offers.any(|it| is_a_persons(turn, it))
+}
+
+fn is_a_persons(turn: &DecisionContext<'_>, rollout: &Rollout) -> bool {
+    let (in_force, plan) = (turn.state.in_force(), &rollout.plan);
+    let is_other = plan.takes_back.is_some() || is_needed(turn.known, in_force, plan);
+    rollout.proposed.by != Author::Policy && is_other
+}
+
+/// What speaks against carrying it out unasked.
+pub(crate) fn not_now(known: Measurements<'_>, plan: &Plan) -> Option<WaitReason> {
+    if !known.policy.promises_enough(&plan.report) {
+        return Some(WaitReason::TooLittleToGain);
+    }
+    let unsure = concerned(plan)
+        .into_iter()
+        .find(|flow| !known.is_well_measured(flow))?;
+    Some(WaitReason::TooFewReadings { flow: unsure })
+}
+
+/// Another goes the next time.
+fn withdraw_one(turn: &mut DecisionContext<'_>) {
+    let mut offers = turn.state.offers().filter(|it| !is_a_persons(turn, it));
+    if let Some(offer) = offers.next() {
+        let generation = offer.plan.generation;
+        drop(offers);
+        turn.decide(Change::PlanWithdrawn {
+            generation,
+            reasons: vec![Reason::NothingToMend],
+        });
+    }
+}
+
+/// What cannot wait does not.
+fn approve(turn: &mut DecisionContext<'_>, proposed: &Plan, is_urgent: bool) -> Option<WaitReason> {
+    let policy = turn.known.policy;
+    let rest = policy.opens_in(turn.known.now).filter(|_| !is_urgent);
+    if let Some(rest) = rest {
+        let hours = policy.hours();
+        return Some(WaitReason::OutOfHours { hours, rest });
+    }
+    let generation = proposed.generation;
+    let by = Author::Policy;
+    let claims = turn.claims(proposed);
+    let too_wide = blast_radius::too_wide(&turn.known.world(), turn.state, (proposed, &claims));
+    if let Some(why) = too_wide.filter(|_| !is_urgent) {
+        return Some(WaitReason::TooWide { why });
+    }
+    match first_step(turn, proposed) {
+        Ok(first) => {
+            let approved = Change::PlanApproved {
+                generation,
+                by,
+                anyway: is_urgent,
+            };
+            turn.decide(approved.at_once_with(first));
+        }
+        Err(Hindrance::Wrong(reasons)) => turn.decide(Change::PlanRefused {
+            generation,
+            reasons,
+        }),
+        Err(Hindrance::Unready(reasons)) => {
+            let reasons = reason_list::told(&reasons, turn.known.fabric);
+            return Some(WaitReason::NotReady { reasons });
+        }
+        Err(Hindrance::Unjudged) => {
+            let reasons = vec!["its course is being judged".to_owned()];
+            return Some(WaitReason::NotReady { reasons });
+        }
+    }
+    None
+}

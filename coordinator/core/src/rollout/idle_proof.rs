@@ -1,0 +1,243 @@
+//! The proof that nothing passes a port any more: two readings of its counters, far enough apart,
+//! with next to nothing between them. That nodes say so is no proof: a card may send on as it did.
+//! A port whose node fell silent may have begun to send again, so each reading counts for a while only.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+
+use crate::log::command::IdlePort;
+use crate::log::reason::Reason;
+use crate::model::world::Measurements;
+
+const MIN_IDLE: Duration = Duration::from_millis(200);
+/// Neighbours go on greeting each other.
+const MAX_BYTES_PER_S: f64 = 125_000.0;
+/// A longer stretch, in which somebody was stalled, may hide more of what was sent at its end.
+const MAX_STRETCH: Duration = Duration::from_secs(1);
+
+/// What a node calls one of its ends of links.
+pub(crate) type Port = (NodeId, String);
+
+#[derive(Debug, Clone)]
+pub(crate) struct IdleTracker {
+    since: Moment,
+    ports: BTreeMap<Port, Watched>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Watched {
+    /// Where the stretch begins that is looked at: when, and how much had passed by then.
+    first: Option<(Moment, u64)>,
+    last_quiet: Option<Stretch>,
+}
+
+/// A whole stretch in which next to nothing passed.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    bytes: u64,
+    within: Duration,
+    end: Moment,
+}
+
+/// All ports were quiet when they were read last.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct IdleProof {
+    pub ports: Vec<IdlePort>,
+    /// The end of the oldest stretch among them. `None` where there was no port to look at.
+    pub at: Option<Moment>,
+}
+
+impl IdleTracker {
+    /// Readings that came before count for nothing.
+    pub(crate) fn new(since: Moment) -> Self {
+        Self {
+            since,
+            ports: BTreeMap::new(),
+        }
+    }
+
+    /// Of these, and no others that mattered before.
+    pub(crate) fn handle_observations(
+        &mut self,
+        known: Measurements<'_>,
+        ports: impl IntoIterator<Item = Port>,
+    ) {
+        let before = std::mem::take(&mut self.ports);
+        for port in ports {
+            let observed = known.ingest.observations().node(port.0);
+            let counters = observed.and_then(|it| it.counters.get(&port.1));
+            let watched = before.get(&port).copied().unwrap_or_default();
+            let watched = self.ports.entry(port).or_insert(watched);
+            if let Some(counters) = counters.filter(|it| it.at > self.since) {
+                let passed = counters.value.sent.count() + counters.value.received.count();
+                watched.see(counters.at, passed);
+            }
+        }
+    }
+
+    /// Of every port, or those that are not known to have been quiet at `max_age` before `now` or later.
+    pub(crate) fn proof(&self, now: Moment, max_age: Duration) -> Result<IdleProof, Vec<Reason>> {
+        let mut proof = IdleProof {
+            ports: Vec::new(),
+            at: None,
+        };
+        let mut loud = Vec::new();
+        for ((node, interface), watched) in &self.ports {
+            let (node, interface) = (*node, interface.clone());
+            match watched.last_quiet {
+                Some(stretch) if now.since(stretch.end) <= max_age => {
+                    proof.at = Some(proof.at.map_or(stretch.end, |at| at.min(stretch.end)));
+                    proof.ports.push(IdlePort {
+                        node,
+                        interface,
+                        bytes: stretch.bytes,
+                        within: stretch.within,
+                    });
+                }
+                _ => loud.push(Reason::NotDrained { node, interface }),
+            }
+        }
+        if loud.is_empty() {
+            Ok(proof)
+        } else {
+            Err(loud)
+        }
+    }
+}
+
+impl Watched {
+    /// Stretch by stretch: what was idle for long has not saved up anything for what comes then.
+    fn see(&mut self, at: Moment, passed: u64) {
+        let Some((first, before)) = self.first else {
+            self.first = Some((at, passed));
+            return;
+        };
+        let (within, bytes) = (at.since(first), passed.saturating_sub(before));
+        let few =
+            bytes as f64 <= MAX_BYTES_PER_S * within.clamp(MIN_IDLE, MAX_STRETCH).as_secs_f64();
+        if !few || passed < before {
+            (self.first, self.last_quiet) = (Some((at, passed)), None);
+        } else if within >= MIN_IDLE {
+            let quiet = Stretch {
+                bytes,
+                within,
+                end: at,
+            };
+            (self.first, self.last_quiet) = (Some((at, passed)), Some(quiet));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
+
+    /// A port that is looked at again and again.
+    struct Port {
+        now: Moment,
+        passed: u64,
+        watched: Watched,
+    }
+
+    impl Port {
+        fn new() -> Self {
+            let (now, watched) = (Moment::default(), Watched::default());
+            let mut port = Self {
+                now,
+                passed: 0,
+                watched,
+            };
+            port.watched.see(now, 0);
+            port
+        }
+
+        fn pass(&mut self, bytes_each: u64, span: Duration) {
+            let until = self.now + span;
+            while self.now < until {
+                self.now = self.now + SAMPLE_INTERVAL;
+                self.passed += bytes_each;
+                self.watched.see(self.now, self.passed);
+            }
+        }
+
+        fn is_quiet(&self) -> bool {
+            self.watched.last_quiet.is_some()
+        }
+    }
+
+    /// However long it was idle before, that earns it nothing.
+    #[test]
+    fn a_port_that_was_quiet_for_long_is_loud_at_once() {
+        let mut port = Port::new();
+        port.pass(0, Duration::from_secs(60));
+        assert!(port.is_quiet());
+        port.pass(1_000_000, SAMPLE_INTERVAL);
+        assert!(!port.is_quiet());
+        port.pass(0, MIN_IDLE - SAMPLE_INTERVAL);
+        assert!(!port.is_quiet(), "it has not been quiet for long enough");
+        port.pass(0, SAMPLE_INTERVAL);
+        assert!(port.is_quiet());
+    }
+
+    #[test]
+    fn neighbours_may_greet_each_other() {
+        let mut port = Port::new();
+        port.pass(300, MIN_IDLE);
+        port.pass(3_000, SAMPLE_INTERVAL);
+        assert!(port.is_quiet(), "a greeting is no traffic");
+        port.pass(300, Duration::from_secs(60));
+        assert!(port.is_quiet());
+    }
+
+    #[test]
+    fn stalled_reader_saves_up_no_bytes() {
+        let mut port = Port::new();
+        port.pass(0, MIN_IDLE);
+        port.now = port.now + Duration::from_secs(15);
+        port.passed += 1_000_000;
+        port.watched.see(port.now, port.passed);
+        assert!(!port.is_quiet());
+    }
+
+    /// A little of it all the time is traffic, too.
+    #[test]
+    fn a_slow_stream_is_never_quiet() {
+        let mut port = Port::new();
+        let bytes_each = (1.1 * MAX_BYTES_PER_S * SAMPLE_INTERVAL.as_secs_f64()) as u64;
+        for _ in 0..100 {
+            port.pass(bytes_each, SAMPLE_INTERVAL);
+            assert!(!port.is_quiet());
+        }
+    }
+
+    #[test]
+    fn counters_that_begin_anew_prove_nothing() {
+        let mut port = Port::new();
+        port.pass(1_000_000, SAMPLE_INTERVAL);
+        port.pass(0, MIN_IDLE);
+        assert!(port.is_quiet());
+        port.passed = 0;
+        port.pass(0, SAMPLE_INTERVAL);
+        assert!(!port.is_quiet());
+    }
+
+    /// Its node has fallen silent since, while others were waited for.
+    #[test]
+    fn stale_quiet_proves_nothing() {
+        let mut port = Port::new();
+        port.pass(0, MIN_IDLE);
+        let (read, max_age) = (port.now, Duration::from_secs(1));
+        let mut quietness = IdleTracker::new(Moment::default());
+        let name = (NodeId::from_index(3), "fab0".to_owned());
+        quietness.ports.insert(name, port.watched);
+        let at = quietness.proof(read + max_age, max_age).unwrap().at;
+        assert_eq!(at, Some(read), "the proof is as old as its oldest reading");
+        let later = read + max_age + Duration::from_micros(1);
+        assert!(quietness.proof(later, max_age).is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! Jobs that orchestrators have told of: who vanished without a word, and what is left of those that are over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::ids::NodeId;
+use reweave_common::moment::Moment;
+use reweave_common::operator::Request;
+use reweave_common::plan::Pin;
+
+use crate::estimate::interval_timer::IntervalTimer;
+use crate::log::command::{Author, Change};
+use crate::log::effect::OperatorRequest;
+use crate::log::registered::Registered;
+use crate::model::world::{Measurements, World};
+use crate::plan::proposals;
+use crate::rollout::{DecisionContext, first_step};
+
+/// What the leader has heard of jobs, and whose pins it is to let go. One that has just come to lead has heard
+/// of all of them at that moment: it ends a job late rather than early.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobRegistry {
+    looks: IntervalTimer,
+    heard: BTreeMap<String, (Moment, BTreeSet<NodeId>)>,
+    /// Hosts of jobs that are over.
+    over: BTreeSet<BTreeSet<NodeId>>,
+}
+
+impl JobRegistry {
+    /// Whoever may tell of a job, speaks for it.
+    pub(crate) fn handle_asked(&mut self, now: Moment, asked: &OperatorRequest) {
+        let Request::Job { job, .. } = &asked.request else {
+            return;
+        };
+        let may_tell = asked.request.may_be_asked_by(asked.principal.role);
+        if let Some((heard, _)) = self.heard.get_mut(job).filter(|_| may_tell) {
+            *heard = now;
+        }
+    }
+
+    /// When it was heard of, as far as this leader knows.
+    pub(crate) fn heard(&self, job: &str) -> Option<Moment> {
+        Some(self.heard.get(job)?.0)
+    }
+
+    pub(crate) fn advance(&mut self, turn: &mut DecisionContext<'_>) {
+        let Measurements {
+            now,
+            policy,
+            resumed_at,
+            ..
+        } = turn.known;
+        if !self.looks.is_due(now, policy.look_every) {
+            return;
+        }
+        self.follow(now, turn.state.registered());
+        if self.heard.is_empty() && self.over.is_empty() {
+            return;
+        }
+        let world = turn.known.world();
+        self.listen(&world);
+        let silent =
+            |heard: &Moment| now.since(resumed_at.max(*heard)) >= policy.end_silent_jobs_after;
+        let vanished = self.heard.iter().find(|(_, (heard, _))| silent(heard));
+        match vanished {
+            Some((job, _)) => turn.decide(Change::Registered {
+                job: job.clone(),
+                told: None,
+                by: Author::Policy,
+            }),
+            None => self.let_go(turn, &world),
+        }
+    }
+
+    /// As the log has it: what was known and is not there any more is over.
+    fn follow(&mut self, now: Moment, registered: &BTreeMap<String, Registered>) {
+        for (job, told) in registered {
+            let hosts: BTreeSet<_> = told.hosts.iter().copied().collect();
+            let (_, known) = self
+                .heard
+                .entry(job.clone())
+                .or_insert((now, hosts.clone()));
+            *known = hosts;
+        }
+        let gone = |job: &String, _: &mut (Moment, BTreeSet<NodeId>)| !registered.contains_key(job);
+        let over = self.heard.extract_if(.., gone);
+        self.over.extend(over.map(|(_, (_, hosts))| hosts));
+    }
+
+    /// Sessions between hosts of a job that send, or have sent much and rest, speak for it.
+    fn listen(&mut self, world: &World<'_>) {
+        let known = world.known;
+        let jobs = known.resting.all_jobs(world);
+        let flows: Vec<_> = jobs.iter().flat_map(|job| &job.flows).collect();
+        for (heard, hosts) in self.heard.values_mut() {
+            let is_inside = |from: &NodeId, to: &NodeId| hosts.contains(from) && hosts.contains(to);
+            if flows.iter().any(|flow| is_inside(&flow.from, &flow.to)) {
+                *heard = known.now;
+            }
+        }
+    }
+
+    /// Pins of flows that have ended with their job go, whoever decides of other changes: who said that it is
+    /// over has asked for it.
+    fn let_go(&mut self, turn: &mut DecisionContext<'_>, world: &World<'_>) {
+        let pins = &turn.state.in_force().pins;
+        self.over
+            .retain(|hosts| pins.iter().any(|pin| joins(turn.known, pin, hosts)));
+        if turn.known.policy.opens_in(turn.known.now).is_some() {
+            return;
+        }
+        let is_over = |pin: &Pin| self.over.iter().any(|it| joins(turn.known, pin, it));
+        let pins: Vec<_> = pins.iter().filter(|pin| is_over(pin)).copied().collect();
+        let Some(plan) = proposals::without_left_over(world, turn.state, &pins) else {
+            return;
+        };
+        let claims = turn.claims(&plan);
+        let mut others = turn.state.rollouts();
+        let is_free = others.all(|it| it.claims.shared_with(&claims).is_none());
+        drop(others);
+        if is_free && first_step(turn, &plan).is_ok() {
+            turn.carry_out(plan, Author::Policy);
+        }
+    }
+}
+
+/// Whether both ends of its flow are among these.
+fn joins(known: Measurements<'_>, pin: &Pin, hosts: &BTreeSet<NodeId>) -> bool {
+    let ends = [pin.flow.source, pin.flow.destination];
+    let mut owners = ends.iter().map(|end| known.ingest.owner(*end.ip()));
+    owners.all(|owner| owner.is_some_and(|owner| hosts.contains(&owner)))
+}

@@ -1,0 +1,171 @@
+//! Whether light that came to new circuits has come to stay: one reading may fall into the moment in
+//! which a bad fibre shines. Seen, for some time, in every reading, and no fall was counted between two.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reweave_common::health::{Place, Signal};
+use reweave_common::moment::Moment;
+
+use super::idle_proof::Port;
+use crate::log::reason::Reason;
+use crate::model::world::Measurements;
+
+/// Whoever is seen seldom, since its agent does not look closely, may come and go in between.
+const MIN_READINGS: u32 = 3;
+
+#[derive(Debug, Clone)]
+pub(crate) struct LinkUpCheck {
+    since: Moment,
+    /// A link that comes and goes does so within less.
+    lasts: Duration,
+    ports: BTreeMap<Port, Seen>,
+}
+
+/// Without any break until now.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    first: Option<Moment>,
+    last: Option<Moment>,
+    readings: u32,
+    /// How often it had gone by then, where somebody counts.
+    falls: Option<u64>,
+}
+
+impl LinkUpCheck {
+    /// Readings that came before are of other circuits.
+    pub(crate) fn new(since: Moment, lasts: Duration) -> Self {
+        Self {
+            since,
+            lasts,
+            ports: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn handle_observations(
+        &mut self,
+        known: Measurements<'_>,
+        ports: impl IntoIterator<Item = Port>,
+    ) {
+        for port in ports {
+            let observed = known.ingest.observations().node(port.0);
+            let counters = observed.and_then(|it| it.counters.get(&port.1));
+            let falls = falls(known, &port);
+            let seen = self.ports.entry(port).or_default();
+            if let Some(counters) = counters.filter(|it| it.at > self.since) {
+                seen.see(counters.at, counters.value.up);
+            }
+            if let Some((at, total)) = falls {
+                seen.count(at, total);
+            }
+        }
+    }
+
+    /// Ports that light has not come to for good.
+    pub(crate) fn missing(&self) -> Vec<Reason> {
+        let missing = self
+            .ports
+            .iter()
+            .filter(|(_, seen)| !seen.lasts(self.lasts));
+        let reason = |((node, interface), _): (&Port, _)| Reason::NoLight {
+            node: *node,
+            interface: interface.clone(),
+        };
+        missing.map(reason).collect()
+    }
+}
+
+/// How often the light of a port has gone, and when that was read.
+fn falls(known: Measurements<'_>, (node, interface): &Port) -> Option<(Moment, u64)> {
+    let observed = known.ingest.observations().node(*node)?;
+    let place = Place::Interface(interface.clone());
+    let health = observed.host.health.get(&place)?;
+    let mut signals = health.value.signals.iter();
+    let falls = signals.find(|it| it.signal == Signal::LinkDowns)?;
+    Some((health.at, falls.total))
+}
+
+impl Seen {
+    fn see(&mut self, at: Moment, up: bool) {
+        if !up {
+            *self = Self::default();
+        } else if self.last.is_none_or(|last| at > last) {
+            self.first = self.first.or(Some(at));
+            self.last = Some(at);
+            self.readings += 1;
+        }
+    }
+
+    /// What was counted before light came is of no concern.
+    fn count(&mut self, at: Moment, total: u64) {
+        if self.first.is_none_or(|first| at < first) {
+            return;
+        }
+        if self.falls.is_some_and(|falls| falls != total) {
+            (self.first, self.last, self.readings) = (Some(at), Some(at), 1);
+        }
+        self.falls = Some(total);
+    }
+
+    fn lasts(&self, lasts: Duration) -> bool {
+        let seen = self.first.zip(self.last);
+        let is_seen_enough = self.readings >= MIN_READINGS;
+        is_seen_enough && seen.is_some_and(|(first, last)| last.since(first) >= lasts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIN_LIGHT_TIME: Duration = Duration::from_secs(1);
+
+    /// Whether light that was seen like this, every half second, is light that lasts.
+    fn lasts(readings: &[bool]) -> bool {
+        let mut seen = Seen::default();
+        for (at, up) in (0..).step_by(500).zip(readings) {
+            seen.see(at_ms(at), *up);
+        }
+        seen.lasts(MIN_LIGHT_TIME)
+    }
+
+    fn at_ms(ms: u64) -> Moment {
+        Moment::from_micros(1000 * ms)
+    }
+
+    #[test]
+    fn light_lasts_when_it_is_in_every_reading_for_a_second() {
+        assert!(!lasts(&[false, true]));
+        assert!(!lasts(&[false, true, true]));
+        assert!(lasts(&[false, true, true, true]));
+        assert!(!lasts(&[true, true, false, true, true]));
+        assert!(!lasts(&[true, true, true, false]), "it has gone again");
+    }
+
+    #[test]
+    fn few_readings_prove_nothing_however_far_apart_they_are() {
+        let mut seen = Seen::default();
+        seen.see(at_ms(0), true);
+        seen.see(at_ms(60_000), true);
+        assert!(!seen.lasts(MIN_LIGHT_TIME));
+        seen.see(at_ms(60_100), true);
+        assert!(seen.lasts(MIN_LIGHT_TIME));
+    }
+
+    /// No reading needs to fall into the time in which it was gone.
+    #[test]
+    fn a_fall_between_two_readings_is_one_too() {
+        let mut seen = Seen::default();
+        seen.count(at_ms(0), 3);
+        for (ms, falls) in [(500, 4), (1000, 5), (1500, 6), (2000, 7)] {
+            seen.see(at_ms(ms), true);
+            seen.count(at_ms(ms), falls);
+            assert!(!seen.lasts(MIN_LIGHT_TIME), "at {ms} ms");
+        }
+        for ms in [2500, 3000] {
+            seen.see(at_ms(ms), true);
+            seen.count(at_ms(ms), 7);
+        }
+        assert!(seen.lasts(MIN_LIGHT_TIME));
+    }
+}

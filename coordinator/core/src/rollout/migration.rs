@@ -1,0 +1,759 @@
+//! Tables and circuits of a running network on their course: what the leader does next.
+//!
+//! A round goes out when the judge finds it sound for the network as it is now. Circuits move when
+//! all ports they carry have been seen idle, and packets come back when both ends see light. Where
+//! something does not come about, the course turns back; on the way back it is tried until it does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use reweave_check::{Network, Unsound, check_leg};
+use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Switchover};
+use reweave_common::claims::Claims;
+use reweave_common::course::{Course, Leg, Round, Tables};
+use reweave_common::fabric::{Circuits, Fabric, Fibre};
+use reweave_common::holding::Holding;
+use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::moment::Moment;
+use reweave_common::operator;
+use reweave_common::plan::Plan;
+
+use super::effective_state::EffectiveState;
+use super::idle_proof::{IdleProof, IdleTracker, Port};
+use super::link_up_check::LinkUpCheck;
+use super::migration_check::{laid, trial};
+use super::start::{Hindrance, all_connected};
+use super::{Controller, DecisionContext, confirm, failure, measure};
+use crate::log::command::{Aim, Change, Departure, Move, StepIntent};
+use crate::log::migration_steps::settled;
+use crate::log::reason::Reason;
+use crate::log::state::{InForce, Migration, Moving, Rollout, Stage, Step};
+use crate::model::world::{Measurements, World};
+use crate::plan::migration::{MigrationStart, NoSafeOrder, RoundWidth, course};
+use crate::rollout::forwarding_rules;
+
+/// Packets that were under way have come through by then.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Lasers need some time to find each other, and light has to stay.
+const LIGHT_TIMEOUT: Duration = Duration::from_secs(10);
+/// What was idle then may have begun to send again since.
+const IDLE_PROOF_TTL: Duration = Duration::from_secs(1);
+
+/// Whether a plan changes more than pins.
+pub(crate) fn is_needed(known: Measurements<'_>, in_force: &InForce, plan: &Plan) -> bool {
+    let circuits = in_force.circuits_of(known.fabric);
+    let moves = plan
+        .circuits
+        .iter()
+        .any(|(optical, set)| circuits.get(optical) != Some(set));
+    moves || plan.tables != in_force.tables
+}
+
+/// As far as it could begin now. One that is still being judged is shown: nothing of it is carried out before.
+pub(crate) fn course_of(turn: &DecisionContext<'_>, plan: &Plan) -> Option<operator::Course> {
+    if !is_needed(turn.known, turn.state.in_force(), plan) {
+        return None;
+    }
+    let trial = trial(turn, plan).ok()?;
+    if matches!(trial.verdict, Some(Err(_))) {
+        return None;
+    }
+    let around = &trial.basis.around;
+    let before = (&around.tables, &around.circuits);
+    let fabric = turn.known.fabric;
+    Some(operator::Course::named(&trial.course, before, fabric))
+}
+
+/// What the judge of plans goes by now.
+pub(crate) fn base_of(turn: &DecisionContext<'_>, plan: &Plan) -> operator::Base {
+    let (known, in_force) = (turn.known, turn.state.in_force());
+    let circuits = in_force.circuits_of(known.fabric);
+    let pins = in_force.pins.iter().chain(&plan.pins);
+    let led_to: BTreeSet<_> = pins.map(|pin| *pin.flow.destination.ip()).collect();
+    let mut addresses = known.world().wiring.addresses();
+    addresses.extend(known.ingest.owners());
+    addresses.retain(|address, _| led_to.contains(address));
+    operator::Base::named(
+        (&in_force.pins, &in_force.tables, &circuits),
+        &down(&known.world(), &circuits),
+        (known.policy.capacity_floor, known.policy.lossless),
+        &addresses,
+        known.fabric,
+    )
+}
+
+pub(super) fn departure(
+    turn: &mut DecisionContext<'_>,
+    plan: &Plan,
+) -> Result<Departure, Hindrance> {
+    let world = turn.known.world();
+    let trial = laid(turn, plan)?;
+    let course = &trial.course;
+    let rounds: Vec<_> = course
+        .legs()
+        .filter_map(|(_, leg)| match leg {
+            Leg::Round(round) => Some(round),
+            Leg::Switch(_) => None,
+        })
+        .collect();
+    let nodes: BTreeSet<_> = rounds
+        .iter()
+        .flat_map(|round| round.keys().copied())
+        .collect();
+    all_connected(turn.known, nodes).map_err(Hindrance::Unready)?;
+    for round in rounds {
+        holdings(turn, &world, round).map_err(Hindrance::Unready)?;
+    }
+    let undriven = undriven(turn.known, course);
+    if !undriven.is_empty() {
+        return Err(Hindrance::Unready(undriven));
+    }
+    let before = measure::before(turn.known, &world, plan).map_err(Hindrance::Unready)?;
+    Ok(Departure {
+        generation: plan.generation,
+        course: course.clone(),
+        circuits: trial.basis.around.circuits.clone(),
+        before,
+    })
+}
+
+/// Optical switches on the course that nobody could tell anything.
+fn undriven(known: Measurements<'_>, course: &Course) -> Vec<Reason> {
+    let opticals = course.waves.iter().flat_map(|wave| wave.circuits.keys());
+    let missing = opticals.filter(|optical| !known.ingest.is_driven(**optical));
+    missing
+        .map(|&optical| Reason::NoDriver { optical })
+        .collect()
+}
+
+pub(super) fn reasons(unsound: Vec<Unsound>) -> Vec<Reason> {
+    unsound.into_iter().map(Reason::Unsound).collect()
+}
+
+fn network<'a>(
+    turn: &DecisionContext<'a>,
+    around: &'a EffectiveState,
+    down: &'a BTreeSet<LinkId>,
+) -> Network<'a> {
+    let in_force = turn.state.in_force();
+    Network {
+        fabric: turn.known.fabric,
+        addresses: turn.known.ingest.owners(),
+        down,
+        generation: in_force.generation,
+        pins: &in_force.pins,
+        tables: &around.tables,
+        unsure: &around.unsure,
+        circuits: &around.circuits,
+        floor: turn.known.policy.capacity_floor,
+        is_lossless: turn.known.policy.lossless,
+    }
+}
+
+/// What the network comes to when only this plan goes on.
+pub(super) fn wanted(
+    around: &EffectiveState,
+    claims: &Claims,
+    (tables, circuits): (&Tables, &Circuits),
+) -> (Tables, Circuits) {
+    let mut wanted = (around.tables.clone(), around.circuits.clone());
+    wanted.0.retain(|node, _| !claims.nodes.contains(node));
+    let own = tables
+        .iter()
+        .filter(|(node, _)| claims.nodes.contains(node));
+    wanted
+        .0
+        .extend(own.map(|(&node, table)| (node, table.clone())));
+    let own = circuits.iter();
+    let own = own.filter(|(optical, _)| claims.opticals.contains(optical));
+    wanted
+        .1
+        .extend(own.map(|(&optical, set)| (optical, set.clone())));
+    wanted
+}
+
+/// A node on the course that the plan does not speak for.
+pub(super) fn beyond(course: &Course, claims: &Claims) -> Option<NodeId> {
+    let mut told = course.legs().flat_map(|(_, leg)| match leg {
+        Leg::Round(round) => round.keys().copied().collect(),
+        Leg::Switch(_) => Vec::new(),
+    });
+    told.find(|node| !claims.nodes.contains(node))
+}
+
+/// Links of which an end says that they are down, by cable or by circuit.
+pub(super) fn down(world: &World<'_>, circuits: &Circuits) -> BTreeSet<LinkId> {
+    let fabric = world.fabric();
+    let lit = fabric.lit(circuits).into_iter();
+    let lightless = lit.filter(|&link| {
+        let ends = fabric
+            .link(link)
+            .ports()
+            .map(|port| fabric.fibre_of(port.node, link));
+        ends.into_iter()
+            .flatten()
+            .any(|fibre| sees_light(world.known, fibre) == Some(false))
+    });
+    lightless.chain(world.down()).collect()
+}
+
+/// None when nobody has said so lately.
+fn sees_light(known: Measurements<'_>, fibre: &Fibre) -> Option<bool> {
+    let observed = known.ingest.observations().node(fibre.node)?;
+    let counters = observed.counters.get(&fibre.interface)?;
+    let is_fresh = counters.is_fresh(known.now, known.policy.most_age());
+    is_fresh.then_some(counters.value.up)
+}
+
+/// What the nodes of a round shall hold: their pins as before, and the new routes.
+fn holdings(
+    turn: &DecisionContext<'_>,
+    world: &World<'_>,
+    round: &Round,
+) -> Result<BTreeMap<NodeId, Holding>, Vec<Reason>> {
+    let holding = |(&node, table)| {
+        let routes = forwarding_rules::routes(table, world.fabric(), &world.wiring);
+        let Holding { rules, .. } = turn.state.in_force().holding(node);
+        routes.map(|routes| (node, Holding { rules, routes }))
+    };
+    let holdings: Result<_, Reason> = round.iter().map(holding).collect();
+    holdings.map_err(|reason| vec![reason])
+}
+
+impl Controller {
+    pub(super) fn travel(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        rollout: &Rollout,
+        journey: &Migration,
+    ) {
+        let plan = &rollout.plan;
+        match (&journey.stage, journey.leg()) {
+            (Stage::Due | Stage::Proven, _) if rollout.is_stopped() => {}
+            (Stage::Due, Some(Leg::Round(round))) => self.begin_round(turn, plan, journey, round),
+            (Stage::Due, Some(Leg::Switch(moved))) => self.prove(turn, plan, journey, moved),
+            (Stage::Unconfirmed(step) | Stage::Telling(step), _) => {
+                self.tell(turn, plan, journey, step);
+            }
+            (Stage::Proven, Some(Leg::Switch(moved))) => self.set_out(turn, plan, journey, moved),
+            (Stage::Switching(moving), _) => self.switch(turn, plan, journey, moving),
+            (Stage::Switched, Some(Leg::Switch(moved))) => {
+                self.await_light(turn, plan, journey, moved);
+            }
+            // It has arrived, and what becomes of it the verdict says.
+            _ => {}
+        }
+    }
+
+    fn begin_round(
+        &self,
+        turn: &mut DecisionContext<'_>,
+        plan: &Plan,
+        journey: &Migration,
+        round: &Round,
+    ) {
+        let is_late = self.waited(turn) >= turn.known.policy.begin_within;
+        let connected = all_connected(turn.known, round.keys().copied().collect());
+        // Of hundreds of nodes the judge takes part of a second, and while one of them is missing this is asked at every
+        // tick.
+        let is_settled = journey.is_held() && !self.is_urged;
+        if connected.is_err() && (!is_late || is_settled) {
+            return;
+        }
+        let ready = judge(turn, plan, Leg::Round(round)).and_then(|()| {
+            connected?;
+            holdings(turn, &turn.known.world(), round)
+        });
+        match ready {
+            Ok(targets) => tell_round(turn, plan, targets),
+            Err(reasons) if is_late => give_up(turn, plan, journey, reasons),
+            Err(_) => {}
+        }
+    }
+
+    fn tell(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        plan: &Plan,
+        journey: &Migration,
+        step: &Step,
+    ) {
+        let mut reasons: Vec<_> = step.failures().map(failure).collect();
+        let has_failed = !reasons.is_empty();
+        if self.is_exhausted(turn) {
+            reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
+        }
+        let may_turn = !journey.leads_back();
+        let gives_up = !journey.is_held() && (may_turn || self.has_tried_enough(turn));
+        if !reasons.is_empty() && gives_up {
+            reasons.extend(judge_now(turn, plan, journey).err().into_iter().flatten());
+            return balk(turn, plan, journey, reasons);
+        }
+        let is_again = has_failed && self.waited(turn) >= self.pause(turn, journey);
+        let due = self.due_installs(turn, step);
+        let is_to_be_confirmed = journey.is_unconfirmed() && step.all_done();
+        // What was sound when it was told first need not be so now.
+        if !is_again && due.is_empty() && !is_to_be_confirmed {
+            return;
+        }
+        if let Err(reasons) = judge_now(turn, plan, journey) {
+            let is_late = self.waited(turn) >= turn.known.policy.begin_within;
+            if is_late && (journey.leads_back() || is_to_be_confirmed) {
+                give_up(turn, plan, journey, reasons);
+            }
+            return;
+        }
+        if is_to_be_confirmed {
+            return confirm(turn, plan);
+        }
+        if is_again {
+            let told = step.targets.iter();
+            let targets = told.map(|(&node, target)| (node, target.holding.clone()));
+            self.in_vain += 1;
+            return tell_round(turn, plan, targets.collect());
+        }
+        self.install_all(turn, due, journey.is_unconfirmed());
+    }
+
+    /// On the way back it is tried some times before a person hears that it does not come about.
+    fn has_tried_enough(&self, turn: &DecisionContext<'_>) -> bool {
+        self.is_exhausted(turn) || self.in_vain >= turn.known.policy.most_sends.max(1)
+    }
+
+    /// Whoever is held asks seldom.
+    fn pause(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Duration {
+        let policy = turn.known.policy;
+        match journey.is_held() {
+            _ if self.is_urged => Duration::ZERO,
+            true => policy.retry_held_after,
+            false => policy.answer_within,
+        }
+    }
+
+    fn prove(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        plan: &Plan,
+        journey: &Migration,
+        moved: &Circuits,
+    ) {
+        let leaving = leaving(turn.known, journey, moved);
+        self.closeness.ask(turn, &leaving);
+        let quiet = self.proof(turn.known, leaving);
+        let is_late = self.waited(turn) >= DRAIN_TIMEOUT;
+        if quiet.is_err() && !is_late {
+            return;
+        }
+        match judge(turn, plan, Leg::Switch(moved)).and(quiet) {
+            Ok(proof) => {
+                self.proven = proof.at.or(Some(turn.known.now));
+                turn.decide(Change::DrainProof {
+                    generation: plan.generation,
+                    quiet: proof.ports,
+                });
+            }
+            Err(reasons) if is_late => give_up(turn, plan, journey, reasons),
+            Err(_) => {}
+        }
+    }
+
+    fn proof(
+        &mut self,
+        known: Measurements<'_>,
+        leaving: Vec<Port>,
+    ) -> Result<IdleProof, Vec<Reason>> {
+        let since = self.watched_since();
+        let quietness = self
+            .quietness
+            .get_or_insert_with(|| IdleTracker::new(since));
+        quietness.handle_observations(known, leaving);
+        quietness.proof(known.now, IDLE_PROOF_TTL)
+    }
+
+    /// The proof may be another leader's, of a network that was another.
+    fn set_out(
+        &self,
+        turn: &mut DecisionContext<'_>,
+        plan: &Plan,
+        journey: &Migration,
+        moved: &Circuits,
+    ) {
+        match judge(turn, plan, Leg::Switch(moved)) {
+            Ok(()) => intend_move(turn, plan, journey, moved),
+            Err(reasons) if self.waited(turn) >= turn.known.policy.begin_within => {
+                give_up(turn, plan, journey, reasons);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Whoever is told once more, or by another leader, may move what carries packets again.
+    fn is_proven(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        journey: &Migration,
+        moving: &Moving,
+    ) -> bool {
+        let now = turn.known.now;
+        let is_fresh = |at: Moment| now.since(at) < IDLE_PROOF_TTL;
+        if !self.proven.is_some_and(is_fresh) {
+            let leaving = leaving(turn.known, journey, &moving.desired());
+            self.closeness.ask(turn, &leaving);
+            if let Ok(proof) = self.proof(turn.known, leaving) {
+                self.proven = proof.at.or(Some(now));
+            }
+        }
+        self.proven.is_some_and(is_fresh)
+    }
+
+    /// Where a driver does not say what came of it, nothing is undone: nobody knows what there is.
+    fn switch(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        plan: &Plan,
+        journey: &Migration,
+        moving: &Moving,
+    ) {
+        if !journey.is_moving() {
+            let failed = moving
+                .targets
+                .iter()
+                .filter(|(_, target)| !target.is_done());
+            let why = failed.filter_map(|(&optical, target)| {
+                let why = target.answer.clone()?.err();
+                let back = NotSwitched::TimedOut;
+                Some(Reason::NotSwitched {
+                    optical,
+                    why: why.unwrap_or(back),
+                })
+            });
+            let reasons: Vec<_> = why.collect();
+            let gives_up = !journey.leads_back() || self.has_tried_enough(turn);
+            if gives_up && !journey.is_held() {
+                balk(turn, plan, journey, reasons);
+            } else if self.waited(turn) >= self.pause(turn, journey)
+                && self.may_move(turn, plan, journey, moving)
+            {
+                self.in_vain += 1;
+                again(turn, plan, moving);
+            }
+            return;
+        }
+        if !journey.is_held() && self.is_at_a_loss(turn) {
+            let mut reasons = self.at_a_loss_for(turn, journey);
+            reasons.extend(judge_move(turn, plan, moving).err().into_iter().flatten());
+            return hold(turn, plan, reasons);
+        }
+        let may_pass = self.unclear.as_ref().is_some_and(may_pass) && !journey.is_held();
+        let is_due = may_pass || self.waited(turn) >= self.pause(turn, journey);
+        let (is_again, due) = (
+            is_due && self.unclear.is_some(),
+            self.due_moves(turn, moving),
+        );
+        if (!is_again && due.is_empty()) || !self.may_move(turn, plan, journey, moving) {
+            return;
+        }
+        if is_again {
+            return again(turn, plan, moving);
+        }
+        for (optical, switchover) in due {
+            self.switched.insert(optical, turn.known.now);
+            turn.out.switch(optical, switchover);
+        }
+    }
+
+    /// Since it was decided, something may have begun to send, and links may have gone down.
+    fn may_move(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        plan: &Plan,
+        journey: &Migration,
+        moving: &Moving,
+    ) -> bool {
+        self.is_proven(turn, journey, moving) && judge_move(turn, plan, moving).is_ok()
+    }
+
+    /// One that holds what nobody wanted does not come to hold anything else by being asked.
+    fn is_at_a_loss(&self, turn: &DecisionContext<'_>) -> bool {
+        match &self.unclear {
+            // It may not be asked again for long: a port carries packets, or the leg is sound no more.
+            Some(why) if may_pass(why) => {
+                self.in_vain >= turn.known.policy.most_sends.max(1) || self.is_exhausted(turn)
+            }
+            Some(_) => true,
+            None => self.is_exhausted(turn),
+        }
+    }
+
+    fn at_a_loss_for(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Vec<Reason> {
+        let why = self.unclear.clone().unwrap_or(NotSwitched::TimedOut);
+        let not_switched = |optical| Reason::NotSwitched {
+            optical,
+            why: why.clone(),
+        };
+        let is_driven = |optical: &OpticalId| turn.known.ingest.is_driven(*optical);
+        let (driven, lost): (Vec<_>, Vec<_>) = journey.unclear().partition(is_driven);
+        let lost = lost.into_iter().map(|optical| Reason::NoDriver { optical });
+        driven.into_iter().map(not_switched).chain(lost).collect()
+    }
+
+    fn due_moves(
+        &self,
+        turn: &DecisionContext<'_>,
+        moving: &Moving,
+    ) -> Vec<(OpticalId, Switchover)> {
+        let Measurements {
+            now,
+            policy,
+            fabric,
+            ..
+        } = turn.known;
+        let unanswered = moving
+            .targets
+            .iter()
+            .filter(|(_, target)| target.answer.is_none());
+        let due = unanswered.filter(|(optical, _)| {
+            let last = self.switched.get(optical);
+            last.is_none_or(|&last| now.since(last) >= policy.answer_within)
+        });
+        let told = due.filter_map(|(&optical, _)| {
+            let name = &fabric.optical(optical).name;
+            Some((optical, moving.switchover(optical, name)?))
+        });
+        told.collect()
+    }
+
+    fn await_light(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        plan: &Plan,
+        journey: &Migration,
+        moved: &Circuits,
+    ) {
+        let ends = ends(turn.known.fabric, moved);
+        self.closeness.ask(turn, &ends);
+        let (since, lasts) = (self.watched_since(), turn.known.policy.light_lasts);
+        let light = self
+            .light
+            .get_or_insert_with(|| LinkUpCheck::new(since, lasts));
+        light.handle_observations(turn.known, ends);
+        let reasons = light.missing();
+        let generation = plan.generation;
+        if reasons.is_empty() {
+            turn.decide(Change::LightCame { generation });
+        } else if self.waited(turn) >= LIGHT_TIMEOUT {
+            balk(turn, plan, journey, reasons);
+        }
+    }
+}
+
+/// Where the light of these circuits arrives.
+fn ends(fabric: &Fabric, circuits: &Circuits) -> Vec<Port> {
+    let ports = circuits.iter().flat_map(|(&optical, set)| {
+        let ports = set.iter().flat_map(Circuit::ports);
+        ports.filter_map(move |port| fabric.fibre(optical, port))
+    });
+    let ends = ports.map(|fibre| (fibre.node, fibre.interface.clone()));
+    ends.collect()
+}
+
+/// A device that does not answer may the next time, and a driver that has followed what the log has
+/// lost is gone beyond.
+pub(super) fn may_pass(why: &NotSwitched) -> bool {
+    use NotSwitched::{DifferentContent, Older, TimedOut, Unclear};
+    matches!(
+        why,
+        TimedOut | Unclear { .. } | Older { .. } | DifferentContent { .. }
+    )
+}
+
+/// Whether the leg is sound for the network as it is now, wherever others are on their courses.
+fn judge(turn: &DecisionContext<'_>, plan: &Plan, leg: Leg<'_>) -> Result<(), Vec<Reason>> {
+    let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
+    let down = down(&turn.known.world(), &around.circuits);
+    check_leg(&network(turn, &around, &down), leg).map_err(reasons)
+}
+
+/// The leg on which it is.
+fn judge_now(
+    turn: &DecisionContext<'_>,
+    plan: &Plan,
+    journey: &Migration,
+) -> Result<(), Vec<Reason>> {
+    let leg = journey.leg();
+    leg.map_or(Ok(()), |leg| judge(turn, plan, leg))
+}
+
+fn judge_move(turn: &DecisionContext<'_>, plan: &Plan, moving: &Moving) -> Result<(), Vec<Reason>> {
+    judge(turn, plan, Leg::Switch(&moving.desired()))
+}
+
+pub(super) fn start<'a>(
+    turn: &DecisionContext<'a>,
+    around: &'a EffectiveState,
+    down: &'a BTreeSet<LinkId>,
+    claims: &'a Claims,
+) -> MigrationStart<'a> {
+    let pace = match turn.known.policy.lossless {
+        true => RoundWidth::Narrow,
+        false => RoundWidth::Wide,
+    };
+    MigrationStart {
+        fabric: turn.known.fabric,
+        down,
+        tables: &around.tables,
+        unsure: &around.own_unsure,
+        circuits: &around.circuits,
+        floor: turn.known.policy.capacity_floor,
+        told: &claims.nodes,
+        pace,
+    }
+}
+
+fn tell_round(turn: &mut DecisionContext<'_>, plan: &Plan, targets: BTreeMap<NodeId, Holding>) {
+    turn.decide(Change::StepIntent(StepIntent {
+        plan: plan.generation,
+        generation: turn.state.next_generation(),
+        aim: Aim::Round,
+        targets,
+    }));
+}
+
+fn intend_move(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, moved: &Circuits) {
+    let moves = moved.iter().map(|(&optical, desired)| {
+        let expected = journey.circuits.get(&optical).cloned().unwrap_or_default();
+        let desired = desired.clone();
+        (optical, Move { expected, desired })
+    });
+    intend(turn, plan, moves.collect());
+}
+
+/// With another token, since a driver answers the same instruction always the same.
+fn again(turn: &mut DecisionContext<'_>, plan: &Plan, moving: &Moving) {
+    let moves = moving
+        .targets
+        .iter()
+        .map(|(&optical, it)| (optical, it.moved.clone()));
+    intend(turn, plan, moves.collect());
+}
+
+fn intend(turn: &mut DecisionContext<'_>, plan: &Plan, moves: BTreeMap<OpticalId, Move>) {
+    turn.decide(Change::CircuitIntent {
+        plan: plan.generation,
+        generation: turn.state.next_generation(),
+        moves,
+    });
+}
+
+/// Whether a person has, and nothing else is to be done. While circuits may be moving, it waits for them;
+/// where no way leads back yet, what is under way goes on, and nothing more begins.
+pub(super) fn is_given_up(
+    turn: &mut DecisionContext<'_>,
+    rollout: &Rollout,
+    journey: &Migration,
+) -> bool {
+    let Some(aborted) = rollout.aborted() else {
+        return false;
+    };
+    if journey.leads_back() || journey.is_moving() {
+        return false;
+    }
+    balk(turn, &rollout.plan, journey, vec![aborted]);
+    let begins = matches!(journey.stage, Stage::Due | Stage::Proven);
+    begins || !turn.out.is_settled()
+}
+
+/// A way back that was laid for a network that was another is laid anew from where things are, if that
+/// leads on now.
+fn give_up(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, reasons: Vec<Reason>) {
+    let is_stale = journey.leads_back() && judge_now(turn, plan, journey).is_err();
+    let anew = way_back(turn, plan, journey).filter(|_| is_stale);
+    let leads_on = |course: &Course| {
+        let first = course.legs().next();
+        first.is_none_or(|(_, leg)| judge(turn, plan, leg).is_ok())
+    };
+    match anew.filter(leads_on) {
+        Some(course) => turn_back(turn, plan, journey, &course, reasons),
+        None => balk(turn, plan, journey, reasons),
+    }
+}
+
+/// Gives it up, and goes back to where it began. What is on the way back already waits.
+pub(super) fn balk(
+    turn: &mut DecisionContext<'_>,
+    plan: &Plan,
+    journey: &Migration,
+    reasons: Vec<Reason>,
+) {
+    let back = way_back(turn, plan, journey).filter(|_| !journey.leads_back());
+    match back {
+        Some(course) => turn_back(turn, plan, journey, &course, reasons),
+        None if journey.is_held() => {}
+        None => hold(turn, plan, reasons),
+    }
+}
+
+fn turn_back(
+    turn: &mut DecisionContext<'_>,
+    plan: &Plan,
+    journey: &Migration,
+    course: &Course,
+    reasons: Vec<Reason>,
+) {
+    let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
+    turn.decide(Change::TurnedBack {
+        generation: plan.generation,
+        course: settled(course, &around.tables, &journey.unsure_now()),
+        reasons,
+    });
+}
+
+fn hold(turn: &mut DecisionContext<'_>, plan: &Plan, reasons: Vec<Reason>) {
+    turn.decide(Change::Held {
+        generation: plan.generation,
+        reasons,
+    });
+}
+
+fn way_back(turn: &DecisionContext<'_>, plan: &Plan, journey: &Migration) -> Option<Course> {
+    let (in_force, claims) = (turn.state.in_force(), turn.claims(plan));
+    let mut around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
+    around.own_unsure = journey.unsure_now();
+    let before = in_force.circuits_of(turn.known.fabric);
+    let (tables, circuits) = wanted(&around, &claims, (&in_force.tables, &before));
+    let mut avoided = down(&turn.known.world(), &around.circuits);
+    avoided.extend(unconfirmed_links(turn.known.fabric, journey, &before));
+    let nobody_down = BTreeSet::new();
+    let back = |down| course(start(turn, &around, down, &claims), &tables, &circuits);
+    // Where nothing leads around what is down, things are put back as they were all the same.
+    let back = back(&avoided).or_else(|NoSafeOrder| back(&nobody_down));
+    let back = back.or_else(|NoSafeOrder| {
+        journey
+            .retraced((&in_force.tables, &before))
+            .ok_or(NoSafeOrder)
+    });
+    back.ok().filter(|course| beyond(course, &claims).is_none())
+}
+
+/// Links over circuits in which light has not been confirmed. A reading may show light that comes and goes.
+fn unconfirmed_links(fabric: &Fabric, journey: &Migration, first: &Circuits) -> Vec<LinkId> {
+    let mut links = fabric.lit(&journey.unconfirmed_circuits(first));
+    links.retain(|&link| fabric.crossing(link).is_some());
+    links
+}
+
+/// The ports of circuits that will be gone.
+fn leaving(known: Measurements<'_>, journey: &Migration, moved: &Circuits) -> Vec<Port> {
+    let gone = moved.iter().flat_map(|(&optical, after)| {
+        let before = journey
+            .circuits
+            .get(&optical)
+            .into_iter()
+            .flat_map(CircuitSet::iter);
+        let gone = before.filter(|&circuit| !after.contains(circuit));
+        gone.flat_map(move |circuit| circuit.ports().map(|port| (optical, port)))
+    });
+    let fibres = gone.filter_map(|(optical, port)| known.fabric.fibre(optical, port));
+    let ports = fibres.map(|fibre| (fibre.node, fibre.interface.clone()));
+    ports.collect()
+}

@@ -1,0 +1,264 @@
+//! Courses on trial. In a network of thousands of nodes the judge takes part of a second for each leg, and nothing else is
+//! decided meanwhile: a large course is judged one leg at a time, with whatever is urgent in between. No plan departs
+//! before its last leg was found sound.
+//!
+//! All legs are judged in one network, and the verdict holds in that one alone. Where something has changed by the time
+//! that somebody asks for it, such as a link that is down or another plan on its way, the course is laid and judged anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use reweave_check::{CourseCheck, Network, Unsound};
+use reweave_common::course::{Course, Leg, Tables};
+use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::plan::{Generation, Pin, Plan};
+
+use super::effective_state::EffectiveState;
+use super::start::Hindrance;
+use super::{DecisionContext, migration};
+use crate::log::policy::Policy;
+use crate::log::reason::Reason;
+use crate::log::state::{Phase, State};
+use crate::plan::migration::{NoSafeOrder, course};
+use crate::plan::plan_check;
+
+/// Next hops on a course that is judged at once: a quarter of those that one leg of the largest plan may have.
+const MAX_HOPS_PER_TRIAL: usize = 1 << 16;
+/// How often a changed network begins the trial anew. After that all legs are judged at once, or a plan would never begin
+/// where links come and go.
+const MAX_CHANGES: u32 = 3;
+
+/// The courses of plans that have not begun.
+#[derive(Debug, Clone)]
+pub(crate) struct Judge {
+    cases: BTreeMap<Generation, Case>,
+    max_hops_at_once: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    trial: Arc<Trial>,
+    /// How often the network has changed since somebody last had a verdict.
+    changes: u32,
+}
+
+/// One course, as far as it was judged.
+#[derive(Debug, Clone)]
+pub(super) struct Trial {
+    plan: Plan,
+    pub(super) basis: Basis,
+    pub(super) course: Course,
+    /// What all legs are to lead to.
+    wanted: (Tables, Circuits),
+    check: CourseCheck,
+    /// None while legs are left.
+    pub(super) verdict: Option<Result<(), Vec<Unsound>>>,
+}
+
+/// All that the judge looks at besides the plan, the fabric and the policy.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Basis {
+    /// The one in force, and the one that the plan has to name as its parent.
+    generations: [Generation; 2],
+    pins: Vec<Pin>,
+    pub(super) around: EffectiveState,
+    /// With those over circuits, and without.
+    down: [BTreeSet<LinkId>; 2],
+    /// Who has the addresses of pinned flows: ever since they were told, and by what is reported now.
+    addresses: [BTreeMap<Ipv4Addr, NodeId>; 2],
+}
+
+impl Default for Judge {
+    fn default() -> Self {
+        Self::at_once(MAX_HOPS_PER_TRIAL)
+    }
+}
+
+impl Judge {
+    /// Longer courses are judged leg by leg.
+    pub(crate) fn at_once(max_hops_at_once: usize) -> Self {
+        let cases = BTreeMap::new();
+        Self {
+            cases,
+            max_hops_at_once,
+        }
+    }
+
+    /// Whether a leg waits to be judged.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.cases.values().any(|it| it.trial.verdict.is_none())
+    }
+
+    /// Judges one leg. Whether a verdict came of it.
+    pub(crate) fn check_next(&mut self, fabric: &Fabric, policy: &Policy) -> bool {
+        let mut cases = self.cases.values_mut();
+        let Some(case) = cases.find(|it| it.trial.verdict.is_none()) else {
+            return false;
+        };
+        let trial = Arc::make_mut(&mut case.trial);
+        trial.check_next(fabric, policy);
+        trial.verdict.is_some()
+    }
+
+    /// Keeps those that may begin still.
+    pub(crate) fn forget_ended(&mut self, state: &State) {
+        let next = state.next_generation();
+        let may_begin = |generation: Generation| {
+            let rollout = state.rollout(generation);
+            let waits = |phase: &Phase| matches!(phase, Phase::Proposed | Phase::Approved);
+            rollout.map_or(generation == next, |it| waits(&it.phase))
+        };
+        self.cases.retain(|&generation, _| may_begin(generation));
+    }
+
+    fn is_at_once(&self, course: &Course) -> bool {
+        course.legs().nth(1).is_none() || hops(course) <= self.max_hops_at_once
+    }
+
+    /// Somebody asks for this verdict, or waits until it has come.
+    fn handle_asked(&mut self, trial: &Arc<Trial>) {
+        let generation = trial.plan.generation;
+        if self.is_at_once(&trial.course) {
+            self.cases.remove(&generation);
+            return;
+        }
+        let known = self.cases.get(&generation);
+        let mut changes = known.map_or(0, |it| it.changes);
+        if known.is_some_and(|it| !Arc::ptr_eq(&it.trial, trial)) {
+            changes += 1;
+        }
+        if trial.verdict.is_some() {
+            changes = 0;
+        }
+        let trial = Arc::clone(trial);
+        self.cases.insert(generation, Case { trial, changes });
+    }
+}
+
+/// Next hops in all of its rounds.
+fn hops(course: &Course) -> usize {
+    let rounds = course.legs().filter_map(|(_, leg)| match leg {
+        Leg::Round(round) => Some(round),
+        Leg::Switch(_) => None,
+    });
+    let tables = rounds.flat_map(BTreeMap::values);
+    let towards = tables.flat_map(|table| table.towards.values());
+    towards.map(Vec::len).sum()
+}
+
+impl Trial {
+    fn is_of(&self, plan: &Plan, basis: &Basis) -> bool {
+        self.plan.parent == plan.parent
+            && self.plan.tables == plan.tables
+            && self.plan.circuits == plan.circuits
+            && self.plan.pins == plan.pins
+            && self.basis == *basis
+    }
+
+    fn check_next(&mut self, fabric: &Fabric, policy: &Policy) {
+        let network = self.basis.network(fabric, policy);
+        let wanted = (&self.wanted.0, &self.wanted.1);
+        self.verdict = self.check.check_next(&network, &self.course, wanted);
+    }
+}
+
+impl Basis {
+    fn of(turn: &DecisionContext<'_>, plan: &Plan) -> Self {
+        let (known, in_force) = (turn.known, turn.state.in_force());
+        let world = known.world();
+        let around = EffectiveState::new(turn.state, known.fabric, plan.generation);
+        let flows = in_force.pins.iter().chain(&plan.pins).map(|pin| pin.flow);
+        let ends = flows.flat_map(|flow| [*flow.source.ip(), *flow.destination.ip()]);
+        let ends: BTreeSet<_> = ends.collect();
+        let mut addresses = [known.ingest.owners().clone(), world.wiring.addresses()];
+        for owners in &mut addresses {
+            owners.retain(|address, _| ends.contains(address));
+        }
+        Self {
+            generations: [in_force.generation, turn.state.base_of(plan)],
+            pins: in_force.pins.clone(),
+            down: [migration::down(&world, &around.circuits), world.down()],
+            around,
+            addresses,
+        }
+    }
+
+    fn network<'a>(&'a self, fabric: &'a Fabric, policy: &Policy) -> Network<'a> {
+        let [generation, _] = self.generations;
+        let [down, _] = &self.down;
+        let [addresses, _] = &self.addresses;
+        Network {
+            fabric,
+            addresses,
+            down,
+            generation,
+            pins: &self.pins,
+            tables: &self.around.tables,
+            unsure: &self.around.unsure,
+            circuits: &self.around.circuits,
+            floor: policy.capacity_floor,
+            is_lossless: policy.lossless,
+        }
+    }
+}
+
+/// The course of a plan in the network as it is now, if the judge has found each leg of it sound.
+pub(super) fn laid(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial>, Hindrance> {
+    let trial = trial(turn, plan)?;
+    turn.judge.handle_asked(&trial);
+    match trial.verdict.clone() {
+        None => Err(Hindrance::Unjudged),
+        Some(Ok(())) => Ok(trial),
+        // What others do just now passes.
+        Some(Err(unsound)) => Err(match turn.state.beside(plan.generation).next() {
+            Some(_) => Hindrance::Unready(migration::reasons(unsound)),
+            None => Hindrance::Wrong(migration::reasons(unsound)),
+        }),
+    }
+}
+
+/// What is known of its course, or the course laid, and judged if that is done at once.
+pub(super) fn trial(turn: &DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial>, Hindrance> {
+    let basis = Basis::of(turn, plan);
+    let case = turn.judge.cases.get(&plan.generation);
+    if let Some(known) = case.filter(|it| it.trial.is_of(plan, &basis)) {
+        return Ok(Arc::clone(&known.trial));
+    }
+    let mut trial = begun(turn, plan, basis)?;
+    let is_at_once = turn.judge.is_at_once(&trial.course);
+    if is_at_once || case.is_some_and(|it| it.changes >= MAX_CHANGES) {
+        while trial.verdict.is_none() {
+            trial.check_next(turn.known.fabric, turn.known.policy);
+        }
+    }
+    Ok(Arc::new(trial))
+}
+
+/// With no leg judged.
+fn begun(turn: &DecisionContext<'_>, plan: &Plan, basis: Basis) -> Result<Trial, Hindrance> {
+    let objections = plan_check::objections(&turn.known.world(), turn.state, plan);
+    if !objections.is_empty() {
+        return Err(Hindrance::Wrong(objections));
+    }
+    let claims = turn.claims(plan);
+    let [down, _] = &basis.down;
+    let wanted = migration::wanted(&basis.around, &claims, (&plan.tables, &plan.circuits));
+    let from = migration::start(turn, &basis.around, down, &claims);
+    let course = course(from, &wanted.0, &wanted.1)
+        .map_err(|NoSafeOrder| Hindrance::Wrong(vec![Reason::NoCourse]))?;
+    if let Some(node) = migration::beyond(&course, &claims) {
+        return Err(Hindrance::Wrong(vec![Reason::Beyond { node }]));
+    }
+    let network = basis.network(turn.known.fabric, turn.known.policy);
+    let check = CourseCheck::new(&network);
+    Ok(Trial {
+        plan: plan.clone(),
+        course,
+        wanted,
+        check,
+        verdict: None,
+        basis,
+    })
+}

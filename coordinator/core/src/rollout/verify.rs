@@ -1,0 +1,200 @@
+//! Whether a plan that was carried out did what it was made for: judged by readings before and
+//! after, never by hope.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::flow::FlowKey;
+use reweave_common::operator::FlowChange;
+use reweave_common::plan::Plan;
+use reweave_common::time_span::TimeSpan;
+use reweave_common::units::Rate;
+
+use crate::log::command::Before;
+use crate::log::policy::Policy;
+use crate::log::rate_summary::{RateSummary, scaled};
+use crate::log::reason::Reason;
+use crate::log::verdict::{Decision, Judged, JudgedIteration, Verdict};
+
+/// What was measured after a plan.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct After {
+    pub(crate) rates: BTreeMap<FlowKey, RateSummary>,
+    /// How long iterations take, in the order of what was promised of them.
+    pub(crate) periods: Vec<Option<TimeSpan>>,
+}
+
+/// The flows a plan is made for: those that it moves, and those that it is to speed up or slow down. One that moves
+/// none is made for something else, whatever it foretells.
+pub(crate) fn concerned(plan: &Plan) -> BTreeSet<FlowKey> {
+    if plan.moves.is_empty() {
+        return BTreeSet::new();
+    }
+    let moved = plan.moves.iter().map(|made| made.flow);
+    moved
+        .chain(plan.predictions.iter().map(|prediction| prediction.flow))
+        .collect()
+}
+
+/// Commits only when the slowest of the flows concerned gained enough, all of them are still
+/// there, no flow at all is slower than it ever was before or than was predicted, and the same is true of
+/// iterations of jobs.
+pub(crate) fn judge(plan: &Plan, before: &[Before], after: &After, policy: &Policy) -> Verdict {
+    let concerned = concerned(plan);
+    let flows = judge_flows(plan, before, &after.rates, policy);
+    let iterations = judge_iterations(plan, &after.periods);
+    let reasons: Vec<_> = vanished(&flows, &concerned)
+        .chain(too_little_gain(&flows, &concerned, policy))
+        .chain(suffering(&flows, &concerned, policy))
+        .chain(delayed(&iterations, policy))
+        .collect();
+    let decision = match reasons.is_empty() {
+        true => Decision::Commit,
+        false => Decision::RollBack { reasons },
+    };
+    Verdict {
+        decision,
+        flows,
+        iterations,
+    }
+}
+
+fn judge_iterations(plan: &Plan, periods: &[Option<TimeSpan>]) -> Vec<JudgedIteration> {
+    let promised = plan.iterations.iter().zip(periods);
+    let judged = promised.map(|(promised, &after)| JudgedIteration {
+        job: promised.job.clone(),
+        before: promised.before,
+        predicted: [promised.low, promised.high],
+        after,
+    });
+    judged.collect()
+}
+
+/// Jobs whose iterations take longer than they did, and than was predicted.
+fn delayed(iterations: &[JudgedIteration], policy: &Policy) -> impl Iterator<Item = Reason> {
+    iterations.iter().filter_map(|it| {
+        let after = it.after?;
+        let [_, high] = it.predicted;
+        let longest = it.before.max(high).scaled(1.0 + policy.tolerance);
+        (after > longest).then(|| Reason::Delayed {
+            job: it.job.clone(),
+            before: it.before,
+            after,
+        })
+    })
+}
+
+fn judge_flows(
+    plan: &Plan,
+    before: &[Before],
+    after: &BTreeMap<FlowKey, RateSummary>,
+    policy: &Policy,
+) -> Vec<Judged> {
+    let before: BTreeMap<_, _> = before
+        .iter()
+        .map(|before| (before.flow, before.spread))
+        .collect();
+    let predicted: BTreeMap<_, _> = plan
+        .predictions
+        .iter()
+        .map(|p| (p.flow, [p.low, p.high]))
+        .collect();
+    let flows: BTreeSet<_> = before
+        .keys()
+        .chain(predicted.keys())
+        .chain(after.keys())
+        .copied()
+        .collect();
+    let judged = flows.into_iter().map(|flow| {
+        let (before, after) = (before.get(&flow).copied(), after.get(&flow).copied());
+        let change = change(before, after, policy);
+        Judged {
+            flow,
+            before,
+            predicted: predicted.get(&flow).copied(),
+            after,
+            change,
+        }
+    });
+    judged.collect()
+}
+
+fn change(before: Option<RateSummary>, after: Option<RateSummary>, policy: &Policy) -> FlowChange {
+    match (before, after) {
+        (_, None) => FlowChange::Vanished,
+        (None, Some(_)) => FlowChange::New,
+        (Some(before), Some(after)) if is_below(after.mean, before.least, policy) => {
+            FlowChange::Slower
+        }
+        (Some(before), Some(after)) if after.mean > scaled(before.most, 1.0 + policy.tolerance) => {
+            FlowChange::Faster
+        }
+        _ => FlowChange::Same,
+    }
+}
+
+fn is_below(rate: Rate, least: Rate, policy: &Policy) -> bool {
+    rate < scaled(least, 1.0 - policy.tolerance)
+}
+
+fn vanished<'a>(
+    flows: &'a [Judged],
+    concerned: &'a BTreeSet<FlowKey>,
+) -> impl Iterator<Item = Reason> + 'a {
+    let seen = |judged: &Judged| judged.before.is_some() && judged.after.is_some();
+    let seen = move |flow: &FlowKey| flows.iter().any(|j| j.flow == *flow && seen(j));
+    concerned
+        .iter()
+        .copied()
+        .filter(move |flow| !seen(flow))
+        .map(|flow| Reason::Vanished { flow })
+}
+
+fn too_little_gain(
+    flows: &[Judged],
+    concerned: &BTreeSet<FlowKey>,
+    policy: &Policy,
+) -> Option<Reason> {
+    let of = |flow: &&Judged| concerned.contains(&flow.flow);
+    let mean = |spread: Option<RateSummary>| spread.map(|spread| spread.mean);
+    let before = flows
+        .iter()
+        .filter(of)
+        .filter_map(|flow| mean(flow.before))
+        .min()?;
+    let after = flows
+        .iter()
+        .filter(of)
+        .filter_map(|flow| mean(flow.after))
+        .min()?;
+    let needed = scaled(before, 1.0 + policy.margin());
+    (after < needed).then_some(Reason::TooLittleGain {
+        before,
+        after,
+        needed,
+    })
+}
+
+/// Flows that are slower than they were, and than the plan that is made for them predicts. What is made for
+/// something else has told who they are, and whoever wants it so insists.
+fn suffering(
+    flows: &[Judged],
+    concerned: &BTreeSet<FlowKey>,
+    policy: &Policy,
+) -> impl Iterator<Item = Reason> {
+    flows
+        .iter()
+        .filter(|flow| flow.change == FlowChange::Slower)
+        .filter_map(|flow| {
+            let (before, after) = (flow.before?.mean, flow.after?.mean);
+            let predicted = flow.predicted.filter(|_| concerned.contains(&flow.flow));
+            let foreseen = predicted.is_some_and(|[low, _]| !is_below(after, low, policy));
+            (!foreseen).then_some(Reason::GotSlower {
+                flow: flow.flow,
+                before,
+                after,
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests;

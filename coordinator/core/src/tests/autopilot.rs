@@ -1,0 +1,258 @@
+//! What the coordinator does by itself, and what it leaves alone.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reweave_common::flow::FlowKey;
+use reweave_common::instruction::Instruction;
+use reweave_common::operator::{Mode, Phase, Request, Response};
+use reweave_common::plan::{Generation, Plan};
+
+use super::cluster::Cluster;
+use super::mock_switch::Mood;
+use super::network::Network;
+use super::scene::{phase, planned};
+use crate::rollout::autopilot::{WaitReason, not_now};
+use crate::{Author, Change, Effect, Outcome, Policy, Reason};
+
+const SETTLE_TIME: Duration = Duration::from_secs(2);
+
+fn collide(cluster: &mut Cluster) {
+    cluster.network.start("h0", "h3", 1000, 0);
+    cluster.network.start("h1", "h4", 1001, 0);
+}
+
+fn waits_because(cluster: &mut Cluster) -> String {
+    match cluster.ask(Request::Status) {
+        Response::Status(status) => status.waits_because.unwrap_or_default(),
+        other => panic!("no status: {other:?}"),
+    }
+}
+
+#[test]
+fn in_manual_mode_nothing_is_planned_unasked() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    collide(&mut cluster);
+    cluster.run_for(Duration::from_secs(10));
+    assert!(cluster.log.is_empty());
+    assert_eq!(waits_because(&mut cluster), "");
+}
+
+#[test]
+fn a_flow_is_measured_as_often_as_for_a_verdict_before_anything_is_planned_for_it() {
+    let policy = Policy {
+        mode: Mode::Auto,
+        look_every: Duration::ZERO,
+        ..Policy::default()
+    };
+    let mut cluster = Cluster::with(Network::new(2, 3), policy);
+    cluster.run_for(SETTLE_TIME);
+    collide(&mut cluster);
+    let took = cluster.run_until("planned", |c| c.core.state().rollouts().next().is_some());
+    assert!(took >= Duration::from_millis(500), "{took:?}");
+    assert_eq!(waits_because(&mut cluster), "");
+}
+
+#[test]
+fn what_the_policy_wanted_is_told_from_what_an_operator_wanted() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    collide(&mut cluster);
+    cluster.run_until_ended(1);
+    let ended = cluster.core.state().history().next().unwrap();
+    assert_eq!(ended.proposed.by, Author::Policy);
+    assert_eq!(ended.approved.as_ref().unwrap().by, Author::Policy);
+}
+
+#[test]
+fn while_a_switch_on_the_way_does_not_report_nothing_is_changed() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    let spine = cluster.network.node("spine1");
+    cluster.run_for(SETTLE_TIME);
+    cluster.connected.remove(&spine);
+    cluster.run_for(2 * SETTLE_TIME);
+    collide(&mut cluster);
+    cluster.run_for(Duration::from_secs(10));
+    assert!(cluster.log.is_empty(), "{:?}", cluster.log);
+    assert!(waits_because(&mut cluster).contains("but spine1 does not report"));
+    cluster.connect(spine);
+    cluster.run_until_ended(1);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+}
+
+#[test]
+fn after_a_change_the_next_one_waits_for_the_cool_down() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    collide(&mut cluster);
+    cluster.run_until_ended(1);
+    cluster.network.start("h3", "h0", 1002, 0);
+    cluster.network.start("h4", "h1", 1003, 0);
+    cluster.run_for(Duration::from_secs(9));
+    assert!(cluster.core.state().rollouts().next().is_none());
+    assert!(
+        waits_because(&mut cluster).contains("cools down"),
+        "{}",
+        waits_because(&mut cluster)
+    );
+    cluster.run_until_ended(2);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+}
+
+#[test]
+fn after_every_failure_in_a_row_it_waits_twice_as_long() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    collide(&mut cluster);
+    let [_, first, second, third] = [1, 2, 3, 4].map(|plans| {
+        let took = cluster.run_until_ended(plans);
+        assert!(matches!(cluster.last_outcome(), Outcome::RolledBack { .. }));
+        took.as_secs()
+    });
+    assert!(
+        (20..22).contains(&first) && (40..42).contains(&second),
+        "{first} {second}"
+    );
+    assert!((80..82).contains(&third), "{third}");
+}
+
+#[test]
+fn one_change_is_made_at_a_time() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    collide(&mut cluster);
+    cluster.network.switch("leaf0").mood = Mood::Deaf;
+    cluster.run_until("applying", |c| c.core.state().rollouts().next().is_some());
+    let plan = cluster.core.state().rollouts().next().unwrap().plan.clone();
+    cluster.network.start("h3", "h0", 1002, 0);
+    cluster.network.start("h4", "h1", 1003, 0);
+    cluster.run_for(Duration::from_secs(5));
+    assert_eq!(cluster.core.state().rollouts().next().unwrap().plan, plan);
+}
+
+fn traced(effects: &[Effect]) -> Vec<Vec<FlowKey>> {
+    let watch = |effect: &Effect| match effect {
+        Effect::Send {
+            instruction: Instruction::Watch(watch),
+            ..
+        } => Some(watch.trace.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(watch).collect()
+}
+
+#[test]
+fn agents_are_asked_for_the_paths_of_elephants_and_only_when_something_changes() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let flow = cluster.network.start("h0", "h3", 1000, 0);
+    cluster.run_for(Duration::from_secs(20));
+    let both = [vec![flow], vec![flow.reversed()]];
+    assert_eq!(
+        traced(&cluster.effects),
+        both,
+        "the sender, and the receiver for the way back"
+    );
+    cluster.network.end(flow);
+    cluster.run_for(SETTLE_TIME);
+    assert_eq!(traced(&cluster.effects)[2..], [vec![], vec![]]);
+}
+
+#[test]
+fn an_agent_that_comes_back_is_asked_again() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let flow = cluster.network.start("h0", "h3", 1000, 0);
+    cluster.run_for(SETTLE_TIME);
+    let host = cluster.network.node("h0");
+    cluster.disconnect(host);
+    cluster.connect(host);
+    cluster.run_for(SETTLE_TIME);
+    let there = vec![flow];
+    let asked = traced(&cluster.effects);
+    assert_eq!(
+        asked.iter().filter(|it| **it == there).count(),
+        2,
+        "{asked:?}"
+    );
+    assert_eq!(asked.len(), 3, "the receiver was there all the time");
+}
+
+#[test]
+fn a_switch_that_comes_back_is_told_again_what_it_was_told_last() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    collide(&mut cluster);
+    cluster.run_until_ended(1);
+    let (leaf, sent) = (cluster.network.node("leaf0"), cluster.installs_sent());
+    cluster.disconnect(leaf);
+    cluster.network.switch("leaf0").rules.clear();
+    cluster.network.switch("leaf0").forget();
+    cluster.connect(leaf);
+    cluster.run_for(SETTLE_TIME);
+    assert_eq!(cluster.installs_sent(), sent + 1);
+    cluster.assert_one_generation();
+}
+
+#[test]
+fn plans_that_changed_nothing_are_no_failures_and_cool_nothing_down() {
+    let plan = planned()
+        .0
+        .core
+        .state()
+        .rollouts()
+        .next()
+        .unwrap()
+        .plan
+        .clone();
+    let mut cluster = Cluster::new(Mode::Auto);
+    collide(&mut cluster);
+    for generation in (1..=3).map(Generation) {
+        let plan = Plan {
+            generation,
+            ..plan.clone()
+        };
+        let (by, reasons) = (Author::Policy, vec![Reason::NothingToMend]);
+        cluster.propose(plan, by);
+        cluster.append(Change::PlanWithdrawn {
+            generation,
+            reasons,
+        });
+    }
+    assert_eq!(cluster.core.state().ended(), 3);
+    let took = cluster.run_until("begun", |c| phase(c) == Some(Phase::Applying));
+    assert!(took < SETTLE_TIME, "{took:?}");
+}
+
+#[test]
+fn a_success_makes_up_for_the_failures_before_it() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    collide(&mut cluster);
+    cluster.run_until_ended(2);
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_until_ended(3);
+    assert_eq!(cluster.last_outcome(), &Outcome::Committed);
+    cluster.network.start("h3", "h0", 1002, 0);
+    cluster.network.start("h4", "h1", 1003, 0);
+    let took = cluster.run_until_ended(4).as_secs();
+    assert!((10..13).contains(&took), "{took}");
+}
+
+#[test]
+fn what_promises_too_little_is_left_alone() {
+    let (cluster, _, generation) = planned();
+    let state = cluster.core.state();
+    let mut plan = state.rollouts().next().unwrap().plan.clone();
+    assert_eq!(plan.generation, generation);
+    let known = cluster.core.known_at(cluster.now());
+    assert!(not_now(known, &plan).is_none());
+    plan.report.slowest_after = plan.report.slowest_before;
+    assert_eq!(not_now(known, &plan), Some(WaitReason::TooLittleToGain));
+}
+
+#[test]
+fn of_too_many_flows_only_so_many_are_traced_at_once() {
+    let mut cluster = Cluster::on(Network::new(2, 1), Mode::Manual);
+    let start = |port: u16| cluster.network.start("h0", "h1", 1000 + port, 0);
+    let flows: BTreeSet<_> = (0..70).map(start).collect();
+    cluster.run_for(Duration::from_secs(30));
+    let asked = traced(&cluster.effects);
+    assert!(asked.iter().all(|flows| flows.len() <= 64), "{asked:?}");
+    let all: BTreeSet<_> = asked.into_iter().flatten().collect();
+    assert!(all.is_superset(&flows), "in time each has its turn");
+}

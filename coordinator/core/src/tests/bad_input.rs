@@ -1,0 +1,249 @@
+//! Agents that send well-formed samples of every kind with numbers of any size, several at once. The core goes
+//! on whatever they say; what it decided can be read again; and once they are gone, others are served.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use reweave_common::ids::NodeId;
+use reweave_common::operator::{Between, FlowEnd, Mode, Request};
+use reweave_common::sample::{HostReading, Reading, Sample};
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::network::host_address;
+use crate::{Command, Input};
+
+const HOSTILE_NODES: [&str; 3] = ["h2", "h5", "spine1"];
+/// Limits of the types on the wire, and the numbers next to them.
+const BOUNDARY_NUMBERS: [u64; 12] = [
+    0,
+    1,
+    2,
+    100,
+    101,
+    u8::MAX as u64,
+    u16::MAX as u64,
+    u32::MAX as u64,
+    // The last whole number of an `f64`, and the longest time in seconds.
+    1 << 53,
+    315_360_000,
+    u64::MAX / 2,
+    u64::MAX,
+];
+
+/// Numbers that look random and are the same in each run of a seed (SplitMix64).
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        (self.next() % count as u64) as usize
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// Numbers become others, what may be absent is, lists are emptied or go on.
+fn mutate(value: &mut Value, numbers: &mut SplitMix) {
+    match value {
+        Value::Number(_) if numbers.one_in(2) => {
+            let boundary = BOUNDARY_NUMBERS[numbers.below(BOUNDARY_NUMBERS.len())];
+            *value = json!(if numbers.one_in(4) {
+                numbers.next()
+            } else {
+                boundary
+            });
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| mutate(item, numbers));
+            match numbers.below(8) {
+                0 => items.clear(),
+                1 => *items = vec![items.clone(); numbers.below(40)].concat(),
+                _ => {}
+            }
+        }
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|field| mutate(field, numbers));
+            if numbers.one_in(12)
+                && let Some(field) = fields.values_mut().nth(numbers.below(4))
+            {
+                *field = Value::Null;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// One of each kind, as `node` would report it of what is its own.
+fn readings_of_every_kind(cluster: &Cluster, node: NodeId) -> Vec<Value> {
+    let [own, peer] = [node, cluster.network.node("h3")].map(host_address);
+    let is_host = cluster.network.fabric.name(node).starts_with('h');
+    let readings = include_str!("bad_input/readings.json")
+        .replace("INTERFACE", if is_host { "eth0" } else { "swp0" })
+        .replace("OWN", &own.to_string())
+        .replace("PEER", &peer.to_string());
+    serde_json::from_str(&readings).unwrap()
+}
+
+/// Its place among all kinds there are.
+fn kind_index(reading: &Reading) -> usize {
+    match reading {
+        Reading::Interface(_) => 0,
+        Reading::Counters(_) => 1,
+        Reading::Flow(_) => 2,
+        Reading::FlowEnded(_) => 3,
+        Reading::Probes(_) => 4,
+        Reading::Path(_) => 5,
+        Reading::Holds { .. } => 6,
+        Reading::Bandwidth(_) => 7,
+        Reading::Host(reading) => match reading {
+            HostReading::Health(_) => 8,
+            HostReading::Nic(_) => 9,
+            HostReading::Machine(_) => 10,
+            HostReading::Neighbour(_) => 11,
+            HostReading::Vanished { .. } => 12,
+            HostReading::Rhythm(_) => 13,
+            HostReading::Traffic(_) => 14,
+            HostReading::Spare(_) => 15,
+            HostReading::RdmaPort(_) => 16,
+            HostReading::Rdma(_) => 17,
+            HostReading::Lack(_) => 18,
+            HostReading::Strays(_) => 19,
+            HostReading::Rank(_) => 20,
+            HostReading::Hardware(_) => 21,
+        },
+    }
+}
+
+const MESSAGE_KINDS: usize = 22;
+
+#[test]
+fn hostile_samples_are_of_every_kind() {
+    let cluster = Cluster::new(Mode::Auto);
+    let readings = readings_of_every_kind(&cluster, cluster.network.node("h2")).into_iter();
+    let kinds = readings.map(|value| kind_index(&serde_json::from_value(value).unwrap()));
+    let mut kinds: Vec<_> = kinds.collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds, (0..MESSAGE_KINDS).collect::<Vec<_>>());
+}
+
+/// What decoders would refuse is left out.
+fn hostile(cluster: &Cluster, node: NodeId, numbers: &mut SplitMix) -> Sample {
+    let all = readings_of_every_kind(cluster, node);
+    let mut readings = Vec::new();
+    for _ in 0..6 {
+        let mut value = all[numbers.below(all.len())].clone();
+        mutate(&mut value, numbers);
+        readings.extend(serde_json::from_value::<Reading>(value));
+    }
+    let now = cluster.now();
+    let taken = if numbers.one_in(2) {
+        json!(now)
+    } else {
+        json!(numbers.next())
+    };
+    Sample {
+        taken: serde_json::from_value(taken).unwrap_or(now),
+        readings,
+    }
+}
+
+/// All that is computed from what agents say.
+fn ask_everything(cluster: &mut Cluster) {
+    let end = |host: &str| FlowEnd {
+        host: host.to_owned(),
+        port: None,
+    };
+    let between = Between {
+        protocol: None,
+        from: end("h2"),
+        to: end("h3"),
+    };
+    for request in [
+        Request::Status,
+        Request::Diagnose,
+        Request::Plan,
+        Request::Matrix { most: 100 },
+        Request::Pairs { most: 100 },
+        Request::Imbalance,
+        Request::Jobs,
+        Request::Discover { from_link: 0 },
+        Request::Trace {
+            between,
+            anew: false,
+        },
+        Request::Explain {
+            job: "h2".to_owned(),
+            hosts: vec![],
+        },
+        Request::Lanes {
+            hosts: vec!["h2".to_owned(), "h5".to_owned()],
+        },
+    ] {
+        cluster.ask(request);
+    }
+}
+
+/// Followers read what the leader wrote, and one that starts anew comes to the same state.
+fn assert_log_can_be_read(cluster: &mut Cluster) {
+    for command in &cluster.log {
+        let written = postcard::to_stdvec(command).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "it was just written")]
+        let read: Command = postcard::from_bytes(&written).unwrap();
+        assert_eq!(&read, command);
+    }
+    let state = cluster.core.state().clone();
+    cluster.start_anew();
+    assert_eq!(cluster.core.state(), &state);
+    cluster.reconnect();
+}
+
+fn survives(seed: u64) {
+    let mut numbers = SplitMix(seed);
+    let mut cluster = Cluster::new(Mode::Auto);
+    let flows = [("h0", "h3", 1000), ("h1", "h4", 1001)]
+        .map(|(from, to, port)| cluster.network.start(from, to, port, 0));
+    let mut decoded = 0;
+    for round in 0..60 {
+        for node in HOSTILE_NODES.map(|name| cluster.network.node(name)) {
+            let sample = hostile(&cluster, node, &mut numbers);
+            decoded += sample.readings.len();
+            cluster.handle(Input::Sample { node, sample });
+        }
+        cluster.run_for(Duration::from_millis(100));
+        if round % 10 == 9 {
+            ask_everything(&mut cluster);
+        }
+    }
+    // Of 60 rounds x 3 nodes x 6 readings. Were nearly all refused, the core would have met nothing hostile.
+    assert!(decoded > 300, "decoders passed {decoded} readings of 1080");
+    assert_log_can_be_read(&mut cluster);
+    for node in HOSTILE_NODES.map(|name| cluster.network.node(name)) {
+        cluster.disconnect(node);
+        cluster.connect(node);
+    }
+    let parted = |cluster: &Cluster| {
+        let [one, other] = flows.map(|flow| cluster.network.uplink(&flow));
+        one != other
+    };
+    cluster.run_until("parted", parted);
+}
+
+#[test]
+fn core_survives_hostile_samples() {
+    let config = ProptestConfig {
+        cases: ProptestConfig::default().cases.div_ceil(8),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(seed: u64)| survives(seed));
+}

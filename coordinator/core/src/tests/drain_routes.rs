@@ -1,0 +1,289 @@
+//! Links that an operator wants to carry nothing.
+
+use std::time::Duration;
+
+use reweave_common::ids::NodeId;
+use reweave_common::operator::{FlowChange, Mode, Refused, Request, Response};
+use reweave_common::plan::Generation;
+
+use super::cluster::Cluster;
+use super::mock_switch::Mood;
+use super::network::Network;
+use super::scene::{SETTLE_TIME, reasons, status};
+use crate::{Change, Command, Outcome, Reason};
+
+/// As long as it takes to carry out a plan and to judge it.
+const ROLLOUT_TIME: Duration = Duration::from_secs(20);
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
+    cluster.run_for(SETTLE_TIME);
+    cluster
+}
+
+fn ask(cluster: &mut Cluster, links: &[&str]) -> Response {
+    let links = links.iter().map(|link| (*link).to_owned()).collect();
+    cluster.ask(Request::Drain { links })
+}
+
+fn planned(cluster: &mut Cluster, links: &[&str]) -> Generation {
+    match ask(cluster, links) {
+        Response::Plan {
+            plan: Some(plan), ..
+        } => plan.generation,
+        other => panic!("no plan: {other:?}"),
+    }
+}
+
+fn drain(cluster: &mut Cluster, links: &[&str]) {
+    let plan = planned(cluster, links);
+    cluster.apply(plan);
+    cluster.run_for(ROLLOUT_TIME);
+}
+
+#[test]
+fn flows_leave_a_drained_link_new_ones_keep_away_and_all_may_come_back() {
+    let mut cluster = cluster();
+    let [stays, leaves] = [("h0", "h4", 1000, 0), ("h1", "h5", 1001, 1)]
+        .map(|(from, to, port, spine)| cluster.network.start(from, to, port, spine));
+    let back = cluster.network.start("h6", "h2", 1002, 1);
+    cluster.run_for(SETTLE_TIME);
+    cluster.network.end(stays);
+    drain(&mut cluster, &["leaf0-spine1"]);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    assert_eq!(cluster.network.uplink(&leaves), "leaf0-spine0");
+    // Whoever is sent down over a link is kept from the spine above it.
+    assert_eq!(cluster.network.uplink(&back), "leaf1-spine0");
+    let new = cluster.network.start("h2", "h6", 1003, 1);
+    assert_eq!(cluster.network.uplink(&new), "leaf0-spine0");
+    cluster.run_for(SETTLE_TIME);
+    drain(&mut cluster, &[]);
+    assert_eq!(cluster.network.uplink(&new), "leaf0-spine1");
+    let held = cluster.network.switches.values();
+    assert!(held.map(|it| it.routes.len()).sum::<usize>() == 0);
+    cluster.assert_one_generation();
+}
+
+#[test]
+fn a_switch_is_drained_with_all_its_links_and_may_carry_again() {
+    let mut cluster = cluster();
+    let flow = cluster.network.start("h1", "h5", 1001, 1);
+    let back = cluster.network.start("h6", "h2", 1002, 1);
+    cluster.run_for(SETTLE_TIME);
+    drain(&mut cluster, &["spine1"]);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    let uplinks = [flow, back].map(|flow| cluster.network.uplink(&flow));
+    assert!(
+        uplinks.iter().all(|it| !it.ends_with("spine1")),
+        "{uplinks:?}"
+    );
+    drain(&mut cluster, &[]);
+    assert_eq!(cluster.network.uplink(&flow), "leaf0-spine1");
+}
+
+#[test]
+fn no_plan_sends_a_flow_over_a_drained_link() {
+    let mut cluster = cluster();
+    drain(&mut cluster, &["leaf0-spine1"]);
+    for (from, to, port) in [("h0", "h4", 1000), ("h1", "h5", 1001)] {
+        cluster.network.start(from, to, port, 0);
+    }
+    cluster.run_for(SETTLE_TIME);
+    let Response::Plan {
+        plan: Some(plan), ..
+    } = cluster.ask(Request::Plan)
+    else {
+        panic!("no plan")
+    };
+    assert_eq!(plan.pins[0].hop.to, "spine2");
+}
+
+#[test]
+fn who_is_slower_without_the_link_has_it_back() {
+    let mut cluster = cluster();
+    for (place, host) in ["h0", "h1", "h2"].into_iter().enumerate() {
+        let to = format!("h{}", 4 + place);
+        cluster.network.start(host, &to, 1000 + place as u16, place);
+    }
+    cluster.run_for(SETTLE_TIME);
+    drain(&mut cluster, &["leaf0-spine1"]);
+    let slower = |reason: &Reason| matches!(reason, Reason::GotSlower { .. });
+    assert!(
+        reasons(&cluster).iter().any(slower),
+        "{:?}",
+        reasons(&cluster)
+    );
+    let held = cluster.network.switches.values();
+    assert!(held.map(|it| it.routes.len()).sum::<usize>() == 0);
+    cluster.assert_one_generation();
+}
+
+/// Nobody has to ask for that once more, though a person decides about all else.
+#[test]
+fn pins_leave_a_drained_link_and_where_the_way_goes_on_over_one() {
+    for leaf in ["leaf0", "leaf1"] {
+        let mut cluster = cluster();
+        for (from, to, port) in [("h0", "h4", 1000), ("h1", "h5", 1001)] {
+            cluster.network.start(from, to, port, 0);
+        }
+        cluster.run_for(SETTLE_TIME);
+        let plan = cluster.plan();
+        cluster.apply(plan);
+        cluster.run_for(ROLLOUT_TIME);
+        let pinned = cluster.core.state().in_force().pins[0].flow;
+        let uplink = cluster.network.uplink(&pinned);
+        drain(&mut cluster, &[&uplink.replace("leaf0", leaf)]);
+        assert_ne!(cluster.network.uplink(&pinned), uplink, "{leaf}");
+        assert!(cluster.core.state().in_force().pins.is_empty());
+        assert!(status(&mut cluster).useless_pins.is_empty());
+    }
+}
+
+fn rounds_told(cluster: &Cluster) -> usize {
+    let told = |command: &&Command| matches!(command.change, Change::StepIntent(_));
+    cluster.log.iter().filter(told).count()
+}
+
+/// Routes that were sound when they were told first may lead into nothing by now.
+#[test]
+fn what_is_told_again_is_judged_again() {
+    let mut cluster = cluster();
+    drain(&mut cluster, &["leaf0-spine1"]);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    for (place, host) in ["h0", "h1", "h2"].into_iter().enumerate() {
+        let to = format!("h{}", 4 + place);
+        cluster.network.start(host, &to, 1000 + place as u16, place);
+    }
+    cluster.run_for(SETTLE_TIME);
+    cluster.network.switch("leaf0").mood = Mood::RefusesLater;
+    drain(&mut cluster, &["leaf0-spine0", "leaf0-spine1"]);
+    cluster.network.fail("leaf0", "spine0");
+    cluster.run_for(SETTLE_TIME);
+    let told = rounds_told(&cluster);
+    cluster.run_for(ROLLOUT_TIME);
+    assert_eq!(rounds_told(&cluster), told);
+    cluster.network.mend("leaf0", "spine0");
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_for(ROLLOUT_TIME);
+    assert!(rounds_told(&cluster) > told);
+    let outcome = cluster.last_outcome();
+    assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
+    cluster.assert_one_generation();
+}
+
+/// What is left to leaf0 when its link to spine1 is drained.
+const REMAINING_SPINES: [&str; 2] = ["spine0", "spine2"];
+
+/// A cluster whose leaf0 was sent a drained table, has not answered, and has no session any more.
+fn disconnected_amid_drain() -> (Cluster, NodeId) {
+    let mut cluster = cluster();
+    let leaf = cluster.network.node("leaf0");
+    cluster.network.switch("leaf0").mood = Mood::Deaf;
+    let plan = planned(&mut cluster, &["leaf0-spine1"]);
+    cluster.apply(plan);
+    cluster.run_until("leaf0 was sent it", |it| it.installs_sent_to(leaf) > 0);
+    cluster.disconnect(leaf);
+    (cluster, leaf)
+}
+
+/// A switch that comes back is no exception.
+#[test]
+fn reconnected_switch_gets_no_unsound_table() {
+    let (mut cluster, leaf) = disconnected_amid_drain();
+    for spine in REMAINING_SPINES {
+        cluster.network.fail("leaf0", spine);
+    }
+    cluster.run_for(SETTLE_TIME);
+    let sent = cluster.installs_sent_to(leaf);
+    cluster.connect(leaf);
+    cluster.run_for(SETTLE_TIME);
+    assert_eq!(cluster.installs_sent_to(leaf), sent, "it leads nowhere");
+    for spine in REMAINING_SPINES {
+        cluster.network.mend("leaf0", spine);
+    }
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_for(ROLLOUT_TIME);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+}
+
+/// Nor when the plan has been given up meanwhile, since it was silent for too long.
+#[test]
+fn reconnected_switch_gets_nothing_given_up() {
+    let (mut cluster, leaf) = disconnected_amid_drain();
+    let turned_back = |cluster: &Cluster| {
+        let mut changes = cluster.log.iter().map(|command| &command.change);
+        changes.any(|change| matches!(change, Change::TurnedBack { .. }))
+    };
+    cluster.run_until("it is given up", turned_back);
+    for spine in REMAINING_SPINES {
+        cluster.network.fail("leaf0", spine);
+    }
+    let sent = cluster.installs_sent_to(leaf);
+    cluster.connect(leaf);
+    assert_eq!(cluster.installs_sent_to(leaf), sent, "it leads nowhere");
+    for spine in REMAINING_SPINES {
+        cluster.network.mend("leaf0", spine);
+    }
+    cluster.network.switch("leaf0").mood = Mood::Obeys;
+    cluster.run_for(ROLLOUT_TIME);
+    let outcome = cluster.last_outcome();
+    assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
+    cluster.assert_one_generation();
+}
+
+/// It is their decision, and is told all the same who is slower.
+#[test]
+fn whoever_wants_it_anyway_has_it_though_flows_are_slower() {
+    let mut cluster = cluster();
+    for (place, host) in ["h0", "h1", "h2"].into_iter().enumerate() {
+        let to = format!("h{}", 4 + place);
+        cluster.network.start(host, &to, 1000 + place as u16, place);
+    }
+    cluster.run_for(SETTLE_TIME);
+    let generation = planned(&mut cluster, &["leaf0-spine1"]);
+    let started = cluster.ask(Request::ApplyAnyway { generation });
+    assert_eq!(started, Response::ApplyStarted { generation });
+    cluster.run_for(ROLLOUT_TIME);
+    let ended = cluster.core.state().history().next_back().unwrap();
+    assert_eq!(ended.outcome, Outcome::Committed);
+    let flows = &ended.verdict.as_ref().unwrap().flows;
+    let slower = flows
+        .iter()
+        .filter(|flow| flow.change == FlowChange::Slower);
+    assert_eq!(slower.count(), 2);
+    let held = flows.iter().filter(|flow| {
+        let [low, high] = flow.predicted.unwrap();
+        (low..=high).contains(&flow.after.unwrap().mean)
+    });
+    assert_eq!(held.count(), 3, "{flows:?}");
+    let uplinks = cluster
+        .network
+        .flows
+        .keys()
+        .map(|flow| cluster.network.uplink(flow));
+    assert!(uplinks.into_iter().all(|link| link != "leaf0-spine1"));
+}
+
+#[test]
+fn what_cannot_be_drained_is_refused_by_name() {
+    let mut cluster = cluster();
+    let refused = |cluster: &mut Cluster, links: &[&str]| match ask(cluster, links) {
+        Response::Refused(refused) => refused,
+        other => panic!("{other:?}"),
+    };
+    let name = "leaf0-spine9".to_owned();
+    let unknown = refused(&mut cluster, &["leaf0-spine9"]);
+    assert_eq!(unknown, Refused::NoSuchLink { name });
+    let all = ["leaf0-spine0", "leaf0-spine1", "leaf0-spine2"];
+    let cut = refused(&mut cluster, &all).to_string();
+    assert_eq!(
+        cut,
+        "without these links leaf0 has no way to h4 that is as short as now"
+    );
+    assert!(
+        refused(&mut cluster, &["h0-leaf0"])
+            .to_string()
+            .contains("h0")
+    );
+    assert_eq!(refused(&mut cluster, &[]), Refused::NothingToChange);
+}

@@ -1,0 +1,186 @@
+//! Another order of a registered job's ranks, as a plan: it is told at the next start, and taken back as any other.
+
+use std::collections::BTreeMap;
+
+use reweave_common::operator::{
+    JobOrder, Line, Mode, Plan, Ranks, Refused, Request, Response, Tag, What,
+};
+
+use super::cluster::Cluster;
+use super::registered::{
+    BOTH_RACKS_HOSTS, gate_of, register, registered, reordered, slow_within_racks, start, tell,
+};
+use super::rollback_plan::{back, carry_out, offered};
+use super::scene::SETTLE_TIME;
+use crate::{Aim, Author, Change, Decision, Outcome, Reason, StepIntent, Verdict};
+
+const JOB_NAME: &str = "train";
+
+fn reorder() -> Request {
+    let job = JOB_NAME.to_owned();
+    Request::Reorder { job }
+}
+
+fn refused(cluster: &mut Cluster) -> Refused {
+    match cluster.ask(reorder()) {
+        Response::Refused(why) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// All that a plan does.
+fn only_line(plan: &Plan) -> &Ranks {
+    match &plan.changes[..] {
+        [
+            Line {
+                what: What::Ranks(ranks),
+                tag: Tag::NextRestart,
+            },
+        ] => ranks,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A job that was told the best order, and hosts that are not as they were then; and that order.
+fn outdated() -> (Cluster, Vec<String>) {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.run_for(SETTLE_TIME);
+    let told = reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS);
+    slow_within_racks(&mut cluster);
+    (cluster, told)
+}
+
+#[test]
+fn a_better_order_of_ranks_is_told_at_the_next_start_and_can_be_taken_back() {
+    let (mut cluster, told) = outdated();
+    let plan = offered(&mut cluster, reorder());
+    let better = only_line(&plan).order.clone();
+    let [now, then] = only_line(&plan).ring_bits_per_s.unwrap();
+    assert!(better != told && then > now, "{plan:?}");
+    assert_eq!(
+        offered(&mut cluster, reorder()).generation,
+        plan.generation,
+        "it is on offer already"
+    );
+    assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, told);
+    carry_out(&mut cluster, &plan);
+    assert_eq!(cluster.installs_sent(), 0, "no switch is told anything");
+    assert_eq!(registered(&mut cluster)[0].hosts, told, "ranks that run");
+    for _ in 0..2 {
+        let asked = gate_of(&mut cluster, Some(JOB_NAME), &BOTH_RACKS_HOSTS);
+        assert_eq!(asked.order, better);
+        assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, better);
+        // Whoever leads next knows the same.
+        cluster.start_anew();
+        cluster.reconnect();
+        cluster.run_for(SETTLE_TIME);
+    }
+    let undo = back(&mut cluster, Some(plan.generation.0));
+    let line = only_line(&undo);
+    assert_eq!((&line.order, line.ring_bits_per_s), (&told, None));
+    carry_out(&mut cluster, &undo);
+    assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, told);
+    assert_eq!(reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS), told);
+}
+
+#[test]
+fn ranks_start_anew_where_a_plan_has_put_them() {
+    let (mut cluster, _) = outdated();
+    let plan = offered(&mut cluster, reorder());
+    carry_out(&mut cluster, &plan);
+    let better = &only_line(&plan).order;
+    assert_eq!(
+        &reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS),
+        better
+    );
+    assert_eq!(&registered(&mut cluster)[0].hosts, better);
+}
+
+#[test]
+fn what_has_no_other_order_is_refused() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.run_for(SETTLE_TIME);
+    let job = JOB_NAME.to_owned();
+    assert_eq!(
+        refused(&mut cluster),
+        Refused::NotRegistered { job: job.clone() }
+    );
+    register(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS);
+    assert_eq!(
+        refused(&mut cluster),
+        Refused::NotReordered { job: job.clone() }
+    );
+    reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS);
+    let least_gain_percent = 10;
+    let no_better = Refused::NoBetterOrder {
+        job,
+        least_gain_percent,
+    };
+    assert_eq!(refused(&mut cluster), no_better);
+}
+
+#[test]
+fn an_order_for_a_job_that_is_over_or_was_told_another_is_dropped() {
+    let (mut cluster, _) = outdated();
+    let plan = offered(&mut cluster, reorder());
+    tell(&mut cluster, JOB_NAME, JobOrder::End);
+    // The same hosts under the same name are another job, and told what is best now.
+    reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS);
+    let told = start(&mut cluster, JOB_NAME).allocation.order;
+    cluster.run_until_ended(1);
+    let reasons = vec![other_ranks()];
+    assert_eq!(*cluster.last_outcome(), Outcome::Withdrawn { reasons });
+    let generation = plan.generation;
+    let late = cluster.ask(Request::Apply { generation });
+    assert_eq!(late, Response::Refused(Refused::NoPlan));
+    assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, told);
+}
+
+/// The verdict was on its way already when the job's end came into the log.
+#[test]
+fn a_job_that_ends_while_its_order_is_carried_out_is_told_nothing() {
+    let (mut cluster, _) = outdated();
+    let generation = offered(&mut cluster, reorder()).generation;
+    let by = Author::Operator("ada".to_owned());
+    let job = JOB_NAME.to_owned();
+    let verdict = Verdict {
+        decision: Decision::Commit,
+        flows: Vec::new(),
+        iterations: Vec::new(),
+    };
+    for change in [
+        Change::PlanApproved {
+            generation,
+            by: by.clone(),
+            anyway: false,
+        },
+        Change::StepIntent(StepIntent {
+            plan: generation,
+            generation,
+            aim: Aim::Install { before: Vec::new() },
+            targets: BTreeMap::new(),
+        }),
+        Change::Registered {
+            job,
+            told: None,
+            by,
+        },
+        Change::Verified {
+            generation,
+            verdict,
+        },
+    ] {
+        cluster.append(change);
+    }
+    cluster.run_until_ended(1);
+    match cluster.last_outcome() {
+        Outcome::RolledBack { reasons, .. } => assert_eq!(reasons, &[other_ranks()]),
+        other => panic!("{other:?}"),
+    }
+    assert!(registered(&mut cluster).is_empty());
+}
+
+fn other_ranks() -> Reason {
+    let job = JOB_NAME.to_owned();
+    Reason::OtherRanks { job }
+}

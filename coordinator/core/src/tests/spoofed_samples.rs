@@ -1,0 +1,307 @@
+//! An agent that speaks of what is not its own.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use reweave_common::bandwidth::{Bandwidth, BandwidthReading, Unclear};
+use reweave_common::cause::Class;
+use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::operator::{Mode, Request, Response};
+use reweave_common::probing::{PROBE_PORT, ProbeReading, Routers, Tally};
+use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
+use reweave_common::time_span::TimeSpan;
+use reweave_common::units::{Bytes, Rate};
+
+use super::cluster::Cluster;
+use super::diagnosis::{self, hop, only, probe_for, say};
+use super::network::host_address;
+use crate::estimate::probe_paths::ProbePaths;
+use crate::{Command, Input, Outcome};
+
+/// A run in which an agent says `lies` before every report of the others.
+fn run(liar: &str, lies: impl Fn(&Cluster, [FlowKey; 2]) -> Vec<Reading>) -> Cluster {
+    let mut cluster = Cluster::new(Mode::Auto);
+    let flows = [("h0", "h3", 1000), ("h1", "h4", 1001)]
+        .map(|(from, to, port)| cluster.network.start(from, to, port, 0));
+    let node = cluster.network.node(liar);
+    cluster.run_for(Duration::from_millis(200));
+    while cluster.core.state().ended() == 0 {
+        let readings = lies(&cluster, flows);
+        let taken = cluster.now();
+        cluster.handle(Input::Sample {
+            node,
+            sample: Sample { taken, readings },
+        });
+        cluster.step();
+    }
+    cluster
+}
+
+fn log(cluster: &Cluster) -> Vec<Command> {
+    cluster.log.clone()
+}
+
+fn slow(flow: FlowKey) -> Reading {
+    Reading::Flow(FlowReading {
+        flow,
+        bytes: Bytes::ZERO,
+        rate: Some(Rate::from_bits_per_s(1)),
+        rtt: Some(TimeSpan::from_secs(9)),
+        retransmits: Some(99),
+    })
+}
+
+#[test]
+fn lies_about_the_flows_paths_and_addresses_of_others_have_no_effect() {
+    let honest = run("h5", |_, _| vec![]);
+    assert_eq!(honest.last_outcome(), &Outcome::Committed);
+    let lying = run("h5", |cluster, flows| {
+        let victim = host_address(cluster.network.node("h0"));
+        let routers = vec![Some(Ipv4Addr::new(10, 192, 0, 1))];
+        vec![
+            Reading::Interface(Interface {
+                name: "eth7".to_owned(),
+                addresses: vec![victim],
+                gateways: vec![],
+            }),
+            slow(flows[0]),
+            Reading::Path(TracedPath {
+                flow: flows[1],
+                routers,
+                confirmed: false,
+            }),
+            Reading::FlowEnded(flows[0]),
+        ]
+    });
+    assert_eq!(log(&lying), log(&honest));
+    assert!(discarded(lying, "h5") > 10);
+}
+
+/// Who comes first is believed, rightly or not, and people are told of both.
+#[test]
+fn a_liar_that_comes_first_is_named_beside_whom_it_lies_about() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let [liar, honest] = ["h5", "h0"].map(|name| cluster.network.node(name));
+    let address = host_address(honest);
+    let claim = |name: &str| {
+        Reading::Interface(Interface {
+            name: name.to_owned(),
+            addresses: vec![address],
+            gateways: vec![],
+        })
+    };
+    for (node, name) in [(liar, "eth7"), (honest, "eth0")] {
+        cluster.handle(Input::AgentUp { node });
+        let (taken, readings) = (cluster.now(), vec![claim(name)]);
+        let sample = Sample { taken, readings };
+        cluster.handle(Input::Sample { node, sample });
+    }
+    let named =
+        format!("addresses that two agents say they have: {address} (h5 is believed, h0 is not)");
+    assert!(warnings(&mut cluster).contains(&named), "{named}");
+    cluster.handle(Input::AgentDown { node: honest });
+    assert!(!warnings(&mut cluster).contains(&named));
+}
+
+/// Its agent does not say again what it said once; one that only comes back keeps what it had.
+#[test]
+fn when_the_liar_is_gone_the_honest_one_is_believed() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let [liar, honest] = ["h5", "h0"].map(|name| cluster.network.node(name));
+    let address = Ipv4Addr::new(192, 0, 2, 7);
+    let claim = |cluster: &mut Cluster, node| {
+        cluster.handle(Input::AgentUp { node });
+        let interface = Reading::Interface(Interface {
+            name: "eth9".to_owned(),
+            addresses: vec![address],
+            gateways: vec![],
+        });
+        let (taken, readings) = (cluster.now(), vec![interface]);
+        let sample = Sample { taken, readings };
+        cluster.handle(Input::Sample { node, sample });
+    };
+    claim(&mut cluster, liar);
+    claim(&mut cluster, honest);
+    let is_told = |cluster: &mut Cluster, node: &str| {
+        let Response::Status(status) = cluster.ask(Request::Status) else {
+            panic!("no status");
+        };
+        let mut agents = status.agents.iter();
+        let agent = agents.find(|agent| agent.node == node).unwrap();
+        agent.addresses.contains(&address)
+    };
+    cluster.handle(Input::AgentDown { node: liar });
+    cluster.handle(Input::Tick);
+    cluster.run_for(Duration::from_millis(2000));
+    assert!(!is_told(&mut cluster, "h0"), "it may only start again");
+    cluster.run_for(Duration::from_millis(1500));
+    assert!(is_told(&mut cluster, "h0"));
+    let contested = |warnings: Vec<String>| warnings.iter().any(|it| it.contains("192.0.2.7"));
+    assert!(!contested(warnings(&mut cluster)));
+    claim(&mut cluster, liar);
+    assert!(contested(warnings(&mut cluster)));
+    assert!(!is_told(&mut cluster, "h5"));
+}
+
+fn warnings(cluster: &mut Cluster) -> Vec<String> {
+    match cluster.ask(Request::Status) {
+        Response::Status(status) => status.warnings,
+        other => panic!("no status: {other:?}"),
+    }
+}
+
+/// What it keeps of an agent is bounded in every dimension.
+#[test]
+fn names_and_paths_of_any_length_are_not_kept() {
+    let cluster = run("h5", |cluster, _| {
+        let own = host_address(cluster.network.node("h5"));
+        let end = |host, port| std::net::SocketAddrV4::new(host, port);
+        let flow = FlowKey {
+            protocol: reweave_common::flow::Protocol::Tcp,
+            source: end(own, 1),
+            destination: end(Ipv4Addr::LOCALHOST, 2),
+        };
+        vec![
+            Reading::Interface(Interface {
+                name: "x".repeat(65),
+                addresses: vec![],
+                gateways: vec![],
+            }),
+            Reading::Path(TracedPath {
+                flow,
+                confirmed: true,
+                routers: vec![None; 256],
+            }),
+            Reading::Bandwidth(BandwidthReading {
+                flow,
+                bandwidth: Bandwidth::Unknown {
+                    why: Unclear::Few,
+                    trains: 0,
+                },
+                routers: Some(vec![None; 256]),
+            }),
+        ]
+    });
+    let kept = format!("{:?}", cluster.core);
+    assert!(!kept.contains(&"x".repeat(65)));
+    assert!(!kept.contains("BandwidthReading"), "{kept}");
+    assert!(discarded(cluster, "h5") > 10);
+}
+
+fn discarded(mut cluster: Cluster, name: &str) -> u64 {
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    status
+        .agents
+        .iter()
+        .find(|agent| agent.node == name)
+        .unwrap()
+        .discarded_readings
+}
+
+#[test]
+fn an_agent_that_is_not_connected_and_a_node_that_is_not_there_are_not_heard() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    let before = format!("{:?}", cluster.core);
+    let node = reweave_common::ids::NodeId::from_index(1000);
+    let taken = cluster.now();
+    let sample = Sample {
+        taken,
+        readings: vec![],
+    };
+    cluster.handle(Input::AgentUp { node });
+    cluster.handle(Input::Sample { node, sample });
+    cluster.handle(Input::AgentDown { node });
+    assert!(cluster.effects.is_empty());
+    let after = format!("{:?}", cluster.core);
+    assert_eq!(after, before);
+}
+
+/// Of what cannot be only that is left out, and it is said.
+#[test]
+fn an_agent_that_measured_what_cannot_be_does_not_silence_the_others() {
+    let mut cluster = diagnosis::cluster();
+    let both = [("h5", "leaf1"), ("leaf1", "h5")].map(|(from, to)| hop(&cluster, from, to));
+    cluster.network.lossy.extend(both);
+    probe_for(&mut cluster, Duration::from_secs(20));
+    let own = host_address(cluster.network.node("h3"));
+    let to_itself = FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(own, 7400),
+        destination: SocketAddrV4::new(own, PROBE_PORT),
+    };
+    let rate = Rate::from_bits_per_s(1_000_000);
+    let bandwidth = Reading::Bandwidth(BandwidthReading {
+        flow: to_itself,
+        bandwidth: Bandwidth::Known {
+            rate,
+            least: rate,
+            most: rate,
+            trains: 20,
+        },
+        routers: None,
+    });
+    let mut tally = Tally {
+        answered: 20,
+        ..Tally::default()
+    };
+    tally.routers = Some(Routers { there: 1, back: 1 });
+    let flow = to_itself;
+    let probes = Reading::Probes(Box::new(ProbeReading { flow, tally }));
+    say(&mut cluster, "h3", vec![bandwidth, probes]);
+    assert_eq!(only(&mut cluster), (Class::FaultyHost, "h5".to_owned()));
+    let Response::Findings(found) = cluster.ask(Request::Diagnose) else {
+        panic!("no findings")
+    };
+    let expected = [
+        "left out: the bandwidth of h3 to h3 cannot be 0.001",
+        "left out: the number of hops of h3 to h3 cannot be 1",
+    ];
+    assert_eq!(found.not_seen.doubts, expected);
+}
+
+/// Whoever sends each packet another way is never believed; a way that changed is, once it stays.
+#[test]
+fn a_way_that_is_traced_otherwise_each_time_is_not_believed() {
+    let cluster = diagnosis::cluster();
+    let way = |spine| vec![hop(&cluster, "leaf0", spine), hop(&cluster, spine, "leaf1")];
+    let [one, other] = ["spine0", "spine1"].map(way);
+    let flow = FlowKey {
+        protocol: Protocol::Udp,
+        source: SocketAddrV4::new(host_address(cluster.network.node("h0")), 7400),
+        destination: SocketAddrV4::new(host_address(cluster.network.node("h4")), PROBE_PORT),
+    };
+    let mut ways = ProbePaths::default();
+    ways.note(flow, one.clone(), cluster.now());
+    assert_eq!(ways.way(&flow), Some(&one[..]));
+    for way in [&other, &one, &other, &one] {
+        ways.note(flow, way.clone(), cluster.now());
+        assert_eq!(ways.way(&flow), None);
+    }
+    ways.note(flow, one.clone(), cluster.now());
+    assert_eq!(ways.way(&flow), Some(&one[..]));
+}
+
+/// Losses on ways that were other ones each time tell nothing of where, and that is said.
+#[test]
+fn ways_that_contradict_themselves_are_told_with_the_findings() {
+    let mut cluster = diagnosis::cluster();
+    probe_for(&mut cluster, Duration::from_secs(20));
+    cluster.network.shunned = Some(1);
+    let doubts = |cluster: &mut Cluster| {
+        probe_for(cluster, Duration::from_secs(1));
+        let Response::Findings(found) = cluster.ask(Request::Diagnose) else {
+            panic!("no findings")
+        };
+        found.not_seen.doubts
+    };
+    let told = (0..60).find_map(|_| doubts(&mut cluster).pop());
+    let told = told.expect("ways that changed are doubted");
+    assert!(
+        told.ends_with("traced in one way and then in another"),
+        "{told}"
+    );
+    let is_over = (0..60).any(|_| doubts(&mut cluster).is_empty());
+    assert!(is_over, "what stays is believed");
+}
