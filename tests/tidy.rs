@@ -9,6 +9,8 @@ mod arrows;
 mod bans;
 #[path = "tidy/habits.rs"]
 mod habits;
+#[path = "tidy/layers.rs"]
+mod layers;
 #[path = "tidy/metrics.rs"]
 mod metrics;
 #[path = "tidy/planted.rs"]
@@ -72,6 +74,16 @@ fn parse_sources() -> Vec<Source> {
 #[test]
 fn dependency_arrows_follow_the_table_of_rooms() {
     assert_none(&arrows::violations(&PACKAGES));
+}
+
+#[test]
+fn core_rooms_use_lower_rooms_alone() {
+    assert_none(&layers::upward(&FILES));
+}
+
+#[test]
+fn common_has_no_new_circles() {
+    assert_none(&layers::circles(&FILES));
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn habit_of_tokens(trees: &[TokenTree], index: usize) -> Option<Habit> {
 }
 
 /// `#[test]`, `#[tokio::test]` and `#[cfg(test)]` or `#[cfg(all(test, ..))]`.
-fn marks_test(attribute: &Attribute) -> bool {
+pub(crate) fn marks_test(attribute: &Attribute) -> bool {
     match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {
             let condition = list.tokens.to_string();
