@@ -682,7 +682,7 @@ mod tests {
         let moved = Path::new("elsewhere");
         let rename = |disk: &SimulatedDisk| {
             disk.rename(Path::new(LOG_NAME), moved)
-                .expect("it is there")
+                .expect("it is there");
         };
         let whole = Some(vec![1; 600]);
         let left = left_over(|disk, _| rename(disk));

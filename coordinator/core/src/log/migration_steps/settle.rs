@@ -70,7 +70,7 @@ mod tests {
     use reweave_common::ids::{LinkId, NodeId};
 
     use super::super::own_table;
-    use crate::log::migration_steps::settled::*;
+    use super::*;
 
     fn node() -> NodeId {
         NodeId::from_index(0)
