@@ -205,8 +205,8 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	stage clean require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
 	stage pairs require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_host_whose_link_is_narrow
 	stage slower require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_link_that_becomes_slower
-	stage ranks require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored open_mpi_is_faster
-	stage rests require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored jobs_that_rest
+	stage ranks require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored timed_open_mpi_on_several
+	stage rests require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored timed_bursty_jobs
 	REWEAVE_RECONFIGURATIONS=1000 stage circuits require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
 	REWEAVE_RECONFIGURATIONS=100 stage switches require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- sessions_outlive
 	stage killed require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- --ignored killed_at_each_record

@@ -155,6 +155,11 @@ fn every_test_target_is_run_by_a_command() {
 }
 
 #[test]
+fn every_filter_names_a_test() {
+    assert_none(&runs::dead_filters(&FILES, file("Makefile")));
+}
+
+#[test]
 fn only_few_timed_tests_may_retry() {
     assert_none(&timed::violations(&FILES));
 }

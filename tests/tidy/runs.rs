@@ -1,4 +1,5 @@
-//! Every test target of the tree is run by a command of the tree: none is forgotten.
+//! Every test target of the tree is run by a command of the tree: none is forgotten. Each filter of a command names a test
+//! that there is, for cargo takes any word.
 
 use crate::tree::{Package, TextFile};
 use crate::violation::{Violation, line_of};
@@ -46,9 +47,85 @@ fn forgotten(package: &Package, name: &str, path: &str) -> Violation {
     )
 }
 
+/// Options of cargo and of tests whose value is the next word.
+const VALUED: [&str; 9] = [
+    "--test",
+    "--package",
+    "--bin",
+    "--config",
+    "--features",
+    "--target-dir",
+    "--manifest-path",
+    "--message-format",
+    "--test-threads",
+];
+/// Variables that hold filters.
+const FILTERS: [&str; 3] = ["SLOW_KERNEL_TESTS", "SLOW_PLANS", "SLOW_REPLAYS"];
+
+pub(crate) fn dead_filters(files: &[TextFile], makefile: &TextFile) -> Vec<Violation> {
+    let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
+    let rust: Vec<_> = rust.collect();
+    let names = |segment: &str| {
+        let mut rust = rust.iter();
+        rust.any(|file| file.path.contains(segment) || file.text.contains(segment))
+    };
+    let lines = makefile.text.lines().zip(1..);
+    let filters = lines.flat_map(|(text, line)| filters(text).map(move |filter| (filter, line)));
+    let dead = filters.filter(|(filter, _)| !filter.split("::").all(names));
+    let violation = |(filter, line)| {
+        let what = format!("the filter {filter} runs no test");
+        Violation::new(&makefile.path, line, what, "name a test that there is")
+    };
+    dead.map(violation).collect()
+}
+
+/// What a line has cargo choose tests by. Variables hold what other lines say.
+fn filters(line: &str) -> impl Iterator<Item = &str> {
+    let held = line
+        .split_once(" := ")
+        .filter(|(name, _)| FILTERS.contains(name));
+    let run = line.split_once("cargo test ");
+    let words = held.or(run).map_or("", |(_, words)| words).split(' ');
+    let before = std::iter::once("").chain(words.clone());
+    let chosen = words.zip(before).filter(|(word, before)| {
+        let is_word = word.starts_with(|first: char| first.is_ascii_lowercase());
+        is_word && !VALUED.contains(before)
+    });
+    chosen.map(|(word, _)| word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn text(path: &str, text: &str) -> TextFile {
+        TextFile {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn filter_without_test_is_found() {
+        let tests = [text("tests/plans.rs", "fn plan_is_kept() {}\nmod slow;")];
+        let dead = |line: &str| dead_filters(&tests, &text("Makefile", line)).len();
+        for line in [
+            "\tstage a cargo test --test plans -- --ignored plan_is_lost",
+            "\tstage a cargo test --test plans plan_is_lost",
+            "\tstage a cargo test -- --test-threads 1 --skip slow::rates",
+            "SLOW_PLANS := plan_is_kept plan_is_lost",
+        ] {
+            assert_eq!(dead(line), 1, "{line}");
+        }
+        for line in [
+            "\tstage a cargo test --locked --test plans -- --ignored plan_is",
+            "\tstage a cargo test $(IN_LAB) --test plans plans::slow -- $(SKIPS)",
+            "SLOW_PLANS := slow:: plan_is_kept",
+            "OTHER := plan_is_lost",
+        ] {
+            assert_eq!(dead(line), 0, "{line}");
+        }
+    }
 
     fn found(name: &str, path: &str) -> usize {
         let makefile = TextFile {
