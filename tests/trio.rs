@@ -231,9 +231,15 @@ impl Trio {
 
     /// As an operator, who knows all addresses.
     fn reweave(&self) -> Command {
+        let mut reweave = self.reweave_in_words();
+        reweave.args(["--output", "json"]);
+        reweave
+    }
+
+    /// The same, for commands that print no JSON.
+    fn reweave_in_words(&self) -> Command {
         let mut reweave = Command::new(self.programs.reweave());
-        let everywhere = self.addresses.join(",");
-        reweave.args(["--coordinator", &everywhere, "--output", "json"]);
+        reweave.args(["--coordinator", &self.addresses.join(",")]);
         reweave.arg("--identity");
         reweave.arg(self.path("certificates/operator"));
         reweave

@@ -105,7 +105,7 @@ fn registered(trio: &Trio) -> Vec<String> {
 
 /// A command that says that it is there, and ends when it is let go; and how long it took until it was there.
 fn begun(trio: &Trio, name: &str) -> (Child, ChildStdin, Duration) {
-    let mut run: Command = trio.reweave();
+    let mut run: Command = trio.reweave_in_words();
     run.args([
         "run", "--job", name, "--hosts", "h[0-1]", "--node", "h0", "--",
     ]);
