@@ -300,7 +300,7 @@ impl Trio {
 }
 
 fn last_term(log: &str) -> Option<u64> {
-    let line = log.lines().rfind(|line| line.contains("leads, in term "))?;
+    let line = log.lines().rfind(|line| line.contains("leader in term "))?;
     let (_, rest) = line.split_once("in term ")?;
     rest.split(';').next()?.parse().ok()
 }

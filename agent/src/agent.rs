@@ -99,7 +99,7 @@ impl Agent {
         if record.fallback.is_some() {
             let unconfirmed = record.in_force.generation;
             tracing::warn!(
-                "generation {unconfirmed} was not confirmed before this start, and is taken back"
+                "generation {unconfirmed} was not confirmed before this start, and is rolled back"
             );
         }
         let gate = SharedGate::default();

@@ -64,7 +64,7 @@ export function changes(known, asked) {
       return [h("p", { class: "warn", role: "alert" }, problem.message), await offered(generation)];
     }
     list();
-    return [nothing(`Plan ${generation} is being carried out.`)];
+    return [nothing(`Plan ${generation} is being applied.`)];
   });
 
   async function steer(generation, how) {

@@ -5,7 +5,7 @@ import { age } from "./units.js";
 
 /** As the coordinator writes them, and as they are called here and in the terminal. */
 const PHASES = ["approved", "applying", "verifying", "committed"];
-export const CALLED = { proposed: "on offer", offered: "on offer", running: "under way", committed: "kept", abandoned: "given up", "rolled-back": "taken back", "rolling-back": "being taken back" };
+export const CALLED = { proposed: "on offer", offered: "on offer", running: "under way", committed: "kept", abandoned: "aborted", "rolled-back": "rolled back", "rolling-back": "being rolled back" };
 export const called = (kind) => CALLED[kind] ?? kind.replaceAll("-", " ");
 
 /** `steer(generation, how)` of whoever may change; without it, they are for looking only. */
@@ -54,7 +54,7 @@ function words({ phase, stopped_by }) {
   return [
     !stopped_by && phase !== "held" ? ["hold", "Hold", "It ends what it has begun, and begins nothing else"] : null,
     stopped_by || phase === "held" ? ["resume", "Resume", "It goes on, and tries again at once what could not be done"] : null,
-    phase !== "rolling-back" ? ["abort", "Abort", "It is given up: what was done is taken back, in an order in which nothing is lost"] : null,
+    phase !== "rolling-back" ? ["abort", "Abort", "It is aborted: what was done is rolled back, in an order in which nothing is lost"] : null,
   ].filter(Boolean);
 }
 

@@ -441,9 +441,9 @@ fn a_plan_is_approved() {
 /// A measurement may be missing just when a plan is approved, and what it promises may be told anew meanwhile: whoever
 /// wants it looks at it again.
 fn approve(browser: &mut Browser, press: impl Fn(&mut Browser, &str)) {
-    let goes = "document.querySelector('#view').innerText.includes('is being carried out')";
+    let goes = "document.querySelector('#view').innerText.includes('is being applied')";
     let told_anew = "document.querySelector('#view p.warn[role=\"alert\"]')";
-    must(wait_for("it is carried out", STAGE_TIMEOUT, || {
+    must(wait_for("it is applied", STAGE_TIMEOUT, || {
         press(browser, "Approve plan");
         browser.when(IS_ANSWERED);
         if browser.value(goes) == true {

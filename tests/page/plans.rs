@@ -61,7 +61,8 @@ fn is_withdrawn(stage: &Stage, browser: &mut Browser) {
     let plan = offered(stage);
     browser.press(&format!("Withdraw plan {plan}"));
     browser.when(&format!(
-        "[...document.querySelectorAll('.card')].some((it) => it.innerText.includes('Plan {plan}') && it.innerText.includes('given up'))"
+        "[...document.querySelectorAll('.card')].some((it) => it.innerText.includes('Plan \
+         {plan}') && it.innerText.includes('aborted'))"
     ));
     is_sound(browser);
 }

@@ -130,7 +130,7 @@ fn a_cluster_of_one() {
     let ask = [&reweave, "--identity", &identity, "status"];
     must(wait_for("its agent reports", STAGE_TIMEOUT, || {
         let status = stage.output("h0", &ask)?;
-        Ok(status.contains("1 of 1 agents report").then_some(()))
+        Ok(status.contains("agents: 1/1 up").then_some(()))
     }));
     let asked = kill(Pid::from_raw(dev.id().cast_signed()), Signal::SIGTERM);
     asked.expect("it runs");

@@ -87,7 +87,7 @@ fn applied_from_a_file(stage: &Stage) -> Applied {
         fs::write(&edited, other).expect("a file can be made");
         let refused = operator.apply_from(&edited)?;
         assert!(
-            refused.code == Some(2) && refused.words.contains("not as it was shown"),
+            refused.code == Some(2) && refused.words.contains("edited after the plan was shown"),
             "{refused:?}"
         );
         let applied = operator.apply_from(&file)?;

@@ -36,7 +36,7 @@ pub enum SwitchError {
         destination: Ipv4Addr,
         patience: Duration,
     },
-    #[error("it was taken back, for read back it held something else:\n{difference}")]
+    #[error("it was rolled back, for read back it held something else:\n{difference}")]
     Elsewhere { difference: Difference },
     #[error("{}; going back failed too", told(failure))]
     NoWayBack {

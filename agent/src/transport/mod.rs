@@ -42,7 +42,7 @@ pub enum TransportError {
         "somebody else has set rules in the table reweave_transport of nftables; nothing is changed until it is deleted"
     )]
     OtherRules,
-    #[error("nothing was ever changed here")]
+    #[error("no changes here")]
     NothingToRevert,
 }
 

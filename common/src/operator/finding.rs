@@ -47,7 +47,7 @@ impl fmt::Display for NotSeen {
             .iter()
             .map(|node| format!("{node} does not report"));
         let ways = self.ways_of.iter();
-        let ways = ways.map(|flow| format!("the way of {flow} is not known"));
+        let ways = ways.map(|flow| format!("the path of {flow} is unknown"));
         let doubts = self.doubts.iter().cloned();
         let all: Vec<_> = silent.chain(ways).chain(doubts).collect();
         f.write_str(&all.join("; "))

@@ -32,10 +32,10 @@ pub enum NoWayBack {
 impl fmt::Display for NoWayBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NothingKept => f.write_str("no change was kept that could be taken back"),
+            Self::NothingKept => f.write_str("no change was kept that could be rolled back"),
             Self::NotKept { generation } => write!(
                 f,
-                "plan {generation} was not carried out and kept; `reweave history` tells which were"
+                "plan {generation} was not applied and kept; `reweave history` tells which were"
             ),
             Self::BuiltUpon { generation, by } => write!(
                 f,
@@ -43,7 +43,7 @@ impl fmt::Display for NoWayBack {
                  rollback {by}`"
             ),
             Self::Undone { generation, by } => {
-                write!(f, "plan {generation} was taken back already, by plan {by}")
+                write!(f, "plan {generation} was rolled back already, by plan {by}")
             }
             Self::IsOneItself { generation } => write!(
                 f,

@@ -188,7 +188,7 @@ fn changed_meanwhile(f: &mut fmt::Formatter<'_>, generation: Generation) -> fmt:
 }
 
 fn not_empty(f: &mut fmt::Formatter<'_>, reasons: &[String]) -> fmt::Result {
-    write!(f, "it may still carry something: {}", reasons.join("; "))
+    write!(f, "it may still carry traffic: {}", reasons.join("; "))
 }
 
 fn other_job(f: &mut fmt::Formatter<'_>, job: &str, [has, wanted]: [&[String]; 2]) -> fmt::Result {
@@ -284,7 +284,7 @@ impl Refused {
                 write!(f, "nothing holds plan {generation}: it goes on by itself")
             }
             Self::GoesBack { generation } => {
-                write!(f, "plan {generation} is being taken back already")
+                write!(f, "plan {generation} is being rolled back already")
             }
             // All others are not of plans that are, or are to be, on their way.
             _ => Ok(()),

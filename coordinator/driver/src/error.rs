@@ -127,7 +127,7 @@ pub enum DriverError {
     LineGone,
     #[error("cannot print")]
     Print { source: io::Error },
-    #[error("nothing was moved by hand on optical switch {name} that could be taken back")]
+    #[error("nothing was moved by hand on optical switch {name} that could be rolled back")]
     NothingToRevert { name: String },
 }
 

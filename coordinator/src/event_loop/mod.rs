@@ -321,7 +321,7 @@ impl EventLoop {
     fn lead(&mut self, term: u64) -> Result<(), CoordinatorError> {
         let state = self.office.state();
         tracing::info!(
-            "leads, in term {term}; generation {} of the routes is in force",
+            "leader in term {term}; routes: generation {}",
             state.in_force().generation
         );
         self.clock = Clock::after(state.latest());

@@ -43,7 +43,7 @@ impl Neighbours {
             .inspect_err(|error| tracing::debug!("cannot ask for a signature: {}", told(error)))
             .ok()?;
         let answer = exchange(&session, wish).await;
-        session.close("nothing more to ask").await;
+        session.close("no further request").await;
         answer
     }
 }

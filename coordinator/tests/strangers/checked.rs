@@ -234,7 +234,7 @@ fn a_log_for_machines_is_of_one_object_a_line() {
     let json = ["--log", "json"];
     let said = |command: &str| fs::read_to_string(site.path(command)).unwrap();
     let mut running = site.begin_with("run", ANY_PORT_SETTINGS, &json);
-    until(|| said("run").contains("leads, in term").then_some(()));
+    until(|| said("run").contains("leader in term").then_some(()));
     running.kill().unwrap();
     running.wait().unwrap();
     site.write("fabric.toml", "kind = \"none\"\n");

@@ -169,7 +169,7 @@ impl Spread {
 }
 
 fn bounded(bound_ms: Option<f64>) -> Option<String> {
-    bound_ms.map(|ms| format!("however it is spread, nothing is faster than {ms:.2} ms"))
+    bound_ms.map(|ms| format!("lower bound for any spread: {ms:.2} ms"))
 }
 
 fn course(course: &[f64]) -> String {

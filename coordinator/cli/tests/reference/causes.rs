@@ -121,7 +121,7 @@ fn lost_somewhere() -> Result<(), Failed> {
         [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
     let is_said = said == "60 of 100 probes got lost, and nothing tells where\n";
     holds(
-        is_said && page.starts_with("no cause is found"),
+        is_said && page.starts_with("no cause found"),
         &format!("{page}{said}"),
     )?;
     let bus = r#"{"hosts": [{"host": "h0", "pcie_gts": 8, "pcie_most_gts": 16}]}"#;

@@ -210,7 +210,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
             "1e300",
         ],
         b"model = \"vgg16\"\nbatch = 4\n",
-        "--incast-us 1e300 is out of its range",
+        "--incast-us 1e300 is out of range",
     ),
     (
         "job to nowhere",

@@ -57,8 +57,9 @@ fn lower(
     if let Some(rollout) = turn.state.under_way().next() {
         let generation = rollout.plan.generation;
         return Err(format!(
-            "plan {generation} is on its way, and coordinators of 1.{minor} do not know all that may come of it; wait \
-             until it has ended, or take it back with `reweave abort {generation}`"
+            "plan {generation} is on its way, and coordinators of 1.{minor} do not know all that \
+             may come of it; wait until it has ended, or roll it back with `reweave abort \
+             {generation}`"
         ));
     }
     let by = Author::Operator(principal);

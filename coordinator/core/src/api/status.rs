@@ -243,8 +243,8 @@ fn held_for(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
     };
     let unsure: Vec<_> = undo.unconfirmed().map(|node| fabric.name(node)).collect();
     Some(format!(
-        "plan {} could not be taken back for sure: {} may still hold its rules; it is being tried \
-         on, and nothing that it needs is changed until then",
+        "plan {} could not be rolled back for sure: {} may still hold its rules; it is being \
+         tried on, and nothing that it needs is changed until then",
         rollout.plan.generation,
         unsure.join(", ")
     ))

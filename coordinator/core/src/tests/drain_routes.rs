@@ -214,7 +214,7 @@ fn reconnected_switch_gets_nothing_given_up() {
         let mut changes = cluster.log.iter().map(|command| &command.change);
         changes.any(|change| matches!(change, Change::TurnedBack { .. }))
     };
-    cluster.run_until("it is given up", turned_back);
+    cluster.run_until("it is aborted", turned_back);
     for spine in REMAINING_SPINES {
         cluster.network.fail("leaf0", spine);
     }

@@ -117,7 +117,7 @@ async fn nothing_there(uri: Uri) -> Problem {
 }
 
 async fn no_such_method(uri: Uri) -> Problem {
-    let detail = format!("{} cannot be asked this way", whole(&uri));
+    let detail = format!("{} does not support this method", whole(&uri));
     let code = StatusCode::METHOD_NOT_ALLOWED;
     Problem::new(code, "urn:reweave:no-such-method", detail)
 }

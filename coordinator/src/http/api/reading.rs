@@ -186,7 +186,7 @@ pub(super) async fn explanation(
     path: Name,
 ) -> Answered {
     let job = name(path)?;
-    let detail = format!("{job} exchanges nothing large with other hosts now");
+    let detail = format!("{job} has no large flows to other hosts now");
     let asked = Request::Explain { job, hosts: vec![] };
     match visitor.ask(&served.context, asked).await? {
         Answer::Explanation(Some(told)) => tagged(&headers, &told),

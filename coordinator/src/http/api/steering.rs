@@ -62,7 +62,7 @@ pub(super) async fn resume(
     post,
     path = "/plans/{generation}/abort",
     params(("generation" = u64, Path, description = "The plan's number"), Key),
-    responses((status = 200, description = "It is given up", body = Steered))
+    responses((status = 200, description = "It is aborted", body = Steered))
 )]
 pub(super) async fn abort(
     served: State<Served>,

@@ -54,7 +54,7 @@ impl Log<'_> {
             ),
             (
                 "reweave_log_applied_index",
-                "Last entry that was handed on to be carried out.",
+                "Last entry that was handed on to be applied.",
                 status.applied,
             ),
         ] {
