@@ -79,7 +79,7 @@ pub enum AgentError {
     NoPulse,
     #[error("the agent's loop cannot go on")]
     Loop { source: io::Error },
-    #[error("nobody keeps up the line to the coordinator any more")]
+    #[error("the connection task to the coordinator has ended")]
     LineGone,
     #[error(transparent)]
     Certificate(#[from] CertificateError),

@@ -29,7 +29,7 @@ pub(crate) enum CoordinatorError {
     },
     #[error("members come to {address} already (listen): newcomers need a port of their own")]
     JoinPortTaken { address: SocketAddr },
-    #[error("the fabric has no optical switch called {name:?}")]
+    #[error("the fabric has no optical switch named {name:?}")]
     NoSuchOptical { name: String },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },

@@ -43,7 +43,7 @@ const KINDS = {
     ...helps("rebalance: reweave plan", hurt(losers.map((it) => it.flow))),
   ],
   "useless-pin": ({ flow, hop, because }, name) =>
-    h("p", {}, `${name(flow)} is pinned at ${hop.from} to ${hop.to}, ${because === "flow-ended" ? "and has ended" : `and no way leads on from there: ${because["way-down"]?.links.join(", ")} down or drained`}.`),
+    h("p", {}, `${name(flow)} is pinned at ${hop.from} to ${hop.to}, ${because === "flow-ended" ? "and has ended" : `and the path from there is blocked: ${because["way-down"]?.links.join(", ")} down or drained`}.`),
   "cause": ({ subject, evidence, confidence, remedy, jobs }) => [
     h("p", {}, `${about(subject)}, ${share(confidence)} sure.`),
     h("ul", {}, evidence.map((said) => h("li", {}, said))),

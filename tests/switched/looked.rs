@@ -176,7 +176,7 @@ fn refuses(stage: &Stage) {
         (&["plan", "show", "9000"], "no plan 9000 in the history"),
         (&["plan", "diff", "9000"], "no plan 9000 in the history"),
         (&["history", "9000"], "no plan 9000 in the history"),
-        (&["trace", "h0", "h9"], "no host called \"h9\""),
+        (&["trace", "h0", "h9"], "no host named \"h9\""),
         (&["trace", "h0", "h1", "--protocol", "tcp"], "nothing flows"),
         (&["jobs", "h9"], "no node h9"),
     ] {

@@ -53,11 +53,7 @@ fn wrong_certificates_are_refused() {
     let strangers = must(stage.strangers_certificate("h3"));
     refused(&mut stage, &strangers, "not let in");
     let nobodys = must(stage.certificate("agent", "h99"));
-    refused(
-        &mut stage,
-        &nobodys,
-        "the fabric has no node called \"h99\"",
-    );
+    refused(&mut stage, &nobodys, "the fabric has no node named \"h99\"");
 
     let operators = stage.path("certificates/operator");
     must(stage.start_agent_as("h3", &operators));

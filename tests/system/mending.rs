@@ -91,7 +91,7 @@ fn applied_from_a_file(stage: &Stage) -> Applied {
             "{refused:?}"
         );
         let applied = operator.apply_from(&file)?;
-        let is_stale = applied.words.contains("has changed since you looked");
+        let is_stale = applied.words.contains("have changed since you reviewed it");
         Ok((!is_stale).then_some(applied))
     }));
     let again = must(operator.apply_from(&file));

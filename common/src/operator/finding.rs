@@ -123,7 +123,7 @@ impl fmt::Display for UselessPin {
             Useless::WayDown { links } => {
                 write!(
                     f,
-                    "and no way leads on from there: {} down or drained",
+                    "and the path from there is blocked: {} down or drained",
                     are(links)
                 )
             }

@@ -338,7 +338,7 @@ mod tests {
     fn what_is_not_known_is_a_comment_and_the_rest_can_be_read() {
         let guess = DiscoveredLink {
             is_guess: true,
-            doubts: vec!["as much speaks for another end".to_owned()],
+            doubts: vec!["equal evidence for another end".to_owned()],
             ..link([end("h1", "eth0"), end("leaf0", "swp3")], Some(1.0))
         };
         let slow = link([end("h0", "eth0"), end("leaf0", "swp1")], None);
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(read(&found).links().len(), 0);
         let text = text(&found);
         assert!(
-            text.contains("# [[link]]  # unsure: as much speaks"),
+            text.contains("# [[link]]  # unsure: equal evidence"),
             "{text}"
         );
         assert!(text.contains("\n# gbps = \n"), "{text}");
@@ -358,11 +358,11 @@ mod tests {
         let evil = "x\"\n[[node]]\nname = \"y\u{1b}[2J";
         let mut found = found(vec![DiscoveredLink {
             because: vec![format!("LLDP at {evil}")],
-            doubts: vec![format!("no agent speaks for {evil}")],
+            doubts: vec![format!("no agent reports for {evil}")],
             ..link([end("h0", evil), end(evil, evil)], Some(1.0))
         }]);
         found.nodes.push(DiscoveredNode {
-            doubts: vec!["what it calls itself is no name for a node".to_owned()],
+            doubts: vec!["its own name is not a valid name for a node".to_owned()],
             ..node(evil, Role::Switch)
         });
         found.loose.push(LooseEnd {

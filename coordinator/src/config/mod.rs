@@ -427,12 +427,15 @@ mod tests {
         );
         assert_eq!(
             said("changes_only = [\"Mon 02:00-05:00\", \"Mo 2-5\"]"),
-            "c.toml:3: changes_only: \"Mo 2-5\" is no stretch of the week: write `Mon-Fri 02:00-05:00` or \
-             `Sat 22:00-06:00`, in UTC"
+            "c.toml:3: changes_only: \"Mo 2-5\" is not a weekly time range: write `Mon-Fri \
+             02:00-05:00` or `Sat 22:00-06:00`, in UTC"
         );
-        assert!(said("look_every_ms = 0").ends_with("look_every_ms: a time of 0 is none"));
+        assert!(said("look_every_ms = 0").ends_with("look_every_ms: a time of 0 is not allowed"));
         let history = error_of("[history]\nwrite_every_s = 0\n");
-        assert_eq!(history, "c.toml:2: write_every_s: a time of 0 is none");
+        assert_eq!(
+            history,
+            "c.toml:2: write_every_s: a time of 0 is not allowed"
+        );
         assert!(said("settle_ms = 1e12").starts_with("c.toml:3: settle_ms: 1000000000000 is not"));
     }
 

@@ -120,7 +120,7 @@ impl Driver<'_> {
         let driver = &self.session.peer().name;
         let Some(optical) = self.context.fabric.find_optical(&name.0) else {
             tracing::warn!(
-                "driver {driver}: the fabric has no optical switch called {:?}",
+                "driver {driver}: the fabric has no optical switch named {:?}",
                 name.0
             );
             return None;

@@ -76,7 +76,7 @@ fn begin(session: Session, id: SessionId, context: ServerContext, refusals: &mut
                 lock_and_admit(session, from, context, refusals);
             }
             None => {
-                let why = format!("the fabric has no node called {:?}", peer.name);
+                let why = format!("the fabric has no node named {:?}", peer.name);
                 turn_away(session, Reason::UnknownNode, why, refusals);
             }
         },

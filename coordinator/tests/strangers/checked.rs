@@ -149,7 +149,7 @@ fn settings_and_files_that_cannot_be_are_told_with_line_and_key() {
     let site = Site::new();
     site.both_refuse(
         "[history]\nwrite_every_s = 0\n",
-        "error: c.toml:5: write_every_s: a time of 0 is none",
+        "error: c.toml:5: write_every_s: a time of 0 is not allowed",
     );
     site.write("data", "");
     site.both_refuse(
@@ -242,7 +242,7 @@ fn a_log_for_machines_is_of_one_object_a_line() {
     let mut refused = site.begin_with("run", ANY_PORT_SETTINGS, &json);
     until(|| refused.try_wait().unwrap());
     let last = said("run");
-    assert!(last.contains("is no kind of fabric"), "{last}");
+    assert!(last.contains("is not a kind of fabric"), "{last}");
     for line in all.lines().chain(last.lines()) {
         let line: Value = serde_json::from_str(line).expect(line);
         for key in ["/timestamp", "/level", "/fields/message"] {

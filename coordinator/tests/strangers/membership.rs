@@ -243,7 +243,7 @@ async fn viewers_read_and_renew_and_change_nothing() {
             panic!("{request:?} was done for a viewer: {answer:?}");
         };
         assert!(
-            refused.to_string().contains("role viewer may not"),
+            refused.to_string().contains("role viewer is not allowed"),
             "{refused}"
         );
     }

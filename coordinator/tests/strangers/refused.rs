@@ -84,7 +84,7 @@ async fn each_refusal_is_told_to_operators_and_to_nobody_else() {
     if let Ok(session) = soon(house.connect(&nobody)).await {
         soon(session.closed()).await;
     }
-    is_told(&house, "the fabric has no node called \"h99\"").await;
+    is_told(&house, "the fabric has no node named \"h99\"").await;
 }
 
 /// What is no message of any version, as it is.

@@ -57,8 +57,8 @@ impl Fabric {
             "graph" => table.finish().and_then(|file| reader.graph(&file)),
             other => {
                 let problem = format!(
-                    "{other:?} is no kind of fabric; use \"ideal\", \"leaf-spine\", \"direct\" or \
-                     \"graph\""
+                    "{other:?} is not a kind of fabric; use \"ideal\", \"leaf-spine\", \"direct\" \
+                     or \"graph\""
                 );
                 Err(reader.0.error(kind.span(), problem))
             }
@@ -424,7 +424,7 @@ mod tests {
         );
         let said = replaced("leaf-spine", "torus");
         assert!(
-            said.starts_with("fabric.toml:2: kind: \"torus\" is no kind"),
+            said.starts_with("fabric.toml:2: kind: \"torus\" is not a kind"),
             "{said}"
         );
         let said = replaced("hosts_per_leaf = 4", "hosts_per_leaf = 1000000");
@@ -493,8 +493,8 @@ mod tests {
             ))
         };
         assert!(graph("a", "a").contains(":6: name: there are two nodes named \"a\""));
-        assert!(graph("../b", "a").contains(":6: name: \"../b\" is no name for a node"));
-        assert!(graph("localhost", "a").contains(":6: name: \"localhost\" is what every host"));
+        assert!(graph("../b", "a").contains(":6: name: \"../b\" is not a valid name for a node"));
+        assert!(graph("localhost", "a").contains(":6: name: \"localhost\" is ambiguous"));
         assert!(graph("b", "c").contains(":10: b: there is no node named \"c\""));
     }
 }

@@ -77,7 +77,7 @@ impl Reader<'_> {
             }
             "partition" => self.partition(table)?,
             other => {
-                let problem = format!("{other:?} is no kind of fault; known are {FAULT_KINDS}");
+                let problem = format!("{other:?} is not a kind of fault; known are {FAULT_KINDS}");
                 return Err(self.document.error(kind.span(), problem));
             }
         })

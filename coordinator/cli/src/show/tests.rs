@@ -279,7 +279,7 @@ fn history_says_who_what_and_what_came_of_it() {
         age_ms: 30_000,
         ended_age_ms: Some(20_000),
         outcome: Outcome::RolledBack {
-            reasons: vec!["h0 > h4 was not seen any more".to_owned()],
+            reasons: vec!["h0 > h4 was no longer seen".to_owned()],
             generation: Generation(5),
         },
         flows: vec![
@@ -308,7 +308,7 @@ fn history_says_who_what_and_what_came_of_it() {
 Plan 4: rolled back; the old routes are generation 5 now
   made by ada, approved by policy, ended 20 s ago
   h0 > h4 moves from leaf0 > spine0 to leaf0 > spine1
-  because h0 > h4 was not seen any more
+  because h0 > h4 was no longer seen
   flow        before                  promised    measured        gain
   h0 > h4  99.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s           -           -  gone
   h1 > h5  99.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s  195.0 Mb/s  1.97 times  faster
@@ -419,7 +419,9 @@ pub(crate) fn status() -> Status {
     Status {
         generation: Generation(3),
         mode: Mode::Auto,
-        alarms: vec!["leaf1 holds other rules than it was told to; look at its agent".to_owned()],
+        alarms: vec![
+            "leaf1 holds rules that differ from its instruction; check its agent".to_owned(),
+        ],
         waits_because: Some("h1 does not report".to_owned()),
         changes: vec![running_change()],
         agents: vec![
@@ -458,7 +460,7 @@ pub(crate) fn status() -> Status {
         }],
         useless_pins: vec![useless_pin()],
         flow_imbalance: Some(flow_imbalance()),
-        warnings: vec!["agents that are connected and silent: leaf0".to_owned()],
+        warnings: vec!["agents connected but silent: leaf0".to_owned()],
         coordinators: vec![coordinator(), newcomer()],
         refused: vec![refused()],
         invitations: vec![invitation()],
@@ -595,7 +597,7 @@ fn a_plan_that_takes_pins_away() {
   h0 > h4 is unpinned
 
 Why
-  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down or drained
+  h0 > h4 is pinned at leaf0 to spine1, and the path from there is blocked: spine1-leaf1 is down or drained
 
 apply it with  reweave apply 4
 ";
@@ -606,9 +608,9 @@ apply it with  reweave apply 4
 }
 
 const STATUS_TEXT: &str = "routes: generation 3 · mode: auto · agents: 1/3 up
-alarm: leaf1 holds other rules than it was told to; look at its agent
+alarm: leaf1 holds rules that differ from its instruction; check its agent
 2 findings, the worst: lossy link: leaf0-spine1 from leaf0, 5041 of 5041 probes lost; see `reweave diagnose`
-look at: agents that are connected and silent: leaf0
+look at: agents connected but silent: leaf0
 plan 4 is being applied, waiting for leaf0
 no change in progress: h1 does not report
 
@@ -635,7 +637,7 @@ Flows
 Pins
   flow     goes
   h0 > h4  leaf0 > spine1
-  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down or drained
+  h0 > h4 is pinned at leaf0 to spine1, and the path from there is blocked: spine1-leaf1 is down or drained
 
 Flow imbalance
   mean 50 %; worst 100 % (floor 0 %) over leaf0 > spine0, leaf0 > spine1

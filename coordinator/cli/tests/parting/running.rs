@@ -234,7 +234,7 @@ pub(crate) fn started() -> Response {
     Response::Started(Box::new(StartedJob {
         allocation,
         generation: None,
-        because: Some("nothing is to be changed for it".to_owned()),
+        because: Some("no changes requested for it".to_owned()),
     }))
 }
 

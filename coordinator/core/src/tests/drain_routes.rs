@@ -278,7 +278,7 @@ fn what_cannot_be_drained_is_refused_by_name() {
     let cut = refused(&mut cluster, &all).to_string();
     assert_eq!(
         cut,
-        "without these links leaf0 has no way to h4 that is as short as now"
+        "without these links leaf0 has no equally short path to h4"
     );
     assert!(
         refused(&mut cluster, &["h0-leaf0"])

@@ -142,7 +142,7 @@ fn a_switch_that_lost_its_rules_is_an_alarm() {
         panic!("no status")
     };
     assert!(
-        status.alarms[0].starts_with("leaf0 holds other rules"),
+        status.alarms[0].starts_with("leaf0 holds rules that differ"),
         "{:?}",
         status.alarms
     );

@@ -180,12 +180,12 @@ fn a_bad_name_makes_nothing() {
         (
             "\"train\"",
             "\"../x\"",
-            "bad.toml:15: name: \"../x\" is no name for a job",
+            "bad.toml:15: name: \"../x\" is not a valid name for a job",
         ),
         (
             "\"collision\"",
             "\"a/b\"",
-            "bad.toml:3: name: \"a/b\" is no name for a scenario",
+            "bad.toml:3: name: \"a/b\" is not a valid name for a scenario",
         ),
     ] {
         assert_refused(&home, up_text(&home, &good.replace(from, to)), 2, &[words]);
