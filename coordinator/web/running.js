@@ -53,8 +53,8 @@ function steps(phase) {
 function words({ phase, stopped_by }) {
   return [
     !stopped_by && phase !== "held" ? ["hold", "Hold", "It ends what it has begun, and begins nothing else"] : null,
-    stopped_by || phase === "held" ? ["resume", "Resume", "It goes on, and tries again at once what could not be done"] : null,
-    phase !== "rolling-back" ? ["abort", "Abort", "It is aborted: what was done is rolled back, in an order in which nothing is lost"] : null,
+    stopped_by || phase === "held" ? ["resume", "Resume", "Resumed, and tries again at once what could not be done"] : null,
+    phase !== "rolling-back" ? ["abort", "Abort", "Aborted: what was done is rolled back, in an order in which nothing is lost"] : null,
   ].filter(Boolean);
 }
 

@@ -227,7 +227,7 @@ fn is_played_otherwise(stage: &Stage, browser: &mut Browser) {
     is_shared(browser);
     tried::flows_and_jobs_are_played(browser);
     browser.press("Make it a plan");
-    browser.when("document.body.innerText.includes('no plan can bring about')");
+    browser.when("document.body.innerText.includes('no plan can apply')");
     assert_eq!(must(stage.operator().status()).generation, generation);
 }
 

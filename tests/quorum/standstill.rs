@@ -45,7 +45,7 @@ fn stood_still() {
         wait("it knows that it does not lead", || {
             let log = quorum.said(first);
             let leads = log.rfind("leader in term");
-            log.rfind("does not lead any more") > leads
+            log.rfind("lost leadership") > leads
         });
         quorum.decide_on();
     }

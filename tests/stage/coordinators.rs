@@ -116,7 +116,7 @@ pub fn term_led(said: &str) -> Option<u64> {
     let lines = said.lines().rev();
     let mut news = lines.filter(|line| {
         line.contains("leader in term ")
-            || line.contains("does not lead any more")
+            || line.contains("lost leadership")
             || line.contains("listens on")
     });
     let (_, rest) = news.next()?.split_once("leader in term ")?;

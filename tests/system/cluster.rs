@@ -51,7 +51,7 @@ fn wrong_certificates_are_refused() {
     });
     let before = must(stage.routing());
     let strangers = must(stage.strangers_certificate("h3"));
-    refused(&mut stage, &strangers, "not let in");
+    refused(&mut stage, &strangers, "peer refused");
     let nobodys = must(stage.certificate("agent", "h99"));
     refused(&mut stage, &nobodys, "the fabric has no node named \"h99\"");
 

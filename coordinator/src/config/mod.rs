@@ -412,7 +412,7 @@ mod tests {
             "c.toml:2: listen: \"here\" is not of the form ADDRESS:PORT"
         );
         assert!(
-            error_of("traces = \"there\"").starts_with("c.toml:1: traces: \"there\" is no URL")
+            error_of("traces = \"there\"").starts_with("c.toml:1: traces: \"there\" is not a URL")
         );
         let said = |line: &str| error_of(&format!("[policy]\n\n{line}\n"));
         assert!(said("mod = \"auto\"").starts_with("c.toml:3: mod: this key is unknown"));
@@ -463,7 +463,7 @@ mod tests {
         let two = driver("d0", "[\"ocs0\"]") + &driver("d1", "[\"ocs1\", \"ocs0\"]");
         assert_eq!(
             error_of(&two),
-            "c.toml:6: switches: \"ocs0\" has a driver already"
+            "c.toml:6: switches: \"ocs0\" already has a driver"
         );
         let driven = || parse(&driver("d0", "[\"ocs0\"]")).unwrap().drivers;
         let fabric = |text: &str| Fabric::parse("f.toml", text).unwrap();
@@ -489,14 +489,15 @@ mod tests {
         let twice = two.clone() + &member(2, "c3", "10.0.0.3:7332");
         assert_eq!(
             error_of(&twice),
-            "c.toml:10: id: 2 is the number of two members"
+            "c.toml:10: id: two members have the number 2"
         );
         let named = two.clone() + &member(3, "c1", "10.0.0.3:7332");
-        assert!(error_of(&named).starts_with("c.toml:11: name: \"c1\" is the name of two"));
+        assert!(error_of(&named).starts_with("c.toml:11: name: two members have the name \"c1\""));
         let beside = two.clone() + &member(3, "c3", "10.0.0.1:7332");
-        assert!(
-            error_of(&beside).starts_with("c.toml:12: address: 10.0.0.1:7332 is the address of")
-        );
+        assert!(error_of(&beside).starts_with(
+            "c.toml:12: address: two members have the address \
+                10.0.0.1:7332"
+        ));
         let at = |address: &str| error_of(&(two.clone() + &member(3, "c3", address)));
         for (address, why) in [
             ("there", "\"there\" is not of"),
@@ -521,11 +522,11 @@ mod tests {
         assert_eq!(parse(&some).unwrap().webhooks[0].kinds, [Kind::Alarm]);
         let said = |url| error_of(&hook(url, ""));
         assert!(
-            said("pager").starts_with("c.toml:2: url: \"pager\" is no URL"),
+            said("pager").starts_with("c.toml:2: url: \"pager\" is not a URL"),
             "{}",
             said("pager")
         );
-        assert!(said("ftp://x/").starts_with("c.toml:2: url: \"ftp://x/\" is no URL"));
+        assert!(said("ftp://x/").starts_with("c.toml:2: url: \"ftp://x/\" is not a URL"));
         let unknown = hook("http://x/", "of = [\"gossip\"]\n");
         assert!(
             error_of(&unknown).starts_with("c.toml:4: "),

@@ -139,7 +139,7 @@ fn table(window: &Window) -> String {
     let gap = gaps.map(|seen| format!("{}  {}", written(seen.at), seen.what.why));
     section("Missing", gap.collect());
     match lines.is_empty() {
-        true => "nothing was kept of this time\n".to_owned(),
+        true => "no history of this time\n".to_owned(),
         false => lines.join("\n") + "\n",
     }
 }

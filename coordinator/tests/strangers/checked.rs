@@ -140,7 +140,7 @@ fn places_that_cannot_be_had_are_told_with_line_and_key() {
     );
     site.both_refuse(
         "listen = \"127.0.0.1:7339\"\ndoor = \"127.0.0.1:7339\"\n",
-        "error: c.toml:5: door: members come to 127.0.0.1:7339 already (listen)",
+        "error: c.toml:5: door: 127.0.0.1:7339 is already the address for members (listen)",
     );
 }
 
@@ -180,13 +180,13 @@ fn data_of_somebody_else_is_told_with_line_and_key() {
     site.write("fabric.toml", TWO_HOSTS);
     site.belong("lab", "c2");
     site.both_refuse_what_was_given(
-        "error: c.toml:3: data: data belongs to coordinator \"c1\", and this one is \"c2\": give \
-         \"c2\" a folder of its own",
+        "error: c.toml:3: data: data belongs to coordinator \"c1\", but this one is \"c2\": give \
+         \"c2\" its own folder",
     );
     site.belong("other", "c1");
     site.both_refuse_what_was_given(
-        "error: c.toml:3: data: data was made for cluster \"lab\", and this one is \"other\": give \
-         the certificate of the cluster it was made for, or a new data folder",
+        "error: c.toml:3: data: data was made for cluster \"lab\", but this one is \"other\": use \
+         the certificate of that cluster, or a new data folder",
     );
     site.belong("lab", "c1");
     let log = site.path("data/log");
@@ -201,7 +201,7 @@ fn what_lies_beside_the_log_is_looked_at_before_a_start() {
     let site = Site::new();
     fs::create_dir(site.path("data")).unwrap();
     site.write("data/audit", "");
-    site.both_refuse_what_was_given("error: c.toml:3: data: cannot read data/audit, in which is");
+    site.both_refuse_what_was_given("error: c.toml:3: data: cannot read the audit log data/audit");
     fs::remove_file(site.path("data/audit")).unwrap();
     site.write("data/history", "");
     site.both_refuse_what_was_given("error: c.toml:3: data: cannot open the history: data/history");
@@ -222,8 +222,8 @@ fn data_of_another_version_is_told_with_the_file_and_what_to_do() {
     fs::create_dir(site.path("data")).unwrap();
     fs::write(site.path("data/log"), log.whole().encode(0).unwrap()).unwrap();
     site.both_refuse_what_was_given(
-        "error: c.toml:3: data: data/log was written by another version of this program: start that \
-         one",
+        "error: c.toml:3: data: data/log was written by another version of this program: start \
+         that version",
     );
 }
 

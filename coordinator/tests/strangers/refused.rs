@@ -134,10 +134,13 @@ async fn a_coordinator_that_is_no_member_is_put_out_and_told_of() {
     };
     write_letter(&session, 0, &vote).await;
     let ended = told(&soon(session.closed()).await);
-    assert!(ended.contains("not heard here"), "it is told why: {ended}");
+    assert!(
+        ended.contains("it has no session here"),
+        "it is told why: {ended}"
+    );
     is_told(
         &house,
-        "coordinator c9: it speaks for a number that is not its own",
+        "coordinator c9: it uses a number that is not its own",
     )
     .await;
     let after = ask(&house.operator().await, &Request::Status).await;

@@ -92,7 +92,7 @@ pub enum LinkError {
     ClosedHere,
     #[error("the other side has ended the channel")]
     ChannelEnded,
-    #[error("the other side has not been heard for {} s", IDLE_TIMEOUT.as_secs())]
+    #[error("the other side has been unreachable for {} s", IDLE_TIMEOUT.as_secs())]
     Vanished,
     #[error("the other side has restarted and knows nothing of this session")]
     Restarted,

@@ -125,7 +125,7 @@ struct Begun {
         status = 202,
         description = "It has begun",
         body = Begun,
-        headers(("location" = String, description = "Where its record is"))
+        headers(("location" = String, description = "URL of its record"))
     ))
 )]
 pub(super) async fn approve(

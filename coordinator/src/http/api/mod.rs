@@ -113,7 +113,7 @@ fn whole(uri: &Uri) -> String {
 }
 
 async fn nothing_there(uri: Uri) -> Problem {
-    Problem::nothing_there(format!("there is nothing at {}", whole(&uri)))
+    Problem::nothing_there(format!("no resource at {}", whole(&uri)))
 }
 
 async fn no_such_method(uri: Uri) -> Problem {

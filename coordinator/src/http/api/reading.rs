@@ -176,7 +176,7 @@ pub(super) async fn traces(
 #[utoipa::path(
     get,
     path = "/explanations/{job}",
-    params(("job" = String, Path, description = "What the job is registered as, or one of its hosts")),
+    params(("job" = String, Path, description = "Registered name of the job, or one of its hosts")),
     responses((status = 200, description = "From the job to the cause", body = Explanation))
 )]
 pub(super) async fn explanation(
@@ -243,7 +243,7 @@ pub(super) async fn record(
     match visitor.ask(&served.context, asked).await? {
         Answer::Record(Some(record)) => tagged(&headers, &record),
         Answer::Record(None) => {
-            let detail = format!("nothing is known of plan {generation}");
+            let detail = format!("no plan {generation}");
             Err(Problem::nothing_there(detail))
         }
         _ => Err(Problem::unexpected()),
