@@ -47,47 +47,45 @@ const DEFAULT_DATA_PATH: &str = "/var/lib/reweave/coordinator";
 /// Flags go before the file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Settings {
-    /// A file with these settings and the policy; deploy/coordinator.toml explains each
-    /// [default: /etc/reweave/coordinator.toml, if it is there]
+    /// File with these settings and the policy; deploy/coordinator.toml explains each [default:
+    /// /etc/reweave/coordinator.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The fabric file: nodes, roles and links [default: /etc/reweave/fabric.toml]
+    /// Fabric file: nodes, roles and links [default: /etc/reweave/fabric.toml]
     #[arg(long, value_name = "FILE")]
     fabric: Option<PathBuf>,
-    /// Where agents and operators connect to [default: 0.0.0.0:7332]
+    /// Address for agents and operators [default: 0.0.0.0:7332]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Where newcomers with a token connect to [default: the port after that of --listen,
-    /// if it is free]
+    /// Address for members that join with a token [default: the port after that of --listen, if it is free]
     #[arg(long, value_name = "ADDRESS:PORT")]
     door: Option<SocketAddr>,
-    /// Where health and metrics are served over HTTP [default: 127.0.0.1:7334, if it is free]
+    /// HTTP address for health and metrics [default: 127.0.0.1:7334, if it is free]
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<SocketAddr>,
-    /// Where dashboard, API, health and metrics are served over TLS, also to other machines
-    /// [default: nowhere]
+    /// TLS address for dashboard, API, health and metrics, also for other machines [default: none]
     #[arg(long, value_name = "ADDRESS:PORT")]
     https: Option<SocketAddr>,
-    /// Folder with this coordinator's certificate and key, and the cluster's authority
-    /// [default: /var/lib/reweave/coordinator/identity]
+    /// Folder with the coordinator's certificate and key, and the certificate of the authority [default:
+    /// /var/lib/reweave/coordinator/identity]
     #[arg(long, value_name = "DIR")]
     identity: Option<PathBuf>,
-    /// Folder for what must not be forgotten [default: /var/lib/reweave/coordinator]
+    /// Folder for persistent state [default: /var/lib/reweave/coordinator]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Who decides that a plan is carried out [default: manual]
+    /// Who approves plans [default: manual]
     #[arg(long)]
     mode: Option<ModeName>,
-    /// Write everything that comes in and goes out to a new file, for `replay`
+    /// Record all inputs and effects in a new file, for `replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeName {
-    /// An operator does
+    /// An operator
     Manual,
-    /// The coordinator does, within its policy
+    /// The coordinator, within its policy
     Auto,
 }
 
