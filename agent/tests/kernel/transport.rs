@@ -136,7 +136,10 @@ fn ports_and_marks_are_changed_and_put_back() {
     assert_eq!(hand.revert(), done(READ_BEFORE));
     assert_eq!(hand.told(&["read"]), done(READ_BEFORE));
     let (code, _, said) = hand.revert();
-    assert!(code == Some(1) && said.contains("no changes"), "{said}");
+    assert!(
+        code == Some(1) && said.contains("no earlier `apply`"),
+        "{said}"
+    );
 }
 
 /// In place of nft: ends whoever asks it to change anything.
@@ -185,7 +188,7 @@ fn what_somebody_else_has_set_is_left_alone() {
     nft(&["add rule ip reweave_transport outward ip dscp 0 counter"]);
     for (code, out, said) in [hand.apply(), hand.revert()] {
         assert_eq!((code, out.as_str()), (Some(1), ""));
-        assert!(said.contains("somebody else has set"), "{said}");
+        assert!(said.contains("another program has set"), "{said}");
     }
     nft(&["delete table ip reweave_transport"]);
     assert_eq!(hand.revert(), done(READ_BEFORE));
