@@ -59,7 +59,7 @@ async fn readiness(State(context): State<ServerContext>) -> Response {
         Some(Answer::You(_) | Answer::Refused(Refused::NotLeading { leader: Some(_) })) => {
             "ready\n".into_response()
         }
-        Some(_) => unavailable("nobody leads"),
+        Some(_) => unavailable("no leader"),
         None => unavailable("the core does not answer"),
     }
 }
