@@ -75,7 +75,7 @@ pub enum AgentError {
     Untraceable { host: Ipv4Addr },
     #[error("the interfaces in /sys are not those of this network namespace; mount its own there")]
     NoPulse,
-    #[error("the agent's loop cannot go on")]
+    #[error("the agent's event loop failed")]
     Loop { source: io::Error },
     #[error("the connection task to the coordinator has ended")]
     LineGone,

@@ -238,7 +238,7 @@ fn flipped() {
     quorum.kill(first);
     flip(&quorum.log(first));
     quorum.start(first);
-    quorum.ends(first, 2, "cannot be believed");
+    quorum.ends(first, 2, "is corrupt");
     let said = quorum.said(first);
     assert!(
         said.contains(&quorum.log(first).display().to_string()),

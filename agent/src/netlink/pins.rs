@@ -23,7 +23,7 @@ pub enum PinError {
     Read(#[from] NetlinkError),
     #[error("{flow} is pinned twice")]
     PinnedTwice { flow: FlowKey },
-    #[error("there is no interface {name}")]
+    #[error("no interface {name}")]
     NoSuchInterface { name: String },
     #[error("interface {name} is down")]
     InterfaceDown { name: String },

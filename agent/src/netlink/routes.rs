@@ -40,7 +40,7 @@ pub enum RouteError {
              {MAX_WEIGHT}"
     )]
     Weight { destination: Ipv4Addr, weight: u32 },
-    #[error("there is no interface {name}")]
+    #[error("no interface {name}")]
     NoSuchInterface { name: String },
     #[error("interface {name} is down")]
     InterfaceDown { name: String },

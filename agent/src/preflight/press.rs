@@ -60,7 +60,7 @@ pub fn press(to: SocketAddrV4, asked: Press) -> Result<Pressed, PressError> {
     let stream = || send(SocketAddrV4::new(host, port), key, time);
     let told = thread::scope(|scope| {
         let streams: Vec<_> = (0..asked.streams).map(|_| scope.spawn(stream)).collect();
-        let gone = |_| io::Error::other("a thread of it ended early");
+        let gone = |_| io::Error::other("one of its threads ended early");
         let join = |it: thread::ScopedJoinHandle<'_, _>| it.join().map_err(gone).flatten();
         streams.into_iter().map(join).collect::<Result<Vec<_>, _>>()
     });

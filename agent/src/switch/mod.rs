@@ -89,10 +89,10 @@ impl Router {
         match self {
             Self::Kernel => "",
             Self::Frr(_) => {
-                "start FRR, and put the agent's user into the group frrvty; docs/switches.md says more"
+                "start FRR, and put the agent's user into the group frrvty; see docs/switches.md"
             }
             Self::Sonic(_) => {
-                "start the database, and put the agent's user into its group; docs/switches.md says more"
+                "start the database, and put the agent's user into its group; see docs/switches.md"
             }
         }
     }

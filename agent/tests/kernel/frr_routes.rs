@@ -236,10 +236,7 @@ fn what_frr_cannot_do_is_told_and_changes_nothing() {
     assert!(words.contains("a foreign route to 10.1.1.1"), "{words}");
     let mut nowhere = hop(0, 1);
     nowhere.interface = "up7".into();
-    assert_eq!(
-        refused(&[route(host(2), &[nowhere])]),
-        "there is no interface up7"
-    );
+    assert_eq!(refused(&[route(host(2), &[nowhere])]), "no interface up7");
     // FRR takes it and keeps it to itself.
     let own = [
         "route",

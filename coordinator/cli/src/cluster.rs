@@ -225,6 +225,10 @@ mod tests {
             validity: Validity::day(),
         };
         let error = issuer.issue(Role::Agent, "../../h0").unwrap_err();
-        assert!(error.told().contains("is no name"), "{}", error.told());
+        assert!(
+            error.told().contains("is not a valid name"),
+            "{}",
+            error.told()
+        );
     }
 }

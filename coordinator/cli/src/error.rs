@@ -126,7 +126,7 @@ pub(crate) enum CliError {
     Nccl(#[from] NcclError),
     #[error(transparent)]
     Kubernetes(#[from] KubernetesError),
-    #[error("there is no node {node}; `reweave hosts` lists them")]
+    #[error("no node {node}; `reweave hosts` lists them")]
     NoSuchNode { node: String },
     #[error("cannot write the manual into {}", folder.display())]
     Manual { folder: PathBuf, source: io::Error },

@@ -40,7 +40,7 @@ pub enum DeviceError {
     Reply(#[from] ReplyError),
     #[error("its answer is invalid")]
     Tl1(#[from] Tl1Error),
-    #[error("there is no circuit {circuit}")]
+    #[error("no circuit {circuit}")]
     NoSuchCircuit { circuit: Circuit },
     #[error("cannot run {}", .program.display())]
     Run { program: PathBuf, source: io::Error },
@@ -122,7 +122,7 @@ pub enum DriverError {
     Join { source: Box<JoinError> },
     #[error("cannot look for a coordinator")]
     Link { source: Box<LinkError> },
-    #[error("the driver's loop cannot go on")]
+    #[error("the driver's event loop failed")]
     Loop { source: io::Error },
     #[error("the connection task to the coordinator has ended")]
     LineGone,

@@ -414,7 +414,7 @@ mod tests {
         );
         let said = |line: &str| error_of(&format!("[policy]\n\n{line}\n"));
         assert!(said("mod = \"auto\"").starts_with("c.toml:3: mod: this key is unknown"));
-        assert!(said("mode = \"car\"").starts_with("c.toml:3: mode: \"car\" is not known here"));
+        assert!(said("mode = \"car\"").starts_with("c.toml:3: mode: \"car\" is unknown here"));
         assert_eq!(
             said("readings = 0"),
             "c.toml:3: readings: 0 is not between 1 and 16"
@@ -500,7 +500,10 @@ mod tests {
         for (address, why) in [
             ("there", "\"there\" is not of"),
             ("10.0.0.3:0", "10.0.0.3:0 has no port"),
-            ("0.0.0.0:7332", "0.0.0.0:7332 is no address of one machine"),
+            (
+                "0.0.0.0:7332",
+                "0.0.0.0:7332 is not the address of one machine",
+            ),
             ("224.0.0.1:7332", "224.0.0.1:7332 is the address of many"),
         ] {
             let said = at(address);

@@ -154,7 +154,7 @@ fn settings_and_files_that_cannot_be_are_told_with_line_and_key() {
     site.write("data", "");
     site.both_refuse(
         ANY_PORT_SETTINGS,
-        "error: c.toml:3: data: data is no folder",
+        "error: c.toml:3: data: data is not a folder",
     );
     fs::remove_file(site.path("fabric.toml")).unwrap();
     site.both_refuse(
@@ -193,7 +193,7 @@ fn data_of_somebody_else_is_told_with_line_and_key() {
     let mut content = fs::read(&log).unwrap();
     content[40] ^= 1;
     fs::write(&log, content).unwrap();
-    site.both_refuse_what_was_given("data/log cannot be believed");
+    site.both_refuse_what_was_given("data/log is corrupt");
 }
 
 #[test]

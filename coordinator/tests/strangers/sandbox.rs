@@ -279,7 +279,7 @@ async fn a_variant_that_does_not_fit_what_is_played_says_so_alone() {
     let (flows, job) = (json!({ "flows": FLOWS }), json!({ "job": JOB }));
     let no_job = "[job]\nbatch = 1\n";
     for (what, variant, says) in [
-        (&flows, no_job, "v0:1: job: what is played is no job"),
+        (&flows, no_job, "v0:1: job: the input is not a job"),
         (&job, "[job]\nbatch = 0\n", "v0:2: batch: 0 is not between"),
         (
             &job,
@@ -411,7 +411,7 @@ async fn traces_that_cannot_be_played_are_problems_that_name_the_file() {
     );
     let told = told.json();
     let problem = told["variants"][0]["problem"].as_str().unwrap();
-    assert!(problem.contains("what is played is no job"), "{problem}");
+    assert!(problem.contains("the input is not a job"), "{problem}");
 }
 
 /// Two operators, one after the other, as they were measured.

@@ -86,7 +86,7 @@ impl Reader<'_> {
 
     fn add_fibre(&self, builder: &mut FabricBuilder, fibre: &GraphFibre) -> Result<(), InputError> {
         let missing = |at: &Spanned<String>, what: &str| {
-            let problem = format!("there is no {what} named {:?}", at.get_ref());
+            let problem = format!("no {what} named {:?}", at.get_ref());
             self.0.error(at.span(), problem)
         };
         let node = builder.find(fibre.node.get_ref());
@@ -242,7 +242,7 @@ gbps = 100
         );
         let said = error("name = \"ocs0\"", "name = \"ocs1\"");
         assert!(
-            said.contains("optical: there is no optical switch named \"ocs0\""),
+            said.contains("optical: no optical switch named \"ocs0\""),
             "{said}"
         );
         let said = error("10.255.0.1", "10.255.0");

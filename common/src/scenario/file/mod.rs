@@ -165,12 +165,12 @@ impl Reader<'_> {
 
     fn job_named(&self, name: &Spanned<String>) -> Result<usize, InputError> {
         let found = self.jobs.iter().position(|job| job.name == *name.get_ref());
-        let problem = || format!("there is no job named {:?}", name.get_ref());
+        let problem = || format!("no job named {:?}", name.get_ref());
         found.ok_or_else(|| self.document.error(name.span(), problem()))
     }
 
     fn node(&self, name: &Spanned<String>) -> Result<NodeId, InputError> {
-        let problem = || format!("there is no node named {:?}", name.get_ref());
+        let problem = || format!("no node named {:?}", name.get_ref());
         let found = self.fabric.find(name.get_ref());
         found.ok_or_else(|| self.document.error(name.span(), problem()))
     }
@@ -366,7 +366,7 @@ max_stall_ms = 250
         let said = |from, to| error_after(from, to);
         assert_eq!(
             said("\"h2\"", "\"h9\""),
-            "s.toml:17: hosts: there is no node named \"h9\""
+            "s.toml:17: hosts: no node named \"h9\""
         );
         assert_eq!(
             said("\"h2\"", "\"h0\""),
@@ -381,16 +381,16 @@ max_stall_ms = 250
         assert!(said("8_000_000", "-1").starts_with("s.toml:18: bytes: -1 is not between"));
         assert!(
             said("\"collide\"", "\"best\"")
-                .starts_with("s.toml:22: paths: \"best\" is not known here")
+                .starts_with("s.toml:22: paths: \"best\" is unknown here")
         );
         assert!(
             said("\"link-down\"", "\"flood\"").starts_with("s.toml:25: kind: \"flood\" is not a")
         );
-        assert!(said("\"spine1\"", "\"h2\"").contains(":28: link: there is no link 0 between"));
+        assert!(said("\"spine1\"", "\"h2\"").contains(":28: link: no link 0 between"));
         assert!(said("rank = 3", "rank = 4").starts_with("s.toml:34: rank: 4 is not between 0"));
         assert!(
             said("[[expect]]\njob = \"train\"", "[[expect]]\njob = \"trian\"")
-                .starts_with("s.toml:37: job: there is no job named \"trian\"")
+                .starts_with("s.toml:37: job: no job named \"trian\"")
         );
         assert_eq!(
             said("seed = 7", "sede = 7"),

@@ -70,8 +70,8 @@ impl Other {
         let what = match rival {
             Rival::IdealSwitch => "an ideal switch",
             Rival::EqualCost => "a fat tree of the same cost",
-            Rival::TwoToOne => "a fat tree with half of the way up",
-            Rival::Expander => "random links, shortest ways",
+            Rival::TwoToOne => "a fat tree with half of the uplinks",
+            Rival::Expander => "random links, shortest paths",
         };
         Self {
             what,
@@ -205,7 +205,7 @@ impl Explained {
             page.table(["effect", "by itself ms"], interval.costs.iter().map(row));
             if !interval.untold.is_empty() {
                 let untold = interval.untold.join(", ");
-                page.line(&format!("  too much work to tell apart: {untold}"));
+                page.line(&format!("  too much work to separate: {untold}"));
             }
         }
     }
@@ -215,8 +215,8 @@ impl Explained {
         let without = self.backups.iter().filter(|it| !it.is_ready()).count();
         page.line(&match without {
             0 => "  table changes are precomputed for the failure of each link".to_owned(),
-            1 => "  one link has no way around it".to_owned(),
-            _ => format!("  {without} links have no way around them"),
+            1 => "  one link has no detour".to_owned(),
+            _ => format!("  {without} links have no detour"),
         });
         let [links, others]: [Vec<_>; 2] = [true, false].map(|is_link| {
             let failures = self.failures.iter();

@@ -138,7 +138,7 @@ impl Spread {
         };
         let splits: Vec<Vec<u32>> = found.deal.iter().map(of_operator).collect();
         let mut report = vec![format!(
-            "operators and links were searched in turn, {} ways to split: {}",
+            "operators and links were searched in turn, {} splits: {}",
             found.tried,
             course(&found.course)
         )];

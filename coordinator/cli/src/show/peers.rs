@@ -72,7 +72,7 @@ pub(super) fn refused(page: &mut Page, refused: &[RefusedPeer]) {
     if refused.is_empty() {
         return;
     }
-    page.heading("Not let in");
+    page.heading("Refused peers");
     let row = |one: &RefusedPeer| {
         [
             one.from.clone(),

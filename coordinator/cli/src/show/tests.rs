@@ -662,7 +662,7 @@ Coordinators
   c0    leads      4      -  0.1.0          -             16 h        23 d
   c3    learns     4  0.0 s  0.1.0    -60 min             16 h           -
 
-Not let in
+Refused peers
   from      why                       times   last
   10.0.0.9  it showed no certificate      3  2.5 s
 

@@ -153,14 +153,14 @@ const DEAD_PORTS: [&str; 10] = [
 
 /// Options for twelve hosts of four ports, and what is said of them.
 const WRONG_OPTIONS: [(&[&str], &str); 19] = [
-    (&["--dead-port", "h03"], "there is no host h03"),
+    (&["--dead-port", "h03"], "no host h03"),
     (&["--cut", "h3"], "h3 is not a pair of hosts"),
     (&["--cut", "h3-"], "h3- is not a pair of hosts"),
     (&["--cut", "h0-h12"], "no host h12: hosts are h0 to h11"),
-    (&["--dead-port", "server3"], "there is no host server3"),
+    (&["--dead-port", "server3"], "no host server3"),
     (
         &["--panel", "h0..h5=4", "--panel", "h6..h11=4"],
-        "plan for those 6 alone, or mend a port between them",
+        "plan only for those 6, or repair a port between them",
     ),
     (&["--panel", "h0..h5"], "as in h0..h7=4"),
     (&["--panel", "h5..h0=4"], "as in h0..h7=4"),
@@ -175,11 +175,11 @@ const WRONG_OPTIONS: [(&[&str], &str); 19] = [
     ),
     (
         &["--reach-m", "1", "--spacing-m", "2"],
-        "no two hosts are joined at all: mend ports, or take longer cables",
+        "no two hosts are joined: repair ports, or use longer cables",
     ),
     (
         &["--panel", "h0..h4=4", "--panel", "h5..h8=4"],
-        "plan for the 5 that hang together",
+        "plan for the 5 that are connected",
     ),
     (
         &["--memory-gb", "0.5"],

@@ -374,7 +374,7 @@ const REFUSED_CLUSTERS: [(&str, &[&str], &str); 6] = [
     (
         "[[trunk]]\nblocks = [\"a\", \"c\"]\nfibres = 2\n",
         &[],
-        "c.toml:11: blocks: there is no block \"c\"",
+        "c.toml:11: blocks: no block \"c\"",
     ),
     (
         "[[trunk]]\nblocks = [\"a\", \"a\"]\nfibres = 2\n",

@@ -190,9 +190,10 @@ fn doubtful_flows() -> Result<(), Failed> {
     let answer = desk.json(BALANCE_COMMAND)?;
     let doubts: Vec<_> = answer["doubts"].as_array().into_iter().flatten().collect();
     let expected = [
-        "flow 0 is left out: there is no way from a to d",
+        "flow 0 is left out: no path from a to d",
         "flow 3 is left out: it was traced from l0 to l1, which are not linked",
-        "flows 1 and 2 are left out: they have the same fields and were traced over different ways",
+        "flows 1 and 2 are left out: they have the same fields and were traced over different \
+         paths",
     ];
     holds(doubts == expected, &answer.to_string())
 }

@@ -195,7 +195,7 @@ fn records_of_a_job() -> Result<(), Failed> {
     are(&all(&asked)?, "/slower_percent", &[100.0])?;
     desk()?.says_no(
         &asked.replace("less", "larger"),
-        "larger.toml:1: job: what is played is no job",
+        "larger.toml:1: job: the input is not a job",
     )
 }
 
@@ -204,7 +204,7 @@ const BAD_VARIANTS: [(bool, &str, &str); 10] = [
     (
         false,
         "[job]\nbatch = 1\n",
-        "v.toml:1: job: what is played is no job",
+        "v.toml:1: job: the input is not a job",
     ),
     (
         false,
@@ -245,7 +245,7 @@ const BAD_VARIANTS: [(bool, &str, &str); 10] = [
     (
         true,
         "without = [\"leaf0-spine0\", \"leaf0-spine1\"]\n",
-        "f.toml: there is no way from ",
+        "f.toml: no path from ",
     ),
 ];
 

@@ -179,7 +179,7 @@ impl Reason {
             Self::Aborted { by } => format!("{by} aborted it"),
             Self::NothingToMend => "the problem it would fix is gone".to_owned(),
             Self::FlowEnded { flow } => format!("{flow} has ended"),
-            Self::NotMeasured { flow } => format!("there are no recent readings of {flow}"),
+            Self::NotMeasured { flow } => format!("no recent readings of {flow}"),
             Self::UnknownPort { at, link } => format!(
                 "{} has not reported its interface to {}",
                 name(at),

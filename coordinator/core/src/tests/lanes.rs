@@ -104,7 +104,7 @@ fn a_link_that_is_down_takes_its_device_or_its_way() {
         .for_each(|spine| cluster.network.fail("leaf1", spine));
     cluster.run_for(SETTLE_TIME);
     let told = lanes(&mut cluster, &ALL);
-    assert_eq!(told.left_out, ["mlx5_10: no way from h1 to h2"]);
+    assert_eq!(told.left_out, ["mlx5_10: no path from h1 to h2"]);
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub(super) async fn fabric(
 }
 
 /// What slows the jobs, and what may be wrong where nobody looks.
-#[utoipa::path(get, path = "/findings", responses((status = 200, description = "What was found", body = Findings)))]
+#[utoipa::path(get, path = "/findings", responses((status = 200, description = "Findings", body = Findings)))]
 pub(super) async fn findings(
     served: State<Served>,
     visitor: Visitor,

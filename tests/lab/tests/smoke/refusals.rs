@@ -131,7 +131,7 @@ fn a_bad_scenario_makes_nothing() {
         &home,
         up_text(&home, &unknown_host),
         2,
-        &["hosts: there is no node named \"h9\""],
+        &["hosts: no node named \"h9\""],
     );
     let missing = run(home.lab(&["up", "nowhere.toml"]));
     assert_refused(&home, missing, 2, &["cannot read nowhere.toml"]);

@@ -154,7 +154,9 @@ impl Plan {
         let patched = self.patches.iter().flat_map(|it| it.patch().cable);
         let split = self.splits.iter().flatten();
         if let Some(link) = self.links.iter().find(|[a, b]| a >= b) {
-            return Err(format!("{link:?} is no link: the smaller host comes first"));
+            return Err(format!(
+                "{link:?} is not a link: the smaller host comes first"
+            ));
         }
         if let Some(&host) = self.links.iter().flatten().find(|it| !is_there(it)) {
             return no_host("a link", host);

@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(error.exit_code(), 2);
         let told = error.told();
         assert!(
-            told.starts_with("cannot use gopher://hole: gopher://hole is no place"),
+            told.starts_with("cannot use gopher://hole: gopher://hole is not a supported location"),
             "{told}"
         );
     }

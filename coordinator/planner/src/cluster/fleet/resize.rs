@@ -35,7 +35,7 @@ impl Fleet {
         };
         let (least, most) = (running.job.servers[0], self.most_joined());
         let why = match least > most {
-            true => format!("circuits join no more than {most}; ask for {most}"),
+            true => format!("circuits join no more than {most}; request {most}"),
             false => match self.free().len() {
                 1 => "1 more is free".to_owned(),
                 free => format!("{free} more are free"),
