@@ -148,7 +148,7 @@ impl<'p, W: Write> Replay<'p, W> {
     /// What the core before was about to do is nobody's business any more.
     fn lead(&mut self, state: State) -> Result<(), ReplayError> {
         let Some((policy, fabric)) = self.settings.clone() else {
-            return Err(self.out_of_place("somebody leads before the run began"));
+            return Err(self.out_of_place("a leader appears before the start of the run"));
         };
         self.core = Some(Core::resume(policy, fabric, state));
         Ok(())

@@ -42,7 +42,7 @@ pub(crate) struct Reach {
     /// Folder with the operator's certificate [default: ~/.config/reweave/operator]
     #[arg(long, env = "REWEAVE_IDENTITY", value_name = "DIR", global = true)]
     identity: Option<PathBuf>,
-    /// Whoever starts other programs heeds signals itself, to end them.
+    /// Commands that start other programs handle signals themselves, to stop those programs.
     #[arg(skip)]
     leaves_signals: bool,
 }

@@ -38,7 +38,7 @@ pub(crate) struct Check {
     asked: Asked,
 }
 
-/// What else it shall be judged by.
+/// Further inputs of the check.
 #[derive(Debug, Default, Args)]
 struct Asked {
     /// Share of its capacity that every node keeps while circuits move, 0 to 1. Default: the share in the plan

@@ -131,7 +131,7 @@ async fn operators_read_it_and_nobody_else() {
     let nobody = "GET /api/v1/audit over HTTP";
     assert_eq!(what, [reads, nobody, reads, tokens, tokens]);
     assert_eq!(told[1]["outcome"], "refused");
-    assert_eq!(told[1]["who"], "nobody known");
+    assert_eq!(told[1]["who"], "unknown");
     let third = told[2]["number"].as_u64().unwrap();
     let older = send(&house, "GET", &format!("{path}?before={third}"), &operator);
     assert_eq!(older.json()["audit"], Value::from(told[3..].to_vec()));

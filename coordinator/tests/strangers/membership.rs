@@ -61,7 +61,7 @@ async fn a_node_joins_reports_and_is_shut_out() {
     println!("revoked and out after {:?}", began.elapsed());
     assert_eq!(
         ended.to_string(),
-        "the other side closed the session: not let in"
+        "the other side closed the session: refused"
     );
     let again = soon(house.connect(&agent)).await;
     assert!(

@@ -86,7 +86,7 @@ pub enum LinkError {
     #[error("the other side closed the session{}", because(.reason))]
     ClosedByPeer { reason: String },
     /// The other side was let in and is not welcome any more; the session has been closed.
-    #[error("the other side is shut out")]
+    #[error("the other side is revoked")]
     ShutOut(#[source] Refusal),
     #[error("this side has closed the session")]
     ClosedHere,

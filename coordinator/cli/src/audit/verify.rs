@@ -22,7 +22,7 @@ const DEFAULT_AUDIT_PATH: &str = "/var/lib/reweave/coordinator/audit";
 /// with --expect and a digest that was stored elsewhere; `reweave --output json audit` prints digests.
 #[derive(Debug, Args)]
 pub(super) struct Verify {
-    /// Folder with the audit files, or a copy of it
+    /// Folder with the audit files, or with a copy
     #[arg(default_value = DEFAULT_AUDIT_PATH)]
     folder: PathBuf,
     /// Digest of a line that the files must contain

@@ -104,7 +104,7 @@ pub(super) fn revoked(page: &mut Page, revoked: &[Member]) {
     if revoked.is_empty() {
         return;
     }
-    page.heading("Shut out");
+    page.heading("Revoked");
     for member in revoked {
         page.line(&format!("  {member}"));
     }

@@ -670,7 +670,7 @@ Join tokens
   for       made by  good for
   agent h7  ann         9 min
 
-Shut out
+Revoked
   agent h3
 ";
 

@@ -20,7 +20,7 @@ pub enum ProfileError {
     },
     #[error(
         "measured with a batch of {measured}: one of {batch} has no parts of the same size; take a \
-         multiple of {measured}, or a part of it that divides it"
+         multiple of {measured}, or a divisor"
     )]
     Batch { measured: u64, batch: u64 },
 }

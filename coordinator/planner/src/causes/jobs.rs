@@ -251,7 +251,7 @@ fn busy_host(job: &JobFacts, evidence: &Evidence) -> Option<Cause> {
     let [busy, usual, rest] = [*busy, usual, rest].map(|share| 100.0 * share);
     let said = format!(
         "the processors of {host} are busy {busy:.0} % of the time, those of the median host \
-         {usual:.0} %; the links are idle {rest:.0} % of it"
+         {usual:.0} %; the links are idle {rest:.0} % of an iteration"
     );
     Some(Class::HostBound.cause(job.subject(), 0.75, said))
 }

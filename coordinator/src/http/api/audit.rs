@@ -58,7 +58,7 @@ pub(super) async fn note_strangers(
             request.method(),
             request.uri().path()
         );
-        let who = Who::Stranger("nobody known".to_owned());
+        let who = Who::Stranger("unknown".to_owned());
         served
             .context
             .audit

@@ -272,7 +272,7 @@ impl Way {
         let Touched { torn, set, kept } = Touched::between(&old.circuits, &new.circuits);
         let way = match self {
             Self::Spliced => "spliced into its wiring",
-            Self::Anew => "wired anew",
+            Self::Anew => "rewired",
         };
         format!(
             "{way}, {kept} circuits stay, {torn} go and {set} come; {:.2} ms an iteration, before {:.2} ms",
