@@ -80,13 +80,8 @@ impl fmt::Display for Request {
             Self::Drain { links } => {
                 write!(f, "make a plan that drains {}", links.join(", "))
             }
-            Self::Weigh { by_worth: true } => f.write_str(
-                "make a plan that weights paths by \
-                capacity",
-            ),
-            Self::Weigh { by_worth: false } => {
-                f.write_str("make a plan that weights paths equally")
-            }
+            Self::Weigh { by_worth: true } => f.write_str("make a plan for UCMP weights"),
+            Self::Weigh { by_worth: false } => f.write_str("make a plan for equal weights"),
             Self::Reorder { job } => write!(f, "make a plan that orders ranks of {job}"),
             Self::TakeBack { generation: None } => {
                 f.write_str("make a plan that rolls the last change back")

@@ -222,10 +222,7 @@ fn cut_off(f: &mut fmt::Formatter<'_>, [from, to]: [&String; 2]) -> fmt::Result 
 
 fn which_address(f: &mut fmt::Formatter<'_>, host: &str, has: &[Ipv4Addr]) -> fmt::Result {
     match has {
-        [] => write!(
-            f,
-            "no address of {host} is known: its agent is not connected"
-        ),
+        [] => write!(f, "no address of {host} is known: its agent is down"),
         has => {
             let has: Vec<_> = has.iter().map(Ipv4Addr::to_string).collect();
             let all = has.join(", ");
@@ -358,10 +355,7 @@ impl fmt::Display for Refused {
             Self::Membership { why } => write!(f, "the membership is unchanged: {why}"),
             Self::NotLeading {
                 leader: Some(leader),
-            } => write!(
-                f,
-                "another coordinator is the leader, at {leader}; use that one"
-            ),
+            } => write!(f, "another coordinator leads; connect to {leader}"),
             Self::NotLeading { leader: None } => f.write_str(NO_LEADER_REASON),
         }
     }

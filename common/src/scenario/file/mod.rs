@@ -383,9 +383,7 @@ max_stall_ms = 250
             said("\"collide\"", "\"best\"")
                 .starts_with("s.toml:22: paths: \"best\" is unknown here")
         );
-        assert!(
-            said("\"link-down\"", "\"flood\"").starts_with("s.toml:25: kind: \"flood\" is not a")
-        );
+        assert!(said("\"link-down\"", "\"flood\"").contains(":25: kind: \"flood\" is not a"));
         assert!(said("\"spine1\"", "\"h2\"").contains(":28: link: no link 0 between"));
         assert!(said("rank = 3", "rank = 4").starts_with("s.toml:34: rank: 4 is not between 0"));
         assert!(
@@ -419,10 +417,7 @@ max_stall_ms = 250
             said("\"leaf0\", \"h3\"", "\"leaf9\"").starts_with("s.toml:4: capture: there is no")
         );
         assert!(said("\"leaf0\", \"h3\"", "\"h3\", \"h3\"").contains("\"h3\" is named twice"));
-        assert!(said("seed = 7", "limit_s = 0").starts_with(
-            "s.toml:3: limit_s: it must be more \
-            than 0"
-        ));
+        assert!(said("seed = 7", "limit_s = 0").starts_with("s.toml:3: limit_s: it must be"));
         let never = said(
             "max_resets = 0",
             "min_iteration_ms = 2\nmax_iteration_ms = 1",
@@ -432,9 +427,7 @@ max_stall_ms = 250
             "s.toml:38: min_iteration_ms: 2 is more than max_iteration_ms"
         );
         assert!(said("at_s = 2\n", "").contains("at_s: this key is missing"));
-        assert!(
-            said("compute_ms = 5", "group_size = 2").contains("has no effect with this pattern")
-        );
+        assert!(said("compute_ms = 5", "group_size = 2").contains("no effect with this pattern"));
     }
 
     #[test]

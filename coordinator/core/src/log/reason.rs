@@ -188,10 +188,7 @@ impl Reason {
             Self::NotConnected { node } => format!("the agent of {} is not connected", name(node)),
             Self::Refused { node, refusal } => format!("{} refused: {refusal}", name(node)),
             Self::HoldsOtherRules { node } => {
-                format!(
-                    "{} holds rules that differ from its instruction",
-                    name(node)
-                )
+                format!("{} holds other rules than instructed", name(node))
             }
             Self::NoCourse => {
                 "no order of steps keeps every host connected with enough capacity".to_owned()
