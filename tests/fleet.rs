@@ -125,7 +125,7 @@ fn a_release_that_does_not_start_is_taken_back(fleet: &Fleet) {
     let before = fleet.release_in_use("h0");
     fleet.offer(Release::WithoutAnAgent);
     let played = fleet.play("deploy.yml", &["--extra-vars", "reweave_patience_s=5"]);
-    played.fails_with("was not brought up to date");
+    played.fails_with("was not updated");
     for agent in ["h0", "leaf0"] {
         assert_eq!(fleet.release_in_use(agent), before, "{agent}");
     }

@@ -7,6 +7,8 @@
 mod arrows;
 #[path = "tidy/bans.rs"]
 mod bans;
+#[path = "tidy/dialect.rs"]
+mod dialect;
 #[path = "tidy/habits.rs"]
 mod habits;
 #[path = "tidy/layers.rs"]
@@ -191,6 +193,18 @@ fn logs_have_the_number_of_their_shapes() {
 #[test]
 fn the_tree_speaks_of_itself_alone() {
     assert_none(&words::violations(&FILES));
+}
+
+#[test]
+fn programs_speak_plainly_to_users() {
+    let of_programs = rust_files().filter(|(owner, file)| {
+        let mut folders = dialect::PROGRAM_FOLDERS.iter();
+        folders.any(|folder| file.path.starts_with(*folder))
+            && !file.path.contains("/benches/")
+            && !habits::is_test_file(owner, &file.path)
+    });
+    let found = of_programs.flat_map(|(_, file)| dialect::violations(&file.path, &file.text));
+    assert_none(&found.collect::<Vec<_>>());
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn in_words<T, E: std::error::Error + 'static>(outcome: Result<T, E>) -> Result<
 
 fn remedy(needs: &[&str]) -> String {
     if needs.is_empty() {
-        return "take a kernel with SO_TIMESTAMPING, and `sysctl net.core.tstamp_allow_data=1`"
+        return "use a kernel with SO_TIMESTAMPING, and `sysctl net.core.tstamp_allow_data=1`"
             .to_owned();
     }
     let setcap = needs.join(",").to_lowercase();

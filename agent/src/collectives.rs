@@ -25,7 +25,7 @@ const SOCKET_MODE: u32 = 0o666;
 
 #[derive(Debug, Error)]
 pub enum CollectivesError {
-    #[error("jobs cannot be heard at {path}")]
+    #[error("cannot listen for jobs at {path}")]
     Bind { path: PathBuf, source: io::Error },
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Ended {
 pub(crate) enum NoAnswer {
     #[error("it cannot be started")]
     Start(#[from] io::Error),
-    #[error("it gives no answer")]
+    #[error("it does not answer")]
     Hangs,
 }
 

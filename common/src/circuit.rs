@@ -85,7 +85,7 @@ pub struct NoCircuit(String);
 
 impl fmt::Display for NoCircuit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no circuit such as 1-9", self.0)
+        write!(f, "{:?} is not a circuit such as 1-9", self.0)
     }
 }
 
@@ -254,14 +254,17 @@ impl fmt::Display for NotSwitched {
                 "its driver has followed a later instruction, generation {held} under token {token}"
             ),
             Self::DifferentContent { held, .. } => {
-                write!(f, "its driver knows generation {held} with other circuits")
+                write!(
+                    f,
+                    "its driver has generation {held} with different circuits"
+                )
             }
-            Self::Mismatch { found } => write!(f, "it holds {found}, which nobody expected"),
+            Self::Mismatch { found } => write!(f, "it holds unexpected circuits {found}"),
             Self::TimedOut => f.write_str("it did not answer in time"),
             Self::Unclear { error } => {
                 write!(
                     f,
-                    "it refused, and may still do what it has not answered: {error}"
+                    "it refused, and may still apply the unanswered instruction: {error}"
                 )
             }
             Self::Device { error, found } => write!(f, "it refused and holds {found}: {error}"),
@@ -269,7 +272,7 @@ impl fmt::Display for NotSwitched {
             Self::NotDurable { error } => {
                 write!(f, "its driver could not write its state: {error}")
             }
-            Self::NoSuchSwitch => f.write_str("its driver does not reach it"),
+            Self::NoSuchSwitch => f.write_str("its driver cannot reach it"),
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct UnknownRole(pub String);
 impl fmt::Display for UnknownRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let roles = Role::ALL.map(Role::as_str).join(", ");
-        write!(f, "{:?} is no role: use one of {roles}", self.0)
+        write!(f, "{:?} is not a role: use one of {roles}", self.0)
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
             assert_eq!(role.as_str().parse(), Ok(role));
         }
         let error = "root".parse::<Role>().unwrap_err().to_string();
-        assert!(error.contains("\"root\" is no role") && error.contains("viewer"));
+        assert!(error.contains("\"root\" is not a role") && error.contains("viewer"));
     }
 
     #[test]

@@ -34,10 +34,9 @@ impl fmt::Display for NoTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoHosts => f.write_str("there are no hosts"),
-            Self::NoSwitch { host } => write!(
-                f,
-                "{host} hangs on no switch: hosts that are wired to each other form no tree"
-            ),
+            Self::NoSwitch { host } => {
+                write!(f, "{host} has no switch: directly wired hosts form no tree")
+            }
         }
     }
 }
@@ -289,7 +288,7 @@ mod tests {
     fn hosts_without_switches_are_no_tree() {
         let ring = fabric("kind = \"direct\"\nhosts = 4\nlink_gbps = 25\nstrides = [1]");
         let told = Group::of(&ring).unwrap_err().to_string();
-        assert!(told.starts_with("h0 hangs on no switch"), "{told}");
+        assert!(told.starts_with("h0 has no switch"), "{told}");
     }
 
     #[test]

@@ -16,13 +16,13 @@ const MAX_ROWS: usize = 500_000;
 
 #[derive(Debug, Error)]
 pub(crate) enum Unread {
-    #[error("this coordinator keeps no history: its settings have [history] on = false")]
+    #[error("history is off on this coordinator: its settings have [history] on = false")]
     NotKept,
-    #[error("somebody else reads the history just now: try again")]
+    #[error("another request is reading the history: try again")]
     Busy,
     #[error("the history cannot be read: {0}")]
     Failed(#[from] PastError),
-    #[error("whatever read the history has died")]
+    #[error("the history reader has died")]
     Died,
 }
 

@@ -28,7 +28,7 @@ const MAX_FILES: usize = 64;
 const STRANGER_AUDIT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Error)]
-#[error("cannot {what} {}, in which is written down who asked for what", path.display())]
+#[error("cannot {what} the audit log {}", path.display())]
 pub(crate) struct AuditError {
     what: &'static str,
     path: PathBuf,

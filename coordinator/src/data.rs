@@ -19,11 +19,11 @@ pub(crate) enum DataError {
     Folder(#[from] KeepError),
     #[error(transparent)]
     Log(#[from] LogError),
-    #[error("{} is no folder, and the coordinator's data needs one", path.display())]
+    #[error("{} is not a folder", path.display())]
     NoFolder { path: PathBuf },
     #[error(
-        "{} was made for cluster {theirs:?}, and this one is {ours:?}: give the certificate of the \
-         cluster it was made for, or a new data folder", folder.display()
+        "{} was made for cluster {theirs:?}, but this one is {ours:?}: use the certificate of \
+         that cluster, or a new data folder", folder.display()
     )]
     OtherCluster {
         folder: PathBuf,
@@ -31,13 +31,13 @@ pub(crate) enum DataError {
         ours: String,
     },
     #[error(
-        "{} was made for another fabric, whose nodes and links its log speaks of: give the fabric \
-         it was made for, or a new data folder", folder.display()
+        "{} was made for another fabric: use the fabric file that it was made for, or a new data \
+         folder", folder.display()
     )]
     OtherFabric { folder: PathBuf },
     #[error(
-        "{} belongs to coordinator {theirs:?}, and this one is {ours:?}: give {ours:?} a folder of \
-         its own, since a number goes with one folder for good", folder.display()
+        "{} belongs to coordinator {theirs:?}, but this one is {ours:?}: give {ours:?} its own \
+         folder", folder.display()
     )]
     OtherMember {
         folder: PathBuf,
@@ -51,11 +51,11 @@ pub(crate) enum DataError {
         source: io::Error,
     },
     #[error(
-        "{} is damaged: it names a folder that has no log yet. Remove it, and the folder gets \
-         another name", path.display()
+        "{} is damaged: it names a folder that has no log yet. Remove it; the folder then gets a \
+         new name", path.display()
     )]
     NoName { path: PathBuf },
-    #[error("{} was written by another version of this program: start that one", path.display())]
+    #[error("{} was written by another version of this program: start that version", path.display())]
     OtherVersion {
         path: PathBuf,
         source: postcard::Error,
@@ -306,7 +306,7 @@ mod tests {
             .unwrap_err();
         assert!(error.is_bad_input(), "{error}");
         let told = format!(
-            "{}/log was written by another version of this program: start that one",
+            "{}/log was written by another version of this program: start that version",
             folder.path().display()
         );
         assert_eq!(error.to_string(), told);

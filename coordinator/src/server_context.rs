@@ -162,7 +162,7 @@ impl ServerContext {
         };
         Ok(match member {
             Response::You(member) => Who::Known(format!("{member}, by a token")),
-            _ => Who::Stranger("nobody known, by a token".to_owned()),
+            _ => Who::Stranger("an unknown member, by a token".to_owned()),
         })
     }
 

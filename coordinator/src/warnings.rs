@@ -50,18 +50,18 @@ fn absent(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String
     let words = |one: &CoordinatorStatus| {
         let name = &one.name;
         let since = match one.heard_ms {
-            Some(ms) => format!("has not been heard for {} s", ms / 1000),
-            None => "has not been heard yet".to_owned(),
+            Some(ms) => format!("has been unreachable for {} s", ms / 1000),
+            None => "has never connected".to_owned(),
         };
         match (one.votes, spare) {
             _ if is_out(name) => format!(
-                "coordinator {name} was shut out and is still a member: `reweave cluster member remove \
+                "coordinator {name} is revoked but still a member: `reweave cluster member remove \
                  {name}`"
             ),
-            (false, _) => format!("coordinator {name} shall learn, and {since}"),
+            (false, _) => format!("learner {name} {since}"),
             (true, 0) => format!(
-                "coordinator {name} {since}: if one more is lost, nothing can be decided; if its folder \
-                 is lost, `reweave cluster member replace {name}`"
+                "coordinator {name} {since}: one more failure loses the quorum; if its data \
+                 folder is lost, `reweave cluster member replace {name}`"
             ),
             (true, _) => format!("coordinator {name} {since}"),
         }
@@ -75,16 +75,17 @@ fn unsigned(coordinators: &[CoordinatorStatus], signs: Signs) -> Option<String> 
     let leads = |one: &&CoordinatorStatus| one.state == CoordinatorState::Leads;
     let name = &coordinators.iter().find(leads)?.name;
     let remedy = format!(
-        "`reweave cluster issue --role coordinator --name {name}`, where the authority is, makes it one"
+        "create one with `reweave cluster issue --role coordinator --name {name}` on the machine \
+         of the authority"
     );
     match signs {
         Signs::Itself => None,
         Signs::Another => Some(format!(
-            "coordinator {name}, which leads, has no signer and lets others sign: {remedy}"
+            "the leader {name} has no signer and uses the signer of another coordinator: {remedy}"
         )),
         Signs::Nobody => Some(format!(
-            "cannot renew certificates, nor let anybody join: coordinator {name}, which leads, has no \
-             signer, and no other that it reaches: {remedy}"
+            "cannot renew certificates or admit members: neither the leader {name} nor a \
+             reachable coordinator has a signer: {remedy}"
         )),
     }
 }
@@ -222,7 +223,10 @@ mod tests {
         let said = |signs| warnings(&[leader(), follower(2)], &[], signs).join("; ");
         let remedy = "`reweave cluster issue --role coordinator --name c1`";
         for (signs, words) in [
-            (Signs::Another, "has no signer and lets others sign"),
+            (
+                Signs::Another,
+                "has no signer and uses the signer of another",
+            ),
             (Signs::Nobody, "cannot renew certificates"),
         ] {
             let said = said(signs);
@@ -239,13 +243,14 @@ mod tests {
             ..follower(number)
         };
         let said = told(&[leader(), follower(2), silent(3)], &[]);
-        assert!(
-            said[0].starts_with("coordinator c3 has not been heard for 7 s: if one more is lost")
-        );
+        assert!(said[0].starts_with(
+            "coordinator c3 has been unreachable for 7 s: one more failure \
+                                 loses the quorum"
+        ));
         let of_five = [leader(), follower(2), follower(3), follower(4), silent(5)];
         assert_eq!(
             told(&of_five, &[]),
-            ["coordinator c5 has not been heard for 7 s"]
+            ["coordinator c5 has been unreachable for 7 s"]
         );
         let out = [Member::new(Role::Coordinator, "c5")];
         let said = told(&of_five, &out);

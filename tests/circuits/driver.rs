@@ -100,12 +100,12 @@ fn applies_and_reverts(kind: Kind) {
 fn leaves_alone(kind: Kind) {
     let bench = Bench::of(kind);
     let unexpected = [&apply(NEIGHBOUR_CIRCUITS)[..], &["--expected", "1-7"]].concat();
-    bench.is_refused(&unexpected, 1, "which nobody expected");
+    bench.is_refused(&unexpected, 1, "unexpected circuits");
     bench.is_refused(&apply("1-7,7-2"), 1, "port 7 is in two circuits");
-    bench.is_refused(&apply("1-17"), 1, "there is no port 17, only 1 to 16");
+    bench.is_refused(&apply("1-17"), 1, "no port 17, only 1 to 16");
     let other = "no optical switch \"ocs1\"; it has ocs0";
     bench.is_refused(&["read", "ocs1"], 2, other);
-    bench.is_refused(&["revert", "ocs0"], 2, "nothing was moved by hand");
+    bench.is_refused(&["revert", "ocs0"], 2, "no manual move to roll back");
     assert_eq!(bench.drive(&["read", "ocs0"]), first());
 }
 
@@ -130,7 +130,7 @@ fn wrong(kind: Kind) {
     bench.drive(&apply("2-3,5-6,8-9,11-12"));
     bench.goes_wrong(Some("wrong-port"));
     let one = apply("2-3,5-6,8-9,11-12,1-4");
-    bench.is_refused(&one, 1, "which is not what it was told");
+    bench.is_refused(&one, 1, "which differs from the instruction");
     bench.goes_wrong(None);
     assert_eq!(bench.drive(&["revert", "ocs0"]), "2-3 5-6 8-9 11-12");
 }
@@ -141,7 +141,7 @@ fn by_halves(kind: Kind) {
     bench.is_refused(
         &apply(NEIGHBOUR_CIRCUITS),
         1,
-        "which is not what it was told",
+        "which differs from the instruction",
     );
     bench.goes_wrong(None);
     assert_eq!(bench.drive(&["revert", "ocs0"]), first());
@@ -166,7 +166,7 @@ fn stranger(kind: Kind) {
         unreachable!("it is a server")
     };
     server.forget_key();
-    let said = "it hung up: Host key verification failed";
+    let said = "it closed the connection: Host key verification failed";
     bench.is_refused(&["read", "ocs0"], 1, said);
 }
 
@@ -176,5 +176,5 @@ fn wrong_password(kind: Kind) {
     let said = "it refused: DENY PLNA log in with ACT-USER";
     bench.is_refused(&["read", "ocs0"], 1, said);
     bench.write("password", "light;DLT-PATCH::1:1:");
-    bench.is_refused(&["read", "ocs0"], 1, "TL1 takes no user or password");
+    bench.is_refused(&["read", "ocs0"], 1, "TL1 allows no user or password");
 }

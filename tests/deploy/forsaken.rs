@@ -21,7 +21,7 @@ const RUN_SCRIPT: &str = r#"
     begin
     cp -r dev/certificates before
     ! reweave dev --dir "$0/dev" 2> refusal || { echo it began; exit 1; }
-    grep "another .reweave dev. runs in $0/dev: process $dev; ask that one" refusal || { cat refusal; exit 1; }
+    grep "another .reweave dev. runs in $0/dev: process $dev; use that one" refusal || { cat refusal; exit 1; }
     diff -r dev/certificates before
     grep leads dev/reweave-coordinator.log || { echo its log is gone; exit 1; }
     export REWEAVE_IDENTITY="$0/dev/certificates/operator"

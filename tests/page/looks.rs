@@ -46,7 +46,7 @@ pub(crate) fn what_is_found_is_told_at_a_glance() {
         "leaf0 > spine0, 90 % sure",
         "Remedy: rebalance: reweave plan",
         "Jobs hurt: train",
-        "Not all is seen, 9 gaps",
+        "Incomplete data, 9 gaps",
         "and 7 more",
         "over h3 > … > h4 > leaf1",
     ] {
@@ -211,7 +211,7 @@ pub(crate) fn what_is_shown_fits_its_place() {
     browser.when("document.documentElement.scrollWidth <= 390");
     is_sound(&mut browser);
     browser.value("sessionStorage.removeItem('reweave-token'), location.reload()");
-    browser.when("document.body?.innerText.includes('needs a link of his own')");
+    browser.when("document.body?.innerText.includes('needs a personal link')");
     photograph(&mut browser, "no-link");
 }
 
@@ -291,7 +291,7 @@ fn what_is_on_offer_does_not_run(browser: &mut Browser, plan: u64) {
     );
     browser.when(&card);
     let running = "document.querySelector('[aria-label=\"Running changes\"]').innerText";
-    browser.when(&format!("{running}.includes('Nothing is being changed')"));
+    browser.when(&format!("{running}.includes('No change in progress')"));
     assert_eq!(
         browser.value(&format!("{card}.querySelector('.chip').innerText")),
         "on offer"

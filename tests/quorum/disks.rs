@@ -92,7 +92,7 @@ fn sync_fails() {
     let (first, term) = quorum.leader();
     quorum.decide();
     let meddling = Meddling::with(&mut quorum, first, "fdatasync:error=EIO");
-    quorum.ends(first, 1, "cannot keep the log");
+    quorum.ends(first, 1, "cannot write the log");
     drop(meddling);
     quorum.leader_after(term);
     quorum.decide_on();
@@ -221,9 +221,7 @@ fn torn() {
     drop(file);
     quorum.start(first);
     wait("it cuts it off", || {
-        quorum
-            .said(first)
-            .contains("a write that was never completed")
+        quorum.said(first).contains("of an incomplete write")
     });
     quorum.leader_after(term);
     quorum.kill((first + 1) % 3);
@@ -240,7 +238,7 @@ fn flipped() {
     quorum.kill(first);
     flip(&quorum.log(first));
     quorum.start(first);
-    quorum.ends(first, 2, "cannot be believed");
+    quorum.ends(first, 2, "is corrupt");
     let said = quorum.said(first);
     assert!(
         said.contains(&quorum.log(first).display().to_string()),

@@ -44,8 +44,8 @@ fn stood_still() {
         }
         wait("it knows that it does not lead", || {
             let log = quorum.said(first);
-            let leads = log.rfind("leads, in term");
-            log.rfind("does not lead any more") > leads
+            let leads = log.rfind("leader in term");
+            log.rfind("lost leadership") > leads
         });
         quorum.decide_on();
     }

@@ -182,7 +182,7 @@ fn strangers(scene: &mut Scene) {
             &format!("rdma {words} {RESPONDER_ADDRESS}"),
         );
         assert!(
-            error.contains("10.0.0.1 refuses: it does not know this host"),
+            error.contains("10.0.0.1 refuses: this host is not on its allow-list"),
             "{error}"
         );
     }

@@ -34,7 +34,7 @@ fn unconfirmed_rounds_are_taken_back_without_a_coordinator() {
             went_back += deserted(seed, entry);
         }
     }
-    assert!(went_back > 10, "only {went_back} were taken back");
+    assert!(went_back > 10, "only {went_back} were rolled back");
 }
 
 /// How many nodes went back.

@@ -258,7 +258,7 @@ fn unconfirmed_pins_are_taken_back() {
         taken_back += usize::from(held != confirmed && left == confirmed);
         world.rest();
     }
-    assert!(taken_back > 0, "nothing was taken back");
+    assert!(taken_back > 0, "nothing was rolled back");
 }
 
 /// The switch whose agent had most to do.

@@ -38,7 +38,7 @@ fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
         reasons,
     } = ended.outcome
     else {
-        world.fail("not taken back")
+        world.fail("not rolled back")
     };
     assert!(!reasons.is_empty());
     assert_eq!(generation, plan.next(), "agents refuse old ones");

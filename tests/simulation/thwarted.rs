@@ -43,7 +43,7 @@ fn is_applying(world: &mut World) -> bool {
 fn taken_back(world: &mut World) -> Vec<Reason> {
     let ended = ended(world, 1);
     let Outcome::RolledBack { reasons, .. } = ended.outcome else {
-        world.fail(&format!("not taken back but {:?}", ended.outcome))
+        world.fail(&format!("not rolled back but {:?}", ended.outcome))
     };
     world.look_at_rest();
     assert!(holds_nothing(&world.network));

@@ -35,7 +35,7 @@ fn a_second_machine_waits() {
     );
     assert_eq!(agent(&told, "h0").state, AgentState::Up);
     let log = stage.said("coordinator");
-    assert!(!log.contains("agent h0 is gone"), "{log}");
+    assert!(!log.contains("agent h0 disconnected"), "{log}");
     let own = agent(&told, "h0").addresses.clone();
     stage.end_agent("h0");
     status_when(&stage, "the second has its place", |status| {

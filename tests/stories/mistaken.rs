@@ -59,5 +59,5 @@ fn taken_back() {
     }
     let reports = [train, late].map(|job| must(job.stop()));
     assert!(reports.iter().all(JobReport::kept_all_sessions));
-    eprintln!("taken back because {}", reasons.join("; "));
+    eprintln!("rolled back because {}", reasons.join("; "));
 }

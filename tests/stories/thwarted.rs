@@ -91,7 +91,7 @@ fn the_flow_ends_before() {
     assert!(
         applied
             .words
-            .contains("it was given up before anything changed"),
+            .contains("it was aborted before anything changed"),
         "{}",
         applied.words
     );

@@ -172,11 +172,11 @@ fn refused(stage: &Stage, words: &[&str]) -> (Option<i32>, String) {
 
 fn refuses(stage: &Stage) {
     for (words, says) in [
-        (&["rollback", "9000"][..], "was not carried out and kept"),
+        (&["rollback", "9000"][..], "was not applied and kept"),
         (&["plan", "show", "9000"], "no plan 9000 in the history"),
         (&["plan", "diff", "9000"], "no plan 9000 in the history"),
         (&["history", "9000"], "no plan 9000 in the history"),
-        (&["trace", "h0", "h9"], "no host called \"h9\""),
+        (&["trace", "h0", "h9"], "no host named \"h9\""),
         (&["trace", "h0", "h1", "--protocol", "tcp"], "nothing flows"),
         (&["jobs", "h9"], "no node h9"),
     ] {
@@ -215,7 +215,7 @@ fn is_put_back(stage: &Stage, kept: &Plan) {
     assert_eq!(must(stage.operator().status()).pins, []);
     let (code, said) = refused(stage, &["rollback", &number_kept]);
     assert!(
-        code == Some(1) && said.contains("taken back already"),
+        code == Some(1) && said.contains("rolled back already"),
         "{said}"
     );
     println!("{}", must(stage.operator().shown(&["history"])));
@@ -317,10 +317,7 @@ fn discovered() {
     );
     assert_eq!(joined(&seen.0), joined(stage.fabric()));
     let (code, said) = refused(&stage, &["discover", "-o", &name]);
-    assert!(
-        code == Some(2) && said.contains("is there already"),
-        "{said}"
-    );
+    assert!(code == Some(2) && said.contains("exists already"), "{said}");
     is_good_for_a_coordinator(&mut stage, &seen.1);
 }
 

@@ -16,7 +16,10 @@ fn main() -> ExitCode {
     match attend(&mut io::stdin().lock(), &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "error: cannot speak with the agent: {error}");
+            let _ = writeln!(
+                io::stderr(),
+                "error: lost the connection to the agent: {error}"
+            );
             ExitCode::FAILURE
         }
     }
@@ -34,7 +37,7 @@ fn attend(requests: &mut impl BufRead, answers: &mut impl Write) -> io::Result<(
         let answer = match serde_json::from_str::<Request>(&line) {
             Ok(request) => helper.answer(&request),
             Err(error) => Answer::Failed {
-                because: format!("the request is not understood: {error}"),
+                because: format!("invalid request: {error}"),
             },
         };
         serde_json::to_writer(&mut *answers, &answer)?;
@@ -65,7 +68,7 @@ mod tests {
             let Answer::Failed { because } = answer else {
                 panic!("{answer:?}");
             };
-            assert!(because.contains("not understood"), "{because}");
+            assert!(because.contains("invalid request"), "{because}");
         }
     }
 

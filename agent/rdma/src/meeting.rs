@@ -103,16 +103,17 @@ pub enum MeetingError {
     #[error("{peer} refuses: {because}")]
     Refused { peer: Ipv4Addr, because: String },
     #[error(
-        "{peer} speaks version {theirs} of this, and this host {MEETING_VERSION}: upgrade the older one"
+        "{peer} speaks protocol version {theirs}, this host {MEETING_VERSION}: upgrade the older \
+         one"
     )]
     Version { peer: Ipv4Addr, theirs: u16 },
-    #[error("{peer} asks for what is no measurement")]
+    #[error("{peer} requests an unknown measurement")]
     Excessive { peer: Ipv4Addr },
-    #[error("{peer} names the address of somebody else as its own")]
+    #[error("{peer} claims an address that is not its own")]
     Foreign { peer: Ipv4Addr },
-    #[error("the line to {peer} broke")]
+    #[error("the connection to {peer} broke")]
     Broken { peer: Ipv4Addr, source: io::Error },
-    #[error("{peer} says what is not understood")]
+    #[error("invalid message from {peer}")]
     Garbled {
         peer: Ipv4Addr,
         source: serde_json::Error,
@@ -372,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_with_its_reason() {
-        let refused = Some("this host does not know you".to_owned());
+        let refused = Some("this host is not on the allow-list".to_owned());
         let (_, told) = met(
             &Greeting {
                 version: MEETING_VERSION,
@@ -381,7 +382,10 @@ mod tests {
             &[],
         );
         let told = told.expect("an error").to_string();
-        assert_eq!(told, "127.0.0.1 refuses: this host does not know you");
+        assert_eq!(
+            told,
+            "127.0.0.1 refuses: this host is not on the allow-list"
+        );
         let (_, told) = met(
             &Greeting {
                 version: 2,

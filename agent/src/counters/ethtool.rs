@@ -24,9 +24,9 @@ const MAX_COUNTERS: usize = 100_000;
 
 #[derive(Debug, Error)]
 pub enum EthtoolError {
-    #[error("cannot open a socket to ask drivers by")]
+    #[error("cannot open a socket for driver queries")]
     Open { source: io::Error },
-    #[error("drivers may not be asked")]
+    #[error("no permission to query drivers")]
     Ask { source: io::Error },
 }
 

@@ -45,7 +45,7 @@ impl RouteSocket {
         let interface = interface.to_owned();
         let told = self
             .socket
-            .ask("tell priorities", &Question { interface })?;
+            .ask("list PFC priorities", &Question { interface })?;
         Ok(told.into_iter().next().unwrap_or_default())
     }
 }

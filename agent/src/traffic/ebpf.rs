@@ -35,14 +35,14 @@ const BPF_PROGRAMS: [(&str, TcAttachType); 2] = [
 
 #[derive(Debug, Error)]
 pub enum EbpfError {
-    #[error("the kernel does not take the program that counts packets")]
+    #[error("the kernel rejects the packet counter program")]
     Load {
         #[from]
         source: Box<LoadError>,
     },
-    #[error("the program that counts packets has no {name}")]
+    #[error("the packet counter program has no {name}")]
     Missing { name: &'static str },
-    #[error("cannot start the program that counts packets")]
+    #[error("cannot start the packet counter program")]
     Start { source: ProgramError },
     #[error("cannot count the packets of {interface}")]
     Attach {
@@ -51,7 +51,7 @@ pub enum EbpfError {
     },
     #[error("cannot count the packets of {interface}")]
     Queue { interface: String, source: TcError },
-    #[error("cannot read what was counted")]
+    #[error("cannot read the packet counters")]
     Read { source: MapError },
 }
 

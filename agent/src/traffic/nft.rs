@@ -27,11 +27,11 @@ const NFT_TIMEOUT: Duration = Duration::from_secs(3);
 pub enum NftError {
     #[error("cannot start nft; install nftables")]
     Start { source: io::Error },
-    #[error("nft gives no answer within {} s", patience.as_secs())]
+    #[error("nft did not answer within {} s", patience.as_secs())]
     Hangs { patience: Duration },
     #[error("nft refused: {words}")]
     Refused { words: String },
-    #[error("what nft tells is not understood")]
+    #[error("cannot parse the output of nft")]
     Garbled { source: serde_json::Error },
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn nft(arguments: &[&str], script: &str) -> Result<String, NftError> 
     if status.success() {
         return Ok(printed);
     }
-    let first = said.lines().next().unwrap_or("it did not say why");
+    let first = said.lines().next().unwrap_or("no reason given");
     Err(NftError::Refused {
         words: first.to_owned(),
     })

@@ -76,7 +76,7 @@ pub struct Network {
 }
 
 #[derive(Debug, Error)]
-#[error("{text:?} is no network: write 10.0.0.0/16, with nothing behind its first bits")]
+#[error("{text:?} is not a network: write 10.0.0.0/16, with all host bits 0")]
 pub struct NoNetwork {
     text: String,
 }

@@ -124,7 +124,7 @@ fn changed_and_back(by: &[&str], words: &str) {
     fs::remove_dir_all(hand.path("state")).expect("it is there");
     let (code, _, said) = hand.change(&["revert"]);
     assert!(
-        code == Some(1) && said.contains("nothing was ever applied"),
+        code == Some(1) && said.contains("no earlier `apply` by hand"),
         "{said}"
     );
     let (code, _, said) = hand.switch(&["diff", "--desired", "/nowhere"]);

@@ -307,12 +307,12 @@ fn what_goes_wrong_is_said_on_standard_error() {
     let words = String::from_utf8_lossy(&deaf.stderr);
     assert_eq!(
         words,
-        "error: 10.1.0.77 answers no echo, so how far it is cannot be found out\n"
+        "error: 10.1.0.77 does not answer ICMP echo, so its distance is unknown\n"
     );
     let others = agent("h0", &["trace", "udp", "10.9.9.9:1", "10.1.0.1:2"]);
     assert_eq!(others.status.code(), Some(1));
     let words = String::from_utf8_lossy(&others.stderr);
-    let told = "error: 10.9.9.9 is no address of this host: a flow is traced where it begins";
+    let told = "error: 10.9.9.9 is not an address of this host: a flow is traced at its source";
     assert!(words.starts_with(told), "{words}");
     let bad = agent("h0", &["trace", "sctp", "10.0.0.1:1", "10.1.0.1:2"]);
     assert_eq!(bad.status.code(), Some(2));

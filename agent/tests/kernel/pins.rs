@@ -104,7 +104,7 @@ fn what_cannot_be_had_is_told_in_words() {
     let refused = |rule: PinRule| told(&hold(&[rule]).expect_err("the kernel cannot take it"));
     let mut nowhere = pin(some_flow(1), 0);
     nowhere.interface = "up7".into();
-    assert_eq!(refused(nowhere), "there is no interface up7");
+    assert_eq!(refused(nowhere), "no interface up7");
     let mut strange = pin(some_flow(1), 0);
     strange.next_hop = leaf_at(1, 1);
     let words = refused(strange);

@@ -218,7 +218,7 @@ fn what_cannot_be_had_as_a_route_is_told_in_words() {
     };
     let mut nowhere = hop(0, 1);
     nowhere.interface = "up7".into();
-    assert_eq!(refused(&[nowhere]), "there is no interface up7");
+    assert_eq!(refused(&[nowhere]), "no interface up7");
     assert_eq!(refused(&[]), "the route to 10.1.0.1 has no hop");
     assert!(refused(&[hop(0, 256)]).contains("weight 256"));
     let mut strange = hop(0, 1);

@@ -137,7 +137,7 @@ fn ports_and_marks_are_changed_and_put_back() {
     assert_eq!(hand.told(&["read"]), done(READ_BEFORE));
     let (code, _, said) = hand.revert();
     assert!(
-        code == Some(1) && said.contains("nothing was ever changed"),
+        code == Some(1) && said.contains("no earlier `apply`"),
         "{said}"
     );
 }
@@ -188,7 +188,7 @@ fn what_somebody_else_has_set_is_left_alone() {
     nft(&["add rule ip reweave_transport outward ip dscp 0 counter"]);
     for (code, out, said) in [hand.apply(), hand.revert()] {
         assert_eq!((code, out.as_str()), (Some(1), ""));
-        assert!(said.contains("somebody else has set"), "{said}");
+        assert!(said.contains("another program has set"), "{said}");
     }
     nft(&["delete table ip reweave_transport"]);
     assert_eq!(hand.revert(), done(READ_BEFORE));

@@ -181,8 +181,8 @@ fn a_route_that_somebody_puts_before_ours_is_seen_refused_and_left() {
         let mut socket = RouteSocket::open().expect("netlink");
         let held = |socket: &mut RouteSocket| socket.routes().expect("listed").rules();
         assert_eq!(held(&mut socket), of_host_3(0), "packets follow theirs");
-        let words = "routing protocol 99 has a route to 10.1.0.1 in table 22300, before any of Reweave's; \
-                     who made it has to take it away";
+        let words = "routing protocol 99 has a route to 10.1.0.1 in table 22300, before any of \
+                     Reweave's; its owner must remove it";
         let refused = socket
             .hold_routes(&both(1))
             .expect_err("theirs is in the way");

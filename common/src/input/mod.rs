@@ -140,7 +140,7 @@ impl<'t> Document<'t> {
         Loss::from_db(*db.get_ref()).ok_or_else(|| {
             let (least, most) = (Loss::RANGE_DB.start(), Loss::RANGE_DB.end());
             let db = (Number(*db.get_ref()), db.span());
-            let problem = format!("{} dB is no loss of light: {least} to {most}", db.0);
+            let problem = format!("{} dB is not a valid optical loss: {least} to {most}", db.0);
             self.error(db.1, problem)
         })
     }
@@ -170,7 +170,7 @@ impl<'t> Document<'t> {
     ) -> Result<Duration, InputError> {
         let period = self.time(value, unit, most)?;
         if period.is_zero() {
-            let problem = format!("a time of {} is none", Number(*value.get_ref()));
+            let problem = format!("a time of {} is not allowed", Number(*value.get_ref()));
             return Err(self.error(value.span(), problem));
         }
         Ok(period)

@@ -20,35 +20,34 @@ use crate::show::touched;
 use crate::sim::input;
 use crate::{Output, kept, print};
 
-/// Check whether a plan could be carried out
+/// Check whether a plan can be applied
 ///
-/// Whether a plan could be carried out, by everything that its rollout would ask
+/// Check a plan against everything that its rollout requires
 ///
-/// A plan that was shown on offer says what it was judged on: pins, tables and circuits in force, links that are down,
-/// the floor, whether anything is dropped, and who has the addresses that pins lead to. Any other is judged on the fabric as its file has it.
-/// Exits with 0 when it is sound, with 1 when it is not and says why, and with 2 when a file is bad
-/// or was edited since it was shown.
+/// A plan that was offered records its inputs: pins, tables and circuits in force, links down, capacity floor, lossless
+/// mode, and the owners of the addresses that pins lead to. Any other plan is checked against the fabric file. Exit
+/// codes: 0 sound, 1 unsound (reasons are printed), 2 invalid or edited file.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// What `reweave plan -o FILE` has written, or `reweave --output json plan` said
+    /// File written by `reweave plan -o FILE` or `reweave --output json plan`
     plan: PathBuf,
-    /// The fabric's file
+    /// Fabric file
     #[arg(long, value_name = "FABRIC.toml")]
     fabric: PathBuf,
     #[command(flatten)]
     asked: Asked,
 }
 
-/// What else it shall be judged by.
+/// Further inputs of the check.
 #[derive(Debug, Default, Args)]
 struct Asked {
-    /// The share of its capacity that every node keeps while circuits move, from 0 to 1, in place of the plan's
+    /// Share of its capacity that every node keeps while circuits move, 0 to 1. Default: the share in the plan
     #[arg(long, value_name = "SHARE", value_parser = share)]
     floor: Option<f64>,
-    /// Nothing is dropped, so full buffers must not wait for each other
+    /// Lossless network: refuse cyclic buffer dependencies (PFC deadlock)
     #[arg(long)]
     lossless: bool,
-    /// A link that is down, besides those that the plan names; may be given several times
+    /// Treat this link as down, in addition to the links that the plan lists; may be repeated
     #[arg(long, value_name = "LINK")]
     down: Vec<String>,
 }
@@ -202,10 +201,10 @@ fn not_looked_at(why: &Unsound) -> String {
         Unsound::BadPin { pin, .. } => pin.to_string(),
         other => other.to_string(),
     };
-    format!("{pin}: neither the fabric file nor the plan says who has that address")
+    format!("{pin}: neither the fabric file nor the plan has the owner of that address")
 }
 
-const NO_ORDER_REASON: &str = "when it was shown there was no order in which it could begin";
+const NO_ORDER_REASON: &str = "it had no safe order of steps when it was shown";
 
 /// It changes more than pins, and was shown without an order to do so.
 fn has_no_course(named: &Plan, plan: &plan::Plan, ground: &Ground) -> bool {
@@ -244,7 +243,7 @@ fn show(page: &mut Page, verdict: &Verdict) {
         page.line(&format!("  {why}"));
     }
     for what in &verdict.not_looked_at {
-        page.line(&format!("  not looked at: {what}"));
+        page.line(&format!("  not checked: {what}"));
     }
     for leg in &verdict.legs {
         let word = if leg.sound { "sound" } else { "unsound" };

@@ -14,14 +14,14 @@ pub(crate) fn parse(
     unit: Option<Duration>,
     [min, max]: [Duration; 2],
 ) -> Result<Duration, String> {
-    let example = "write it with its unit, as in 30s, 10m or 2h";
+    let example = "write it with a unit, as in 30s, 10m or 2h";
     let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let duration = if is_bare {
         let count = text.parse::<u32>().ok();
         unit.ok_or(example)
             .map(|unit| count.and_then(|count| unit.checked_mul(count)))?
     } else {
-        Some(parse_duration(text).map_err(|_| format!("no time: {example}"))?)
+        Some(parse_duration(text).map_err(|_| format!("not a duration: {example}"))?)
     };
     let fits = duration.filter(|duration| (min..=max).contains(duration));
     fits.ok_or_else(|| format!("not {} to {}", format_duration(min), format_duration(max)))

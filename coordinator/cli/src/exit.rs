@@ -9,7 +9,7 @@ const FOUND: u8 = 3;
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct ExitOption {
-    /// Exit with 3 where anything is found: a plan to carry out, a finding, an alarm or an agent in trouble
+    /// Exit with 3 if there is a plan to apply, a finding, an alarm or an agent in trouble
     #[arg(long)]
     pub(crate) exit_code: bool,
 }

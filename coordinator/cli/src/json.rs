@@ -52,7 +52,7 @@ pub(crate) fn has_each_key_once(path: &Path, bytes: &[u8]) -> Result<(), CliErro
             file: path.display().to_string(),
             line: error.line(),
             key,
-            problem: "this key is there twice".to_owned(),
+            problem: "this key is a duplicate".to_owned(),
         })),
         _ => Ok(()),
     }
@@ -177,7 +177,7 @@ mod tests {
             ("[[true, {\"c\": 1,\n\"\\u0063\": 2}]]", "2: [0][1].c"),
             ("{\"a\\n\": 1, \"a\\n\": 1}", "1: a\\n"),
         ] {
-            let expected = format!("f.json:{place}: this key is there twice");
+            let expected = format!("f.json:{place}: this key is a duplicate");
             assert_eq!(told(text), Some(expected), "{text}");
         }
     }

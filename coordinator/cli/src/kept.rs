@@ -17,7 +17,7 @@ use crate::sim::input;
 /// Where a plan that is put on offer is written down as well.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Keep {
-    /// Write the plan to this file as well, for `reweave apply FILE` and `reweave check FILE`
+    /// Also write the plan to this file, for `reweave apply FILE` and `reweave check FILE`
     #[arg(short = 'o', long = "out", value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -162,7 +162,7 @@ fn edited(whole: &Value) -> Option<String> {
         let plan = whole.get("plan").unwrap_or(whole);
         let plan = serde_json::from_value::<Plan>(plan.clone()).ok()?;
         let is_whole = plan.seal.is_empty() || plan.is_as_sealed();
-        return (!is_whole).then(|| "what plan.seal stands for".to_owned());
+        return (!is_whole).then(|| "the content of plan.seal".to_owned());
     };
     let told = serde_json::from_value(told.clone());
     let Ok::<BTreeMap<String, String>, _>(told) = told else {
@@ -275,7 +275,7 @@ mod tests {
         ] {
             let told = after_an_edit(of, to);
             assert!(
-                told.contains(&format!("{place} is not as it was shown")),
+                told.contains(&format!("{place} was edited after the plan was shown")),
                 "{told}"
             );
         }
@@ -305,7 +305,7 @@ mod tests {
         ] {
             let told = after_an_edit(of, to);
             assert!(
-                told.contains(&format!("{place}: this key is there twice")),
+                told.contains(&format!("{place}: this key is a duplicate")),
                 "{told}"
             );
         }

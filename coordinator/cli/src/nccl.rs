@@ -58,7 +58,8 @@ impl Derived {
         self.remarks
             .extend(left_out.map(|why| format!("left out: {why}")));
         if self.devices.is_empty() {
-            let nothing = "no RDMA device is at a link that carries on all of these hosts: NICs and queue pairs stay NCCL's";
+            let nothing = "no RDMA device has a usable link on all of these hosts: NICs and queue \
+                           pairs stay NCCL's choice";
             self.remarks.push(nothing.to_owned());
         }
     }
@@ -68,7 +69,8 @@ impl Derived {
         self.algorithm = Some(algorithm.to_string());
         match protocol {
             Protocol::LowLatency128 => self.remarks.push(
-                "ll128 is quickest: the protocol stays NCCL's, which takes it where it was tested"
+                "ll128 is fastest: the protocol stays NCCL's choice, which enables it on tested \
+                 hardware"
                     .to_owned(),
             ),
             other => self.protocol = Some(other.word().to_owned()),
@@ -103,7 +105,8 @@ impl Derived {
         }
         if !names.is_empty() {
             self.remarks.push(format!(
-                "{names} stay NCCL's: all ranks must have the same, and no one launcher reaches all of them"
+                "{names} stay NCCL's choice: all ranks need the same values, and no single \
+                 launcher sets them"
             ));
         }
     }
@@ -158,7 +161,7 @@ mod tests {
         assert_eq!(found.devices, ["mlx5_0", "mlx5_2"]);
         let said = found.remarks.last().unwrap();
         assert!(
-            said.starts_with("queue pairs, algorithm, protocol stay NCCL's"),
+            said.starts_with("queue pairs, algorithm, protocol stay NCCL's choice"),
             "{said}"
         );
     }

@@ -45,7 +45,7 @@ fn newest(changes: &[RunningChange]) -> Option<Generation> {
 
 /// Nothing where standard input ends.
 fn answer(generation: Generation) -> String {
-    tell_as_is(&format!("\ncarry out plan {generation}? [y/N] "));
+    tell_as_is(&format!("\napply plan {generation}? [y/N] "));
     let mut line = String::new();
     match io::stdin().read_line(&mut line) {
         Ok(_) => line,

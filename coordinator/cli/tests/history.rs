@@ -228,7 +228,7 @@ fn how_much_of_a_stretch_is_known_is_said() {
     let beyond = simulated(&folder, "2m/999999999999d", &["--with", "variant.toml"]);
     let said = String::from_utf8_lossy(&beyond.stderr);
     assert_eq!(beyond.status.code(), Some(2), "{said}");
-    assert!(said.contains("ends later than any moment"), "{said}");
+    assert!(said.contains("ends too late"), "{said}");
 }
 
 /// One that is twice as fast, one that is as fast, and one that is slower by a half.
@@ -304,7 +304,7 @@ fn what_is_slower_than_allowed_fails_after_all_is_told() {
     let (code, said, is_silent) = run(&[fail, "49"]);
     assert_eq!((code, is_silent), (Some(1), false), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    let expected = "slow.toml: the bursts take 50.0 % longer than as it was, and 49 % are allowed";
+    let expected = "slow.toml: the bursts take 50.0 % longer than the original; 49 % are allowed";
     assert!(said.contains(expected), "{said}");
     for bad in ["-1", "NaN", "inf", "five"] {
         assert_eq!(run(&[fail, bad]).0, Some(2), "{bad}");
@@ -316,7 +316,8 @@ fn hosts_that_have_no_place_are_named_with_the_file() {
     let output = asked(&recorded(), "fabric = \"too-small.toml\"\n");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    let expected = "too-small.toml: the fabric has no host named \"h3\"; say under [hosts]";
+    let expected = "too-small.toml: the fabric has no host named \"h3\"; name its replacement \
+                    under [hosts]";
     assert!(said.contains(expected), "{said}");
     assert_eq!(said.lines().count(), 1);
 }

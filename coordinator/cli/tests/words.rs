@@ -235,11 +235,11 @@ fn the_speed_of_a_link_goes_into_the_picture_that_nccl_has_drawn() {
         assert!(said.contains(because), "{said}");
     };
     refused("h9", "fabric.toml: the fabric has no node h9");
-    refused("leaf0", "which NIC of leaf0 is at which link?");
+    refused("leaf0", "leaf0 has several links: map its NICs with --nic");
     refused("h0 --nic mlx5_0=h1-leaf0", "h0 has h0-leaf0");
     refused(
         "h0 --nic mlx5_9=h0-leaf0",
-        "dump.xml is no picture that NCCL would read as it is: NCCL has found no NIC mlx5_9",
+        "dump.xml is not a topology file that NCCL can read: NCCL has found no NIC mlx5_9",
     );
     refused("h0 --nccl 2.5", "it came with 2.6");
 }

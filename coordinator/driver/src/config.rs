@@ -171,7 +171,7 @@ mod tests {
         let exec = "ports = 1\nspeaks.exec.program = \"x\"";
         let (code, said) = error(&format!("[[optical]]\nname = \"../x\"\n{exec}"));
         assert!(
-            code == 2 && said.contains("is no name for an optical switch"),
+            code == 2 && said.contains("is not a valid name for an optical switch"),
             "{said}"
         );
     }

@@ -23,11 +23,11 @@ pub enum FlightRecorderError {
     Json(#[from] serde_json::Error),
     #[error("entry {nth}: the process group {group:?} is not described")]
     UnknownGroup { nth: usize, group: String },
-    #[error("entry {nth}: {name:?} is no collective that is known")]
+    #[error("entry {nth}: {name:?} is not a known collective")]
     UnknownName { nth: usize, name: String },
     #[error("entry {nth}: values of the type {dtype:?} have no known size")]
     UnknownType { nth: usize, dtype: String },
-    #[error("entry {nth}: its sizes are no sizes")]
+    #[error("entry {nth}: its sizes are invalid")]
     BadSizes { nth: usize },
     #[error("the process group {group:?} has no ranks that can be read")]
     BadRanks { group: String },
@@ -328,7 +328,7 @@ mod tests {
         };
         assert_eq!(
             refused("nccl:all_reduce", "nccl:conjure"),
-            "entry 0: \"nccl:conjure\" is no collective that is known"
+            "entry 0: \"nccl:conjure\" is not a known collective"
         );
         assert_eq!(
             refused("\"BFloat16\"", "\"Quaternion\""),
@@ -340,10 +340,10 @@ mod tests {
         );
         assert_eq!(
             refused("1024", "18446744073709551615"),
-            "entry 0: its sizes are no sizes"
+            "entry 0: its sizes are invalid"
         );
         assert!(refused("\"[0, 1, 2, 3]\"", "\"all\"").contains("no ranks"));
-        assert!(refused("0->1", "0->9").contains("no collective"));
+        assert!(refused("0->1", "0->9").contains("not a known collective"));
     }
 
     #[test]

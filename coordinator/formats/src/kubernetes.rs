@@ -19,11 +19,11 @@ pub enum KubernetesError {
          at most {MAX_LABEL_CHARS} characters"
     )]
     Label { name: String },
-    #[error("hosts hang {least} to {most} levels deep; Kueue wants the same number for all")]
+    #[error("hosts are {least} to {most} levels deep; Kueue requires the same depth for all")]
     Uneven { least: usize, most: usize },
-    #[error("{text} is no release of Kueue; write it as 0.15")]
+    #[error("{text} is not a release of Kueue; write it as 0.15")]
     Release { text: String },
-    #[error("Kueue {is} knows of no Topology: it came with {TOPOLOGY_SINCE}")]
+    #[error("Kueue {is} has no Topology: it came with {TOPOLOGY_SINCE}")]
     TooOld { is: Kueue },
     #[error("{levels} levels with the single node, and Kueue {is} takes {most}")]
     TooDeep {
@@ -227,7 +227,7 @@ metadata:
         };
         assert_eq!(
             refused(&tree, "0.8"),
-            "Kueue 0.8 knows of no Topology: it came with 0.9"
+            "Kueue 0.8 has no Topology: it came with 0.9"
         );
         for _ in 0..6 {
             tree = Group {

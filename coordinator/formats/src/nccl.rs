@@ -14,23 +14,23 @@ pub struct Release(u16, u16);
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NcclError {
-    #[error("{text} is no release of NCCL; write it as 2.28")]
+    #[error("{text} is not a release of NCCL; write it as 2.28")]
     Release { text: String },
-    #[error("NCCL {is} passes over {what} and says nothing: it came with {needs}")]
+    #[error("NCCL {is} silently ignores {what}: it came with {needs}")]
     TooOld {
         is: Release,
         needs: Release,
         what: String,
     },
-    #[error("{text:?} is no {what}: there are {known}")]
+    #[error("{text:?} is an unknown {what}: use {known}")]
     Unknown {
         text: String,
         what: &'static str,
         known: String,
     },
-    #[error("{algorithm} does no all-reduce: name another algorithm besides it")]
+    #[error("{algorithm} does not support all-reduce: add another algorithm")]
     NothingForAllReduce { algorithm: &'static str },
-    #[error("{name:?} is no name of a device: NCCL would split or turn it into another rule")]
+    #[error("{name:?} is not a device name: NCCL would parse it as another rule")]
     Device { name: String },
     #[error("{count} queue pairs: NCCL takes 1 to {MAX_QUEUE_PAIRS} of a connection")]
     QueuePairs { count: u32 },
@@ -264,12 +264,12 @@ mod tests {
         };
         assert_eq!(
             refused(&algorithm("pat"), "2.22"),
-            "NCCL 2.22 passes over the algorithm pat and says nothing: it came with 2.23"
+            "NCCL 2.22 silently ignores the algorithm pat: it came with 2.23"
         );
         assert!(algorithm("pat").emit(release("2.23")).is_ok());
         assert!(
             refused(&algorithm("rings"), "2.28")
-                .starts_with("\"rings\" is no algorithm: there are ring, ")
+                .starts_with("\"rings\" is an unknown algorithm: use ring, ")
         );
         let plugin = Environment {
             profiler: Some("p.so".to_owned()),
@@ -315,12 +315,12 @@ mod tests {
                 devices: texts(&[name]),
                 ..Environment::default()
             };
-            assert!(refused(&devices, "2.28").contains("is no name of a device"));
+            assert!(refused(&devices, "2.28").contains("is not a device name"));
         }
         let alone = Environment {
             algorithms: texts(&["pat"]),
             ..Environment::default()
         };
-        assert!(refused(&alone, "2.28").starts_with("pat does no all-reduce"));
+        assert!(refused(&alone, "2.28").starts_with("pat does not support all-reduce"));
     }
 }

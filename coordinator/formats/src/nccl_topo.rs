@@ -25,9 +25,7 @@ pub struct Net {
 pub enum TopoError {
     #[error("{0}")]
     NotXml(roxmltree::Error),
-    #[error(
-        "the topmost element is {found}, not system: this is no picture that NCCL has drawn of a host"
-    )]
+    #[error("the topmost element is {found}, not system: not a topology dump of NCCL")]
     NoSystem { found: String },
     #[error("line {line}: system has no version=\"1\", and NCCL takes no other")]
     Version { line: u32 },
@@ -37,9 +35,7 @@ pub enum TopoError {
         element: String,
         above: String,
     },
-    #[error(
-        "line {line}: NCCL would take {text:?} for a part of the picture: it knows no text between elements"
-    )]
+    #[error("line {line}: unexpected text {text:?} between elements: NCCL would misread it")]
     Text { line: u32, text: String },
     #[error(
         "line {line}: {element} has {count} attributes, and NCCL reads {MAX_ATTRIBUTES} and drops the rest"

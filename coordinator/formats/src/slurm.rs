@@ -26,7 +26,7 @@ pub struct Release(u16, u16);
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SlurmError {
-    #[error("{text} is no release of Slurm; write it as 23.11")]
+    #[error("{text} is not a release of Slurm; write it as 23.11")]
     Release { text: String },
     #[error("Slurm {}.{:02} would not read this, it came with {}.{:02}; {instead}", is.0, is.1, needs.0, needs.1)]
     TooOld {
@@ -210,7 +210,7 @@ BlockSizes=4,8
         assert!(told(Plugin::Yaml, "24.11").contains("it came with 25.05"));
         assert_eq!(
             told(Plugin::Tree, "new"),
-            "new is no release of Slurm; write it as 23.11"
+            "new is not a release of Slurm; write it as 23.11"
         );
     }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, Coordin
         (Err(source), Some(said)) => Err(said.wrong(CoordinatorError::Http { address, source })),
         (Err(error), None) => {
             let what = what_is_at(address);
-            tracing::warn!("no {what} at {address}: {error}; --http gives another place");
+            tracing::warn!("no {what} at {address}: {error}; --http gives another address");
             Ok(None)
         }
     }
@@ -121,8 +121,8 @@ pub(crate) fn serve(
 }
 
 async fn far() -> (StatusCode, &'static str) {
-    let words = "only health and metrics are served here; the dashboard and the API are on loopback, \
-                 which `ssh -L` reaches, and over TLS where `https` is set\n";
+    let words = "only health and metrics are served here; the dashboard and the API are on \
+                 loopback (use `ssh -L`), and over TLS if `https` is set\n";
     (StatusCode::NOT_FOUND, words)
 }
 

@@ -120,14 +120,14 @@ fn find(members: &Members, who: &str) -> Result<MemberId, Refused> {
         [id] => Ok(id),
         [] => Err(nobody(who)),
         _ => Err(Refused::Membership {
-            why: format!("several members are called {who:?}; say which by its number"),
+            why: format!("several members are named {who:?}; use the number"),
         }),
     }
 }
 
 fn nobody(who: &str) -> Refused {
     Refused::Membership {
-        why: format!("there is no member {who:?}"),
+        why: format!("no member {who:?}"),
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(find("c1"), Ok(MemberId(1)));
         assert_eq!(find("5"), Ok(MemberId(5)));
         let several = find("c2").unwrap_err().to_string();
-        assert!(several.contains("say which by its number"), "{several}");
+        assert!(several.contains("use the number"), "{several}");
         let nobody = find("c9").unwrap_err().to_string();
         assert!(nobody.contains("no member \"c9\""), "{nobody}");
     }

@@ -77,7 +77,7 @@ pub(super) async fn serve(
         renewals: member::renewals(),
     };
     let name = &session.peer().name;
-    tracing::info!("agent {name} is here, from {}", session.address());
+    tracing::info!("agent {name} connected from {}", session.address());
     let ending = agent.serve().await;
     // Without a queue nobody needs to know.
     let _ = context.intake.put(Event::Left { from }).await;
@@ -94,9 +94,7 @@ pub(super) fn take_lock(
     let locks = &context.agent_locks;
     let taken = locks.take(from.node, from.session, address, admission);
     taken.map_err(|other| {
-        format!(
-            "another machine is here with this certificate, from {other}; give each node one of its own"
-        )
+        format!("another machine uses this certificate, from {other}; give each node its own")
     })
 }
 

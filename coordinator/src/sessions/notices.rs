@@ -101,7 +101,7 @@ pub(crate) fn publish(list: &DenyList, notices: &watch::Sender<Arc<Notice>>) {
     let next = notices.borrow().followed_by(list.clone());
     match next {
         Ok(notice) => drop(notices.send_replace(Arc::new(notice))),
-        Err(error) => tracing::error!("members are not told who is shut out: {}", told(&error)),
+        Err(error) => tracing::error!("the list of revoked members was not sent: {}", told(&error)),
     }
 }
 

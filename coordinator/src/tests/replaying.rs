@@ -128,7 +128,7 @@ fn what_is_no_recording_is_named_with_its_line() {
     assert!(
         error
             .to_string()
-            .contains(":1: somebody leads before the run began"),
+            .contains(":1: a leader appears before the start of the run"),
         "{error}"
     );
 }

@@ -112,7 +112,7 @@ impl Delivery {
         let code = answer.status();
         match code.is_success() {
             true => Ok(()),
-            false => Err(format!("it answered {code}")),
+            false => Err(format!("status {code}")),
         }
     }
 

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(at(0, found(&[bad_optic(0.9)])), [began]);
         assert!(
             at(1, found(&[bad_optic(0.8)])).is_empty(),
-            "the same, though less sure"
+            "the same, with less confidence"
         );
         assert!(at(2, found(&[])).is_empty());
         assert!(

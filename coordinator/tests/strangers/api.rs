@@ -353,10 +353,7 @@ async fn orchestrators_tell_of_jobs_and_ask_of_hosts() {
     let started = started.json();
     assert_eq!(started["generation"], serde_json::Value::Null);
     assert!(
-        started["because"]
-            .as_str()
-            .unwrap()
-            .contains("nothing is seen"),
+        started["because"].as_str().unwrap().contains("no findings"),
         "{started}"
     );
     let listed = send(&house, "GET", "/api/v1/jobs", &viewer).json();

@@ -140,7 +140,7 @@ fn places_that_cannot_be_had_are_told_with_line_and_key() {
     );
     site.both_refuse(
         "listen = \"127.0.0.1:7339\"\ndoor = \"127.0.0.1:7339\"\n",
-        "error: c.toml:5: door: members come to 127.0.0.1:7339 already (listen)",
+        "error: c.toml:5: door: 127.0.0.1:7339 is already the address for members (listen)",
     );
 }
 
@@ -149,12 +149,12 @@ fn settings_and_files_that_cannot_be_are_told_with_line_and_key() {
     let site = Site::new();
     site.both_refuse(
         "[history]\nwrite_every_s = 0\n",
-        "error: c.toml:5: write_every_s: a time of 0 is none",
+        "error: c.toml:5: write_every_s: a time of 0 is not allowed",
     );
     site.write("data", "");
     site.both_refuse(
         ANY_PORT_SETTINGS,
-        "error: c.toml:3: data: data is no folder",
+        "error: c.toml:3: data: data is not a folder",
     );
     fs::remove_file(site.path("fabric.toml")).unwrap();
     site.both_refuse(
@@ -180,20 +180,20 @@ fn data_of_somebody_else_is_told_with_line_and_key() {
     site.write("fabric.toml", TWO_HOSTS);
     site.belong("lab", "c2");
     site.both_refuse_what_was_given(
-        "error: c.toml:3: data: data belongs to coordinator \"c1\", and this one is \"c2\": give \
-         \"c2\" a folder of its own",
+        "error: c.toml:3: data: data belongs to coordinator \"c1\", but this one is \"c2\": give \
+         \"c2\" its own folder",
     );
     site.belong("other", "c1");
     site.both_refuse_what_was_given(
-        "error: c.toml:3: data: data was made for cluster \"lab\", and this one is \"other\": give \
-         the certificate of the cluster it was made for, or a new data folder",
+        "error: c.toml:3: data: data was made for cluster \"lab\", but this one is \"other\": use \
+         the certificate of that cluster, or a new data folder",
     );
     site.belong("lab", "c1");
     let log = site.path("data/log");
     let mut content = fs::read(&log).unwrap();
     content[40] ^= 1;
     fs::write(&log, content).unwrap();
-    site.both_refuse_what_was_given("data/log cannot be believed");
+    site.both_refuse_what_was_given("data/log is corrupt");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn what_lies_beside_the_log_is_looked_at_before_a_start() {
     let site = Site::new();
     fs::create_dir(site.path("data")).unwrap();
     site.write("data/audit", "");
-    site.both_refuse_what_was_given("error: c.toml:3: data: cannot read data/audit, in which is");
+    site.both_refuse_what_was_given("error: c.toml:3: data: cannot read the audit log data/audit");
     fs::remove_file(site.path("data/audit")).unwrap();
     site.write("data/history", "");
     site.both_refuse_what_was_given("error: c.toml:3: data: cannot open the history: data/history");
@@ -222,8 +222,8 @@ fn data_of_another_version_is_told_with_the_file_and_what_to_do() {
     fs::create_dir(site.path("data")).unwrap();
     fs::write(site.path("data/log"), log.whole().encode(0).unwrap()).unwrap();
     site.both_refuse_what_was_given(
-        "error: c.toml:3: data: data/log was written by another version of this program: start that \
-         one",
+        "error: c.toml:3: data: data/log was written by another version of this program: start \
+         that version",
     );
 }
 
@@ -234,7 +234,7 @@ fn a_log_for_machines_is_of_one_object_a_line() {
     let json = ["--log", "json"];
     let said = |command: &str| fs::read_to_string(site.path(command)).unwrap();
     let mut running = site.begin_with("run", ANY_PORT_SETTINGS, &json);
-    until(|| said("run").contains("leads, in term").then_some(()));
+    until(|| said("run").contains("leader in term").then_some(()));
     running.kill().unwrap();
     running.wait().unwrap();
     site.write("fabric.toml", "kind = \"none\"\n");
@@ -242,7 +242,7 @@ fn a_log_for_machines_is_of_one_object_a_line() {
     let mut refused = site.begin_with("run", ANY_PORT_SETTINGS, &json);
     until(|| refused.try_wait().unwrap());
     let last = said("run");
-    assert!(last.contains("is no kind of fabric"), "{last}");
+    assert!(last.contains("is not a kind of fabric"), "{last}");
     for line in all.lines().chain(last.lines()) {
         let line: Value = serde_json::from_str(line).expect(line);
         for key in ["/timestamp", "/level", "/fields/message"] {

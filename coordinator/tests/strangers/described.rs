@@ -60,7 +60,7 @@ async fn what_can_be_asked_is_described_to_whoever_wants_to_know() {
             let path = format!("{root}{}", path.replace("{generation}", "7"));
             let answer = send(&house, &method.to_uppercase(), &path, &token);
             assert_ne!(answer.code, 405, "{method} {path}");
-            let absent = answer.body.contains("there is nothing at");
+            let absent = answer.body.contains("no resource at");
             assert!(!absent, "{method} {path}: {}", answer.body);
         }
     }
@@ -122,7 +122,7 @@ async fn documented_requests_are_understood() {
             body => send_json(&house, method, &path, &token, body),
         };
         let is_misspelt = [400, 401, 403, 405, 415].contains(&answer.code);
-        let is_absent = answer.body.contains("there is nothing at");
+        let is_absent = answer.body.contains("no resource at");
         let said = format!("{method} {path}: {} {}", answer.code, answer.body);
         assert!(!is_misspelt && !is_absent, "{said}");
     }

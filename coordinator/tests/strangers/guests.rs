@@ -223,7 +223,7 @@ async fn thousands_who_say_nothing_keep_nobody_out_and_take_no_memory() {
         more < MAX_GROWTH_BYTES,
         "{more} bytes for those who say nothing"
     );
-    is_told(&house, "others needed its place").await;
+    is_told(&house, "session limit reached").await;
 }
 
 /// With the arguments that people give it.

@@ -61,7 +61,7 @@ async fn a_node_joins_reports_and_is_shut_out() {
     println!("revoked and out after {:?}", began.elapsed());
     assert_eq!(
         ended.to_string(),
-        "the other side closed the session: not let in"
+        "the other side closed the session: refused"
     );
     let again = soon(house.connect(&agent)).await;
     assert!(
@@ -243,7 +243,7 @@ async fn viewers_read_and_renew_and_change_nothing() {
             panic!("{request:?} was done for a viewer: {answer:?}");
         };
         assert!(
-            refused.to_string().contains("role viewer may not"),
+            refused.to_string().contains("role viewer is not allowed"),
             "{refused}"
         );
     }

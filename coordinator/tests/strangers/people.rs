@@ -8,7 +8,7 @@ use super::house::{House, soon};
 
 /// So many sessions with one certificate at a time.
 const SESSIONS_PER_MEMBER: usize = 192;
-const SESSIONS_FULL_REASON: &str = "192 sessions with its certificate are here already";
+const SESSIONS_FULL_REASON: &str = "192 sessions with its certificate are open, the maximum";
 
 async fn is_answered(session: &Session) -> Result<(), LinkError> {
     session

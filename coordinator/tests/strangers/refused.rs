@@ -84,7 +84,7 @@ async fn each_refusal_is_told_to_operators_and_to_nobody_else() {
     if let Ok(session) = soon(house.connect(&nobody)).await {
         soon(session.closed()).await;
     }
-    is_told(&house, "the fabric has no node called \"h99\"").await;
+    is_told(&house, "the fabric has no node named \"h99\"").await;
 }
 
 /// What is no message of any version, as it is.
@@ -134,10 +134,13 @@ async fn a_coordinator_that_is_no_member_is_put_out_and_told_of() {
     };
     write_letter(&session, 0, &vote).await;
     let ended = told(&soon(session.closed()).await);
-    assert!(ended.contains("not heard here"), "it is told why: {ended}");
+    assert!(
+        ended.contains("it has no session here"),
+        "it is told why: {ended}"
+    );
     is_told(
         &house,
-        "coordinator c9: it speaks for a number that is not its own",
+        "coordinator c9: it uses a number that is not its own",
     )
     .await;
     let after = ask(&house.operator().await, &Request::Status).await;

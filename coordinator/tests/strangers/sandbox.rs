@@ -152,7 +152,7 @@ async fn what_cannot_be_played_is_a_problem_that_says_why() {
     let told = posted(&foreign).json();
     let problem = told["variants"][0]["problem"].as_str().unwrap();
     assert!(
-        problem.starts_with("\"other.toml\" is none of the files"),
+        problem.starts_with("\"other.toml\" is not among the files"),
         "{problem}"
     );
     let huge = format!(r#"{{"from":"{}"}}"#, "1".repeat(11 << 20));
@@ -279,14 +279,14 @@ async fn a_variant_that_does_not_fit_what_is_played_says_so_alone() {
     let (flows, job) = (json!({ "flows": FLOWS }), json!({ "job": JOB }));
     let no_job = "[job]\nbatch = 1\n";
     for (what, variant, says) in [
-        (&flows, no_job, "v0:1: job: what is played is no job"),
+        (&flows, no_job, "v0:1: job: the input is not a job"),
         (&job, "[job]\nbatch = 0\n", "v0:2: batch: 0 is not between"),
         (
             &job,
             "[job]\ngpus_per_host = 128\n",
             "512 ranks are more than",
         ),
-        (&job, "fabric = \"x\"\n", "\"x\" is none of the files"),
+        (&job, "fabric = \"x\"\n", "\"x\" is not among the files"),
     ] {
         let told = tried(&house, &viewer, what.clone(), &[variant, ""]).json();
         let problem = told["variants"][0]["problem"].as_str().unwrap();
@@ -381,7 +381,7 @@ async fn traces_that_cannot_be_played_are_problems_that_name_the_file() {
         (trace("flight-recorder", &[dump(1), dump(1)]), "rank 2"),
         (
             trace("flight-recorder", &[b"{}"; 5]),
-            "5 ranks have 4 places",
+            "5 ranks, but only 4 places",
         ),
         (
             trace("flight-recorder", &[b"{}"; 257]),
@@ -411,7 +411,7 @@ async fn traces_that_cannot_be_played_are_problems_that_name_the_file() {
     );
     let told = told.json();
     let problem = told["variants"][0]["problem"].as_str().unwrap();
-    assert!(problem.contains("what is played is no job"), "{problem}");
+    assert!(problem.contains("the input is not a job"), "{problem}");
 }
 
 /// Two operators, one after the other, as they were measured.

@@ -98,7 +98,7 @@ impl<T: Send + 'static> Handshakes<T> {
                 Some(done) = self.running.join_next() => match done {
                     Ok(outcome) => return Some(outcome),
                     // A bug, but whoever found it must not stop the others from coming in.
-                    Err(panic) => tracing::error!(%panic, "a handshake broke off"),
+                    Err(panic) => tracing::error!(%panic, "handshake interrupted"),
                 },
                 Ok(turn) = Arc::clone(&self.turns).acquire_owned(), if has_room => {
                     self.start(turn, &begin);

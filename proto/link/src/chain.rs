@@ -38,13 +38,13 @@ struct ChainFields {
 /// What a line shows of those before it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChainError {
-    #[error("it is the first entry, and says that another came before it")]
+    #[error("it is the first entry, but refers to an earlier one")]
     Preceded,
     #[error("entries {first} to {last} before it are gone")]
     Missing { first: u64, last: u64 },
     #[error("entry {number} comes again")]
     Duplicate { number: u64 },
-    #[error("the line before it, of entry {before}, is not what was written there")]
+    #[error("the line before it, of entry {before}, was changed")]
     DigestMismatch { before: u64 },
 }
 

@@ -23,7 +23,8 @@ pub enum KeepError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error(
-        "{} is damaged; remove it only when no coordinator still sends what it may have refused",
+        "{} is damaged; remove it only when no coordinator still sends instructions that it may \
+         have refused",
         path.display()
     )]
     Damaged {

@@ -227,11 +227,12 @@ fn a_refusal_says_what_to_do_next() {
     let running = Generation(4);
     assert_eq!(
         Refused::Busy { running }.to_string(),
-        "the change to generation 4 is still running, and has some of the same in hand; follow it with `reweave status`"
+        "the change to generation 4 is still running, and holds some of the same resources; \
+         follow it with `reweave status`"
     );
     let role = "agent".to_owned();
     assert_eq!(
         Refused::NotAllowed { role }.to_string(),
-        "a certificate of role agent may not ask this; use an operator's"
+        "a certificate of role agent is not allowed to do this; use an operator's"
     );
 }

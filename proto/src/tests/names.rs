@@ -66,6 +66,6 @@ fn a_role_we_do_not_have_is_named() {
     let refused = "spiffe://lab/root/h0".parse::<MemberName>().unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "\"root\" is no role: use one of coordinator, agent, driver, operator, viewer"
+        "\"root\" is not a role: use one of coordinator, agent, driver, operator, viewer"
     );
 }

@@ -90,7 +90,7 @@ impl Model for Course {
             Property::always("every run can end", |course: &Self, scene| {
                 course.ends_from(scene)
             }),
-            Property::sometimes("it is carried out", |_, scene: &Scene| scene.is_kept()),
+            Property::sometimes("it is applied", |_, scene: &Scene| scene.is_kept()),
             Property::sometimes("a node goes back", |course: &Self, scene: &Scene| {
                 course.budget.mishaps == 0 || scene.went_back()
             }),

@@ -218,7 +218,7 @@ mod tests {
         let refused = |rule: RouteRule| configured.lines_to(&[rule]).unwrap_err().to_string();
         assert_eq!(
             refused(rule(2, &[0])),
-            "somebody else's route to 10.9.0.2 is there: ip route 10.9.0.2/32 172.16.1.1"
+            "a foreign route to 10.9.0.2 exists: ip route 10.9.0.2/32 172.16.1.1"
         );
         let mut heavy = rule(1, &[0, 1]);
         heavy.hops[1].weight = 3;

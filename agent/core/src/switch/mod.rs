@@ -32,16 +32,18 @@ impl fmt::Display for Unfit {
                 weight,
             } => write!(
                 f,
-                "it is told routes without weights, and that to {destination} has a hop of weight {weight}"
+                "it supports only routes without weights, but the one to {destination} has a hop \
+                 of weight {weight}"
             ),
-            Self::Name { interface } => write!(f, "{interface:?} is no name it could be told"),
+            Self::Name { interface } => write!(
+                f,
+                "{interface:?} is not a valid interface name \
+                for it"
+            ),
             Self::NotOurs {
                 destination,
                 as_it_stands,
-            } => write!(
-                f,
-                "somebody else's route to {destination} is there: {as_it_stands}"
-            ),
+            } => write!(f, "a foreign route to {destination} exists: {as_it_stands}"),
         }
     }
 }

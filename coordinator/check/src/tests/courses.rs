@@ -123,12 +123,12 @@ fn a_node_that_turns_round_alone_is_sound_only_where_no_other_sends_to_it() {
     assert_eq!(ring.round([ring.with(1, 3, 0)]), [""; 0]);
     // h0 sends to h2 by h1: h1 would send it back.
     let said = ring.round([ring.with(1, 2, 0)]);
-    assert_eq!(said, ["what is for h2 may circle: h0 > h1 > h0"]);
+    assert_eq!(said, ["traffic for h2 may circle: h0 > h1 > h0"]);
     // Together they would be sound, and one after the other they are not.
     let both = [ring.with(1, 2, 0), ring.with(0, 2, 3)];
     assert_eq!(
         ring.round(both),
-        ["what is for h2 may circle: h0 > h1 > h0"]
+        ["traffic for h2 may circle: h0 > h1 > h0"]
     );
     assert_eq!(ring.round([ring.with(0, 2, 3)]), [""; 0]);
 }
@@ -141,7 +141,7 @@ fn what_a_node_may_hold_already_counts() {
     let said = ring.judge(Leg::Round(&round(ring.with(3, 2, 0))), &unsure, 0.0);
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
-        said[0].starts_with("what is for h2 may circle: h0 > h3"),
+        said[0].starts_with("traffic for h2 may circle: h0 > h3"),
         "{said:?}"
     );
 }
@@ -170,7 +170,7 @@ fn links_that_lead_nowhere_are_named() {
     };
     let said = ring.round([nowhere]);
     assert!(
-        said.contains(&"what is for h2 may be lost at h0: no way on".to_owned()),
+        said.contains(&"traffic for h2 may be lost at h0: no next hop".to_owned()),
         "{said:?}"
     );
 }
@@ -284,7 +284,7 @@ fn a_plan_is_judged_by_what_it_leads_to() {
     let said = judge(&with(ring.with(1, 2, 0)));
     assert_eq!(
         said[0].to_string(),
-        "what is for h2 may circle: h0 > h1 > h0"
+        "traffic for h2 may circle: h0 > h1 > h0"
     );
     let flow = ring.site.flow("h0", "h2");
     let pinned = ring.site.pin(flow, "h0", "h1");

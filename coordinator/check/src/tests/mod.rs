@@ -222,7 +222,7 @@ fn a_spine_without_a_link_to_the_destinations_leaf_is_a_black_hole() {
     assert_eq!(
         said,
         "tcp 10.0.0.0:40000 > 10.0.0.1:5201, sent by leaf0 over link leaf0-h2, may be lost at h2: \
-         no way on to h1"
+         no next hop to h1"
     );
 }
 
@@ -239,7 +239,7 @@ fn links_that_are_down_carry_nothing() {
     site.down = BTreeSet::from([site.link("spine1", "leaf1")]);
     let said = site.fault(&[pin]);
     assert!(
-        said.ends_with("may be lost at spine1: no way on to h2"),
+        said.ends_with("may be lost at spine1: no next hop to h2"),
         "{said}"
     );
     // Whoever is pinned to a dead link may be freed of it.
@@ -278,7 +278,7 @@ fn a_plan_follows_on_the_generation_in_force() {
     };
     assert_eq!(
         said(3, 4),
-        ["the plan builds on generation 3, but 4 is in force; plan anew"]
+        ["the plan builds on generation 3, but 4 is in force; make a new plan"]
     );
     assert_eq!(
         said(4, 4),

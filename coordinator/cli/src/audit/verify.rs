@@ -16,16 +16,16 @@ use crate::{Output, print};
 /// Where a coordinator has it by default.
 const DEFAULT_AUDIT_PATH: &str = "/var/lib/reweave/coordinator/audit";
 
-/// Checks the audit files of a coordinator: each line follows on the one before by its SHA-256
+/// Verify the SHA-256 chain of a coordinator's audit files
 ///
-/// Works without a coordinator. Exits with 1 where a line was changed, added or removed. A missing end shows only
-/// with --expect and a digest that was kept elsewhere; `reweave --output json audit` prints digests.
+/// Works without a coordinator. Exits with 1 if a line was changed, added or removed. A truncated end is detected only
+/// with --expect and a digest that was stored elsewhere; `reweave --output json audit` prints digests.
 #[derive(Debug, Args)]
 pub(super) struct Verify {
-    /// The folder with the files, or a copy of it
+    /// Folder with the audit files, or with a copy
     #[arg(default_value = DEFAULT_AUDIT_PATH)]
     folder: PathBuf,
-    /// The digest of a line that must be among them
+    /// Digest of a line that the files must contain
     #[arg(long, value_name = "DIGEST")]
     expect: Option<String>,
 }
@@ -84,16 +84,14 @@ fn lay_out(page: &mut Page, verified: &Verified) {
         unwritten,
         ..
     } = verified;
-    page.line(&format!(
-        "{entries} entries, {first} to {last}, each as it was written"
-    ));
+    page.line(&format!("{entries} entries, {first} to {last}, all intact"));
     if *torn_lines > 0 {
         page.line(&format!("{torn_lines} lines were cut off by a crash"));
     }
     if *unwritten > 0 {
         page.line(&format!("{unwritten} entries could not be written"));
     }
-    page.line(&format!("digest of the last {digest}"));
+    page.line(&format!("digest of the last entry {digest}"));
 }
 
 /// The oldest first.

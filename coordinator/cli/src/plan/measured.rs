@@ -184,7 +184,7 @@ fn weigh(found: &mut Discovered, links: &[LinkStatus], causes: &[Cause]) -> Vec<
     found.nodes.retain(|node| {
         let stays = node.role == Role::Switch || has_link(&node.name);
         if !stays {
-            remarks.push(format!("{} is left out: no link leads to it", node.name));
+            remarks.push(format!("{} is left out: it has no link", node.name));
         }
         stays
     });
@@ -391,7 +391,8 @@ mod tests {
             (Some(&["h0", "h1"][..]), &["h2"], ""),
         ] {
             let expected = format!(
-                "no host has reported yet where its links lead: start their agents, of which `reweave hosts` tells{instead}"
+                "no host has reported its links yet: start the agents that `reweave hosts` \
+                 lists{instead}"
             );
             assert_eq!(told(asked, reported, &all), Some(expected));
         }
@@ -401,7 +402,7 @@ mod tests {
     fn where_too_few_hosts_are_reached_it_is_said_why() {
         assert_eq!(told(None, &["h0"], &["h1", "h2"]), None);
         let alone = told(Some(&["h0", "h1"]), &["h0"], &["h1"]);
-        let expected = "too few hosts are reached: h1 is left out: no link leads to it";
+        let expected = "too few hosts are reachable: h1 is left out: it has no link";
         assert_eq!(alone.as_deref(), Some(expected));
         assert_eq!(told(Some(&["h0"]), &["h0"], &["h1"]), None);
     }
@@ -433,7 +434,7 @@ mod tests {
         let said = [
             "h1-leaf1 is left out: it is down, or drained",
             "leaf0-spine0.1 is left out: it is down, or drained",
-            "h1 is left out: no link leads to it",
+            "h1 is left out: it has no link",
         ];
         assert_eq!(remarks, said);
     }

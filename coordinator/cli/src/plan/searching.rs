@@ -43,7 +43,7 @@ impl Searching {
     pub(super) fn go_on(&self, progress: &Progress) -> bool {
         self.say(|| {
             let Progress { tried, best_ms } = progress;
-            format!("{tried} ways tried, {best_ms:.2} ms so far")
+            format!("{tried} candidates tried, best {best_ms:.2} ms")
         })
     }
 
@@ -51,7 +51,7 @@ impl Searching {
     pub(super) fn weighs(&self, progress: sim::Progress) -> bool {
         self.say(|| {
             let sim::Progress { done, tasks } = progress;
-            format!("how sure that is: {done} of {tasks} simulations")
+            format!("interval: {done} of {tasks} simulations")
         })
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let best_ms = 19.666;
         assert!(searching.go_on(&Progress { tried: 36, best_ms }));
         let line = searching.said().line(Duration::from_secs(3));
-        assert_eq!(line, "36 ways tried, 19.67 ms so far, 3 s");
+        assert_eq!(line, "36 candidates tried, best 19.67 ms, 3 s");
         assert!(line.len() < MAX_LINE_COLUMNS);
     }
 

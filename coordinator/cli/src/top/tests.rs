@@ -149,14 +149,14 @@ fn jobs_stand_with_what_was_promised_and_changes_with_whom_they_wait_for() {
         assert!(jobs.contains(words), "{words}\n{jobs}");
     }
     view.shown.jobs = Some(Vec::new());
-    assert!(text(&on(110, 30, &view)).contains("nobody exchanges large flows"));
+    assert!(text(&on(110, 30, &view)).contains("no large flows"));
     view.tab = Tab::Changes;
     let changes = text(&on(110, 30, &view));
     let running = crate::show::phase(&view.shown.status.changes[0]);
     // Once in what needs attention, and once in the list.
     assert_eq!(changes.matches(&running).count(), 2, "{running}\n{changes}");
     view.shown.status.changes.clear();
-    assert!(text(&on(110, 30, &view)).contains("nothing is being changed"));
+    assert!(text(&on(110, 30, &view)).contains("no change in progress"));
 }
 
 #[test]

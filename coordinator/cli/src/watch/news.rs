@@ -49,7 +49,7 @@ impl News {
     }
 
     pub(crate) fn away(why: &str) -> Self {
-        let words = format!("the coordinator is away: {why}");
+        let words = format!("connection to the coordinator lost: {why}");
         Self::new(Kind::Coordinator, Some(Ink::Red), "coordinator", words)
     }
 }
@@ -91,7 +91,7 @@ pub(crate) fn news(before: Option<&Seen>, after: &Seen) -> Vec<News> {
 fn generation(before: Option<&Status>, after: &Status) -> Vec<News> {
     let now = after.generation;
     let changed = before.is_none_or(|it| it.generation != now);
-    let words = format!("generation {now} of the routes is in force");
+    let words = format!("routes: generation {now} is in force");
     let news = News::new(Kind::Generation, Some(Ink::Bold), &now.to_string(), words);
     changed.then_some(news).into_iter().collect()
 }
@@ -160,10 +160,10 @@ fn changes(before: Option<&Status>, after: &Status) -> Vec<News> {
         let what = if is_kept {
             "has ended"
         } else {
-            "came to nothing"
+            "was withdrawn"
         };
         let generation = was.generation;
-        let words = format!("plan {generation} {what}; `reweave history` tells more");
+        let words = format!("plan {generation} {what}; see `reweave history`");
         (was, None, words)
     });
     let news = now.chain(over).map(|(change, ink, words)| {

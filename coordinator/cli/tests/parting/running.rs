@@ -93,7 +93,7 @@ fn expect_open(output: &Output) {
     assert_eq!(output.stdout, b"none\n");
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(
-        words.contains("warning: the command runs as it is"),
+        words.contains("warning: the command runs unchanged"),
         "{words}"
     );
 }
@@ -234,7 +234,7 @@ pub(crate) fn started() -> Response {
     Response::Started(Box::new(StartedJob {
         allocation,
         generation: None,
-        because: Some("nothing is to be changed for it".to_owned()),
+        because: Some("no changes requested for it".to_owned()),
     }))
 }
 
@@ -471,7 +471,7 @@ async fn what_nccl_is_told_already_stays_and_what_it_would_misread_is_not_told()
     let (out, words) = told_of_nccl("mpirun", "2.28", &[("NCCL_IB_HCA", "mlx5_9")]).await;
     assert!(out.starts_with("mlx5_9 4 "), "{out}");
     assert!(
-        words.contains("NCCL_IB_HCA stays as it is set in the environment"),
+        words.contains("NCCL_IB_HCA is already set in the environment and stays"),
         "{words}"
     );
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -480,7 +480,7 @@ async fn what_nccl_is_told_already_stays_and_what_it_would_misread_is_not_told()
     let (out, words) = told_of_nccl("mpirun", "2.28", &[("NCCL_CONF_FILE", place)]).await;
     assert!(out.starts_with("=mlx5_0,mlx5_2 none "), "{out}");
     assert!(
-        words.contains("NCCL_IB_QPS_PER_CONNECTION stays as it is set in "),
+        words.contains("NCCL_IB_QPS_PER_CONNECTION is already set in "),
         "{words}"
     );
     let (out, words) = told_of_nccl("mpirun", "2.9", &[]).await;

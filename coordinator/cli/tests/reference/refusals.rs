@@ -49,19 +49,19 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
         "pickle that calls",
         &RECORDER_ARGUMENTS,
         b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R.",
-        "the pickle wants to call os system, which is never done",
+        "the pickle calls os system, which is refused",
     ),
     (
         "pickle of the oldest protocol that calls",
         &RECORDER_ARGUMENTS,
         b"cos\nsystem\n(S'true'\ntR.",
-        "the pickle wants to call os system, which is never done",
+        "the pickle calls os system, which is refused",
     ),
     (
         "pickle that makes an instance",
         &RECORDER_ARGUMENTS,
         b"(S'true'\nios\nsystem\n.",
-        "the pickle wants to call os system, which is never done",
+        "the pickle calls os system, which is refused",
     ),
     (
         "pickle that claims more than there is",
@@ -85,13 +85,13 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
         "flow of too many bytes",
         &FLOWS_ARGUMENTS,
         b"src,dst,bytes,start_us\nh0,h1,18446744073709551616,0\n",
-        ":2: bytes: 1.8446744073709552e19 bytes are no size of a flow",
+        ":2: bytes: 1.8446744073709552e19 bytes is not a flow size",
     ),
     (
         "flow to nowhere",
         &["flows", "FILE", "--fabric", "SPLIT"],
         b"src,dst,bytes,start_us\nh0,h2,8,0\n",
-        ":2: dst: there is no way from h0 to h2",
+        ":2: dst: no path from h0 to h2",
     ),
     (
         "bare flows that wait for one another",
@@ -123,7 +123,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
             "SPLIT",
         ],
         b"",
-        "split.toml: there is no way from h1 to h2",
+        "split.toml: no path from h1 to h2",
     ),
     (
         "collective of less than nothing",
@@ -143,7 +143,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
         "unknown algorithm",
         &["job", "FILE", "--fabric", "FABRIC"],
         b"model = \"vgg16\"\nbatch = 4\n[collectives]\nall_reduce = \"rings\"\n",
-        ":4: all_reduce: \"rings\" is no algorithm for all-reduce; there are ring, multi-ring, tree",
+        ":4: all_reduce: \"rings\" is not an algorithm for all-reduce; use ring, multi-ring, tree",
     ),
     (
         "dump of something else",
@@ -210,13 +210,13 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
             "1e300",
         ],
         b"model = \"vgg16\"\nbatch = 4\n",
-        "--incast-us 1e300 is out of its range",
+        "--incast-us 1e300 is out of range",
     ),
     (
         "job to nowhere",
         &["job", "FILE", "--fabric", "SPLIT"],
         b"model = \"vgg16\"\nbatch = 3\n",
-        "split.toml: there is no way from h1 to h2",
+        "split.toml: no path from h1 to h2",
     ),
 ];
 

@@ -35,7 +35,8 @@ impl fmt::Display for NoHours {
         let Self(text) = self;
         write!(
             f,
-            "{text:?} is no stretch of the week: write `Mon-Fri 02:00-05:00` or `Sat 22:00-06:00`, in UTC"
+            "{text:?} is not a weekly time range: write `Mon-Fri 02:00-05:00` or `Sat \
+             22:00-06:00`, in UTC"
         )
     }
 }
@@ -216,7 +217,7 @@ mod tests {
         ];
         for text in bad {
             let error = text.parse::<Hours>().unwrap_err().to_string();
-            assert!(error.contains("is no stretch of the week"), "{error}");
+            assert!(error.contains("is not a weekly time range"), "{error}");
         }
         for text in ["Mon-Fri 02:00-05:00", "Sat 22:00-24:00"] {
             assert_eq!(hours(text).to_string(), text);

@@ -179,7 +179,7 @@ mod tests {
         port.pass(1_000_000, SAMPLE_INTERVAL);
         assert!(!port.is_quiet());
         port.pass(0, MIN_IDLE - SAMPLE_INTERVAL);
-        assert!(!port.is_quiet(), "it has not been quiet for long enough");
+        assert!(!port.is_quiet(), "it has not been idle for long enough");
         port.pass(0, SAMPLE_INTERVAL);
         assert!(port.is_quiet());
     }

@@ -54,7 +54,7 @@ fn a_plan_that_touches_a_link_of_a_frozen_job_says_so_and_is_refused_until_it_is
     let why = hindered_by(cluster.ask(Request::Drain { links }));
     assert_eq!(why.len(), 1, "{why:?}");
     assert!(
-        why[0].contains("which the frozen job of h1 uses; `reweave job thaw h1` lets it"),
+        why[0].contains("which the frozen job of h1 uses; `reweave job thaw h1` allows it"),
         "{why:?}"
     );
     let generation = cluster

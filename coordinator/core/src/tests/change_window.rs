@@ -63,7 +63,7 @@ fn the_policy_has_its_plan_ready_and_carries_it_out_when_hours_begin() {
     assert!(cluster.network.flows.contains_key(&moved(&cluster)));
     let why = status(&mut cluster).waits_because.unwrap();
     assert!(
-        why.starts_with("changes are made Thu 00:01-02:00 (UTC) alone, which is in 1 min"),
+        why.starts_with("change windows are Thu 00:01-02:00 (UTC), the next in 1 min"),
         "{why}"
     );
     let waited = cluster.run_until_ended(1);

@@ -108,7 +108,7 @@ fn one_that_waits_does_not_hold_up_another_and_both_are_kept() {
 fn what_the_one_cannot_do_is_taken_back_and_the_other_is_kept() {
     let (mut cluster, [first, second]) = one_waits();
     cluster.apply(second);
-    cluster.run_until("taken back", |c| {
+    cluster.run_until("rolled back", |c| {
         c.core
             .state()
             .rollout(first)

@@ -214,7 +214,7 @@ fn reconnected_switch_gets_nothing_given_up() {
         let mut changes = cluster.log.iter().map(|command| &command.change);
         changes.any(|change| matches!(change, Change::TurnedBack { .. }))
     };
-    cluster.run_until("it is given up", turned_back);
+    cluster.run_until("it is aborted", turned_back);
     for spine in REMAINING_SPINES {
         cluster.network.fail("leaf0", spine);
     }
@@ -278,7 +278,7 @@ fn what_cannot_be_drained_is_refused_by_name() {
     let cut = refused(&mut cluster, &all).to_string();
     assert_eq!(
         cut,
-        "without these links leaf0 has no way to h4 that is as short as now"
+        "without these links leaf0 has no equally short path to h4"
     );
     assert!(
         refused(&mut cluster, &["h0-leaf0"])

@@ -168,7 +168,7 @@ fn a_job_that_waits_for_its_hosts_is_not_laid_to_the_fabric() {
     assert_eq!(
         told.doubts,
         [
-            "nothing that was measured says why",
+            "no measurement explains it",
             "the wires rest 95 % of the time: it is not the fabric that it waits for"
         ]
     );

@@ -104,7 +104,7 @@ fn a_link_that_is_down_takes_its_device_or_its_way() {
         .for_each(|spine| cluster.network.fail("leaf1", spine));
     cluster.run_for(SETTLE_TIME);
     let told = lanes(&mut cluster, &ALL);
-    assert_eq!(told.left_out, ["mlx5_10: no way from h1 to h2"]);
+    assert_eq!(told.left_out, ["mlx5_10: no path from h1 to h2"]);
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn what_not_all_hosts_have_is_left_out() {
     let told = lanes(&mut cluster, &ALL);
     assert_eq!(ways(&told), [("mlx5_0", 3)]);
     let expected = [
-        "mlx5_10: h3 has it at no link of the fabric",
-        "rocep1: h0 has it at no link of the fabric",
+        "mlx5_10: h3 has it on no link of the fabric",
+        "rocep1: h0 has it on no link of the fabric",
     ];
     assert_eq!(told.left_out, expected);
     let hosts = vec!["h0".to_owned(), "h9".to_owned()];

@@ -85,7 +85,7 @@ fn a_switch_is_drained_worked_on_and_carries_again() {
     else {
         panic!("it carries something");
     };
-    let led = ["leaf0", "leaf1", "leaf2"].map(|leaf| format!("routes lead over {leaf}-spine1"));
+    let led = ["leaf0", "leaf1", "leaf2"].map(|leaf| format!("routes use {leaf}-spine1"));
     assert_eq!(reasons, led);
     carry_out(&mut cluster, early);
     cluster.run_for(SETTLE_TIME);
@@ -188,7 +188,7 @@ fn what_sends_all_the_same_is_seen() {
         panic!("packets pass it");
     };
     assert!(
-        reasons.iter().any(|it| it.contains("packets went on")),
+        reasons.iter().any(|it| it.contains("packets still passed")),
         "{reasons:?}"
     );
 }
@@ -219,12 +219,12 @@ fn what_cannot_be_done_without_is_refused_by_name() {
     let leaf = said("leaf1", Some(Draining));
     assert_eq!(
         leaf,
-        "without these links leaf0 has no way to h4 that is as short as now"
+        "without these links leaf0 has no equally short path to h4"
     );
-    assert!(said("h0", Some(Draining)).contains("hosts are not put under maintenance"));
+    assert!(said("h0", Some(Draining)).contains("hosts cannot be put under maintenance"));
     assert_eq!(
         said("spine9", Some(Draining)),
-        "the fabric has no switch called \"spine9\", and hosts are not put under maintenance"
+        "the fabric has no switch named \"spine9\", and hosts cannot be put under maintenance"
     );
     for stage in [Some(Working), Some(Returning), None] {
         assert_eq!(said("spine1", stage), "spine1 is not under maintenance");

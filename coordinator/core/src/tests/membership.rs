@@ -170,14 +170,11 @@ fn tokens_are_for_nodes_of_the_fabric_and_for_minutes() {
     let mut cluster = Cluster::new(Mode::Manual);
     let mut ask = |member: Member, lasting| refused(cluster.ask(invitation(member, lasting)));
     let stranger = ask(Member::new(Role::Agent, "h99"), ONE_MINUTE);
-    assert_eq!(
-        stranger.to_string(),
-        "the fabric has no node called \"h99\""
-    );
+    assert_eq!(stranger.to_string(), "the fabric has no node named \"h99\"");
     let odd = ask(Member::new(Role::Operator, "../ann"), ONE_MINUTE);
     assert!(matches!(odd, Refused::NoSuchMember { .. }), "{odd:?}");
     let long = ask(h0(), 16 * ONE_MINUTE);
-    assert_eq!(long.to_string(), "a token is good for 15 minutes at most");
+    assert_eq!(long.to_string(), "a token is valid for 15 minutes at most");
 }
 
 #[test]
@@ -304,12 +301,11 @@ fn what_is_wrong_comes_first_and_the_worst_before_the_rest() {
     assert_eq!(
         status.warnings,
         [
-            format!("agents that are gone: {h2}"),
-            format!("agents whose certificate is about to expire: {h1}"),
-            format!("agents whose clock is off by more than 0.5 s: {h0}"),
-            "somebody was refused 3 times lately, last 10.9.9.9: it showed no certificate"
-                .to_owned(),
-            "agents are of several builds: 1.0.0, 1.1.0".to_owned(),
+            format!("agents disconnected: {h2}"),
+            format!("agents with a certificate about to expire: {h1}"),
+            format!("agents with a clock offset above 0.5 s: {h0}"),
+            "peers refused 3 times lately, last 10.9.9.9: it showed no certificate".to_owned(),
+            "agents run different builds: 1.0.0, 1.1.0".to_owned(),
         ]
     );
     assert_eq!(status.agents[0].clock_skew_ms, Some(-700));

@@ -142,7 +142,7 @@ fn a_switch_that_lost_its_rules_is_an_alarm() {
         panic!("no status")
     };
     assert!(
-        status.alarms[0].starts_with("leaf0 holds other rules"),
+        status.alarms[0].starts_with("leaf0 holds rules that differ"),
         "{:?}",
         status.alarms
     );
@@ -302,7 +302,7 @@ fn what_nobody_sees_is_told_with_the_findings_and_with_the_plan() {
     assert_eq!(not_seen(&mut cluster), [expected.clone(), expected.clone()]);
     assert_eq!(
         expected.to_string(),
-        format!("spine1 does not report; the way of {flow} is not known")
+        format!("spine1 does not report; the path of {flow} is unknown")
     );
 }
 

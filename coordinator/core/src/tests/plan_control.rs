@@ -183,7 +183,7 @@ fn a_switch_that_refuses_on_the_way_back_is_told_of_and_tried_again_when_somebod
                 ..
             }
         );
-        assert!(!refused, "it was taken back because it was aborted");
+        assert!(!refused, "it was rolled back because it was aborted");
     };
     reasons(&cluster).iter().for_each(kernel);
 }

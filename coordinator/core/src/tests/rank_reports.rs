@@ -224,7 +224,7 @@ fn a_registered_job_is_explained_from_its_collective_to_the_link_that_loses_pack
     let [doubt] = &told.doubts[..] else {
         panic!("{:?}", told.doubts)
     };
-    let begin = "its own way is not known: 1 of the ";
+    let begin = "its own path is unknown: 1 of the ";
     assert!(doubt.starts_with(begin), "{doubt}");
 }
 

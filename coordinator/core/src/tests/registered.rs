@@ -89,7 +89,7 @@ fn the_same_job_once_more_changes_nothing_and_another_of_its_name_is_told_of_bot
     };
     assert_eq!(
         refused.to_string(),
-        "train is registered on h0, h3, not on h0, h4; end that one first, or take another name"
+        "train is registered on h0, h3, not on h0, h4; end that job first, or use another name"
     );
     register(&mut cluster, "train", &["h3", "h0"]);
     let told = registered(&mut cluster);
@@ -107,10 +107,13 @@ fn what_is_no_job_is_refused_with_what_is_wrong() {
         Response::Refused(refused) => refused.to_string(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(why("a", &["h0", "h0"]), "h0 stands twice among the hosts");
-    assert_eq!(why("a", &[]), "a job works on one host at least");
-    assert!(why("a", &["h0", "leaf0"]).contains("no host called \"leaf0\""));
-    assert!(why("a b", &["h0"]).contains("is no name for a job"));
+    assert_eq!(
+        why("a", &["h0", "h0"]),
+        "h0 is listed twice among the hosts"
+    );
+    assert_eq!(why("a", &[]), "a job needs at least one host");
+    assert!(why("a", &["h0", "leaf0"]).contains("no host named \"leaf0\""));
+    assert!(why("a b", &["h0"]).contains("is not a valid name for a job"));
     let order = JobOrder::Start { may_change: true };
     let refused = Refused::NotRegistered {
         job: "never".to_owned(),
@@ -128,13 +131,13 @@ fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
     let (mut cluster, flows) = collision(Mode::Manual);
     register(&mut cluster, "train", &["h0", "h1", "h3", "h4"]);
     let early = start(&mut cluster, "train").because.unwrap();
-    assert!(early.contains("nothing is seen to be wrong"), "{early}");
+    assert!(early.contains("no findings, but"), "{early}");
     cluster.run_for(SETTLE_TIME);
     let order = JobOrder::Start { may_change: false };
     let Response::Started(looked) = tell(&mut cluster, "train", order) else {
         panic!("no start")
     };
-    assert_eq!(looked.because.unwrap(), "nothing is to be changed for it");
+    assert_eq!(looked.because.unwrap(), "no changes requested for it");
     let started = start(&mut cluster, "train");
     assert!(started.allocation.is_good && started.because.is_none());
     cluster.run_until_ended(1);
@@ -145,7 +148,10 @@ fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
     assert!(!cluster.core.state().in_force().pins.is_empty());
 
     let because = start(&mut cluster, "train").because.unwrap();
-    assert!(because.contains("nothing is wrong"), "{because}");
+    assert!(
+        because.contains("no finding that a plan could fix"),
+        "{because}"
+    );
     flows.into_iter().for_each(|flow| cluster.network.end(flow));
     cluster.run_for(2 * SETTLE_TIME);
     assert_eq!(cluster.core.state().ended(), 1, "nothing unasked");
@@ -163,7 +169,7 @@ fn what_concerns_other_jobs_alone_is_left_as_it_is() {
     cluster.run_for(SETTLE_TIME);
     let because = start(&mut cluster, "other").because.unwrap();
     assert!(
-        because.contains("concerns no flow between its hosts"),
+        because.contains("no finding concerns flows between its hosts"),
         "{because}"
     );
     assert!(cluster.core.state().rollouts().next().is_none());
@@ -184,7 +190,7 @@ fn a_start_keeps_the_hours_for_changes() {
     cluster.run_for(SETTLE_TIME);
     let because = start(&mut cluster, "train").because.unwrap();
     assert!(
-        because.contains("changes are made Thu 02:00-03:00"),
+        because.contains("change windows are Thu 02:00-03:00"),
         "{because}"
     );
 }

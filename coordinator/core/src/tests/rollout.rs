@@ -530,7 +530,7 @@ fn plan_too_large_for_the_log_is_refused() {
         panic!("{answer:?}")
     };
     assert!(
-        reasons[0].contains("and the log takes 262144"),
+        reasons[0].contains("more than the 262144 that fit"),
         "{reasons:?}"
     );
 }

@@ -96,8 +96,7 @@ fn a_liar_that_comes_first_is_named_beside_whom_it_lies_about() {
         let sample = Sample { taken, readings };
         cluster.handle(Input::Sample { node, sample });
     }
-    let named =
-        format!("addresses that two agents say they have: {address} (h5 is believed, h0 is not)");
+    let named = format!("addresses reported by two agents: {address} (h5 is accepted, h0 is not)");
     assert!(warnings(&mut cluster).contains(&named), "{named}");
     cluster.handle(Input::AgentDown { node: honest });
     assert!(!warnings(&mut cluster).contains(&named));
@@ -298,10 +297,7 @@ fn ways_that_contradict_themselves_are_told_with_the_findings() {
     };
     let told = (0..60).find_map(|_| doubts(&mut cluster).pop());
     let told = told.expect("ways that changed are doubted");
-    assert!(
-        told.ends_with("traced in one way and then in another"),
-        "{told}"
-    );
+    assert!(told.ends_with("traces disagree"), "{told}");
     let is_over = (0..60).any(|_| doubts(&mut cluster).is_empty());
     assert!(is_over, "what stays is believed");
 }

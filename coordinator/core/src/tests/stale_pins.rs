@@ -100,7 +100,7 @@ fn in_manual_mode_it_is_an_alarm_and_a_finding_with_a_plan_on_offer() {
     assert_eq!(cluster.core.state().ended(), 1, "nothing unasked");
     let alarms = status(&mut cluster).alarms.join("; ");
     assert!(
-        alarms.contains("no way leads on from there") && alarms.contains("reweave plan"),
+        alarms.contains("the path from there is blocked") && alarms.contains("reweave plan"),
         "{alarms}"
     );
     let [Finding::UselessPin(found)] = &findings(&mut cluster)[..] else {

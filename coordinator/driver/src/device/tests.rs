@@ -67,10 +67,10 @@ async fn what_breaks_the_contract_is_refused_with_its_own_words() {
     for (body, says) in [
         ("echo '{\"error\":\"no light\"}'", "it refused: no light"),
         ("echo broken >&2; exit 3", "it refused: broken"),
-        ("echo '{\"speed\":1}'", "not of the contract"),
+        ("echo '{\"speed\":1}'", "violates the contract"),
         ("echo '{}'", "its answer has no circuits"),
-        ("exec yes", "it says more than 1048576 bytes"),
-        ("exec yes >&2", "it says more than 1048576 bytes"),
+        ("exec yes", "its answer exceeds 1048576 bytes"),
+        ("exec yes >&2", "its answer exceeds 1048576 bytes"),
     ] {
         let script = Script::new(body);
         let error = script.device(30_000).read().await.unwrap_err();

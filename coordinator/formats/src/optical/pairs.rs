@@ -18,7 +18,7 @@ pub enum PairsError {
     NotXml { source: roxmltree::Error },
     #[error("line {line}: a pair without {leaf}")]
     Lacks { line: u32, leaf: &'static str },
-    #[error("line {line}: {text:?} is no number of a port")]
+    #[error("line {line}: {text:?} is not a port number")]
     NoPort { line: u32, text: String },
 }
 
@@ -90,7 +90,7 @@ mod tests {
         let lame = PAIRS_ANSWER.replace("<egress>2</egress>", "");
         assert_eq!(error(&lame), "line 3: a pair without egress");
         let strange = PAIRS_ANSWER.replace('9', "-1");
-        assert_eq!(error(&strange), "line 2: \"-1\" is no number of a port");
+        assert_eq!(error(&strange), "line 2: \"-1\" is not a port number");
         assert_eq!(error("circuits: none"), "it is not XML");
     }
 }

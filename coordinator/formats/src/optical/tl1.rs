@@ -45,7 +45,7 @@ pub fn is_word(text: &str) -> bool {
 pub enum Tl1Error {
     #[error("a response of more than {MAX_ANSWER_BYTES} bytes")]
     TooLong,
-    #[error("{text:?} is no circuit")]
+    #[error("{text:?} is not a circuit")]
     NoCircuit { text: String },
 }
 
@@ -270,7 +270,10 @@ mod tests {
             let text = format!("M 1 COMPLD\r\n  \"{wrong}\"\r\n;");
             let all = responses(text.as_bytes(), 10).unwrap();
             let error = all[0].pairs().unwrap_err().to_string();
-            assert_eq!(error, format!("{:?} is no circuit", format!("\"{wrong}\"")));
+            assert_eq!(
+                error,
+                format!("{:?} is not a circuit", format!("\"{wrong}\""))
+            );
         }
     }
 

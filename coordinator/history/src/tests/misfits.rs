@@ -144,7 +144,7 @@ fn a_folder_that_is_not_there_is_said() {
         .err()
         .unwrap();
     assert!(
-        ftp.to_string().contains("is no place that is known here"),
+        ftp.to_string().contains("is not a supported location"),
         "{ftp}"
     );
 }

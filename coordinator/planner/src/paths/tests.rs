@@ -61,7 +61,8 @@ fn contradicting_traces_leave_both_out() {
     assert_eq!(
         doubts(both),
         [
-            "flows 0 and 1 are left out: they have the same fields and were traced over different ways"
+            "flows 0 and 1 are left out: they have the same fields and were traced over different \
+             paths"
         ]
     );
     let same = "h0,h2,9,h0>leaf0>spine0>leaf1>h2,1\nh0,h2,9,h0>leaf0>spine0>leaf1>h2,1";
@@ -72,7 +73,8 @@ fn contradicting_traces_leave_both_out() {
     assert_eq!(
         doubts(&format!("{same}\n{other}")),
         [
-            "flows 0, 1 and 2 are left out: they have the same fields and were traced over different ways"
+            "flows 0, 1 and 2 are left out: they have the same fields and were traced over \
+             different paths"
         ]
     );
 }

@@ -29,15 +29,15 @@ fn a_way_leads_once_from_host_to_host() {
     for (text, says) in [
         (
             way(r#"["leaf0", "spine0", "leaf1"]"#),
-            "v.toml:3: nodes: leaf0 is no host",
+            "v.toml:3: nodes: leaf0 is not a host",
         ),
         (
             way(r#"["h1", "leaf0", "spine0"]"#),
-            "v.toml:3: nodes: spine0 is no host",
+            "v.toml:3: nodes: spine0 is not a host",
         ),
         (
             format!("{good}{good}"),
-            "v.toml:5: nodes: there is another way from h1 to h3",
+            "v.toml:5: nodes: a path from h1 to h3",
         ),
         (
             way(r#"["h1", "leaf0", "spine1", "leaf0", "spine0", "leaf1", "h3"]"#),
@@ -47,7 +47,7 @@ fn a_way_leads_once_from_host_to_host() {
             way(r#"["h1", "leaf0", "h0", "leaf0", "h1"]"#),
             "v.toml:3: nodes: it passes",
         ),
-        (way(r#"["h1"]"#), "v.toml:3: nodes: a way has two ends"),
+        (way(r#"["h1"]"#), "v.toml:3: nodes: a path has two ends"),
     ] {
         let error = variant(&text).unwrap_err();
         assert!(error.starts_with(says), "{error}");
@@ -229,7 +229,7 @@ fn links_that_are_taken_out_carry_nothing() {
         "v.toml:2: without: the fabric has no link named \"leaf0-spine7\""
     );
     let cut = played("without = [\"leaf0-spine0\", \"leaf0-spine1\"]\n").unwrap_err();
-    assert_eq!(cut.to_string(), "there is no way from h0 to h2");
+    assert_eq!(cut.to_string(), "no path from h0 to h2");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn flows_that_were_listed_fare_otherwise_with_a_variant() {
 fn what_is_no_job_has_none_to_change() {
     let error = variant("\n[job]\nbatch = 1\n").unwrap_err();
     assert!(
-        error.starts_with("v.toml:3: job: what is played is no job"),
+        error.starts_with("v.toml:3: job: the input is not a job"),
         "{error}"
     );
 }

@@ -275,9 +275,9 @@ fn nobody_comes_where_the_others_cannot_find_it() {
     };
     for (address, why) in [
         ("10.0.0.4:0", "has no port that can be connected to"),
-        ("0.0.0.0:7332", "is no address of one machine"),
-        ("[::]:7332", "is no address of one machine"),
-        ("[::ffff:0.0.0.0]:7332", "is no address of one machine"),
+        ("0.0.0.0:7332", "is not the address of one machine"),
+        ("[::]:7332", "is not the address of one machine"),
+        ("[::ffff:0.0.0.0]:7332", "is not the address of one machine"),
         ("224.0.0.1:7332", "is the address of many machines"),
         ("255.255.255.255:7332", "is the address of many machines"),
         ("[ff02::1]:7332", "is the address of many machines"),

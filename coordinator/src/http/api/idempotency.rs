@@ -232,14 +232,13 @@ fn no_key() -> Problem {
 }
 
 fn other_request() -> Problem {
-    let detail = "this Idempotency-Key was sent with another request: take a new one for each";
+    let detail = "this Idempotency-Key was used for another request: use a new one for each";
     let code = StatusCode::UNPROCESSABLE_ENTITY;
     Problem::new(code, "urn:reweave:other-request", detail)
 }
 
 fn still_at_it() -> Problem {
-    let detail =
-        "the request with this Idempotency-Key is still being answered: ask again in a second";
+    let detail = "the request with this Idempotency-Key is still in progress: retry in a second";
     Problem::new(StatusCode::CONFLICT, "urn:reweave:still-at-it", detail)
 }
 

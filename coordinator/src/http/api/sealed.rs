@@ -36,7 +36,7 @@ pub(super) struct Seen {
         status = 200,
         description = "The plan",
         body = Plan,
-        headers(("etag" = String, description = "What an approval names in If-Match"))
+        headers(("etag" = String, description = "Value for If-Match in an approval"))
     ))
 )]
 pub(super) async fn offer(

@@ -107,7 +107,7 @@ fn a_flipped_bit_anywhere_is_refused_and_the_file_is_named_and_left_as_it_is() {
         assert!(error.is_bad_input(), "byte {at}: {error}");
         let said = error.to_string();
         assert!(said.contains(&*scratch.path().to_string_lossy()), "{said}");
-        assert!(said.contains("from a copy"), "byte {at}: {said}");
+        assert!(said.contains("from a backup"), "byte {at}: {said}");
         assert_eq!(fs::read(scratch.path()).unwrap(), flipped);
     }
 }

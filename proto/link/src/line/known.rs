@@ -39,7 +39,10 @@ impl Known {
     /// At once, and when a member starts here again. A list that cannot be is not believed.
     pub(super) fn note(&self, seats: Vec<Seat>) {
         if !is_sound(&seats) {
-            return tracing::warn!("told of {} coordinators, which cannot be", seats.len());
+            return tracing::warn!(
+                "received a list of {} coordinators, which is invalid",
+                seats.len()
+            );
         }
         if *self.seats.borrow() == seats {
             return;

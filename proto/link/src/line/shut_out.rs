@@ -47,7 +47,7 @@ impl ShutOut {
                 source: error,
             };
             tracing::error!(
-                "who is shut out is forgotten at the next start: {}",
+                "the list of revoked members is lost at the next start: {}",
                 told(&error)
             );
         }

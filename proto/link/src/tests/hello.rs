@@ -182,7 +182,7 @@ async fn a_hello_is_short() {
     let (_, why) = error.split_once(": ").unwrap();
     assert_eq!(
         why,
-        "the other side sent what is no message: a frame of 1025 bytes, and the limit is 1024"
+        "the other side sent an invalid message: a frame of 1025 bytes, and the limit is 1024"
     );
 }
 

@@ -48,7 +48,7 @@ async fn a_frame_that_holds_no_message() {
     let (wire, farewell) = after(&[0, 0, 0, 2, 9, 9]).await;
     assert!(matches!(wire, WireError::Garbage(_)), "{wire:?}");
     assert!(
-        farewell.contains("no message that this version knows"),
+        farewell.contains("a message unknown to this version"),
         "{farewell}"
     );
 }

@@ -15,7 +15,7 @@ pub(super) struct Crossbar {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refusal {
-    #[error("there is no port {port}, only 1 to {last}")]
+    #[error("no port {port}, only 1 to {last}")]
     NoSuchPort { port: u16, last: u16 },
     #[error("port {0} cannot lead to itself")]
     ToItself(u16),

@@ -131,7 +131,7 @@ fn a_bad_scenario_makes_nothing() {
         &home,
         up_text(&home, &unknown_host),
         2,
-        &["hosts: there is no node named \"h9\""],
+        &["hosts: no node named \"h9\""],
     );
     let missing = run(home.lab(&["up", "nowhere.toml"]));
     assert_refused(&home, missing, 2, &["cannot read nowhere.toml"]);
@@ -180,12 +180,12 @@ fn a_bad_name_makes_nothing() {
         (
             "\"train\"",
             "\"../x\"",
-            "bad.toml:15: name: \"../x\" is no name for a job",
+            "bad.toml:15: name: \"../x\" is not a valid name for a job",
         ),
         (
             "\"collision\"",
             "\"a/b\"",
-            "bad.toml:3: name: \"a/b\" is no name for a scenario",
+            "bad.toml:3: name: \"a/b\" is not a valid name for a scenario",
         ),
     ] {
         assert_refused(&home, up_text(&home, &good.replace(from, to)), 2, &[words]);

@@ -29,14 +29,14 @@ pub(crate) use store::Gather;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Many settings")]
 pub(crate) struct Sweep {
-    /// Ask for each of these values: of an option, or of a key of the fabric file. KEY=A,B,C or, of
-    /// whole numbers, KEY=FIRST..LAST; several make all combinations
+    /// Run for each of these values of an option, or of a key of the fabric file. KEY=A,B,C or, for whole numbers,
+    /// KEY=FIRST..LAST; several sweeps make all combinations
     #[arg(long, value_name = "KEY=VALUES", global = true)]
     sweep: Vec<Axis>,
-    /// Of a sweep, only the K-th of every N points, counted from 0
+    /// Only the K-th of every N points of a sweep, counted from 0
     #[arg(long, value_name = "K/N", global = true, requires = "to")]
     shard: Option<Shard>,
-    /// Write the answers to a file of this shard in a folder, or at a URL
+    /// Write the results to a file of this shard in a folder, or at a URL
     #[arg(long, value_name = "FOLDER|URL", global = true)]
     to: Option<String>,
 }

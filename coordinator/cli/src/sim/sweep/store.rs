@@ -27,10 +27,10 @@ fn store_failed(url: &str, source: ShelfError) -> CliError {
     }
 }
 
-/// All answers of a sweep whose shards were asked elsewhere, in the order of its points
+/// Merge the shards of a sweep, in the order of its points
 #[derive(Debug, Args)]
 pub(crate) struct Gather {
-    /// Where the shards wrote to: a folder or a URL
+    /// Location of the shards: a folder or a URL
     #[arg(value_name = "FOLDER|URL")]
     from: String,
 }
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(error.exit_code(), 2);
         let told = error.told();
         assert!(
-            told.starts_with("cannot use gopher://hole: gopher://hole is no place"),
+            told.starts_with("cannot use gopher://hole: gopher://hole is not a supported location"),
             "{told}"
         );
     }

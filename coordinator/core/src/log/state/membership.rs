@@ -84,9 +84,7 @@ pub enum NoEntry {
 impl fmt::Display for NoEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownToken => {
-                f.write_str("its token was not made here, or has expired long ago")
-            }
+            Self::UnknownToken => f.write_str("its token is unknown or expired long ago"),
             Self::Expired { member } => write!(f, "its token for {member} has expired"),
             Self::Used { member, from } => {
                 write!(

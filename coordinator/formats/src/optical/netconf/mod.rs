@@ -65,7 +65,7 @@ pub enum HelloError {
     NotXml { source: roxmltree::Error },
     #[error("it does not say hello, but <{name}>")]
     NoHello { name: String },
-    #[error("nobody may edit what it holds: it has neither :candidate nor :writable-running")]
+    #[error("its configuration is read-only: it has neither :candidate nor :writable-running")]
     ReadOnly,
 }
 

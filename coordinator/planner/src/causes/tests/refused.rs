@@ -47,7 +47,7 @@ fn names_and_ways_that_cannot_be_are_refused() {
         ),
         (
             |it| it.traces.extend([trace("h0", 4), trace("h0", 6)]),
-            "the way of h0 to h5 is given twice, and not the same",
+            "the path of h0 to h5 is given twice, and not the same",
         ),
         (
             |it| it.pairs[0].to = "spine0".to_owned(),
@@ -309,10 +309,7 @@ fn probes_that_get_lost_without_a_culprit_are_said() {
     let evidence = of(vec![probe(100, 60)]);
     assert_eq!(found(&evidence), []);
     let doubts = evidence.doubts(&fabric());
-    assert_eq!(
-        doubts,
-        ["60 of 100 probes got lost, and nothing tells where"]
-    );
+    assert_eq!(doubts, ["60 of 100 probes were lost at an unknown place"]);
     for little in [probe(100, 2), probe(100_000, 20)] {
         assert_eq!(of(vec![little]).doubts(&fabric()), [""; 0]);
     }
@@ -333,7 +330,8 @@ fn large_probes_that_get_lost_without_a_culprit_are_said() {
         evidence
     };
     assert_eq!(found(&with(100)), []);
-    let said = "100 of 100 probes as large as the MTU got lost where small ones pass, and nothing tells where";
+    let said = "100 of 100 probes as large as the MTU were lost at an unknown place, where small \
+                ones pass";
     assert_eq!(with(100).doubts(&fabric()), [said]);
     assert_eq!(with(20).doubts(&fabric()), [""; 0]);
     let mut alone = with(100);
@@ -356,7 +354,7 @@ fn settings_that_no_majority_has_are_said() {
         assert_eq!(found(&evidence), []);
         evidence.doubts(&fabric())
     };
-    let said = |values| format!("MTU is {values}: who is set wrongly, nothing tells");
+    let said = |values| format!("MTU is {values}: which of them is wrong is unknown");
     let halves = said("1500 on 4 hosts, 9000 on 4 hosts");
     assert_eq!(with(8, |nth| [1500, 9000][nth % 2]), [halves]);
     assert_eq!(
@@ -444,7 +442,7 @@ fn flows_that_go_in_circles_are_left_out_and_said() {
     let doubts = evidence.doubts(&fabric());
     assert_eq!(
         doubts[0],
-        "a flow over \"h0>leaf0>spine3>leaf0>h2\" left out: by leaf0 twice on one way"
+        "a flow over \"h0>leaf0>spine3>leaf0>h2\" left out: leaf0 occurs twice on its path"
     );
 }
 
@@ -473,8 +471,9 @@ fn probes_that_go_in_circles_are_left_out_and_said() {
             ..clean()
         };
         let said = evidence.doubts(&fabric());
-        let circle = twice
-            .map(|twice| format!("probes over \"{way}\" left out: by {twice} twice on one way"));
+        let circle = twice.map(|twice| {
+            format!("probes over \"{way}\" left out: {twice} occurs twice on its path")
+        });
         let is_said = said.iter().find(|it| it.contains("twice"));
         assert_eq!(is_said, circle.as_ref(), "{said:?}");
         assert!(twice.is_none() || found(&evidence).is_empty(), "{way}");

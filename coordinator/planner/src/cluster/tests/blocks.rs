@@ -151,7 +151,7 @@ fn what_no_block_can_hold_starts_only_where_blocks_are_joined() {
     let mut apart = Fleet::new(forming(ground(&[4, 4])));
     let steps = apart.handle(0.0, job("wide", 6, 1_000));
     assert_eq!(told(&steps), named(&[("wide", What::Refused)]));
-    assert!(steps[0].why.contains("ask for 4"), "{}", steps[0]);
+    assert!(steps[0].why.contains("request 4"), "{}", steps[0]);
     let mut fleet = Fleet::new(forming(joined(&[4, 4], 4)));
     fleet.handle(0.0, job("first", 4, 1_000));
     let steps = fleet.handle(1.0, job("wide", 6, 1_000));
@@ -166,5 +166,5 @@ fn what_no_block_can_hold_starts_only_where_blocks_are_joined() {
         named(&[("first", What::Ends), ("wide", What::Starts)])
     );
     let steps = fleet.handle(3.0, job("huge", 9, 1_000));
-    assert!(steps[0].why.contains("ask for 8"), "{}", steps[0]);
+    assert!(steps[0].why.contains("request 8"), "{}", steps[0]);
 }

@@ -199,7 +199,7 @@ fn whoever_asks_for_more_than_there_is_is_told_so() {
         ["one stays: on 5 servers: it asks for 6, and 0 more are free"]
     );
     let never =
-        "one stays: on 5 servers: it asks for 9, and circuits join no more than 8; ask for 8";
+        "one stays: on 5 servers: it asks for 9, and circuits join no more than 8; request 8";
     assert_eq!(ask(9), [never]);
     assert!(ask(5).is_empty());
 }

@@ -223,7 +223,7 @@ fn counts_are_read_and_bad_lines_are_named() {
         ("0,0,1", "g.csv:1: a line has iteration,from,to,bytes"),
         (
             "0,0,1,many",
-            "g.csv:1: bytes: \"many\" is no number of bytes",
+            "g.csv:1: bytes: \"many\" is not a number of bytes",
         ),
     ] {
         assert_eq!(parse("g.csv", line, 2).unwrap_err().to_string(), said);

@@ -97,8 +97,8 @@ fn algorithms_that_there_are_not_are_refused_with_those_that_there_are() {
     };
     assert_eq!(
         said("all_reduce = \"rings\""),
-        "job.toml:19: all_reduce: \"rings\" is no algorithm for all-reduce; there are \
-         ring, multi-ring, tree, recursive, hierarchical, optimal, auto"
+        "job.toml:19: all_reduce: \"rings\" is not an algorithm for all-reduce; use ring, \
+         multi-ring, tree, recursive, hierarchical, optimal, auto"
     );
     let other = said("all_to_all = \"tree\"");
     assert!(
@@ -180,12 +180,12 @@ fn mistakes_in_presets_are_named_by_file_line_and_key() {
         (
             "\"gpt\"",
             "\"gtp\"",
-            "job.toml:2: model: \"gtp\" is no preset that is known; known are vgg16,",
+            "job.toml:2: model: \"gtp\" is an unknown preset; known are vgg16,",
         ),
         (
             "\"1.3b\"",
             "\"2b\"",
-            "job.toml:3: size: \"2b\" is no size that is known; known are 6.7b,",
+            "job.toml:3: size: \"2b\" is an unknown size; known are 6.7b,",
         ),
         (
             "\"h100\"",

@@ -63,7 +63,7 @@ fn a_table_is_held_once() {
     assert_eq!(lost.batch, 0.125);
     let words = lost.to_string();
     assert!(
-        words.contains("12.5 % of the batch is lost") && words.contains("cannot go on"),
+        words.contains("12.5 % of the batch is lost") && words.contains("cannot continue"),
         "{words}"
     );
 }

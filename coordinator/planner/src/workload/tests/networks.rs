@@ -229,7 +229,7 @@ fn what_cannot_be_sent_is_said() {
         refused.unwrap_err().to_string()
     };
     let none = Carriage::default();
-    assert_eq!(refusal([0, 2], 3, &none), "there is no way from a to c");
+    assert_eq!(refusal([0, 2], 3, &none), "no path from a to c");
     assert_eq!(
         refusal([0, 1], 2, &none),
         "the job has 3 ranks, and there are places for 2"
@@ -245,6 +245,6 @@ fn what_cannot_be_sent_is_said() {
     };
     assert_eq!(
         refusal([0, 1], 3, &carriage),
-        "a given way from a to b crosses what no link joins"
+        "a given path from a to b has hops without a link"
     );
 }

@@ -244,7 +244,7 @@ fn what_does_not_divide_is_refused_with_what_does() {
     let said = |parallelism, ranks| refusal("gpt", ranks, parallelism);
     assert_eq!(
         said(Parallelism { tensor: 8, ..plain }, 12),
-        "12 GPUs are no whole number of replicas of 8: write data = 1"
+        "12 GPUs are not a whole number of replicas of 8: write data = 1"
     );
     assert_eq!(
         said(Parallelism { tensor: 8, ..plain }, 4),
