@@ -29,17 +29,17 @@ fn main() -> ExitCode {
     ];
     let lint = [Need::Program("ansible-lint")];
     let tests = vec![
-        trial("the_playbooks_are_clean", &lint, the_playbooks_are_clean),
+        trial("playbooks_pass_lint", &lint, playbooks_pass_lint),
         trial(
-            "a_fleet_comes_changes_and_goes_under_a_job",
+            "fleet_deploys_upgrades_and_uninstalls",
             &needs,
-            a_fleet_comes_changes_and_goes_under_a_job,
+            fleet_deploys_upgrades_and_uninstalls,
         ),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
-fn the_playbooks_are_clean() {
+fn playbooks_pass_lint() {
     let mut lint = std::process::Command::new("ansible-lint");
     lint.args(["--offline", "--nocolor", "--profile=production"]);
     lint.args(["deploy.yml", "rollback.yml", "uninstall.yml"]);
@@ -50,7 +50,7 @@ fn the_playbooks_are_clean() {
 }
 
 /// Each step needs the one before it, and machines take their time to come up.
-fn a_fleet_comes_changes_and_goes_under_a_job() {
+fn fleet_deploys_upgrades_and_uninstalls() {
     let fleet = Fleet::of_empty_machines();
     a_trial_run_changes_nothing(&fleet);
     fleet.play("deploy.yml", &[]).succeeds();

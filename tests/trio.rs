@@ -231,9 +231,15 @@ impl Trio {
 
     /// As an operator, who knows all addresses.
     fn reweave(&self) -> Command {
+        let mut reweave = self.reweave_in_words();
+        reweave.args(["--output", "json"]);
+        reweave
+    }
+
+    /// The same, for commands that print no JSON.
+    fn reweave_in_words(&self) -> Command {
         let mut reweave = Command::new(self.programs.reweave());
-        let everywhere = self.addresses.join(",");
-        reweave.args(["--coordinator", &everywhere, "--output", "json"]);
+        reweave.args(["--coordinator", &self.addresses.join(",")]);
         reweave.arg("--identity");
         reweave.arg(self.path("certificates/operator"));
         reweave
@@ -339,7 +345,7 @@ fn bytes_in(path: &Path) -> u64 {
 }
 
 #[test]
-fn another_leads_when_the_leader_is_killed_and_it_comes_back_as_one_of_them() {
+fn killed_leader_is_replaced_and_returns() {
     let mut trio = Trio::started();
     let (first, term) = trio.leader_after(0);
     trio.answers();
@@ -359,7 +365,7 @@ fn another_leads_when_the_leader_is_killed_and_it_comes_back_as_one_of_them() {
 }
 
 #[test]
-fn a_leader_that_stood_still_finds_that_another_leads() {
+fn stalled_leader_finds_new_leader() {
     let trio = Trio::started();
     let (first, term) = trio.leader_after(0);
     trio.signal(first, Signal::SIGSTOP);
@@ -393,7 +399,7 @@ fn timed_minority_reports_missing_quorum() {
 }
 
 #[test]
-fn while_two_are_not_there_yet_whoever_asks_the_third_hears_so() {
+fn single_coordinator_reports_missing_quorum() {
     let mut trio = Trio::prepared();
     trio.start(0);
     wait(|| {
@@ -410,7 +416,7 @@ fn while_two_are_not_there_yet_whoever_asks_the_third_hears_so() {
 
 /// Of all whose addresses it was started with nobody is left there.
 #[test]
-fn agents_find_members_that_nobody_configured() {
+fn agents_find_unconfigured_members() {
     let mut trio = Trio::started();
     trio.leader_after(0);
     trio.come_to_be([1, 2, 3]);
@@ -481,7 +487,7 @@ async fn hear_the_call(session: &Session) -> Result<CoordinatorMessage, LinkErro
 
 /// Nobody has to be let in anew when a leader is lost.
 #[test]
-fn agents_that_wait_with_those_who_follow_are_called_by_the_one_that_leads() {
+fn new_leader_calls_standby_agents() {
     let mut trio = Trio::started();
     let (first, term) = trio.leader_after(0);
     let waiting = runtime();
@@ -505,7 +511,7 @@ fn agents_that_wait_with_those_who_follow_are_called_by_the_one_that_leads() {
 
 /// Whoever comes again and again takes no room from others.
 #[test]
-fn an_agent_waits_twice_and_no_more() {
+fn agent_has_two_standby_sessions() {
     let trio = Trio::started();
     let (first, _) = trio.leader_after(0);
     let follower = (first + 1) % 3;
@@ -568,7 +574,7 @@ fn timed_revocation_reaches_all_coordinators() {
 
 /// Under its own number it would vote without knowing what it had promised.
 #[test]
-fn whoever_lost_its_disk_comes_back_as_somebody_new() {
+fn lost_disk_gives_new_member_number() {
     let mut trio = Trio::started();
     let (leader, _) = trio.leader_after(0);
     trio.come_to_be([1, 2, 3]);
@@ -603,7 +609,7 @@ fn whoever_lost_its_disk_comes_back_as_somebody_new() {
 }
 
 #[test]
-fn a_change_that_would_leave_too_few_is_refused() {
+fn change_losing_quorum_is_refused() {
     let mut trio = Trio::started();
     let (leader, _) = trio.leader_after(0);
     trio.come_to_be([1, 2, 3]);

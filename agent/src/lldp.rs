@@ -173,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_heard_where_nobody_speaks() {
+    fn empty_lldp_output_has_no_neighbours() {
         assert_eq!(heard(r#"{"lldp":[{}]}"#).expect("JSON"), []);
     }
 
     #[test]
-    fn damaged_text_is_read_in_peace() {
+    fn damaged_text_is_safe() {
         for end in 0..LLDPCTL_JSON.len() {
             let _ = heard(&LLDPCTL_JSON[..end]);
         }

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_comes_changes_and_goes_and_what_others_wrote_stays() {
+    fn conf_block_reverts_to_original_lines() {
         let (_folder, path) = scene(FOREIGN_LINES);
         let conf = |path: &Path| Conf::read(path).unwrap();
         conf(&path).apply(&variables("NCCL_ALGO=ring\n")).unwrap();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_not_there_is_not_there_afterwards() {
+    fn created_conf_file_is_removed() {
         let (_folder, path) = scene("");
         fs::remove_file(&path).unwrap();
         let conf = || Conf::read(&path).unwrap();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_somebody_else_has_set_is_named_with_its_line() {
+    fn foreign_variable_is_named_with_line() {
         let refused = |text: &str| {
             let (_folder, path) = scene(text);
             let refused = Conf::read(&path)
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nccl_would_take_for_something_else_is_refused() {
+    fn invalid_nccl_variables_are_refused() {
         let long = format!("NCCL_IB_HCA={}", "x".repeat(1024));
         for text in [
             "ring",

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_circuit_is_the_same_from_either_end_and_so_it_is_written() {
+    fn circuit_is_same_from_either_end() {
         let [one, nine] = [PortId(1), PortId(9)];
         assert_eq!(Circuit::new(nine, one), Circuit::new(one, nine));
         let set: CircuitSet = [Circuit::new(nine, one)].into_iter().collect();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn circuits_are_written_as_ports_with_a_dash() {
+    fn circuits_parse_as_dashed_ports() {
         let circuits = CircuitSet::from_text;
         assert_eq!(circuits("9-1, 2-10").unwrap().to_string(), "1-9 2-10");
         assert!(circuits("").unwrap().is_empty());

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_what_is_kept_is_read() {
+    async fn archive_reads_only_kept_history() {
         let read = Archive::of(None).read(|past| past.kept(Kind::Links)).await;
         assert!(matches!(read, Err(Unread::NotKept)), "{read:?}");
         let folder = tempfile::tempdir().unwrap();

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mended_is_not_told_any_more() {
+    fn resolved_problem_is_not_reported() {
         let local_health = LocalHealth::default();
         local_health.note_ahead(Duration::from_millis(40));
         assert_eq!(local_health.warnings(), [""; 0]);

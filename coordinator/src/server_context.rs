@@ -369,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_down_of_an_approval_is_what_is_told() {
+    fn audit_records_approval_outcome() {
         let of = |running| {
             Response::Refused(Refused::Busy {
                 running: Generation(running),

@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_while_all_is_well() {
+    fn healthy_members_give_no_warnings() {
         let none: Vec<String> = vec![];
         assert_eq!(told(&[leader()], &[]), none);
         assert_eq!(told(&[leader(), follower(2), follower(3)], &[]), none);
     }
 
     #[test]
-    fn certificates_are_warned_of_in_time() {
+    fn expiring_certificates_are_warned_about() {
         let (day, year) = (86_400, 365 * 86_400);
         let said = |certificate, signer_left_s| {
             let certificate_left_s = Some(certificate);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_without_a_signer_is_told_of_with_the_remedy() {
+    fn leader_without_signer_is_reported() {
         let said = |signs| warnings(&[leader(), follower(2)], &[], signs).join("; ");
         let remedy = "`reweave cluster issue --role coordinator --name c1`";
         for (signs, words) in [
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_missed_comes_first_and_it_is_said_when_no_other_may_be() {
+    fn silent_member_warning_comes_first() {
         let silent = |number| CoordinatorStatus {
             state: CoordinatorState::Silent,
             heard_ms: Some(7_000),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_of_another_build_than_the_coordinators_are_told_of() {
+    fn agents_of_other_build_are_reported() {
         let said = |coordinators: &[CoordinatorStatus], builds: &[Option<&str>]| {
             let agents: Vec<_> = builds.iter().map(|build| agent(*build)).collect();
             apart(coordinators, &agents)
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_builds_and_learners_are_told_of() {
+    fn clocks_builds_and_learners_are_reported() {
         let clock = CoordinatorStatus {
             clock_skew_ms: Some(-3_600_000),
             ..follower(2)

@@ -24,20 +24,20 @@ type Check = (&'static str, fn(Kind));
 
 /// What every kind passes.
 const ALL: [Check; 3] = [
-    ("is_read_compared_applied_and_reverted", applies_and_reverts),
-    ("is_left_alone_when_not_as_expected", leaves_alone),
-    ("is_moved_to_nothing_and_back", moves_to_nothing),
+    ("applies_and_reverts_circuits", applies_and_reverts),
+    ("is_untouched_on_mismatch", leaves_alone),
+    ("clears_and_restores_circuits", moves_to_nothing),
 ];
 const EMULATOR_CHECKS: [Check; 3] = [
-    ("that_is_silent_is_believed_when_it_has_moved", silent),
-    ("that_moves_wrongly_is_told_of", wrong),
-    ("that_moves_by_halves_is_told_of_and_comes_back", by_halves),
+    ("timeout_is_read_back", silent),
+    ("wrong_move_is_reported", wrong),
+    ("partial_move_is_reverted", by_halves),
 ];
 const NETCONF_CHECKS: [Check; 2] = [
-    ("that_another_holds_is_left_alone", locked),
-    ("that_is_not_the_one_known_is_not_spoken_to", stranger),
+    ("lock_is_respected", locked),
+    ("unknown_key_is_refused", stranger),
 ];
-const TL1_CHECKS: [Check; 1] = [("knows_its_user_by_the_password", wrong_password)];
+const TL1_CHECKS: [Check; 1] = [("wrong_password_is_refused", wrong_password)];
 
 pub(crate) fn tests() -> Vec<Trial> {
     let of = |kind: Kind| {
@@ -63,7 +63,7 @@ fn of_kind(kind: Kind, (name, test): Check) -> Trial {
         _ => EMULATOR_NEEDS,
     };
     trial(
-        &format!("a_{}_device_{name}", kind.name()),
+        &format!("{}_device_{name}", kind.name()),
         needs,
         move || test(kind),
     )

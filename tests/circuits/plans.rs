@@ -15,27 +15,15 @@ use crate::session_jobs::{Running, outlive, reconfigurations};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial(
-            "a_plan_for_circuits_says_what_it_asks_of_jobs",
-            LAB_NEEDS,
-            is_shown,
-        ),
-        trial(
-            "circuits_wait_for_one_hardware_address_at_all_fibres",
-            LAB_NEEDS,
-            unlike,
-        ),
+        trial("circuit_plan_shows_job_impact", LAB_NEEDS, is_shown),
+        trial("circuits_wait_for_equal_fibre_macs", LAB_NEEDS, unlike),
         trial(
             "sessions_outlive_plans_for_circuits",
             LAB_NEEDS,
             sessions_outlive_plans,
         ),
-        trial(
-            "a_switch_that_goes_wrong_costs_no_session",
-            LAB_NEEDS,
-            goes_wrong,
-        ),
-        trial("whoever_is_killed_over_a_plan_it_ends", LAB_NEEDS, killed),
+        trial("faulty_switch_costs_no_session", LAB_NEEDS, goes_wrong),
+        trial("killed_programs_still_finish_plan", LAB_NEEDS, killed),
     ]
 }
 

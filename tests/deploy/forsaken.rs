@@ -37,7 +37,7 @@ const RUN_SCRIPT: &str = r#"
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "one_that_runs_is_left_alone_and_one_that_is_killed_leaves_nothing_behind",
+        "running_dev_stays_killed_leaves_nothing",
         &[Need::Namespaces, Need::Program("ip")],
         killed_and_begun_again,
     )]

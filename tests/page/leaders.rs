@@ -7,7 +7,7 @@ use super::play::must;
 use super::{operators_page, photograph, view};
 
 /// Over TLS, where the page is to be had from other machines.
-pub(crate) fn the_page_goes_on_with_whoever_leads() {
+pub(crate) fn page_follows_new_leader() {
     let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     must(stage.lead_by_three());
     let first = must(stage.leader());

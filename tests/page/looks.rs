@@ -27,7 +27,7 @@ const FINDINGS_SCRIPT: &str = "import('/assets/api.js').then(async ({ get }) => 
 })";
 const WORST_FINDING_TEXT: &str = "2 findings, the worst: lossy link, leaf1 > h7";
 
-pub(crate) fn what_is_found_is_told_at_a_glance() {
+pub(crate) fn findings_are_visible_at_once() {
     let stage = led(&Leadership::default());
     let mut browser = operators_page(&stage);
     must(stage.operator().shown(&["plan", "drain", "leaf0-spine1"]));
@@ -98,7 +98,7 @@ const LARGE_MATRIX_SCRIPT: &str = "import('/assets/matrix.js').then(({ matrix })
 const CANVAS_ELEMENT: &str = "document.querySelector('canvas.heat')";
 const MATRIX_TEXT: &str = "document.querySelector('.said').innerText";
 
-pub(crate) fn no_host_of_a_crowd_is_hidden() {
+pub(crate) fn large_cluster_hides_no_host() {
     let stage = led(&Leadership::default());
     let mut browser = operators_page(&stage);
     view(&mut browser, "agents");
@@ -186,7 +186,7 @@ fn hosts_are_found_on_the_map(browser: &mut Browser) {
     browser.when(&format!("{shows} === {whole}"));
 }
 
-pub(crate) fn what_is_shown_fits_its_place() {
+pub(crate) fn content_fits_its_place() {
     let stage = led(&Leadership::default());
     let mut browser = operators_page(&stage);
     figures_are_such_as_people_read(&mut browser);
@@ -246,7 +246,7 @@ fn long_names_are_cut_and_whole_once_chosen(browser: &mut Browser) {
     browser.when(&format!("{size}.height > 400"));
 }
 
-pub(crate) fn keys_lead_to_what_they_opened() {
+pub(crate) fn focus_follows_opened_elements() {
     // What is written soon can be looked back at soon.
     let stage = led(&Leadership {
         tables: "[history]\nwrite_every_s = 1\n".to_owned(),

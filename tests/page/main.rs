@@ -29,48 +29,52 @@ const NEEDS: &[Need] = &[Need::Lab, Need::Program("chromium")];
 
 fn main() -> ExitCode {
     let tests = vec![
-        trial("every_view_shows_a_fault", NEEDS, every_view_shows_a_fault),
-        trial("a_plan_is_approved", NEEDS, a_plan_is_approved),
-        trial("a_viewer_only_looks", NEEDS, a_viewer_only_looks),
+        trial("every_view_shows_fault", NEEDS, every_view_shows_fault),
+        trial("plan_is_approved", NEEDS, plan_is_approved),
         trial(
-            "a_variant_becomes_a_plan_and_is_taken_back",
+            "viewer_cannot_change_anything",
             NEEDS,
-            plans::a_variant_becomes_a_plan_and_is_taken_back,
+            viewer_cannot_change_anything,
         ),
         trial(
-            "plans_of_all_kinds_are_told",
+            "variant_becomes_plan_and_rolls_back",
             NEEDS,
-            plans::plans_of_all_kinds_are_told,
+            plans::variant_becomes_plan_and_rolls_back,
         ),
         trial(
-            "keys_and_a_pointer_do_all_there_is_to_do",
+            "plans_of_all_kinds_are_shown",
             NEEDS,
-            hands::keys_and_a_pointer_do_all_there_is_to_do,
+            plans::plans_of_all_kinds_are_shown,
         ),
         trial(
-            "what_is_found_is_told_at_a_glance",
+            "keyboard_and_pointer_reach_every_action",
             NEEDS,
-            looks::what_is_found_is_told_at_a_glance,
+            hands::keyboard_and_pointer_reach_every_action,
         ),
         trial(
-            "no_host_of_a_crowd_is_hidden",
+            "findings_are_visible_at_once",
             NEEDS,
-            looks::no_host_of_a_crowd_is_hidden,
+            looks::findings_are_visible_at_once,
         ),
         trial(
-            "what_is_shown_fits_its_place",
+            "large_cluster_hides_no_host",
             NEEDS,
-            looks::what_is_shown_fits_its_place,
+            looks::large_cluster_hides_no_host,
         ),
         trial(
-            "keys_lead_to_what_they_opened",
+            "content_fits_its_place",
             NEEDS,
-            looks::keys_lead_to_what_they_opened,
+            looks::content_fits_its_place,
         ),
         trial(
-            "the_page_goes_on_with_whoever_leads",
+            "focus_follows_opened_elements",
             NEEDS,
-            leaders::the_page_goes_on_with_whoever_leads,
+            looks::focus_follows_opened_elements,
+        ),
+        trial(
+            "page_follows_new_leader",
+            NEEDS,
+            leaders::page_follows_new_leader,
         ),
     ];
     // Each measures rates or times, so none may have another beside it.
@@ -142,7 +146,7 @@ const VIEW_NAMES: [&str; 8] = [
 ];
 const DOWN_LINK_ELEMENT: &str = "document.querySelector('[aria-label=\"Link leaf0-spine0\"].down')";
 
-fn every_view_shows_a_fault() {
+fn every_view_shows_fault() {
     // What is written soon can be looked back at soon.
     let tables = "[history]\nwrite_every_s = 1\n".to_owned();
     let stage = led(&Leadership {
@@ -392,7 +396,7 @@ const DELAY_ANSWERS_SCRIPT: &str = "{
     };
 }";
 
-fn a_plan_is_approved() {
+fn plan_is_approved() {
     // Verification begins after 10 s, which leaves time to hold the plan.
     let stage = led(&Leadership {
         policy: format!("{NO_RATE_ROLLBACK_POLICY}settle_ms = 10000\n"),
@@ -453,7 +457,7 @@ fn approve(browser: &mut Browser, press: impl Fn(&mut Browser, &str)) {
     }));
 }
 
-fn a_viewer_only_looks() {
+fn viewer_cannot_change_anything() {
     let stage = led(&Leadership::default());
     must(stage.certificate("viewer", "vic"));
     let mut browser = page_of(&stage, "certificates/viewers/vic");

@@ -16,7 +16,7 @@ use super::play::{collide, led, must};
 use super::{HOSTILE_NAME, INJECTED_ELEMENTS, is_sound, operators_page, page_of, photograph, view};
 
 /// From the sandbox to a change that is kept, and back again, by the page alone.
-pub(crate) fn a_variant_becomes_a_plan_and_is_taken_back() {
+pub(crate) fn variant_becomes_plan_and_rolls_back() {
     let stage = led(&Leadership::without_rate_rollback());
     let _job = collide(&stage);
     let before = must(stage.routing());
@@ -150,7 +150,7 @@ pub(crate) fn an_offer_is_reviewed(stage: &Stage, browser: &mut Browser) {
 }
 
 /// Circuits and weights, which this cluster has none of, and names that no cluster has.
-pub(crate) fn plans_of_all_kinds_are_told() {
+pub(crate) fn plans_of_all_kinds_are_shown() {
     let stage = led(&Leadership::default());
     let mut browser = page_of(&stage, "certificates/operator");
     view(&mut browser, "changes");

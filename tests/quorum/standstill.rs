@@ -11,7 +11,7 @@ use crate::needs::trial;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "a_leader_that_stood_still_tells_nobody_what_is_not_so_any_more",
+        "stalled_leader_serves_nothing_stale",
         LAB_NEEDS,
         stood_still,
     )]

@@ -13,7 +13,7 @@ const SECOND_ADDRESS: &str = "10.255.0.3";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "a_second_machine_with_the_same_certificate_waits_until_the_first_is_gone",
+        "duplicate_agent_waits_for_first",
         STAGE_NEEDS,
         a_second_machine_waits,
     )]

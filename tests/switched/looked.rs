@@ -20,17 +20,17 @@ use crate::unwelcome;
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "a_collision_is_traced_parted_and_put_back_as_it_was",
+            "collision_is_traced_separated_and_reverted",
             STAGE_NEEDS,
             looked,
         ),
         trial(
-            "flows_past_a_switch_that_answers_nobody_are_not_counted_and_not_moved",
+            "flows_past_silent_switch_stay",
             STAGE_NEEDS,
             past_a_silent_switch,
         ),
         trial(
-            "a_fabric_is_written_down_as_its_agents_see_it",
+            "discovered_fabric_matches_agents_view",
             STAGE_NEEDS,
             discovered,
         ),

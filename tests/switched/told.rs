@@ -20,7 +20,7 @@ const DEVICE_NAME_PATH: &str = "sys/class/infiniband/mlx5_0/device/net/eth0/name
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "nccl_is_told_of_a_jobs_hosts_what_their_links_are_and_what_is_quickest_on_them",
+        "nccl_settings_follow_links_of_job",
         STAGE_NEEDS,
         nccl_is_told,
     )]

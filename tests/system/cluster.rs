@@ -16,17 +16,17 @@ use crate::play::{STAGE_NEEDS, led, must, status_when};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "an_agent_with_a_wrong_certificate_is_refused_and_nothing_changes",
+            "wrong_certificate_is_refused",
             STAGE_NEEDS,
             wrong_certificates_are_refused,
         ),
         trial(
-            "agents_come_back_to_a_coordinator_that_ended",
+            "agents_reconnect_to_restarted_coordinator",
             STAGE_NEEDS,
             agents_come_back,
         ),
         trial(
-            "one_command_makes_a_cluster_of_one_machine",
+            "one_command_starts_single_machine_cluster",
             STAGE_NEEDS,
             a_cluster_of_one,
         ),

@@ -13,7 +13,7 @@ use super::{Trio, wait};
 const JOB_START_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[test]
-fn schedulers_that_ask_in_an_election_are_answered_by_whoever_leads_then() {
+fn schedulers_are_answered_after_election() {
     let mut trio = Trio::started();
     let (first, term) = trio.leader_after(0);
     trio.answers();
@@ -105,7 +105,7 @@ fn registered(trio: &Trio) -> Vec<String> {
 
 /// A command that says that it is there, and ends when it is let go; and how long it took until it was there.
 fn begun(trio: &Trio, name: &str) -> (Child, ChildStdin, Duration) {
-    let mut run: Command = trio.reweave();
+    let mut run: Command = trio.reweave_in_words();
     run.args([
         "run", "--job", name, "--hosts", "h[0-1]", "--node", "h0", "--",
     ]);

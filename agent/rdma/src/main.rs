@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_has_one_answer_and_garbage_is_named() {
+    fn each_line_gets_one_answer() {
         let answers = answers(b"garbage\n{\"fly\":1}\n");
         assert_eq!(answers.len(), 2);
         for answer in answers {
@@ -74,7 +74,7 @@ mod tests {
 
     #[cfg(not(feature = "rdma"))]
     #[test]
-    fn a_plain_build_says_what_it_lacks() {
+    fn plain_build_names_missing_feature() {
         let answers = answers(b"\"ports\"\n");
         let [Answer::Failed { because }] = &answers[..] else {
             panic!("{answers:?}");

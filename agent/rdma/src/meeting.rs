@@ -323,14 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn a_modest_caller_with_its_own_address_is_heard() {
+    fn valid_caller_is_accepted() {
         let (heard, refused) = met(&welcome(), &[opening(echo(10), LOCAL_ADDRESS)]);
         assert_eq!(heard.unwrap().task, echo(10));
         assert!(refused.is_none(), "{refused:?}");
     }
 
     #[test]
-    fn nobody_sends_this_host_s_packets_to_a_third_one() {
+    fn third_party_address_is_refused() {
         let victim = Ipv4Addr::new(10, 0, 0, 9);
         let (heard, _) = met(&welcome(), &[opening(echo(10), victim)]);
         assert!(
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_for_too_much() {
+    fn excessive_task_is_refused() {
         for task in [
             echo(0),
             echo(MAX_MESSAGES + 1),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_and_lines_without_end_are_refused() {
+    fn garbled_opening_is_refused() {
         for text in ["hello\n".to_owned(), "x".repeat(1 << 20), String::new()] {
             let (heard, _) = met(&welcome(), &[text]);
             let error = heard.expect_err("no opening");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_its_reason() {
+    fn refusal_carries_its_reason() {
         let refused = Some("this host is not on the allow-list".to_owned());
         let (_, told) = met(
             &Greeting {
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_waits_is_noticed() {
+    fn waiting_line_is_noticed() {
         let listener = TcpListener::bind((LOCAL_ADDRESS, 0)).unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let line = Line::over(listener.accept().unwrap().0, LOCAL_ADDRESS).unwrap();

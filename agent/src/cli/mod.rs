@@ -435,13 +435,13 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn coordinators_are_named_one_by_one_or_after_commas() {
+    fn coordinators_by_repetition_or_comma() {
         let coordinators = |line: &str| match parsed(line) {
             Ok(Command::Run(run)) => run.coordinator,
             _ => panic!("{line} is not understood"),
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_named_as_it_is_shown() {
+    fn flow_argument_parses_as_displayed() {
         let line = "reweave-agent trace tcp 10.0.0.1:40000 10.1.0.1:5001 --output json";
         let Ok(Command::Show(Show::Trace(trace))) = parsed(line) else {
             panic!("{line} is not understood");
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_of_a_flow_is_a_host_and_a_port() {
+    fn flow_end_is_host_and_port() {
         for wrong in ["10.0.0.1", "10.0.0.1:", ":5001", "10.0.0.1:70000"] {
             let error = parsed(&format!("reweave-agent trace tcp {wrong} 10.1.0.1:5001"));
             let words = error.expect_err("no end of a flow").to_string();
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coordinator_is_at_its_usual_port_unless_another_is_named() {
+    fn coordinator_port_has_default() {
         let line = "reweave-agent run --coordinator 10.0.9.1 --coordinator [fd00::1]:99";
         let Ok(Command::Run(run)) = parsed(line) else {
             panic!("{line} is not understood");
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_limits_that_are_named() {
+    fn duration_limits_are_named() {
         let line = "reweave-agent counters --over-ms";
         assert!(parsed(&format!("{line} 200")).is_ok());
         let error = parsed(&format!("{line} 100"))

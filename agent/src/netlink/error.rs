@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_number_of_an_error_can_be_told() {
+    fn every_netlink_errno_is_printable() {
         for code in [i32::MIN, -1, 0, i32::MAX] {
             let mut error = ErrorMessage::default();
             error.code = std::num::NonZeroI32::new(code);

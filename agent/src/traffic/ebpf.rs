@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_object_was_compiled_from_the_source_beside_it() {
+    fn ebpf_object_matches_its_source() {
         let source = include_bytes!("../../bpf/traffic.bpf.c");
         let digest = digest(&SHA256, source);
         let digest: String = digest
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_as_the_program_lays_them_out() {
+    fn ebpf_keys_match_program_layout() {
         let key = [
             10, 0, 0, 1, 10, 0, 0, 2, 0x12, 0x34, 0x12, 0xb7, 17, 1, 0, 0,
         ];

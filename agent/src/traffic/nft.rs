@@ -219,7 +219,7 @@ mod tests {
       {"set": {"name": "somebody_elses", "elem": [1]}}]}"#;
 
     #[test]
-    fn pairs_and_flows_are_counted_with_their_frames() {
+    fn nft_counts_pairs_and_flows() {
         let counted = counted(LISTED_JSON).expect("JSON");
         let [pair] = &counted.pairs[..] else {
             panic!("there is one pair: {counted:?}");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_text_is_read_in_peace() {
+    fn damaged_text_is_safe() {
         for end in 0..LISTED_JSON.len() {
             let _ = counted(&LISTED_JSON[..end]);
         }

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_those_of_no_service_and_enough() {
+    fn port_range_avoids_services() {
         let words = |text: &str| text.parse::<Ports>().unwrap_err().to_string();
         assert!("49152-49663".parse::<Ports>().is_ok());
         assert!(words("49152-49662").starts_with("give 512 ports"));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_short_is_of_before_or_of_after() {
+    fn interrupted_change_lies_between_settings() {
         let transport = |ports: &str, dscp: Option<u8>| Transport {
             source_ports: ports.parse().unwrap(),
             marking: dscp.map(|dscp| {

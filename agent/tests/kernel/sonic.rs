@@ -22,11 +22,11 @@ use crate::routes::{hop, route};
 use crate::tests;
 
 tests! {
-    sonic_hears_of_routes_and_the_kernel_follows needs "redis-server",
-    a_replace_by_sonic_never_withdraws needs "redis-server",
-    what_others_have_in_the_database_stays needs "redis-server",
-    what_another_writes_meanwhile_is_not_overwritten needs "redis-server",
-    a_database_that_is_away_is_told needs "redis-server",
+    kernel_follows_sonic_routes needs "redis-server",
+    sonic_replace_never_withdraws needs "redis-server",
+    foreign_sonic_entries_stay needs "redis-server",
+    concurrent_sonic_write_is_kept needs "redis-server",
+    missing_sonic_database_is_reported needs "redis-server",
 }
 
 const REDIS_SOCKET: &str = "/run/redis.sock";
@@ -146,7 +146,7 @@ fn lines_of(key: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn sonic_hears_of_routes_and_the_kernel_follows() {
+fn kernel_follows_sonic_routes() {
     let _fabric = Fabric::new();
     let sonic = Sonic::start();
     ask(&[
@@ -179,7 +179,7 @@ fn sonic_hears_of_routes_and_the_kernel_follows() {
     assert_eq!(ask(&["KEYS", "*"]), ["STATIC_ROUTE|default|10.88.0.0/16"]);
 }
 
-fn a_replace_by_sonic_never_withdraws() {
+fn sonic_replace_never_withdraws() {
     let _fabric = Fabric::new();
     let sonic = Sonic::start();
     never_withdrawn(&by_sonic());
@@ -191,7 +191,7 @@ fn a_replace_by_sonic_never_withdraws() {
     assert!(gone.is_empty(), "{gone:?}");
 }
 
-fn what_others_have_in_the_database_stays() {
+fn foreign_sonic_entries_stay() {
     let _fabric = Fabric::new();
     let _sonic = Sonic::start();
     for key in [
@@ -224,7 +224,7 @@ fn refused(desired: &Holding) -> String {
 /// Between the agent and the database: when the agent has read and is about to write, somebody else writes.
 const PROXY_SOCKET: &str = "/run/between.sock";
 
-fn what_another_writes_meanwhile_is_not_overwritten() {
+fn concurrent_sonic_write_is_kept() {
     let _fabric = Fabric::new();
     let _sonic = Sonic::start();
     let theirs = "STATIC_ROUTE|default|10.1.0.1/32";
@@ -267,7 +267,7 @@ fn pass_on(mut agent: UnixStream, before_writing: impl Fn()) {
     let _ = answering.join();
 }
 
-fn a_database_that_is_away_is_told() {
+fn missing_sonic_database_is_reported() {
     let _fabric = Fabric::new();
     let words = refused(&of_routes(&[route(host(2), &[hop(0, 1)])]));
     assert!(

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_word_of_a_programming_language_is_left() {
+    fn toml_errors_use_plain_words() {
         for (message, problem) in [
             (
                 "invalid type: integer `3`, expected a string",

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_plan_that_is_over_it_is_said_what_came_of_it() {
+    fn finished_plan_reports_its_outcome() {
         let back = Outcome::RolledBack {
             reasons: Vec::new(),
             generation: Generation(14),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_called_by_its_number_or_by_its_file() {
+    fn plan_argument_is_number_or_file() {
         assert!(matches!(wanted("12"), Ok(Wanted::Number(12))));
         assert!(
             matches!(wanted("plan.json"), Ok(Wanted::File(path)) if path.ends_with("plan.json"))

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_certificate_is_not_used_in_its_place() {
+    fn node_certificate_cannot_act_as_operator() {
         let scratch = tempfile::tempdir().unwrap();
         let authority = Authority::create(scratch.path(), "lab").unwrap();
         let folder = scratch.path().join("h1");

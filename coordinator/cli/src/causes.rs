@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_a_job_are_read_as_slurm_writes_them() {
+    fn hosts_parse_slurm_hostlist() {
         let asked = |list: &[&str]| {
             let lists = list.iter().flat_map(|list| ["--hosts", list]);
             let words = ["explain", "mine"].into_iter().chain(lists);

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_by_name_is_judged_on_the_fabric_of_its_file() {
+    fn plan_is_checked_on_its_fabric() {
         assert!(judged("ocs0", "3-4").unwrap().sound);
         let circle = judged("ocs0", "1-2").unwrap();
         assert!(!circle.sound && circle.why[0].contains("h2"), "{circle:?}");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn each_leg_of_a_course_is_judged_by_itself() {
+    fn each_step_of_migration_is_checked() {
         let verdict = judge(&ring(), &on_its_way(), &Asked::default()).unwrap();
         assert!(verdict.sound, "{verdict:?}");
         let places = verdict.legs.iter().map(|leg| called(leg.place));
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_is_the_one_that_the_plan_was_judged_by_or_another() {
+    fn capacity_floor_from_plan_or_option() {
         let asked = |floor| Asked {
             floor: Some(floor),
             ..Asked::default()
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_are_down_count_whether_the_plan_names_them_or_who_asks() {
+    fn down_links_from_plan_or_option() {
         let link = over(&ring(), "3-4");
         let asked = Asked {
             down: vec![link.clone()],
@@ -432,7 +432,7 @@ mod tests {
 
     /// Each sends all it has to the next, all the way around.
     #[test]
-    fn full_buffers_in_a_ring_count_where_nothing_is_dropped() {
+    fn lossless_check_finds_buffer_ring() {
         let fabric = ring();
         let next = |circuit: &str| json!([{ "link": over(&fabric, circuit), "weight": 1 }]);
         let mut plan = serde_json::to_value(opened(&fabric, "ocs0", "3-4")).unwrap();
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_in_force_stand_in_the_way_of_circuits() {
+    fn pins_in_force_block_circuits() {
         let link = over(&ring(), "1-2");
         let flow =
             json!({ "protocol": "tcp", "source": "10.0.0.1:1", "destination": "10.0.0.2:2" });
@@ -466,7 +466,7 @@ mod tests {
 
     /// Its file has no addresses, as the agents know theirs.
     #[test]
-    fn whom_pins_lead_to_is_known_from_the_plan_or_not_judged() {
+    fn unknown_pin_destination_is_not_judged() {
         let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 1\n\
                     host_gbps = 1\nuplink_gbps = 1\n";
         let fabric = Fabric::parse("f.toml", text).unwrap();
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_begin_is_not_sound() {
+    fn plan_that_cannot_begin_is_unsound() {
         let fabric = ring();
         let shown = on(opened(&fabric, "ocs0", "3-4"), &json!({}));
         assert_eq!(objections(&shown, &Asked::default()), NO_ORDER_REASON);
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_for_another_fabric_is_bad_input_and_says_what_is_not_there() {
+    fn plan_for_other_fabric_is_refused() {
         let source = judged("ocs9", "3-4").unwrap_err();
         let path = PathBuf::from("plan.json");
         let error = CliError::OtherFabric { path, source };

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_cluster_has_a_coordinator_and_an_operator_and_takes_agents() {
+    fn new_cluster_has_coordinator_and_operator() {
         let scratch = tempfile::tempdir().unwrap();
         let dir = scratch.path().join("rack7");
         let issued = init(&dir, "rack7").unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_not_made_twice() {
+    fn cluster_is_not_created_twice() {
         let scratch = tempfile::tempdir().unwrap();
         init(scratch.path(), "one").unwrap();
         let error = init(scratch.path(), "two").unwrap_err();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_lead_elsewhere_are_refused() {
+    fn path_traversal_names_are_refused() {
         let scratch = tempfile::tempdir().unwrap();
         init(scratch.path(), "one").unwrap();
         let issuer = Issuer {

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_elsewhere_is_sent_to_where_there_is_tls() {
+    fn remote_browser_is_sent_to_tls() {
         let (near, everywhere) = (Some("127.0.0.1:7334"), Some("0.0.0.0:7335"));
         let page = |page: &str| Some(page.to_owned());
         assert_eq!(

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_which_one_runs_stays_as_it_is() {
+    fn folder_of_running_dev_stays_untouched() {
         let scratch = tempfile::tempdir().unwrap();
         let place = Place {
             dir: scratch.path().to_owned(),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_behind_is_named() {
+    fn leftover_process_is_named() {
         let scratch = tempfile::tempdir().unwrap();
         let _left = Folder::hold(&scratch.path().join("data")).unwrap();
         let words = refused(scratch.path()).told();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_gone_on_with_and_its_last_words_are_of_this_time() {
+    fn log_appends_and_shows_own_line() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a.log");
         fs::write(&path, "it led\n").unwrap();

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sure_is_read_back_as_it_was_seen() {
+    fn certain_links_roundtrip_as_fabric() {
         let links = vec![
             link([end("h0", "eth0"), end("leaf0", "swp1")], Some(400.0)),
             link([end("h0", "eth1"), end("leaf0", "swp2")], Some(400.0)),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_a_comment_and_the_rest_can_be_read() {
+    fn uncertain_links_are_commented_out() {
         let guess = DiscoveredLink {
             is_guess: true,
             doubts: vec!["equal evidence for another end".to_owned()],
@@ -354,7 +354,7 @@ mod tests {
 
     /// What calls itself so is on the wire, and anybody can be.
     #[test]
-    fn names_from_the_wire_stay_within_their_lines() {
+    fn discovered_names_stay_within_their_lines() {
         let evil = "x\"\n[[node]]\nname = \"y\u{1b}[2J";
         let mut found = found(vec![DiscoveredLink {
             because: vec![format!("LLDP at {evil}")],

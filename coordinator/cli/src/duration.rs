@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_numbers_need_a_named_unit() {
+    fn bare_numbers_need_named_unit() {
         assert_eq!(seconds("30"), Ok(Duration::from_secs(30)));
         let refused = parse("30", None, RANGE).unwrap_err();
         assert!(refused.contains("as in 30s"), "{refused}");

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn help_says_exit_code_three() {
+    fn help_documents_exit_code_three() {
         for command in ["plan", "plan create", "diagnose", "status"] {
             let words = format!("reweave {command} --help");
             let help = crate::parsed(words.split(' ').map(OsString::from)).unwrap_err();

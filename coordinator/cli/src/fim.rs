@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_and_how_it_went_stand_below() {
+    fn jobs_and_history_follow_imbalance() {
         let all = FlowImbalance {
             mean_fim_percent: 50.0,
             worst_over: vec![],

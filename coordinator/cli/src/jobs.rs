@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_told_beside_what_was_promised_and_one_that_rests_as_such() {
+    fn job_shows_promise_and_rest() {
         let promise = Promise {
             generation: Generation(3),
             flows: 2,

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_empty_is_none_whichever_command_is_given_it() {
+    fn empty_names_are_refused_everywhere() {
         for words in [
             &["maintenance", ""][..],
             &["maintenance", "", "--finish"],
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_has_a_page_for_each_command_with_its_options() {
+    fn manual_has_page_for_each_command() {
         let folder = tempfile::tempdir().unwrap();
         let into = folder.path().join("man1");
         let written = manual::Manual::Man { into: into.clone() }.run();

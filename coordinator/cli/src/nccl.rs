@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_wins_over_what_is_derived() {
+    fn named_settings_override_derived_ones() {
         let mut found = found();
         found.take_best((Algorithm::Tree, Protocol::LowLatency));
         let mut environment = Environment {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_must_have_alike_is_left_out_where_each_host_is_told_by_itself() {
+    fn per_host_settings_omit_common_ones() {
         let mut found = found();
         found.take_best((Algorithm::Ring, Protocol::Simple));
         found.forget_common();
@@ -168,7 +168,7 @@ mod tests {
 
     /// What is large goes as it is, and what is small must not wait for fences.
     #[test]
-    fn the_size_of_all_reduces_decides() {
+    fn all_reduce_size_decides_protocol() {
         let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
                     host_gbps = 100\nuplink_gbps = 200";
         let fabric = Fabric::parse("fabric.toml", text).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_to_take_ll128() {
+    fn ll128_is_never_recommended() {
         let mut found = found();
         found.take_best((Algorithm::Ring, Protocol::LowLatency128));
         assert_eq!(

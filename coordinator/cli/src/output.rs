@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_without_json_refuse_it() {
+    fn commands_without_json_refuse_json_output() {
         for (words, name) in [
             ("config check", "config check"),
             ("dev", "dev"),

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_named_with_what_others_know_of_it() {
+    fn silent_coordinators_are_named() {
         let alone = seen(&[standing(2, [Silent, Follows, Silent], 9)]);
         assert_eq!(
             alone.alarms,
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_answer_speak_for_themselves_and_whoever_knows_most_of_who_there_are() {
+    fn leaderless_status_prefers_own_answers() {
         let mut old = standing(1, [Follows, Silent, Silent], 3);
         old.coordinators.truncate(1);
         let two = seen(&[old, standing(2, [Unseen, Follows, Unseen], 9)]);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_read_as_other_commands_show_it() {
+    fn flow_argument_parses_as_displayed() {
         let named = Between {
             protocol: None,
             from: at("h0", Some(40_000)),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_flow_is_refused_in_one_sentence() {
+    fn invalid_flow_is_refused() {
         for words in [
             &["h0"][..],
             &["h0 > "],

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_read_with_their_groups_and_sizes() {
+    fn entries_have_groups_and_sizes() {
         let recorded = read(rank(1), JSON_DUMP.as_bytes()).unwrap();
         assert_eq!(recorded.len(), 3);
         let collective = |operation, group: &[usize], name: &str| Exchange::Collective {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pickle_says_the_same() {
+    fn pickle_equals_json() {
         let value: Value = serde_json::from_str(JSON_DUMP).unwrap();
         let pickled = pickle::tests::pickled(&value);
         let [json, pickle] =
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_by_entry() {
+    fn unknown_entry_is_refused() {
         let refused = |from: &str, to: &str| {
             let text = JSON_DUMP.replacen(from, to, 1);
             read(rank(1), text.as_bytes()).unwrap_err().to_string()

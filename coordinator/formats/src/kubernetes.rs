@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_has_a_label_per_level_and_kueue_the_same_labels() {
+    fn kubernetes_and_kueue_share_labels() {
         let (fabric, tree) = two_leaves();
         let text = labels(&fabric, &tree).unwrap();
         let second = "\
@@ -219,7 +219,7 @@ metadata:
     }
 
     #[test]
-    fn what_a_release_of_kueue_does_not_take_is_refused() {
+    fn unsupported_kueue_release_is_refused() {
         let (_, mut tree) = two_leaves();
         let refused = |tree: &Group, release: &str| {
             let release: Kueue = release.parse().unwrap();
@@ -244,7 +244,7 @@ metadata:
     }
 
     #[test]
-    fn what_kubernetes_would_refuse_is_refused_here() {
+    fn invalid_kubernetes_labels_are_refused() {
         let (_, mut tree) = two_leaves();
         tree.name = "-spine".to_owned();
         let (fabric, _) = two_leaves();

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_set_is_written_and_nothing_else() {
+    fn only_chosen_nccl_variables_are_written() {
         let all = Environment {
             devices: texts(&["mlx5_0", "mlx5_1:1"]),
             queue_pairs: Some(4),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_release_would_pass_over_is_refused() {
+    fn settings_unsupported_by_nccl_are_refused() {
         let algorithm = |name: &str| Environment {
             algorithms: texts(&["ring", name]),
             ..Environment::default()
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_would_stop_broadcasts_are_for_all_reduces() {
+    fn restrictive_algorithm_lists_target_all_reduce() {
         let emitted = |names: &[&str], at| {
             let environment = Environment {
                 algorithms: texts(names),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_become_another_rule_is_refused() {
+    fn misreadable_nccl_values_are_refused() {
         for name in ["", "^mlx5_0", "=mlx5_0", "mlx5_0,mlx5_1", "a\nB=c"] {
             let devices = Environment {
                 devices: texts(&[name]),

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_those_of_the_largest_communicator() {
+    fn largest_communicator_defines_ranks() {
         let recorded = read_all(&files()).unwrap();
         assert_eq!(recorded.len(), 6);
         let last = &recorded[5];
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_inspector_records_are_refused() {
         let refused = |more: String| {
             let mut files = files();
             files.push(more);

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree() {
+    fn slurm_tree_is_written() {
         let expected = "\
 SwitchName=leaf0 Nodes=h[0-3]
 SwitchName=leaf1 Nodes=h[4-7]
@@ -177,7 +177,7 @@ SwitchName=spine0-spine1 Switches=leaf[0-2]
     }
 
     #[test]
-    fn blocks() {
+    fn slurm_blocks_are_written() {
         let expected = "\
 BlockName=leaf0 Nodes=h[0-3]
 BlockName=leaf1 Nodes=h[4-7]
@@ -188,7 +188,7 @@ BlockSizes=4,8
     }
 
     #[test]
-    fn yaml() {
+    fn slurm_yaml_is_written() {
         let text = emitted(Plugin::Yaml, "25.05").unwrap();
         assert!(
             text.contains("      - switch: \"leaf1\"\n        nodes: \"h[4-7]\"\n"),
@@ -201,7 +201,7 @@ BlockSizes=4,8
     }
 
     #[test]
-    fn an_older_slurm_is_not_given_what_it_would_not_read() {
+    fn unsupported_slurm_release_is_refused() {
         let told = |plugin, release| emitted(plugin, release).unwrap_err().to_string();
         assert_eq!(
             told(Plugin::Block, "22.05"),

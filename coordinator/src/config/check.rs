@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_nobody_accepts_any_more_is_no_certificate() {
+    fn expired_certificate_is_refused() {
         let (_folder, good) = settings(2 * ONE_HOUR, "");
         good.check().unwrap();
         let (_folder, old) = settings(ONE_HOUR / 2, "");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_signer_others_sign_if_there_are_any() {
+    fn missing_signer_needs_another_member() {
         let told = |members: &str| {
             let (_folder, settings) = settings(2 * ONE_HOUR, members);
             let config = settings.read().unwrap();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_is_a_file_is_refused_before_a_start() {
+    fn data_file_is_refused_before_start() {
         let (folder, settings) = settings(2 * ONE_HOUR, "");
         fs::write(folder.path().join("data"), "").unwrap();
         let error = settings.check().unwrap_err();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_webhooks_are_told_of_where_they_are_named() {
+    fn readable_webhook_secret_is_reported() {
         let hook = "[[webhook]]\nurl = \"http://x/\"\nsecret_file = \"s\"\n";
         let (folder, settings) = settings(2 * ONE_HOUR, hook);
         let secret = folder.path().join("s");
@@ -317,7 +317,7 @@ mod tests {
 
     /// It has no end.
     #[test]
-    fn no_more_is_read_than_settings_have() {
+    fn endless_config_file_is_refused() {
         let settings = Settings {
             config: Some("/dev/zero".into()),
             ..Settings::default()
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_the_members_are_these_and_are_found_here_is_told() {
+    fn config_reports_own_member_address() {
         let told = |members: &str| {
             let (_folder, settings) = settings(2 * ONE_HOUR, members);
             let mut config = settings.read().unwrap();

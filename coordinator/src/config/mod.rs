@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_file_says_the_defaults() {
+    fn sample_config_matches_defaults() {
         let sample = parse(SAMPLE_CONFIG).unwrap();
         assert_eq!(sample.policy, Policy::default());
         assert_eq!(sample.history, HistorySettings::default());
@@ -378,7 +378,7 @@ mod tests {
 
     /// A setting that is not in the sample would be one that nobody finds.
     #[test]
-    fn the_sample_file_says_all_there_is_to_set() {
+    fn sample_config_lists_every_setting() {
         let is_set = |line: &&str| line.contains(" = ") && !line.starts_with('#');
         for line in SAMPLE_CONFIG.lines().filter(is_set) {
             let without = SAMPLE_CONFIG.replacen(line, "", 1);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place() {
+    fn errors_name_their_place() {
         assert!(error_of("fabrik = \"f\"").starts_with("c.toml:1: fabrik: this key is unknown"));
         assert_eq!(
             error_of("data = \"d\"\nlisten = \"here\"\n"),
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_could_never_keep_a_plan_is_refused() {
+    fn unsatisfiable_policy_is_refused() {
         let said = |lines: &str| error_of(&format!("[policy]\n{lines}\n"));
         let both = said("verify_within_ms = 1\nsettle_ms = 60000");
         assert!(
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn switch_has_one_driver_and_is_in_the_fabric() {
+    fn switch_has_one_driver_in_fabric() {
         let driver = |name: &str, switches: &str| {
             format!("[[driver]]\nname = \"{name}\"\nswitches = {switches}\n")
         };
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_read_and_none_is_there_twice() {
+    fn members_are_unique_and_valid() {
         let member = |id: u64, name: &str, address: &str| {
             format!("[[member]]\nid = {id}\nname = \"{name}\"\naddress = \"{address}\"\n")
         };
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn webhooks_are_read_and_go_where_they_can() {
+    fn webhooks_need_valid_urls() {
         let hook = |url: &str, more: &str| {
             format!("[[webhook]]\nurl = {url:?}\nsecret_file = \"s\"\n{more}")
         };
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_in_the_file_start_where_it_lies() {
+    fn relative_paths_start_at_config_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c.toml");
         fs::write(&path, "fabric = \"f.toml\"\ndata = \"/d\"\n").unwrap();
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_before_the_file() {
+    fn flags_override_config_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn missing_file_is_named() {
         let missing = Settings {
             fabric: Some(PathBuf::from("/nowhere/fabric.toml")),
             ..Settings::default()

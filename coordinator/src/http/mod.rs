@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn health_is_to_be_had_while_coordinators_look_for_each_other() {
+    async fn health_is_served_during_startup() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let place = listener.local_addr().unwrap();
         let asked = async {

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_member_and_role_refuse_only_themselves() {
+    fn session_limits_refuse_only_their_key() {
         let limit = SessionLimit::new(OPERATOR_SESSIONS);
         let take = |member: &Member| take_slot(&limit, member);
         let of_role = OPERATOR_SESSIONS.max_per_group.unwrap();

@@ -156,7 +156,7 @@ mod tests {
 
     /// Each time it comes from another port.
     #[tokio::test]
-    async fn whoever_refuses_us_is_told_of_once_and_why_is_said_from_here() {
+    async fn refusing_peer_is_reported_once() {
         let (intake, mut events) = queue();
         let mut refusals = Refusals::default();
         for port in 1..=40 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn thousands_of_refusals_are_told_in_few_words() {
+    async fn thousands_of_refusals_are_summarized() {
         let (intake, mut events) = queue();
         let mut refusals = Refusals::default();
         for port in 1..=5000 {

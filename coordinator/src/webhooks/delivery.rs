@@ -137,7 +137,7 @@ mod tests {
 
     /// By `printf '1700000000.{}' | openssl dgst -sha256 -hmac 'a secret of some length'`.
     #[test]
-    fn signatures_are_those_of_openssl() {
+    fn signatures_match_openssl() {
         let url = Url::parse("http://127.0.0.1/").unwrap();
         let client = super::super::client().unwrap();
         let delivery = Delivery::new(client, url, b"a secret of some length");

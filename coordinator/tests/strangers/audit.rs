@@ -51,7 +51,7 @@ async fn decide(house: &House) {
 }
 
 #[tokio::test]
-async fn whoever_asks_for_something_is_written_down_with_what_came_of_it() {
+async fn every_request_is_audited_with_outcome() {
     let mut house = House::new();
     decide(&house).await;
     let viewer = house.member(Role::Viewer, "vic");
@@ -113,7 +113,7 @@ async fn whoever_asks_for_something_is_written_down_with_what_came_of_it() {
 }
 
 #[tokio::test]
-async fn operators_read_it_and_nobody_else() {
+async fn only_operators_read_audit() {
     let house = House::new();
     let [operator, visitor] = [operators(&house).await, viewers(&house).await];
     let path = "/api/v1/audit";
@@ -140,7 +140,7 @@ async fn operators_read_it_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn strangers_are_counted_and_not_written_down_one_by_one() {
+async fn unauthenticated_requests_are_counted_in_audit() {
     let house = House::new();
     for _ in 0..90 {
         is_problem(&send(&house, "GET", "/api/v1/status", ""), 401, "no-token");

@@ -116,7 +116,7 @@ fn until<T>(mut is_so: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn places_that_cannot_be_had_are_told_with_line_and_key() {
+fn unavailable_addresses_name_line_and_key() {
     let site = Site::new();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = udp.local_addr().unwrap();
@@ -145,7 +145,7 @@ fn places_that_cannot_be_had_are_told_with_line_and_key() {
 }
 
 #[test]
-fn settings_and_files_that_cannot_be_are_told_with_line_and_key() {
+fn invalid_settings_name_line_and_key() {
     let site = Site::new();
     site.both_refuse(
         "[history]\nwrite_every_s = 0\n",
@@ -164,7 +164,7 @@ fn settings_and_files_that_cannot_be_are_told_with_line_and_key() {
 }
 
 #[test]
-fn data_of_somebody_else_is_told_with_line_and_key() {
+fn foreign_data_names_line_and_key() {
     let site = Site::new();
     site.run_once();
     assert_eq!(site.told("check", ANY_PORT_SETTINGS).0, 0);
@@ -197,7 +197,7 @@ fn data_of_somebody_else_is_told_with_line_and_key() {
 }
 
 #[test]
-fn what_lies_beside_the_log_is_looked_at_before_a_start() {
+fn files_beside_log_are_checked() {
     let site = Site::new();
     fs::create_dir(site.path("data")).unwrap();
     site.write("data/audit", "");
@@ -216,7 +216,7 @@ fn what_lies_beside_the_log_is_looked_at_before_a_start() {
 
 /// Of a log that can be read, and holds what is not known here.
 #[test]
-fn data_of_another_version_is_told_with_the_file_and_what_to_do() {
+fn data_of_other_version_names_file() {
     let site = Site::new();
     let log = Saved::joining(MemberId(1), vec![0xff; 3], Members::default());
     fs::create_dir(site.path("data")).unwrap();
@@ -229,7 +229,7 @@ fn data_of_another_version_is_told_with_the_file_and_what_to_do() {
 
 /// Machines read it, so each line is for them, and the last one too.
 #[test]
-fn a_log_for_machines_is_of_one_object_a_line() {
+fn json_log_has_object_per_line() {
     let site = Site::new();
     let json = ["--log", "json"];
     let said = |command: &str| fs::read_to_string(site.path(command)).unwrap();
@@ -254,7 +254,7 @@ fn a_log_for_machines_is_of_one_object_a_line() {
 
 /// It is asked on machines where one runs: its own ports are no reason to refuse its settings.
 #[test]
-fn the_settings_of_one_that_runs_are_good() {
+fn config_check_accepts_running_coordinator() {
     let site = Site::new();
     let mut running = site.begin("run", ANY_PORT_SETTINGS);
     until(|| site.path("data/log").exists().then_some(()));
@@ -273,7 +273,7 @@ fn the_settings_of_one_that_runs_are_good() {
 
 /// As of a cluster that is to grow, and a file that names its first coordinator alone.
 #[test]
-fn one_that_names_itself_alone_begins() {
+fn single_configured_member_starts() {
     let site = Site::new();
     let itself = "[[member]]\nid = 1\nname = \"c1\"\naddress = \"127.0.0.1:7332\"\n";
     let mut running = site.begin("run", &format!("{ANY_PORT_SETTINGS}{itself}"));
@@ -283,7 +283,7 @@ fn one_that_names_itself_alone_begins() {
 }
 
 #[test]
-fn a_check_leaves_nothing_behind() {
+fn config_check_writes_nothing() {
     let site = Site::new();
     assert_eq!(site.told("check", ANY_PORT_SETTINGS).0, 0);
     assert!(!site.path("data").exists());

@@ -52,7 +52,7 @@ pub(crate) async fn is_told(house: &House, words: &str) {
 }
 
 #[tokio::test]
-async fn each_refusal_is_told_to_operators_and_to_nobody_else() {
+async fn each_refusal_is_reported_to_operators() {
     let house = House::new();
     let member = Member::new(Role::Agent, "h3");
     ask(&house.operator().await, &Request::Revoke { member }).await;
@@ -118,7 +118,7 @@ async fn write_letter<T: Serialize>(session: &Session, kind: u32, content: &T) {
 /// With a certificate of the cluster, and no place among its coordinators: it wants to be elected in
 /// place of the one that leads.
 #[tokio::test]
-async fn a_coordinator_that_is_no_member_is_put_out_and_told_of() {
+async fn non_member_coordinator_is_refused() {
     let house = House::new();
     let before = house.status_when("it leads", |status| status.coordinators.len() == 1);
     let before = before.await;
@@ -151,7 +151,7 @@ async fn a_coordinator_that_is_no_member_is_put_out_and_told_of() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_ends_the_session_and_nothing_else() {
+async fn unreadable_message_ends_only_its_session() {
     let house = House::new();
     let operator = house.operator().await;
     // A request of an operator, on an agent's session.

@@ -208,7 +208,7 @@ fn free_places() -> [SocketAddr; 3] {
 }
 
 #[tokio::test]
-async fn who_leads_without_a_signer_has_another_sign() {
+async fn leader_without_signer_asks_another() {
     let mut trio = Trio::new();
     trio.expect_renewed().await;
     trio.let_another_lead().await;

@@ -169,13 +169,13 @@ mod tests {
 
     /// As `sha256sum` says.
     #[test]
-    fn digests_are_those_of_others() {
+    fn digest_matches_sha256sum() {
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(digest(b"abc"), known);
     }
 
     #[test]
-    fn whatever_is_changed_shows() {
+    fn chain_detects_any_change() {
         let whole = lines(5);
         let verifier = verified(&whole).unwrap();
         let head = digest(whole[4].as_bytes());
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_gone_shows_against_what_was_kept_elsewhere() {
+    fn chain_detects_missing_end() {
         let whole = lines(5);
         let mut verifier = Verifier::expecting(Some(digest(whole[4].as_bytes())));
         whole[..4]

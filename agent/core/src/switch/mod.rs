@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_has_both_ways_first_and_what_goes_none() {
+    fn changed_routes_join_old_and_new() {
         let before = [rule(1, &[0]), rule(2, &[1]), rule(3, &[0])];
         let after = [rule(1, &[1]), rule(2, &[1]), rule(4, &[2])];
         let expected = [rule(1, &[0, 1]), rule(2, &[1]), rule(4, &[2])];

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place() {
+    fn errors_name_their_place() {
         let replaced = |from, to| error(&LEAF_SPINE.replace(from, to));
         let said = replaced("spines = 3", "spines = 0");
         assert_eq!(
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_do_not_fit_are_refused() {
+    fn invalid_links_are_refused() {
         let direct = |rest: &str| {
             error(&format!(
                 "kind = \"direct\"\nhosts = 12\nlink_gbps = 25\n{rest}"
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn links_beyond_counting_are_refused_before_they_are_made() {
+    fn too_many_links_are_refused() {
         let spines = LEAF_SPINE.replace("spines = 3", "spines = 1000000");
         let leaves = spines.replace("leaves = 2", "leaves = 100000");
         let said = error(&leaves);
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_do_not_fit_are_refused() {
+    fn invalid_node_names_are_refused() {
         let graph = |name: &str, end: &str| {
             error(&format!(
                 "kind = \"graph\"\n[[node]]\nname = \"a\"\nrole = \"host\"\n\

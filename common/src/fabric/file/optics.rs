@@ -187,7 +187,7 @@ gbps = 100
     }
 
     #[test]
-    fn every_pair_of_fibres_is_a_link_and_dark_without_its_circuit() {
+    fn fibre_pairs_are_dark_without_circuit() {
         let fabric = Fabric::parse("f.toml", TRIANGLE_FABRIC).unwrap();
         let names: Vec<_> = fabric.links().map(|(id, _)| fabric.link_name(id)).collect();
         assert_eq!(names, ["a-b", "a-c", "b-c"]);
@@ -204,7 +204,7 @@ gbps = 100
     }
 
     #[test]
-    fn what_light_loses_is_told_or_nothing() {
+    fn optical_loss_is_optional_and_bounded() {
         let fabric = |from: &str, to: &str| {
             let text = TRIANGLE_FABRIC.replacen(from, to, 1);
             Fabric::parse("f.toml", &text).unwrap()
@@ -227,7 +227,7 @@ gbps = 100
     }
 
     #[test]
-    fn what_cannot_be_plugged_in_is_named_with_its_place() {
+    fn invalid_fibre_port_is_named() {
         let said = error("port = 4", "port = 5");
         assert_eq!(
             said,

@@ -243,7 +243,7 @@ at_s = 1
     }
 
     #[test]
-    fn keys_that_do_not_fit_are_refused() {
+    fn invalid_fault_keys_are_refused() {
         let said = |text: &str| fault(text).unwrap_err();
         let loss = "kind = 'link-loss'\nlink = ['h0', 'h1']\npercent = ";
         assert_eq!(

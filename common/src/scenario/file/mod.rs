@@ -291,7 +291,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn a_scenario_is_read_whole() {
+    fn scenario_parses_completely() {
         let scenario = parse(SCENARIO).unwrap();
         let job = &scenario.jobs[0];
         assert_eq!(scenario.fabric.name(job.hosts[1]), "h2");
@@ -308,7 +308,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn switches_may_have_their_routes_from_frr() {
+    fn switches_may_use_frr() {
         let by_frr = |switches: &str| {
             let frr = format!("frr = [{switches}]\ncapture = ");
             parse(&SCENARIO.replacen("capture = ", &frr, 1))
@@ -339,7 +339,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn a_fabric_may_stand_in_a_file_of_its_own() {
+    fn fabric_may_be_separate_file() {
         let text = "fabric = \"two.toml\"\nname = \"n\"\n";
         let read = |path: &str| {
             assert_eq!(path, "two.toml");
@@ -362,7 +362,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place() {
+    fn errors_name_their_place() {
         let said = |from, to| error_after(from, to);
         assert_eq!(
             said("\"h2\"", "\"h9\""),
@@ -431,7 +431,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn names_that_could_not_name_a_file_are_refused() {
+    fn unsafe_file_names_are_refused() {
         let (long, said) = ("x".repeat(300), error_after);
         for bad in ["../x", "", "a/b", "a\\nb", ".", "-x", &long] {
             let quoted = format!("\"{bad}\"");
@@ -448,7 +448,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn patterns_ask_for_what_they_need() {
+    fn patterns_require_their_keys() {
         let with = |pattern: &str| error_after("\"ring-allreduce\"", pattern);
         assert!(with("\"pipeline\"").starts_with("s.toml:16: pattern: it needs `microbatches`"));
         let uneven = with("\"hierarchical-allreduce\"\ngroup_size = 3");
@@ -472,7 +472,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn hosts_that_send_to_each_other_need_a_way() {
+    fn communicating_hosts_need_path() {
         let islands = |pairs: &str| {
             format!(
                 "name = 'n'\n[fabric]\nkind = 'direct'\nhosts = 4\nlink_gbps = 1\n\

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_of_thousands_of_letters_makes_no_row_wider_than_a_screen() {
+    fn long_names_keep_rows_narrow() {
         let asked = |what: String| Audited {
             number: 1,
             at: "2026-11-20T14:00:00Z".to_owned(),

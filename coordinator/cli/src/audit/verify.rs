@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn first_line_that_does_not_fit_is_named() {
+    fn first_mismatching_line_is_named() {
         let folder = written();
         let whole = verify(&folder, None).unwrap();
         assert_eq!((whole.entries, whole.first, whole.last), (6, 1, 6));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_file_begins_with_the_entry_it_is_named_after() {
+    fn oldest_file_starts_with_named_entry() {
         let folder = written();
         fs::remove_file(folder.path().join("001.jsonl")).unwrap();
         assert_eq!(verify(&folder, None).unwrap().first, 4);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn end_that_is_gone_shows_against_a_digest_kept_elsewhere() {
+    fn missing_end_fails_external_digest() {
         let folder = written();
         let head = verify(&folder, None).unwrap().digest;
         verify(&folder, Some(&head)).unwrap();

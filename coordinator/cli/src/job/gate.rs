@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn hostfiles_are_as_mpirun_and_slurm_read_them() {
+    fn hostfiles_fit_mpirun_and_slurm() {
         let order = texts(&["h1", "h0"]);
         assert_eq!(hostfile(&order, 8), "h1 slots=8\nh0 slots=8\n");
         assert_eq!(lines(&order, 2), "h1\nh1\nh0\nh0\n");
     }
 
     #[test]
-    fn what_speaks_against_hosts_is_told_after_their_order() {
+    fn host_objections_follow_their_order() {
         let gbps = |gbps: u64| Rate::from_bits_per_s(gbps * 1_000_000_000);
         let told = Allocation {
             is_good: false,

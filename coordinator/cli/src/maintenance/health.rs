@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_heard_since_with_all_links_up_is_well() {
+    fn healthy_switch_has_no_troubles() {
         assert_eq!(troubles(|_, _| ()), "");
         assert_eq!(troubles(|_, it| it.version = Some("1.2.3")), "");
     }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_of_its_links_and_of_itself_concern_it() {
+    fn own_findings_concern_switch() {
         let links = links();
         let patient = Patient {
             node: "spine1",

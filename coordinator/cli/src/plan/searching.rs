@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_sees_how_far_a_search_is() {
+    fn search_progress_is_shown() {
         let mut searching = Searching::begin(None);
         searching.visible = true;
         assert_eq!(
@@ -131,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_of_a_short_wait_or_too_often() {
+    fn short_wait_shows_no_progress() {
         let ms = Duration::from_millis;
         assert!(!is_due(ms(900), None) && is_due(ms(1100), None));
         assert!(!is_due(ms(5000), Some(ms(200))) && is_due(ms(5000), Some(ms(300))));
     }
 
     #[test]
-    fn when_the_time_is_up_it_is_up() {
+    fn search_ends_at_deadline() {
         assert!(!Searching::begin(Some(Duration::ZERO)).in_time());
         assert!(Searching::begin(Some(Duration::MAX)).in_time());
     }

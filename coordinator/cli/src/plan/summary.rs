@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lost_is_told_with_what_it_lost_by() {
+    fn rejected_candidate_names_its_loss() {
         let told = |ms: f64, mean_hops: f64| {
             let lost = Lost {
                 what: "it".to_owned(),

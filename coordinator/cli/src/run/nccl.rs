@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_sets_what_stands_in_it_and_not_what_is_a_remark() {
+    fn comments_in_file_set_nothing() {
         let text = "# NCCL_ALGO=tree\nNCCL_PROTO=simple\n";
         assert!(sets(text, "NCCL_PROTO") && !sets(text, "NCCL_ALGO") && !sets(text, "NCCL"));
     }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_takes_another_back_is_shown_with_the_pins_it_moves() {
+    fn rollback_plan_is_shown_with_pins() {
         let apply = "\napply it with  reweave apply 5  (--force if flows become slower)\n";
         assert_eq!(shown(Outcome::Offered), format!("{PLAN_TEXT}{apply}"));
         let came_of_it = "\nPlan 5: kept\n  made by ada, 12 s ago\n  rolls plan 3 back\n";

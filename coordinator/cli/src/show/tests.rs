@@ -133,7 +133,7 @@ fn shows(lay_out: impl FnOnce(&mut Page), expected: &str) {
 }
 
 #[test]
-fn parallel_links_are_told_apart() {
+fn parallel_links_are_distinguished() {
     assert_eq!(super::hop(&to("leaf0", "spine1")), "leaf0 > spine1");
     assert_eq!(super::hop(&to("rack.1", "spine.2")), "rack.1 > spine.2");
     let third = Hop {
@@ -144,7 +144,7 @@ fn parallel_links_are_told_apart() {
 }
 
 #[test]
-fn a_way_is_told_with_all_its_links_there_and_back() {
+fn path_shows_all_links_both_ways() {
     let mut flow = status().flows[0].clone();
     let unseen = FlowStatus {
         flow: flows()[1],
@@ -168,7 +168,7 @@ fn a_way_is_told_with_all_its_links_there_and_back() {
 }
 
 #[test]
-fn a_finding() {
+fn finding_is_shown() {
     let findings = Findings {
         generation: Generation(3),
         findings: vec![Finding::EcmpCollision(collision())],
@@ -209,7 +209,7 @@ incomplete data: spine1 does not report; the path of h0 > h4 is unknown
 
 /// One line of all of it is a wall.
 #[test]
-fn many_gaps_are_a_list() {
+fn many_gaps_are_listed() {
     let left_out = (0..20).map(|nth| format!("left out: probe {nth} over h3>*>leaf1"));
     let gaps = NotSeen {
         nodes: vec!["spine1".to_owned()],
@@ -231,7 +231,7 @@ fn many_gaps_are_a_list() {
 }
 
 #[test]
-fn a_plan_says_what_why_and_why_not() {
+fn plan_shows_moves_reasons_alternatives() {
     let expected = "Plan 4, made for generation 3 of the routes
   h0 > h4 moves from leaf0 > spine0 to leaf0 > spine1
 
@@ -263,7 +263,7 @@ apply it with  reweave apply 4
 }
 
 #[test]
-fn history_says_who_what_and_what_came_of_it() {
+fn history_shows_author_plan_outcome() {
     let outcome = |flow, measured, change| FlowOutcome {
         flow,
         before_bits_per_s: Some(mbps(99)),
@@ -355,7 +355,7 @@ fn newcomer() -> CoordinatorStatus {
 }
 
 #[test]
-fn members_are_shown_with_how_far_they_are() {
+fn members_are_shown_with_progress() {
     let expected = "  number  name        address  state   votes  heard  behind
        1  c0    10.0.0.1:7332  leads   yes        -       -
        4  c3    10.0.0.1:7332  learns  no     0.0 s      12
@@ -587,7 +587,7 @@ fn useless_pin() -> UselessPin {
 }
 
 #[test]
-fn a_plan_that_takes_pins_away() {
+fn unpinning_plan_is_shown() {
     let mut lifting = plan();
     lifting.moves.clear();
     lifting.predictions.clear();
@@ -693,7 +693,7 @@ fn found() -> Findings {
 }
 
 #[test]
-fn a_status_begins_with_what_matters_most() {
+fn status_shows_most_important_first() {
     shows(
         |page| {
             super::status(
@@ -709,7 +709,7 @@ fn a_status_begins_with_what_matters_most() {
 }
 
 #[test]
-fn an_optical_switch_without_its_driver_is_shown_as_such() {
+fn optical_switch_without_driver_is_shown() {
     let mut status = status();
     status.opticals = vec![OpticalStatus {
         optical: "ocs0".to_owned(),
@@ -734,7 +734,7 @@ Optical switches
 
 /// A cluster of thousands must not push what matters off the screen.
 #[test]
-fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
+fn large_status_shows_troubled_and_fastest() {
     let mut many = status();
     many.agents = vec![many.agents[0].clone(); 1000];
     many.agents[777] = AgentStatus {

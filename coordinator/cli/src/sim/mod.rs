@@ -117,7 +117,7 @@ mod tests {
     use crate::Arguments;
 
     #[test]
-    fn help_shows_what_has_a_meaning_and_nothing_else() {
+    fn help_hides_meaningless_options() {
         let mut program = Arguments::command();
         program.build();
         let sim = program.find_subcommand_mut("sim").unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_coordinator_listens_may_be_said_all_the_same() {
+    fn offline_commands_accept_coordinator_option() {
         for words in [
             "--coordinator a sim raw F",
             "sim --coordinator a raw F",

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_by_its_file() {
+    fn invalid_trace_is_refused_by_file() {
         let empty = b"\x00";
         let said = refused("chakra", &[empty, b""]);
         assert!(said.starts_with("rank1: the trace of rank 1: "), "{said}");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_contradict_each_other_are_named_by_their_files() {
+    fn contradictory_ranks_are_named_by_file() {
         let line = |rank: u32, coll: &str| {
             format!(
                 r#"{{"header":{{"id":"0xa","rank":{rank},"n_ranks":2}},

@@ -210,13 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_happens_nothing_is_told() {
+    fn unchanged_status_has_no_news() {
         let other_figures = seen(|it| it.findings[0] = "leaf0 > spine0 is 97 % full".to_owned());
         assert_eq!(words(&seen(|_| {}), &other_figures), [""; 0]);
     }
 
     #[test]
-    fn each_kind_of_thing_that_happens_is_told_once() {
+    fn each_kind_of_news_is_reported() {
         let after = seen(|it| {
             it.status.agents[0].state = AgentState::Silent;
             it.status.links[0].up = !it.status.links[0].up;
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_look_tells_what_is_wrong_and_not_what_is_well() {
+    fn first_look_reports_only_problems() {
         let all = news(None, &seen(|_| {}));
         let is_wrong =
             |news: &News| !news.words.ends_with("reports") && !news.words.ends_with("is up");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_at_each_step_and_when_it_is_over() {
+    fn change_reported_at_start_and_end() {
         let running = seen(|it| assert!(!it.status.changes.is_empty(), "the sample has one"));
         let over = seen(|it| it.status.changes.clear());
         assert_eq!(words(&running, &over).len(), 1);

@@ -9,11 +9,11 @@ type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let checks: [(&str, Check); 5] = [
-        ("what is wrong", what_is_wrong),
+        ("host findings", what_is_wrong),
         ("unknown hops", unknown_hops),
         ("contradictions", contradictions),
         ("lost somewhere", lost_somewhere),
-        ("a job that nobody speaks of", unknown_job),
+        ("unknown job", unknown_job),
     ];
     let trial = |(name, check): (&str, Check)| Trial::test(format!("causes::{name}"), check);
     checks.into_iter().map(trial)

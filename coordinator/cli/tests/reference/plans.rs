@@ -105,30 +105,27 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         Trial::test(name, move || is_wrong(options, said))
     });
     let others: [(&str, Check); 17] = [
-        (
-            "plans::what is named instead of too little memory",
-            little_memory,
-        ),
-        ("plans::gates of an unknown host", unknown_gate),
-        ("plans::an operator on an unknown host", unknown_server),
+        ("plans::sufficient hosts for little memory", little_memory),
+        ("plans::gates of unknown host", unknown_gate),
+        ("plans::operator on unknown host", unknown_server),
         ("plans::operators without room", operators_without_room),
         ("plans::twelve hosts", twelve_hosts),
         ("plans::two hosts", two_hosts),
         ("plans::senseless options", senseless_options),
-        ("plans::an odd end", an_odd_end),
-        ("plans::an even end", an_even_end),
+        ("plans::odd end", an_odd_end),
+        ("plans::even end", an_even_end),
         ("plans::repair", repair),
-        ("plans::repair without a host", repair_without_a_host),
+        ("plans::repair without host", repair_without_a_host),
         (
-            "plans::repair without the only copy",
+            "plans::repair without only copy",
             repair_without_the_only_copy,
         ),
         (
-            "plans::repair of hosts that forward little",
+            "plans::repair with little forwarding",
             repair_of_hosts_that_forward_little,
         ),
-        ("plans::plans that cannot be", untrue_plans),
-        ("plans::a preset is spread anew", spread_anew),
+        ("plans::impossible plans", untrue_plans),
+        ("plans::preset gets new parallelism", spread_anew),
         ("plans::panels", panels),
         ("plans::prices", prices),
     ];

@@ -15,15 +15,15 @@ type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let checks: [(&str, Check); 10] = [
-        ("shards::a cluster goes on", a_cluster_goes_on),
+        ("shards::cluster continues", a_cluster_goes_on),
         ("shards::over two blocks", over_two_blocks),
         ("shards::shared links", shared_links),
         ("shards::experts", experts),
         ("shards::young experts", young_experts),
-        ("shards::a spread of its own", spread_in_a_shard),
+        ("shards::own parallelism", spread_in_a_shard),
         ("shards::little memory", little_memory_in_a_shard),
-        ("shards::all come at once", all_come_at_once),
-        ("shards::the manual's", the_cluster_of_the_manual),
+        ("shards::simultaneous jobs", all_come_at_once),
+        ("shards::manual example", the_cluster_of_the_manual),
         ("shards::bad input", bad_input),
     ];
     checks

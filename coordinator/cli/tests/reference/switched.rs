@@ -11,28 +11,28 @@ type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let checks: [(&str, Check); 22] = [
-        ("a missing cable", a_missing_cable),
+        ("missing cable", a_missing_cable),
         ("small gains", small_gains),
         ("drained links", drained_links),
-        ("beside the fullest link", beside_the_fullest_link),
+        ("beside fullest link", beside_the_fullest_link),
         ("figures", figures),
         ("bad flows", bad_flows),
         ("words and figures", words_and_figures),
         ("names in order already", names_in_order),
-        ("a table that is empty", an_empty_table),
+        ("empty table", an_empty_table),
         ("known hash", known_hash),
         ("doubtful flows", doubtful_flows),
         ("ranks on rails", ranks_on_rails),
-        ("ranks on a tree", ranks_on_a_tree),
+        ("ranks on tree", ranks_on_a_tree),
         ("bad pairs", bad_pairs),
         ("slow pairs", slow_pairs),
-        ("a tuner table", a_tuner_table),
+        ("tuner table", a_tuner_table),
         ("channels", channels),
         ("measurements", measurements),
         ("probes", probes),
-        ("probes that cannot be", probes_that_cannot_be),
-        ("probes of known ways", probes_of_known_ways),
-        ("probes by the kernel's hash", probes_by_the_kernels_hash),
+        ("impossible probes", probes_that_cannot_be),
+        ("probes of known paths", probes_of_known_ways),
+        ("probes by kernel hash", probes_by_the_kernels_hash),
     ];
     let trial = |(name, check): (&str, Check)| Trial::test(format!("switched::{name}"), check);
     checks.into_iter().map(trial)

@@ -11,10 +11,10 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let checks: [(&str, Check); 6] = [
         ("flows side by side", flows_side_by_side),
         ("flows that are slower than allowed", slower_than_allowed),
-        ("a job on another fabric", a_job_on_another_fabric),
+        ("job on another fabric", a_job_on_another_fabric),
         ("another job", another_job),
-        ("records of a job", records_of_a_job),
-        ("what is no variant", what_is_no_variant),
+        ("records of job", records_of_a_job),
+        ("invalid variant", what_is_no_variant),
     ];
     let trial = |(name, check): (&str, Check)| Trial::test(format!("variants::{name}"), check);
     checks.into_iter().map(trial)

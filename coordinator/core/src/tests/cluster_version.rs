@@ -26,7 +26,7 @@ fn why_it_stays(response: Response) -> String {
 
 /// All coordinators read more, whoever leads.
 #[test]
-fn lowered_version_waits_for_an_operator() {
+fn lowered_version_waits_for_operator() {
     let (mut cluster, _, generation) = planned();
     let lowered = Response::ClusterVersion {
         minor: 0,
@@ -91,7 +91,7 @@ fn rising_version_is_never_promised() {
 
 /// It may be in a phase that the release before does not know.
 #[test]
-fn plan_under_way_keeps_the_version() {
+fn running_plan_keeps_cluster_version() {
     let (mut cluster, _, plan) = planned();
     cluster.apply(plan);
     let why = why_it_stays(set(&mut cluster, 0));
@@ -122,7 +122,7 @@ fn version_goes_back_one_release() {
 }
 
 #[test]
-fn viewers_set_no_version() {
+fn viewers_cannot_set_version() {
     let minors = [None, Some(0)];
     let may = minors.map(|minor| {
         let request = Request::ClusterVersion { minor };

@@ -75,7 +75,7 @@ fn refused(cluster: &mut Cluster) -> Option<String> {
 }
 
 #[test]
-fn a_host_whose_fibres_bear_another_hardware_address_is_named() {
+fn host_with_odd_fibre_mac_named() {
     let mut cluster = cluster();
     tell(&mut cluster, &Mac::DEFAULT_FIBRE_MAC.to_string());
     assert_eq!(causes(&mut cluster), []);
@@ -85,7 +85,7 @@ fn a_host_whose_fibres_bear_another_hardware_address_is_named() {
 }
 
 #[test]
-fn circuits_are_not_moved_while_their_ends_bear_several_hardware_addresses() {
+fn circuits_wait_for_equal_fibre_macs() {
     let mut cluster = cluster();
     assert_eq!(refused(&mut cluster), None, "nobody told of any");
     tell(&mut cluster, OTHER_MAC);

@@ -76,7 +76,7 @@ fn mbps(rate: u64) -> Rate {
 }
 
 #[test]
-fn the_same_job_once_more_changes_nothing_and_another_of_its_name_is_told_of_both() {
+fn job_registration_is_idempotent_conflicts_refused() {
     let mut cluster = Cluster::new(Mode::Manual);
     register(&mut cluster, "train", &["h0", "h3"]);
     let written = cluster.log.len();
@@ -101,7 +101,7 @@ fn the_same_job_once_more_changes_nothing_and_another_of_its_name_is_told_of_bot
 }
 
 #[test]
-fn what_is_no_job_is_refused_with_what_is_wrong() {
+fn invalid_job_is_refused_with_reason() {
     let mut cluster = Cluster::new(Mode::Manual);
     let mut why = |job: &str, hosts: &[&str]| match register(&mut cluster, job, hosts) {
         Response::Refused(refused) => refused.to_string(),
@@ -127,7 +127,7 @@ fn what_is_no_job_is_refused_with_what_is_wrong() {
 }
 
 #[test]
-fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
+fn job_start_repairs_and_end_unpins() {
     let (mut cluster, flows) = collision(Mode::Manual);
     register(&mut cluster, "train", &["h0", "h1", "h3", "h4"]);
     let early = start(&mut cluster, "train").because.unwrap();
@@ -163,7 +163,7 @@ fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
 }
 
 #[test]
-fn what_concerns_other_jobs_alone_is_left_as_it_is() {
+fn job_start_leaves_other_jobs_alone() {
     let (mut cluster, _) = collision(Mode::Manual);
     register(&mut cluster, "other", &["h2", "h5"]);
     cluster.run_for(SETTLE_TIME);
@@ -176,7 +176,7 @@ fn what_concerns_other_jobs_alone_is_left_as_it_is() {
 }
 
 #[test]
-fn a_start_keeps_the_hours_for_changes() {
+fn job_start_keeps_change_window() {
     let policy = Policy {
         // The clock of these tests begins on a Thursday at midnight.
         changes_only: vec!["Thu 02:00-03:00".parse().unwrap()],
@@ -204,7 +204,7 @@ fn brief(silence: Duration) -> Cluster {
 }
 
 #[test]
-fn a_job_that_vanishes_is_over_after_the_time_that_the_policy_says() {
+fn vanished_job_expires_after_policy_ttl() {
     let silence = Duration::from_secs(20);
     let mut cluster = brief(silence);
     let flow = cluster.network.start("h0", "h3", 1000, 0);
@@ -233,7 +233,7 @@ fn a_job_that_vanishes_is_over_after_the_time_that_the_policy_says() {
 }
 
 #[test]
-fn a_new_leader_gives_every_job_its_time_again() {
+fn new_leader_restarts_job_ttl() {
     let silence = Duration::from_secs(20);
     let mut cluster = brief(silence);
     register(&mut cluster, "train", &["h0", "h3"]);
@@ -253,7 +253,7 @@ fn foreseen(cluster: &mut Cluster) -> Vec<String> {
 }
 
 #[test]
-fn a_phase_that_will_fill_a_link_is_foreseen_until_the_job_is_over() {
+fn phase_forecast_lasts_until_job_end() {
     let mut cluster = Cluster::new(Mode::Manual);
     let quick = cluster.network.node("h0");
     cluster.network.caps.insert(quick, 40e6);
@@ -290,7 +290,7 @@ fn a_phase_that_will_fill_a_link_is_foreseen_until_the_job_is_over() {
 
 /// Counters of links have it; it may be what the job was told to send, or somebody else's.
 #[test]
-fn what_no_kernel_sees_is_counted_where_it_is_not_the_jobs_own() {
+fn unseen_traffic_counts_in_forecast() {
     let mut cluster = Cluster::new(Mode::Manual);
     let [others, own] = ["h0", "h1"].map(|host| cluster.network.node(host));
     for (from, to) in [("h0", "h3"), ("h1", "h4")] {
@@ -324,7 +324,7 @@ fn what_no_kernel_sees_is_counted_where_it_is_not_the_jobs_own() {
 }
 
 #[test]
-fn the_gate_tells_the_order_and_what_speaks_against_hosts() {
+fn gate_reports_order_and_objections() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
     let told = gate(&mut cluster, &["h0", "h3", "h1", "h4"]);
@@ -382,7 +382,7 @@ fn between(cluster: &Cluster, from: &str, to: &str, rate: u64) -> Reading {
 }
 
 #[test]
-fn the_order_of_a_job_stays_though_pairs_change() {
+fn job_order_stays_when_pairs_change() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
     register(&mut cluster, "train", &BOTH_RACKS_HOSTS);
@@ -415,7 +415,7 @@ fn the_order_of_a_job_stays_though_pairs_change() {
 
 /// What the ring of a phase follows is what whoever started the ranks has been told.
 #[test]
-fn ranks_that_may_be_reordered_are_known_in_the_order_that_was_told() {
+fn reorderable_ranks_keep_reported_order() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
     let best = gate(&mut cluster, &BOTH_RACKS_HOSTS).order;

@@ -78,14 +78,14 @@ mod tests {
                           <pair><ingress> 12</ingress><egress>2</egress></pair></cross-connects>";
 
     #[test]
-    fn circuits_are_read_with_the_port_that_names_them() {
+    fn circuits_keep_their_key_port() {
         assert_eq!(read_pairs(PAIRS_ANSWER).unwrap(), [told(1, 9), told(12, 2)]);
         assert_eq!(read_pairs("<cross-connects/>").unwrap(), []);
         assert_eq!(read_pairs(&pair(told(3, 4))).unwrap(), [told(3, 4)]);
     }
 
     #[test]
-    fn what_makes_no_sense_is_named_with_its_line() {
+    fn invalid_pair_names_its_line() {
         let error = |text: &str| read_pairs(text).unwrap_err().to_string();
         let lame = PAIRS_ANSWER.replace("<egress>2</egress>", "");
         assert_eq!(error(&lame), "line 3: a pair without egress");

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leads_to_a_plan_says_where_that_is_followed() {
+    fn plan_response_has_location() {
         let begun = led_to(Some(Generation(7)), "told");
         assert_eq!(begun.status(), 202);
         assert_eq!(begun.headers()[header::LOCATION], "/api/v1/history/7");

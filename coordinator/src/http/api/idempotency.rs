@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn request_of_unknown_fate_is_not_made_again_at_once() {
+    async fn request_of_unknown_fate_conflicts() {
         let by = Visitor::Token(Visit::random().digest());
         let answers = Answers::default();
         let lost = async { Err(Problem::no_answer()) };
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn request_whose_client_left_is_answered_once() {
+    async fn abandoned_request_is_answered_once() {
         let by = Visitor::Token(Visit::random().digest());
         let answers = Answers::default();
         let (begins, begun) = oneshot::channel();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn kept_answers_take_so_many_bytes_together_and_the_oldest_leave() {
+    async fn kept_responses_are_bounded_oldest_leave() {
         let by = Visitor::Token(Visit::random().digest());
         let (answers, third) = (Answers::default(), MAX_ANSWERS_BYTES / 3);
         assert_eq!(made(&answers, &by, &[0, 1, 2], third).await, 3);

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_plan_can_do_becomes_one() {
+    fn only_feasible_variants_become_plans() {
         let wanted = |text: &str| doing_without(&format!("recorded = \"f.toml\"\n{text}"));
         let links = wanted("without = [\"leaf0-spine0\"]\n").unwrap();
         assert_eq!(links, ["leaf0-spine0"]);

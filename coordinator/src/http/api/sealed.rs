@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_names_what_was_seen_by_its_tags() {
+    fn if_match_header_selects_approved_plan() {
         let plain = Approval::default().of(Generation(7));
         assert_eq!(asked_with(&[]), Some(plain.clone()));
         assert_eq!(asked_with(&[" * "]), Some(plain));

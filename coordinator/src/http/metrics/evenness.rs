@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_by_layer_and_of_not_too_many_jobs() {
+    fn imbalance_metrics_limit_jobs() {
         let mut page = Page::default();
         let layer = LayerImbalance {
             from_tier: 1,

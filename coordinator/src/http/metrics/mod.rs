@@ -300,7 +300,7 @@ mod tests {
 
     /// An agent that has not said so yet has none: zero would be a claim.
     #[test]
-    fn stray_packets_are_told_by_node_port_and_kind() {
+    fn stray_packet_metrics_have_labels() {
         let kinds = |malformed, foreign, late| Strays {
             malformed,
             foreign,

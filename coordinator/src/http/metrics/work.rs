@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_counted_by_class_and_what_is_not_found_is_zero() {
+    fn findings_metric_counts_classes_including_zero() {
         let optic = |link: &str| {
             let subject = Subject::Host(link.to_owned());
             Finding::Cause(Class::DyingOptic.cause(subject, 1.0, String::new()))
@@ -134,7 +134,7 @@ mod tests {
 
     /// An alarm for a class that is called otherwise would never come up.
     #[test]
-    fn alarms_ask_for_classes_that_there_are() {
+    fn prometheus_rules_use_existing_classes() {
         let rules = include_str!("../../../../deploy/prometheus/reweave.rules.yml");
         let known = Class::ALL.map(letters);
         let asked = rules.split("class=~\"").skip(1);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_without_a_beat_claim_none_and_of_many_those_are_told_that_send_most() {
+    fn job_metrics_keep_busiest_jobs() {
         let few = [job(1, Some(250.0)), job(2, None)];
         let told = samples(|page| jobs(page, &few));
         let beats = told.iter().filter(|line| line.contains("_iteration_"));

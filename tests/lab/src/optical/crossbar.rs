@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circuit_moves_and_leaves_its_old_end_dark() {
+    fn moved_circuit_leaves_old_end_dark() {
         let mut crossbar = crossbar(&[(1, 5), (2, 6)]);
         assert_eq!(crossbar.begin(1, 7), Ok([1, 5, 7].into()));
         assert!(!crossbar.has(1, 5) && !crossbar.has(1, 7), "under way");

@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_went_wrong_is_one_line() {
+    fn failure_is_one_line() {
         let usage =
             "error: the following arguments were not provided:\n  --interval\n\nUsage: reweave\n";
         let said = "the following arguments were not provided: --interval";
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn words_have_as_many_digits_as_people_read() {
+    fn figures_have_readable_digits() {
         let answer = json!({
             "point": { "seed": 3, "link_gbps": 100.0 },
             "answer": { "busbw_gbps": 13.513513513513514, "events": 1234567, "links": [1],

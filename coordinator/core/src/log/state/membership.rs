@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_used_secrets_are_remembered_and_the_oldest_is_forgotten_first() {
+    fn oldest_spent_token_is_forgotten_first() {
         let most = u32::try_from(MAX_SPENT_TOKENS).unwrap();
         // Neither the first nor the last by its secret.
         let oldest = most / 2;

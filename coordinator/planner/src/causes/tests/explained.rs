@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_slow_job_is_explained_down_to_the_cause() {
+fn slow_job_is_explained_to_cause() {
     let mut evidence = clean();
     port_of(&mut evidence, "spine2", "leaf0").frame_error_share = Some(1e-4);
     let pair = |from: usize, ms, path: &str| PairTime {
@@ -63,7 +63,7 @@ fn a_slow_job_is_explained_down_to_the_cause() {
 
 /// Both findings are about the way of the slowest pair; a clock slows no collective.
 #[test]
-fn what_slows_the_way_is_named_before_what_is_surer_of_its_ends() {
+fn path_cause_outranks_surer_end_cause() {
     let mut evidence = clean();
     port_of(&mut evidence, "spine2", "leaf0").frame_error_share = Some(1e-4);
     evidence.hosts[4].clock_skew_ms = Some(900.0);
@@ -95,7 +95,7 @@ fn one_pair(path: &str) -> CollectiveFacts {
 }
 
 #[test]
-fn where_all_pairs_take_as_long_no_one_way_is_to_blame() {
+fn equally_slow_pairs_blame_no_path() {
     let mut evidence = clean();
     let pair = |from: usize| PairTime {
         from,
@@ -116,7 +116,7 @@ fn where_all_pairs_take_as_long_no_one_way_is_to_blame() {
 
 /// A collective that says nothing of its pairs hides none that does, and one job may be told of twice.
 #[test]
-fn what_tells_of_its_pairs_is_explained() {
+fn collective_with_pairs_is_explained() {
     let mut evidence = clean();
     let slow = one_pair("h3>leaf0>spine2>leaf1>h4");
     let silent = CollectiveFacts {
@@ -153,7 +153,7 @@ fn clocks_apart_make_times_doubtful() {
 }
 
 #[test]
-fn nobody_sends_to_itself() {
+fn rank_cannot_be_own_partner() {
     let mut evidence = clean();
     let mut alone = one_pair("");
     (alone.pairs[0].to, alone.pairs[0].path) = (3, Vec::new());
@@ -167,7 +167,7 @@ fn nobody_sends_to_itself() {
 
 /// A finding about one of two cables says nothing of who takes the other.
 #[test]
-fn the_cable_that_a_pair_takes_is_blamed_and_not_the_one_beside_it() {
+fn cable_of_slow_pair_is_blamed() {
     let fabric = cables::doubled();
     let mut evidence = Evidence::default();
     evidence.ports.push(PortFacts {

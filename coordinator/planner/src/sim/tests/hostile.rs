@@ -38,7 +38,7 @@ fn flows_error(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn what_is_right_is_read() {
+fn valid_raw_problem_is_read() {
     let problem = raw::parse("p.raw", RAW_PROBLEM).unwrap();
     let outcome = simulate(&problem, 1000).unwrap();
     assert_eq!(outcome.finishes[0], SimTime::from_seconds(0.50032).unwrap());
@@ -125,7 +125,7 @@ const RAW_MISTAKES: &[[&str; 3]] = &[
 ];
 
 #[test]
-fn mistakes_in_raw_problems_are_named_with_their_line() {
+fn raw_problem_errors_name_line() {
     for [from, to, said] in RAW_MISTAKES {
         assert_eq!(raw_error(from, to), *said);
     }
@@ -138,7 +138,7 @@ fn mistakes_in_raw_problems_are_named_with_their_line() {
 }
 
 #[test]
-fn mistakes_in_lists_of_flows_are_named_with_their_line_and_column() {
+fn flow_list_errors_name_line_column() {
     for (from, to, said) in [
         (
             "h0,h3",

@@ -52,7 +52,7 @@ fn refusal(text: &str, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn operators_are_read_in_order_with_what_they_read() {
+fn operators_are_read_with_inputs() {
     let JobFile::Operators { model, profile, .. } =
         JobFile::parse("job.toml", OPERATORS_JOB).unwrap()
     else {
@@ -90,7 +90,7 @@ fn collectives_are_read_with_their_algorithms() {
 }
 
 #[test]
-fn algorithms_that_there_are_not_are_refused_with_those_that_there_are() {
+fn unknown_algorithm_lists_known_ones() {
     let said = |line: &str| {
         let text = format!("{PRESET_JOB}[collectives]\n{line}\n");
         JobFile::parse("job.toml", &text).unwrap_err().to_string()
@@ -110,7 +110,7 @@ fn algorithms_that_there_are_not_are_refused_with_those_that_there_are() {
 }
 
 #[test]
-fn a_preset_is_read_with_how_it_is_spread() {
+fn preset_is_read_with_parallelism() {
     let JobFile::Preset(job) = JobFile::parse("job.toml", PRESET_JOB).unwrap() else {
         panic!("this is a preset");
     };
@@ -126,7 +126,7 @@ fn a_preset_is_read_with_how_it_is_spread() {
 }
 
 #[test]
-fn mistakes_in_operators_are_named_by_file_line_and_key() {
+fn operator_errors_name_file_line_key() {
     for (from, to, said) in [
         (
             "\"first\"]",
@@ -175,7 +175,7 @@ fn mistakes_in_operators_are_named_by_file_line_and_key() {
 }
 
 #[test]
-fn mistakes_in_presets_are_named_by_file_line_and_key() {
+fn preset_errors_name_file_line_key() {
     for (from, to, said) in [
         (
             "\"gpt\"",
@@ -226,7 +226,7 @@ fn mistakes_in_presets_are_named_by_file_line_and_key() {
 }
 
 #[test]
-fn any_text_gives_a_job_or_an_error() {
+fn any_text_gives_job_or_error() {
     let pieces = "[\\[\\]a-c=\"{}, \n1.-]{0,30}";
     proptest::proptest!(|(piece in pieces, at in 0usize..400)| {
         for text in [OPERATORS_JOB, PRESET_JOB] {

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_one_that_was() {
+    fn future_moment_is_refused() {
         let now = UNIX_EPOCH + Duration::from_secs(1_795_183_200);
         let at = |text| moment(text, now).map(written);
         assert_eq!(

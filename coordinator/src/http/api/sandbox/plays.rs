@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_played_than_somebody_has_patience_for() {
+    fn sandbox_work_is_limited() {
         assert!(asked(&past("1h", "0s"), 4).is_ok());
         for (from, to, variants, status, says) in [
             ("1h", "0s", 5, 400, "5 variants are more than 4"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn each_variant_has_a_name_of_its_own() {
+    fn variant_names_are_unique() {
         let variant = r#"{ "name": "v", "variant": "" }"#;
         let json = format!(r#"{{ "flows": "", "variants": [{variant}, {variant}] }}"#);
         let mut plays: Plays = serde_json::from_str(&json).unwrap();
