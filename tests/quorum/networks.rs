@@ -11,7 +11,7 @@ use crate::needs::trial;
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("partitioned_leader_is_replaced", LAB_NEEDS, || {
-            another_leads_after(&Cut::BOTH_WAYS)
+            another_leads_after(&Cut::BOTH_WAYS);
         }),
         trial("leader_hearing_no_one_is_replaced", LAB_NEEDS, || {
             another_leads_after(&Cut::INBOUND);

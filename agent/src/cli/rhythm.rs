@@ -26,7 +26,7 @@ pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
         (Form::Json, rhythm) => out::line(json!({ "rhythm": as_json(&rhythm) })),
         (Form::Table, Rhythm::Found(beat)) => tell(&beat),
         (Form::Table, Rhythm::Unknown { .. }) => {
-            out::line("unknown; increase the measurement time")
+            out::line("unknown; increase the measurement time");
         }
         (Form::Table, Rhythm::None { .. }) => out::line("no rhythm"),
     }

@@ -230,7 +230,7 @@ impl Engine {
             let folder = self.durable.store().folder().display();
             match is_full {
                 true => {
-                    tracing::error!("the disk is full: no decisions until {folder} has free space")
+                    tracing::error!("the disk is full: no decisions until {folder} has free space");
                 }
                 false => tracing::info!("{folder} has free space again"),
             }

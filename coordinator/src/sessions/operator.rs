@@ -63,7 +63,7 @@ pub(super) async fn serve(session: Session, context: ServerContext, _slot: Permi
         }
         Ending::Lost(error) => context.note_end(&session, &error),
         Ending::Replaced | Ending::Closed => {
-            session.close("the coordinator is shutting down").await
+            session.close("the coordinator is shutting down").await;
         }
     }
 }
