@@ -59,7 +59,7 @@ mod tests {
     fn bad_durations_are_refused() {
         for text in ["", "s", "-1", "30 parsecs", "1.5", "../x"] {
             let refused = seconds(text).unwrap_err();
-            assert!(refused.starts_with("no time"), "{text}: {refused}");
+            assert!(refused.starts_with("not a duration"), "{text}: {refused}");
         }
         for text in ["0", "0s", "3h", "9999", "99999999999999999999"] {
             assert_eq!(seconds(text), Err("not 1s to 2h".to_owned()), "{text}");

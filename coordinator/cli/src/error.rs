@@ -288,8 +288,7 @@ pub(crate) enum CliError {
     BadPanel { panel: String },
     #[error("the fabric has no node {name}")]
     NoHost { name: String },
-    #[error("{host} has several links: map its NICs with --nic, as in mlx5_0={}; links of {host}: \
-             {}",
+    #[error("map the NICs of {host} to its links with --nic, as in mlx5_0={}; links of {host}: {}",
         links.first().map_or("LINK", String::as_str), links.join(", "))]
     NoLinkOfNic { host: String, links: Vec<String> },
     #[error("{} is not a topology file that NCCL can read", dump.display())]

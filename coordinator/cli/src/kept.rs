@@ -356,7 +356,7 @@ mod tests {
     fn no_plan_writes_no_file() {
         let (_folder, file, kept) = kept(None);
         let error = kept.unwrap_err();
-        assert!(error.exit_code() == 1 && error.told().contains("there is no plan"));
+        assert!(error.exit_code() == 1 && error.told().contains("no plan to write"));
         assert!(!file.exists());
         let nothing = NotSeen::default();
         let shown = Shown::new(ours(), None, &nothing).unwrap();

@@ -261,7 +261,7 @@ mod tests {
             &["", ""],
         ] {
             let said = between(words).unwrap_err();
-            assert!(said.contains("no flow"), "{words:?}: {said}");
+            assert!(said.contains("not a flow"), "{words:?}: {said}");
         }
     }
 }

@@ -235,8 +235,8 @@ fn nccl_topology_gets_link_speed() {
         assert!(said.contains(because), "{said}");
     };
     refused("h9", "fabric.toml: the fabric has no node h9");
-    refused("leaf0", "leaf0 has several links: map its NICs with --nic");
-    refused("h0 --nic mlx5_0=h1-leaf0", "h0 has h0-leaf0");
+    refused("leaf0", "map the NICs of leaf0 to its links with --nic");
+    refused("h0 --nic mlx5_0=h1-leaf0", "links of h0: h0-leaf0");
     refused(
         "h0 --nic mlx5_9=h0-leaf0",
         "dump.xml is not a topology file that NCCL can read: NCCL has found no NIC mlx5_9",

@@ -273,7 +273,7 @@ mod tests {
         let among_others = told(&(itself + &member(2, "c2", "10.0.0.2:7332")));
         assert!(!among_others.contains("nobody"), "{among_others}");
         assert!(
-            among_others.contains("another member with a signer signs; `reweave cluster issue"),
+            among_others.contains("another member with a signer signs; create one with `reweave cluster issue"),
             "{among_others}"
         );
     }
@@ -284,7 +284,7 @@ mod tests {
         fs::write(folder.path().join("data"), "").unwrap();
         let error = settings.check().unwrap_err();
         let words = in_words(&error);
-        assert!(words.ends_with("needs one"), "{words}");
+        assert!(words.ends_with("is not a folder"), "{words}");
         assert_eq!(error.exit_code(), 2);
     }
 

@@ -167,7 +167,7 @@ mod tests {
         assert!(refused.contains("with its certificate"), "{refused}");
         held.extend((of_member..of_role).map(|it| take(&viewer(it)).unwrap()));
         let refused = take(&viewer(1)).unwrap_err();
-        assert!(refused.contains("of a viewer"), "{refused}");
+        assert!(refused.contains("of role viewer"), "{refused}");
         let operator = take(&Member::new(Role::Operator, "ann"));
         assert!(operator.is_ok(), "whoever may shut viewers out gets in");
         held.pop();

@@ -374,7 +374,7 @@ async fn orchestrators_register_jobs_and_query_hosts() {
     let nothing = asked("GET", "nope");
     is_problem(&nothing, 404, "nothing-there");
     assert!(
-        nothing.body.contains("nothing at /api/v1/nope"),
+        nothing.body.contains("no resource at /api/v1/nope"),
         "{}",
         nothing.body
     );

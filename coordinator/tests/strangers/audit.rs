@@ -81,7 +81,7 @@ async fn every_request_is_audited_with_outcome() {
         lines(&written),
         [
             "operator ann: invite agent h0, within 600 s: done",
-            "newcomer at 127.0.0.1: join as agent h0: done",
+            "joining member at 127.0.0.1: join as agent h0: done",
             "operator ann: freeze the job of h1: refused",
             "operator ann: revoke agent h0: done",
             "operator ann: remove coordinator c9\u{1b}[2J: refused",

@@ -165,7 +165,7 @@ async fn unreadable_message_ends_only_its_session() {
     thrown_out(&house, Channel::Telemetry, &vec![0_u8; 1 << 19]).await;
     let of_all = |status: &Status| {
         let told = status.refused.iter();
-        let told = told.filter(|one| one.why.contains("no message"));
+        let told = told.filter(|one| one.why.contains("invalid message"));
         told.map(|one| one.times).sum::<u64>() == 4
     };
     house.status_when("each of the four is told", of_all).await;

@@ -227,7 +227,7 @@ fn refusal_names_next_step() {
     let running = Generation(4);
     assert_eq!(
         Refused::Busy { running }.to_string(),
-        "the change to generation 4 is still running, and holds some of the same resources; \
+        "the change to generation 4 is still running and holds some of the same resources; \
          follow it with `reweave status`"
     );
     let role = "agent".to_owned();

@@ -414,7 +414,7 @@ max_stall_ms = 250
         assert!(!parse(SCENARIO).unwrap().management);
         assert!(said("at_s = 2", "at_s = -2").starts_with("s.toml:26: at_s: -2 is not a time"));
         assert!(
-            said("\"leaf0\", \"h3\"", "\"leaf9\"").starts_with("s.toml:4: capture: there is no")
+            said("\"leaf0\", \"h3\"", "\"leaf9\"").starts_with("s.toml:4: capture: no node named")
         );
         assert!(said("\"leaf0\", \"h3\"", "\"h3\", \"h3\"").contains("\"h3\" is named twice"));
         assert!(said("seed = 7", "limit_s = 0").starts_with("s.toml:3: limit_s: it must be"));

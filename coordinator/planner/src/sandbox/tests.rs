@@ -382,7 +382,7 @@ fn variant_changes_job() {
         ),
         (
             "[job]\nmodel = \"x\"\n",
-            "v.toml:3: model: \"x\" is no preset",
+            "v.toml:3: model: \"x\" is an unknown preset",
         ),
         ("job = 1\n", "v.toml:2: job: "),
     ] {

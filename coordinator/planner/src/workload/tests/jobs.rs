@@ -102,7 +102,7 @@ fn unknown_algorithm_lists_known_ones() {
     );
     let other = said("all_to_all = \"tree\"");
     assert!(
-        other.ends_with("there are direct, shifted, auto"),
+        other.ends_with("use direct, shifted, auto"),
         "{other}"
     );
     assert!(said("allreduce = \"ring\"").contains("allreduce"));
@@ -190,7 +190,7 @@ fn preset_errors_name_file_line_key() {
         (
             "\"h100\"",
             "\"abacus\"",
-            "job.toml:6: gpu: \"abacus\" is no processor",
+            "job.toml:6: gpu: \"abacus\" is an unknown processor",
         ),
         (
             "batch = 64",
