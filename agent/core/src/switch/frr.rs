@@ -226,7 +226,7 @@ mod tests {
         for strange in ["up0 | include x", "", "up0\nno router bgp", "a,b"] {
             let mut named = rule(1, &[0]);
             named.hops[0].interface = strange.to_owned();
-            assert!(refused(named).contains("no name"), "{strange:?}");
+            assert!(refused(named).contains("not a valid interface name"), "{strange:?}");
         }
         // Beside a route of another distance ours is the one that counts; 8.4 takes `weight 5` for such.
         for last in [3, 4, 7] {
